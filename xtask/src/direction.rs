@@ -10,7 +10,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("rt", &["stats"]),
     ("capi", &["rt"]),
     ("preload", &["rt"]),
-    ("record", &["stats", "rt"]),
+    ("record", &["stats"]),
     ("report", &["stats", "record", "trace"]),
     ("load", &["record"]),
     ("trace", &["stats", "rt", "record"]),

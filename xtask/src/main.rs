@@ -11,6 +11,7 @@ mod deps;
 mod direction;
 mod guest;
 mod miri;
+mod results;
 mod rules;
 mod source;
 mod suite;
@@ -30,6 +31,7 @@ cargo xtask TASK
   rules       where unsafe may stand, how long files are, who prints
   deps        licences, versions and compilers of the crates we depend on
   words       paths of one machine, hosts that nobody knows
+  results     the tables of docs/results, made again
   bench       instructions, latencies and throughput beside the peers'";
 
 /// The root of the workspace.
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         "miri" => suite::miri_alone(),
         "guest" => suite::guest_alone(),
         "bench" => bench::run(rest),
+        "results" => results::write(rest),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(64)

@@ -18,6 +18,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "the ring of bytes behind C's records",
     ),
     (
+        "crates/rt/src/records/copy.rs",
+        "its records, copied word by word",
+    ),
+    (
         "crates/rt/src/advice.rs",
         "getrlimit, for what mends a refusal",
     ),
@@ -147,14 +151,9 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/load/src/area.rs",
         "maps, touches and unmaps: that is what loads do",
     ),
-    ("crates/load/src/sys.rs", "the load's system calls"),
     (
-        "crates/load/src/paths/sys.rs",
-        "system calls of the loads that tell kernels apart",
-    ),
-    (
-        "crates/load/src/timers.rs",
-        "epoll and timerfd: that is the load",
+        "crates/load/src/sys.rs",
+        "system calls of the loads that rustix lacks",
     ),
     ("crates/punctual/src/system/clock.rs", "clock_getres"),
     (

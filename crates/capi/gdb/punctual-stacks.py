@@ -38,10 +38,12 @@ MOST_SECTIONS = 20
 MOST_FRAMES = 80
 WORD = 8
 LIBRARY = re.compile(
-    r"^(punctual_|stack_alloc$|stack_free$|fetch_stack_sizes$)|punctual_rt|^_ZN8punctual"
+    r"^(punctual_|stack_alloc$|stack_free$|fetch_stack_sizes$)|punctual_rt|punctual_capi"
+    # The namespace of punctual.hpp; Rust's names end with a hash.
+    r"|^_ZNK?8punctual(?!.*17h[0-9a-f]{16}E)"
 )
 SHARED = re.compile(r"/libpunctual(_preload)?\.so[^/]*$")
-RUSTS = re.compile(r"^_ZN(4core|5alloc|3std)|^_R\w*?C(s\w+_)?(4core|5alloc|3std)")
+RUSTS = re.compile(r"^_ZN(4core|5alloc|3std).*17h[0-9a-f]{16}E|^_R\w*?C(s\w+_)?(4core|5alloc|3std)")
 
 
 def read(address, size):

@@ -88,7 +88,7 @@ struct punctual_stack_stats {
     size_t struct_size;
     /* Bytes of one stack, guards not counted. */
     size_t size;
-    /* Stacks handed out. */
+    /* Stacks in use. */
     size_t used;
     /* Of these, the ones marked by punctual_stack_set_live(). */
     size_t live;
@@ -120,7 +120,7 @@ struct punctual_stack_place {
     struct punctual_stack_bounds bounds;
     /* -1 the guard below (an overflow), 0 the stack, 1 the guard above. */
     int part;
-    /* 1 if it is handed out. */
+    /* 1 if it is in use. */
     int in_use;
 };
 
@@ -227,13 +227,15 @@ struct punctual_watchpoint_hit {
 
 /* Called for each interrupt that was left as it is, with its number, or -1 for the default of
  * future interrupts, and the reason. The text is valid during the call, which is made on a
- * real-time thread only if that thread steers or restores. */
+ * real-time thread only if that thread steers or restores. It returns: an exception, longjmp() or
+ * pthread_exit() that leaves it ends the program. */
 typedef void (*punctual_irq_skipped)(int irq, const char *reason, void *context);
 
 /* Called for each interrupt whose CPUs would be others: its number, or -1 for the default of
  * future interrupts, the CPUs that it has now and those that it would have, as the kernel writes
  * them: lists, of the default masks. The texts are valid during the call, which is made on a
- * real-time thread only if that thread asks for a preview. */
+ * real-time thread only if that thread asks for a preview. It returns, as punctual_irq_skipped()
+ * does. */
 typedef void (*punctual_irq_change)(int irq,
                                     const char *now,
                                     const char *then,
@@ -337,7 +339,7 @@ int punctual_stack_set_live(const void *stack,
  *
  * A real-time thread may call it with care: no lock, no system call, but a walk over all
  * stacks. -1 with errno: EFAULT `out` is NULL; EINVAL no such size, or a `struct_size` that
- * is too small for anything.
+ * is none of this struct.
  *
  * # Safety
  * `out` is NULL, or `out->struct_size` bytes are the caller's. */
@@ -455,7 +457,7 @@ ssize_t punctual_stack_prefault(size_t bytes);
 
 /* The most bytes of the stack at `stack` that were ever in use, from its top down to the
  * lowest word that was written with anything but 0: since it was made, over all its users;
- * with PUNCTUAL_STACK_DEBUG=guards since it was handed out.
+ * with PUNCTUAL_STACK_DEBUG=guards since it was allocated.
  *
  * Not for a real-time thread: it reads up to the whole stack. -1 with EINVAL: not a stack in
  * use.
@@ -581,7 +583,8 @@ int punctual_thread_create(struct punctual_thread **out,
  * `result` unless that is NULL, and takes its stack back.
  *
  * Not for a real-time thread: it waits. -1 with errno: EFAULT `thread` is NULL; EDEADLK the
- * thread is the caller.
+ * thread is the caller; ESRCH in a child of fork(), where its parent's threads don't run: there
+ * it can be detached.
  *
  * # Safety
  * `thread` comes from punctual_thread_create() and is joined once; `result` is NULL or the
@@ -600,16 +603,17 @@ pid_t punctual_thread_tid(const struct punctual_thread *thread);
 /* The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
  * for pthread_join() and pthread_detach().
  *
- * A real-time thread may call it: one load. It never fails.
+ * A real-time thread may call it: one load. 0 with EFAULT: `thread` is NULL.
  *
  * # Safety
- * `thread` was not joined yet. */
+ * `thread` is NULL or was not joined yet. */
 pthread_t punctual_thread_pthread(const struct punctual_thread *thread);
 
 /* Joins the thread as punctual_thread_join() if it has ended, and doesn't wait.
  *
- * Not for a real-time thread: it frees memory, and it takes one system call. -1 with errno, and
- * the thread is still to be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL.
+ * Not for a real-time thread: it frees memory, and makes system calls. -1 with errno, and the
+ * thread is still to be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL;
+ * ESRCH as punctual_thread_join().
  *
  * # Safety
  * As punctual_thread_join(). */
@@ -621,7 +625,8 @@ int punctual_thread_tryjoin(struct punctual_thread *thread,
  *
  * Not for a real-time thread: it waits. -1 with errno, and the thread is still to be joined or
  * detached: ETIMEDOUT it has not ended by then; EFAULT `thread` or `at` is NULL; EINVAL `at` is
- * negative, malformed or beyond 584 years; EDEADLK the thread is the caller.
+ * negative, malformed or beyond 584 years; EDEADLK the thread is the caller; ESRCH as
+ * punctual_thread_join().
  *
  * # Safety
  * As punctual_thread_join(); `at` is NULL or can be read. */
@@ -663,16 +668,17 @@ int punctual_thread_apply(const struct punctual_thread_attr *attr);
  * threads a size.
  *
  * Not for a real-time thread. -1 with errno, and punctual_last_error() says how to fix it:
- * ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, or above the limit
- * of locked memory; EAGAIN as that, while the stack was made present. What was done before
- * the failure stays done. */
+ * ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, also where the memory
+ * control group would kill for the heap, or above the limit of locked memory; EAGAIN as that,
+ * while the stack was made present. What was done before the failure stays done. */
 int punctual_memory_prepare(size_t heap,
                             size_t stack);
 
 /* The part of punctual_memory_prepare() that is about malloc(): 0 bytes set it and grow
  * nothing.
  *
- * Not for a real-time thread. -1 with errno: ENOTSUP malloc isn't glibc's; ENOMEM. */
+ * Not for a real-time thread. -1 with errno: ENOTSUP malloc isn't glibc's; ENOMEM as
+ * punctual_memory_prepare(). */
 int punctual_heap_keep(size_t bytes);
 
 /* Locks all memory that the process has and, unless `present_only` is 1, what it maps later.
@@ -798,6 +804,11 @@ uint64_t punctual_loop_cycles(const struct punctual_loop *wheel);
  * for a normal mutex hangs for ever when its holder locks it again. The rest is POSIX: lock it with
  * pthread_mutex_lock(), and end the attributes with pthread_mutexattr_destroy().
  *
+ * A thread that ends while it holds the mutex leaves it locked for ever, unless it is a robust one:
+ * punctual_mutexattr_init_robust(). Where threads wait for each other in a circle, the kernel sees
+ * it, and glibc ends the program (Assertion `e != EDEADLK ...), in a timed lock too: take several
+ * mutexes in the same order everywhere.
+ *
  * For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
  * inheritance.
  *
@@ -830,7 +841,8 @@ int punctual_condattr_init(pthread_condattr_t *attr);
  * `record_size` bytes each, every page of it present.
  *
  * Not for a real-time thread: it allocates, and touches each page. NULL with errno: EINVAL a
- * size or capacity of 0, or more than 1 GB in all; ENOMEM. */
+ * size or capacity of 0, or more than 1 GB in all; ENOMEM, also where the memory control group
+ * (memory.max) would kill for it rather than refuse, as far as that can be known in advance. */
 struct punctual_ring *punctual_ring_create(size_t record_size,
                                            size_t capacity);
 
@@ -874,7 +886,8 @@ uint64_t punctual_ring_lost(const struct punctual_ring *ring);
 /* Opens a log for one real-time thread: at least `capacity` records, their memory present, and
  * an ordinary thread that writes a line for each to `fd`: its time in seconds of
  * CLOCK_MONOTONIC, and `formats[id]`. Formats have printf's letters for numbers of 64 bits: %u,
- * %d, %x, %f (see punctual_log_double()), %%. They are copied, and so is `fd`.
+ * %d, %x, %f (see punctual_log_double()), %%; the l of "%" PRIu64 means nothing. They are copied,
+ * and so is `fd`; with O_NONBLOCK the writing thread waits until it takes more.
  *
  * Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
  * punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
@@ -911,8 +924,9 @@ uint64_t punctual_log_double(double value);
 /* Writes what is left, ends the writing thread and closes the log. Returns how many records
  * were lost.
  *
- * Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; what
- * write() on the file said first, after which nothing was written; the log is closed then too.
+ * Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; ESRCH in
+ * a child of fork(): its parent has the writing thread, and goes on; what write() on the file said
+ * first, after which nothing was written. The log is closed then too.
  *
  * # Safety
  * `log` is NULL, or open and not used any more. */
@@ -1084,8 +1098,8 @@ int punctual_cpuset_state(const char *name, char *reason, size_t room);
 int punctual_cpuset_take(const char *name,
                          pid_t process);
 
-/* Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
- * it is gone already.
+/* Moves the tasks of the set of this name away and removes it, also one of another program; 0
+ * also when it is gone already.
  *
  * Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
  * EACCES as punctual_cpuset_make().
@@ -1112,7 +1126,8 @@ ssize_t punctual_cpuset_cpus(const char *name,
  *
  * A real-time thread may call it: no system call while the mutex is free, else one, and the
  * holder runs at the caller's priority meanwhile. -1 with errno: ETIMEDOUT the instant has come;
- * EDEADLK the caller holds it already; EOWNERDEAD its holder ended with it: the caller holds it
+ * EDEADLK the caller holds it already (where threads wait in a circle see
+ * punctual_mutexattr_init()); EOWNERDEAD its holder ended with it: the caller holds it
  * now, see punctual_mutex_make_consistent(); ENOTRECOVERABLE it was not made consistent; ENOTSUP
  * the mutex is held, and the kernel (before 5.14) or the C library (before glibc 2.35) can't wait so;
  * EFAULT a pointer is NULL; EINVAL `at` is negative, malformed or beyond 584 years.
@@ -1139,7 +1154,8 @@ int punctual_mutex_make_consistent(pthread_mutex_t *mutex);
  * A real-time thread may call it: one system call, and one more where another thread holds the
  * mutex when it is taken back, or waits for it when it is given up. -1 with errno: EFAULT a
  * pointer is NULL; EPERM the caller doesn't hold the mutex; EOWNERDEAD and ENOTRECOVERABLE with a
- * robust mutex, as punctual_mutex_lock_until().
+ * robust mutex, as punctual_mutex_lock_until(): after EOWNERDEAD of a lock make it consistent
+ * before you wait, since a wait unlocks it.
  *
  * # Safety
  * As punctual_condvar_wait_until(). */

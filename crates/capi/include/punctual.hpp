@@ -8,8 +8,14 @@
 #ifndef PUNCTUAL_HPP
 #define PUNCTUAL_HPP
 
+// clang defines __EXCEPTIONS for Objective-C's as well, and __cpp_exceptions for these alone.
+#if __cplusplus < 201703L || !defined(__cpp_exceptions)
+#error "punctual.hpp needs C++17 and exceptions (without -fno-exceptions): or include punctual.h"
+#endif
+
 #include <punctual.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -36,12 +42,38 @@ inline std::system_error last_error(const char *what)
                              std::string(what) + ": " + punctual_last_error());
 }
 
+namespace detail {
+
+// In ns, rounded up: 0 where it is negative, and the most that there is from 146 years on.
+template <class Rep, class Period>
+std::chrono::nanoseconds bounded(std::chrono::duration<Rep, Period> time) noexcept
+{
+    using std::chrono::nanoseconds;
+    const std::chrono::duration<double, std::nano> rough = time;
+    if (!(rough.count() > 0))
+        return nanoseconds::zero();
+    if (rough >= nanoseconds::max() / 2)
+        return nanoseconds::max();
+    return std::chrono::ceil<nanoseconds>(time);
+}
+
+template <class Rep, class Period>
+std::chrono::steady_clock::time_point from_now(std::chrono::duration<Rep, Period> time) noexcept
+{
+    using clock = std::chrono::steady_clock;
+    const clock::time_point now = clock::now();
+    const std::chrono::nanoseconds left = clock::time_point::max() - now;
+    return now + std::min(bounded(time), left);
+}
+
+} // namespace detail
+
 // An instant as the C functions have it, not before it.
 template <class Duration>
 timespec instant(std::chrono::time_point<std::chrono::steady_clock, Duration> at) noexcept
 {
-    const auto ns = std::chrono::ceil<std::chrono::nanoseconds>(at.time_since_epoch()).count();
-    return punctual_timespec(ns < 0 ? 0 : static_cast<std::uint64_t>(ns));
+    const auto ns = detail::bounded(at.time_since_epoch()).count();
+    return punctual_timespec(static_cast<std::uint64_t>(ns));
 }
 
 // The heap grown and kept, the caller's stack present, all memory locked: first thing in main().
@@ -211,7 +243,7 @@ public:
     ~thread() { end(); }
 
     bool joinable() const noexcept { return thread_ != nullptr; }
-    // EDEADLK by the thread itself; EINVAL where there is none.
+    // EDEADLK by the thread itself; EINVAL where there is none; ESRCH in a child of fork().
     void join()
     {
         if (!thread_)
@@ -288,11 +320,15 @@ private:
         }
         return nullptr;
     }
-    // A thread that destroys its own object would use what is gone.
+    // A thread that destroys its own object would use what is gone. In a child of fork() there is
+    // no thread to wait for.
     void end() noexcept
     {
-        if (thread_ && punctual_thread_join(thread_, nullptr) != 0)
-            std::terminate();
+        if (thread_ && punctual_thread_join(thread_, nullptr) != 0) {
+            if (errno != ESRCH)
+                std::terminate();
+            punctual_thread_detach(thread_);
+        }
         joined();
     }
     void joined() noexcept
@@ -389,8 +425,7 @@ public:
     template <class Rep, class Period>
     bool try_lock_for(std::chrono::duration<Rep, Period> time)
     {
-        return try_lock_until(std::chrono::steady_clock::now() +
-                              std::chrono::ceil<std::chrono::nanoseconds>(time));
+        return try_lock_until(detail::from_now(time));
     }
     // By another than its holder, it ends the program: what it guards is not to be trusted.
     void unlock() noexcept
@@ -453,7 +488,7 @@ public:
         while (!condition())
             wait(lock);
     }
-    // False at the instant; the mutex is held.
+    // False at the instant, true where it ended earlier; the mutex is held.
     template <class Duration>
     bool wait_until(std::unique_lock<mutex> &lock,
                     std::chrono::time_point<std::chrono::steady_clock, Duration> at)
@@ -471,6 +506,18 @@ public:
             if (!wait_until(lock, at))
                 return condition();
         return true;
+    }
+    // The same, for a time from now.
+    template <class Rep, class Period>
+    bool wait_for(std::unique_lock<mutex> &lock, std::chrono::duration<Rep, Period> time)
+    {
+        return wait_until(lock, detail::from_now(time));
+    }
+    template <class Rep, class Period, class Condition>
+    bool wait_for(std::unique_lock<mutex> &lock, std::chrono::duration<Rep, Period> time,
+                  Condition condition)
+    {
+        return wait_until(lock, detail::from_now(time), std::move(condition));
     }
     void notify_one() noexcept { punctual_condvar_notify_one(&condvar_); }
     void notify_all() noexcept { punctual_condvar_notify_all(&condvar_); }

@@ -280,6 +280,11 @@ pub unsafe extern "C" fn punctual_loop_cycles(wheel: *const punctual_loop) -> u6
 /// for a normal mutex hangs for ever when its holder locks it again. The rest is POSIX: lock it with
 /// pthread_mutex_lock(), and end the attributes with pthread_mutexattr_destroy().
 ///
+/// A thread that ends while it holds the mutex leaves it locked for ever, unless it is a robust one:
+/// punctual_mutexattr_init_robust(). Where threads wait for each other in a circle, the kernel sees
+/// it, and glibc ends the program (Assertion `e != EDEADLK ...), in a timed lock too: take several
+/// mutexes in the same order everywhere.
+///
 /// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
 /// inheritance.
 ///

@@ -124,8 +124,8 @@ pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc
     done.map_or_else(refused, |()| 0)
 }
 
-/// Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
-/// it is gone already.
+/// Moves the tasks of the set of this name away and removes it, also one of another program; 0
+/// also when it is gone already.
 ///
 /// Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
 /// EACCES as punctual_cpuset_make().

@@ -118,7 +118,7 @@ pub struct punctual_stack_place {
     pub bounds: punctual_stack_bounds,
     /// -1 the guard below (an overflow), 0 the stack, 1 the guard above.
     pub part: c_int,
-    /// 1 if it is handed out.
+    /// 1 if it is in use.
     pub in_use: c_int,
 }
 
@@ -204,7 +204,7 @@ pub extern "C" fn punctual_stack_prefault(bytes: usize) -> libc::ssize_t {
 
 /// The most bytes of the stack at `stack` that were ever in use, from its top down to the
 /// lowest word that was written with anything but 0: since it was made, over all its users;
-/// with PUNCTUAL_STACK_DEBUG=guards since it was handed out.
+/// with PUNCTUAL_STACK_DEBUG=guards since it was allocated.
 ///
 /// Not for a real-time thread: it reads up to the whole stack. -1 with EINVAL: not a stack in
 /// use.

@@ -13,7 +13,8 @@ use crate::errno::{fail, null, number};
 
 /// Called for each interrupt that was left as it is, with its number, or -1 for the default of
 /// future interrupts, and the reason. The text is valid during the call, which is made on a
-/// real-time thread only if that thread steers or restores.
+/// real-time thread only if that thread steers or restores. It returns: an exception, longjmp() or
+/// pthread_exit() that leaves it ends the program.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
 pub type punctual_irq_skipped =
     Option<unsafe extern "C" fn(irq: c_int, reason: *const c_char, context: *mut c_void)>;
@@ -21,7 +22,8 @@ pub type punctual_irq_skipped =
 /// Called for each interrupt whose CPUs would be others: its number, or -1 for the default of
 /// future interrupts, the CPUs that it has now and those that it would have, as the kernel writes
 /// them: lists, of the default masks. The texts are valid during the call, which is made on a
-/// real-time thread only if that thread asks for a preview.
+/// real-time thread only if that thread asks for a preview. It returns, as punctual_irq_skipped()
+/// does.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
 pub type punctual_irq_change = Option<
     unsafe extern "C" fn(irq: c_int, now: *const c_char, then: *const c_char, context: *mut c_void),
@@ -47,6 +49,27 @@ unsafe fn onto(cpus: *const c_uint, count: usize) -> Result<Vec<usize>, libc::ss
             NotCpus::NoMemory => libc::ENOMEM,
         }))
     })
+}
+
+/// The interrupts and the CPUs to steer them to; `None` where the interrupts are an empty array, of
+/// which nothing is steered. An empty slice is all interrupts.
+///
+/// # Safety
+/// `irqs` and `cpus` are NULL, or have as many elements as is said for as long as `'a`.
+#[expect(clippy::type_complexity, reason = "what two functions begin with")]
+unsafe fn named<'a>(
+    irqs: *const c_uint,
+    irq_count: usize,
+    cpus: *const c_uint,
+    cpu_count: usize,
+) -> Result<Option<(&'a [c_uint], Vec<usize>)>, libc::ssize_t> {
+    if !irqs.is_null() && irq_count == 0 {
+        return Ok(None);
+    }
+    // SAFETY: NULL or so many elements, by contract.
+    let cpus = unsafe { onto(cpus, cpu_count) }?;
+    // SAFETY: NULL or so many elements, by contract.
+    Ok(Some((unsafe { list(irqs, irq_count) }, cpus)))
 }
 
 /// # Safety
@@ -152,16 +175,12 @@ pub unsafe extern "C" fn punctual_irq_steer(
         Ok(journal) => journal,
         Err(failed) => return failed,
     };
-    if !irqs.is_null() && irq_count == 0 {
-        return 0;
-    }
-    // SAFETY: the caller's promise.
-    let cpus = match unsafe { onto(cpus, cpu_count) } {
-        Ok(cpus) => cpus,
+    // SAFETY: NULL or so many elements, by contract.
+    let (irqs, cpus) = match unsafe { named(irqs, irq_count, cpus, cpu_count) } {
+        Ok(Some(named)) => named,
+        Ok(None) => return 0,
         Err(failed) => return failed,
     };
-    // SAFETY: the caller's promise.
-    let irqs = unsafe { list(irqs, irq_count) };
     let done = Interrupts::of_this_machine().steer(irqs, &cpus, journal);
     // SAFETY: the caller's promise.
     unsafe { tell(done, skipped, context) }
@@ -227,16 +246,12 @@ pub unsafe extern "C" fn punctual_irq_preview_steer(
     context: *mut c_void,
 ) -> libc::ssize_t {
     let _held = hold();
-    if !irqs.is_null() && irq_count == 0 {
-        return 0;
-    }
-    // SAFETY: so many elements, by contract.
-    let cpus = match unsafe { onto(cpus, cpu_count) } {
-        Ok(cpus) => cpus,
+    // SAFETY: NULL or so many elements, by contract.
+    let (irqs, cpus) = match unsafe { named(irqs, irq_count, cpus, cpu_count) } {
+        Ok(Some(named)) => named,
+        Ok(None) => return 0,
         Err(failed) => return failed,
     };
-    // SAFETY: NULL or so many elements, by contract.
-    let irqs = unsafe { list(irqs, irq_count) };
     let plan = Interrupts::of_this_machine().preview_steer(irqs, &cpus);
     // SAFETY: the functions take the context, by contract.
     unsafe { tell_plan(plan, change, skipped, context) }

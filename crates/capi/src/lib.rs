@@ -28,8 +28,12 @@ mod watchpoint;
 
 /// Makes the library ready when it is loaded: before there are threads, and before a fork
 /// could meet it half done. Where a linker leaves this out, the first call does it.
+///
+/// In a program that is linked to the static library before the constructors that name no
+/// priority, those of C++'s objects among them: what such an object frees when it is destroyed is
+/// no leak, and the report at exit comes last, for it was registered first.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[unsafe(link_section = ".init_array.00200")]
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {

@@ -18,9 +18,9 @@ use crate::versioned::{self, Versioned};
 /// threads a size.
 ///
 /// Not for a real-time thread. -1 with errno, and punctual_last_error() says how to fix it:
-/// ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, or above the limit
-/// of locked memory; EAGAIN as that, while the stack was made present. What was done before
-/// the failure stays done.
+/// ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, also where the memory
+/// control group would kill for the heap, or above the limit of locked memory; EAGAIN as that,
+/// while the stack was made present. What was done before the failure stays done.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_memory_prepare(heap: usize, stack: usize) -> c_int {
     match heap::prepare(heap, stack) {
@@ -35,7 +35,8 @@ pub extern "C" fn punctual_memory_prepare(heap: usize, stack: usize) -> c_int {
 /// The part of punctual_memory_prepare() that is about malloc(): 0 bytes set it and grow
 /// nothing.
 ///
-/// Not for a real-time thread. -1 with errno: ENOTSUP malloc isn't glibc's; ENOMEM.
+/// Not for a real-time thread. -1 with errno: ENOTSUP malloc isn't glibc's; ENOMEM as
+/// punctual_memory_prepare().
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_heap_keep(bytes: usize) -> c_int {
     match heap::keep(bytes) {

@@ -21,7 +21,7 @@ const ALIGNED: usize = 128;
 #[repr(align(128))]
 struct Arena(UnsafeCell<[u8; SIZE]>);
 
-// SAFETY: each byte belongs to whoever was given it by `take`.
+// SAFETY: each byte belongs to the one block of `take` that it lies in.
 unsafe impl Sync for Arena {}
 
 static ARENA: Arena = Arena(UnsafeCell::new([0; SIZE]));

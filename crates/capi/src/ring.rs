@@ -2,7 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::fs::File;
-use std::os::fd::FromRawFd;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
 
 use punctual_rt::log::{self, ARGUMENTS, Logger, RealTime, Writer};
 use punctual_rt::records::Records;
@@ -19,7 +20,8 @@ pub struct punctual_ring(Records);
 /// `record_size` bytes each, every page of it present.
 ///
 /// Not for a real-time thread: it allocates, and touches each page. NULL with errno: EINVAL a
-/// size or capacity of 0, or more than 1 GB in all; ENOMEM.
+/// size or capacity of 0, or more than 1 GB in all; ENOMEM, also where the memory control group
+/// (memory.max) would kill for it rather than refuse, as far as that can be known in advance.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *mut punctual_ring {
     let since = Since::now();
@@ -31,7 +33,7 @@ pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *
         Err(error) => number(&error),
     };
     let words = match number {
-        libc::ENOMEM => c"no memory for the ring",
+        libc::ENOMEM => c"no memory for the ring: look at free memory and the memory cgroup",
         _ => c"a ring has records of at least 1 byte, and 1 GB in all at most",
     };
     fail(number, words);
@@ -118,6 +120,39 @@ pub unsafe extern "C" fn punctual_ring_lost(ring: *const punctual_ring) -> u64 {
     }
 }
 
+/// A file that is waited for where it doesn't wait itself: a standard output is O_NONBLOCK as soon
+/// as any other process that has it wants that.
+struct Waiting(File);
+
+impl Write for Waiting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => writable(&self.0)?,
+                done => return done,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Waits until a file takes more, or never will.
+fn writable(file: &File) -> io::Result<()> {
+    let mut wanted = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one live record.
+    match unsafe { libc::poll(&raw mut wanted, 1, -1) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 const NO_MEMORY: &CStr = c"no memory for the log";
 
 /// The log of one real-time thread.
@@ -134,7 +169,8 @@ const _: () = assert!(PUNCTUAL_LOG_ARGUMENTS == ARGUMENTS);
 /// Opens a log for one real-time thread: at least `capacity` records, their memory present, and
 /// an ordinary thread that writes a line for each to `fd`: its time in seconds of
 /// CLOCK_MONOTONIC, and `formats[id]`. Formats have printf's letters for numbers of 64 bits: %u,
-/// %d, %x, %f (see punctual_log_double()), %%. They are copied, and so is `fd`.
+/// %d, %x, %f (see punctual_log_double()), %%; the l of "%" PRIu64 means nothing. They are copied,
+/// and so is `fd`; with O_NONBLOCK the writing thread waits until it takes more.
 ///
 /// Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
 /// punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
@@ -208,7 +244,7 @@ unsafe fn open(
     // SAFETY: takes two numbers.
     let own = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
     if own < 0 {
-        let error = std::io::Error::last_os_error();
+        let error = io::Error::last_os_error();
         return Err(fail(
             number(&error),
             c"the log's file descriptor is not open, or there are too many",
@@ -216,7 +252,7 @@ unsafe fn open(
     }
     // SAFETY: just made, and nobody else's.
     let sink = unsafe { File::from_raw_fd(own) };
-    let opened = log::open(capacity, kept, sink);
+    let opened = log::open(capacity, kept, Waiting(sink));
     let (logger, writer) = opened.map_err(|error| match number(&error) {
         libc::ENOMEM => no_memory(),
         _ => match RealTime::of(&error) {
@@ -277,8 +313,9 @@ pub extern "C" fn punctual_log_double(value: f64) -> u64 {
 /// Writes what is left, ends the writing thread and closes the log. Returns how many records
 /// were lost.
 ///
-/// Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; what
-/// write() on the file said first, after which nothing was written; the log is closed then too.
+/// Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; ESRCH in
+/// a child of fork(): its parent has the writing thread, and goes on; what write() on the file said
+/// first, after which nothing was written. The log is closed then too.
 ///
 /// # Safety
 /// `log` is NULL, or open and not used any more.
@@ -294,7 +331,12 @@ pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
         Ok(lost) => i64::try_from(lost).unwrap_or(i64::MAX),
         Err(error) => {
             let number = error.raw_os_error().unwrap_or(libc::EIO);
-            let words = c"the log could not be written to its file";
+            let words = match number {
+                libc::ESRCH => {
+                    c"the log belongs to the process that forked this one: close it there"
+                }
+                _ => c"the log could not be written to its file",
+            };
             i64::from(fail(number, words))
         }
     }

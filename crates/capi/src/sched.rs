@@ -1,7 +1,7 @@
 //! Scheduling and places of threads.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::mem::offset_of;
 
 use punctual_rt::advice::{Attempt, of_list};
@@ -53,13 +53,14 @@ pub(crate) const ODD: &CStr =
 
 /// The policy that C's numbers mean; what is asked for beside it is an error, not ignored.
 pub(crate) fn policy(number: c_int, priority: c_int, times: [u64; 3]) -> Option<Policy> {
-    let level = u32::try_from(priority).ok()?;
+    // A negative one is refused like 0: the words are those for a priority.
+    let level = u32::try_from(priority).unwrap_or(0);
     let timeless = times == [0; 3];
     match number {
-        PUNCTUAL_OTHER if level == 0 && timeless => Some(Policy::Other),
+        PUNCTUAL_OTHER if priority == 0 && timeless => Some(Policy::Other),
         PUNCTUAL_FIFO if timeless => Some(Policy::Fifo(level)),
         PUNCTUAL_RR if timeless => Some(Policy::RoundRobin(level)),
-        PUNCTUAL_DEADLINE if level == 0 => Some(Policy::Deadline {
+        PUNCTUAL_DEADLINE if priority == 0 => Some(Policy::Deadline {
             runtime_ns: times[0],
             deadline_ns: times[1],
             period_ns: times[2],
@@ -85,6 +86,14 @@ unsafe fn wanted(from: *const punctual_sched) -> Result<Policy, c_int> {
     policy(read.policy, read.priority, times).ok_or_else(|| fail(libc::EINVAL, ODD))
 }
 
+/// The kernel answers a negative number with EINVAL, as it does a wrong policy.
+fn thread(tid: libc::pid_t) -> io::Result<libc::pid_t> {
+    match tid {
+        0.. => Ok(tid),
+        _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+    }
+}
+
 /// Schedules the thread `tid`; 0 means the caller.
 ///
 /// For setting up: one system call. -1 with errno, and punctual_last_error() says how to
@@ -105,7 +114,8 @@ pub unsafe extern "C" fn punctual_sched_set(
         Ok(policy) => policy,
         Err(failed) => return failed,
     };
-    match sched::set(tid, policy) {
+    let set = thread(tid).and_then(|tid| sched::set(tid, policy));
+    match set {
         Ok(()) => 0,
         Err(error) => refused(Attempt::Policy(policy), &error),
     }
@@ -125,7 +135,7 @@ pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual
     if out.is_null() {
         return null();
     }
-    let policy = match sched::of(tid) {
+    let policy = match thread(tid).and_then(sched::of) {
         Ok(Some(policy)) => policy,
         Ok(None) => {
             return fail(

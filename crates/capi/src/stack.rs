@@ -2,11 +2,12 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::offset_of;
-use std::ptr::{self, null_mut};
+use std::ptr::null_mut;
 
 use punctual_rt::stack::{self, Class, SIZES, StackError, Stats};
 
 use crate::errno::{answer, count, fail, no_stack, null, set, wrong_size};
+use crate::versioned::{self, Versioned};
 
 fn exact(size: usize) -> Result<Class, StackError> {
     Class::exact(size).ok_or(StackError::NoSuchClass(size))
@@ -151,12 +152,13 @@ pub extern "C" fn punctual_stack_set_live(stack: *const c_void, live: c_int) -> 
 
 /// The stacks of one size. Exact when no other thread allocates or frees meanwhile.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct punctual_stack_stats {
     /// sizeof(struct punctual_stack_stats), filled in by the caller.
     pub struct_size: usize,
     /// Bytes of one stack, guards not counted.
     pub size: usize,
-    /// Stacks handed out.
+    /// Stacks in use.
     pub used: usize,
     /// Of these, the ones marked by punctual_stack_set_live().
     pub live: usize,
@@ -174,13 +176,18 @@ pub struct punctual_stack_stats {
     pub reserved: [u64; 7],
 }
 
+// SAFETY: integers alone, the size first.
+unsafe impl Versioned for punctual_stack_stats {
+    const LEAST: usize = offset_of!(Self, reserved);
+}
+
 /// Fills `out` with the state of the stacks of `size` bytes. `out->struct_size` says how much
 /// of it the caller knows; what the library knows beyond is left out, what it doesn't know is
 /// left alone, and `struct_size` is then the part that was filled.
 ///
 /// A real-time thread may call it with care: no lock, no system call, but a walk over all
 /// stacks. -1 with errno: EFAULT `out` is NULL; EINVAL no such size, or a `struct_size` that
-/// is too small for anything.
+/// is none of this struct.
 ///
 /// # Safety
 /// `out` is NULL, or `out->struct_size` bytes are the caller's.
@@ -189,23 +196,15 @@ pub unsafe extern "C" fn punctual_stack_stats(
     size: usize,
     out: *mut punctual_stack_stats,
 ) -> c_int {
-    const LEAST: usize = offset_of!(punctual_stack_stats, reserved);
     if out.is_null() {
         return null();
     }
-    // SAFETY: the size is the first field in every version of the struct.
-    let room = unsafe { out.cast::<usize>().read() };
-    let class = match exact(size) {
-        Ok(class) => class,
+    let now = match exact(size) {
+        Ok(class) => Stats::of(class),
         Err(error) => return no_stack(error),
     };
-    if room < LEAST {
-        return wrong_size();
-    }
-    let now = Stats::of(class);
-    let filled = room.min(size_of::<punctual_stack_stats>());
-    let known = punctual_stack_stats {
-        struct_size: filled,
+    let found = punctual_stack_stats {
+        struct_size: 0,
         size: now.size,
         used: now.used,
         live: now.live,
@@ -216,9 +215,12 @@ pub unsafe extern "C" fn punctual_stack_stats(
         stolen: now.stolen,
         reserved: [0; 7],
     };
-    // SAFETY: `filled` is at most what the caller has and at most what `known` is.
-    unsafe { ptr::copy_nonoverlapping((&raw const known).cast::<u8>(), out.cast(), filled) };
-    0
+    // SAFETY: not NULL, so as many bytes as its size says are the caller's.
+    if unsafe { versioned::write(out, found) } {
+        0
+    } else {
+        wrong_size()
+    }
 }
 
 /// Writes a line to the descriptor `fd` for each stack in use, with the call stack of its
@@ -227,19 +229,20 @@ pub unsafe extern "C" fn punctual_stack_stats(
 /// Not for a real-time thread: it writes to a file. -1 with EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_debug_leaks(fd: c_int) -> c_int {
-    if !is_open(fd) {
-        return not_open();
+    if !is_writable(fd) {
+        return not_writable();
     }
     c_int::try_from(stack::debug_leaks(fd)).unwrap_or(c_int::MAX)
 }
 
-fn is_open(fd: c_int) -> bool {
-    // SAFETY: F_GETFD reads a flag of the descriptor, if there is one.
-    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+fn is_writable(fd: c_int) -> bool {
+    // SAFETY: F_GETFL reads flags of the descriptor, if there is one.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-fn not_open() -> c_int {
-    fail(libc::EBADF, c"the file descriptor is not open")
+fn not_writable() -> c_int {
+    fail(libc::EBADF, c"the file descriptor is not open for writing")
 }
 
 /// Writes a line and the call stacks of who allocated and who freed it to the descriptor `fd`,
@@ -250,8 +253,8 @@ fn not_open() -> c_int {
 /// EBADF; ENOTSUP without PUNCTUAL_STACK_DEBUG=guards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_debug_check(fd: c_int) -> c_int {
-    if !is_open(fd) {
-        return not_open();
+    if !is_writable(fd) {
+        return not_writable();
     }
     match stack::debug_check(fd) {
         Ok(count) => c_int::try_from(count).unwrap_or(c_int::MAX),
@@ -270,8 +273,8 @@ pub extern "C" fn punctual_stack_debug_check(fd: c_int) -> c_int {
 /// it. -1 with EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_debug_report(address: *const c_void, fd: c_int) -> c_int {
-    if !is_open(fd) {
-        return not_open();
+    if !is_writable(fd) {
+        return not_writable();
     }
     c_int::from(stack::debug_report(address as usize, fd))
 }

@@ -74,7 +74,8 @@ fn of_mutex(number: c_int) -> &'static CStr {
 ///
 /// A real-time thread may call it: no system call while the mutex is free, else one, and the
 /// holder runs at the caller's priority meanwhile. -1 with errno: ETIMEDOUT the instant has come;
-/// EDEADLK the caller holds it already; EOWNERDEAD its holder ended with it: the caller holds it
+/// EDEADLK the caller holds it already (where threads wait in a circle see
+/// punctual_mutexattr_init()); EOWNERDEAD its holder ended with it: the caller holds it
 /// now, see punctual_mutex_make_consistent(); ENOTRECOVERABLE it was not made consistent; ENOTSUP
 /// the mutex is held, and the kernel (before 5.14) or the C library (before glibc 2.35) can't wait so;
 /// EFAULT a pointer is NULL; EINVAL `at` is negative, malformed or beyond 584 years.
@@ -130,7 +131,8 @@ pub unsafe extern "C" fn punctual_mutex_make_consistent(mutex: *mut pthread_mute
 /// A real-time thread may call it: one system call, and one more where another thread holds the
 /// mutex when it is taken back, or waits for it when it is given up. -1 with errno: EFAULT a
 /// pointer is NULL; EPERM the caller doesn't hold the mutex; EOWNERDEAD and ENOTRECOVERABLE with a
-/// robust mutex, as punctual_mutex_lock_until().
+/// robust mutex, as punctual_mutex_lock_until(): after EOWNERDEAD of a lock make it consistent
+/// before you wait, since a wait unlocks it.
 ///
 /// # Safety
 /// As punctual_condvar_wait_until().

@@ -197,7 +197,8 @@ pub unsafe extern "C" fn punctual_thread_create(
 /// `result` unless that is NULL, and takes its stack back.
 ///
 /// Not for a real-time thread: it waits. -1 with errno: EFAULT `thread` is NULL; EDEADLK the
-/// thread is the caller.
+/// thread is the caller; ESRCH in a child of fork(), where its parent's threads don't run: there
+/// it can be detached.
 ///
 /// # Safety
 /// `thread` comes from punctual_thread_create() and is joined once; `result` is NULL or the
@@ -216,7 +217,7 @@ pub unsafe extern "C" fn punctual_thread_join(
     match unsafe { joinable.join() } {
         // SAFETY: it was joined just now, and `result` is NULL or the caller's.
         Ok(returned) => unsafe { finish(thread, returned, result) },
-        Err(error) => refused(Attempt::Thread, &error),
+        Err(error) => not_joined(&error),
     }
 }
 
@@ -256,22 +257,27 @@ pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> 
 /// The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
 /// for pthread_join() and pthread_detach().
 ///
-/// A real-time thread may call it: one load. It never fails.
+/// A real-time thread may call it: one load. 0 with EFAULT: `thread` is NULL.
 ///
 /// # Safety
-/// `thread` was not joined yet.
+/// `thread` is NULL or was not joined yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_thread_pthread(
     thread: *const punctual_thread,
 ) -> libc::pthread_t {
-    // SAFETY: a thread that was not joined: the caller's promise.
+    if thread.is_null() {
+        null();
+        return 0;
+    }
+    // SAFETY: not NULL, so a thread that was not joined: the caller's promise.
     unsafe { &*thread.cast::<Joinable>() }.thread()
 }
 
 /// Joins the thread as punctual_thread_join() if it has ended, and doesn't wait.
 ///
-/// Not for a real-time thread: it frees memory, and it takes one system call. -1 with errno, and
-/// the thread is still to be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL.
+/// Not for a real-time thread: it frees memory, and makes system calls. -1 with errno, and the
+/// thread is still to be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL;
+/// ESRCH as punctual_thread_join().
 ///
 /// # Safety
 /// As punctual_thread_join().
@@ -298,7 +304,8 @@ pub unsafe extern "C" fn punctual_thread_tryjoin(
 ///
 /// Not for a real-time thread: it waits. -1 with errno, and the thread is still to be joined or
 /// detached: ETIMEDOUT it has not ended by then; EFAULT `thread` or `at` is NULL; EINVAL `at` is
-/// negative, malformed or beyond 584 years; EDEADLK the thread is the caller.
+/// negative, malformed or beyond 584 years; EDEADLK the thread is the caller; ESRCH as
+/// punctual_thread_join().
 ///
 /// # Safety
 /// As punctual_thread_join(); `at` is NULL or can be read.
@@ -332,6 +339,10 @@ fn not_joined(error: &std::io::Error) -> c_int {
         libc::EBUSY | libc::ETIMEDOUT => fail(
             number(error),
             c"the thread has not ended: join it later, or detach it",
+        ),
+        libc::ESRCH => fail(
+            libc::ESRCH,
+            c"the thread belongs to the process that forked this one: join it there, detach it here",
         ),
         _ => refused(Attempt::Thread, error),
     }

@@ -1,5 +1,6 @@
 //! The C tests, compiled by both compilers as both languages with either library.
 
+mod cost;
 mod debugging;
 mod documents;
 mod linking;
@@ -116,6 +117,11 @@ fn every_failure_has_its_words() {
 }
 
 #[test]
+fn a_child_of_a_fork_does_not_wait_for_what_is_its_parents() {
+    everywhere("tests/c/inherited.c");
+}
+
+#[test]
 fn coroutines_stand_on_their_own_stacks() {
     everywhere("tests/c/coroutine.c");
 }
@@ -158,7 +164,33 @@ fn the_shared_library_exports_what_the_header_declares() {
 #[test]
 fn opened_at_run_time() {
     let program = Build::PLAIN.compile("tests/c/late.c");
-    runs(Command::new(program).arg(support::libraries().join("libpunctual.so")));
+    let names = ["punctual_stack_alloc", "punctual_stack_free"];
+    let library = support::libraries().join("libpunctual.so");
+    runs(Command::new(program).arg(library).args(names));
+}
+
+/// Nobody told the linker that the library is to stay, and the C library calls it all the same.
+#[test]
+fn a_plugin_with_the_static_library_may_be_closed_while_its_threads_live() {
+    let program = Build::PLAIN.compile("tests/c/late.c");
+    for compiler in ["gcc", "clang"] {
+        let plugin = support::work().join(format!("plugin-{compiler}.so"));
+        let mut command = Command::new(compiler);
+        command.args([
+            "-std=c11", "-Wall", "-Werror", "-O1", "-g", "-fPIC", "-shared",
+        ]);
+        command.arg("-I").arg(support::here().join("include"));
+        command.arg(support::here().join("tests/c/plugin.c"));
+        command.arg(support::libraries().join("libpunctual.a"));
+        command.args(["-lpthread", "-lrt", "-lm", "-ldl", "-o"]);
+        succeeds(command.arg(&plugin));
+        for debug in ["", "audit,guards,noaccess,leaks"] {
+            let mut run = Command::new(&program);
+            run.arg(&plugin).args(["plugin_alloc", "plugin_free"]);
+            let output = runs(run.env("PUNCTUAL_STACK_DEBUG", debug));
+            assert!(output.stderr.is_empty(), "{output:?}");
+        }
+    }
 }
 
 #[test]

@@ -11,8 +11,8 @@ use super::initramfs::Initramfs;
 use super::job::{OURSELVES, PROGRAMS};
 use super::libraries;
 use super::room::Room;
-use super::rootfs;
 use super::rootfs::tree::{Node, Tree};
+use super::rootfs::{self, RootfsError};
 
 /// The guest mounts over these, or has them from the laboratory.
 const TAKEN: [&str; 10] = [
@@ -128,6 +128,11 @@ impl Brought {
         }
     }
 
+    fn unfit(&self, source: RootfsError) -> LabError {
+        let path = self.from.clone();
+        LabError::Rootfs { path, source }
+    }
+
     /// Brings it into a guest whose userspace is ours: a program with its libraries, anything else
     /// as it is.
     ///
@@ -147,7 +152,7 @@ impl Brought {
         if data.is_dir() {
             let mut tree = Tree::new();
             rootfs::add_folder(&self.from, "", &mut tree, room)
-                .map_err(|reason| self.refused(reason))?;
+                .map_err(|source| self.unfit(source))?;
             tree.put(archive, &self.to);
             return Ok(());
         }
@@ -172,7 +177,7 @@ impl Brought {
             let bytes = self.read(&mut room.clone())?;
             tree.add(&self.to, data.permissions().mode(), Node::File(bytes), room)
         };
-        done.map_err(|reason| self.refused(reason))
+        done.map_err(|source| self.unfit(source))
     }
 
     fn metadata(&self) -> Result<fs::Metadata, LabError> {

@@ -12,15 +12,17 @@ use super::error::LabError;
 use super::guest::{INIT, VERB};
 use super::initramfs::Initramfs;
 use super::job::{End, JOB_FILE, Job, JobResult, OURSELVES, OUT};
-use super::kernel::{self, Kernel};
+use super::kernel::Kernel;
 use super::libraries;
 use super::machine::{Machine, Time, tail};
+use super::observer::ObserverError;
 use super::qemu::Qemu;
 use super::room::Room;
-use super::rootfs;
+use super::rootfs::{self, RootfsError};
 use super::work::WorkFolder;
-use punctual_record::lab::{Fingerprint, GuestTime, LabBill, LabLoad, Laboratory};
-use punctual_record::{Demand, RUN_FILE, Run, Standing};
+use punctual_record::lab::{LabBill, LabLoad};
+use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
+use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
 
 /// Words of the kernel's command line that are ours.
 const OWN_WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr norandmaps";
@@ -87,13 +89,19 @@ pub trait Watcher: Sync {
     ///
     /// # Errors
     /// One line.
-    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, String>;
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path)
+    -> Result<Vec<OsString>, ObserverError>;
 
     /// Takes what stands in `folder` once the machine has ended; `cell` is what was made.
     ///
     /// # Errors
     /// One line.
-    fn take(&self, plan: &CellPlan<'_>, folder: &Path, made: &mut Made) -> Result<(), String>;
+    fn take(
+        &self,
+        plan: &CellPlan<'_>,
+        folder: &Path,
+        made: &mut Made,
+    ) -> Result<(), ObserverError>;
 }
 
 /// What came of a cell.
@@ -206,9 +214,12 @@ impl CellPlan<'_> {
             None => self.bring(&mut archive, &mut room)?,
             Some(rootfs) => self.bring_root(rootfs, &mut archive, &mut room)?,
         };
-        let failed = |error: kernel::Error| LabError::Kernel(error.to_string());
         let mut modules: Vec<String> = Vec::new();
-        for module in self.kernel.modules(&self.modules).map_err(failed)? {
+        for module in self
+            .kernel
+            .modules(&self.modules)
+            .map_err(LabError::Kernel)?
+        {
             let path = format!("/lab/modules/{}.ko", module.name);
             archive.file(&path, module.bytes, false);
             modules.push(path);
@@ -241,9 +252,9 @@ impl CellPlan<'_> {
         archive: &mut Initramfs,
         room: &mut Room,
     ) -> Result<String, LabError> {
-        let refused = |reason: String| LabError::Program {
+        let refused = |source: RootfsError| LabError::Rootfs {
             path: path.to_owned(),
-            reason,
+            source,
         };
         let mut tree = rootfs::read(path, room)?;
         for asked in &self.brought {
@@ -278,9 +289,10 @@ impl CellPlan<'_> {
         folder.write("initramfs", &initramfs)?;
         let initramfs_sha256 = sha256(&initramfs);
         drop(initramfs);
-        let guest = |reason| LabError::Guest { reason };
         let extra = match watcher {
-            Some(watcher) => watcher.arguments(self, folder.path()).map_err(guest)?,
+            Some(watcher) => watcher
+                .arguments(self, folder.path())
+                .map_err(LabError::Watcher)?,
             None => Vec::new(),
         };
         let mut machine = Machine {
@@ -373,7 +385,7 @@ impl CellPlan<'_> {
         if let Some(watcher) = watcher {
             watcher
                 .take(self, folder.path(), &mut made)
-                .map_err(guest)?;
+                .map_err(LabError::Watcher)?;
         }
         Ok(made)
     }
@@ -463,13 +475,9 @@ impl Made {
 /// Several processors of an emulator wait for each other and for the host: what is measured
 /// on them is no latency, and the record must not say so.
 fn refuse_latencies(run: &mut Run, cpus: u64) {
-    run.demands.push(Demand {
-        name: "virtual-time".to_owned(),
-        asked: "one processor, in virtual time".to_owned(),
-        found: format!("{cpus} processors of an emulator, at the host's pace"),
-        standing: Standing::NotInForce,
-        mend: Some("punctual lab --cpus 1".to_owned()),
-    });
+    let condition = Condition::VirtualTime { cpus };
+    run.demands
+        .push(Demand::requested(condition, false, || Fix::OneCpu));
     if let Ok(analysis) = punctual_record::analyse_record(run) {
         run.conclude(analysis);
     }

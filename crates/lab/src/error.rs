@@ -1,10 +1,15 @@
 //! What can go wrong in the laboratory, each in one line.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use super::channel::ChannelError;
+use super::kernel;
+use super::observer::ObserverError;
+use super::room::RoomError;
+use super::rootfs::RootfsError;
 
 /// What a guest did whose first process never ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +47,24 @@ pub enum LabError {
         /// Why, and what to do.
         reason: String,
     },
+    /// There is no room for a file in the guest.
+    Room {
+        /// The file, or what it belongs to.
+        path: PathBuf,
+        /// How much there is.
+        source: RoomError,
+    },
+    /// A root file system that can't be taken.
+    Rootfs {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: RootfsError,
+    },
+    /// What watches the machine from without failed.
+    Watcher(ObserverError),
     /// The kernel hasn't what it is to have.
-    Kernel(String),
+    Kernel(kernel::Error),
     /// The host's time-out came.
     HostLimit {
         /// Seconds that were allowed.
@@ -130,7 +151,10 @@ impl fmt::Display for LabError {
             Self::Qemu { path, reason } | Self::Program { path, reason } => {
                 write!(f, "{}: {reason}", path.display())
             }
-            Self::Kernel(reason) => f.write_str(reason),
+            Self::Room { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Rootfs { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Watcher(error) => write!(f, "in the guest: {error}"),
+            Self::Kernel(error) => error.fmt(f),
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::HostLimit { seconds, console } => write!(
                 f,
@@ -181,4 +205,16 @@ impl fmt::Display for LabError {
     }
 }
 
-impl std::error::Error for LabError {}
+impl Error for LabError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::File { source, .. } => Some(source),
+            Self::Room { source, .. } => Some(source),
+            Self::Rootfs { source, .. } => Some(source),
+            Self::Watcher(error) => Some(error),
+            Self::Kernel(error) => Some(error),
+            Self::NoResult { channel, .. } => Some(channel),
+            _ => None,
+        }
+    }
+}

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use object::elf::{self, Dyn64, FileHeader64, ProgramHeader64};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
+use object::{LittleEndian, ReadRef as _};
+
 use super::error::LabError;
 use super::initramfs::Initramfs;
 use super::job::{LIBRARIES, PROGRAMS};
@@ -36,13 +40,8 @@ pub struct Elf {
     pub folders: Vec<String>,
 }
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const PT_INTERP: u32 = 3;
-const DT_NEEDED: u64 = 1;
-const DT_STRTAB: u64 = 5;
-const DT_RPATH: u64 = 15;
-const DT_RUNPATH: u64 = 29;
+type Header = FileHeader64<LittleEndian>;
+
 /// Names may lie upon each other in the file: only a limit bounds the memory they take.
 const MOST_NAMES: usize = 4096;
 
@@ -57,79 +56,63 @@ pub fn parse(bytes: &[u8]) -> Result<Elf, &'static str> {
     if !bytes.starts_with(b"\x7fELF") {
         return Err("not a program: it is no ELF file");
     }
-    if bytes.get(4) != Some(&2) || bytes.get(5) != Some(&1) || word16(bytes, 18) != Some(62) {
+    let cut = "a program that is cut short";
+    let header = bytes.read_at::<Header>(0).map_err(|()| cut)?;
+    let is_64 = header.is_class_64() && header.is_little_endian();
+    if !is_64 || header.e_machine(LittleEndian) != elf::EM_X86_64 {
         return Err("a program for another processor: the guests are x86-64");
     }
-    let cut = "a program that is cut short";
-    let headers = headers(bytes).ok_or(cut)?;
-    let mut elf = Elf::default();
+    let parts = header.program_headers(LittleEndian, bytes);
+    let parts = parts.map_err(|_| cut)?;
+    let mut found = Elf::default();
     // A program has one of each at most: more would be read again and again.
-    let part = |kind| {
-        let header = headers.iter().find(|header| header.kind == kind)?;
-        Some(slice(bytes, header.offset, header.size).ok_or(cut))
-    };
-    if let Some(text) = part(PT_INTERP).transpose()? {
-        elf.interpreter = Some(text_of(text));
+    let part = |kind| parts.iter().find(|part| part.p_type(LittleEndian) == kind);
+    if let Some(part) = part(elf::PT_INTERP) {
+        let text = part.data(LittleEndian, bytes).map_err(|()| cut)?;
+        found.interpreter = Some(text_of(text));
     }
-    if let Some(dynamic) = part(PT_DYNAMIC).transpose()? {
-        read_dynamic(bytes, &headers, dynamic, &mut elf).ok_or(cut)?;
-        if elf.needed.len() > MOST_NAMES || elf.folders.len() > MOST_NAMES {
+    if let Some(part) = part(elf::PT_DYNAMIC) {
+        let entries = part.data_as_array(LittleEndian, bytes).map_err(|()| cut)?;
+        read_dynamic(bytes, parts, entries, &mut found).ok_or(cut)?;
+        if found.needed.len() > MOST_NAMES || found.folders.len() > MOST_NAMES {
             return Err("a program that names libraries without end");
         }
     }
-    Ok(elf)
+    Ok(found)
 }
 
-struct Header {
-    kind: u32,
-    offset: u64,
-    address: u64,
-    size: u64,
-}
-
-fn headers(bytes: &[u8]) -> Option<Vec<Header>> {
-    let table = word64(bytes, 32)?;
-    let size = u64::from(word16(bytes, 54)?);
-    let count = u64::from(word16(bytes, 56)?);
-    (0..count)
-        .map(|index| {
-            let at = usize::try_from(table.checked_add(index.checked_mul(size)?)?).ok()?;
-            Some(Header {
-                kind: word32(bytes, at)?,
-                offset: word64(bytes, at.checked_add(8)?)?,
-                address: word64(bytes, at.checked_add(16)?)?,
-                size: word64(bytes, at.checked_add(32)?)?,
-            })
-        })
-        .collect()
-}
-
-fn read_dynamic(bytes: &[u8], headers: &[Header], dynamic: &[u8], elf: &mut Elf) -> Option<()> {
-    let entries: Vec<(u64, u64)> = dynamic
-        .chunks_exact(16)
-        .filter_map(|entry| Some((word64(entry, 0)?, word64(entry, 8)?)))
-        .take_while(|(tag, _)| *tag != 0)
-        .collect();
-    let Some((_, address)) = entries.iter().find(|(tag, _)| *tag == DT_STRTAB) else {
+fn read_dynamic(
+    bytes: &[u8],
+    parts: &[ProgramHeader64<LittleEndian>],
+    entries: &[Dyn64<LittleEndian>],
+    found: &mut Elf,
+) -> Option<()> {
+    let entries = entries
+        .iter()
+        .map(|entry| (entry.tag(LittleEndian), entry.val(LittleEndian)))
+        .take_while(|(tag, _)| *tag != elf::DT_NULL);
+    let Some((_, address)) = entries.clone().find(|(tag, _)| *tag == elf::DT_STRTAB) else {
         return Some(());
     };
-    let strings = headers.iter().find_map(|header| {
-        let within = address.checked_sub(header.address)?;
-        (header.kind == PT_LOAD && within < header.size).then(|| header.offset.checked_add(within))
+    let strings = parts.iter().find_map(|part| {
+        let within = address.checked_sub(part.p_vaddr(LittleEndian))?;
+        let (offset, size) = part.file_range(LittleEndian);
+        let is_it = part.p_type(LittleEndian) == elf::PT_LOAD && within < size;
+        is_it.then(|| offset.checked_add(within))
     })??;
     let text = |at: u64| -> Option<String> {
         let begin = usize::try_from(strings.checked_add(at)?).ok()?;
         Some(text_of(bytes.get(begin..)?))
     };
     for (tag, value) in entries {
-        if elf.needed.len() > MOST_NAMES || elf.folders.len() > MOST_NAMES {
+        if found.needed.len() > MOST_NAMES || found.folders.len() > MOST_NAMES {
             break;
         }
         match tag {
-            DT_NEEDED => elf.needed.push(text(value)?),
-            DT_RPATH | DT_RUNPATH => {
+            elf::DT_NEEDED => found.needed.push(text(value)?),
+            elf::DT_RPATH | elf::DT_RUNPATH => {
                 let folders = text(value)?;
-                elf.folders.extend(folders.split(':').map(str::to_owned));
+                found.folders.extend(folders.split(':').map(str::to_owned));
             }
             _ => {}
         }
@@ -142,29 +125,6 @@ fn text_of(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(4096)];
     let end = bytes.iter().position(|&byte| byte == 0);
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
-}
-
-fn slice(bytes: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
-    let begin = usize::try_from(offset).ok()?;
-    bytes.get(begin..begin.checked_add(usize::try_from(size).ok()?)?)
-}
-
-fn word16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(
-        bytes.get(at..at.checked_add(2)?)?.try_into().ok()?,
-    ))
-}
-
-fn word32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(
-        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
-    ))
-}
-
-fn word64(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(
-        bytes.get(at..at.checked_add(8)?)?.try_into().ok()?,
-    ))
 }
 
 /// Brings a program along, with what it needs; its path in the guest.

@@ -1,5 +1,7 @@
 //! How much may be brought into a guest: its files lie in its memory, twice while it boots.
 
+use std::error::Error;
+use std::fmt;
 use std::path::Path;
 
 use super::error::LabError;
@@ -10,6 +12,42 @@ const MOST_MIB: u64 = 1024;
 const MOST_FILES: u64 = 200_000;
 /// What an entry costs beside its bytes.
 const ENTRY: u64 = 512;
+
+/// Why there is no room for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoomError {
+    /// There are too many files.
+    Files,
+    /// There is too little memory.
+    Bytes {
+        /// What the file has.
+        bytes: u64,
+        /// The guest's memory.
+        memory_mib: u64,
+        /// What a guest with so much takes.
+        whole_mib: u64,
+    },
+}
+
+impl fmt::Display for RoomError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Files => write!(f, "more than {MOST_FILES} files"),
+            Self::Bytes {
+                bytes,
+                memory_mib,
+                whole_mib,
+            } => write!(
+                f,
+                "no room for {bytes} bytes: a guest with {memory_mib} MiB of memory takes \
+                 {whole_mib} MiB of files; bring less, or give more by --mem (at most {MOST_MIB} \
+                 MiB of files)"
+            ),
+        }
+    }
+}
+
+impl Error for RoomError {}
 
 /// What is left for files that are brought into a guest.
 #[derive(Debug, Clone)]
@@ -33,21 +71,21 @@ impl Room {
         }
     }
 
-    /// Takes room for a file of so many bytes, or says in a few words why there is none.
+    /// Takes room for a file of so many bytes.
     ///
     /// # Errors
     /// There is not enough left.
-    pub fn take(&mut self, bytes: u64) -> Result<(), String> {
+    pub fn take(&mut self, bytes: u64) -> Result<(), RoomError> {
         let Some(files) = self.files.checked_sub(1) else {
-            return Err(format!("more than {MOST_FILES} files"));
+            return Err(RoomError::Files);
         };
         let left = self.left.checked_sub(bytes.saturating_add(ENTRY));
         let Some(left) = left else {
-            return Err(format!(
-                "no room for {bytes} bytes: a guest with {} MiB of memory takes {} MiB of files; \
-                 bring less, or give more by --mem (at most {MOST_MIB} MiB of files)",
-                self.memory_mib, self.whole_mib
-            ));
+            return Err(RoomError::Bytes {
+                bytes,
+                memory_mib: self.memory_mib,
+                whole_mib: self.whole_mib,
+            });
         };
         (self.files, self.left) = (files, left);
         Ok(())
@@ -58,9 +96,9 @@ impl Room {
     /// # Errors
     /// There is not enough left.
     pub fn take_for(&mut self, path: &Path, bytes: u64) -> Result<(), LabError> {
-        self.take(bytes).map_err(|reason| LabError::Program {
+        self.take(bytes).map_err(|source| LabError::Room {
             path: path.to_owned(),
-            reason,
+            source,
         })
     }
 

@@ -1,13 +1,17 @@
 //! The laboratory's own calls to the kernel: the guest's first process, its port to the
 //! outside, and the leash of a machine on the host.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
+
+use rustix::mount::MountFlags;
+use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::system::RebootCommand;
 
 fn outcome(result: libc::c_long) -> io::Result<()> {
     if result == 0 {
@@ -19,38 +23,20 @@ fn outcome(result: libc::c_long) -> io::Result<()> {
 
 /// Mounts a file system without a device.
 pub fn mount(kind: &str, target: &str, options: &str) -> io::Result<()> {
-    let kind = CString::new(kind)?;
-    let target = CString::new(target)?;
     let options = CString::new(options)?;
-    // SAFETY: all are strings with an end, and outlive the call.
-    let result = unsafe {
-        libc::mount(
-            kind.as_ptr(),
-            target.as_ptr(),
-            kind.as_ptr(),
-            0,
-            options.as_ptr().cast(),
-        )
-    };
-    outcome(result.into())
+    let flags = MountFlags::empty();
+    Ok(rustix::mount::mount(
+        kind,
+        target,
+        kind,
+        flags,
+        options.as_c_str(),
+    )?)
 }
 
 /// Makes a file or a directory stand in another place too, with what is mounted below it.
 pub fn bind(from: &str, target: &str) -> io::Result<()> {
-    let from = CString::new(from)?;
-    let target = CString::new(target)?;
-    let flags = libc::MS_BIND | libc::MS_REC;
-    // SAFETY: both are strings with an end and outlive the call; a bind takes neither type nor data.
-    let result = unsafe {
-        libc::mount(
-            from.as_ptr(),
-            target.as_ptr(),
-            std::ptr::null(),
-            flags,
-            std::ptr::null(),
-        )
-    };
-    outcome(result.into())
+    Ok(rustix::mount::mount_bind_recursive(from, target)?)
 }
 
 /// Has a command's process begin in another root directory, in a directory of it. Both paths are
@@ -59,12 +45,11 @@ pub fn change_root(command: &mut Command, root: &str, directory: &str) {
     let path = |text: &str| CString::new(text).unwrap_or_default();
     let (root, directory) = (path(root), path(directory));
     let enter = move || {
-        // SAFETY: a string with an end that the closure owns; may be called between fork and exec.
-        outcome(unsafe { libc::chroot(root.as_ptr()) }.into())?;
-        // SAFETY: a string with an end that the closure owns; may be called between fork and exec.
-        outcome(unsafe { libc::chdir(directory.as_ptr()) }.into())
+        rustix::process::chroot(root.as_c_str())?;
+        Ok(rustix::process::chdir(directory.as_c_str())?)
     };
-    // SAFETY: the closure makes two system calls, and allocates nothing.
+    // SAFETY: the closure makes two system calls with strings that it owns, and allocates
+    // nothing, as between fork and exec it must not.
     unsafe { command.pre_exec(enter) };
 }
 
@@ -85,11 +70,7 @@ pub fn loopback_up() -> io::Result<()> {
 
 /// Loads a module of the kernel.
 pub fn load_module(file: &File) -> io::Result<()> {
-    let none: &CStr = c"";
-    // SAFETY: an open file and a string with an end.
-    let result =
-        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), none.as_ptr(), 0) };
-    outcome(result)
+    Ok(rustix::system::finit_module(file, c"", 0)?)
 }
 
 /// Schedules the calling thread below everything else.
@@ -111,54 +92,48 @@ pub enum Ended {
 
 /// Waits for any child, also one that was left behind by its parent.
 pub fn wait_any() -> io::Result<(u32, Ended)> {
-    let mut status = 0;
-    // SAFETY: the place for the status is live.
-    let child = unsafe { libc::waitpid(-1, &mut status, 0) };
-    if child < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let ended = if libc::WIFSIGNALED(status) {
-        Ended::Signal(libc::WTERMSIG(status))
-    } else {
-        Ended::Status(libc::WEXITSTATUS(status))
+    let options = WaitOptions::empty();
+    let ended = rustix::io::retry_on_intr(|| rustix::process::wait(options))?;
+    // Without NOHANG there is one, or an error.
+    let (child, status) = ended.ok_or(io::ErrorKind::NotFound)?;
+    let ended = match status.terminating_signal() {
+        Some(signal) => Ended::Signal(signal),
+        None => Ended::Status(status.exit_status().unwrap_or(0)),
     };
-    Ok((child as u32, ended))
+    Ok((child.as_raw_nonzero().get().unsigned_abs(), ended))
 }
 
-/// Sends a signal: to a process, to a group by its negative number, to all by -1.
-pub fn kill(process: i32, signal: i32) -> io::Result<()> {
-    // SAFETY: takes no memory.
-    outcome(unsafe { libc::kill(process, signal) }.into())
+/// Interrupts a process, as Ctrl-C does it.
+pub fn interrupt(process: u32) -> io::Result<()> {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let process = process.ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::kill_process(process, Signal::INT)?)
 }
 
 /// Has a command's process killed when the thread that starts it ends, however that happens.
 pub fn leash(command: &mut Command) {
-    let parent = std::process::id() as libc::pid_t;
+    let parent = rustix::process::getpid();
     // A group of its own: Ctrl-C reaches us alone, and we end it.
     command.process_group(0);
     let leashed = move || {
-        // SAFETY: takes no pointers; may be called between fork and exec.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have died before it was asked for.
-        // SAFETY: takes nothing; may be called between fork and exec.
-        if unsafe { libc::getppid() } != parent {
+        if rustix::process::getppid() != Some(parent) {
             // SAFETY: ends the process that has nothing yet, by the system call alone.
             unsafe { libc::_exit(1) };
         }
         Ok(())
     };
-    // SAFETY: the closure makes no calls but those above, and allocates nothing.
+    // SAFETY: the closure makes three system calls at most, and allocates nothing, as between
+    // fork and exec it must not.
     unsafe { command.pre_exec(leashed) };
 }
 
 /// Powers the guest off.
 pub fn power_off() -> ! {
-    // SAFETY: takes no memory.
-    unsafe { libc::sync() };
-    // SAFETY: takes no memory; it returns only where it is refused.
-    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+    rustix::fs::sync();
+    // It returns only where it is refused.
+    let _ = rustix::system::reboot(RebootCommand::PowerOff);
     loop {
         std::thread::park();
     }

@@ -3,50 +3,47 @@
 use std::io;
 use std::ptr::NonNull;
 
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+
 /// The size of a page.
-pub(super) fn page_size() -> usize {
-    // SAFETY: sysconf takes an integer and no pointer.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
+pub(crate) fn page_size() -> usize {
+    rustix::param::page_size()
 }
 
 /// Private anonymous memory that nothing but this value refers to.
-pub(super) struct Area {
+pub(crate) struct Area {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 impl Area {
-    pub(super) fn map(bytes: usize) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    pub(crate) fn map(bytes: usize) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let (anywhere, flags) = (std::ptr::null_mut(), MapFlags::PRIVATE);
         // SAFETY: a new mapping at an address that the kernel chooses touches
         // no memory of ours.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
+        let start = unsafe { rustix::mm::mmap_anonymous(anywhere, bytes, protection, flags) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Area { start, bytes })
     }
 
     /// As [`map`](Self::map), with pages of the ordinary size alone, or with huge ones where
     /// the kernel has them.
-    pub(super) fn map_with(bytes: usize, huge: bool) -> io::Result<Self> {
+    pub(crate) fn map_with(bytes: usize, huge: bool) -> io::Result<Self> {
         let area = Self::map(bytes)?;
         let advice = if huge {
-            libc::MADV_HUGEPAGE
+            Advice::LinuxHugepage
         } else {
-            libc::MADV_NOHUGEPAGE
+            Advice::LinuxNoHugepage
         };
         // SAFETY: the whole of this mapping; advice on the size of pages changes no content.
         // EINVAL is a kernel without huge pages: there they are ordinary anyway.
-        unsafe { libc::madvise(area.start.as_ptr().cast(), bytes, advice) };
+        let _ = unsafe { rustix::mm::madvise(area.start.as_ptr().cast(), bytes, advice) };
         Ok(area)
     }
 
     /// Writes to every page from `start` to `end`; how many they were.
-    pub(super) fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
+    pub(crate) fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
         assert!(end <= self.bytes, "within the area");
         for offset in (start..end).step_by(page) {
             // SAFETY: offset is below the area's size, asserted above.
@@ -60,7 +57,7 @@ impl Area {
 
     /// Has the kernel read the first half of the area into the second, as a debugger reads
     /// another process; how many bytes it copied.
-    pub(super) fn copy_half(&mut self) -> io::Result<u64> {
+    pub(crate) fn copy_half(&mut self) -> io::Result<u64> {
         let half = self.bytes / 2;
         let (from, to) = (self.part(0, half), self.part(half, half));
         let vector = |start| libc::iovec {
@@ -81,28 +78,23 @@ impl Area {
         unsafe { self.start.add(offset) }.as_ptr().cast()
     }
 
-    pub(super) fn protect(
+    pub(crate) fn protect(
         &mut self,
         offset: usize,
         bytes: usize,
-        protection: i32,
+        protection: MprotectFlags,
     ) -> io::Result<()> {
         let part = self.part(offset, bytes);
         // SAFETY: the part is whole pages of this mapping, to which there are
         // no references: the memory is only ever reached through raw pointers.
-        match unsafe { libc::mprotect(part, bytes, protection) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        Ok(unsafe { rustix::mm::mprotect(part, bytes, protection) }?)
     }
 
-    pub(super) fn give_back(&mut self, offset: usize, bytes: usize) -> io::Result<()> {
+    pub(crate) fn give_back(&mut self, offset: usize, bytes: usize) -> io::Result<()> {
         let part = self.part(offset, bytes);
-        // SAFETY: as for protect; what is lost is read by nobody.
-        match unsafe { libc::madvise(part, bytes, libc::MADV_DONTNEED) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        // SAFETY: the part is pages of this mapping, to which there are no references, and the
+        // content that is lost is read by nobody.
+        Ok(unsafe { rustix::mm::madvise(part, bytes, Advice::LinuxDontNeed) }?)
     }
 }
 
@@ -110,6 +102,6 @@ impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: this mapping of exactly this size was made by map, and
         // nothing refers to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

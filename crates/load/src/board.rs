@@ -3,13 +3,17 @@
 //! own; the controller reads it whenever it likes and disturbs nobody.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::sys;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::error::WorkError;
+use crate::sys;
 
 /// How many cache lines there are; worker N counts on line N modulo this.
 pub const SLOTS: usize = 4096;
@@ -80,7 +84,7 @@ struct Layout {
 }
 
 /// The splitmix64 mixer: every bit of the result depends on every bit given.
-pub(super) fn scatter(value: u64) -> u64 {
+pub(crate) fn scatter(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -97,13 +101,13 @@ pub struct Board {
 // SAFETY: all that is behind the pointer are atomics, and the mapping lives
 // as long as the board.
 unsafe impl Send for Board {}
-// SAFETY: as above: shared references give access to atomics alone.
+// SAFETY: a shared board gives access to atomics alone, which any thread may use at any time.
 unsafe impl Sync for Board {}
 
 impl Board {
     /// A fresh board, all zeroes.
     pub fn new() -> io::Result<Self> {
-        let file = std::fs::File::from(sys::memfd("punctual-load")?);
+        let file = std::fs::File::from(memfd_create("punctual-load", MemfdFlags::CLOEXEC)?);
         file.set_len(size_of::<Layout>() as u64)?;
         let board = Self::map(file.into())?;
         board.header().magic.store(MAGIC, Ordering::Relaxed);
@@ -125,22 +129,12 @@ impl Board {
     }
 
     fn map(fd: OwnedFd) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let (anywhere, bytes) = (std::ptr::null_mut(), size_of::<Layout>());
         // SAFETY: a new mapping at an address that the kernel chooses touches
         // no memory of ours.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Layout>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let layout = NonNull::new(address.cast()).ok_or_else(io::Error::last_os_error)?;
+        let address = unsafe { mmap(anywhere, bytes, protection, MapFlags::SHARED, &fd, 0) }?;
+        let layout = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Board { fd, layout })
     }
 
@@ -258,7 +252,8 @@ impl Board {
     }
 
     /// Records why the load failed. The first reason stands.
-    pub fn fail(&self, why: &str) {
+    pub fn fail(&self, why: &WorkError) {
+        let why = why.to_string();
         let header = self.header();
         if header.error_claimed.swap(1, Ordering::AcqRel) == 0 {
             let mut length = why.len().min(ERROR_BYTES);
@@ -330,7 +325,7 @@ impl Drop for Board {
     fn drop(&mut self) {
         // SAFETY: this mapping of exactly this size was made by map, and no
         // reference into it outlives the board.
-        unsafe { libc::munmap(self.layout.as_ptr().cast(), size_of::<Layout>()) };
+        let _ = unsafe { munmap(self.layout.as_ptr().cast(), size_of::<Layout>()) };
     }
 }
 

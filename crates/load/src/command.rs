@@ -4,18 +4,17 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use super::worker::Context;
+use crate::context::Context;
+use crate::error::WorkError;
 
 /// What the work of a command is counted in.
 pub const UNIT: &str = "CPU milliseconds";
 
 /// Becomes the command; returns only when that failed.
-pub(super) fn run(context: &Context<'_>) -> Result<(), String> {
-    let line = context
-        .job
-        .run
-        .as_ref()
-        .ok_or("no command line was given")?;
+pub(crate) fn run(context: &Context<'_>) -> Result<(), WorkError> {
+    let line = context.job.run.as_ref().ok_or(WorkError::NotGiven {
+        what: "command line",
+    })?;
     context.board.expect(1);
     context.board.arrive();
     let error = Command::new("/bin/sh")
@@ -24,5 +23,5 @@ pub(super) fn run(context: &Context<'_>) -> Result<(), String> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .exec();
-    Err(format!("starting /bin/sh failed: {error}"))
+    Err(WorkError::system("starting /bin/sh failed")(error))
 }

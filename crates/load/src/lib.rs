@@ -17,35 +17,50 @@
 //! A load that did nothing or broke says so in its [`LoadReport`]: latency
 //! measured beside it proves nothing.
 
+//! From top to bottom: [`LoadSet`] and the supervisors; [`registry`], the list of the
+//! generators; the generators; what they work with (context, board, areas of memory, system
+//! calls). Nothing names what is above it.
+
 pub mod board;
 pub mod generator;
 pub mod memory;
+pub mod parameter;
+pub mod registry;
 pub mod spec;
 pub mod standard;
 pub mod worker;
 
 mod area;
+mod class;
+mod classic;
 mod command;
-mod cpu;
-mod files;
-mod fork;
-mod hackbench;
+mod context;
+mod error;
+mod generators;
+mod item;
+mod job;
+mod kernel_paths;
+mod limits;
 mod look;
-mod mmap;
-mod net;
-mod paths;
+mod report;
 mod running;
 mod set;
+mod settings;
 mod supervisor;
 mod sys;
-mod timers;
 mod tree;
 
-pub use generator::{ALL, Generator, Parameter};
-pub use hackbench::{classic_item, classic_line};
+pub use class::{LoadClass, UnknownClass};
+pub use classic::{classic_item, classic_line};
+pub use context::Context;
+pub use error::{LoadError, SpecError, WorkError};
+pub use generator::Generator;
+pub use item::LoadItem;
+pub use kernel_paths::{KERNEL_PATHS, KERNEL_PATHS_NAME};
 pub use look::{LEAST_CPU_NS, Pause};
-pub use paths::{KERNEL_PATHS, KERNEL_PATHS_NAME};
-pub use set::{
-    LoadClass, LoadError, LoadReport, LoadSet, LoadSettings, LoadStatus, allowed_cpus, standalone,
-};
-pub use spec::{LoadItem, LoadSpec};
+pub use parameter::Parameter;
+pub use registry::ALL;
+pub use report::{LoadReport, LoadStatus};
+pub use set::{LoadSet, standalone};
+pub use settings::{LoadSettings, allowed_cpus};
+pub use spec::LoadSpec;

@@ -7,8 +7,9 @@
 //! Where some of a load's processes are stopped and others work, that is their share of its work:
 //! a stretch at whose beginning and end they were stopped counts as that part of it.
 
-use super::running::Running;
-use super::{tree, worker};
+use crate::board::Board;
+use crate::job::COMMAND;
+use crate::tree;
 use punctual_record::WorkCheck;
 
 /// A stretch that is judged.
@@ -76,9 +77,42 @@ struct Idle {
     stopped: Option<(usize, usize)>,
 }
 
+impl Idle {
+    fn of(self, load: &str) -> Pause {
+        Pause {
+            load: load.to_owned(),
+            begin_ns: self.begin_ns,
+            length_ns: self.length_ns,
+            stopped: self.stopped,
+        }
+    }
+}
+
+/// A load, as far as it is looked at.
+pub(crate) struct Seen<'a> {
+    pub name: &'a str,
+    pub board: &'a Board,
+    /// Its supervisor's process id, as long as there is one.
+    pub supervisor: Option<i32>,
+}
+
+impl Seen<'_> {
+    /// Which of its processes are stopped now.
+    fn stopped(&self) -> tree::Stopped {
+        let few = self.board.expected() <= MOST_PROCESSES;
+        let supervisor = self.supervisor.filter(|_| few);
+        supervisor.map_or_else(tree::Stopped::default, tree::stopped)
+    }
+
+    fn used(&self) -> tree::Used {
+        let supervisor = self.supervisor;
+        supervisor.map_or_else(tree::Used::default, tree::used)
+    }
+}
+
 /// Time that passes, cut into stretches; and what was seen in them.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(crate) struct Look {
     pub check: WorkCheck,
     stretch_ns: u64,
     last_ns: Option<u64>,
@@ -121,6 +155,66 @@ impl Look {
             seldom: false,
             before: Before::default(),
         }
+    }
+
+    /// Looks at the load; gives the time without work that is over.
+    pub fn at(&mut self, now_ns: u64, load: &Seen<'_>) -> Option<Pause> {
+        let first = self.last_ns.is_none();
+        let due = self.pass(now_ns);
+        let counts = load.board.counts();
+        if first {
+            self.before = Before {
+                counts,
+                used: Some(load.used()),
+                stopped: load.stopped(),
+            };
+        } else {
+            self.seldom |= counts == self.counts;
+        }
+        self.counts = counts;
+        if !due {
+            return None;
+        }
+        let (worked, used) = self.worked(load);
+        if !worked && !self.is_idle() {
+            return None;
+        }
+        let stopped = load.stopped();
+        let did = match stopped.since(&self.before.stopped) {
+            _ if !worked => Did::Nothing,
+            0 => Did::Work,
+            still => Did::Part(still, stopped.all),
+        };
+        self.before = Before {
+            counts,
+            used,
+            stopped,
+        };
+        self.seldom = false;
+        let ended = self.judge(did)?;
+        Some(ended.of(load.name))
+    }
+
+    /// The time without work that still goes on.
+    pub fn last(&mut self, load: &str) -> Option<Pause> {
+        Some(self.over()?.of(load))
+    }
+
+    /// Whether there was work in this stretch; and the CPU time by now, where it was read.
+    fn worked(&self, load: &Seen<'_>) -> (bool, Option<tree::Used>) {
+        let command = load.name == COMMAND;
+        let used = (command || self.seldom).then(|| load.used());
+        if !command && self.counts != self.before.counts {
+            return (true, used);
+        }
+        let least_ns = u128::from(self.check.least_cpu_ns.unwrap_or(LEAST_CPU_NS));
+        let least_ns = least_ns * u128::from(self.seen_ns) / 1_000_000_000;
+        let worked = match (&self.before.used, &used) {
+            (Some(before), Some(now)) => u128::from(now.since(before)) >= least_ns,
+            // It counted often, and now it does not.
+            _ => false,
+        };
+        (worked, used)
     }
 
     /// Lets time pass until `now_ns`; true when there may be enough of it to judge.
@@ -177,96 +271,6 @@ impl Look {
         let over = self.idle.take()?;
         self.told += 1;
         (self.told <= MOST_TOLD).then_some(over)
-    }
-}
-
-impl Running {
-    /// Looks at the load. To be called several times in a second; gives the time without work
-    /// that is over.
-    pub fn look(&mut self, now_ns: u64) -> Option<Pause> {
-        // Of a load that is over the end is told, and its reason.
-        if self.look.check.is_off() || self.board.is_over() || self.is_gone() {
-            return None;
-        }
-        let first = self.look.last_ns.is_none();
-        let due = self.look.pass(now_ns);
-        let counts = self.board.counts();
-        if first {
-            self.look.before = Before {
-                counts,
-                used: Some(self.used()),
-                stopped: self.stopped(),
-            };
-        } else {
-            self.look.seldom |= counts == self.look.counts;
-        }
-        self.look.counts = counts;
-        if !due {
-            return None;
-        }
-        let (worked, used) = self.worked();
-        if !worked && !self.look.is_idle() {
-            return None;
-        }
-        let stopped = self.stopped();
-        let did = match stopped.since(&self.look.before.stopped) {
-            _ if !worked => Did::Nothing,
-            0 => Did::Work,
-            still => Did::Part(still, stopped.all),
-        };
-        self.look.before = Before {
-            counts,
-            used,
-            stopped,
-        };
-        self.look.seldom = false;
-        let ended = self.look.judge(did)?;
-        Some(self.pause(ended))
-    }
-
-    /// The time without work that still goes on.
-    pub fn idle_now(&mut self) -> Option<Pause> {
-        let ended = self.look.over()?;
-        Some(self.pause(ended))
-    }
-
-    fn pause(&self, idle: Idle) -> Pause {
-        Pause {
-            load: self.job.name.clone(),
-            begin_ns: idle.begin_ns,
-            length_ns: idle.length_ns,
-            stopped: idle.stopped,
-        }
-    }
-
-    /// Which of its processes are stopped now.
-    fn stopped(&self) -> tree::Stopped {
-        let few = self.board.expected() <= MOST_PROCESSES;
-        let supervisor = self.supervisor_id().filter(|_| few);
-        supervisor.map_or_else(tree::Stopped::default, tree::stopped)
-    }
-
-    /// Whether there was work in this stretch; and the CPU time by now, where it was read.
-    fn worked(&self) -> (bool, Option<tree::Used>) {
-        let Look { before, check, .. } = &self.look;
-        let command = self.job.name == worker::COMMAND;
-        let used = (command || self.look.seldom).then(|| self.used());
-        if !command && self.look.counts != before.counts {
-            return (true, used);
-        }
-        let least_ns = u128::from(check.least_cpu_ns.unwrap_or(LEAST_CPU_NS));
-        let least_ns = least_ns * u128::from(self.look.seen_ns) / 1_000_000_000;
-        let worked = match (&before.used, &used) {
-            (Some(before), Some(now)) => u128::from(now.since(before)) >= least_ns,
-            // It counted often, and now it does not.
-            _ => false,
-        };
-        (worked, used)
-    }
-
-    fn used(&self) -> tree::Used {
-        let supervisor = self.supervisor_id();
-        supervisor.map_or_else(tree::Used::default, tree::used)
     }
 }
 

@@ -8,14 +8,17 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use std::{fs, io};
+use std::{fs, io, process};
 
-use super::board::{Board, state};
-use super::look::Look;
-use super::set::{LoadError, LoadReport, LoadSettings, LoadStatus, rate, unique};
-use super::worker::{COMMAND, Job};
-use super::{command, generator, sys, tree};
+use crate::board::{Board, state};
+use crate::error::LoadError;
+use crate::job::{COMMAND, Job, VERB};
+use crate::look::{Look, Pause, Seen};
+use crate::report::{LoadReport, LoadStatus, rate};
+use crate::settings::LoadSettings;
+use crate::{command, parameter, registry, sys, tree};
 
 /// How long a load may take to die before its processes are reported.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,7 +28,7 @@ const MARKER: &str = "PUNCTUAL_LOAD";
 
 /// A load, its supervisor and what is shared with them.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     pub job: Job,
     pub board: Board,
     pub look: Look,
@@ -36,9 +39,9 @@ pub(super) struct Running {
 
 impl Running {
     pub fn start(job: Job, settings: &LoadSettings) -> Result<Self, LoadError> {
-        let failed = |error: io::Error| {
-            let what = format!("starting its supervisor failed: {error}");
-            LoadError::new(&job.name, what)
+        let failed = |source: io::Error| LoadError::Supervisor {
+            load: job.name.clone(),
+            source,
         };
         let board = Board::new().map_err(failed)?;
         board.set_seed(settings.seed);
@@ -46,7 +49,7 @@ impl Running {
         let itself = || PathBuf::from("/proc/self/exe");
         let marker = unique();
         let supervisor = Command::new(settings.program.clone().unwrap_or_else(itself))
-            .args(job.to_arguments())
+            .args([VERB, &job.to_argument()])
             .env(MARKER, &marker)
             .stdin(board.fd().try_clone_to_owned().map_err(failed)?)
             .stdout(OwnedFd::from(theirs))
@@ -55,7 +58,7 @@ impl Running {
             .map_err(failed)?;
         let supervisor = Some(supervisor);
         let least_ns = (job.name == COMMAND).then_some(settings.least_cpu_ns);
-        let look = Look::new(least_ns, generator::pause_ns(&job.values));
+        let look = Look::new(least_ns, parameter::pause_ns(&job.values));
         let marker = format!("{MARKER}={marker}");
         control.set_nonblocking(true).map_err(failed)?;
         Ok(Running {
@@ -101,14 +104,14 @@ impl Running {
     }
 
     fn unit(&self) -> &'static str {
-        match generator::find(&self.job.name) {
+        match registry::find(&self.job.name) {
             Some(generator) => generator.unit,
             None => command::UNIT,
         }
     }
 
     fn also(&self) -> BTreeMap<String, u64> {
-        let units = generator::find(&self.job.name).map_or(&[][..], |generator| generator.also);
+        let units = registry::find(&self.job.name).map_or(&[][..], |generator| generator.also);
         let count = |(at, unit): (usize, &&str)| ((*unit).to_owned(), self.board.also(at));
         units.iter().enumerate().map(count).collect()
     }
@@ -173,7 +176,7 @@ impl Running {
             add("cpus", cpus.join(","));
         }
         if let Some(line) = &job.run {
-            add(COMMAND, line.to_string_lossy().into_owned());
+            add(COMMAND, line.clone());
         }
         if let Some(parent) = job.scratch.as_ref().and_then(|path| path.parent()) {
             add("directory", parent.display().to_string());
@@ -214,4 +217,33 @@ impl Running {
             (false, true) => "its supervisor was killed".into(),
         })
     }
+}
+
+impl Running {
+    /// Looks at the load. To be called several times in a second; gives the time without work
+    /// that is over.
+    pub fn look(&mut self, now_ns: u64) -> Option<Pause> {
+        // Of a load that is over the end is told, and its reason.
+        if self.look.check.is_off() || self.board.is_over() || self.is_gone() {
+            return None;
+        }
+        let seen = Seen {
+            name: &self.job.name,
+            board: &self.board,
+            supervisor: self.supervisor_id(),
+        };
+        self.look.at(now_ns, &seen)
+    }
+
+    /// The time without work that still goes on.
+    pub fn idle_now(&mut self) -> Option<Pause> {
+        self.look.last(&self.job.name)
+    }
+}
+
+/// A name that no other load has.
+pub(crate) fn unique() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{count}-{}", process::id(), sys::now())
 }

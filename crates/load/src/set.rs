@@ -1,200 +1,23 @@
 //! The controlling side: starts loads, watches them, stops them.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use std::{env, fs, process, thread};
+use std::{env, fs, thread};
 
-use serde::{Deserialize, Serialize};
-
-use super::board::state;
-use super::generator::{self, Values};
-use super::look::{LEAST_CPU_NS, Pause};
-use super::running::Running;
-use super::spec::{LoadItem, LoadSpec};
-use super::worker::{COMMAND, Job};
-use super::{memory, standard, sys};
-use punctual_record::WorkCheck;
+use crate::board::state;
+use crate::error::LoadError;
+use crate::item::LoadItem;
+use crate::job::{COMMAND, Job};
+use crate::look::Pause;
+use crate::parameter::Values;
+use crate::report::{LoadReport, LoadStatus, rate};
+use crate::running::{Running, unique};
+use crate::settings::LoadSettings;
+use crate::spec::LoadSpec;
+use crate::{memory, registry, standard, sys};
 
 /// How long loads may take to get going.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The scheduling class of the loads, always with nice 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LoadClass {
-    /// SCHED_OTHER.
-    #[default]
-    Other,
-    /// SCHED_BATCH.
-    Batch,
-    /// SCHED_IDLE.
-    Idle,
-}
-
-impl LoadClass {
-    /// The kernel's number for it.
-    pub fn policy(self) -> i32 {
-        match self {
-            LoadClass::Other => libc::SCHED_OTHER,
-            LoadClass::Batch => libc::SCHED_BATCH,
-            LoadClass::Idle => libc::SCHED_IDLE,
-        }
-    }
-}
-
-impl fmt::Display for LoadClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LoadClass::Other => "other",
-            LoadClass::Batch => "batch",
-            LoadClass::Idle => "idle",
-        })
-    }
-}
-
-impl FromStr for LoadClass {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "other" => Ok(LoadClass::Other),
-            "batch" => Ok(LoadClass::Batch),
-            "idle" => Ok(LoadClass::Idle),
-            _ => Err(format!(
-                "unknown load class '{text}': it is other, batch or idle"
-            )),
-        }
-    }
-}
-
-/// How loads are to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadSettings {
-    /// Their scheduling class.
-    pub class: LoadClass,
-    /// The CPUs that they run on; `None` is all that are allowed, whatever
-    /// the caller's own affinity is.
-    pub cpus: Option<Vec<usize>>,
-    /// How many CPUs `cpus: None` means; loads are scaled to it.
-    pub allowed_cpus: usize,
-    /// Where files are made, in a directory that is removed afterwards;
-    /// `None` is the directory for temporary files.
-    pub scratch_dir: Option<PathBuf>,
-    /// The program that knows the verb [`worker::VERB`](super::worker::VERB);
-    /// `None` is the running one.
-    pub program: Option<PathBuf>,
-    /// Moves each task's begin by up to 10 ms and makes random choices others.
-    /// 0 does neither: that is the standard load.
-    pub seed: u64,
-    /// CPU time that a command must use in each second to count as working; with 0 it is
-    /// not looked at.
-    pub least_cpu_ns: u64,
-}
-
-impl Default for LoadSettings {
-    fn default() -> Self {
-        LoadSettings {
-            class: LoadClass::default(),
-            cpus: None,
-            allowed_cpus: allowed_cpus(),
-            scratch_dir: None,
-            program: None,
-            seed: 0,
-            least_cpu_ns: LEAST_CPU_NS,
-        }
-    }
-}
-
-/// How many CPUs this process may have, whatever its affinity is now.
-pub fn allowed_cpus() -> usize {
-    // Affinity belongs to a thread: a new one tries, and takes it away again.
-    let widened = || sys::set_affinity(None).and_then(|()| sys::affinity());
-    let widened = thread::Builder::new()
-        .spawn(widened)
-        .ok()
-        .and_then(|thread| thread.join().ok());
-    // Where no thread can be had, what follows will say so.
-    let cpus = widened.unwrap_or_else(sys::affinity);
-    cpus.map_or(1, |cpus| cpus.len().max(1))
-}
-
-/// Why loads could not be started, or did not get going.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadError(String);
-
-impl LoadError {
-    pub(super) fn new(load: &str, what: impl fmt::Display) -> Self {
-        LoadError(format!("load {load}: {what}"))
-    }
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for LoadError {}
-
-/// What a load is doing right now.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoadStatus {
-    /// Its name.
-    pub name: String,
-    /// The process above all of its processes.
-    pub supervisor: u32,
-    /// Tasks (processes or threads) that it is meant to have.
-    pub expected: u64,
-    /// Tasks that it has.
-    pub alive: u64,
-    /// Work done so far, in `unit`.
-    pub work: u64,
-    /// What it is counted in.
-    pub unit: String,
-    /// What else was counted, by its unit.
-    pub also: BTreeMap<String, u64>,
-    /// Seconds since its tasks were let go.
-    pub seconds: f64,
-    /// Work per second since then.
-    pub rate: f64,
-    /// Whether it goes on working, as far as it was looked at.
-    pub check: WorkCheck,
-    /// Whether it is finite and done.
-    pub finished: bool,
-    /// Why it failed, if it did.
-    pub error: Option<String>,
-}
-
-/// What a load did, from the first to the last.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LoadReport {
-    /// Its name.
-    pub name: String,
-    /// Everything needed to do it again.
-    pub parameters: BTreeMap<String, String>,
-    /// Tasks (processes or threads) that did the work.
-    pub processes: u64,
-    /// Work done, in `unit`.
-    pub work: u64,
-    /// What it is counted in.
-    pub unit: String,
-    /// What else was counted, by its unit.
-    pub also: BTreeMap<String, u64>,
-    /// Seconds from the instant at which the tasks were let go until the load
-    /// was done or stopped.
-    pub seconds: f64,
-    /// Work per second.
-    pub rate: f64,
-    /// Whether it went on working; absent where it was not checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub check: Option<WorkCheck>,
-    /// Why it failed, if it did. A run beside such a load is not valid.
-    pub failed: Option<String>,
-}
 
 /// Loads that run. Dropping it kills them.
 #[derive(Debug)]
@@ -230,16 +53,22 @@ impl LoadSet {
         for load in &self.loads {
             loop {
                 if let Some(error) = load.error() {
-                    return Err(LoadError::new(&load.job.name, error));
+                    let load = load.job.name.clone();
+                    return Err(LoadError::Failed {
+                        load,
+                        reason: error,
+                    });
                 }
                 if load.board.state() != state::STARTING {
                     break;
                 }
                 if Instant::now() >= deadline {
-                    let (alive, expected) = (load.board.alive(), load.board.expected());
-                    let what =
-                        format!("only {alive} of {expected} tasks are there after {timeout:?}");
-                    return Err(LoadError::new(&load.job.name, what));
+                    return Err(LoadError::Late {
+                        load: load.job.name.clone(),
+                        alive: load.board.alive(),
+                        expected: load.board.expected(),
+                        timeout,
+                    });
                 }
                 if !wanted() {
                     return Ok(false);
@@ -363,7 +192,7 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
         values: Values::new(),
     };
     if let LoadSpec::Command(line) = spec {
-        let run = Some(line.into());
+        let run = Some(line.clone());
         return Ok(vec![Job {
             run,
             ..job(COMMAND)
@@ -374,8 +203,8 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
     let items = spec.items();
     let loads = items.len();
     for LoadItem { name, set } in items {
-        let unknown = || LoadError::new(&name, "there is no such load");
-        let generator = generator::find(&name).ok_or_else(unknown)?;
+        let unknown = || LoadError::Unknown { load: name.clone() };
+        let generator = registry::find(&name).ok_or_else(unknown)?;
         let standard = matches!(spec, LoadSpec::Standard)
             .then(|| standard::resolve(&name, cpus, available))
             .flatten();
@@ -390,21 +219,13 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
         });
     }
     if wanted > available / memory::REFUSED_SHARE {
-        let (wanted, available) = (wanted >> 20, available >> 20);
-        let what = format!(
-            "about {wanted} MiB of memory would be taken, and of the {available} MiB available \
-             at most half may be: name fewer loads, or give them smaller numbers"
-        );
-        return Err(LoadError::new(&spec.label(), what));
+        return Err(LoadError::Memory {
+            loads: spec.label(),
+            wanted_mib: wanted >> 20,
+            available_mib: available >> 20,
+        });
     }
     Ok(jobs)
-}
-
-/// A name that no other load has.
-pub(super) fn unique() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{count}-{}", process::id(), sys::now())
 }
 
 fn scratch_path(settings: &LoadSettings) -> PathBuf {
@@ -412,12 +233,4 @@ fn scratch_path(settings: &LoadSettings) -> PathBuf {
     // The worker may have another working directory one day.
     let parent = fs::canonicalize(&parent).unwrap_or(parent);
     parent.join(format!("punctual-load-{}", unique()))
-}
-
-pub(super) fn rate(work: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 {
-        work as f64 / seconds
-    } else {
-        0.0
-    }
 }

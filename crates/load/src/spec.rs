@@ -1,7 +1,9 @@
 //! What `--load` says, as plain data.
 
-use super::generator::{self, Generator, Values};
-use super::{paths, standard};
+use crate::error::SpecError;
+use crate::item::LoadItem;
+use crate::parameter::Values;
+use crate::{kernel_paths, registry, standard};
 
 /// A load that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,29 +18,14 @@ pub enum LoadSpec {
     Command(String),
 }
 
-/// One generator that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadItem {
-    /// The generator's name.
-    pub name: String,
-    /// What was set, checked; all else has its default.
-    pub set: Values,
-}
-
-impl LoadItem {
-    /// The generator, if this build has it.
-    pub fn generator(&self) -> Option<&'static Generator> {
-        generator::find(&self.name)
-    }
-}
-
 impl LoadSpec {
     /// Reads `standard`, `none`, a list like `hackbench,mmap:bytes=16M`, in which `kernel-paths`
-    /// stands for all of [`paths::KERNEL_PATHS`], or, when the text holds a space or a slash, a
+    /// stands for all of [`kernel_paths::KERNEL_PATHS`], or, when the text holds a space or a slash, a
     /// command line.
     ///
-    /// The error is one line that lists what is known.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// # Errors
+    /// One line that lists what is known.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
         match text {
             "" => return Err(unknown("")),
@@ -47,7 +34,7 @@ impl LoadSpec {
             _ => {}
         }
         let elements: Vec<&str> = text.split(',').map(str::trim).collect();
-        let named = |element: &&str| generator::find(element.split(':').next().unwrap_or(""));
+        let named = |element: &&str| registry::find(element.split(':').next().unwrap_or(""));
         let is_word = |element: &&str| !element.contains([' ', '\t', '\n', '/']);
         // `hackbench, nte` is a list with a slip in it, not a command; and
         // `hackbench -g 10` is a command, not a list.
@@ -67,7 +54,9 @@ impl LoadSpec {
         match self {
             LoadSpec::None => "no load".into(),
             LoadSpec::Standard => format!("standard load v{}", standard::VERSION),
-            LoadSpec::List(items) if *items == paths::items() => paths::KERNEL_PATHS_NAME.into(),
+            LoadSpec::List(items) if *items == kernel_paths::items() => {
+                kernel_paths::KERNEL_PATHS_NAME.into()
+            }
             LoadSpec::List(items) => {
                 let names: Vec<_> = items.iter().map(|item| item.name.as_str()).collect();
                 names.join("+")
@@ -86,42 +75,39 @@ impl LoadSpec {
     }
 }
 
-fn parse_element(text: &str) -> Result<Vec<LoadItem>, String> {
-    if text == paths::KERNEL_PATHS_NAME {
-        return Ok(paths::items());
+fn parse_element(text: &str) -> Result<Vec<LoadItem>, SpecError> {
+    if text == kernel_paths::KERNEL_PATHS_NAME {
+        return Ok(kernel_paths::items());
     }
     parse_item(text).map(|item| vec![item])
 }
 
-fn parse_item(text: &str) -> Result<LoadItem, String> {
+fn parse_item(text: &str) -> Result<LoadItem, SpecError> {
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or("");
-    let generator = generator::find(name).ok_or_else(|| unknown(name))?;
+    let generator = registry::find(name).ok_or_else(|| unknown(name))?;
     let mut set = Values::new();
     for part in parts {
         // A key alone switches on: `hackbench:pipe`.
         let (key, value) = part.split_once('=').unwrap_or((part, "1"));
         let value = generator.check(key, value)?;
         if set.insert(key.to_owned(), value).is_some() {
-            return Err(format!("load {name}: {key} is set twice"));
+            return Err(SpecError::Twice {
+                load: generator.name,
+                key: key.to_owned(),
+            });
         }
     }
     let name = name.to_owned();
     Ok(LoadItem { name, set })
 }
 
-fn unknown(name: &str) -> String {
-    let known: Vec<_> = generator::ALL.iter().map(|g| g.name).collect();
-    let alone = match name {
-        "none" | "standard" => ", which stand alone",
-        _ => "",
-    };
-    format!(
-        "unknown load '{name}': known are standard and none{alone}, {}, a list of {}, \
-         or a command line with a space or a slash in it",
-        paths::KERNEL_PATHS_NAME,
-        known.join(", ")
-    )
+fn unknown(name: &str) -> SpecError {
+    SpecError::UnknownLoad {
+        name: name.to_owned(),
+        set: kernel_paths::KERNEL_PATHS_NAME,
+        known: registry::ALL.iter().map(|g| g.name).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -161,8 +147,8 @@ mod tests {
     fn a_set_is_the_loads_in_it() {
         let names =
             |text| -> Vec<String> { list(text).into_iter().map(|(name, _)| name).collect() };
-        assert_eq!(names("kernel-paths"), paths::KERNEL_PATHS);
-        let with = [&["net"], paths::KERNEL_PATHS].concat();
+        assert_eq!(names("kernel-paths"), kernel_paths::KERNEL_PATHS);
+        let with = [&["net"], kernel_paths::KERNEL_PATHS].concat();
         assert_eq!(names("net,kernel-paths"), with);
         assert!(LoadSpec::parse("kernel-paths:bytes=1M").is_err());
     }
@@ -184,7 +170,7 @@ mod tests {
             "cpu,",
             "standard,cpu",
         ] {
-            let error = LoadSpec::parse(text).expect_err(text);
+            let error = LoadSpec::parse(text).expect_err(text).to_string();
             assert!(error.contains("hackbench, mmap, fork"), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }
@@ -203,17 +189,20 @@ mod tests {
             "9999999999G",
         ] {
             let error = LoadSpec::parse(&format!("hackbench:groups={value}")).expect_err(value);
+            let error = error.to_string();
             assert!(
                 error.contains("groups") && error.contains("from 1 to"),
                 "{error}"
             );
         }
         let error = LoadSpec::parse("cpu:sped=5").expect_err("unknown key");
+        let error = error.to_string();
         assert!(
             error.contains("'sped'") && error.contains("workers"),
             "{error}"
         );
         let error = LoadSpec::parse("cpu:workers=1:workers=2").expect_err("twice");
+        let error = error.to_string();
         assert!(error.contains("twice"), "{error}");
     }
 

@@ -5,8 +5,8 @@
 //! versions are not compared. `docs/load.md` holds the same table, and a test
 //! holds the two together.
 
-use super::generator::{Amount, Values};
-use super::spec::LoadItem;
+use crate::item::LoadItem;
+use crate::parameter::{Amount, Values};
 
 /// The version of the definition, part of the label of every figure.
 pub const VERSION: u32 = 1;
@@ -94,7 +94,7 @@ pub const PARTS: &[Part] = &[
 
 /// The standard load on this machine: only the machine's CPUs and memory
 /// decide the numbers.
-pub(super) fn resolve(name: &str, cpus: usize, available_memory: u64) -> Option<Values> {
+pub(crate) fn resolve(name: &str, cpus: usize, available_memory: u64) -> Option<Values> {
     let part = PARTS.iter().find(|part| part.name == name)?;
     let value = |(key, amount): &(&str, Amount)| {
         let value = amount.on(cpus, available_memory);
@@ -104,7 +104,7 @@ pub(super) fn resolve(name: &str, cpus: usize, available_memory: u64) -> Option<
 }
 
 /// The parts as list items; their values are resolved when they start.
-pub(super) fn items() -> Vec<LoadItem> {
+pub(crate) fn items() -> Vec<LoadItem> {
     let item = |part: &Part| LoadItem {
         name: part.name.to_owned(),
         set: Values::new(),
@@ -127,13 +127,25 @@ pub fn markdown() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generator;
     use super::*;
+    use crate::registry;
+
+    #[test]
+    fn the_table_in_the_documents_is_this_one() {
+        let document = include_str!("../../../docs/load.md");
+        let title = format!("## The standard load, version {VERSION}\n");
+        assert!(document.contains(&title), "its version");
+        let table = markdown();
+        assert!(
+            document.contains(&table),
+            "docs/load.md must hold\n\n{table}"
+        );
+    }
 
     #[test]
     fn every_parameter_is_laid_down_and_in_range() {
         for Part { name, set, .. } in PARTS {
-            let generator = generator::find(name).expect("a generator of this name");
+            let generator = registry::find(name).expect("a generator of this name");
             assert_eq!(set.len(), generator.parameters.len(), "{name}");
             for parameter in generator.parameters {
                 let given = set.iter().find(|(key, _)| *key == parameter.key);
@@ -156,7 +168,7 @@ mod tests {
             (256, 128 << 30),
         ] {
             let memory = |part: &Part| {
-                let generator = generator::find(part.name).expect("a generator of this name");
+                let generator = registry::find(part.name).expect("a generator of this name");
                 let values = resolve(part.name, cpus, available).expect("a part of it");
                 (generator.memory)(&values)
             };

@@ -9,9 +9,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, process};
 
-use super::board::{Board, state};
-use super::worker::{COMMAND, Context, Job};
-use super::{command, generator, sys, tree};
+use punctual_record::text::clean;
+
+use crate::board::{Board, state};
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::job::{COMMAND, Job};
+use crate::{command, registry, sys, tree};
 
 /// What is kept of what a load says on standard error.
 const TAIL_BYTES: usize = 2048;
@@ -20,7 +24,7 @@ const TAIL_BYTES: usize = 2048;
 const USAGE: u8 = 64;
 
 /// The answer to somebody who types the hidden verb by hand.
-pub(super) fn refuse(why: &str) -> ExitCode {
+pub(crate) fn refuse(why: &str) -> ExitCode {
     let _ = writeln!(
         io::stderr(),
         "punctual: __load is for punctual itself ({why}): use 'punctual load'"
@@ -29,7 +33,7 @@ pub(super) fn refuse(why: &str) -> ExitCode {
 }
 
 /// The supervisor of one load, from its first to its last instruction.
-pub(super) fn main(job: &Job) -> ExitCode {
+pub(crate) fn main(job: &Job) -> ExitCode {
     let (board, control) = match inherit() {
         Ok(inherited) => inherited,
         Err(error) => return refuse(&error.to_string()),
@@ -60,13 +64,11 @@ fn inherit() -> io::Result<(Board, UnixStream)> {
         .read(true)
         .write(true)
         .open("/dev/null")?;
-    for number in 0..=2 {
-        sys::redirect(null.as_fd(), number)?;
-    }
+    sys::redirect_all(null.as_fd())?;
     Ok((board, control))
 }
 
-fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), String> {
+fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), WorkError> {
     // A group of its own, so that Ctrl-C reaches the controller alone. Not a
     // session of its own: that would be an autogroup of its own too, and on
     // Linux 6.18 an autogroup of tasks that only talk over loopback TCP kept
@@ -74,28 +76,28 @@ fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), Strin
     // ran, the controller included. In one group with the others it does not.
     let _ = sys::new_process_group();
     sys::set_name(&format!("load-{}", job.name));
-    sys::become_subreaper().map_err(failed("becoming a subreaper failed"))?;
+    sys::become_subreaper().map_err(WorkError::system("becoming a subreaper failed"))?;
     let wanted = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
-    let signals = sys::signals(&wanted).map_err(failed("opening a signalfd failed"))?;
+    let signals = sys::signals(&wanted).map_err(WorkError::system("opening a signalfd failed"))?;
     settle(job)?;
     if let Some(scratch) = &job.scratch {
+        let what = || format!("creating {} failed", scratch.display());
         fs::create_dir(scratch).map_err(|error| {
-            let scratch = scratch.display();
-            format!("creating {scratch} failed: {error}: name a writable scratch directory")
+            WorkError::advised(what(), "name a writable scratch directory")(error)
         })?;
     }
-    let (mut errors, error_writer) = io::pipe().map_err(failed("opening a pipe failed"))?;
+    let (mut errors, error_writer) =
+        io::pipe().map_err(WorkError::system("opening a pipe failed"))?;
     let parent = process::id() as i32;
     let worker = sys::fork_child(|| {
         sys::die_with(parent);
-        let _ = sys::redirect(error_writer.as_fd(), 2);
+        let _ = sys::redirect_errors(error_writer.as_fd());
         work(job, board)
     });
-    let worker = worker.map_err(|error| {
-        format!(
-            "forking the worker failed: {error}: raise the limit of processes (ulimit -u, pids.max)"
-        )
-    })?;
+    let worker = worker.map_err(WorkError::advised(
+        "forking the worker failed",
+        "raise the limit of processes (ulimit -u, pids.max)",
+    ))?;
     drop(error_writer);
 
     let mut tail = Vec::new();
@@ -110,7 +112,7 @@ fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), Strin
             signals.as_fd()
         };
         let fds = [control.as_fd(), signals.as_fd(), third];
-        let ready = sys::poll(fds, tick).map_err(failed("poll failed"))?;
+        let ready = sys::poll(fds, tick).map_err(WorkError::system("poll failed"))?;
         if ready[2] && errors_open {
             errors_open = keep_tail(&mut errors, &mut tail);
         }
@@ -118,14 +120,14 @@ fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), Strin
             return Ok(());
         }
         if ready[1] && told_to_stop(&signals) {
-            return Err("the supervisor was told to stop by a signal".into());
+            return Err(WorkError::ToldToStop);
         }
         if job.name == COMMAND {
             let (alive, milliseconds) = tree::usage();
             board.slot(0).set(milliseconds);
             board.set_alive(alive);
         }
-        while let Ok(Some(ended)) = sys::wait(-1, false) {
+        while let Ok(Some(ended)) = sys::wait(None, false) {
             if ended.pid != worker {
                 continue;
             }
@@ -135,25 +137,20 @@ fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), Strin
             if errors_open {
                 drain(&mut errors, &mut tail);
             }
-            let end = ended.describe();
-            return Err(match last_line(&tail) {
-                Some(line) => format!("it ended before it was stopped: {end}: {line}"),
-                None => format!("it ended before it was stopped: {end}"),
+            return Err(WorkError::Broken {
+                end: ended,
+                said: last_line(&tail),
             });
         }
     }
 }
 
-fn failed(what: &str) -> impl FnOnce(io::Error) -> String {
-    move |error| format!("{what}: {error}")
-}
-
 /// The load's own process.
 fn work(job: &Job, board: &Board) -> i32 {
     let context = Context { board, job };
-    let begin = || -> Result<(), String> {
+    let begin = || -> Result<(), WorkError> {
         let _ = sys::new_process_group();
-        sys::unmask_signals().map_err(|error| format!("unmasking the signals failed: {error}"))?;
+        sys::unmask_signals().map_err(WorkError::system("unmasking the signals failed"))?;
         sys::raise_file_limit();
         // Loads are the first to go when memory is short, and never the
         // program whose latency is measured. Raising needs no privilege.
@@ -163,7 +160,7 @@ fn work(job: &Job, board: &Board) -> i32 {
             return command::run(&context);
         }
         sys::leave_no_core();
-        let generator = generator::find(&job.name).ok_or("there is no such load")?;
+        let generator = registry::find(&job.name).ok_or(WorkError::Unknown)?;
         (generator.run)(&context)
     };
     match begin() {
@@ -177,40 +174,40 @@ fn work(job: &Job, board: &Board) -> i32 {
 
 /// Lays off what the caller may have handed down: its real-time policy, its
 /// CPUs, its nice value, its timer slack.
-fn settle(job: &Job) -> Result<(), String> {
-    sys::set_policy(libc::SCHED_OTHER)
-        .map_err(|error| format!("setting SCHED_OTHER failed: {error}"))?;
-    sys::set_nice(0).map_err(|error| {
-        format!("setting nice 0 failed: {error}: don't start punctual under nice, or be root")
-    })?;
+fn settle(job: &Job) -> Result<(), WorkError> {
+    sys::set_policy(libc::SCHED_OTHER).map_err(WorkError::system("setting SCHED_OTHER failed"))?;
+    sys::set_nice(0).map_err(WorkError::advised(
+        "setting nice 0 failed",
+        "don't start punctual under nice, or be root",
+    ))?;
     sys::set_timer_slack(Duration::from_micros(50));
     let wanted = job.cpus.as_deref();
     let got = sys::set_affinity(wanted).and_then(|()| sys::affinity());
     let got = got.map_err(|error| match wanted {
-        Some(cpus) => {
-            format!("running on CPUs {cpus:?} failed: {error}: are they online and allowed?")
-        }
-        None => format!("running on all CPUs failed: {error}"),
+        Some(cpus) => WorkError::advised(
+            format!("running on CPUs {cpus:?} failed"),
+            "are they online and allowed?",
+        )(error),
+        None => WorkError::system("running on all CPUs failed")(error),
     })?;
     match wanted {
-        Some(cpus) if !cpus.iter().all(|cpu| got.contains(cpu)) => Err(format!(
-            "asked to run on CPUs {cpus:?} and got {got:?}: are they online and in the cpuset?"
-        )),
+        Some(cpus) if !cpus.iter().all(|cpu| got.contains(cpu)) => Err(WorkError::Cpus {
+            wanted: cpus.to_vec(),
+            got,
+        }),
         _ => Ok(()),
     }
 }
 
-fn set_class(job: &Job) -> Result<(), String> {
+fn set_class(job: &Job) -> Result<(), WorkError> {
     let class = job.class;
     let policy = class.policy();
     sys::set_policy(policy)
-        .map_err(|error| format!("setting the class {class} failed: {error}"))?;
+        .map_err(|error| WorkError::system(format!("setting the class {class} failed"))(error))?;
     match sys::policy() {
         Ok(got) if got == policy => Ok(()),
-        Ok(got) => Err(format!(
-            "asked for the class {class}, and policy {got} is in force"
-        )),
-        Err(error) => Err(format!("reading the class back failed: {error}")),
+        Ok(got) => Err(WorkError::Class { wanted: class, got }),
+        Err(error) => Err(WorkError::system("reading the class back failed")(error)),
     }
 }
 
@@ -235,7 +232,7 @@ fn drain(from: &mut PipeReader, tail: &mut Vec<u8>) {
 fn last_line(tail: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(tail);
     let line = text.lines().rev().map(str::trim).find(|l| !l.is_empty())?;
-    Some(line.chars().filter(|c| !c.is_control()).collect())
+    Some(clean(line))
 }
 
 /// Reads all that wait; true when one of them is not about a child.

@@ -5,7 +5,9 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::sys;
+use punctual_record::proc_stat;
+
+use crate::sys;
 
 /// A clock tick. Linux shows user space 100 of them per second on every architecture but
 /// alpha and ia64.
@@ -82,18 +84,15 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name may hold spaces and parentheses: it ends at the last one.
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        // Numbered from 3 in proc_pid_stat(5).
-        let field = |number: usize| fields.get(number - 3).copied();
-        let ticks = |number| field(number)?.parse::<u64>().ok();
+        let stat = proc_stat::Stat::parse(text)?;
+        let ticks = |number| stat.count(number);
         Some(Stat {
-            state: field(3)?.chars().next()?,
-            parent: field(4)?.parse().ok()?,
+            state: stat.state()?,
+            parent: stat.field(4)?.parse().ok()?,
             ticks: ticks(14)? + ticks(15)? + ticks(16)? + ticks(17)?,
             reaped_ticks: ticks(16)? + ticks(17)?,
             start: ticks(22)?,
-            policy: field(41)?.parse().ok()?,
+            policy: stat.field(41)?.parse().ok()?,
         })
     }
 }
@@ -199,12 +198,12 @@ pub fn kill_descendants() {
     let mut pause = Duration::from_millis(1);
     loop {
         for pid in descendants(own) {
-            let _ = sys::kill(pid, libc::SIGKILL);
+            sys::kill(pid);
         }
         // Killed parents hand their children to this process, so there are
         // none left only when waitpid says so.
         loop {
-            match sys::wait(-1, false) {
+            match sys::wait(None, false) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(_) => return,
@@ -225,7 +224,7 @@ pub fn kill_marked(marker: &str, patience: Duration) -> bool {
             return marked.is_empty();
         }
         for pid in marked {
-            let _ = sys::kill(pid, libc::SIGKILL);
+            sys::kill(pid);
         }
         thread::sleep(Duration::from_millis(5));
     }

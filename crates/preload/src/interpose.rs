@@ -35,6 +35,8 @@ unsafe extern "C-unwind" fn enter_pooled(record: *mut c_void) -> *mut c_void {
     // SAFETY: as above.
     let argument = unsafe { (*record).argument };
     threads::enter(record);
+    // An overflow of the thread's own stack is explained on another one.
+    stack::watching::watch();
     // SAFETY: what the program asked to be run.
     unsafe { start(argument) }
 }

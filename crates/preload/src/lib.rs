@@ -12,7 +12,7 @@
 //!   the C library, this library remembers that it is detached, and joins it later.
 //! - Cancellation and `pthread_exit` unwind through these functions: none has anything to
 //!   drop while the program's code or a cancellation point of the C library runs.
-//! - The map of threads is used during a fork by whoever forks: it is locked across it.
+//! - The map of threads is used during a fork by the thread that forks: it is locked across it.
 //!
 //! Nothing here allocates with malloc, for a program's malloc may start threads.
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Together they are what was measured up to the end of the last whole stretch; the
 /// minimum and maximum of each hold to the width of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Blocks {
     /// The length of a stretch: of a merged record, about that of the runs in it.
     pub width_ns: u64,

@@ -1,7 +1,7 @@
 //! Under which conditions a run was made, one by one, so that two runs can be held
 //! against each other.
 
-use punctual_stats::lengths::required;
+use punctual_stats::format::duration;
 use serde::Serialize;
 
 use super::cpus::cpu_list;
@@ -67,6 +67,12 @@ fn gaps(gaps: &Gaps) -> String {
         gaps.runtime_ns / 1000,
         gaps.period_ns / 1000
     )
+}
+
+/// A limit on how long a part of a program takes: `step() at most 500 µs`.
+#[must_use]
+pub fn required(name: &str, limit_ns: u64) -> String {
+    format!("{name} at most {}", duration(limit_ns))
 }
 
 fn method(run: &Run) -> Vec<(&'static str, Value)> {

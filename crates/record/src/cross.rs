@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the kernel's own tracer says of the same CPUs, under the same load, for as long.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrossCheck {
     /// `timerlat` or `osnoise`.
     pub tracer: String,
@@ -22,6 +23,7 @@ pub struct CrossCheck {
 
 /// A figure by both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrossFigure {
     /// `median`, `p99`, `maximum` (ns), or `noise` (parts per million of the time watched).
     pub name: String,

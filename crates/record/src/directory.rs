@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use super::error::RecordError;
 use super::run::Run;
 use super::time;
-use crate::files::{self, Fault, Folder, Reserve};
+use crate::files::{Fault, Folder, Reserve};
 
 /// The record's name in its directory.
 pub const RUN_FILE: &str = "run.json";
@@ -354,16 +354,4 @@ fn encode(run: &Run) -> io::Result<Vec<u8>> {
     }
     bytes.push(b'\n');
     Ok(bytes)
-}
-
-/// Writes a file of any name whole or not at all; to a device, a FIFO or an open descriptor is
-/// written as it stands: see [`files::save`].
-///
-/// # Errors
-/// [`RecordError::Save`] with the path.
-pub fn save_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    files::save(path, bytes).map_err(|source| RecordError::Save {
-        path: path.to_owned(),
-        source,
-    })
 }

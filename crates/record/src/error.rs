@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::{self, Fault};
+use crate::text::one_line;
 
 /// Why a record could not be made, saved or read.
 #[derive(Debug)]
@@ -64,6 +65,15 @@ pub enum RecordError {
         /// What is wrong there.
         reason: String,
     },
+    /// A record of an earlier version of the format.
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The version that it states.
+        version: u64,
+        /// The version that this program reads.
+        reads: u64,
+    },
     /// A record of a later version of the format.
     Newer {
         /// The file.
@@ -99,6 +109,7 @@ impl RecordError {
             | Self::NoRecord { path }
             | Self::TooLarge { path, .. }
             | Self::Malformed { path, .. }
+            | Self::Older { path, .. }
             | Self::Newer { path, .. } => path,
         }
     }
@@ -111,20 +122,6 @@ impl RecordError {
             reason: one_line(&reason.into()),
         }
     }
-}
-
-/// Foreign text inside a message: one line, no control characters, not endless.
-pub fn one_line(text: &str) -> String {
-    const MOST: usize = 300;
-    let mut line: String = text
-        .chars()
-        .take(MOST)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if text.chars().nth(MOST).is_some() {
-        line.push('…');
-    }
-    line
 }
 
 impl fmt::Display for RecordError {
@@ -174,6 +171,16 @@ impl fmt::Display for RecordError {
             } => {
                 write!(f, "{}: {place}: {reason}", path.display())
             }
+            Self::Older {
+                path,
+                version,
+                reads,
+            } => write!(
+                f,
+                "{}: record version {version}, this program reads version {reads}: measure again, \
+                 or read it with the program that wrote it",
+                path.display()
+            ),
             Self::Newer {
                 path,
                 what,

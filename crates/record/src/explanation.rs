@@ -7,7 +7,6 @@
 mod cause;
 mod check;
 mod culprit;
-mod ledger;
 mod limit;
 mod picture;
 mod wait;
@@ -18,13 +17,14 @@ use serde::{Deserialize, Serialize};
 pub use cause::{Cause, EARLIER_TIMER, general_name, softirq_name};
 pub(super) use check::check;
 pub use culprit::Culprit;
-pub use ledger::{Ledger, MORE_WAITS};
 pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
 pub use picture::{Lane, Mark, Picture, Span};
+pub(crate) use wait::add_up as add_waits;
 pub use wait::{Doing, Wait, WaitRow};
 
 /// Who stole the time of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// Wake-ups later than this were to be explained; absent where the worst alone were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +68,7 @@ pub struct Explanation {
 
 /// What is kept of outliers beside the record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptWindows {
     /// How many outliers.
     pub windows: u64,
@@ -98,6 +99,7 @@ impl Explanation {
 
 /// A part of a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// From the instant that was asked for to the interrupt.
@@ -161,6 +163,7 @@ pub struct Instants {
 
 /// How long each stage took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct StageTimes {
     /// In the order of [`Stage::ALL`], in nanoseconds; absent for a stage that did not exist.
@@ -210,6 +213,7 @@ impl StageTimes {
 
 /// The distribution of one stage over the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageHistogram {
     /// Which.
     pub stage: Stage,
@@ -219,6 +223,7 @@ pub struct StageHistogram {
 
 /// What one cause cost over the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ranked {
     /// Who or what.
     pub cause: Cause,
@@ -234,6 +239,7 @@ pub struct Ranked {
 
 /// Who stole the time of one wake-up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bill {
     /// The probe's CPU.
     pub cpu: u32,
@@ -283,6 +289,7 @@ impl Bill {
 
 /// What one cause took of one stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BillRow {
     /// Of which stage.
     pub stage: Stage,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A run of gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gaps {
     /// What they tell of.
     pub subject: Subject,
@@ -29,6 +30,7 @@ pub struct Gaps {
 
 /// What gaps tell of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// All that takes a CPU from a thread that never waits.
@@ -50,6 +52,7 @@ impl Subject {
 
 /// How gaps were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// A thread of ours polled.
@@ -60,6 +63,7 @@ pub enum Method {
 
 /// The time of one thread: what it polled, what it lost, what it did not watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watched {
     /// From the start of the run to the last reading: the sum of the three that follow.
     pub span_ns: u64,

@@ -1,13 +1,13 @@
-//! What the laboratory leaves: the origin of a run in a run's own record, and `lab.json`
-//! for all runs that were made together.
+//! `lab.json`: what the laboratory leaves of all runs that were made together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use punctual_stats::verdict::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::error::RecordError;
+use super::judgement::Judgement;
+use super::laboratory::Laboratory;
 use super::read::{decode, slurp};
 use super::run::{ImportedThread, Run, Tool};
 use super::scan;
@@ -25,113 +25,15 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Cells of one lab.
 const MOST_CELLS: usize = 1 << 14;
 
-/// How time passed in a guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GuestTime {
-    /// One processor; an instruction is a nanosecond. Figures repeat exactly.
-    Virtual,
-    /// Several processors at the host's pace: what is measured is no latency.
-    Host,
-}
-
-/// Where a record was made in the laboratory, and all that it depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Laboratory {
-    /// The kernel as it was asked for: a name or a path.
-    pub kernel: String,
-    /// Its release.
-    pub release: String,
-    /// Its package and that one's version, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub package: Option<String>,
-    /// Words added to the kernel's command line.
-    pub parameters: Vec<String>,
-    /// The seed.
-    pub seed: u64,
-    /// Processors.
-    pub cpus: u64,
-    /// Memory in MiB.
-    pub memory_mib: u64,
-    /// What ran: our own verb with its flags, or a program's name with its arguments.
-    pub words: Vec<String>,
-    /// That program's file on the host; absent for a verb of ours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<String>,
-    /// Modules that were asked for and loaded before it, with those that they need.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub modules: Vec<String>,
-    /// Files on the host that were brought along beside the program, `FILE` or `FILE=GUESTPATH`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub brought: Vec<String>,
-    /// The root file system on the host that was the guest's userspace, where one was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rootfs: Option<String>,
-    /// Virtual time that it might have taken.
-    pub virtual_limit_ns: u64,
-    /// For a program, the loads beside it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load: Option<String>,
-    /// How time passed.
-    pub time: GuestTime,
-    /// Virtual time from boot to the first process; a canary of identical machines.
-    pub boot_ns: u64,
-    /// Virtual time from boot to the end.
-    pub virtual_ns: u64,
-    /// What it all depends on.
-    pub fingerprint: Fingerprint,
-}
-
-/// SHA-256 of all that a result depends on, and of the result.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fingerprint {
-    /// QEMU's version.
-    pub emulator: String,
-    /// QEMU's program.
-    pub emulator_sha256: String,
-    /// Files of its firmware.
-    pub firmware_sha256: BTreeMap<String, String>,
-    /// The kernel's image.
-    pub kernel_sha256: String,
-    /// The guest's files, this program and its parameters among them.
-    pub initramfs_sha256: String,
-    /// QEMU's arguments, the kernel's command line among them.
-    pub command_sha256: String,
-    /// What the guest handed out.
-    pub result_sha256: String,
-}
-
-impl Fingerprint {
-    /// In what two machines differ, before anything ran on them.
-    #[must_use]
-    pub fn differs_in(&self, other: &Self) -> Vec<&'static str> {
-        let pairs = [
-            (
-                "QEMU",
-                self.emulator_sha256 == other.emulator_sha256 && self.emulator == other.emulator,
-            ),
-            ("firmware", self.firmware_sha256 == other.firmware_sha256),
-            ("kernel", self.kernel_sha256 == other.kernel_sha256),
-            (
-                "guest's files (this program, or its parameters)",
-                self.initramfs_sha256 == other.initramfs_sha256,
-            ),
-            ("command line", self.command_sha256 == other.command_sha256),
-        ];
-        pairs
-            .into_iter()
-            .filter(|(_, same)| !same)
-            .map(|(name, _)| name)
-            .collect()
-    }
-}
-
 /// Runs that were made together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lab {
     /// Always [`LAB_FORMAT`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = LAB_FORMAT)))]
     pub format: String,
     /// At most [`LAB_VERSION`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = LAB_VERSION)))]
     pub version: u32,
     /// The program that wrote it.
     pub tool: Tool,
@@ -149,6 +51,7 @@ pub struct Lab {
 
 /// One machine: a kernel, a load, a seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabCell {
     /// Its column in the table: the kernel as it was asked for, or an experiment's name of it.
     pub kernel: String,
@@ -177,7 +80,7 @@ pub struct LabCell {
     pub figures: Option<CellFigures>,
     /// The verdict, where something was required or the run is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<CellVerdict>,
+    pub verdict: Option<Judgement>,
     /// Bills of the latest wake-ups, the latest first, where somebody watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bills: Vec<LabBill>,
@@ -191,6 +94,7 @@ pub struct LabCell {
 
 /// One of several commands on the same machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabVariant {
     /// The machine as the experiment names it.
     pub machine: String,
@@ -202,6 +106,7 @@ pub struct LabVariant {
 
 /// What a load got done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabLoad {
     /// Its name.
     pub name: String,
@@ -213,18 +118,10 @@ pub struct LabLoad {
     pub rate: f64,
 }
 
-/// The verdict of a cell's run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CellVerdict {
-    /// The word.
-    pub outcome: Outcome,
-    /// The sentence.
-    pub sentence: String,
-}
-
 /// Where the time of one wake-up went: the instructions that ran from the instant asked for
 /// until the thread read the clock again, one virtual ns each, by function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabBill {
     /// The instant asked for, CLOCK_MONOTONIC in the guest. Of a program the observer doesn't know
     /// it: then it is counted from when its earliest wake-up would have come.
@@ -238,6 +135,7 @@ pub struct LabBill {
 
 /// One function of the guest's kernel, or what stands for all that has no name there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabBillRow {
     /// Its name; in brackets what is none: `(user)`, `(module)`, `(not kept)`.
     pub function: String,
@@ -247,6 +145,7 @@ pub struct LabBillRow {
 
 /// The figures of a run, all threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellFigures {
     /// Wake-ups.
     pub samples: u64,

@@ -1,6 +1,8 @@
 //! A run while it goes, as data: what drives the run fills it, and the report draws it.
 //! None of it is kept.
 
+use crate::{Demand, Event};
+
 /// Buckets of a sparkline: four per decade from 1 µs to 1 s.
 pub const SPARK_BUCKETS: usize = 24;
 
@@ -23,6 +25,20 @@ pub fn spark_bucket(latency_ns: u64) -> usize {
     }
 }
 
+/// What a reader must know at once.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// What was asked for and is not in force.
+    Unmet(Demand),
+    /// What happened last.
+    Happened(Event),
+    /// No thread that is watched has run yet.
+    NothingRan {
+        /// Threads of ordinary priority are watched too.
+        every: bool,
+    },
+}
+
 /// A run as it stands, filled by what drives it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveView {
@@ -41,7 +57,7 @@ pub struct LiveView {
     /// Latencies in cyclictest's lines are in ns rather than µs.
     pub nanoseconds: bool,
     /// What a reader must know at once: a demand not in force, a save that failed.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Gaps are counted, and not wake-ups.
     pub gaps: bool,
 }
@@ -110,7 +126,7 @@ pub struct LiveWatch {
     /// One entry for each mark of a program.
     pub marks: Vec<LiveMark>,
     /// What a reader must know at once.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// A mark as it stands, all threads together.

@@ -10,13 +10,14 @@ use std::fmt;
 use punctual_stats::histogram::{Histogram, SparseHistogram};
 
 use super::blocks::Blocking;
+use super::condition::Demand;
 use super::conditions::{Role, differences};
-use super::evidence::{analyse_record, missed_late};
-use super::explanation::Ledger;
+use super::event::{Ending, Event, Happening, State};
+use super::evidence::missed_late;
 use super::gaps::Gaps;
-use super::run::{
-    Beginning, Demand, Event, FORMAT, Imported, Merged, OwnCost, Run, State, VERSION,
-};
+use super::judgement::analyse_record;
+use super::ledger::Ledger;
+use super::run::{Beginning, FORMAT, Imported, Merged, OwnCost, Run, VERSION};
 use super::stops::Stops;
 use super::watch::{self, Watch};
 pub use decoded::Decoded;
@@ -204,7 +205,8 @@ impl Merger {
         self.timeline.add(&run.timeline);
         self.add_block(run, &decoded.latency);
         self.loads.add(&run.loads, run.measured_ns);
-        self.events.add(&run.events, number, self.offset_ns);
+        self.events
+            .add(&run.events, self.merged.runs, self.offset_ns);
         self.add_demands(&run.demands);
         self.add_cost(&run.own_cost);
         if let Some(explanation) = &run.explanation {
@@ -357,7 +359,7 @@ impl Merger {
     /// Demands of one name are one demand: as bad as in the worst run.
     fn add_demands(&mut self, demands: &[Demand]) {
         for demand in demands {
-            let same = |known: &&mut Demand| known.name == demand.name;
+            let same = |known: &&mut Demand| known.name() == demand.name();
             match self.demands.iter_mut().find(same) {
                 None => self.demands.push(demand.clone()),
                 Some(known) if parts::severity(demand) > parts::severity(known) => {
@@ -388,9 +390,10 @@ impl Merger {
         request.loops = None;
         let state = match self.unfinished {
             0 => State::Finished,
-            some => State::Stopped {
-                reason: format!("{some} of {} runs are unfinished", self.merged.runs),
-            },
+            unfinished => State::Stopped(Ending::UnfinishedRuns {
+                unfinished,
+                runs: self.merged.runs,
+            }),
         };
         let watched = self.threads.values().map(MergedThread::watched).collect();
         let mut run = Run {
@@ -437,15 +440,7 @@ impl Merger {
         let whole = run.watch.take();
         run.watch = whole.clone().filter(fits);
         if whole.is_some() && run.watch.is_none() {
-            run.events.push(Event {
-                at_ns: 0,
-                kind: "watch-left-out".to_owned(),
-                text:
-                    "what watches counted of their threads is not in this sum: not all of the runs \
-                       are watches"
-                        .to_owned(),
-                invalidates: false,
-            });
+            run.events.push(Event::told(0, Happening::WatchLeftOut));
         }
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;

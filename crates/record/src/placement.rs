@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why these CPUs were probed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Chosen {
     /// They were named.
@@ -21,6 +22,7 @@ pub enum Chosen {
 
 /// Where the parts of a run were placed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Placement {
     /// Why these CPUs were probed.

@@ -10,31 +10,11 @@ use std::thread;
 
 use serde::Deserialize;
 
+pub use super::bounds::Bounds;
 use super::directory::RUN_FILE;
 use super::error::RecordError;
 use super::run::{FORMAT, Run, VERSION};
 use super::{scan, validate};
-
-/// What a record may hold at most.
-#[derive(Debug)]
-pub struct Bounds;
-
-impl Bounds {
-    /// Bytes of `run.json`.
-    pub const FILE: u64 = 256 << 20;
-    /// Probe threads.
-    pub const THREADS: usize = 4096;
-    /// The highest CPU number and one more; Linux goes to 8192 today.
-    pub const CPUS: usize = 1 << 16;
-    /// Peaks of one thread.
-    pub const PEAKS: usize = 1 << 17;
-    /// Rows of the timeline: those of one run, with room for merged ones.
-    pub const ROWS: usize = 1 << 16;
-    /// Events.
-    pub const EVENTS: usize = 1 << 16;
-    /// Demands, loads, requirements, words of a command.
-    pub const SHORT_LIST: usize = 1 << 12;
-}
 
 /// Threads that read records side by side: their memory is what bounds them.
 const MOST_READERS: usize = 8;
@@ -182,6 +162,13 @@ fn check_version(
             version,
             reads: u64::from(VERSION),
         }),
+        (Some(FORMAT), Some(version @ 1..)) if version < u64::from(VERSION) => {
+            Err(RecordError::Older {
+                path: path.to_owned(),
+                version,
+                reads: u64::from(VERSION),
+            })
+        }
         (Some(FORMAT), Some(1..)) => Ok(()),
         (Some(FORMAT), _) => Err(RecordError::malformed(
             path,
@@ -206,7 +193,7 @@ pub fn decode<'a, T: Deserialize<'a>>(path: &Path, bytes: &'a [u8]) -> Result<T,
         let e = e.into_inner();
         let mut place = format!("line {}, column {}", e.line(), e.column());
         if !field.is_empty() {
-            place = format!("{place}, at {}", super::error::one_line(field));
+            place = format!("{place}, at {}", super::text::one_line(field));
         }
         RecordError::malformed(path, place, reason(&e))
     })?;

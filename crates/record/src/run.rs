@@ -14,10 +14,12 @@ use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Blocks;
+use super::condition::Demand;
 use super::cross::CrossCheck;
+use super::event::{Event, State};
 use super::explanation::Explanation;
 use super::gaps::Gaps;
-use super::lab::{GuestTime, Laboratory};
+use super::laboratory::{GuestTime, Laboratory};
 use super::load::WorkCheck;
 use super::placement::Placement;
 use super::stops::Stops;
@@ -27,16 +29,19 @@ use super::watch::{Watch, WatchedThread};
 /// The word that opens every `run.json`.
 pub const FORMAT: &str = "punctual-run";
 
-/// The version of the record that this program writes, and the newest it reads.
-pub const VERSION: u32 = 1;
+/// The version of the record that this program writes, and the only one that it reads.
+pub const VERSION: u32 = 2;
 
 /// One run: what was asked, under which conditions, what was measured and what
 /// follows from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// Always [`FORMAT`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = FORMAT)))]
     pub format: String,
-    /// The version of the record, at most [`VERSION`].
+    /// The version of the record: [`VERSION`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = VERSION)))]
     pub version: u32,
     /// The program that wrote the record.
     pub tool: Tool,
@@ -185,6 +190,7 @@ impl Run {
 
 /// What is known of figures that another tool measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Imported {
     /// `cyclictest`, `rt-tests-json`, `jitterdebugger` or `rtla-timerlat`.
     pub format: String,
@@ -204,6 +210,7 @@ pub struct Imported {
 
 /// The summary that another tool gave of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedThread {
     /// Samples that it counted.
     pub count: u64,
@@ -224,6 +231,7 @@ pub struct ImportedThread {
 
 /// What a merged record was made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Merged {
     /// Runs that went into it.
     pub runs: u64,
@@ -245,6 +253,7 @@ pub struct Merged {
 /// Host, time of day and instant of a clock that starts with the machine: no two runs share
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Beginning {
     /// The host.
     pub hostname: String,
@@ -256,6 +265,7 @@ pub struct Beginning {
 
 /// The program that wrote a record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// `punctual`, or the name of the foreign tool for imported figures.
     pub name: String,
@@ -263,24 +273,9 @@ pub struct Tool {
     pub version: String,
 }
 
-/// Whether a record is whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "kebab-case")]
-pub enum State {
-    /// The run is still going, or it was killed: what was saved last stands.
-    Unfinished,
-    /// The run came to the end that was asked for.
-    Finished,
-    /// The run was ended before, cleanly: everything measured stands.
-    Stopped {
-        /// `interrupt`, `terminate`, `hang-up`, `time-limit`, `break-value`,
-        /// `process-stopped` (for longer than the break value) or an error's text.
-        reason: String,
-    },
-}
-
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
     /// The wait source, e.g. `nanosleep`; `noise` or `hardware` where gaps were looked for.
     pub source: String,
@@ -305,6 +300,10 @@ pub struct Request {
     /// What must hold.
     pub requirements: Vec<Requirement>,
     /// Level of confidence, in (0, 1).
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))
+    )]
     pub confidence: f64,
     /// True: nothing about the machine was changed for the run.
     pub as_deployed: bool,
@@ -314,6 +313,7 @@ pub struct Request {
 
 /// The interval between two wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Interval {
     /// Every interval the same.
@@ -352,35 +352,9 @@ impl Interval {
     }
 }
 
-/// One thing that was asked of the kernel, and what was read back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Demand {
-    /// A stable name, e.g. `priority`, `affinity`, `locked-memory`.
-    pub name: String,
-    /// What was asked for, in words.
-    pub asked: String,
-    /// What was read back, in words.
-    pub found: String,
-    /// Whether it was in force.
-    pub standing: Standing,
-    /// What a person can do about it.
-    pub mend: Option<String>,
-}
-
-/// How a demand stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// Read back as asked.
-    InForce,
-    /// Not asked for, but a reader must know (a virtual machine, throttling).
-    Stated,
-    /// Asked for and not got: the run is INVALID.
-    NotInForce,
-}
-
 /// What one probe thread measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
     /// Its CPU.
     pub cpu: usize,
@@ -405,6 +379,10 @@ pub struct Thread {
     /// The highest latencies, kept whole, in order of time: all of them above
     /// `peaks_above_ns`. `asked_ns` is CLOCK_MONOTONIC.
     #[serde(with = "super::peaks")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Vec<Vec<u64>>", length(max = 131_072))
+    )]
     pub peaks: Vec<Peak>,
     /// Every latency above this stands in `peaks`; 0 where all of them do.
     pub peaks_above_ns: u64,
@@ -425,6 +403,7 @@ pub struct Thread {
 
 /// Page faults of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Faults {
     /// Without I/O.
     pub minor: u64,
@@ -435,6 +414,7 @@ pub struct Faults {
 /// What happened over time, in rows of equal width. The width doubles when a
 /// long run would take more than [`Timeline::ROWS`] rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// Width of a row.
     pub row_ns: u64,
@@ -453,6 +433,7 @@ impl Timeline {
 
 /// One row of the timeline: all threads together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineRow {
     /// Samples.
     pub count: u64,
@@ -492,6 +473,7 @@ impl TimelineRow {
 
 /// One load and the work that it did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// Its name, e.g. `hackbench`.
     pub name: String,
@@ -510,26 +492,15 @@ pub struct Load {
     /// Whether it went on working; absent where it was not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<WorkCheck>,
-}
-
-/// Something that happened during the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// Time since the start of the measurement.
-    pub at_ns: u64,
-    /// A stable name: `affinity`, `clock-set`, `clock-source`, `continued`, `cpu-offline`,
-    /// `cpu-online`, `debugger`, `governor`, `kernel-message`, `load-idle`, `priority`,
-    /// `program-ended`, `quota`, `samples`, `save-failed`, `signal`, `steal`, `stopped`,
-    /// `suspended` or `throttled`.
-    pub kind: String,
-    /// In words.
-    pub text: String,
-    /// True: the conditions asked for no longer held, so the run is not valid.
-    pub invalidates: bool,
+    /// Of a merged record: what was seen in the first of its runs in which the load was without
+    /// work for too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_run: Option<WorkCheck>,
 }
 
 /// What the tool itself used during the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnCost {
     /// Processor time of the collector and the saver.
     pub collector_cpu_ns: u64,
@@ -546,6 +517,7 @@ pub struct OwnCost {
 
 /// What tracing the kernel took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TracerCost {
     /// Processor time of the thread that copies events out and makes bills.
     pub cpu_ns: u64,

@@ -21,7 +21,7 @@ pub struct Limits {
     pub string: usize,
 }
 
-/// Of our own record: see [`super::read::Bounds`] for what each list may hold.
+/// Of our own record: see [`super::bounds::Bounds`] for what each list may hold.
 pub const RECORD: Limits = Limits {
     depth: 24,
     entries: 1 << 20,

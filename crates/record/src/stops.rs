@@ -3,10 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::run::Run;
-
 /// What ended or made a stop, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StopCause {
     /// A stop signal: SIGCONT ended it.
@@ -19,21 +18,9 @@ pub enum StopCause {
     Unknown,
 }
 
-impl StopCause {
-    /// In words, after "stopped".
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Signal => "by a signal (SIGSTOP or Ctrl-Z)",
-            Self::Debugger => "by a debugger",
-            Self::Freezer => "by a freezer, as for a paused container",
-            Self::Unknown => "by a freezer, as for a paused container, or by a debugger",
-        }
-    }
-}
-
 /// One stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stop {
     /// When it began, since the start of the measurement.
     pub at_ns: u64,
@@ -52,6 +39,7 @@ pub struct Stop {
 
 /// All stops of a run. Cycles within them are in no histogram and no count of the threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stops {
     /// How many.
     pub count: u64,
@@ -101,23 +89,9 @@ impl Stops {
         }
     }
 
-    /// Why a run with these stops is not valid, if it isn't.
+    /// Whether a run that measured so long and has these stops is not valid.
     #[must_use]
-    pub(super) fn too_much(run: &Run) -> Option<String> {
-        let stops = run.stops.as_ref()?;
-        let share = stops.share(run.measured_ns);
-        let who = match run.watch {
-            Some(_) => "threads of the watched program were",
-            None => "the measuring process was",
-        };
-        (share > Self::MOST_SHARE).then(|| {
-            format!(
-                "{who} stopped for {:.2} s, {:.1} % of the run, where {:.0} % \
-                 are allowed",
-                stops.total_ns as f64 / 1e9,
-                share * 100.0,
-                Self::MOST_SHARE * 100.0
-            )
-        })
+    pub fn are_too_many(&self, measured_ns: u64) -> bool {
+        self.share(measured_ns) > Self::MOST_SHARE
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What is known of the machine. A field that could not be read is `None` or
 /// empty, and `unread` says why.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SystemState {
     /// Host name.
@@ -33,6 +34,7 @@ pub struct SystemState {
 
 /// The kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Kernel {
     /// `uname -r`.
@@ -53,6 +55,7 @@ pub struct Kernel {
 
 /// Processor and topology.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Processor {
     /// Model name.
@@ -77,6 +80,7 @@ pub struct Processor {
 
 /// The SMT siblings of a CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Siblings {
     /// The CPU.
@@ -87,6 +91,7 @@ pub struct Siblings {
 
 /// A NUMA node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Node {
     /// Its number.
@@ -97,6 +102,7 @@ pub struct Node {
 
 /// The clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Clock {
     /// Current clock source.
@@ -111,6 +117,7 @@ pub struct Clock {
 
 /// Frequency and idle states.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Power {
     /// Frequency driver.
@@ -132,6 +139,7 @@ pub struct Power {
 
 /// `/dev/cpu_dma_latency` and a program that was watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WatchedLatency {
     /// Whether the program had it open when it was looked at.
@@ -142,6 +150,7 @@ pub struct WatchedLatency {
 
 /// An idle state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct IdleState {
     /// Its name.
@@ -154,6 +163,7 @@ pub struct IdleState {
 
 /// Hypervisor and container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Virtualisation {
     /// Name of the hypervisor; absent on bare metal.
@@ -172,6 +182,7 @@ pub struct Virtualisation {
 
 /// The scheduler's limits and competitors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Scheduler {
     /// `kernel.sched_rt_period_us`.
@@ -195,6 +206,7 @@ pub struct Scheduler {
 
 /// A task that may preempt a probe.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TaskAbove {
     /// Thread id.
@@ -213,6 +225,7 @@ pub struct TaskAbove {
 
 /// Limits of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Limits {
     /// Effective user id.
@@ -239,6 +252,7 @@ pub struct Limits {
 
 /// Memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Memory {
     /// Total.

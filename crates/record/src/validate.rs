@@ -1,97 +1,11 @@
 //! What a record promises beyond its types. Whoever reads one need not check again.
 
-use std::ops::RangeInclusive;
-
-use punctual_stats::histogram::{HistogramRecord, SparseHistogram};
+use punctual_stats::histogram::SparseHistogram;
 
 use super::blocks::Blocks;
-use super::read::Bounds;
+use super::bounds::{Bounds, Broken, Extent, at_most, broken, cpu, ensure, histogram};
 use super::run::{Interval, Run, Thread};
 use super::stops::Stops;
-
-/// Tracing begins before a run and ends after it: by less than this, on a slow machine and where
-/// punctual is stopped meanwhile too.
-const MARGIN_NS: u64 = 600_000_000_000;
-
-/// A broken promise.
-#[derive(Debug)]
-pub struct Broken {
-    pub place: String,
-    pub reason: String,
-}
-
-pub(super) fn broken<T>(place: impl Into<String>, reason: impl Into<String>) -> Result<T, Broken> {
-    Err(Broken {
-        place: place.into(),
-        reason: reason.into(),
-    })
-}
-
-pub(super) fn ensure(
-    holds: bool,
-    place: impl Into<String>,
-    reason: impl Into<String>,
-) -> Result<(), Broken> {
-    if holds { Ok(()) } else { broken(place, reason) }
-}
-
-pub(super) fn at_most(count: usize, most: usize, place: impl Into<String>) -> Result<(), Broken> {
-    ensure(
-        count <= most,
-        place,
-        format!("{count} entries, where {most} are the most"),
-    )
-}
-
-/// When a run was made, and of which runs it is the sum.
-#[derive(Debug, Default)]
-pub(super) struct Extent {
-    /// CLOCK_MONOTONIC; absent of a sum of runs, whose instants are of several clocks.
-    instants: Option<RangeInclusive<u64>>,
-    /// Absent where it is a single run.
-    parts: Option<u64>,
-}
-
-impl Extent {
-    fn of(run: &Run) -> Self {
-        let instants = run.start_ns.map(|start_ns| {
-            let end_ns = start_ns.saturating_add(run.measured_ns);
-            start_ns.saturating_sub(MARGIN_NS)..=end_ns.saturating_add(MARGIN_NS)
-        });
-        Self {
-            instants,
-            parts: run.merged.as_ref().map(|merged| merged.runs),
-        }
-    }
-
-    /// Refuses the number of a part, or of parts, that the sum does not have; 0 is none.
-    pub(super) fn has_part(&self, number: u64, place: &str) -> Result<(), Broken> {
-        match self.parts {
-            _ if number == 0 => Ok(()),
-            Some(parts) if number <= parts => Ok(()),
-            Some(parts) => broken(place, format!("{number} of {parts} runs")),
-            None => broken(place, "this is no sum of runs"),
-        }
-    }
-
-    /// Refuses an instant that was not in the run.
-    pub(super) fn holds(&self, at_ns: u64, place: &str) -> Result<(), Broken> {
-        match &self.instants {
-            Some(instants) if !instants.contains(&at_ns) => {
-                broken(place, format!("{at_ns} ns is no instant of this run"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn cpu(number: usize, place: impl Into<String>) -> Result<(), Broken> {
-    ensure(
-        number < Bounds::CPUS,
-        place,
-        format!("{number} is no CPU number"),
-    )
-}
 
 pub fn validate(run: &Run) -> Result<(), Broken> {
     lists(run)?;
@@ -119,7 +33,12 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
             )?;
         }
     }
-    let extent = Extent::of(run);
+    let parts = run.merged.as_ref().map(|merged| merged.runs);
+    let extent = Extent::new(run.start_ns, run.measured_ns, parts);
+    for (index, event) in run.events.iter().enumerate() {
+        let number = event.run.unwrap_or(0);
+        extent.has_part(number, &format!("events[{index}].run"))?;
+    }
     if let Some(watch) = &run.watch {
         super::watch::check(watch, run.threads.len(), &extent)?;
     }
@@ -207,13 +126,6 @@ fn system(run: &Run) -> Result<(), Broken> {
         )?;
     }
     Ok(())
-}
-
-pub(super) fn histogram(record: &HistogramRecord, place: &str) -> Result<SparseHistogram, Broken> {
-    SparseHistogram::try_from(record).map_err(|e| Broken {
-        place: place.to_owned(),
-        reason: e.to_string(),
-    })
 }
 
 fn thread(thread: &Thread, place: &str) -> Result<(), Broken> {

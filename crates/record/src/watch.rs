@@ -8,14 +8,14 @@ use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
 
-use super::read::Bounds;
-use super::validate::{Broken, Extent, at_most, ensure, histogram};
+use super::bounds::{Bounds, Broken, Extent, at_most, ensure, histogram};
 pub use budget::{Budget, BudgetWindow};
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
 pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};
 
 /// What was watched of a machine that was left as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watch {
     /// Whose wake-ups.
     pub subject: Subject,
@@ -70,6 +70,7 @@ impl Watch {
 
 /// Whose wake-ups were watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Subject {
     /// One program's.
@@ -110,6 +111,7 @@ pub enum Subject {
 
 /// By what programs are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Following {
     /// A program, its children, and theirs.
@@ -122,6 +124,7 @@ pub enum Following {
 
 /// One of several programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedProgram {
     /// Its number.
     pub pid: u32,
@@ -139,6 +142,7 @@ impl WatchedProgram {
 /// What a thread of a program went through. Page faults and involuntary switches stand in
 /// `faults` and `preemptions` of the run's own threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedThread {
     /// Itself, as it was seen last.
     pub task: WatchedTask,
@@ -199,6 +203,7 @@ pub struct WatchedThread {
 /// What a thread waits for by timers. Without a period none can be skipped: then its wake-ups
 /// are judged, each from the instant at which its timer was to expire, and its cycles are not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
     /// Not known, or too few waits to tell.
@@ -228,6 +233,7 @@ fn is_zero(count: &u64) -> bool {
 
 /// A task by number, name, policy and priority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedTask {
     /// Its number.
     pub tid: u32,
@@ -241,6 +247,7 @@ pub struct WatchedTask {
 
 /// Jobs of a thread under SCHED_DEADLINE: from its wake-up to its next sleep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Jobs {
     /// Those that ended.
     pub count: u64,
@@ -264,6 +271,7 @@ pub struct Jobs {
 
 /// What a thread slept in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedCall {
     /// The system call, or that it was none.
     pub name: String,
@@ -288,6 +296,7 @@ pub struct WatchedCall {
 
 /// One of the worst wake-ups of a whole system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorstWakeUp {
     /// How long it took.
     pub latency_ns: u64,
@@ -306,6 +315,7 @@ pub struct WorstWakeUp {
 
 /// The first wake-up above the break value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Breach {
     /// Who was woken.
     pub task: WatchedTask,
@@ -319,6 +329,7 @@ pub struct Breach {
 
 /// What the programs in the kernel took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchCost {
     /// How long it was measured.
     pub measured_ns: u64,

@@ -4,6 +4,7 @@
 //! which the runs differ, and whether the comparison is fair at all.
 
 mod cpus;
+mod error;
 mod side;
 mod text;
 mod warnings;
@@ -20,6 +21,7 @@ use punctual_record::conditions::{Difference, differences};
 use punctual_record::{Run, time};
 
 pub use cpus::{Cpu, Cpus, compare_cpus};
+pub use error::CompareError;
 pub use side::Side;
 pub use text::{TextStyle, compare_text, cpus_text};
 pub use warnings::{Named, Warning};
@@ -86,13 +88,13 @@ pub fn compare_headline(comparison: &Comparison) -> String {
 /// requested of a run.
 ///
 /// # Errors
-/// A sentence, where a histogram can't be decoded; runs that were read have none such. Or
+/// [`CompareError`], where a histogram can't be decoded; runs that were read have none such. Or
 /// where a run stands twice among several.
 pub fn compare(
     first: &[Run],
     second: &[Run],
     confidence: Option<f64>,
-) -> Result<Comparison, String> {
+) -> Result<Comparison, CompareError> {
     if first.len() + second.len() > 2 {
         side::each_once(first, second)?;
     }
@@ -100,7 +102,7 @@ pub fn compare(
     let resolution_ns = all().map(Run::resolution_ns).max().unwrap_or(1);
     let lowest = all().map(|run| run.request.confidence).fold(1.0, f64::min);
     let confidence = confidence.unwrap_or(lowest);
-    let known = |run: &Run| Known::of(run, resolution_ns).map_err(|e| e.to_string());
+    let known = |run: &Run| Known::of(run, resolution_ns);
     let own = [first, second].map(|runs| runs.iter().map(known).collect::<Result<Vec<_>, _>>());
     let [own_first, own_second] = own;
     let own = [own_first?, own_second?];
@@ -179,11 +181,11 @@ fn pooled(side: &[Known]) -> Known {
 
 /// The stretches of a run's time in steps of the resolution, and their length; none where it
 /// keeps none.
-fn blocks(run: &Run, resolution_ns: u64) -> Result<(Vec<Histogram>, u64), String> {
+fn blocks(run: &Run, resolution_ns: u64) -> Result<(Vec<Histogram>, u64), CompareError> {
     let Some(blocks) = &run.blocks else {
         return Ok((Vec::new(), 0));
     };
-    let histograms = blocks.histograms().map_err(|e| e.to_string())?;
+    let histograms = blocks.histograms()?;
     let coarse = |block| in_steps(block, run, resolution_ns);
     Ok((
         histograms.into_iter().map(coarse).collect(),

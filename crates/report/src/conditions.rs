@@ -2,11 +2,11 @@
 
 use super::placement::placement;
 use super::statements::{Fact, fact};
-use super::{terms, watch, words};
-use punctual_record::lab::{GuestTime, Laboratory};
+use super::{facts, terms, verdict, watch, words};
+use punctual_record::laboratory::{GuestTime, Laboratory};
 use punctual_record::system::WatchedLatency;
 use punctual_record::watch::Subject;
-use punctual_record::{Interval, Load, Run, Standing};
+use punctual_record::{Condition, Interval, Load, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
 #[must_use]
@@ -35,9 +35,10 @@ pub fn method(run: &Run) -> String {
     if let Some(demand) = run
         .demands
         .iter()
-        .find(|demand| demand.name == "priority" && demand.standing == Standing::NotInForce)
+        .find(|demand| matches!(demand.condition, Condition::Priority { .. }))
+        .filter(|demand| demand.standing == Standing::NotInForce)
     {
-        policy = format!("requested {policy}, found {}", demand.found);
+        policy = format!("requested {policy}, found {}", facts::found(demand));
     }
     let cpus = format!("CPUs {}", words::cpu_list(&request.cpus));
     // What another tool did not state is left out, not made up.
@@ -154,7 +155,7 @@ pub fn load(run: &Run) -> String {
     let each: Vec<String> = run
         .loads
         .iter()
-        .map(|load| match &load.failed {
+        .map(|load| match failed(load) {
             Some(why) => format!("{} FAILED: {why}", load.name),
             None => format!(
                 "{} {}{}",
@@ -165,6 +166,14 @@ pub fn load(run: &Run) -> String {
         })
         .collect();
     format!("{label}: {}", each.join(", "))
+}
+
+/// Why a load failed, if it did: its error, or that one of the runs of a merge had it without work.
+#[must_use]
+pub fn failed(load: &Load) -> Option<String> {
+    let idle = load.idle_run.as_ref();
+    let error = load.failed.clone();
+    error.or_else(|| idle.map(|check| verdict::in_one_run(check, &load.unit)))
 }
 
 /// How long a load was without work, if it was.
@@ -217,7 +226,7 @@ pub fn load_in_brief(run: &Run) -> String {
         "" => "none",
         label => label,
     };
-    let failed = run.loads.iter().filter_map(|load| match &load.failed {
+    let failed = run.loads.iter().filter_map(|load| match failed(load) {
         Some(why) => Some(format!("{} FAILED: {why}", load.name)),
         None if load.work == 0 => Some(format!("{} did no work", load.name)),
         None => idle(load).map(|idle| format!("{}: {idle}", load.name)),

@@ -31,5 +31,9 @@ pub mod svg;
 pub mod table;
 pub mod terminal;
 pub mod terms;
+pub mod verdict;
 mod watch;
 pub mod words;
+
+/// Conditions, events and ends of a run in words.
+pub mod facts;

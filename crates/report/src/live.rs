@@ -5,10 +5,28 @@ mod watch;
 
 pub use watch::{watch_lines, watch_plain_line};
 
+use super::facts;
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
-use punctual_record::live::{LiveLoad, LiveThread, LiveView, SPARK_BUCKETS};
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
+
+/// What a reader must know at once, in words.
+fn said(note: &Note) -> String {
+    match note {
+        Note::Unmet(demand) => format!(
+            "{}: asked {}, found {}",
+            demand.name(),
+            facts::requested(demand),
+            facts::found(demand)
+        ),
+        Note::Happened(event) => facts::event(event, "punctual"),
+        Note::NothingRan { every: true } => "no thread has run yet".to_owned(),
+        Note::NothingRan { every: false } => {
+            "no real-time thread has run yet (--all watches all)".to_owned()
+        }
+    }
+}
 
 /// The block that is redrawn on a terminal: at most [`Style::height`] lines of
 /// at most [`Style::width`] characters.
@@ -19,7 +37,7 @@ pub fn status_lines(view: &LiveView, style: &Style) -> Vec<String> {
     let room = style.width.max(20) - 1;
     for note in view.notes.iter().take(2) {
         tail.extend(
-            wrap(note, room)
+            wrap(&said(note), room)
                 .into_iter()
                 .take(2)
                 .map(|l| style.paint(Tone::Unsure, &l)),

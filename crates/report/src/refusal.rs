@@ -1,6 +1,7 @@
 //! What is said in place of a run that would be INVALID whatever it measured.
 
-use punctual_record::Demand;
+use super::facts;
+use punctual_record::{Demand, Fix};
 
 /// The lines: what is requested and not in force, what fixes it, and what to do without a fix.
 #[must_use]
@@ -10,16 +11,19 @@ pub fn refusal(demands: &[Demand]) -> Vec<String> {
     for demand in demands {
         lines.push(format!(
             "{}: requested {}, found {}",
-            demand.name, demand.asked, demand.found
+            demand.name(),
+            facts::requested(demand),
+            facts::found(demand)
         ));
     }
-    let mut fixes: Vec<&str> = Vec::new();
-    for fix in demands.iter().filter_map(|demand| demand.mend.as_deref()) {
+    let mut fixes: Vec<&Fix> = Vec::new();
+    for fix in demands.iter().filter_map(|demand| demand.fix.as_ref()) {
         if !fixes.contains(&fix) {
             fixes.push(fix);
         }
     }
-    lines.extend(fixes.into_iter().map(|fix| format!("fix: {fix}")));
+    let fixes = fixes.into_iter().map(facts::fix);
+    lines.extend(fixes.map(|fix| format!("fix: {fix}")));
     lines.push(
         "--best-effort measures without what is not in force, and the verdict says so".to_owned(),
     );

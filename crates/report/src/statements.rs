@@ -2,14 +2,16 @@
 
 use punctual_stats::analysis::Tail;
 use punctual_stats::miss::MissBound;
-use punctual_stats::requirement::Requirement;
 use punctual_stats::shares::Shares;
+use punctual_stats::stationarity::StationarityStatement;
+use punctual_stats::tail::{MAX_EXTRAPOLATION, MIN_BURSTS, TailRefusal};
 use punctual_stats::verdict::Outcome;
 
+use super::facts;
 use super::figures::Figures;
 use super::terms::{cross_facts, gap_facts};
-use super::words;
-use punctual_record::{Run, Standing, State};
+use super::{verdict, words};
+use punctual_record::{Judgement, Run, State};
 
 /// A name and what is said of it.
 pub type Fact = (String, String);
@@ -23,6 +25,8 @@ pub(super) fn fact(name: &str, text: impl Into<String>) -> Fact {
 pub struct Headline {
     /// The verdict; absent where nothing was required.
     pub outcome: Option<Outcome>,
+    /// What decided, without the word of the verdict; or what was measured.
+    pub claim: String,
     /// The sentence, with the word of the verdict.
     pub sentence: String,
 }
@@ -30,10 +34,11 @@ pub struct Headline {
 /// The verdict in its sentence, or what was measured where nothing was required.
 #[must_use]
 pub fn headline(run: &Run) -> Headline {
-    if let Some(verdict) = &run.verdict {
+    if let Some(judgement) = Judgement::of(run) {
         return Headline {
-            outcome: Some(verdict.outcome),
-            sentence: verdict.sentence.clone(),
+            outcome: Some(judgement.verdict.outcome),
+            claim: verdict::claim(&judgement),
+            sentence: verdict::sentence(&judgement),
         };
     }
     // What another tool counted and did not keep has its maximum all the same.
@@ -81,6 +86,7 @@ pub fn headline(run: &Run) -> Headline {
     };
     Headline {
         outcome: None,
+        claim: sentence.clone(),
         sentence,
     }
 }
@@ -107,9 +113,11 @@ pub fn beyond(figures: &Figures) -> Option<String> {
 /// That a record is not whole, where it isn't.
 #[must_use]
 pub fn standing(run: &Run) -> Option<String> {
-    if let (State::Stopped { reason }, Some(_)) = (&run.state, &run.imported) {
+    let why = |ending| facts::ending(ending, &run.tool.name);
+    if let (State::Stopped(ending), Some(_)) = (run.state, &run.imported) {
         return Some(format!(
-            "{reason}: it may not have measured all that it was to."
+            "{}: it may not have measured all that it was to.",
+            why(ending)
         ));
     }
     let measured = words::duration(run.measured_ns);
@@ -118,14 +126,15 @@ pub fn standing(run: &Run) -> Option<String> {
         .duration_ns
         .map(|ns| format!(" of {}", words::duration(ns)))
         .unwrap_or_default();
-    match &run.state {
+    match run.state {
         State::Finished => None,
         State::Unfinished => Some(format!(
             "UNFINISHED: the run was still going when this was saved, or it was killed; \
              {measured}{asked} had been measured."
         )),
-        State::Stopped { reason } => Some(format!(
-            "Stopped early ({reason}): {measured}{asked} were measured, and all of it stands."
+        State::Stopped(ending) => Some(format!(
+            "Stopped early ({}): {measured}{asked} were measured, and all of it stands.",
+            why(ending)
         )),
     }
 }
@@ -140,27 +149,13 @@ pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a perio
     late wake-ups and the skipped periods that belong to them; lost: a sample that the recorder \
     had no room for.";
 
-/// Further reasons for the verdict, those apart that its sentence says already.
+/// Further reasons for the verdict: the outcome of each requirement, where there are several. What
+/// makes a run invalid is all in its sentence.
 #[must_use]
 pub fn reasons(run: &Run) -> Vec<String> {
-    let Some(verdict) = &run.verdict else {
-        return Vec::new();
-    };
-    let said = |reason: &&String| !verdict.sentence.contains(reason.as_str());
-    verdict.reasons.iter().filter(said).cloned().collect()
-}
-
-/// What one requirement asks, at its confidence.
-#[must_use]
-pub fn requirement(requirement: &Requirement, confidence: f64) -> String {
-    if requirement.allowed() > 0.0 && confidence.is_finite() {
-        format!(
-            "{requirement}, with {} confidence",
-            words::percent(confidence)
-        )
-    } else {
-        requirement.to_string()
-    }
+    let judgement = Judgement::of(run);
+    let decided = judgement.filter(|it| it.verdict.outcome != Outcome::Invalid);
+    decided.map_or_else(Vec::new, |it| verdict::reasons(&it))
 }
 
 /// The bound on misses of the deadline, the burst-aware figure first.
@@ -319,7 +314,7 @@ fn measured(run: &Run) -> Vec<Fact> {
             "Stationarity",
             format!(
                 "{}: median {} then {}, p99 {} then {}",
-                s.statement,
+                change(s.statement),
                 words::duration(s.first.p50_ns),
                 words::duration(s.second.p50_ns),
                 words::duration(s.first.p99_ns),
@@ -340,17 +335,47 @@ fn measured(run: &Run) -> Vec<Fact> {
             words::duration(t.threshold_ns),
             t.p_value
         ),
-        Tail::Refused(why) => why.to_string(),
+        Tail::Refused(why) => no_tail(why),
     };
     facts.push(fact("Tail", tail));
     facts
 }
 
-/// Demands that are not in force.
-pub fn not_in_force(run: &Run) -> impl Iterator<Item = &punctual_record::Demand> {
-    run.demands
-        .iter()
-        .filter(|demand| demand.standing == Standing::NotInForce)
+/// Whether the run stayed the same.
+fn change(statement: StationarityStatement) -> &'static str {
+    match statement {
+        StationarityStatement::Steady => "no significant change between the halves of the run",
+        StationarityStatement::TooFewSamples => "too few samples to compare the halves of the run",
+        StationarityStatement::Slower => "the second half of the run was slower",
+        StationarityStatement::Faster => "the second half of the run was faster",
+        StationarityStatement::MoreMisses => "the second half of the run had more misses",
+        StationarityStatement::FewerMisses => "the second half of the run had fewer misses",
+    }
+}
+
+/// Why the tail is not extrapolated.
+fn no_tail(why: &TailRefusal) -> String {
+    let why = match why {
+        TailRefusal::TooFewBursts { bursts } => {
+            format!("{bursts} bursts of high latency are too few, {MIN_BURSTS} are needed")
+        }
+        TailRefusal::PoorFit { p_value } => {
+            format!("the highest latencies follow no simple law (p = {p_value:.3})")
+        }
+        TailRefusal::Unbounded { shape } => {
+            format!("the tail is too heavy to be bounded (shape {shape:.2})")
+        }
+        TailRefusal::TooFar { times } => format!(
+            "once in 1e9 cycles lies {} times beyond this run, at most {} is sound",
+            words::count(*times as u64),
+            words::count(MAX_EXTRAPOLATION as u64)
+        ),
+        TailRefusal::NotStationary => "the run changed under way".to_owned(),
+        TailRefusal::TooCoarse { distinct, bursts } => {
+            format!("only {distinct} distinct values among {bursts} bursts")
+        }
+    };
+    format!("no extrapolation: {why}")
 }
 
 /// One of the worst samples.

@@ -1,9 +1,13 @@
-//! The summary of a run as JSON, for `--json`: the record without what is large.
+//! The summary of a run as JSON, for `--json`: the record without what is large, and its verdict in
+//! words.
 
 use serde_json::{Value, json};
 
+use super::facts;
 use super::figures::{Figures, Row};
-use punctual_record::Run;
+use super::verdict;
+use punctual_record::lab::Lab;
+use punctual_record::{Judgement, Run, State};
 
 /// Everything of the record but the pictures of bills, the encoded histograms, the peaks below the worst
 /// ten of each thread and the rows of the timeline; with a final newline.
@@ -28,6 +32,7 @@ pub fn summary(run: &Run) -> String {
             );
         }
     }
+    with_words(&mut value, run);
     if let Some(timeline) = value.get_mut("timeline").and_then(Value::as_object_mut) {
         timeline.remove("rows");
     }
@@ -40,8 +45,41 @@ pub fn summary(run: &Run) -> String {
     if run.imported.is_some() {
         imported(&mut value, run);
     }
-    let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+    if let (Some(judgement), Some(said)) = (Judgement::of(run), value.get_mut("verdict")) {
+        say(said, &judgement);
+    }
+    text(&value)
+}
+
+/// A lab's record with its verdicts in words.
+#[must_use]
+pub fn of_lab(lab: &Lab) -> String {
+    let mut value = serde_json::to_value(lab).unwrap_or(Value::Null);
+    let cells = value.get_mut("cells").and_then(Value::as_array_mut);
+    for (said, cell) in cells.into_iter().flatten().zip(&lab.cells) {
+        if let (Some(judgement), Some(said)) = (&cell.verdict, said.get_mut("verdict")) {
+            say(said, judgement);
+        }
+    }
+    text(&value)
+}
+
+fn text(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
     text + "\n"
+}
+
+/// Puts the words of a verdict beside its data.
+fn say(said: &mut Value, judgement: &Judgement) {
+    let verdict = &judgement.verdict;
+    said["sentence"] = json!(verdict::sentence(judgement));
+    said["reasons"] = json!(verdict::reasons(judgement));
+    for (at, result) in verdict.requirements.iter().enumerate() {
+        said["requirements"][at]["sentence"] = json!(verdict::requirement(result, judgement));
+    }
+    for (at, result) in verdict.lengths.iter().enumerate() {
+        said["lengths"][at]["sentence"] = json!(verdict::length(result));
+    }
 }
 
 /// Of another tool's figures what it states alone: null is what it does not.
@@ -118,8 +156,37 @@ fn imported(value: &mut Value, run: &Run) {
     record.insert("threads".to_owned(), Value::Array(rows));
     record.insert("all".to_owned(), row(&figures.merged));
     // Nobody says when these were.
-    let events: Vec<&str> = run.events.iter().map(|event| event.text.as_str()).collect();
+    let events = run.events.iter();
+    let events: Vec<_> = events
+        .map(|event| facts::event(event, &run.tool.name))
+        .collect();
     record.insert("events".to_owned(), json!(events));
+}
+
+/// Adds the words for conditions, events and the end to their figures.
+fn with_words(value: &mut Value, run: &Run) {
+    let tool = run.tool.name.as_str();
+    let entries = |value: &mut Value, name: &str| match value.get_mut(name) {
+        Some(Value::Array(entries)) => std::mem::take(entries),
+        _ => Vec::new(),
+    };
+    let mut demands = entries(value, "demands");
+    for (demand, entry) in run.demands.iter().zip(&mut demands) {
+        entry["words"] = json!({
+            "requested": facts::requested(demand),
+            "found": facts::found(demand),
+            "fix": facts::fix_of(demand),
+        });
+    }
+    let mut events = entries(value, "events");
+    for (event, entry) in run.events.iter().zip(&mut events) {
+        entry["text"] = json!(facts::event(event, tool));
+    }
+    value["demands"] = Value::Array(demands);
+    value["events"] = Value::Array(events);
+    if let State::Stopped(ending) = run.state {
+        value["state"]["text"] = json!(facts::ending(ending, tool));
+    }
 }
 
 fn explained(explanation: &mut Value) {

@@ -14,8 +14,9 @@ use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
-use super::{conditions, explain, watch};
-use punctual_record::Run;
+use super::{conditions, explain, facts, watch};
+use punctual_record::invalid::not_in_force;
+use punctual_record::{Event, Run};
 
 /// CPUs in the table; of more, the worst are shown. The brief summary shows fewer.
 const MOST_ROWS: usize = 16;
@@ -254,7 +255,7 @@ impl<'a> Page<'a> {
         for reason in statements::reasons(run) {
             self.item(Tone::Plain, &reason);
         }
-        let demands: Vec<_> = statements::not_in_force(run).collect();
+        let demands: Vec<_> = not_in_force(run).collect();
         if !demands.is_empty() {
             self.section("Not in force");
         }
@@ -263,13 +264,15 @@ impl<'a> Page<'a> {
                 Tone::Bad,
                 &format!(
                     "{}: requested {}, found {}",
-                    demand.name, demand.asked, demand.found
+                    demand.name(),
+                    facts::requested(demand),
+                    facts::found(demand)
                 ),
             );
             // One fix for several stands below the last of them.
-            let again = demands[at + 1..].iter().any(|it| it.mend == demand.mend);
-            if let (Some(mend), false) = (&demand.mend, again) {
-                for line in wrap(&format!("fix: {mend}"), self.style.columns() - 4) {
+            let again = demands[at + 1..].iter().any(|it| it.fix == demand.fix);
+            if let (Some(fix), false) = (facts::fix_of(demand), again) {
+                for line in wrap(&format!("fix: {fix}"), self.style.columns() - 4) {
                     self.lines
                         .push(format!("    {}", self.style.paint(Tone::Plain, &line)));
                 }
@@ -279,16 +282,17 @@ impl<'a> Page<'a> {
         if !run.events.is_empty() {
             self.section("Events");
         }
+        let said = |event: &Event| facts::event(event, &run.tool.name);
         for event in bad.iter().take(8) {
             self.item(
                 Tone::Bad,
                 &match run.imported {
                     // Another tool doesn't say when.
-                    Some(_) => event.text.clone(),
+                    Some(_) => said(event),
                     None => format!(
                         "{}: {} (no longer valid)",
                         words::instant(event.at_ns),
-                        event.text
+                        said(event)
                     ),
                 },
             );
@@ -297,7 +301,7 @@ impl<'a> Page<'a> {
         for event in other.iter().take(room) {
             self.item(
                 Tone::Plain,
-                &format!("{}: {}", words::instant(event.at_ns), event.text),
+                &format!("{}: {}", words::instant(event.at_ns), said(event)),
             );
         }
         let shown = bad.len().min(8) + other.len().min(room);

@@ -2,7 +2,7 @@
 //!
 //! Every variant runs in every round, one after the other. Figures are medians over the
 //! rounds, in ns: for one lock and unlock with 1 or 2 threads at it, and for one value through
-//! a ring, by one thread or from one to another.
+//! a ring, by one thread or from one to another, which have a CPU each where there are two.
 //!
 //! `cargo run --release -p punctual-rt --example sync_bench [ROUNDS]`
 //!
@@ -10,11 +10,13 @@
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::cell::UnsafeCell;
+use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
+use punctual_rt::affinity;
 use punctual_rt::records::Records;
 use punctual_rt::ring::ring;
 use punctual_rt::sync::PiMutex;
@@ -86,21 +88,30 @@ trait Pass {
     fn run(push: impl FnMut(Value) -> bool + Send, pop: impl FnMut() -> usize) -> f64;
 }
 
-/// From thread to thread. Who finds the ring full or empty lets the other run.
+/// From thread to thread, each on its own CPU: on one they would take turns, and measure what
+/// [`Alone`] does. Who finds the ring full or empty lets others run.
 struct Across;
 
 impl Pass for Across {
     fn run(mut push: impl FnMut(Value) -> bool + Send, mut pop: impl FnMut() -> usize) -> f64 {
         const COUNT: usize = 1_000_000;
-        thread::scope(|scope| {
-            let begun = Instant::now();
+        let cpus = affinity::of(0).expect("our CPUs");
+        let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+        let start = Barrier::new(2);
+        let passed = thread::scope(|scope| {
+            let start = &start;
             scope.spawn(move || {
+                affinity::set_current(&[last]).expect("one of our CPUs");
+                start.wait();
                 for number in 0..COUNT as u64 {
                     while !push([number; 8]) {
                         thread::yield_now();
                     }
                 }
             });
+            affinity::set_current(&[first]).expect("one of our CPUs");
+            start.wait();
+            let begun = Instant::now();
             let mut seen = 0;
             while seen < COUNT {
                 match pop() {
@@ -108,8 +119,10 @@ impl Pass for Across {
                     some => seen += some,
                 }
             }
-            begun.elapsed().as_secs_f64() * 1e9 / COUNT as f64
-        })
+            begun.elapsed()
+        });
+        affinity::set_current(&cpus).expect("our CPUs");
+        passed.as_secs_f64() * 1e9 / COUNT as f64
     }
 }
 
@@ -141,7 +154,7 @@ fn by_ring<P: Pass>() -> f64 {
         move |value| producer.push(value),
         || {
             consumer.drain(|value| {
-                std::hint::black_box(value);
+                black_box(value);
             })
         },
     )
@@ -152,9 +165,13 @@ fn by_records<P: Pass>() -> f64 {
     let mut value: Value = [0; 8];
     P::run(
         // SAFETY: one thread pushes, and the sizes are the same.
-        |value| unsafe { records.push(value.as_ptr().cast()) },
-        // SAFETY: one thread pops, and the sizes are the same.
-        || usize::from(unsafe { records.pop(value.as_mut_ptr().cast()) }),
+        |value| unsafe { records.push_value(value) },
+        || {
+            // SAFETY: one thread pops, and the sizes are the same.
+            let there = unsafe { records.pop_value(&mut value) };
+            black_box(&value);
+            usize::from(there)
+        },
     )
 }
 
@@ -162,7 +179,32 @@ fn by_rtrb<P: Pass>() -> f64 {
     let (mut producer, mut consumer) = rtrb::RingBuffer::<Value>::new(CAPACITY);
     P::run(
         move |value| producer.push(value).is_ok(),
-        || usize::from(consumer.pop().map(std::hint::black_box).is_ok()),
+        || usize::from(consumer.pop().map(black_box).is_ok()),
+    )
+}
+
+/// From memory that was just filled and into memory, as C's functions do it.
+fn by_pointer<P: Pass>() -> f64 {
+    let records = Records::new(size_of::<Value>(), CAPACITY).expect("a ring");
+    let mut value: Value = [0; 8];
+    P::run(
+        // SAFETY: one thread pushes, and the sizes are the same.
+        |value| unsafe { records.push(black_box(&value).as_ptr().cast()) },
+        || {
+            // SAFETY: one thread pops, and the sizes are the same.
+            let there = unsafe { records.pop(value.as_mut_ptr().cast()) };
+            black_box(&value);
+            usize::from(there)
+        },
+    )
+}
+
+/// As [`by_pointer`].
+fn by_rtrb_from_memory<P: Pass>() -> f64 {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::<Value>::new(CAPACITY);
+    P::run(
+        move |value| producer.push(*black_box(&value)).is_ok(),
+        || usize::from(consumer.pop().map(black_box).is_ok()),
     )
 }
 
@@ -170,7 +212,7 @@ fn by_rtrb<P: Pass>() -> f64 {
 type Lock<'a> = (&'a str, &'a str, &'a (dyn Fn() + Sync));
 type Ring = (&'static str, &'static str, [fn() -> f64; 2]);
 
-const RINGS: [Ring; 3] = [
+const RINGS: [Ring; 5] = [
     (
         "ring",
         "ring of this library",
@@ -182,6 +224,16 @@ const RINGS: [Ring; 3] = [
         [by_records::<Alone>, by_records::<Across>],
     ),
     ("rtrb", "rtrb", [by_rtrb::<Alone>, by_rtrb::<Across>]),
+    (
+        "records-memory",
+        "records, from memory to memory",
+        [by_pointer::<Alone>, by_pointer::<Across>],
+    ),
+    (
+        "rtrb-memory",
+        "rtrb, from memory to memory",
+        [by_rtrb_from_memory::<Alone>, by_rtrb_from_memory::<Across>],
+    ),
 ];
 
 fn median(mut figures: Vec<f64>) -> f64 {

@@ -150,7 +150,10 @@ fn of_lock(errno: c_int) -> &'static CStr {
 fn of_heap(errno: c_int) -> &'static CStr {
     match errno {
         libc::ENOTSUP => c"this malloc can't be told to keep its memory (not glibc's, or replaced)",
-        _ => c"no memory for the heap: look at free memory, RLIMIT_DATA and RLIMIT_MEMLOCK",
+        _ => {
+            c"no memory for the heap: look at free memory, the memory cgroup, RLIMIT_DATA and \
+              RLIMIT_MEMLOCK"
+        }
     }
 }
 

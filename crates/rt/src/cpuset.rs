@@ -194,7 +194,7 @@ impl Cpusets {
         self.version
     }
 
-    /// A set of this name that exists, whoever made it.
+    /// A set of this name that exists, made by any process.
     /// Not for a real-time thread: it reads files.
     ///
     /// # Errors

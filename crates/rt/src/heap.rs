@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 
 use crate::memory::{self, Disturbances};
-use crate::sys::map::page_size;
+use crate::sys::cgroup;
+use crate::sys::map::{self, page_size};
 
 /// Grows the heap by `bytes`, touches every page of it, and tells glibc's malloc to keep it:
 /// nothing goes back to the kernel, nothing is mapped by itself, and all threads use the one
@@ -16,7 +17,7 @@ use crate::sys::map::page_size;
 /// real-time safe.
 ///
 /// # Errors
-/// ENOTSUP where malloc isn't glibc's, ENOMEM.
+/// ENOTSUP where malloc isn't glibc's; ENOMEM, also where the memory control group would kill.
 pub fn keep(bytes: usize) -> io::Result<()> {
     tell_malloc(bytes)?;
     if bytes == 0 {
@@ -28,7 +29,17 @@ pub fn keep(bytes: usize) -> io::Result<()> {
     if block.is_null() {
         return Err(io::Error::from_raw_os_error(libc::ENOMEM));
     }
-    for offset in (0..bytes).step_by(page_size()) {
+    // What was kept before is there already, and takes nothing.
+    let page = page_size();
+    let first = (block as usize).next_multiple_of(page);
+    let whole = bytes.saturating_sub(first - block as usize) / page * page;
+    let present = map::resident_pages(first, whole).unwrap_or(0) * page;
+    if let Err(refused) = cgroup::allows(bytes - present) {
+        // SAFETY: allocated above, freed once.
+        unsafe { libc::free(block.cast()) };
+        return Err(refused);
+    }
+    for offset in (0..bytes).step_by(page) {
         // SAFETY: within the block.
         let page = unsafe { block.add(offset) };
         // SAFETY: the block is ours.

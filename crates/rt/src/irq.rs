@@ -19,7 +19,8 @@ use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::affinity::MAX_CPUS;
@@ -334,12 +335,22 @@ fn mask(cpus: &[usize]) -> io::Result<String> {
 
 type Journal = BTreeMap<Option<u32>, String>;
 
+/// No journal is longer: room for 3,000 interrupts with the longest list of CPUs.
+const LONGEST: u64 = 64 << 20;
+
 fn read_journal(path: &Path) -> io::Result<Journal> {
-    let text = match fs::read_to_string(path) {
+    // A FIFO would be waited for; without that it is empty, and no journal.
+    let mut options = fs::OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Journal::new()),
-        text => text?,
+        file => file?,
     };
-    parse_journal(&text).ok_or_else(|| {
+    let mut text = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut text)?;
+    let text = String::from_utf8(text).ok();
+    let text = text.filter(|text| text.len() as u64 <= LONGEST);
+    text.and_then(|text| parse_journal(&text)).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!("{} is not a journal of interrupts", path.display()),

@@ -56,40 +56,38 @@ impl Logger {
 }
 
 /// Puts a record into words by its format, printf's letters for 64-bit numbers: `%u`, `%d`,
-/// `%x`, `%f` (the bits of a double, three decimals), `%%`. A letter without an argument is a
-/// question mark; arguments without a letter are left out.
+/// `%x`, `%f` (the bits of a double, three decimals), `%%`, and `%i` as `%d`. `l`, `j` and `z`
+/// before a letter mean nothing: `"%" PRIu64` is `%u`. A letter without an argument is a question
+/// mark, arguments without a letter are left out, and what is no such letter stays as it is.
 /// Not for a real-time thread: it allocates.
 pub fn put(format: &str, record: &Record, text: &mut String) {
     let mut arguments = record.arguments.iter().take(record.count as usize);
     let mut rest = format;
     while let Some((before, after)) = rest.split_once('%') {
         text.push_str(before);
-        let mut letters = after.chars();
+        if let Some(after) = after.strip_prefix('%') {
+            text.push('%');
+            rest = after;
+            continue;
+        }
+        let mut letters = after.trim_start_matches(['l', 'j', 'z']).chars();
         let letter = letters.next();
-        rest = letters.as_str();
         let written = match letter {
-            Some('%') => {
-                text.push('%');
-                continue;
-            }
             Some('u') => arguments.next().map(|number| write!(text, "{number}")),
-            Some('d') => arguments
+            Some('d' | 'i') => arguments
                 .next()
                 .map(|number| write!(text, "{}", *number as i64)),
             Some('x') => arguments.next().map(|number| write!(text, "{number:x}")),
             Some('f') => arguments
                 .next()
                 .map(|bits| write!(text, "{:.3}", f64::from_bits(*bits))),
-            Some(other) => {
+            _ => {
                 text.push('%');
-                text.push(other);
-                continue;
-            }
-            None => {
-                text.push('%');
+                rest = after;
                 continue;
             }
         };
+        rest = letters.as_str();
         // Writing to a string doesn't fail.
         if !matches!(written, Some(Ok(()))) {
             text.push('?');
@@ -101,6 +99,8 @@ pub fn put(format: &str, record: &Record, text: &mut String) {
 /// The ordinary thread that writes. Dropped or finished, it writes what is left first.
 pub struct Writer {
     thread: Option<Handle<io::Result<u64>>>,
+    /// The process that the thread belongs to: after a fork the child has a copy of this.
+    process: u32,
     /// 1 when the log ends.
     ends: Arc<AtomicU32>,
 }
@@ -159,6 +159,7 @@ pub fn open(
     })?;
     let writer = Writer {
         thread: Some(thread),
+        process: std::process::id(),
         ends,
     };
     Ok((Logger { ring: producer }, writer))
@@ -281,7 +282,8 @@ impl Writer {
     /// real-time safe.
     ///
     /// # Errors
-    /// The first error of the sink; nothing was written to it after that.
+    /// The first error of the sink; nothing was written to it after that. ESRCH: the log belongs to
+    /// another process, of which this one is a fork, and that one writes it.
     pub fn finish(mut self) -> io::Result<u64> {
         self.end()
     }
@@ -291,6 +293,10 @@ impl Writer {
         let Some(thread) = self.thread.take() else {
             return Ok(0);
         };
+        if self.process != std::process::id() {
+            thread.detach();
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
         futex::wake(&self.ends, 1);
         thread
             .join()
@@ -330,6 +336,11 @@ mod tests {
         assert_eq!(words("%f rpm", &[6000.25_f64.to_bits()]), "6000.250 rpm");
         assert_eq!(words("100 %% %u %u", &[1]), "100 % 1 ?");
         assert_eq!(words("%s %", &[1]), "%s %");
+        // inttypes.h's PRIu64, PRId64 and PRIx64, and those of long long and size_t.
+        let all = words("%lu %ld %lx %llu %zu %ju", &[1, u64::MAX, 31, 4, 5, 6]);
+        assert_eq!(all, "1 -1 1f 4 5 6");
+        assert_eq!(words("%i %lf", &[u64::MAX, 2.5_f64.to_bits()]), "-1 2.500");
+        assert_eq!(words("%l %5u %l%% %lls %ll", &[1]), "%l %5u %l% %lls %ll");
     }
 
     #[derive(Clone, Default)]

@@ -15,6 +15,18 @@ pub trait Intervals {
     /// The shortest length in ns that may come: a wake-up less late than that has missed no
     /// period.
     fn shortest_ns(&self) -> u64;
+
+    /// Goes on from `next_ns`, which has come, to the first instant after `now_ns`: that, and how
+    /// many have come.
+    #[inline]
+    fn pass(&mut self, mut next_ns: u64, now_ns: u64) -> (u64, u64) {
+        let mut come = 0;
+        while next_ns <= now_ns {
+            next_ns = next_ns.saturating_add(self.next_ns());
+            come += 1;
+        }
+        (next_ns, come)
+    }
 }
 
 /// Every interval the same, in ns.
@@ -30,6 +42,14 @@ impl Intervals for Fixed {
     #[inline]
     fn shortest_ns(&self) -> u64 {
         self.0
+    }
+
+    /// Bounded: after a stop, many short periods have come.
+    #[inline]
+    fn pass(&mut self, next_ns: u64, now_ns: u64) -> (u64, u64) {
+        let length = self.0.max(1);
+        let come = now_ns.saturating_sub(next_ns) / length + 1;
+        (next_ns.saturating_add(come.saturating_mul(length)), come)
     }
 }
 
@@ -99,7 +119,7 @@ impl<I: Intervals> Schedule<I> {
     /// A schedule whose first wake-up is due one interval after `start_ns`. Real-time safe.
     #[must_use]
     pub fn new(start_ns: u64, mut intervals: I) -> Self {
-        let next_ns = start_ns + intervals.next_ns();
+        let next_ns = start_ns.saturating_add(intervals.next_ns());
         Self {
             due_ns: start_ns,
             next_ns,
@@ -111,7 +131,7 @@ impl<I: Intervals> Schedule<I> {
     #[inline]
     pub fn advance(&mut self) -> u64 {
         self.due_ns = self.next_ns;
-        self.next_ns += self.intervals.next_ns();
+        self.next_ns = self.next_ns.saturating_add(self.intervals.next_ns());
         self.due_ns
     }
 
@@ -122,18 +142,15 @@ impl<I: Intervals> Schedule<I> {
     }
 
     /// Passes over each period whose due instant has come by `now_ns`, and returns
-    /// how many those are: the missed ones. Real-time safe; takes a few ns for
+    /// how many those are: the missed ones. Real-time safe; with [`Primes`] it takes a few ns for
     /// each period missed.
     #[inline]
     pub fn pass_over(&mut self, now_ns: u64) -> u64 {
         if now_ns < self.next_ns {
             return 0;
         }
-        let mut missed = 0;
-        while self.next_ns <= now_ns {
-            self.next_ns += self.intervals.next_ns();
-            missed += 1;
-        }
+        let (next_ns, missed) = self.intervals.pass(self.next_ns, now_ns);
+        self.next_ns = next_ns;
         missed
     }
 
@@ -180,6 +197,8 @@ pub struct Loop<I = Fixed> {
     schedule: Schedule<I>,
     overrun: Overrun,
     missed: u64,
+    /// Of these, the ones that a cycle has told of: a wait that a signal ended tells of none.
+    told: u64,
     cycles: u64,
 }
 
@@ -202,6 +221,7 @@ impl<I: Intervals> Loop<I> {
             schedule,
             overrun,
             missed: 0,
+            told: 0,
             cycles: 0,
         }
     }
@@ -211,15 +231,15 @@ impl<I: Intervals> Loop<I> {
     /// # Errors
     /// EINTR when a signal handler ran; the same period is still due.
     pub fn wait(&mut self) -> io::Result<Cycle> {
-        let missed = match self.overrun {
-            Overrun::Skip => self.schedule.pass_over(clock::now_ns()),
-            Overrun::CatchUp => 0,
-        };
-        self.missed += missed;
+        if self.overrun == Overrun::Skip {
+            self.missed += self.schedule.pass_over(clock::now_ns());
+        }
         let due_ns = self.schedule.next_ns;
         clock::sleep_until(due_ns)?;
         self.schedule.advance();
         self.cycles += 1;
+        let missed = self.missed - self.told;
+        self.told = self.missed;
         let woke_ns = clock::now_ns();
         // One instruction that does nothing, by which the laboratory knows a wake-up.
         clock::mark_woken();
@@ -246,6 +266,38 @@ impl<I: Intervals> Loop<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fixed_periods_are_passed_as_one_by_one() {
+        /// The same lengths, without the division.
+        struct Slow(u64);
+        impl Intervals for Slow {
+            fn next_ns(&mut self) -> u64 {
+                self.0
+            }
+            fn shortest_ns(&self) -> u64 {
+                self.0
+            }
+        }
+        for length in [1, 2, 3, 7, 1000] {
+            for late in [0, 1, 2, 5, 6, 7, 999, 1000, 1001, 4321] {
+                let mut one_by_one = Schedule::new(10, Slow(length));
+                let mut at_once = Schedule::new(10, Fixed(length));
+                let now = 10 + late;
+                assert_eq!(at_once.pass_over(now), one_by_one.pass_over(now));
+                assert_eq!(at_once.advance(), one_by_one.advance());
+            }
+        }
+        // 10 s of ns, and more: one by one that would take the seconds of a real-time thread.
+        let mut shortest = Schedule::new(0, Fixed(1));
+        assert_eq!(shortest.pass_over(1 << 60), 1 << 60);
+        assert_eq!(shortest.advance(), (1 << 60) + 1);
+        // One that never comes.
+        let mut never = Schedule::new(5, Fixed(u64::MAX));
+        assert_eq!(never.pass_over(u64::MAX - 1), 0);
+        assert_eq!(never.advance(), u64::MAX);
+        assert_eq!(never.advance(), u64::MAX);
+    }
 
     #[test]
     fn the_table_holds_24_primes_next_to_1000() {

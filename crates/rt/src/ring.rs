@@ -9,6 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::sys::cgroup;
+
 /// Keeps what two threads write on different cache lines. 128 bytes, because
 /// x86's adjacent-line prefetcher pairs lines of 64.
 #[repr(align(128))]
@@ -68,7 +70,8 @@ pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer
 /// real-time safe.
 ///
 /// # Errors
-/// EINVAL when the capacity is above 2^32, ENOMEM when there is no memory for it.
+/// EINVAL when the capacity is above 2^32, ENOMEM when there is no memory for it, or the memory
+/// control group would kill.
 pub fn try_ring<T: Copy + Send + Default>(
     capacity: usize,
 ) -> io::Result<(Producer<T>, Consumer<T>)> {
@@ -76,6 +79,7 @@ pub fn try_ring<T: Copy + Send + Default>(
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
     let capacity = capacity.max(2).next_power_of_two();
+    cgroup::allows(capacity.saturating_mul(size_of::<T>()))?;
     let mut slots = Vec::new();
     slots
         .try_reserve_exact(capacity)

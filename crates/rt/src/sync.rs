@@ -11,6 +11,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::io;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 use crate::sys::{cancel, check_returned, time, tsan, zeroed_boxed};
@@ -114,7 +115,7 @@ unsafe fn lock_by_looking(mutex: *mut libc::pthread_mutex_t, at_ns: u64) -> c_in
 /// real-time threads too.
 pub struct PiMutex<T: ?Sized> {
     /// Boxed: a pthread mutex must not move once it is in use.
-    raw: Box<UnsafeCell<libc::pthread_mutex_t>>,
+    raw: ManuallyDrop<Box<UnsafeCell<libc::pthread_mutex_t>>>,
     value: UnsafeCell<T>,
 }
 
@@ -147,7 +148,7 @@ impl<T> PiMutex<T> {
         // SAFETY: initialised above, destroyed once.
         check_returned(unsafe { libc::pthread_mutexattr_destroy(&mut *attributes) })?;
         Ok(Self {
-            raw,
+            raw: ManuallyDrop::new(raw),
             value: UnsafeCell::new(value),
         })
     }
@@ -213,8 +214,21 @@ impl<T: ?Sized> PiMutex<T> {
 
 impl<T: ?Sized> Drop for PiMutex<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody holds a borrow any more, so it is unlocked; destroyed once.
-        unsafe { libc::pthread_mutex_destroy(self.raw.get()) };
+        let raw = self.raw.get();
+        // A guard that was forgotten leaves it locked, and a robust one in the C library's list of
+        // those that its holder has, which writes to it later: glibc's destroy doesn't mind.
+        // SAFETY: initialised in `new`, and destroyed below alone.
+        match unsafe { libc::pthread_mutex_trylock(raw) } {
+            // SAFETY: EDEADLK says that this thread holds it, the others that it does now.
+            0 | libc::EOWNERDEAD | libc::EDEADLK => unsafe { libc::pthread_mutex_unlock(raw) },
+            libc::ENOTRECOVERABLE => 0,
+            // Another thread's: the memory stays.
+            _ => return,
+        };
+        // SAFETY: nobody holds a borrow any more, and it is unlocked; destroyed once.
+        unsafe { libc::pthread_mutex_destroy(raw) };
+        // SAFETY: dropped here alone, and not used after that.
+        unsafe { ManuallyDrop::drop(&mut self.raw) };
     }
 }
 
@@ -347,6 +361,38 @@ mod tests {
             drop(held);
             assert!(other.join().unwrap());
         });
+    }
+
+    /// The C library has a list of the robust mutexes that a thread holds, and writes to them when
+    /// it locks another one.
+    #[test]
+    fn a_mutex_that_is_dropped_while_it_is_held_leaves_no_trace_in_other_memory() {
+        const PATTERN: u8 = 0x5a;
+        let size = size_of::<libc::pthread_mutex_t>();
+        let held = PiMutex::robust(()).unwrap();
+        std::mem::forget(held.lock().unwrap());
+        let place = held.raw.get() as usize;
+        drop(held);
+        // Where the allocator has it back, one of these lies there.
+        let blocks: Vec<Vec<u8>> = (0..64).map(|_| vec![PATTERN; size]).collect();
+        let other = PiMutex::robust(()).unwrap();
+        drop(other.lock().unwrap());
+        let whole = |block: &Vec<u8>| block.iter().all(|&byte| byte == PATTERN);
+        assert!(blocks.iter().all(whole));
+        // Held by this thread, it was unlocked, and its memory is free.
+        assert!(blocks.iter().any(|block| block.as_ptr() as usize == place));
+
+        // One that another thread ended with, and one that another thread holds.
+        let left = PiMutex::robust(()).unwrap();
+        let mutex = PiMutex::new(()).unwrap();
+        std::thread::scope(|scope| {
+            let both = || {
+                std::mem::forget(left.lock().unwrap());
+                std::mem::forget(mutex.lock().unwrap());
+            };
+            scope.spawn(both).join().unwrap();
+        });
+        drop((left, mutex));
     }
 
     #[test]

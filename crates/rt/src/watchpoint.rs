@@ -179,8 +179,19 @@ static HITS: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// Our signals carry this in their upper half, the slot in the lower.
-const MARK: u64 = 0x7075_6e63 << 32;
+/// What the signals of a slot carry: its address. Another copy of this library in the process, in
+/// a plugin for one, has slots of its own.
+fn mark(slot: usize) -> u64 {
+    (&raw const HITS[slot]) as u64
+}
+
+/// The slot that a signal with this mark is of, if it is one of ours.
+fn slot_of(mark: u64) -> Option<usize> {
+    let offset = (mark as usize).wrapping_sub(HITS.as_ptr() as usize);
+    let slot = offset / size_of::<Slot>();
+    (slot < SLOTS && offset.is_multiple_of(size_of::<Slot>())).then_some(slot)
+}
+
 /// `TRAP_PERF`.
 const TRAP_PERF: i32 = 6;
 
@@ -230,7 +241,7 @@ fn attach(
         length,
         reads: access == Access::ReadWrite,
         signal: true,
-        data: MARK | slot as u64,
+        data: mark(slot),
     };
     let mut seen = Vec::new();
     let mut threads = Vec::new();
@@ -358,12 +369,11 @@ struct TrapInfo {
 extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel hands over a whole siginfo_t, which begins like this.
     let told = unsafe { info.cast::<TrapInfo>().read() };
-    let slot = (told.data & 0xffff_ffff) as usize;
-    let ours = told.code == TRAP_PERF && told.data & !0xffff_ffff == MARK && slot < SLOTS;
-    if !ours {
+    let ours = slot_of(told.data).filter(|_| told.code == TRAP_PERF);
+    let Some(slot) = ours else {
         pass_on(signal, info, context);
         return;
-    }
+    };
     let number = HITS[slot].count.fetch_add(1, Ordering::AcqRel);
     let Some(entry) = HITS[slot].entries.get(number) else {
         return;

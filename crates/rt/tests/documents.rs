@@ -122,10 +122,11 @@ fn comment(lines: &[&str], at: usize) -> String {
     above.join(" ")
 }
 
-/// The files of a module that programs see: its own, and of `sync` the condition variable's.
+/// The files of a module that programs see: its own, and those that some items moved to.
 fn files(module: &str) -> Vec<(PathBuf, String)> {
     let mut files = vec![source(module)];
     match module {
+        "records" => files.push(source("records/turns")),
         "sync" => files.push(source("sync/condvar")),
         "thread" => files.push(source("thread/launch")),
         _ => {}

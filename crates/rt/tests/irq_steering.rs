@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use punctual_rt::irq::{Change, Interrupts};
@@ -199,6 +200,28 @@ fn what_was_refused_leaves_nothing_behind() {
     let done = interrupts.steer(&[1000], &[0], &journal).expect("skipped");
     assert_eq!((done.changed.len(), done.skipped.len()), (0, 1));
     assert!(!journal.exists());
+}
+
+/// Memory is bounded by what a journal can be, whatever is named as one.
+#[test]
+fn what_is_larger_than_a_journal_can_be_is_refused() {
+    let folder = folder("endless");
+    let journal = folder.join("journal");
+    let made = fs::File::create(&journal).and_then(|file| file.set_len(1 << 40));
+    made.expect("a file of holes");
+    let interrupts = Interrupts::at(&folder);
+    let kind = |error: std::io::Error| error.kind();
+    let refused = std::io::ErrorKind::InvalidData;
+    assert_eq!(kind(interrupts.restore(&journal).unwrap_err()), refused);
+    assert_eq!(kind(interrupts.preview(&journal).unwrap_err()), refused);
+    assert!(journal.exists());
+    fs::remove_file(&journal).expect("removed");
+    let path = std::ffi::CString::new(journal.as_os_str().as_bytes()).expect("a path");
+    // SAFETY: a C string that lives through the call.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    // Nobody writes to it, and it is not waited for.
+    assert_eq!(kind(interrupts.restore(&journal).unwrap_err()), refused);
+    fs::remove_file(&journal).expect("removed");
 }
 
 /// The real ones, for a moment.

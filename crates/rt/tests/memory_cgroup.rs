@@ -6,6 +6,9 @@ mod stack_support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use punctual_rt::heap;
+use punctual_rt::records::Records;
+use punctual_rt::ring::try_ring;
 use punctual_rt::stack::{self, Class, StackError, Stats};
 use punctual_rt::sys::cgroup;
 use stack_support::{End, in_child};
@@ -60,6 +63,23 @@ fn what_the_group_does_not_allow_is_refused_and_nobody_killed() {
         // Refused as a whole, before a page was taken.
         if Stats::of(class).made != 0 {
             return 3;
+        }
+        // The ring of a log, a ring of records and the heap likewise.
+        let refused = |error: Option<std::io::Error>| {
+            error.and_then(|error| error.raw_os_error()) == Some(libc::ENOMEM)
+        };
+        if !refused(Records::new(1024, 400 << 10).err()) || Records::new(1024, 4096).is_err() {
+            return 5;
+        }
+        if !refused(try_ring::<u64>(50 << 20).err()) || try_ring::<u64>(1 << 19).is_err() {
+            return 6;
+        }
+        if cfg!(target_env = "gnu") && !refused(heap::keep(400 << 20).err()) {
+            return 7;
+        }
+        // What is kept already takes nothing: more than half of the group, again and again.
+        if cfg!(target_env = "gnu") && !(0..3).all(|_| heap::keep(27 << 20).is_ok()) {
+            return 8;
         }
         stack::reserve(class, 4).map_or(4, |()| 0)
     });

@@ -71,6 +71,10 @@ impl Duty {
         unsafe { self.records.push(record.as_ptr()) };
         // SAFETY: as above.
         unsafe { self.records.pop(record.as_mut_ptr()) };
+        // SAFETY: one thread, and 8 bytes.
+        assert!(unsafe { self.records.push_value(record) });
+        // SAFETY: one thread, and values of 8 bytes.
+        assert!(unsafe { self.records.pop_value(&mut record) });
         if let Ok(mut held) = self.mutex.lock() {
             *held += 1;
         }

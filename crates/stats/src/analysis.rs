@@ -12,14 +12,13 @@ use serde::{Deserialize, Serialize};
 
 /// What is asked of an analysis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settings {
     /// Confidence within (0, 1): one-sided for the bounds on misses, two-sided
     /// for the interval of the tail.
     pub confidence: f64,
     /// The requirements to judge by.
     pub requirements: Vec<Requirement>,
-    /// Conditions that were not in force.
-    pub invalid_reasons: Vec<String>,
 }
 
 impl Default for Settings {
@@ -27,13 +26,13 @@ impl Default for Settings {
         Settings {
             confidence: 0.95,
             requirements: Vec::new(),
-            invalid_reasons: Vec::new(),
         }
     }
 }
 
 /// The figures of one thread, or of all together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencySummary {
     /// The CPU; `None` for all threads together.
     pub cpu: Option<u32>,
@@ -76,6 +75,7 @@ impl LatencySummary {
 
 /// The extrapolated tail, or why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Tail {
     /// Extrapolated.
@@ -105,6 +105,7 @@ impl From<Result<TailEstimate, TailRefusal>> for Tail {
 
 /// All that is said about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Analysis {
     /// Duration of the measurement in ns.
     pub duration_ns: u64,
@@ -177,11 +178,6 @@ pub fn analyse(evidence: &RunEvidence<'_>, settings: &Settings) -> Analysis {
         extremal_index: index,
         stationarity,
         tail: tail.into(),
-        verdict: judge(
-            &settings.requirements,
-            evidence,
-            &settings.invalid_reasons,
-            settings.confidence,
-        ),
+        verdict: judge(&settings.requirements, evidence, settings.confidence),
     }
 }

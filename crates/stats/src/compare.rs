@@ -36,6 +36,7 @@ pub const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// What was exchanged at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Whole runs.
@@ -51,6 +52,7 @@ pub enum Unit {
 
 /// What a test rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Basis {
     /// What was exchanged.
     pub unit: Unit,
@@ -73,6 +75,7 @@ impl Basis {
 
 /// A quantile on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuantileTest {
     /// The quantile, 0..=1.
     pub quantile: f64,
@@ -108,6 +111,7 @@ fn is_significant(p: f64, confidence: f64) -> bool {
 
 /// Why chance could not be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Untested {
@@ -121,6 +125,7 @@ pub enum Untested {
 
 /// What a comparison says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "is")]
 #[non_exhaustive]
 pub enum Conclusion {
@@ -154,6 +159,7 @@ pub enum Conclusion {
 
 /// Why a difference is no effect of what makes the sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Confounded {
     /// One run per side.
@@ -168,6 +174,7 @@ pub enum Confounded {
 
 /// Two runs, or two sides, compared. "Slower" is later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Runs on both sides.
     pub runs: (usize, usize),

@@ -96,10 +96,6 @@ pub struct RunEvidence<'a> {
     pub rows: Option<MissRows>,
     /// The two halves of the run, when the collector kept them.
     pub halves: Option<[HalfEvidence<'a>; 2]>,
-    /// What loaded the machine, in words: "standard load v1".
-    pub load: Option<&'a str>,
-    /// In virtual time the same run ends the same: advice speaks of no share of runs.
-    pub repeats: bool,
 }
 
 impl RunEvidence<'_> {

@@ -33,6 +33,7 @@ const LOWER_CONFIDENCE: f64 = 0.90;
 
 /// The extremal index at one level.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExtremalLevel {
     /// Samples above this latency (ns) are the exceedances.
     pub threshold_ns: u64,
@@ -48,6 +49,7 @@ pub struct ExtremalLevel {
 
 /// The extremal index over several levels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExtremalIndex {
     /// The index at the median of the levels, 0..=1.
     pub theta: f64,

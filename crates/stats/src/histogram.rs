@@ -62,6 +62,7 @@ pub(crate) const fn highest_of(index: usize) -> u64 {
 
 /// A non-empty bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bucket {
     /// Lowest value that falls into the bucket, in ns.
     pub low_ns: u64,
@@ -145,6 +146,7 @@ impl Batch<'_> {
 
 /// A point of the cumulative distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CdfPoint {
     /// Latency in ns (the highest value of a bucket, clamped to the maximum).
     pub value_ns: u64,

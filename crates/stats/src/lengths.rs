@@ -4,7 +4,6 @@
 //! long makes the next one short. So no probability is made of how many were too long. A limit
 //! was kept while it was watched, or it was not.
 
-use crate::format;
 use crate::verdict::{Outcome, Verdict, decided};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +24,7 @@ pub struct LengthEvidence<'a> {
 
 /// The verdict on how long a part of a program took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthResult {
     /// What it is called.
     pub name: String,
@@ -39,54 +39,31 @@ pub struct LengthResult {
     pub max_ns: Option<u64>,
     /// The verdict on it.
     pub outcome: Outcome,
-    /// The verdict in a sentence, without the word of the outcome.
-    pub sentence: String,
-}
-
-/// What is required: `step() at most 500 µs`.
-pub fn required(name: &str, limit_ns: u64) -> String {
-    format!("{name} at most {}", format::duration(limit_ns))
 }
 
 impl LengthResult {
-    /// What was required.
-    pub fn required(&self) -> String {
-        required(&self.name, self.limit_ns)
+    /// The longest, where it took longer than the limit.
+    #[must_use]
+    pub fn too_long_ns(&self) -> Option<u64> {
+        self.max_ns.filter(|max| *max > self.limit_ns)
     }
 
     fn of(evidence: &LengthEvidence<'_>) -> Self {
-        let name = evidence.name;
-        let limit = format::duration(evidence.limit_ns);
-        let count = format::count(evidence.count);
-        let longest = evidence.max_ns.filter(|max| *max > evidence.limit_ns);
-        let (outcome, sentence) = match longest {
-            // What was not measured kept no limit.
-            None if evidence.count == 0 => (
-                Outcome::Inconclusive,
-                format!("not one {name} was measured."),
-            ),
-            None => (
-                Outcome::Pass,
-                format!("none of {count} {name} took longer than {limit}."),
-            ),
-            Some(longest) => (
-                Outcome::Fail,
-                format!(
-                    "{} of {count} {name} took longer than {limit} (the longest {}); none may.",
-                    format::count(evidence.longer.max(1)),
-                    format::duration(longest)
-                ),
-            ),
-        };
-        Self {
-            name: name.to_owned(),
+        let mut result = Self {
+            name: evidence.name.to_owned(),
             limit_ns: evidence.limit_ns,
             count: evidence.count,
             longer: evidence.longer,
             max_ns: evidence.max_ns,
-            outcome,
-            sentence,
+            outcome: Outcome::Pass,
+        };
+        if result.too_long_ns().is_some() {
+            result.outcome = Outcome::Fail;
+        } else if result.count == 0 {
+            // What was not measured kept no limit.
+            result.outcome = Outcome::Inconclusive;
         }
+        result
     }
 }
 
@@ -105,13 +82,10 @@ impl Verdict {
         if lengths.is_empty() {
             return self;
         }
-        let mut results: Vec<LengthResult> = lengths.iter().map(LengthResult::of).collect();
+        let results = lengths.iter().map(LengthResult::of).collect();
         if self.outcome == Outcome::Invalid {
-            for result in &mut results {
-                result.outcome = Outcome::Invalid;
-            }
             self.lengths = results;
-            return self;
+            return self.invalidated();
         }
         decided(self.requirements, results, self.confidence)
     }

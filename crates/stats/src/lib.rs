@@ -1,7 +1,8 @@
 //! Latency statistics that say how far they can be trusted.
 //!
-//! Pure: no I/O, no clock, no `unsafe`. Every time is in nanoseconds. Where
-//! something is drawn at random, the generator is seeded: one record, one answer.
+//! Pure: no I/O, no clock, no `unsafe`, and no sentence: what follows from the figures is data.
+//! Every time is in nanoseconds. Where something is drawn at random, the generator is seeded: one
+//! record, one answer.
 //!
 //! A collector fills a [`Histogram`] and [`Peaks`] per thread and counts late
 //! samples and skipped periods. [`RunEvidence`] points at these, and [`analyse`]
@@ -28,13 +29,11 @@
 //!     seconds_with_miss: 0,
 //!     rows: None,
 //!     halves: None,
-//!     load: Some("no load"),
-//!     repeats: false,
 //! };
 //! let required = Requirement::MissProbability { deadline_ns: 100_000, allowed: 1e-3 };
-//! let verdict = judge(&[required], &run, &[], 0.95);
+//! let verdict = judge(&[required], &run, 0.95);
 //! assert_eq!(verdict.outcome, Outcome::Pass);
-//! assert!(verdict.sentence.starts_with("PASS: no wake-up in 100,000 was later than 100 µs"));
+//! assert!(verdict.requirements[0].bound.upper <= 1e-3);
 //! ```
 //!
 //! | module | what it knows |
@@ -50,7 +49,7 @@
 //! | [`mod@compare`] | two distributions |
 //! | [`gaps`] | the verdict where gaps were looked for and not wake-ups |
 //! | [`lengths`] | the same for what parts of a program took |
-//! | [`requirement`], [`verdict`] | what is asked, and the answer in a sentence |
+//! | [`requirement`], [`verdict`] | what is asked, and the answer |
 //! | [`mod@format`], [`shares`] | figures as people read them |
 #![forbid(unsafe_code)]
 
@@ -82,4 +81,4 @@ pub use histogram::{Histogram, HistogramRecord};
 pub use peaks::{Peak, Peaks};
 pub use requirement::Requirement;
 pub use skips::{Skip, Skips};
-pub use verdict::{Outcome, Verdict, judge};
+pub use verdict::{InvalidEvidence, Outcome, Verdict, judge};

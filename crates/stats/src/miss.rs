@@ -122,6 +122,7 @@ pub struct MissEvidence<'a> {
 /// Both bounds are one-sided: each is wrong in at most `1 - confidence` of all
 /// runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissBound {
     /// Later than this (ns) is a miss.
     pub limit_ns: u64,

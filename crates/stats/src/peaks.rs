@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// One sample with its place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peak {
     /// Index of the cycle in its thread.
     pub cycle: u64,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One requirement on wake-up latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Requirement {
     /// A cycle misses `deadline_ns` with a probability of at most `allowed`.

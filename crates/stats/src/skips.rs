@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Periods that were skipped one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skip {
     /// The first of their instants, in ns of the run's clock.
     pub at_ns: u64,
@@ -62,6 +63,7 @@ impl Skip {
 /// All periods that were skipped, in order of time. Where there is no more room, neighbours are
 /// joined: their number stays exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Skips(Vec<Skip>);
 

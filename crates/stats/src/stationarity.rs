@@ -26,6 +26,7 @@ const SIGNIFICANCE: f64 = 0.01 / 3.0;
 
 /// One half in figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Half {
     /// Samples.
     pub samples: u64,
@@ -39,8 +40,8 @@ pub struct Half {
 
 /// What the comparison of the halves says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum StationarityStatement {
     /// No change that is both large and beyond chance.
     Steady,
@@ -66,23 +67,9 @@ impl StationarityStatement {
     }
 }
 
-impl std::fmt::Display for StationarityStatement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            StationarityStatement::Steady => "no significant change between the halves of the run",
-            StationarityStatement::TooFewSamples => {
-                "too few samples to compare the halves of the run"
-            }
-            StationarityStatement::Slower => "the second half of the run was slower",
-            StationarityStatement::Faster => "the second half of the run was faster",
-            StationarityStatement::MoreMisses => "the second half of the run had more misses",
-            StationarityStatement::FewerMisses => "the second half of the run had fewer misses",
-        })
-    }
-}
-
 /// The two halves of a run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stationarity {
     /// The first half.
     pub first: Half,

@@ -14,7 +14,6 @@
 //! level too far beyond the run.
 
 use crate::extremal::{intervals_estimator, ring_gaps, separating_gap};
-use crate::format;
 use crate::pareto::Pareto;
 use crate::peaks::{Peak, Peaks};
 use crate::random::Random;
@@ -39,6 +38,7 @@ const MIN_DISTINCT: f64 = 0.25;
 
 /// An extrapolated tail.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TailEstimate {
     /// Threshold in ns whose excesses were fitted.
     pub threshold_ns: u64,
@@ -66,8 +66,8 @@ pub struct TailEstimate {
 
 /// Why a tail is not extrapolated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum TailRefusal {
     /// Fewer bursts than a fit needs.
     TooFewBursts {
@@ -99,37 +99,6 @@ pub enum TailRefusal {
         bursts: usize,
     },
 }
-
-impl std::fmt::Display for TailRefusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("no extrapolation: ")?;
-        match self {
-            TailRefusal::TooFewBursts { bursts } => write!(
-                f,
-                "{bursts} bursts of high latency are too few, {MIN_BURSTS} are needed"
-            ),
-            TailRefusal::PoorFit { p_value } => write!(
-                f,
-                "the highest latencies follow no simple law (p = {p_value:.3})"
-            ),
-            TailRefusal::Unbounded { shape } => {
-                write!(f, "the tail is too heavy to be bounded (shape {shape:.2})")
-            }
-            TailRefusal::TooFar { times } => write!(
-                f,
-                "once in 1e9 cycles lies {} times beyond this run, at most {} is sound",
-                format::count(*times as u64),
-                format::count(MAX_EXTRAPOLATION as u64)
-            ),
-            TailRefusal::NotStationary => f.write_str("the run changed under way"),
-            TailRefusal::TooCoarse { distinct, bursts } => {
-                write!(f, "only {distinct} distinct values among {bursts} bursts")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TailRefusal {}
 
 /// Extrapolates the tail to one burst in [`RETURN_CYCLES`] cycles.
 ///

@@ -1,8 +1,10 @@
 //! The verdict on gaps: a limit that was kept while somebody watched, or was not.
 
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
+use punctual_stats::verdict::Seen;
 use punctual_stats::{
-    Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict,
+    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence,
+    Verdict,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -36,14 +38,12 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
         seconds_with_miss: 0,
         halves: None,
         rows: None,
-        load: Some("standard load v1"),
-        repeats: false,
     };
     let watched = WatchedTime {
         span_ns: 10 * SECOND,
         watched_ns,
     };
-    judge_gaps(requirements, &evidence, watched, &[], 0.95)
+    judge_gaps(requirements, &evidence, watched, 0.95)
 }
 
 const MAX: Requirement = Requirement::Max { limit_ns: 50_000 };
@@ -52,11 +52,17 @@ const MAX: Requirement = Requirement::Max { limit_ns: 50_000 };
 fn no_gap_at_all_is_a_pass_that_says_how_much_was_watched() {
     let verdict = judged(&[], 0, 9 * SECOND, &[MAX]);
     assert_eq!(verdict.outcome, Outcome::Pass);
-    assert_eq!(
-        verdict.sentence,
-        "PASS: no gap in 9 s watched (90.0 % of the time) under standard load v1 was longer \
-         than 50 µs."
-    );
+    let time = WatchedTime {
+        span_ns: 10 * SECOND,
+        watched_ns: 9 * SECOND,
+    };
+    let seen = Seen::Gaps {
+        longer: 0,
+        longest_ns: None,
+        time,
+    };
+    assert_eq!(verdict.requirements[0].seen, seen);
+    assert_eq!(time.share(), 0.9);
 }
 
 #[test]
@@ -67,10 +73,11 @@ fn one_above_the_limit_is_a_fail_and_one_of_just_the_limit_is_not() {
     );
     let verdict = judged(&[50_001, 3_000, 70_000], 0, 9 * SECOND, &[MAX]);
     assert_eq!(verdict.outcome, Outcome::Fail);
-    let sentence = &verdict.sentence;
+    let seen = verdict.requirements[0].seen;
     assert!(
-        sentence.starts_with("FAIL: 2 gaps (worst 70 µs) in 9 s"),
-        "{sentence}"
+        matches!(seen, Seen::Gaps { longer: 2, longest_ns: Some(70_000), time }
+            if time.watched_ns == 9 * SECOND),
+        "{seen:?}"
     );
     // No share of gaps is allowed, whatever a requirement says.
     let lenient = Requirement::MissProbability {
@@ -89,12 +96,16 @@ fn of_several_limits_the_broken_one_counts() {
     let verdict = judged(&[60_000], 0, SECOND, &[wide, MAX]);
     assert_eq!(verdict.outcome, Outcome::Fail);
     assert_eq!(verdict.requirements[0].outcome, Outcome::Pass);
-    assert_eq!(verdict.reasons.len(), 2);
+    assert_eq!(verdict.requirements[1].outcome, Outcome::Fail);
 }
 
 #[test]
 fn what_was_lost_or_never_watched_is_invalid_and_without_a_limit_nothing_is_said() {
-    assert_eq!(judged(&[], 1, SECOND, &[MAX]).outcome, Outcome::Invalid);
-    assert_eq!(judged(&[], 0, 0, &[MAX]).outcome, Outcome::Invalid);
+    let lost = judged(&[], 1, SECOND, &[MAX]);
+    assert_eq!(lost.outcome, Outcome::Invalid);
+    assert_eq!(lost.invalid, [InvalidEvidence::Lost { samples: 1 }]);
+    let unwatched = judged(&[], 0, 0, &[MAX]);
+    assert_eq!(unwatched.outcome, Outcome::Invalid);
+    assert_eq!(unwatched.invalid, [InvalidEvidence::NothingWatched]);
     assert_eq!(judged(&[9], 0, SECOND, &[]).outcome, Outcome::Inconclusive);
 }

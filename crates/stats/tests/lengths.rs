@@ -9,7 +9,7 @@ use punctual_stats::{
 const LIMIT: u64 = 500_000;
 
 /// A run of 1000 wake-ups of 20 µs, under these requirements.
-fn wake_ups(requirements: &[Requirement], invalid: &[String]) -> Verdict {
+fn wake_ups(requirements: &[Requirement]) -> Verdict {
     let mut histogram = Histogram::new();
     histogram.record_n(20_000, 1000);
     let peaks = Peaks::new();
@@ -35,10 +35,8 @@ fn wake_ups(requirements: &[Requirement], invalid: &[String]) -> Verdict {
         seconds_with_miss: u64::from(late),
         halves: None,
         rows: None,
-        load: None,
-        repeats: false,
     };
-    judge(requirements, &evidence, invalid, 0.95)
+    judge(requirements, &evidence, 0.95)
 }
 
 fn step(longer: u64, max_ns: u64) -> LengthEvidence<'static> {
@@ -53,43 +51,46 @@ fn step(longer: u64, max_ns: u64) -> LengthEvidence<'static> {
 
 #[test]
 fn a_limit_that_was_kept_is_a_pass_to_the_nanosecond() {
-    let verdict = wake_ups(&[], &[]).with_lengths(&[step(0, LIMIT)]);
+    let verdict = wake_ups(&[]).with_lengths(&[step(0, LIMIT)]);
     assert_eq!(verdict.outcome, Outcome::Pass);
+    assert_eq!(verdict.lengths[0].too_long_ns(), None);
     assert_eq!(
-        verdict.sentence,
-        "PASS: none of 2,402 step() took longer than 500 µs."
+        (verdict.lengths[0].count, verdict.lengths.len()),
+        (2_402, 1)
     );
-    assert!(verdict.reasons.is_empty());
-    let verdict = wake_ups(&[], &[]).with_lengths(&[step(1, LIMIT + 1)]);
+    let verdict = wake_ups(&[]).with_lengths(&[step(1, LIMIT + 1)]);
     assert_eq!(verdict.outcome, Outcome::Fail);
 }
 
 #[test]
 fn one_that_took_longer_is_a_fail_beside_wake_ups_that_are_good() {
     let good = Requirement::Max { limit_ns: 50_000 };
-    let verdict = wake_ups(&[good], &[]).with_lengths(&[step(3, 1_370_000)]);
+    let verdict = wake_ups(&[good]).with_lengths(&[step(3, 1_370_000)]);
     assert_eq!(verdict.outcome, Outcome::Fail);
-    assert_eq!(
-        verdict.sentence,
-        "FAIL: 3 of 2,402 step() took longer than 500 µs (the longest 1.37 ms); none may."
-    );
-    assert_eq!(
-        verdict.reasons,
-        ["PASS: maximum at most 50 µs", "FAIL: step() at most 500 µs"]
-    );
-    assert_eq!(verdict.requirements.len(), 1);
+    let [waking] = &verdict.requirements[..] else {
+        panic!("one requirement")
+    };
+    let [taking] = &verdict.lengths[..] else {
+        panic!("one length")
+    };
+    let (pass, fail) = (Outcome::Pass, Outcome::Fail);
+    assert_eq!((waking.outcome, taking.outcome), (pass, fail));
+    assert_eq!((taking.longer, taking.count), (3, 2_402));
+    assert_eq!(taking.too_long_ns(), Some(1_370_000));
 }
 
 #[test]
 fn wake_ups_that_are_late_stay_a_fail_and_both_are_said_where_both_are() {
     let bad = Requirement::Max { limit_ns: 10_000 };
-    let verdict = wake_ups(&[bad], &[]).with_lengths(&[step(0, 1)]);
-    assert_eq!(verdict.outcome, Outcome::Fail);
-    assert!(!verdict.sentence.contains("step"), "{}", verdict.sentence);
-    let verdict = wake_ups(&[bad], &[]).with_lengths(&[step(3, 1_370_000)]);
-    for part in ["missed 10 µs", "3 of 2,402 step()"] {
-        assert!(verdict.sentence.contains(part), "{}", verdict.sentence);
-    }
+    let verdict = wake_ups(&[bad]).with_lengths(&[step(0, 1)]);
+    let outcomes = |verdict: &Verdict| {
+        let (waking, taking) = (&verdict.requirements[0], &verdict.lengths[0]);
+        (verdict.outcome, waking.outcome, taking.outcome)
+    };
+    let (pass, fail) = (Outcome::Pass, Outcome::Fail);
+    assert_eq!(outcomes(&verdict), (fail, fail, pass));
+    let verdict = wake_ups(&[bad]).with_lengths(&[step(3, 1_370_000)]);
+    assert_eq!(outcomes(&verdict), (fail, fail, fail));
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn a_run_that_is_open_stays_open_and_says_how_long_it_takes() {
         deadline_ns: 50_000,
         allowed: 1e-6,
     };
-    let open = wake_ups(&[rare], &[]);
+    let open = wake_ups(&[rare]);
     let verdict = open.clone().with_lengths(&[step(0, 1)]);
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
     assert_eq!(verdict.needed_seconds, open.needed_seconds);
@@ -107,34 +108,27 @@ fn a_run_that_is_open_stays_open_and_says_how_long_it_takes() {
 
 #[test]
 fn an_invalid_run_stays_invalid_and_what_was_not_measured_kept_no_limit() {
-    let reasons = ["the clock stood still".to_owned()];
-    let verdict = wake_ups(&[], &reasons).with_lengths(&[step(0, 1)]);
+    let invalid = wake_ups(&[]).invalidated();
+    let verdict = invalid.with_lengths(&[step(0, 1)]);
     assert_eq!(verdict.outcome, Outcome::Invalid);
     assert_eq!(verdict.lengths[0].outcome, Outcome::Invalid);
-    assert!(verdict.sentence.contains(&reasons[0]));
     let nothing = LengthEvidence {
         count: 0,
         max_ns: None,
         ..step(0, 0)
     };
-    let verdict = wake_ups(&[], &[]).with_lengths(&[nothing]);
+    let verdict = wake_ups(&[]).with_lengths(&[nothing]);
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
-    assert!(
-        wake_ups(&[], &[])
-            .with_lengths(&[])
-            .sentence
-            .ends_with("nothing was required")
-    );
+    let nothing = wake_ups(&[]).with_lengths(&[]);
+    assert_eq!(nothing.outcome, Outcome::Inconclusive);
+    assert!(nothing.requirements.is_empty() && nothing.lengths.is_empty());
 }
 
 #[test]
 fn a_program_that_never_slept_is_judged_by_its_limits_alone() {
     let verdict = judge_lengths(&[step(0, LIMIT)], 0.95);
     assert_eq!(verdict.outcome, Outcome::Pass);
-    assert_eq!(
-        verdict.sentence,
-        "PASS: none of 2,402 step() took longer than 500 µs."
-    );
+    assert_eq!(verdict.lengths[0].count, 2_402);
     let verdict = judge_lengths(&[step(3, 1_370_000)], 0.95);
     assert_eq!(verdict.outcome, Outcome::Fail);
 }

@@ -47,8 +47,6 @@ fn two_cpus_with_full_peaks() {
         seconds_with_miss: 0,
         halves: None,
         rows: None,
-        load: None,
-        repeats: false,
     };
     let settings = Settings {
         requirements: vec![Requirement::MissProbability {

@@ -46,7 +46,7 @@ fn a_lawful_tail_is_found_within_its_interval() {
                         refusal,
                         TailRefusal::PoorFit { .. } | TailRefusal::Unbounded { .. }
                     ),
-                    "{refusal}"
+                    "{refusal:?}"
                 ),
             }
         }
@@ -91,7 +91,7 @@ fn what_can_not_be_known_is_refused() {
             refusal,
             TailRefusal::PoorFit { .. } | TailRefusal::Unbounded { .. }
         ),
-        "{refusal}"
+        "{refusal:?}"
     );
 
     let fine = run(&mut Rng::new(4), |rng| pareto(rng, -0.1));

@@ -1,11 +1,12 @@
-//! The verdict, and the words it is given in.
+//! The verdict: what decides, and the figures that it rests on.
 
 mod support;
 
-use punctual_stats::verdict::RequirementResult;
+use punctual_stats::miss::TimeUnknown;
+use punctual_stats::verdict::{RequirementResult, Seen};
 use punctual_stats::{
-    Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, Settings, ThreadEvidence, Verdict,
-    analyse, judge,
+    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, Settings,
+    ThreadEvidence, Verdict, analyse, judge,
 };
 use support::{PERIOD, Rng};
 
@@ -72,8 +73,6 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
             .min(cycles / 1000),
         halves: None,
         rows: None,
-        load: Some("standard load v1"),
-        repeats: false,
     }
 }
 
@@ -88,12 +87,7 @@ fn miss(allowed: f64) -> Requirement {
 }
 
 fn verdict(threads: &[Thread], requirements: &[Requirement]) -> Verdict {
-    judge(
-        requirements,
-        &evidence(threads, DEADLINE, CYCLES),
-        &[],
-        0.95,
-    )
+    judge(requirements, &evidence(threads, DEADLINE, CYCLES), 0.95)
 }
 
 fn only(verdict: &Verdict) -> &RequirementResult {
@@ -103,16 +97,17 @@ fn only(verdict: &Verdict) -> &RequirementResult {
 
 #[test]
 fn no_miss_in_enough_cycles_passes() {
-    let verdict = verdict(&[thread(CYCLES, DEADLINE, &[])], &[miss(1e-4)]);
+    let threads = [thread(CYCLES, DEADLINE, &[])];
+    let verdict = verdict(&threads, &[miss(1e-4)]);
     assert_eq!(verdict.outcome, Outcome::Pass);
-    assert!(
-        verdict.sentence.starts_with(
-            "PASS: no wake-up in 100,000 was later than 100 µs under standard load v1; \
-             with 95 % confidence fewer than 0.0046 %, allowed 0.01 %."
-        ),
-        "{}",
-        verdict.sentence
-    );
+    let result = only(&verdict);
+    let seen = Seen::WakeUps {
+        samples: CYCLES,
+        skipped: 0,
+        worst_ns: Some(threads[0].histogram.max().expect("samples")),
+    };
+    assert_eq!((result.seen, result.bound.misses), (seen, 0));
+    assert!((4.5e-5..4.6e-5).contains(&result.bound.upper), "{result:?}");
     assert_eq!(verdict.needed_seconds, None);
 }
 
@@ -127,16 +122,7 @@ fn no_miss_in_too_few_cycles_says_how_long_to_run() {
     // A machine that misses half as often as allowed will show some: 20 or so expected in all.
     let likely = verdict.needed_seconds.expect("known");
     assert!((20_000..90_000).contains(&likely), "{likely}");
-    assert!(
-        verdict
-            .sentence
-            .contains(" longer: enough if no miss comes. ")
-            && verdict.sentence.ends_with(
-                " longer is enough for 9 in 10 machines that miss half as often as is allowed."
-            ),
-        "{}",
-        verdict.sentence
-    );
+    assert_eq!((result.needed_seconds, result.never), (Some(likely), None));
 }
 
 #[test]
@@ -162,17 +148,13 @@ fn many_misses_fail_with_their_number_worst_and_bursts() {
     let planted: Vec<(u64, u64)> = (0..40).map(|i| (1_000 + 2_311 * i, 1_520_000)).collect();
     let verdict = verdict(&[thread(CYCLES, DEADLINE, &planted)], &[miss(1e-5)]);
     assert_eq!(verdict.outcome, Outcome::Fail);
-    let text = &verdict.sentence;
-    assert!(
-        text.starts_with(
-            "FAIL: 0.04 % of 100,000 cycles missed 100 µs (40 late; 40 bursts; worst 1.52 ms)"
-        ),
-        "{text}"
-    );
-    assert!(
-        text.ends_with("confidence at least 0.03 %, allowed 0.001 %."),
-        "{text}"
-    );
+    let (bound, seen) = (&only(&verdict).bound, only(&verdict).seen);
+    assert_eq!((bound.misses, bound.late, bound.cycles), (40, 40, CYCLES));
+    assert_eq!((bound.bursts, bound.largest_burst), (Some(40), Some(1)));
+    assert_eq!(bound.observed_probability, 4e-4);
+    assert!((2.9e-4..3.1e-4).contains(&bound.lower), "{bound:?}");
+    let worst_ns = Some(1_520_000);
+    assert!(matches!(seen, Seen::WakeUps { worst_ns: it, .. } if it == worst_ns));
 }
 
 #[test]
@@ -182,13 +164,7 @@ fn one_burst_is_not_forty_misses() {
     let verdict = verdict(&[thread(CYCLES, DEADLINE, &planted)], &[miss(2e-4)]);
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
     assert_eq!(only(&verdict).bound.bursts, Some(1));
-    assert!(
-        verdict
-            .sentence
-            .contains("(40 late; 1 burst; worst 1.52 ms)"),
-        "{}",
-        verdict.sentence
-    );
+    assert_eq!(only(&verdict).bound.late, 40);
 }
 
 #[test]
@@ -219,7 +195,14 @@ fn where_none_may_the_first_fails() {
         Outcome::Pass
     );
     // A maximum always comes with its sample size.
-    assert!(verdict(&[clean], &[max]).sentence.contains("in 100,000"));
+    let verdict = verdict(&[clean], &[max]);
+    assert!(matches!(
+        only(&verdict).seen,
+        Seen::WakeUps {
+            samples: CYCLES,
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -250,13 +233,11 @@ fn skipped_periods_are_misses_of_a_deadline_within_the_interval() {
     assert_eq!((bound.misses, bound.cycles), (51, 100_050));
     assert_eq!((bound.bursts, bound.largest_burst), (Some(1), Some(51)));
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
-    assert!(
-        verdict
-            .sentence
-            .contains("0.051 % of 100,050 cycles missed 100 µs (1 late, 50 skipped; 1 burst;"),
-        "{}",
-        verdict.sentence
-    );
+    assert_eq!((bound.late, bound.missed), (1, 50));
+    assert!(matches!(
+        only(&verdict).seen,
+        Seen::WakeUps { skipped: 50, .. }
+    ));
 }
 
 #[test]
@@ -264,15 +245,13 @@ fn invalid_whatever_was_measured() {
     let mut lossy = thread(CYCLES, DEADLINE, &[]);
     lossy.lost = 2;
     let v = verdict(&[lossy], &[miss(0.0)]);
-    assert_eq!(
-        (v.outcome, v.sentence.as_str()),
-        (Outcome::Invalid, "INVALID: 2 samples were lost")
-    );
+    assert_eq!(v.outcome, Outcome::Invalid);
+    assert_eq!(v.invalid, [InvalidEvidence::Lost { samples: 2 }]);
     let v = verdict(
         &[thread(CYCLES, DEADLINE, &[]), thread(0, DEADLINE, &[])],
         &[miss(0.0)],
     );
-    assert_eq!(v.sentence, "INVALID: the thread on CPU 1 never woke up");
+    assert_eq!(v.invalid, [InvalidEvidence::NeverWoke { cpu: 1 }]);
     let v = verdict(&[], &[miss(0.0)]);
     assert_eq!(v.outcome, Outcome::Invalid);
     // One that had ended before it could be woken says nothing against the others; alone it
@@ -280,21 +259,23 @@ fn invalid_whatever_was_measured() {
     let mut ended = thread(0, DEADLINE, &[]);
     ended.may_be_empty = true;
     let v = verdict(&[ended], &[miss(0.0)]);
-    assert_eq!(v.sentence, "INVALID: not one wake-up was measured");
+    assert_eq!(v.invalid, [InvalidEvidence::NoWakeUp]);
     let mut ended = thread(0, DEADLINE, &[]);
     ended.may_be_empty = true;
     let v = verdict(&[thread(CYCLES, DEADLINE, &[]), ended], &[miss(0.0)]);
     assert_eq!(v.outcome, Outcome::Pass);
     let threads = [thread(CYCLES, DEADLINE, &[])];
-    let reasons = ["the priority was not in force".to_owned()];
-    let v = judge(
-        &[miss(0.0)],
-        &evidence(&threads, DEADLINE, CYCLES),
-        &reasons,
-        0.95,
-    );
+    // As where the priority was not in force.
+    let good = verdict(&threads, &[miss(0.0), miss(1e-6)]);
+    assert_eq!(good.outcome, Outcome::Inconclusive);
+    let v = good.clone().invalidated();
     assert_eq!((v.outcome, v.outcome.exit_code()), (Outcome::Invalid, 4));
-    assert_eq!(v.requirements[0].outcome, Outcome::Invalid);
+    for (result, before) in v.requirements.iter().zip(&good.requirements) {
+        assert_eq!(result.outcome, Outcome::Invalid);
+        assert_eq!(result.needed_seconds, None);
+        assert_eq!((&result.bound, result.seen), (&before.bound, before.seen));
+    }
+    assert_eq!((v.needed_seconds, v.invalid.len()), (None, 0));
 }
 
 #[test]
@@ -303,7 +284,9 @@ fn the_worst_of_several_decides() {
     let max = |limit_ns| Requirement::Max { limit_ns };
     let v = verdict(&threads, &[max(DEADLINE), max(4_000), miss(1e-6)]);
     assert_eq!(v.outcome, Outcome::Fail);
-    assert_eq!(v.reasons.len(), 3);
+    let outcomes: Vec<_> = v.requirements.iter().map(|r| r.outcome).collect();
+    let (pass, fail) = (Outcome::Pass, Outcome::Fail);
+    assert_eq!(outcomes, [pass, fail, Outcome::Inconclusive]);
     assert_eq!(v.needed_seconds, None);
     let v = verdict(&threads, &[max(DEADLINE), miss(1e-6)]);
     assert_eq!(v.outcome, Outcome::Inconclusive);
@@ -328,7 +311,11 @@ fn an_analysis_is_whole_repeatable_and_readable() {
     assert_eq!(analysis.threads.len(), 2);
     let json = serde_json::to_string(&analysis).expect("serialises");
     let back: punctual_stats::Analysis = serde_json::from_str(&json).expect("reads back");
-    assert_eq!(back.verdict.sentence, analysis.verdict.sentence);
+    assert_eq!(back.verdict.requirements.len(), 1);
+    assert_eq!(
+        back.verdict.requirements[0].seen,
+        analysis.verdict.requirements[0].seen
+    );
     assert_eq!(back.total.max_ns, analysis.total.max_ns);
 }
 
@@ -336,12 +323,7 @@ fn an_analysis_is_whole_repeatable_and_readable() {
 fn hardly_any_data_is_no_evidence() {
     for cycles in [1u64, 2, 5, 31] {
         let threads = [thread(cycles, DEADLINE, &[])];
-        let v = judge(
-            &[miss(1e-3)],
-            &evidence(&threads, DEADLINE, cycles),
-            &[],
-            0.95,
-        );
+        let v = judge(&[miss(1e-3)], &evidence(&threads, DEADLINE, cycles), 0.95);
         assert_eq!(v.outcome, Outcome::Inconclusive, "{cycles}");
         let b = &v.requirements[0].bound;
         assert!(
@@ -365,7 +347,6 @@ fn hardly_any_data_is_no_evidence() {
                 allowed: 0.5,
             }],
             &evidence(&[tied], limit, 20_000),
-            &[],
             0.95,
         );
         let expected = if limit == DEADLINE {
@@ -373,7 +354,7 @@ fn hardly_any_data_is_no_evidence() {
         } else {
             Outcome::Fail
         };
-        assert_eq!(v.outcome, expected, "{}", v.sentence);
+        assert_eq!(v.outcome, expected, "{v:?}");
     }
 }
 
@@ -413,34 +394,15 @@ fn wake_ups_that_went_unseen_may_have_been_late() {
         let threads = [&one];
         let mut evidence = evidence(std::slice::from_ref(threads[0]), DEADLINE, CYCLES);
         evidence.threads[0].unseen = unseen;
-        judge(&[miss(allowed)], &evidence, &[], 0.95)
+        judge(&[miss(allowed)], &evidence, 0.95)
     };
     assert_eq!(judged(0, 1e-4).outcome, Outcome::Pass);
     assert_eq!(judged(2, 1e-4).outcome, Outcome::Pass);
     for (unseen, allowed) in [(9, 1e-4), (1, 0.0)] {
         let verdict = judged(unseen, allowed);
-        assert_eq!(
-            verdict.outcome,
-            Outcome::Inconclusive,
-            "{}",
-            verdict.sentence
-        );
+        assert_eq!(verdict.outcome, Outcome::Inconclusive, "{verdict:?}");
     }
-    let sentence = judged(9, 1e-4).sentence;
-    assert!(sentence.contains("wake-ups went unseen"), "{sentence}");
+    let never = only(&judged(9, 1e-4)).never;
+    assert_eq!(never, Some(TimeUnknown::Unseen));
     assert_eq!(judged(9, 1e-3).outcome, Outcome::Pass);
-}
-
-#[test]
-fn in_virtual_time_the_advice_speaks_of_no_share_of_machines() {
-    for late in [&[][..], &[(7, 200_000)]] {
-        let threads = [thread(CYCLES, DEADLINE, late)];
-        let mut run = evidence(&threads, DEADLINE, CYCLES);
-        let advice = |run: &RunEvidence<'_>| judge(&[miss(2e-5)], run, &[], 0.95).sentence;
-        assert!(advice(&run).contains("9 in 10"), "{}", advice(&run));
-        run.repeats = true;
-        let sentence = advice(&run);
-        assert!(!sentence.contains("9 in 10"), "{sentence}");
-        assert!(sentence.contains(" longer: enough if "), "{sentence}");
-    }
 }

@@ -93,6 +93,10 @@ fn at_most(mut row: Row, limit: f64, words: &str) -> Row {
     row
 }
 
+fn no_slower(row: Row) -> Row {
+    at_most(row, 1.0, "no slower")
+}
+
 /// A count that must be 0 in every round.
 fn none(mut row: Row, counted: &[f64]) -> Row {
     row.ratio = None;
@@ -257,14 +261,20 @@ pub fn sync(tools: &Tools) -> Result<Vec<Row>, String> {
     let ring = |name: &str, ours, threads| {
         figures.against(name, (ours, threads), ("rtrb", threads, "rtrb"))
     };
+    let memory = |name: &str, threads| {
+        let peer = ("rtrb-memory", threads, "rtrb");
+        figures.against(name, ("records-memory", threads), peer)
+    };
     Ok(vec![
         lock("PiMutex: lock and unlock", 1, "pthread-pi", "pthread, PI")?,
         lock("  with 2 threads", 2, "pthread-pi", "pthread, PI")?,
         lock("  to one without inheritance", 1, "pthread", "pthread")?,
         ring("ring: 64 bytes in and out", "ring", 1)?,
         ring("  from thread to thread", "ring", 2)?,
-        ring("records: 64 bytes in and out", "records", 1)?,
-        ring("  from thread to thread", "records", 2)?,
+        no_slower(ring("records: 64 bytes in and out", "records", 1)?),
+        no_slower(ring("  from thread to thread", "records", 2)?),
+        no_slower(memory("records from memory to memory", 1)?),
+        no_slower(memory("  from thread to thread", 2)?),
     ])
 }
 

@@ -1,6 +1,6 @@
-//! The shortest interval that is sustained with nothing missed, on an idle CPU.
+//! The shortest interval that is sustained with no skipped period, on an idle CPU.
 //!
-//! A period is missed when a wake-up is as late as the interval is long. We count
+//! A period is skipped when a wake-up is as late as the interval is long. We count
 //! those; cyclictest passes over them in silence, but its maximum tells.
 
 use std::process::Command;
@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 4;
 const LENGTH_US: u64 = 200_000;
 
 pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
-    let name = "highest rate with nothing missed";
+    let name = "highest rate with no skipped period";
     if let Err(reason) =
         tools::may_be_real_time().and_then(|()| tools::peer("cyclictest", "rt-tests"))
     {

@@ -1,4 +1,4 @@
-//! The table of docs/lab.md made again: digit for digit, where ours is the build that it names.
+//! The table of docs/results/lab-kernels.md made again: digit for digit, where ours is the build that it names.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::row::{Row, Standing};
 use super::tools::Tools;
 use crate::root;
 
-const PAGE: &str = "docs/lab.md";
+const PAGE: &str = "docs/results/lab-kernels.md";
 /// Its columns.
 const HEAD: &str = "| load | rt | standard | ratio | |";
 

@@ -28,6 +28,8 @@ pub struct Kind {
     pub blind: u64,
     /// Times that the bill says who is likely, and that it can't be known.
     pub likely: u64,
+    /// Stops of a machine whose CPUs did not go on together: nothing is said of these.
+    pub apart: u64,
     pub named: u64,
     pub timed: u64,
     /// Bills whose rows sum to the latency.
@@ -117,6 +119,7 @@ fn found(text: &str) -> Found {
             injected: count("injected"),
             blind: count("blind"),
             likely: count("likely"),
+            apart: count("apart"),
             named: count("named"),
             timed: count("timed"),
             summed: count("summed"),
@@ -184,13 +187,17 @@ impl Kind {
             0 => String::new(),
             likely => format!(", {likely} likely and not known"),
         };
+        let apart = match self.apart {
+            0 => String::new(),
+            apart => format!(", {apart} not a stop of both CPUs"),
+        };
         let enough = |part: u64, whole: u64| part as f64 >= whole as f64 * NAMED / 100.0;
         let met = enough(self.named, self.injected)
             && self.summed == self.injected
             && self.numbered.is_none_or(|it| enough(it, self.named));
         Row {
             ours: format!(
-                "{} of {} named{numbered}, {} durations, {} sums; {} not seen{likely}",
+                "{} of {} named{numbered}, {} durations, {} sums; {} not seen{likely}{apart}",
                 self.named, self.injected, self.timed, self.summed, self.blind
             ),
             target: format!("{NAMED:.0} % named, all sum"),
@@ -247,6 +254,7 @@ mod tests {
             injected: 100,
             blind: 0,
             likely: 0,
+            apart: 0,
             named: 99,
             timed: 90,
             summed: 100,
@@ -271,6 +279,16 @@ mod tests {
         ] {
             assert_eq!(standing(wrong), Standing::NotMet);
         }
+        let apart = Kind {
+            likely: 2,
+            apart: 3,
+            ..kind.clone()
+        };
+        assert_eq!(
+            apart.row("a".to_owned()).ours,
+            "99 of 100 named, thread of 99, 90 durations, 100 sums; 0 not seen, 2 likely and not \
+             known, 3 not a stop of both CPUs"
+        );
         assert_ne!(
             standing(Kind {
                 injected: 0,

@@ -1,4 +1,5 @@
-/* The library opened by dlopen() and closed while a thread that has used it is alive. */
+/* The library, or a plugin that it is part of, opened by dlopen() and closed while a thread that has
+ * used it is alive. */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,13 +28,13 @@ int main(int count, char **arguments)
     void *library;
     pthread_t thread;
 
-    CHECK(count == 2);
+    CHECK(count == 4);
     library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         fprintf(stderr, "%s\n", dlerror());
     CHECK(library != NULL);
-    *(void **)&alloc_stack = dlsym(library, "punctual_stack_alloc");
-    *(void **)&free_stack = dlsym(library, "punctual_stack_free");
+    *(void **)&alloc_stack = dlsym(library, arguments[2]);
+    *(void **)&free_stack = dlsym(library, arguments[3]);
     CHECK(alloc_stack != NULL && free_stack != NULL);
     CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
     CHECK(pthread_create(&thread, NULL, use, NULL) == 0);

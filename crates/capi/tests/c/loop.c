@@ -100,6 +100,19 @@ static void loops(void)
     FAILS(punctual_loop_wait(&loop, &one), EINTR);
     CHECK(punctual_loop_cycles(&loop) == 0);
     CHECK(punctual_loop_wait(&loop, &one) == 0 && one.missed == 0);
+
+    /* Periods that were missed before the wait that ended belong to the cycle after it. */
+    do {
+        CHECK(punctual_loop_init(&loop, 20 * MS, PUNCTUAL_SKIP) == 0);
+        late = punctual_timespec(punctual_now_ns() + 50 * MS);
+        CHECK(punctual_sleep_until(&late) == 0);
+        soon.it_value.tv_usec = 1000;
+        CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+        errno = 0;
+    } while (punctual_loop_wait(&loop, &one) == 0);
+    CHECK(errno == EINTR && punctual_loop_cycles(&loop) == 0);
+    CHECK(punctual_loop_missed(&loop) >= 2);
+    CHECK(punctual_loop_wait(&loop, &one) == 0 && one.missed == punctual_loop_missed(&loop));
 }
 
 static void posix(void)

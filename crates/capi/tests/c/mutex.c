@@ -1,6 +1,9 @@
 /* Mutexes with priority inheritance: locked until an instant, and left by a holder that ended. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "punctual.h"
@@ -153,8 +156,58 @@ static void robust(void)
     CHECK(strstr(punctual_last_error(), "before it was made consistent") != NULL);
 }
 
+static pthread_mutex_t second;
+static pthread_barrier_t both_held;
+
+static void *locks_the_other_way(void *unused)
+{
+    struct timespec far = in(20 * S);
+
+    CHECK(pthread_mutex_lock(&second) == 0);
+    pthread_barrier_wait(&both_held);
+    punctual_mutex_lock_until(&mutex, &far);
+    return unused;
+}
+
+/* Two threads that each hold what the other one waits for: the kernel sees it, and glibc ends the
+ * program for it, at once, where it could have waited until the instant. */
+static void cycle(void)
+{
+    struct timespec far = in(20 * S);
+    pthread_mutexattr_t attr;
+    pthread_t other;
+    int status, said[2];
+    char text[512];
+    ssize_t length;
+    pid_t child;
+
+    fflush(NULL);
+    CHECK(pipe(said) == 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        dup2(said[1], 2);
+        make(punctual_mutexattr_init);
+        CHECK(punctual_mutexattr_init(&attr) == 0 && pthread_mutex_init(&second, &attr) == 0);
+        CHECK(pthread_barrier_init(&both_held, NULL, 2) == 0);
+        CHECK(pthread_create(&other, NULL, locks_the_other_way, NULL) == 0);
+        CHECK(pthread_mutex_lock(&mutex) == 0);
+        pthread_barrier_wait(&both_held);
+        punctual_mutex_lock_until(&second, &far);
+        _exit(1);
+    }
+    CHECK(close(said[1]) == 0);
+    length = read(said[0], text, sizeof text - 1);
+    CHECK(waitpid(child, &status, 0) == child && punctual_now_ns() < punctual_ns(&far));
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && length > 0);
+    text[length] = 0;
+    CHECK(strstr(text, "e != EDEADLK") != NULL);
+    CHECK(close(said[0]) == 0);
+}
+
 int main(void)
 {
+    cycle();
     make(punctual_mutexattr_init);
     until();
     CHECK(pthread_mutex_destroy(&mutex) == 0);

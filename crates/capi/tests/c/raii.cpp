@@ -4,8 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <sched.h>
+#include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <type_traits>
 #include <vector>
@@ -381,6 +384,87 @@ void loops_and_rings()
     CHECK(refused([] { punctual::loop none(-1ns); }) == EINVAL);
 }
 
+// As far in the future as one can name: it waits.
+void far_instants()
+{
+    using namespace std::chrono;
+    punctual::mutex mutex;
+    const auto gets_it = [&mutex](auto lock) {
+        mutex.lock();
+        std::atomic<bool> waits{false};
+        bool got = false;
+        punctual::thread other(punctual::attributes(), [&] {
+            waits = true;
+            got = lock();
+            if (got)
+                mutex.unlock();
+        });
+        while (!waits)
+            std::this_thread::yield();
+        // It may not have come to the lock yet; one that gives up does so within this.
+        std::this_thread::sleep_for(20ms);
+        mutex.unlock();
+        other.join();
+        return got;
+    };
+    CHECK(gets_it([&mutex] { return mutex.try_lock_for(nanoseconds::max()); }));
+    CHECK(gets_it([&mutex] { return mutex.try_lock_for(hours::max()); }));
+    CHECK(gets_it([&mutex] { return mutex.try_lock_for(duration<double>(1e300)); }));
+    CHECK(gets_it([&mutex] { return mutex.try_lock_until(steady_clock::time_point::max()); }));
+    CHECK(gets_it([&mutex] {
+        return mutex.try_lock_until(time_point<steady_clock, hours>(hours::max()));
+    }));
+    CHECK(!gets_it([&mutex] { return mutex.try_lock_for(nanoseconds::min()); }));
+    CHECK(!gets_it([&mutex] { return mutex.try_lock_for(hours::min()); }));
+    CHECK(!gets_it([&mutex] { return mutex.try_lock_for(1ns); }));
+}
+
+void waits_for_a_time()
+{
+    using namespace std::chrono;
+    punctual::mutex mutex;
+    punctual::condvar condvar;
+    bool ready = false;
+    std::unique_lock lock(mutex);
+    const auto begun = steady_clock::now();
+    while (condvar.wait_for(lock, 2ms))
+        continue;
+    CHECK(steady_clock::now() - begun >= 2ms && lock.owns_lock());
+    CHECK(!condvar.wait_for(lock, 1ms, [&ready] { return ready; }));
+    CHECK(!condvar.wait_for(lock, -1h) && !condvar.wait_for(lock, hours::min()));
+    punctual::thread other(punctual::attributes(), [&] {
+        const std::scoped_lock guard(mutex);
+        ready = true;
+        condvar.notify_one();
+    });
+    CHECK(condvar.wait_for(lock, hours::max(), [&ready] { return ready; }));
+    lock.unlock();
+}
+
+// The parent's threads don't run in a child of fork(), which doesn't wait for them.
+void forked()
+{
+    std::atomic<bool> ends{false};
+    auto one = std::make_unique<punctual::thread>(punctual::attributes(), [&ends] {
+        while (!ends)
+            std::this_thread::yield();
+    });
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        CHECK(refused([&one] { one->join(); }) == ESRCH);
+        CHECK(refused([&one] { one->try_join(); }) == ESRCH);
+        one.reset();
+        _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    ends = true;
+    one->join();
+    CHECK(punctual::thread().native_handle() == 0 && punctual::thread().tid() == -1);
+}
+
 } // namespace
 
 int main(int count, char **words)
@@ -399,5 +483,8 @@ int main(int count, char **words)
     small_ones();
     drained_rings();
     loops_and_rings();
+    far_instants();
+    waits_for_a_time();
+    forked();
     return 0;
 }

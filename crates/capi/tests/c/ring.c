@@ -210,8 +210,51 @@ static void closed_pipe(void)
     CHECK(strstr(punctual_last_error(), "could not be written") != NULL);
 }
 
+static int lines_read;
+
+static void *reads_slowly(void *from)
+{
+    char text[4096];
+    ssize_t count, i;
+
+    while ((count = read(*(int *)from, text, sizeof text)) > 0) {
+        for (i = 0; i < count; i++)
+            lines_read += text[i] == '\n';
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* A descriptor that doesn't wait is waited for: all lines come, though the pipe is full again and
+ * again. */
+static void pipe_without_waiting(void)
+{
+    static const char *const formats[] = {"a line that is long enough to fill a pipe: %u"};
+    enum { LINES = 20000 };
+    struct punctual_log *log;
+    pthread_t reader;
+    uint64_t number;
+    char byte = 0;
+    int ends[2];
+
+    CHECK(pipe(ends) == 0 && fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+    /* Full from the first line on. */
+    while (write(ends[1], &byte, 1) == 1)
+        continue;
+    CHECK(errno == EAGAIN);
+    log = punctual_log_open(ends[1], formats, 1, LINES);
+    CHECK(log != NULL && close(ends[1]) == 0);
+    for (number = 0; number < LINES; number++)
+        CHECK(punctual_log_put(log, 0, 1, &number) == 0);
+    CHECK(pthread_create(&reader, NULL, reads_slowly, &ends[0]) == 0);
+    CHECK(punctual_log_close(log) == 0);
+    CHECK(pthread_join(reader, NULL) == 0 && lines_read == LINES);
+    CHECK(close(ends[0]) == 0);
+}
+
 int main(void)
 {
+    pipe_without_waiting();
     ring_errors();
     drains();
     two_threads();

@@ -65,6 +65,9 @@ static void stacks(void)
     CHECK(punctual_stack_set_live(stack, 0) == 0);
     REFUSED(punctual_stack_stats(32768, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_stack_stats(7, &stats) == -1, EINVAL, "32 KB to 2 MB");
+    /* As it stands on a stack that nobody has written to. */
+    stats.struct_size = (size_t)1 << 40;
+    REFUSED(punctual_stack_stats(32768, &stats) == -1, EINVAL, "struct_size");
     stats.struct_size = 3;
     REFUSED(punctual_stack_stats(32768, &stats) == -1, EINVAL, "struct_size");
     REFUSED(punctual_stack_debug_leaks(-1) == -1, EBADF, "descriptor");
@@ -106,6 +109,15 @@ static void threads(void)
     REFUSED(punctual_sched_set(0, &sched) == -1, EINVAL, "struct_size");
     sched.struct_size = sizeof sched;
     REFUSED(punctual_sched_set(0x7fffffff, &sched) == -1, ESRCH, "no such thread");
+    REFUSED(punctual_sched_set(-1, &sched) == -1, ESRCH, "no such thread");
+    REFUSED(punctual_sched_get(-1, &sched) == -1, ESRCH, "no such thread");
+    sched.policy = PUNCTUAL_FIFO;
+    sched.priority = -5;
+    REFUSED(punctual_sched_set(0, &sched) == -1, EINVAL, "between 1 and 99");
+    sched.policy = PUNCTUAL_OTHER;
+    REFUSED(punctual_sched_set(0, &sched) == -1, EINVAL, "no priority");
+    sched.priority = 0;
+    REFUSED(punctual_thread_pthread(NULL) == 0, EFAULT, "NULL");
     REFUSED(punctual_sched_get(0, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_sched_get(0x7fffffff, &sched) == -1, ESRCH, "no such thread");
     sched.struct_size = 1;

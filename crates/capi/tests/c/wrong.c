@@ -1,5 +1,6 @@
 /* Does one wrong thing, named by its argument; run with PUNCTUAL_STACK_DEBUG. */
 #define _GNU_SOURCE 1
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -173,7 +174,13 @@ static void check_guards(char *stack)
 {
     char *other = allocated_here();
 
+    int reads = open("/dev/null", O_RDONLY);
+
     FAILS(punctual_stack_debug_check(-1), EBADF);
+    FAILS(punctual_stack_debug_check(reads), EBADF);
+    FAILS(punctual_stack_debug_leaks(reads), EBADF);
+    FAILS(punctual_stack_debug_report(stack, reads), EBADF);
+    CHECK(strstr(punctual_last_error(), "for writing") != NULL && close(reads) == 0);
     CHECK(punctual_stack_debug_check(2) == 0);
     freed_here(other);
     freed_here(stack);

@@ -74,6 +74,41 @@ fn it_stands_beside_another_library_of_rust() {
     }
 }
 
+/// A plugin that is linked to the static library, in a program that uses the shared one.
+#[test]
+#[allow(clippy::print_stderr, reason = "says what was not tried")]
+fn two_of_them_in_one_process_keep_apart() {
+    let compiled = |name: &str, flags: &[&str], library: &[&str]| {
+        let made = work().join(name);
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+        compiler
+            .args(flags)
+            .arg(here().join("tests/c/two_copies.c"));
+        for folder in ["include", "tests/c"] {
+            compiler.arg("-I").arg(here().join(folder));
+        }
+        let folder = libraries().display();
+        compiler.arg("-o").arg(&made).arg(format!("-L{folder}"));
+        compiler.arg(format!("-Wl,-rpath,{folder}")).args(library);
+        succeeds(&mut compiler);
+        made
+    };
+    // As the reference says: without the symbols of the library, and never unloaded.
+    let inside = [
+        "-l:libpunctual.a",
+        "-Wl,--exclude-libs,ALL",
+        "-Wl,-z,nodelete",
+        "-lm",
+    ];
+    let plugin = compiled("plugin.so", &["-shared", "-fPIC"], &inside);
+    let host = compiled("plugin-host", &["-DHOST"], &["-lpunctual", "-ldl"]);
+    let output = runs(Command::new(host).arg(plugin));
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        eprintln!("SKIPPED: {line}");
+    }
+}
+
 /// The static library shows what the shared one shows, and nothing else.
 #[test]
 fn both_libraries_define_the_same_symbols() {

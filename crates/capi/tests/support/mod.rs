@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,7 +47,7 @@ pub fn libraries() -> &'static Path {
         std::fs::create_dir_all(&folder).expect("a folder for the libraries");
         succeeds(
             Command::new(here().join("../../scripts/link-library"))
-                .arg(built.join("libpunctual.a"))
+                .arg(built.join("libpunctual_capi.a"))
                 .arg(&folder),
         );
         // Programs are linked to libpunctual.so and look for what it calls itself.
@@ -77,6 +78,22 @@ pub fn work() -> PathBuf {
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
     std::fs::create_dir_all(&work).expect("a folder for the tests");
     work
+}
+
+/// A folder for the programs of this process, emptied of what an earlier one left there.
+fn programs() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let here = work().join("programs");
+        let _ = std::fs::create_dir_all(&here);
+        for entry in std::fs::read_dir(&here).into_iter().flatten().flatten() {
+            let process = entry.file_name();
+            if !Path::new("/proc").join(process).exists() {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+        here.join(std::process::id().to_string())
+    })
 }
 
 /// The longest that a test program takes: some minutes on a busy machine under a sanitizer.
@@ -238,11 +255,17 @@ impl Build {
             .to_string_lossy();
         let standard = self.language[1].trim_start_matches("-std=");
         let more: String = self.more.concat().replace(['=', '-', ','], "_");
+        // Tests run in parallel, and may compile the same source in the same way: each has a program
+        // of its own.
+        static COMPILED: AtomicUsize = AtomicUsize::new(0);
+        let number = COMPILED.fetch_add(1, Ordering::Relaxed);
         let name = format!(
             "{stem}-{}-{standard}-{:?}{more}",
             self.compiler, self.linked
         );
-        let program = work().join(name);
+        let folder = programs().join(number.to_string());
+        std::fs::create_dir_all(&folder).expect("a folder for a program");
+        let program = folder.join(name);
         let library = libraries();
         let mut command = Command::new(self.compiler);
         command

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::super::channel::is_name;
 use super::super::job::{IN_ROOT, JOB_FILE, OURSELVES, OUT};
 use super::super::sys;
+use super::error::GuestError;
 
 /// Kind, place and options of each mount.
 const MOUNTS: &[(&str, &str, &str)] = &[
@@ -54,12 +55,12 @@ pub fn prepare() -> BTreeMap<String, String> {
 ///
 /// # Errors
 /// One line.
-pub fn enter(root: &str) -> Result<(), String> {
+pub fn enter(root: &str) -> Result<(), GuestError> {
     let places = ["/proc", "/sys", "/dev", "/tmp", OUT].map(|place| (place, place));
     let files = [(OURSELVES, IN_ROOT), (JOB_FILE, JOB_FILE)];
     for (from, to) in places.into_iter().chain(files) {
         let to = format!("{root}{to}");
-        sys::bind(from, &to).map_err(|error| format!("{to} can't be mounted: {error}"))?;
+        sys::bind(from, &to).map_err(|source| GuestError::Mount { place: to, source })?;
     }
     Ok(())
 }

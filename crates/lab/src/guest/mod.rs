@@ -2,6 +2,7 @@
 //! in, keeps the processor from ever halting, has the work done by a child, hands out what
 //! came of it, and ends the machine.
 
+mod error;
 mod files;
 mod modules;
 
@@ -21,6 +22,7 @@ use super::job::{
 };
 use super::sys::port::Ports;
 use super::sys::{self, Ended};
+use error::GuestError;
 
 /// The verb by which the tool starts itself again within the laboratory.
 pub const VERB: &str = "__lab";
@@ -115,21 +117,22 @@ fn work() -> (JobResult, bool) {
         .unwrap_or_default()
         .trim()
         .to_owned();
-    let job: Result<Job, String> = fs::read(JOB_FILE)
-        .map_err(|error| format!("{JOB_FILE}: {error}"))
-        .and_then(|bytes| {
-            serde_json::from_slice(&bytes).map_err(|error| format!("{JOB_FILE}: {error}"))
-        });
+    let job: Result<Job, GuestError> = fs::read(JOB_FILE)
+        .map_err(|source| file(JOB_FILE, source))
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(GuestError::Job));
     let own = job.as_ref().is_ok_and(|job| job.program == OURSELVES);
     result.end = match job.and_then(|job| run(&job, &mut result)) {
         Ok(end) => end,
-        Err(reason) => End::Failed { reason },
+        Err(error) => {
+            let reason = error.to_string();
+            End::Failed { reason }
+        }
     };
     result.virtual_ns = punctual_rt::clock::now_ns();
     (result, own)
 }
 
-fn run(job: &Job, result: &mut JobResult) -> Result<End, String> {
+fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestError> {
     for module in &job.modules {
         modules::load(module)?;
     }
@@ -170,12 +173,13 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, String> {
         None => End::TimeOver,
     };
     if let Some(loads) = loads {
-        let _ = sys::kill(loads as i32, libc::SIGINT);
+        let _ = sys::interrupt(loads);
         let ended = reaper.wait(loads, LOADS_END);
         let text = fs::read(LOADS).unwrap_or_default();
         result.loads = serde_json::from_slice(&text).ok();
         if ended != Some(Ended::Status(0)) {
-            return Err(format!("the loads failed: {}", last_line(STDERR)));
+            let said = last_line(STDERR);
+            return Err(GuestError::Loads { said });
         }
     }
     Ok(end)
@@ -223,13 +227,18 @@ fn environment(command: &mut Command, job: &Job) {
     }
 }
 
-fn start(command: &mut Command, stdout: &str, what: &str) -> Result<Child, String> {
+fn file(path: &str, source: std::io::Error) -> GuestError {
+    let path = path.to_owned();
+    GuestError::File { path, source }
+}
+
+fn start(command: &mut Command, stdout: &str, what: &str) -> Result<Child, GuestError> {
     let open = |path: &str| {
         File::options()
             .append(true)
             .create(true)
             .open(path)
-            .map_err(|error| format!("{path}: {error}"))
+            .map_err(|source| file(path, source))
     };
     command
         .stdin(Stdio::null())
@@ -237,7 +246,10 @@ fn start(command: &mut Command, stdout: &str, what: &str) -> Result<Child, Strin
         .stderr(open(STDERR)?)
         .current_dir(OUT)
         .spawn()
-        .map_err(|error| format!("{what} can't be started: {error}"))
+        .map_err(|source| GuestError::Start {
+            what: what.to_owned(),
+            source,
+        })
 }
 
 fn last_line(path: &str) -> String {

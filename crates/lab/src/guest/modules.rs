@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::super::sys;
+use super::error::GuestError;
 
 /// The kernel's log, a record for each read.
 const LOG: &str = "/dev/kmsg";
@@ -16,22 +17,15 @@ const MOST_LINES: usize = 4;
 ///
 /// # Errors
 /// One line: the kernel's error, and what it logged meanwhile.
-pub fn load(path: &str) -> Result<(), String> {
+pub fn load(path: &str) -> Result<(), GuestError> {
     let log = end_of_log();
     let loaded = File::open(path).and_then(|file| sys::load_module(&file));
-    loaded.map_err(|error| {
-        let name = Path::new(path)
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy();
-        let said = log.map(said).unwrap_or_default();
-        if said.is_empty() {
-            format!("the kernel refused module {name}: {error}")
-        } else {
-            format!(
-                "the kernel refused module {name}: {error}; its log: {}",
-                said.join("; ")
-            )
+    loaded.map_err(|source| {
+        let name = Path::new(path).file_stem().unwrap_or_default();
+        GuestError::Module {
+            name: name.to_string_lossy().into_owned(),
+            source,
+            log: log.map(said).unwrap_or_default(),
         }
     })
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, BufWriter, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -60,9 +61,33 @@ pub(super) struct Draft {
     files: BTreeMap<String, Known>,
 }
 
+/// Why an entry can't be used.
+#[derive(Debug)]
+enum Damage {
+    /// A file of this name can't be read.
+    Unreadable(String, io::Error),
+    /// A file of this name is not what was written.
+    Altered(String),
+    /// What the manifest says can't be understood.
+    Manifest(serde_json::Error),
+    /// Another version of this program made it.
+    Version,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(name, error) => write!(f, "{name}: {error}"),
+            Self::Altered(name) => write!(f, "{name} was altered"),
+            Self::Manifest(error) => write!(f, "{MANIFEST}: {error}"),
+            Self::Version => f.write_str("another version of punctual made it"),
+        }
+    }
+}
+
 enum Found {
     Whole(Entry),
-    Damaged(String),
+    Damaged(Damage),
     Nothing,
 }
 
@@ -151,8 +176,8 @@ impl Cache {
         for (name, known) in &manifest.files {
             match hash_of(&directory.join(name), known.size) {
                 Ok(sum) if sum.size == known.size && sum.sha256 == known.sha256 => {}
-                Ok(_) => return Found::Damaged(format!("{name} was altered")),
-                Err(error) => return Found::Damaged(format!("{name}: {error}")),
+                Ok(_) => return Found::Damaged(Damage::Altered(name.clone())),
+                Err(error) => return Found::Damaged(Damage::Unreadable(name.clone(), error)),
             }
         }
         Found::Whole(Entry {
@@ -365,20 +390,19 @@ pub(super) fn hash_of(path: &Path, limit: u64) -> io::Result<Sum> {
     })
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, String> {
+fn read_manifest(path: &Path) -> Result<Manifest, Damage> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(LONGEST_MANIFEST).read_to_string(&mut text))
-        .map_err(|error| format!("{MANIFEST}: {error}"))?;
-    let altered = || format!("{MANIFEST} was altered");
+        .map_err(|error| Damage::Unreadable(MANIFEST.to_owned(), error))?;
+    let altered = || Damage::Altered(MANIFEST.to_owned());
     let (hash, json) = text.split_once('\n').ok_or_else(altered)?;
     if hash != hex(&Sha256::digest(json.as_bytes())) {
         return Err(altered());
     }
-    let manifest: Manifest =
-        serde_json::from_str(json).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    let manifest: Manifest = serde_json::from_str(json).map_err(Damage::Manifest)?;
     if manifest.version != VERSION {
-        return Err("another version of punctual made it".to_owned());
+        return Err(Damage::Version);
     }
     Ok(manifest)
 }

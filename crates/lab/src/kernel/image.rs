@@ -1,10 +1,11 @@
 //! What a file that should be a kernel is: headers of bzImage and ELF.
 
+use object::elf::{self, FileHeader64, ProgramHeader64};
+use object::read::elf::{FileHeader as _, NoteIterator, ProgramHeader as _};
+use object::{Endianness, LittleEndian, ReadRef as _};
+
 /// So much of a file tells what it is. The version that a bzImage states lies within 64 KiB.
 pub(super) const BEGINNING: usize = 0x1_0400;
-
-/// The machine that guests are: `EM_X86_64`.
-const X86_64: u16 = 62;
 
 /// What a file is, by its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,49 +139,46 @@ fn bz_image(bytes: &[u8]) -> Kind {
 
 fn elf(bytes: &[u8]) -> Kind {
     let other = |why: &str| Kind::Other(why.to_owned());
-    let (Some(kind), Some(machine)) = (u16_at(bytes, 16), u16_at(bytes, 18)) else {
+    let Ok(header) = bytes.read_at::<FileHeader64<Endianness>>(0) else {
         return other("is an ELF file that is cut short");
     };
-    if bytes.get(4..6) != Some(&[2, 1]) || machine != X86_64 {
+    let endian = header.endian().unwrap_or_default();
+    let machine = header.e_machine(endian);
+    let is_64 = header.is_class_64() && header.is_little_endian();
+    if !is_64 || machine != elf::EM_X86_64 {
         return Kind::Other(format!(
             "is an ELF file for {}; the laboratory boots x86-64",
             machine_name(machine)
         ));
     }
-    match kind {
-        1 => return other("is an object file or a kernel module, not a kernel"),
-        3 => return other("is a program or a library, not a kernel"),
+    match header.e_type(endian) {
+        elf::ET_REL => return other("is an object file or a kernel module, not a kernel"),
+        elf::ET_DYN => return other("is a program or a library, not a kernel"),
         _ => {}
     }
-    let (Some(headers), Some(size), Some(count)) =
-        (u64_at(bytes, 32), u16_at(bytes, 54), u16_at(bytes, 56))
-    else {
-        return other("is an ELF file that is cut short");
-    };
     let table = |what: &str, offset: u64, size: u16, count: u16| Part {
         what: format!("table of {what} headers"),
         offset,
         length: u64::from(size) * u64::from(count),
     };
+    let (headers, size, count) = (
+        header.e_phoff(endian),
+        header.e_phentsize(endian),
+        header.e_phnum(endian),
+    );
     let mut parts = vec![table("program", headers, size, count)];
-    if let (Some(offset @ 1..), Some(size), Some(count)) =
-        (u64_at(bytes, 40), u16_at(bytes, 58), u16_at(bytes, 60))
-    {
+    if let offset @ 1.. = header.e_shoff(endian) {
+        let (size, count) = (header.e_shentsize(endian), header.e_shnum(endian));
         parts.push(table("section", offset, size, count));
     }
     let mut notes = Vec::new();
     for number in 0..u64::from(count) {
         let header = headers.checked_add(number * u64::from(size));
-        let header = header.and_then(|at| bytes.get(usize::try_from(at).ok()?..)?.get(..56));
+        let header = header.and_then(|at| bytes.read_at::<ProgramHeader64<Endianness>>(at).ok());
         // The table lies behind the beginning, or behind the end, which its part tells.
         let Some(header) = header else { break };
-        // p_type, p_offset and p_filesz.
-        let (Some(kind), Some(offset), Some(length)) =
-            (u32_at(header, 0), u64_at(header, 8), u64_at(header, 32))
-        else {
-            break;
-        };
-        if kind == 4 {
+        let (offset, length) = header.file_range(endian);
+        if header.p_type(endian) == elf::PT_NOTE {
             notes.push((offset, length));
         }
         if length > 0 {
@@ -198,22 +196,16 @@ fn elf(bytes: &[u8]) -> Kind {
 /// Whether these notes of an ELF image hold the address at which a virtual machine enters a
 /// kernel that it has not unpacked itself: Xen's `PHYS32_ENTRY`.
 #[must_use]
-pub fn has_entry_for_guests(mut notes: &[u8]) -> bool {
+pub fn has_entry_for_guests(notes: &[u8]) -> bool {
     const PHYS32_ENTRY: u32 = 18;
-    let rounded = |size: u32| usize::try_from(size).ok()?.checked_next_multiple_of(4);
-    while let (Some(name), Some(description), Some(kind)) =
-        (u32_at(notes, 0), u32_at(notes, 4), u32_at(notes, 8))
-    {
-        if kind == PHYS32_ENTRY && name == 4 && notes.get(12..16) == Some(b"Xen\0") {
+    const ALIGNMENT: u64 = 4;
+    type Notes<'data> = NoteIterator<'data, FileHeader64<LittleEndian>>;
+    let Ok(mut notes) = Notes::new(LittleEndian, ALIGNMENT, notes) else {
+        return false;
+    };
+    while let Ok(Some(note)) = notes.next() {
+        if note.n_type(LittleEndian) == PHYS32_ENTRY && note.name() == b"Xen" {
             return true;
-        }
-        let next = (|| {
-            let end = 12usize.checked_add(rounded(name)?)?;
-            notes.get(end.checked_add(rounded(description)?)?..)
-        })();
-        match next {
-            Some(rest) => notes = rest,
-            None => break,
         }
     }
     false
@@ -253,14 +245,14 @@ fn first_word(bytes: &[u8]) -> Option<String> {
 
 fn machine_name(machine: u16) -> String {
     match machine {
-        3 => "32-bit x86".to_owned(),
-        22 => "s390".to_owned(),
-        21 => "powerpc64".to_owned(),
-        40 => "32-bit ARM".to_owned(),
-        62 => "x86-64, but not of 64 bits".to_owned(),
-        183 => "aarch64".to_owned(),
-        243 => "riscv".to_owned(),
-        258 => "loongarch".to_owned(),
+        elf::EM_386 => "32-bit x86".to_owned(),
+        elf::EM_S390 => "s390".to_owned(),
+        elf::EM_PPC64 => "powerpc64".to_owned(),
+        elf::EM_ARM => "32-bit ARM".to_owned(),
+        elf::EM_X86_64 => "x86-64, but not of 64 bits".to_owned(),
+        elf::EM_AARCH64 => "aarch64".to_owned(),
+        elf::EM_RISCV => "riscv".to_owned(),
+        elf::EM_LOONGARCH => "loongarch".to_owned(),
         other => format!("machine {other}"),
     }
 }

@@ -5,10 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use object::elf::{self, FileHeader64, SectionHeader64};
+use object::read::elf::{FileHeader as _, SectionHeader as _};
+use object::{LittleEndian, ReadRef as _};
+
 use super::Kernel;
-use super::error::{Error, in_a_line};
-use super::image::{u16_at, u32_at, u64_at};
+use super::error::{Error, ModuleError, ModuleFileError};
 use super::unpack::Packing;
+
+type Header = FileHeader64<LittleEndian>;
 
 /// A module unpacked, in bytes. Debian's longest has 20 million.
 pub(super) const LONGEST: u64 = 256 << 20;
@@ -78,13 +83,10 @@ impl Kernel {
                     Some(known) => {
                         return Err(Error::ModuleFile {
                             path: PathBuf::from(name),
-                            why: format!(
-                                "would not be loaded: another module {} comes before it, named \
-                                 itself or needed by one that is: put --module {} first, or leave \
-                                 the other out",
-                                known.name,
-                                in_a_line(name)
-                            ),
+                            why: ModuleFileError::Before {
+                                other: known.name.clone(),
+                                asked: name.clone(),
+                            },
                         });
                     }
                 }
@@ -95,18 +97,18 @@ impl Kernel {
 
     /// A module file of the user's, after those that it needs and that aren't among `known`.
     fn module_file(&self, path: &Path, known: &[Module]) -> Result<Vec<Module>, Error> {
-        let failed = |why: String| Error::ModuleFile {
+        let failed = |why: ModuleFileError| Error::ModuleFile {
             path: path.to_owned(),
-            why: in_a_line(&why),
+            why,
         };
         let data = fs::metadata(path).map_err(|error| Error::unreadable(path, error))?;
         if !data.is_file() {
-            return Err(failed("is no file".to_owned()));
+            return Err(failed(ModuleFileError::NoFile));
         }
         let bytes = load(path).map_err(|error| match error.kind() {
-            ErrorKind::FileTooLarge => failed("is longer than 256 MiB".to_owned()),
+            ErrorKind::FileTooLarge => failed(ModuleFileError::Long),
             _ if error.raw_os_error().is_some() => Error::unreadable(path, error),
-            _ => failed(error.to_string()),
+            _ => failed(ModuleFileError::Unpack(error)),
         })?;
         check(&bytes).map_err(failed)?;
         let stated = field(&bytes, b"vermagic=").unwrap_or_default();
@@ -117,16 +119,17 @@ impl Kernel {
         let name = canonical(&named.unwrap_or_default());
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if !(1..=60).contains(&name.len()) || !name.bytes().all(plain) {
-            return Err(failed("has no module's name".to_owned()));
+            return Err(failed(ModuleFileError::NoName));
         }
         let mut all = Vec::new();
         for needed in depends(&bytes).unwrap_or_default() {
             if !known.iter().any(|module| module.name == needed) {
                 let found = self.module(&needed);
                 let found = found.map_err(|error| {
-                    failed(format!(
-                        "needs {needed}, which must come before it: {error}"
-                    ))
+                    failed(ModuleFileError::Needs {
+                        needed,
+                        error: Box::new(error),
+                    })
                 })?;
                 all.extend(found);
             }
@@ -136,29 +139,23 @@ impl Kernel {
     }
 
     /// Why this kernel would not take a module of these words, where that can be told.
-    fn refuses(&self, stated: &str) -> Option<String> {
+    fn refuses(&self, stated: &str) -> Option<ModuleFileError> {
         let release = stated.split_whitespace().next().unwrap_or_default();
         if release != self.release {
-            return Some(format!(
-                "was built for {}, and the kernel is {}: build it against that kernel's headers",
-                if release.is_empty() {
-                    "no stated kernel"
-                } else {
-                    release
-                },
-                self.release
-            ));
+            return Some(ModuleFileError::OtherRelease {
+                built_for: release.to_owned(),
+                release: self.release.clone(),
+            });
         }
         // A module of the kernel's own has its words.
         let own = index(self.modules.as_deref()?).into_values().next()?;
         let own = field(&load(&own).ok()?, b"vermagic=")?;
         (own.trim() != stated.trim()).then(|| {
-            format!(
-                "was built with other options (\"{}\") than the kernel (\"{}\"): build it \
-                 against that kernel's headers",
-                stated.trim(),
-                own.trim()
-            )
+            let trimmed = |text: &str| text.trim().to_owned();
+            ModuleFileError::OtherOptions {
+                stated: trimmed(stated),
+                own: trimmed(&own),
+            }
         })
     }
 
@@ -168,15 +165,13 @@ impl Kernel {
     /// # Errors
     /// When there is no such module, or it or one that it needs isn't kept or can't be read.
     pub fn module(&self, name: &str) -> Result<Vec<Module>, Error> {
-        let failed = |why: String| Error::Module {
+        let failed = |why: ModuleError| Error::Module {
             name: name.to_owned(),
             release: self.release.clone(),
             why,
         };
         let Some(directory) = &self.modules else {
-            return Err(failed(
-                "this kernel came without modules; give the .deb that they are in".to_owned(),
-            ));
+            return Err(failed(ModuleError::NoModules));
         };
         let wanted = canonical(name);
         let read = |file: &str| {
@@ -191,16 +186,19 @@ impl Kernel {
         let files = index(directory);
         if !files.contains_key(&wanted) {
             return Err(failed(if lists(&read("modules.order"), &wanted) {
-                "it drives a device that no guest has, and is not kept".to_owned()
+                ModuleError::OfADevice
             } else {
-                "there is no such module".to_owned()
+                ModuleError::Unknown
             }));
         }
         order(&wanted, |name| {
             let Some(path) = files.get(name) else {
-                return Err(format!("{name}, which it needs, is not kept"));
+                return Err(ModuleError::NotKept(name.to_owned()));
             };
-            load(path).map_err(|error| format!("{}: {error}", path.display()))
+            load(path).map_err(|source| ModuleError::Read {
+                path: path.clone(),
+                source,
+            })
         })
         .map_err(failed)
     }
@@ -209,16 +207,16 @@ impl Kernel {
 /// A module after those that it needs, found by `load`.
 fn order(
     wanted: &str,
-    load: impl Fn(&str) -> Result<Vec<u8>, String>,
-) -> Result<Vec<Module>, String> {
+    load: impl Fn(&str) -> Result<Vec<u8>, ModuleError>,
+) -> Result<Vec<Module>, ModuleError> {
     struct Open {
         module: Module,
         needs: std::vec::IntoIter<String>,
     }
     let open = |name: &str| {
         let bytes = load(name)?;
-        let needs = depends(&bytes).ok_or_else(|| format!("{name} is not a module"))?;
-        Ok::<_, String>(Open {
+        let needs = depends(&bytes).ok_or_else(|| ModuleError::NoModule(name.to_owned()))?;
+        Ok::<_, ModuleError>(Open {
             module: Module {
                 name: name.to_owned(),
                 bytes,
@@ -232,11 +230,11 @@ fn order(
         match top.needs.next() {
             Some(name) if ordered.iter().any(|module| module.name == name) => {}
             Some(name) if stack.iter().any(|open| open.module.name == name) => {
-                return Err(format!("{name} needs itself"));
+                return Err(ModuleError::NeedsItself(name));
             }
             Some(name) => {
                 if stack.len() + ordered.len() >= MOST {
-                    return Err(format!("it needs more than {MOST} modules"));
+                    return Err(ModuleError::TooMany { most: MOST });
                 }
                 stack.push(open(&name)?);
             }
@@ -253,34 +251,33 @@ pub fn is_file(asked: &str) -> bool {
 }
 
 /// Whether the bytes are a whole module for x86-64; what they are instead, in a few words.
-fn check(bytes: &[u8]) -> Result<(), String> {
+fn check(bytes: &[u8]) -> Result<(), ModuleFileError> {
     if !bytes.starts_with(b"\x7fELF") {
-        return Err("is no kernel module: it is no ELF file".to_owned());
+        return Err(ModuleFileError::NotElf);
     }
-    let is_64 = bytes.get(4..6) == Some(&[2, 1]);
-    match (u16_at(bytes, 16), u16_at(bytes, 18)) {
-        (Some(1), Some(62)) if is_64 => {}
-        (Some(1), Some(_)) => return Err("is a module for another processor".to_owned()),
-        (Some(_), Some(_)) => return Err("is a program or a library, not a module".to_owned()),
-        _ => return Err(format!("is cut short: it has {} bytes", bytes.len())),
-    }
-    let table = || {
-        let (offset, size) = (u64_at(bytes, 40)?, u64::from(u16_at(bytes, 58)?));
-        offset.checked_add(size * u64::from(u16_at(bytes, 60)?))
+    let Ok(header) = bytes.read_at::<Header>(0) else {
+        return Err(ModuleFileError::Short { bytes: bytes.len() });
     };
-    match table() {
+    let is_64 = header.is_class_64() && header.is_little_endian();
+    match (header.e_type(LittleEndian), header.e_machine(LittleEndian)) {
+        (elf::ET_REL, elf::EM_X86_64) if is_64 => {}
+        (elf::ET_REL, _) => return Err(ModuleFileError::Processor),
+        _ => return Err(ModuleFileError::Program),
+    }
+    let length =
+        u64::from(header.e_shentsize(LittleEndian)) * u64::from(header.e_shnum(LittleEndian));
+    match header.e_shoff(LittleEndian).checked_add(length) {
         Some(end) if end <= bytes.len() as u64 => {}
         end => {
-            return Err(format!(
-                "is cut short: its section headers end at {}, and it has {} bytes",
-                end.unwrap_or(u64::MAX),
-                bytes.len()
-            ));
+            return Err(ModuleFileError::Cut {
+                end: end.unwrap_or(u64::MAX),
+                bytes: bytes.len(),
+            });
         }
     }
     match section(bytes, b".modinfo") {
         Some(_) => Ok(()),
-        None => Err("is an object file and no kernel module: it has no .modinfo".to_owned()),
+        None => Err(ModuleFileError::NoModinfo),
     }
 }
 
@@ -307,27 +304,19 @@ pub fn depends(bytes: &[u8]) -> Option<Vec<String>> {
 
 /// A section of an ELF file of 64 bits.
 fn section<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
-    if bytes.get(..6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let place = |offset: u64, size: u64| {
-        let begin = usize::try_from(offset).ok()?;
-        bytes.get(begin..begin.checked_add(usize::try_from(size).ok()?)?)
+    let header = Header::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.section_headers(endian, bytes).ok()?;
+    let names = header.section_strings_index(endian, bytes).ok()?;
+    let names = sections.get(names.0)?.data(endian, bytes).ok()?;
+    // By the wanted name's length rather than up to a name's end, which a file may put so far
+    // off for each section that the search would never end.
+    let is_it = |section: &&SectionHeader64<LittleEndian>| {
+        let name = usize::try_from(section.sh_name(endian)).ok();
+        let name = name.and_then(|at| names.get(at..));
+        name.and_then(|name| name.strip_prefix(wanted)?.first()) == Some(&0)
     };
-    let headers = u64_at(bytes, 40)?;
-    let size = u64::from(u16_at(bytes, 58)?);
-    let count = u64::from(u16_at(bytes, 60)?);
-    let header = |number: u64| place(headers.checked_add(number.checked_mul(size)?)?, 64);
-    let contents = |header: &[u8]| place(u64_at(header, 24)?, u64_at(header, 32)?);
-    let names = contents(header(u64::from(u16_at(bytes, 62)?))?)?;
-    for number in 0..count {
-        let header = header(number)?;
-        let name = names.get(usize::try_from(u32_at(header, 0)?).ok()?..)?;
-        if name.strip_prefix(wanted).and_then(|rest| rest.first()) == Some(&0) {
-            return contents(header);
-        }
-    }
-    None
+    sections.iter().find(is_it)?.data(endian, bytes).ok()
 }
 
 /// Where each module lies.

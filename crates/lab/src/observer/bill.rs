@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use punctual_stats::peaks::Peak;
 
 use super::super::kernel::Symbols;
+use super::error::ObserverError;
 use super::trail::Trail;
 use punctual_record::lab::{LabBill, LabBillRow};
 
@@ -32,7 +33,7 @@ const STRAY_NS: u64 = 100_000;
 ///
 /// # Errors
 /// There is no such place, or the peaks are too few to tell.
-pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, String> {
+pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, ObserverError> {
     let woke: Vec<u64> = peaks
         .iter()
         .map(|peak| peak.asked_ns.saturating_add(peak.latency_ns))
@@ -42,10 +43,7 @@ pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, String> {
     let known = peaks.len() > 1 || trail.marks.len() == 1;
     match best {
         Some((_, marks)) if known => Ok(marks),
-        _ => Err(format!(
-            "the observer's {} marks can't be told to be the wake-ups of this record",
-            trail.marks.len()
-        )),
+        _ => Err(ObserverError::OtherMarks(trail.marks.len())),
     }
 }
 
@@ -219,7 +217,7 @@ mod tests {
             .filter(|peak| peak.cycle % 7 != 3)
             .collect();
         let expected: Vec<u64> = told.iter().map(|peak| peak.cycle + 3).collect();
-        assert_eq!(marks_of(&trail, &told), Ok(expected));
+        assert_eq!(marks_of(&trail, &told).expect("a place"), expected);
     }
 
     #[test]
@@ -227,10 +225,10 @@ mod tests {
         let marks = [0, 1_000_100, 2_000_300, 7_000_210, 8_000_210, 9_001_000];
         let trail = Trail::parse(&file(&[], &marks, &[])).expect("a whole file");
         let peaks = [peak(0, 1_000_000, 5_000), peak(6, 7_000_000, 5_105)];
-        assert_eq!(marks_of(&trail, &peaks), Ok(vec![1, 3]));
+        assert_eq!(marks_of(&trail, &peaks).expect("a place"), [1, 3]);
         // A period apart there are several places, and one that fits to the ns.
         let peaks = [peak(8, 50_000_000, 4_000), peak(9, 51_000_000, 4_790)];
-        assert_eq!(marks_of(&trail, &peaks), Ok(vec![4, 5]));
+        assert_eq!(marks_of(&trail, &peaks).expect("a place"), [4, 5]);
         let others = [peak(0, 1_000_000, 5_000), peak(6, 7_500_000, 5_105)];
         assert!(marks_of(&trail, &others).is_err(), "other instants");
         assert!(marks_of(&trail, &others[..1]).is_err(), "one of many");

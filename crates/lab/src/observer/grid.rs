@@ -4,6 +4,8 @@
 //! The grid is found from the wake-ups that came on time, for these lie a period apart and at the
 //! same place in it, while late ones lie anywhere. What is later than those is late by so much.
 
+use super::error::ObserverError;
+
 /// Wake-ups on time differ by no more from each other.
 const ON_TIME_NS: u64 = 2_000;
 /// Where those begin is known so well.
@@ -24,16 +26,15 @@ const TRIES: i32 = 8;
 ///
 /// # Errors
 /// There is no one period, in one line.
-pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, String> {
+pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, ObserverError> {
     if marks.len() < FEWEST {
-        return Err(format!(
-            "it woke {} times from a periodic loop of punctual-rt, and {FEWEST} are the fewest \
-             that show its period",
-            marks.len()
-        ));
+        return Err(ObserverError::FewMarks {
+            marks: marks.len(),
+            fewest: FEWEST,
+        });
     }
     let marks_used = &marks[..marks.len().min(MOST)];
-    let none = || "its wake-ups keep no one period".to_owned();
+    let none = || ObserverError::NoPeriod;
     let mut period = common_gap(marks_used).ok_or_else(none)?;
     let mut span = FEWEST;
     loop {
@@ -52,10 +53,7 @@ pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, String> {
         return Err(none());
     }
     if has_another_gap(marks_used, period) {
-        return Err(
-            "it has several periodic loops, and the observer can't tell which wake-up is whose"
-                .to_owned(),
-        );
+        return Err(ObserverError::SeveralLoops);
     }
     // All that lie within the wider window count as on time; the narrow one says where they begin.
     let step = NARROW_NS as f64 / marks_used.len() as f64 / 4.0;
@@ -199,8 +197,13 @@ mod tests {
 
     #[test]
     fn where_there_is_no_one_period_it_is_said() {
-        assert!(lateness(&[]).unwrap_err().contains("0 times"));
-        assert!(lateness(&[5; 100]).unwrap_err().contains("no one period"));
+        assert!(lateness(&[]).unwrap_err().to_string().contains("0 times"));
+        assert!(
+            lateness(&[5; 100])
+                .unwrap_err()
+                .to_string()
+                .contains("no one period")
+        );
         let mut state = 1_u64;
         let mut at = 0;
         let random: Vec<u64> = (0..1000)
@@ -212,7 +215,12 @@ mod tests {
                 at
             })
             .collect();
-        assert!(lateness(&random).unwrap_err().contains("no one period"));
+        assert!(
+            lateness(&random)
+                .unwrap_err()
+                .to_string()
+                .contains("no one period")
+        );
         let one = marks(1000, 0.0, |_| 0);
         let mut two: Vec<u64> = one
             .iter()

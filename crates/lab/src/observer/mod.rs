@@ -6,6 +6,7 @@
 //! read the clock: which those were is counted, not sampled.
 
 pub mod bill;
+mod error;
 pub mod grid;
 pub mod trail;
 
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_stats::peaks::Peak;
 
+pub use self::error::ObserverError;
 use self::trail::Trail;
 use super::cell::{CellPlan, Made, Watcher, Work};
 use super::error::LabError;
@@ -96,13 +98,13 @@ impl Observer {
         Ok(made)
     }
 
-    fn symbols(&self, kernel: &Kernel) -> Result<Arc<Symbols>, String> {
+    fn symbols(&self, kernel: &Kernel) -> Result<Arc<Symbols>, ObserverError> {
         // Who panicked while holding it has left it whole.
         let mut all = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = all.get(&kernel.sha256) {
             return Ok(Arc::clone(found));
         }
-        let found = Arc::new(kernel.symbols().map_err(|error| error.to_string())?);
+        let found = Arc::new(kernel.symbols().map_err(ObserverError::Symbols)?);
         all.insert(kernel.sha256.clone(), Arc::clone(&found));
         Ok(found)
     }
@@ -116,7 +118,11 @@ struct Again<'a> {
 }
 
 impl Watcher for Again<'_> {
-    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, String> {
+    fn arguments(
+        &self,
+        plan: &CellPlan<'_>,
+        folder: &Path,
+    ) -> Result<Vec<OsString>, ObserverError> {
         let mut arguments = self.observer.arguments(plan, folder)?;
         if let Some(told) = arguments.last_mut() {
             told.push(format!(",at={}", self.mark));
@@ -124,16 +130,25 @@ impl Watcher for Again<'_> {
         Ok(arguments)
     }
 
-    fn take(&self, plan: &CellPlan<'_>, folder: &Path, made: &mut Made) -> Result<(), String> {
+    fn take(
+        &self,
+        plan: &CellPlan<'_>,
+        folder: &Path,
+        made: &mut Made,
+    ) -> Result<(), ObserverError> {
         self.observer.take(plan, folder, made)
     }
 }
 
 impl Watcher for Observer {
-    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, String> {
+    fn arguments(
+        &self,
+        plan: &CellPlan<'_>,
+        folder: &Path,
+    ) -> Result<Vec<OsString>, ObserverError> {
         let file = folder.join(PLUGIN);
         fs::write(&file, plugin_for(&plan.qemu.version))
-            .map_err(|error| format!("{}: {error}", file.display()))?;
+            .map_err(|source| ObserverError::Plugin { path: file, source })?;
         let period = match &plan.work {
             Work::Own(words) => period(words),
             Work::Program { .. } => 0,
@@ -147,7 +162,12 @@ impl Watcher for Observer {
         Ok(vec!["-plugin".into(), told.into()])
     }
 
-    fn take(&self, plan: &CellPlan<'_>, folder: &Path, made: &mut Made) -> Result<(), String> {
+    fn take(
+        &self,
+        plan: &CellPlan<'_>,
+        folder: &Path,
+        made: &mut Made,
+    ) -> Result<(), ObserverError> {
         let symbols = self.symbols(plan.kernel);
         let bills = symbols.and_then(|symbols| match &plan.work {
             Work::Own(_) => bills(&symbols, folder, made.run.as_ref()),
@@ -160,7 +180,7 @@ impl Watcher for Observer {
                 made.no_bill = missed.map(|_| NOT_THE_WORST.to_owned());
             }
             // The figures stand without: that there is no bill is told beside them.
-            Err(reason) => made.no_bill = Some(reason),
+            Err(error) => made.no_bill = Some(error.to_string()),
         }
         Ok(())
     }
@@ -172,13 +192,10 @@ fn bills(
     symbols: &Symbols,
     folder: &Path,
     run: Option<&Run>,
-) -> Result<(Vec<LabBill>, Option<u64>), String> {
+) -> Result<(Vec<LabBill>, Option<u64>), ObserverError> {
     let threads = run.map_or(&[][..], |run| &run.threads);
     let [thread] = threads else {
-        return Err(format!(
-            "a bill is made of one probe thread, and there were {}",
-            threads.len()
-        ));
+        return Err(ObserverError::Threads(threads.len()));
     };
     let trail = trail(folder)?;
     let marks = bill::marks_of(&trail, &thread.peaks)?;
@@ -187,13 +204,13 @@ fn bills(
 }
 
 /// What the plugin left.
-fn trail(folder: &Path) -> Result<Trail, String> {
+fn trail(folder: &Path) -> Result<Trail, ObserverError> {
     let file = folder.join(TRAIL);
-    let said = |error: std::io::Error| format!("the observer's file: {error}");
-    if fs::metadata(&file).map_err(said)?.len() > MOST_BYTES {
-        return Err("the observer's file is larger than it can be".to_owned());
+    let length = fs::metadata(&file).map_err(ObserverError::Trail)?.len();
+    if length > MOST_BYTES {
+        return Err(ObserverError::TrailTooLarge);
     }
-    Trail::parse(&fs::read(&file).map_err(said)?)
+    Trail::parse(&fs::read(&file).map_err(ObserverError::Trail)?)
 }
 
 /// The bills of those of these wake-ups that were kept, the latest first; and the mark of the
@@ -223,7 +240,7 @@ fn bills_of(
 fn bills_of_program(
     symbols: &Symbols,
     folder: &Path,
-) -> Result<(Vec<LabBill>, Option<u64>), String> {
+) -> Result<(Vec<LabBill>, Option<u64>), ObserverError> {
     let trail = trail(folder)?;
     if trail.marks.is_empty() {
         // No loop of ours.

@@ -1,6 +1,8 @@
 //! The file that the plugin leaves: blocks of code, marks, and what ran before the latest of
 //! them. Little-endian; written by `plugin/observer.c`.
 
+use super::error::ObserverError;
+
 const BEGIN: &[u8] = b"punctOB1";
 const END: &[u8] = b"punctEND";
 /// The plugin keeps no more stretches.
@@ -83,16 +85,16 @@ impl Trail {
     ///
     /// # Errors
     /// What is wrong with it, in one line.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ObserverError> {
         let mut from = Reader(bytes);
-        let short = || "the observer's file is cut short".to_owned();
+        let short = || ObserverError::TrailCut;
         if from.bytes(BEGIN.len() as u64) != Some(BEGIN) {
-            return Err("the observer left no file that it could have written".to_owned());
+            return Err(ObserverError::NoTrail);
         }
         let mut number = || from.number().ok_or_else(short);
         let (blocks, marks, stretches) = (number()?, number()?, number()?);
         if stretches > MOST_STRETCHES {
-            return Err(format!("the observer's file has {stretches} stretches"));
+            return Err(ObserverError::Stretches(stretches));
         }
         let block = |entry: [u8; 16]| Block {
             address: u64::from(word(&entry, 4)) << 32 | u64::from(word(&entry, 0)),
@@ -113,13 +115,13 @@ impl Trail {
             let steps: Vec<(u32, u32)> =
                 from.entries(length).ok_or_else(short)?.map(step).collect();
             if usize::try_from(mark).map_or(true, |mark| mark >= marks.len()) {
-                return Err(format!("the observer's file has no mark {mark}"));
+                return Err(ObserverError::NoMark(mark));
             }
             if steps
                 .iter()
                 .any(|(block, _)| *block as usize >= blocks.len())
             {
-                return Err("the observer's file names a block that it hasn't".to_owned());
+                return Err(ObserverError::NoBlock);
             }
             read.push(Stretch { mark, steps });
         }

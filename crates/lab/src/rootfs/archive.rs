@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
 use super::super::room::Room;
+use super::error::RootfsError;
 use super::tree::{Node, Tree};
 
 /// A name or a header of extensions, in bytes.
@@ -13,8 +14,6 @@ const LONGEST_HEADER: u64 = 64 << 10;
 /// How an OCI layer says that something of a lower one is gone.
 const WHITEOUT: &str = ".wh.";
 const OPAQUE: &str = ".wh..wh..opq";
-const SPARSE: &str =
-    "is a sparse file, which is not unpacked here: make the archive without --sparse";
 /// Bytes of a tar that is unpacked, with what isn't kept of it.
 const MOST_BYTES: u64 = 16 << 30;
 
@@ -36,19 +35,18 @@ pub fn unpack(
     is_layer: bool,
     tree: &mut Tree,
     room: &mut Room,
-) -> Result<(), String> {
+) -> Result<(), RootfsError> {
     let counted = Counted {
         tar: tar.take(MOST_BYTES),
         zeros: 0,
     };
     let mut archive = Archive::new(counted);
-    let failed = |error: io::Error| format!("can't be unpacked: {}", in_a_line(&error.to_string()));
     // Raw, since the crate would read a long name of any length into memory.
-    let entries = archive.entries().map_err(failed)?.raw(true);
+    let entries = archive.entries().map_err(RootfsError::Unpack)?.raw(true);
     let mut said = Said::default();
     let mut headers = 0u32;
     for entry in entries {
-        let mut entry = entry.map_err(failed)?;
+        let mut entry = entry.map_err(RootfsError::Unpack)?;
         match entry.header().entry_type() {
             EntryType::GNULongName => said.path = Some(header(&mut entry)?),
             EntryType::GNULongLink => said.target = Some(header(&mut entry)?),
@@ -62,18 +60,20 @@ pub fn unpack(
         }
         headers += 1;
         if headers > 16 {
-            return Err("can't be unpacked: it has headers without files".to_owned());
+            return Err(RootfsError::Headers);
         }
     }
     let mut counted = archive.into_inner();
     if counted.tar.limit() == 0 {
-        return Err(format!("is longer than {} GiB", MOST_BYTES >> 30));
+        return Err(RootfsError::TooLong {
+            most_gib: MOST_BYTES >> 30,
+        });
     }
     if counted.zeros < 512 {
-        return Err("ends without the end mark of a tar: it was cut short".to_owned());
+        return Err(RootfsError::Cut);
     }
     // The checksum of what was packed stands behind it.
-    io::copy(&mut counted, &mut io::sink()).map_err(failed)?;
+    io::copy(&mut counted, &mut io::sink()).map_err(RootfsError::Unpack)?;
     Ok(())
 }
 
@@ -97,14 +97,12 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-fn header(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, String> {
+fn header(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, RootfsError> {
     let mut bytes = Vec::new();
     if entry.size() > LONGEST_HEADER {
-        return Err("can't be unpacked: a name in it is longer than 64 KiB".to_owned());
+        return Err(RootfsError::LongName);
     }
-    entry
-        .read_to_end(&mut bytes)
-        .map_err(|error| format!("can't be unpacked: {}", in_a_line(&error.to_string())))?;
+    entry.read_to_end(&mut bytes).map_err(RootfsError::Unpack)?;
     Ok(bytes)
 }
 
@@ -128,16 +126,16 @@ fn add(
     is_layer: bool,
     tree: &mut Tree,
     room: &mut Room,
-) -> Result<(), String> {
+) -> Result<(), RootfsError> {
     let is_sparse = said.is_sparse;
     let path = said
         .path
         .unwrap_or_else(|| entry.header().path_bytes().into_owned());
-    let path = text(path).map_err(|path| format!("{}: its name is no UTF-8", in_a_line(&path)))?;
-    let wrong = |reason: String| format!("{}: {reason}", in_a_line(&path));
+    let path = text(path).map_err(|path| RootfsError::Name.of(in_a_line(&path)))?;
+    let wrong = |error: RootfsError| error.of(in_a_line(&path));
     let size = entry.size();
     if said.size.is_some_and(|said| said != size) {
-        return Err(wrong("its size is too large for a guest".to_owned()));
+        return Err(wrong(RootfsError::Size));
     }
     let mode = entry.header().mode().unwrap_or(0o755);
     if is_layer {
@@ -156,20 +154,21 @@ fn add(
     let target = said
         .target
         .or_else(|| entry.link_name_bytes().map(|name| name.into_owned()));
-    let target = text(target.unwrap_or_default())
-        .map_err(|_| wrong("the name that it links to is no UTF-8".to_owned()))?;
+    let target = text(target.unwrap_or_default()).map_err(|_| wrong(RootfsError::LinkedName))?;
     let done = match entry.header().entry_type() {
-        EntryType::GNUSparse => Err(SPARSE.to_owned()),
-        _ if is_sparse => Err(SPARSE.to_owned()),
+        EntryType::GNUSparse => Err(RootfsError::Sparse),
+        _ if is_sparse => Err(RootfsError::Sparse),
         EntryType::Regular | EntryType::Continuous => {
             // Before it is read: a header may state any size.
-            room.clone().take(size).map_err(wrong)?;
+            room.clone()
+                .take(size)
+                .map_err(|error| wrong(error.into()))?;
             let mut bytes = Vec::new();
             let read = entry.take(size).read_to_end(&mut bytes);
             match read {
                 Ok(read) if read as u64 == size => {}
-                Ok(_) => return Err(wrong("the archive ends within it".to_owned())),
-                Err(error) => return Err(wrong(in_a_line(&error.to_string()))),
+                Ok(_) => return Err(wrong(RootfsError::EndsWithin)),
+                Err(error) => return Err(wrong(RootfsError::Read(error))),
             }
             tree.add(&path, mode, Node::File(bytes), room)
         }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::super::room::Room;
+use super::error::RootfsError;
 use super::tree::{Node, Tree};
 
 /// A file as long as it was: it may grow meanwhile, or have become something else.
@@ -20,12 +21,17 @@ fn read_at_most(path: &Path, length: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// One line: something can't be read, or there is no room.
-pub fn read(directory: &Path, under: &str, tree: &mut Tree, room: &mut Room) -> Result<(), String> {
-    let wrong = |path: &Path, reason: &dyn std::fmt::Display| {
+pub fn read(
+    directory: &Path,
+    under: &str,
+    tree: &mut Tree,
+    room: &mut Room,
+) -> Result<(), RootfsError> {
+    let wrong = |path: &Path, error: RootfsError| {
         let path = path.strip_prefix(directory).unwrap_or(path);
-        format!("{}: {reason}", path.display())
+        error.of(path.display().to_string())
     };
-    let failed = |path: &Path, error: io::Error| wrong(path, &error);
+    let failed = |path: &Path, error: io::Error| wrong(path, RootfsError::Read(error));
     let top = fs::metadata(directory).map_err(|error| failed(directory, error))?;
     let mut todo: Vec<(PathBuf, String)> = vec![(directory.to_owned(), under.to_owned())];
     while let Some((folder, name)) = todo.pop() {
@@ -34,7 +40,7 @@ pub fn read(directory: &Path, under: &str, tree: &mut Tree, room: &mut Room) -> 
             let path = entry.map_err(|error| failed(&folder, error))?.path();
             let data = fs::symlink_metadata(&path).map_err(|error| failed(&path, error))?;
             let Some(file) = path.file_name().and_then(|file| file.to_str()) else {
-                return Err(wrong(&path, &"its name is no UTF-8"));
+                return Err(wrong(&path, RootfsError::Name));
             };
             let inside = format!("{name}/{file}");
             let mode = data.permissions().mode();
@@ -46,18 +52,18 @@ pub fn read(directory: &Path, under: &str, tree: &mut Tree, room: &mut Room) -> 
             } else if data.is_symlink() {
                 let target = fs::read_link(&path).map_err(|error| failed(&path, error))?;
                 let target = target.into_os_string().into_string();
-                Node::Link(target.map_err(|_| wrong(&path, &"its target is no UTF-8"))?)
+                Node::Link(target.map_err(|_| wrong(&path, RootfsError::Target))?)
             } else if data.is_file() {
                 room.clone()
                     .take(data.len())
-                    .map_err(|why| wrong(&path, &why))?;
+                    .map_err(|error| wrong(&path, error.into()))?;
                 let bytes = read_at_most(&path, data.len());
                 Node::File(bytes.map_err(|error| failed(&path, error))?)
             } else {
                 continue;
             };
             tree.add(&inside, mode, node, room)
-                .map_err(|why| wrong(&path, &why))?;
+                .map_err(|error| wrong(&path, error))?;
         }
     }
     Ok(())

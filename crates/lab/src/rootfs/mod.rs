@@ -1,6 +1,7 @@
 //! A root file system of the user's as the guest's userspace: a directory, a tar, an OCI layout.
 
 pub mod archive;
+mod error;
 mod folder;
 mod oci;
 pub mod tree;
@@ -9,6 +10,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+pub use self::error::RootfsError;
 use self::tree::{Node, Tree};
 use super::error::LabError;
 use super::initramfs::Initramfs;
@@ -25,9 +27,9 @@ const PLACES: [&str; 6] = ["dev", "proc", "sys", "tmp", "run", "out"];
 /// # Errors
 /// One line with its name: it can't be read, leads out, or is larger than the guest takes.
 pub fn read(path: &Path, room: &mut Room) -> Result<Tree, LabError> {
-    let refused = |reason: String| LabError::Program {
+    let refused = |source: RootfsError| LabError::Rootfs {
         path: path.to_owned(),
-        reason,
+        source,
     };
     let data = std::fs::metadata(path).map_err(|error| LabError::file(path, error))?;
     let mut tree = Tree::new();
@@ -39,15 +41,13 @@ pub fn read(path: &Path, room: &mut Room) -> Result<Tree, LabError> {
         let file = regular(path).map_err(|error| LabError::file(path, error))?;
         unpack_file(file, false, &mut tree, room).map_err(refused)?;
     } else {
-        let what = "is neither a directory nor a tar nor an OCI layout";
-        return Err(refused(what.to_owned()));
+        return Err(refused(RootfsError::Kind));
     }
     if tree.is_empty() {
-        return Err(refused("is empty".to_owned()));
+        return Err(refused(RootfsError::Empty));
     }
     if tree.file("oci-layout").is_some() && tree.file("index.json").is_some() {
-        let what = "holds an OCI layout: unpack it, and give the directory";
-        return Err(refused(what.to_owned()));
+        return Err(refused(RootfsError::PackedLayout));
     }
     check_processor(&mut tree).map_err(refused)?;
     Ok(tree)
@@ -62,7 +62,7 @@ pub fn add_folder(
     under: &str,
     tree: &mut Tree,
     room: &mut Room,
-) -> Result<(), String> {
+) -> Result<(), RootfsError> {
     folder::read(from, under, tree, room)
 }
 
@@ -70,7 +70,7 @@ pub fn add_folder(
 ///
 /// # Errors
 /// There is no room for it.
-pub fn put(mut tree: Tree, archive: &mut Initramfs, room: &mut Room) -> Result<(), String> {
+pub fn put(mut tree: Tree, archive: &mut Initramfs, room: &mut Room) -> Result<(), RootfsError> {
     for place in PLACES {
         tree.need_folder(place, room)?;
     }
@@ -87,13 +87,10 @@ pub fn put(mut tree: Tree, archive: &mut Initramfs, room: &mut Room) -> Result<(
 ///
 /// # Errors
 /// There is none, or its interpreter isn't there: in a few words.
-pub fn program(tree: &mut Tree, word: &str) -> Result<(), String> {
+pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
     if word.contains('/') && !word.starts_with('/') {
-        let word = archive::in_a_line(word);
-        let path = word.trim_start_matches("./");
-        return Err(format!(
-            "{word}: the work runs in /out there, so name it from the root: /{path}"
-        ));
+        let word = word.to_owned();
+        return Err(RootfsError::Relative { word });
     }
     let paths: Vec<String> = if word.contains('/') {
         vec![word.to_owned()]
@@ -108,27 +105,35 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), String> {
             continue;
         };
         if mode & 0o111 == 0 {
-            return Err(format!("/{place} in it is not executable: chmod +x"));
+            return Err(RootfsError::NotExecutable { place });
         }
         let wanted = match interpreter(bytes) {
             Some(interpreter) => Some(interpreter),
-            None => loader(bytes).map_err(|reason| format!("/{place} in it is {reason}"))?,
+            None => match loader(bytes) {
+                Ok(wanted) => wanted,
+                Err(what) => return Err(RootfsError::Program { place, what }),
+            },
         };
         let Some(wanted) = wanted else {
             return Ok(());
         };
-        let shown = archive::in_a_line(&wanted);
         let Some((_, bytes, _)) = tree.file(&wanted) else {
-            return Err(format!("/{place} in it wants {shown}, which is not in it"));
+            return Err(RootfsError::NoInterpreter { place, wanted });
         };
-        let fits = loader(bytes).map(|_| ());
-        return fits.map_err(|reason| format!("/{place} in it wants {shown}, which is {reason}"));
+        return match loader(bytes) {
+            Ok(_) => Ok(()),
+            Err(what) => Err(RootfsError::Interpreter {
+                place,
+                wanted,
+                what,
+            }),
+        };
     }
-    let word = archive::in_a_line(word);
+    let word = word.to_owned();
     Err(if paths.len() == 1 {
-        format!("there is no file {word} in it")
+        RootfsError::NoFile { path: word }
     } else {
-        format!("there is no program {word} in it (in {ROOT_PATH})")
+        RootfsError::NoProgram { name: word }
     })
 }
 
@@ -145,12 +150,14 @@ fn loader(bytes: &[u8]) -> Result<Option<String>, &'static str> {
 
 /// Whether its shell, if it has one, is for the guest's processor: an image for another is refused
 /// whatever runs, before something in it is needed.
-fn check_processor(tree: &mut Tree) -> Result<(), String> {
+fn check_processor(tree: &mut Tree) -> Result<(), RootfsError> {
     let Some((place, bytes, _)) = tree.file("bin/sh") else {
         return Ok(());
     };
-    let fits = loader(bytes).map(|_| ());
-    fits.map_err(|reason| format!("/{place} in it is {reason}: take one for linux/amd64"))
+    match loader(bytes) {
+        Ok(_) => Ok(()),
+        Err(what) => Err(RootfsError::Shell { place, what }),
+    }
 }
 
 /// What a script is run by.
@@ -164,19 +171,20 @@ pub fn interpreter(bytes: &[u8]) -> Option<String> {
 }
 
 /// A tar, packed or not.
-fn unpack_file(file: File, is_layer: bool, tree: &mut Tree, room: &mut Room) -> Result<(), String> {
-    let plain = |error: std::io::Error| error.to_string();
+fn unpack_file(
+    file: File,
+    is_layer: bool,
+    tree: &mut Tree,
+    room: &mut Room,
+) -> Result<(), RootfsError> {
     let mut packed = BufReader::with_capacity(1 << 16, file);
-    let beginning = packed.fill_buf().map_err(plain)?;
+    let beginning = packed.fill_buf().map_err(RootfsError::Read)?;
     let packing = match Packing::of_several(beginning) {
         Some(packing) => packing,
         None if is_tar(beginning) => Packing::Plain,
-        None => {
-            let what = "is no tar, neither plain nor packed with gzip, xz or zstd";
-            return Err(what.to_owned());
-        }
+        None => return Err(RootfsError::NotTar),
     };
-    let stream = packing.unpack_all(packed).map_err(plain)?;
+    let stream = packing.unpack_all(packed).map_err(RootfsError::Read)?;
     archive::unpack(stream, is_layer, tree, room)
 }
 
@@ -253,7 +261,9 @@ mod tests {
         let mut arm = own.clone();
         arm[18] = 183;
         let script = b"#!/bin/sh\n";
-        let said = |files: &[(&str, &[u8])], word: &str| program(&mut tree_of(files), word);
+        let said = |files: &[(&str, &[u8])], word: &str| {
+            program(&mut tree_of(files), word).map_err(|error| error.to_string())
+        };
         assert_eq!(said(&[("bin/x", &own)], "x"), Ok(()));
         assert_eq!(said(&[("bin/x", &shell), (&loader, &own)], "x"), Ok(()));
         for (files, word, words) in [
@@ -289,16 +299,17 @@ mod tests {
     #[test]
     fn an_image_for_another_processor_is_refused_whatever_runs() {
         let mut shell = std::fs::read("/bin/sh").expect("a shell");
-        assert_eq!(check_processor(&mut tree_of(&[("bin/sh", &shell)])), Ok(()));
+        let said = |tree: &mut Tree| check_processor(tree).map_err(|error| error.to_string());
+        assert_eq!(said(&mut tree_of(&[("bin/sh", &shell)])), Ok(()));
         shell[18] = 183;
-        let error = check_processor(&mut tree_of(&[("bin/sh", &shell)])).expect_err("arm64");
+        let error = said(&mut tree_of(&[("bin/sh", &shell)])).expect_err("arm64");
         assert!(
             error.contains("/bin/sh in it") && error.contains("linux/amd64"),
             "{error}"
         );
         // Programs of 32 bits run as well.
         (shell[4], shell[18]) = (1, 3);
-        assert_eq!(check_processor(&mut tree_of(&[("bin/sh", &shell)])), Ok(()));
-        assert_eq!(check_processor(&mut Tree::new()), Ok(()));
+        assert_eq!(said(&mut tree_of(&[("bin/sh", &shell)])), Ok(()));
+        assert_eq!(said(&mut Tree::new()), Ok(()));
     }
 }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::super::channel::sha256;
 use super::super::kernel::unpack;
 use super::super::room::Room;
+use super::error::RootfsError;
 use super::tree::Tree;
 
 /// A manifest or an index, in bytes.
@@ -54,30 +55,31 @@ pub fn is_layout(directory: &Path) -> bool {
 ///
 /// # Errors
 /// One line without the layout's name.
-pub fn unpack(directory: &Path, tree: &mut Tree, room: &mut Room) -> Result<(), String> {
+pub fn unpack(directory: &Path, tree: &mut Tree, room: &mut Room) -> Result<(), RootfsError> {
     let index: Index = json("index.json", &slurp(directory, "index.json")?)?;
     let mut seen = 0;
     let Some(layers) = image(directory, index, &mut seen)? else {
-        return Err("index.json names no image for linux/amd64".to_owned());
+        return Err(RootfsError::NoImage);
     };
     if layers.len() > MOST_LAYERS {
-        return Err(format!("its image has more than {MOST_LAYERS} layers"));
+        return Err(RootfsError::Layers { most: MOST_LAYERS });
     }
     for layer in layers {
         if !layer.media_type.is_empty() && !layer.media_type.contains("tar") {
-            let kind = super::archive::in_a_line(&layer.media_type);
-            return Err(format!("a layer is {kind}, and not a tar"));
+            let kind = layer.media_type;
+            return Err(RootfsError::LayerKind { kind });
         }
         let path = blob(directory, &layer.digest)?;
         let shown = super::shown(&path);
-        let wrong = |reason: String| format!("{shown}: {reason}");
+        let wrong = |error: RootfsError| error.of(shown.clone());
         let mut file = open(&path)?.into_inner();
-        let sum = unpack::hash(&mut file).map_err(|error| wrong(error.to_string()))?;
+        let sum = unpack::hash(&mut file).map_err(|error| wrong(RootfsError::Read(error)))?;
         if Some(&*sum) != layer.digest.strip_prefix("sha256:") {
-            return Err(wrong("is damaged: its SHA-256 is not its name".to_owned()));
+            return Err(wrong(RootfsError::Damaged));
         }
         // The very file that was looked at: its name may be another's by now.
-        file.rewind().map_err(|error| wrong(error.to_string()))?;
+        file.rewind()
+            .map_err(|error| wrong(RootfsError::Read(error)))?;
         tree.next_layer();
         super::unpack_file(file, true, tree, room).map_err(wrong)?;
     }
@@ -89,7 +91,7 @@ fn image(
     directory: &Path,
     index: Index,
     seen: &mut usize,
-) -> Result<Option<Vec<Descriptor>>, String> {
+) -> Result<Option<Vec<Descriptor>>, RootfsError> {
     if !index.layers.is_empty() {
         return Ok(Some(index.layers));
     }
@@ -102,14 +104,15 @@ fn image(
         }
         *seen += 1;
         if *seen > MOST_MANIFESTS {
-            return Err(format!("it names more than {MOST_MANIFESTS} images"));
+            return Err(RootfsError::Images {
+                most: MOST_MANIFESTS,
+            });
         }
         let path = blob(directory, &manifest.digest)?;
         let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
         let bytes = slurp(directory, &name.to_string_lossy())?;
         if Some(&*sha256(&bytes)) != manifest.digest.strip_prefix("sha256:") {
-            let shown = super::shown(&path);
-            return Err(format!("{shown}: is damaged: its SHA-256 is not its name"));
+            return Err(RootfsError::Damaged.of(super::shown(&path)));
         }
         let inner = json(&super::shown(&path), &bytes)?;
         if let Some(layers) = image(directory, inner, seen)? {
@@ -120,38 +123,37 @@ fn image(
 }
 
 /// The file of a digest; one that would lead elsewhere is none.
-fn blob(directory: &Path, digest: &str) -> Result<PathBuf, String> {
+fn blob(directory: &Path, digest: &str) -> Result<PathBuf, RootfsError> {
     let digits = digest.strip_prefix("sha256:").filter(|digits| {
         let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         digits.len() == 64 && digits.bytes().all(is_hex)
     });
     match digits {
         Some(digits) => Ok(directory.join("blobs/sha256").join(digits)),
-        None => Err(format!(
-            "{}: is no digest by SHA-256",
-            super::archive::in_a_line(digest)
-        )),
+        None => Err(RootfsError::Digest {
+            digest: digest.to_owned(),
+        }),
     }
 }
 
-fn open(path: &Path) -> Result<BufReader<File>, String> {
-    let file = super::regular(path).map_err(|error| format!("{}: {error}", super::shown(path)))?;
+fn open(path: &Path) -> Result<BufReader<File>, RootfsError> {
+    let file =
+        super::regular(path).map_err(|error| RootfsError::Read(error).of(super::shown(path)))?;
     Ok(BufReader::with_capacity(1 << 16, file))
 }
 
-fn slurp(directory: &Path, name: &str) -> Result<Vec<u8>, String> {
+fn slurp(directory: &Path, name: &str) -> Result<Vec<u8>, RootfsError> {
     let mut bytes = Vec::new();
     let mut file = open(&directory.join(name))?.take(LONGEST_JSON + 1);
     file.read_to_end(&mut bytes)
-        .map_err(|error| format!("{name}: {error}"))?;
+        .map_err(|error| RootfsError::Read(error).of(name))?;
     if bytes.len() as u64 > LONGEST_JSON {
-        return Err(format!("{name}: is longer than 4 MiB"));
+        return Err(RootfsError::LongJson.of(name));
     }
     Ok(bytes)
 }
 
 /// Total: serde_json ends at a depth of 128.
-fn json<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| format!("{name}: {}", super::archive::in_a_line(&error.to_string())))
+fn json<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, RootfsError> {
+    serde_json::from_slice(bytes).map_err(|error| RootfsError::Json(error).of(name))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::initramfs::Initramfs;
 use super::super::room::Room;
+use super::error::RootfsError;
 
 /// As the kernel has it.
 const MOST_LINKS: usize = 40;
@@ -62,7 +63,7 @@ impl Tree {
         mode: u32,
         node: Node,
         room: &mut Room,
-    ) -> Result<(), String> {
+    ) -> Result<(), RootfsError> {
         let Some(place) = self.place(path, room)? else {
             // The root itself.
             return Ok(());
@@ -71,7 +72,7 @@ impl Tree {
             Node::Folder => 0,
             Node::File(bytes) => bytes.len(),
             Node::Link(target) if target.len() > LONGEST || target.contains('\0') => {
-                return Err("its target is too long or has a zero in it".to_owned());
+                return Err(RootfsError::BadTarget);
             }
             Node::Link(target) => target.len(),
         };
@@ -94,14 +95,21 @@ impl Tree {
     ///
     /// # Errors
     /// As [`Tree::add`], or there is no such file.
-    pub fn add_name(&mut self, path: &str, target: &str, room: &mut Room) -> Result<(), String> {
+    pub fn add_name(
+        &mut self,
+        path: &str,
+        target: &str,
+        room: &mut Room,
+    ) -> Result<(), RootfsError> {
         let parts = plain(target)?;
         let place = self.resolve(&parts, false)?;
         let Some(entry) = self.entries.get(&place) else {
-            return Err(format!("is a hard link to {target}, which is not there"));
+            let target = target.to_owned();
+            return Err(RootfsError::LinkToNothing { target });
         };
         if entry.node == Node::Folder {
-            return Err(format!("is a hard link to {target}, which is a directory"));
+            let target = target.to_owned();
+            return Err(RootfsError::LinkToFolder { target });
         }
         let (node, mode) = (&entry.node, entry.mode);
         if let Node::File(bytes) = node {
@@ -115,7 +123,7 @@ impl Tree {
     ///
     /// # Errors
     /// The path leads out.
-    pub fn hide(&mut self, path: &str) -> Result<(), String> {
+    pub fn hide(&mut self, path: &str) -> Result<(), RootfsError> {
         let place = self.resolve(&plain(path)?, false)?;
         let below = self.layer;
         self.remove_below(&place, below)?;
@@ -130,7 +138,7 @@ impl Tree {
     ///
     /// # Errors
     /// The path leads out.
-    pub fn hide_contents(&mut self, path: &str) -> Result<(), String> {
+    pub fn hide_contents(&mut self, path: &str) -> Result<(), RootfsError> {
         let place = self.resolve(&plain(path)?, true)?;
         self.remove_below(&place, self.layer)
     }
@@ -139,7 +147,7 @@ impl Tree {
     ///
     /// # Errors
     /// There is no room.
-    pub fn need_folder(&mut self, path: &str, room: &mut Room) -> Result<(), String> {
+    pub fn need_folder(&mut self, path: &str, room: &mut Room) -> Result<(), RootfsError> {
         let kept = self.entries.get(path).map(|entry| &entry.node) == Some(&Node::Folder);
         if kept {
             Ok(())
@@ -183,7 +191,7 @@ impl Tree {
     }
 
     /// Where a new entry stands, with the directories above it made; `None` for the root.
-    fn place(&mut self, path: &str, room: &mut Room) -> Result<Option<String>, String> {
+    fn place(&mut self, path: &str, room: &mut Room) -> Result<Option<String>, RootfsError> {
         let mut parts = plain(path)?;
         let Some(name) = parts.pop() else {
             return Ok(None);
@@ -195,7 +203,10 @@ impl Tree {
             let folder = &above[..end];
             match self.entries.get(folder).map(|entry| &entry.node) {
                 Some(Node::Folder) => {}
-                Some(_) => return Err(format!("leads through {folder}, which is no directory")),
+                Some(_) => {
+                    let path = folder.to_owned();
+                    return Err(RootfsError::Through { path });
+                }
                 None => {
                     room.take(folder.len() as u64)?;
                     let entry = Entry {
@@ -209,13 +220,13 @@ impl Tree {
         }
         let place = join(&above, name);
         if place.len() > LONGEST {
-            return Err("its path is too long".to_owned());
+            return Err(RootfsError::LongPath);
         }
         Ok(Some(place))
     }
 
     /// Follows links as a process does whose root this is.
-    fn resolve(&mut self, parts: &[&str], follow_last: bool) -> Result<String, String> {
+    fn resolve(&mut self, parts: &[&str], follow_last: bool) -> Result<String, RootfsError> {
         let mut todo: Vec<String> = parts.iter().rev().map(|part| (*part).to_owned()).collect();
         let mut at = String::new();
         let mut links = 0;
@@ -231,13 +242,13 @@ impl Tree {
             }
             let next = join(&at, &part);
             if next.len() > LONGEST {
-                return Err("its path is too long".to_owned());
+                return Err(RootfsError::LongPath);
             }
             match self.entries.get(&next).map(|entry| &entry.node) {
                 Some(Node::Link(target)) if follow_last || !todo.is_empty() => {
                     links += 1;
                     if links > MOST_LINKS {
-                        return Err(format!("its symbolic links go in circles ({next})"));
+                        return Err(RootfsError::Circle { at: next });
                     }
                     if target.starts_with('/') {
                         at.clear();
@@ -250,7 +261,7 @@ impl Tree {
         Ok(at)
     }
 
-    fn remove_below(&mut self, folder: &str, layer: u32) -> Result<(), String> {
+    fn remove_below(&mut self, folder: &str, layer: u32) -> Result<(), RootfsError> {
         let (from, is_below) = below(folder);
         let range = self.entries.range(from..);
         let found: Vec<(String, bool)> = range
@@ -273,10 +284,10 @@ impl Tree {
         range.next().is_some_and(|(path, _)| is_below(path))
     }
 
-    fn step(&mut self, count: u64) -> Result<(), String> {
+    fn step(&mut self, count: u64) -> Result<(), RootfsError> {
         self.steps += count;
         if self.steps > MOST_STEPS {
-            return Err("its names and links are too entangled to be unpacked".to_owned());
+            return Err(RootfsError::Entangled);
         }
         Ok(())
     }
@@ -294,16 +305,16 @@ fn below(folder: &str) -> (String, impl Fn(&str) -> bool) {
 }
 
 /// The parts of a path in an archive.
-fn plain(path: &str) -> Result<Vec<&str>, String> {
+fn plain(path: &str) -> Result<Vec<&str>, RootfsError> {
     if path.len() > LONGEST || path.contains('\0') {
-        return Err("its path is too long or has a zero in it".to_owned());
+        return Err(RootfsError::BadPath);
     }
     let parts: Vec<&str> = path
         .split('/')
         .filter(|part| !part.is_empty() && *part != ".")
         .collect();
     if parts.contains(&"..") {
-        return Err("its path leads out of the root file system (..)".to_owned());
+        return Err(RootfsError::LeadsOut);
     }
     Ok(parts)
 }
@@ -328,7 +339,7 @@ mod tests {
         let bytes = std::fs::read(format!("{DATA}{name}")).expect("an archive");
         let (mut tree, mut room) = (Tree::new(), Room::of(256));
         let done = unpack(&bytes[..], is_layer, &mut tree, &mut room);
-        (done, tree)
+        (done.map_err(|error| error.to_string()), tree)
     }
 
     fn paths(tree: &Tree) -> Vec<&str> {

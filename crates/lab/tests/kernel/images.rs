@@ -92,6 +92,8 @@ fn what_is_no_kernel_is_named() {
         made::put(&mut image, at, what);
         image
     };
+    let mut big_endian = with(5, &[2]);
+    made::put(&mut big_endian, 18, &22u16.to_be_bytes());
     let bz_image = made::gzipped(&elf);
     let bz_with = |at: usize, what: &[u8]| {
         let mut image = bz_image.clone();
@@ -119,6 +121,7 @@ fn what_is_no_kernel_is_named() {
             with(4, &[1]),
             "is an ELF file for x86-64, but not of 64 bits",
         ),
+        (big_endian, "is an ELF file for s390"),
         (with(16, &3u16.to_le_bytes()), "is a program or a library"),
         (made::module("", 1), "is an object file or a kernel module"),
         (made::elf(false, 9_000), "CONFIG_PVH"),

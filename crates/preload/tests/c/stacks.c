@@ -7,13 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(what)                                                    \
-    do {                                                               \
-        if (!(what)) {                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
-            exit(1);                                                   \
-        }                                                              \
-    } while (0)
+#include "check.h"
 
 static pthread_barrier_t barrier;
 
@@ -71,6 +65,22 @@ static void wait_for_the_others(void)
     } while (entries != 3);
 }
 
+static volatile int always = 1;
+
+static __attribute__((noinline)) int overflows_here(int depth)
+{
+    volatile char room[2000];
+
+    room[0] = room[sizeof room - 1] = (char)depth;
+    return always ? overflows_here(depth + 1) + room[0] : 0;
+}
+
+static void *overflows(void *unused)
+{
+    always = overflows_here(0);
+    return unused;
+}
+
 int main(int count, char **arguments)
 {
     const char *part = count > 1 ? arguments[1] : "";
@@ -85,6 +95,8 @@ int main(int count, char **arguments)
         CHECK(pthread_detach(start(waits)) == 0);
         pthread_barrier_wait(&barrier);
         wait_for_the_others();
+    } else if (strcmp(part, "overflow") == 0) {
+        join(start(overflows));
     } else {
         CHECK(strcmp(part, "leak") == 0);
         start(body);

@@ -13,13 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(what)                                                           \
-    do {                                                                      \
-        if (!(what)) {                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);        \
-            exit(1);                                                          \
-        }                                                                     \
-    } while (0)
+#include "check.h"
 
 static long faults(void)
 {

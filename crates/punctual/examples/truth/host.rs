@@ -18,7 +18,9 @@ use punctual_trace::attribute::host::LIKELY;
 use punctual_trace::attribute::{self, event::Window};
 use serde::{Deserialize, Serialize};
 
+use super::device::cpus;
 use super::probe::PRIORITY;
+use super::resumed::{Return, Threads};
 use super::scene::{PERIOD_NS, Play, Stage};
 use super::score::Score;
 use super::strike::be;
@@ -26,6 +28,8 @@ use super::strike::be;
 /// The flag by which this program is the first process of the guest; how many ms it is to record
 /// follows.
 pub const FLAG: &str = "--in-guest";
+/// The emulated machine's.
+const CPUS: usize = 2;
 /// How long each stop is: longer than this machine's own host mostly takes a processor away.
 const STOP_NS: u64 = 30_000_000;
 /// And from one to the next.
@@ -61,19 +65,26 @@ struct Stop {
     begin_ns: u64,
     end_ns: u64,
     last_ns: u64,
+    /// How the machine's CPUs went on.
+    resumed: Return,
 }
 
 /// Plays it: with this kernel, so many stops.
 pub fn play(kernel: &str, count: u64) -> Result<(Score, Vec<Window>), String> {
     let mut guest = Guest::boot(kernel, count * EACH_NS / 1_000_000)?;
     guest.wait_for("playing")?;
-    let stops: Vec<Stop> = (0..count)
+    let threads = Threads::of_qemu(guest.process.id(), CPUS)?;
+    // The clock is read when a stop ends, whatever else this machine does.
+    be(cpus(), Policy::Fifo(99))?;
+    let stops: Result<Vec<Stop>, String> = (0..count)
         .map(|_| {
-            let stop = guest.stop();
-            let _ = time::sleep_for(EACH_NS - STOP_NS - 5_000_000);
-            stop
+            let stop = guest.stop(&threads)?;
+            let _ = time::sleep_until(stop.first_ns + EACH_NS - 5_000_000);
+            Ok(stop)
         })
         .collect();
+    be(cpus(), Policy::Other)?;
+    let stops = stops?;
     guest.wait_for("end")?;
     if guest.lates.is_empty() {
         return Err("the guest saw no late wake-up".to_owned());
@@ -84,6 +95,10 @@ pub fn play(kernel: &str, count: u64) -> Result<(Score, Vec<Window>), String> {
     };
     let mut wrong = Vec::new();
     for stop in &stops {
+        if !stop.resumed.is_together() {
+            score.apart += 1;
+            continue;
+        }
         let apart_ns = guest.apart_ns(stop.end_ns);
         let within = |late: &Late| {
             let from = late
@@ -158,7 +173,10 @@ impl Guest {
         std::fs::write(&files, archive.bytes()).map_err(failed)?;
         let mut command = Command::new(&qemu.path);
         command
-            .args(["-accel", "tcg,thread=multi", "-smp", "2", "-m", "1024"])
+            .args(["-accel", "tcg,thread=multi", "-m", "1024"])
+            .args(["-smp", &CPUS.to_string()])
+            // The threads of its processors have names.
+            .args(["-name", "truth,debug-threads=on"])
             .args([
                 "-nodefaults",
                 "-no-user-config",
@@ -224,7 +242,7 @@ impl Guest {
     }
 
     /// Stops it for a while.
-    fn stop(&self) -> Stop {
+    fn stop(&self, threads: &Threads) -> Result<Stop, String> {
         let pid = self.process.id().cast_signed();
         let signal = |signal| {
             // SAFETY: it sends a signal to a child of ours.
@@ -238,14 +256,15 @@ impl Guest {
         let begin_ns = clock::now_ns();
         let _ = time::sleep_for(STOP_NS);
         let end_ns = clock::now_ns();
-        signal(libc::SIGCONT);
-        Stop {
+        let resumed = threads.go_on(|| signal(libc::SIGCONT))?;
+        Ok(Stop {
             first_ns,
             begin_ns,
             end_ns,
             // Its processors come back one after the other.
-            last_ns: clock::now_ns() + APART_NS,
-        }
+            last_ns: end_ns + APART_NS,
+            resumed,
+        })
     }
 
     /// How far the host's clock is ahead of the guest's around an instant: a line may be late, and
@@ -294,7 +313,7 @@ fn recorded(record_ms: u64) -> Result<Vec<String>, String> {
         every,
         length_ns: 0,
     };
-    let all = super::device::cpus();
+    let all = cpus();
     let cpu = *all.last().ok_or("no CPU")?;
     let mut stage = Stage::over(all, cpu, play)?;
     stage.only_above(STOP_NS / 4);

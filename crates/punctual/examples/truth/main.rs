@@ -4,8 +4,8 @@
 //!     truth [--only NAME,NAME] [--count N] [--length US] [--every N] [--keep DIR] [--rtla FILE]
 //!           [--in pid-namespace] [--host KERNEL]
 //!
-//! Prints a line of JSON for each kind of culprit. `--keep` writes the windows of wrong
-//! bills, or one where all are right: recorded data for tests. With `--rtla` the culprits are put
+//! Prints a line of JSON for each kind of culprit. `--keep` creates a directory and writes the windows of
+//! wrong bills into it, or one where all are right: recorded data for tests. With `--rtla` the culprits are put
 //! in the way of the kernel's own probe, and what rtla's auto-analysis says is printed. `--in pid-namespace` plays
 //! it all in a PID namespace of its own. `--host` boots that kernel in an emulated machine of two
 //! CPUs and stops it as a host does.
@@ -31,6 +31,8 @@ mod namespace;
 mod probe;
 #[cfg(feature = "trace")]
 mod renamed;
+#[cfg(feature = "trace")]
+mod resumed;
 #[cfg(feature = "trace")]
 mod rtla;
 #[cfg(feature = "trace")]
@@ -111,7 +113,11 @@ mod played {
                 "--rtla" => options.rtla = Some(value.into()),
                 "--host" => options.host = Some(value),
                 "--in" if value == "pid-namespace" => options.namespace = true,
-                "--keep" => options.keep = Some(value.into()),
+                "--keep" => {
+                    std::fs::create_dir_all(&value)
+                        .map_err(|why| format!("{word} {value}: {why}"))?;
+                    options.keep = Some(value.into());
+                }
                 _ => return Err(format!("unknown flag {word}")),
             }
         }

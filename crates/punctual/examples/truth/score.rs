@@ -26,6 +26,10 @@ pub struct Score {
     /// of these either.
     #[serde(skip_serializing_if = "is_zero")]
     pub likely: usize,
+    /// Stops of a machine whose CPUs this machine did not let go on together: nothing is said of these
+    /// either.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub apart: usize,
     /// Times that it was named.
     pub named: usize,
     /// Times that its duration was right by 2 % or 5 µs.

@@ -25,9 +25,9 @@ pub struct Failure {
 
 impl Failure {
     /// Wrong usage.
-    pub fn usage(line: impl Into<String>) -> Self {
+    pub fn usage(line: impl fmt::Display) -> Self {
         Self {
-            line: line.into(),
+            line: line.to_string(),
             status: USAGE,
         }
     }

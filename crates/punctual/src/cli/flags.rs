@@ -6,6 +6,7 @@ mod explain;
 mod gaps;
 pub mod names;
 mod requirement;
+mod values;
 mod watch;
 
 use std::ffi::OsString;
@@ -20,7 +21,6 @@ use super::lab::{LAB_EXAMPLES, LabFlags};
 use super::units;
 use crate::launch::Stacks;
 use crate::probe::kinds::Kind;
-use crate::system::cpus;
 pub use breach::BreachFlags;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
@@ -28,6 +28,7 @@ pub use gaps::{GapFlags, Probe};
 use punctual_load::{LoadClass, LoadSpec};
 use punctual_report::formats::Format;
 pub use requirement::RequirementFlags;
+use values::{cpu_list, distance, loops, priority, seed, stack_debug, stack_size, threads};
 use watch::WATCH_EXAMPLES;
 pub use watch::WatchFlags;
 
@@ -385,33 +386,6 @@ pub struct RunProgramFlags {
     pub command: Vec<OsString>,
 }
 
-/// What the library in the program understands.
-fn stack_debug(words: &str) -> Result<String, String> {
-    let known =
-        "expected words of audit, audit=0..64, guards, noaccess, leaks, separated by commas";
-    match punctual_rt::stack::DebugOptions::parse(words) {
-        Ok(options) if options.any() => Ok(words.to_owned()),
-        Ok(_) => Err(known.to_owned()),
-        Err(word) => Err(format!("{known}, not '{word}'")),
-    }
-}
-
-/// Bytes, with K or M behind them; one of the sizes that stacks have, or rounded up to one.
-fn stack_size(text: &str) -> Result<usize, String> {
-    let (digits, shift) = match text.trim_end_matches(['B', 'b']) {
-        text if text.ends_with(['K', 'k']) => (&text[..text.len() - 1], 10),
-        text if text.ends_with(['M', 'm']) => (&text[..text.len() - 1], 20),
-        text => (text, 0),
-    };
-    digits
-        .parse::<usize>()
-        .ok()
-        .filter(|number| digits.bytes().all(|byte| byte.is_ascii_digit()) && *number > 0)
-        .and_then(|number| number.checked_mul(1 << shift))
-        .and_then(punctual_rt::stack::class_of)
-        .ok_or_else(|| "a size of 32K to 2M".to_owned())
-}
-
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
@@ -514,45 +488,4 @@ fn verbs() -> Vec<&'static str> {
         listed.map(|verb| verb.get_name().to_owned()).collect()
     });
     NAMES.iter().map(String::as_str).collect()
-}
-
-fn priority(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(priority @ 1..=99) => Ok(priority),
-        _ => Err("expected a real-time priority from 1 to 99".to_owned()),
-    }
-}
-
-fn threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(threads @ 1..=4096) => Ok(threads),
-        _ => Err("expected a number of threads from 1 to 4096".to_owned()),
-    }
-}
-
-fn distance(text: &str) -> Result<u64, String> {
-    match text {
-        "0" => Ok(0),
-        _ => Err("every thread has the same interval: leave it out, or give 0".to_owned()),
-    }
-}
-
-fn loops(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(loops @ 1..) => Ok(loops),
-        _ => Err("expected a number of cycles from 1".to_owned()),
-    }
-}
-
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
-}
-
-/// Refused here if it is no list at all; checked against the machine later.
-fn cpu_list(text: &str) -> Result<String, String> {
-    match cpus::parse(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
 }

@@ -62,7 +62,8 @@ pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
 fn classic_spec(flags: &LoadFlags) -> Result<LoadSpec, Failure> {
     match &flags.load {
         LoadSpec::List(items) if items.len() == 1 && items[0].name == "hackbench" => {
-            let item = punctual_load::classic_item(&flags.classic).map_err(Failure::usage)?;
+            let item = punctual_load::classic_item(&flags.classic)
+                .map_err(|error| Failure::usage(error.to_string()))?;
             Ok(LoadSpec::List(vec![item]))
         }
         _ => Err(Failure::usage(

@@ -11,6 +11,7 @@ use super::flags::{ExportFlags, MergeFlags, ReportFlags};
 use super::foreign;
 use super::measuring::conclude;
 use super::out;
+use super::save::save_whole;
 use punctual_record::files::Folder;
 use punctual_record::lab::{is_lab, read_lab};
 use punctual_record::merge::{Decoded, Merger};
@@ -79,8 +80,7 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
             &punctual_report::lab::page(&lab, &base(file, &directory)?),
         )?;
     } else if flags.json {
-        let text = serde_json::to_string_pretty(&lab).map_err(Failure::setup)?;
-        out::print(&(text + "\n"));
+        out::print(&summary_json::of_lab(&lab));
     } else {
         out::print(&punctual_report::lab::tables(&lab, &out::style()));
     }
@@ -202,5 +202,5 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
         out::print(text);
         return Ok(());
     }
-    punctual_record::save_whole(file, text.as_bytes()).map_err(Failure::setup)
+    save_whole(file, text.as_bytes()).map_err(Failure::setup)
 }

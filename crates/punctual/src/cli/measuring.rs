@@ -14,7 +14,7 @@ use crate::conduct::breach::broke;
 use crate::conduct::{self, ConductError, RunPlan};
 use punctual_record::{Demand, RecordError, Run, RunDirectory};
 use punctual_report::refusal::refusal;
-use punctual_report::{summary_json, terminal};
+use punctual_report::{facts, summary_json, terminal};
 
 /// Makes the run and shows it.
 ///
@@ -139,6 +139,10 @@ pub(super) fn settled(
         directory.discard_if_empty();
         match error {
             ConductError::NotInForce(demands) => not_in_force(&demands),
+            ConductError::Interrupted(signal) => Failure::setup(format!(
+                "ended by a signal ({}) before anything was measured: nothing is kept",
+                facts::ending(signal, "")
+            )),
             error => Failure::setup(error),
         }
     })

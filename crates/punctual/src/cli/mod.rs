@@ -18,6 +18,7 @@ mod nearest;
 mod out;
 mod plan;
 mod run;
+mod save;
 mod screen;
 mod units;
 mod watch;

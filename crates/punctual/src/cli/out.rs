@@ -31,7 +31,7 @@ pub fn trouble() -> Option<&'static str> {
 /// Writes a line to standard error: one, and fit for a terminal, whatever the name of a file
 /// or a word from one that it repeats.
 pub fn complain(line: &str) {
-    let line = words::clean(&line.replace('\n', " "));
+    let line = words::clean(line);
     let mut out = io::stderr().lock();
     let _ = writeln!(out, "punctual: {line}");
 }

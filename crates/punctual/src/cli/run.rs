@@ -40,8 +40,8 @@ pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
     };
     let refusal = launch.run(program, arguments);
     Err(Failure {
-        line: refusal.reason,
-        status: refusal.status,
+        line: refusal.to_string(),
+        status: refusal.status(),
     })
 }
 

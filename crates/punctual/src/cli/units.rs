@@ -1,5 +1,8 @@
 //! Numbers as people write them: times with units, probabilities, percentiles.
 
+use std::error::Error;
+use std::fmt;
+
 use punctual_stats::requirement::Requirement;
 
 /// The longest time that a flag takes: ten years.
@@ -18,9 +21,56 @@ const UNITS: [(&str, u64); 10] = [
     ("d", 86_400_000_000_000),
 ];
 
-fn time(text: &str, bare_unit_ns: u64, accepted: &str) -> Result<u64, String> {
+/// What is expected in the place of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// A latency.
+    Latency,
+    /// CPU time per second.
+    LeastCpu,
+    /// The length of a run.
+    Duration,
+    /// An interval.
+    Interval,
+    /// The probability of a miss.
+    Miss,
+    /// A level of confidence.
+    Confidence,
+    /// A percentile and its limit.
+    Percentile,
+    /// A mark's name and its limit.
+    MarkLimit,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected ")?;
+        f.write_str(match self {
+            Self::Latency => {
+                "a time above 0 such as 100us, 1.5ms or 20000ns; a bare number is in us"
+            }
+            Self::LeastCpu => {
+                "0, or a CPU time such as 500us or 10ms per second; a bare number is in us"
+            }
+            Self::Duration => {
+                "a time above 0 such as 60, 500ms, 5m, 1h or 1d; a bare number is in s"
+            }
+            Self::Interval => {
+                "an interval from 1us to 1h such as 1000, 250us or 1ms; a bare number is in us"
+            }
+            Self::Miss => "a probability from 0 (no miss seen) to below 1, such as 1e-4",
+            Self::Confidence => "a level from 0.5 to 0.999999, such as 0.95",
+            Self::Percentile => "a percentile and its limit, such as 99.99=50us",
+            Self::MarkLimit => "a mark's name and its limit, such as 'step()=500us'",
+        })
+    }
+}
+
+impl Error for Expected {}
+
+fn time(text: &str, bare_unit_ns: u64, expected: Expected) -> Result<u64, Expected> {
     let text = text.trim();
-    let refused = || format!("expected {accepted}");
+    let refused = || expected;
     let digits_end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -55,64 +105,52 @@ fn time(text: &str, bare_unit_ns: u64, accepted: &str) -> Result<u64, String> {
 
 /// A latency or an interval: `100us`, `1.5ms`; a bare number is in µs, as
 /// cyclictest has it.
-pub fn latency(text: &str) -> Result<u64, String> {
-    time(
-        text,
-        1_000,
-        "a time above 0 such as 100us, 1.5ms or 20000ns; a bare number is in us",
-    )
+pub fn latency(text: &str) -> Result<u64, Expected> {
+    time(text, 1_000, Expected::Latency)
 }
 
 /// CPU time per second: as [`latency`], or 0.
-pub fn least_cpu(text: &str) -> Result<u64, String> {
+pub fn least_cpu(text: &str) -> Result<u64, Expected> {
     if text.trim() == "0" {
         return Ok(0);
     }
-    let expected = "0, or a CPU time such as 500us or 10ms per second; a bare number is in us";
-    time(text, 1_000, expected)
+    time(text, 1_000, Expected::LeastCpu)
 }
 
 /// The length of a run: `60`, `90s`, `5m`, `1h`, `1d`; a bare number is in seconds.
-pub fn duration(text: &str) -> Result<u64, String> {
-    time(
-        text,
-        1_000_000_000,
-        "a time above 0 such as 60, 500ms, 5m, 1h or 1d; a bare number is in s",
-    )
+pub fn duration(text: &str) -> Result<u64, Expected> {
+    time(text, 1_000_000_000, Expected::Duration)
 }
 
 /// An interval between 1 µs and 1 h.
-pub fn interval(text: &str) -> Result<u64, String> {
-    let accepted = "an interval from 1us to 1h such as 1000, 250us or 1ms; a bare number is in us";
-    let ns = time(text, 1_000, accepted)?;
+pub fn interval(text: &str) -> Result<u64, Expected> {
+    let ns = time(text, 1_000, Expected::Interval)?;
     if (1_000..=3_600_000_000_000).contains(&ns) {
         Ok(ns)
     } else {
-        Err(format!("expected {accepted}"))
+        Err(Expected::Interval)
     }
 }
 
 /// The allowed probability of a miss: 0 up to, not including, 1.
-pub fn miss(text: &str) -> Result<f64, String> {
+pub fn miss(text: &str) -> Result<f64, Expected> {
     match text.trim().parse::<f64>() {
         Ok(allowed) if (0.0..1.0).contains(&allowed) => Ok(allowed),
-        _ => {
-            Err("expected a probability from 0 (no miss seen) to below 1, such as 1e-4".to_owned())
-        }
+        _ => Err(Expected::Miss),
     }
 }
 
 /// A level of confidence.
-pub fn confidence(text: &str) -> Result<f64, String> {
+pub fn confidence(text: &str) -> Result<f64, Expected> {
     match text.trim().parse::<f64>() {
         Ok(level) if (0.5..=0.999_999).contains(&level) => Ok(level),
-        _ => Err("expected a level from 0.5 to 0.999999, such as 0.95".to_owned()),
+        _ => Err(Expected::Confidence),
     }
 }
 
 /// `99.99=50us`.
-pub fn percentile(text: &str) -> Result<Requirement, String> {
-    let refused = || "expected a percentile and its limit, such as 99.99=50us".to_owned();
+pub fn percentile(text: &str) -> Result<Requirement, Expected> {
+    let refused = || Expected::Percentile;
     let (percentile, limit) = text.split_once('=').ok_or_else(refused)?;
     let percentile: f64 = percentile.trim().parse().map_err(|_| refused())?;
     if !(percentile > 0.0 && percentile < 100.0) {
@@ -125,8 +163,8 @@ pub fn percentile(text: &str) -> Result<Requirement, String> {
 }
 
 /// `step()=500us`: a mark's name, which may hold anything but `=`, and its limit in ns.
-pub fn mark_limit(text: &str) -> Result<(String, u64), String> {
-    let refused = || "expected a mark's name and its limit, such as 'step()=500us'".to_owned();
+pub fn mark_limit(text: &str) -> Result<(String, u64), Expected> {
+    let refused = || Expected::MarkLimit;
     let (name, limit) = text.rsplit_once('=').ok_or_else(refused)?;
     let limit_ns = latency(limit).map_err(|_| refused())?;
     match name.trim() {
@@ -175,8 +213,8 @@ mod tests {
             "100000d",
             "nan",
         ] {
-            assert!(latency(text).unwrap_err().starts_with("expected"), "{text}");
-            assert!(duration(text).is_err(), "{text}");
+            assert_eq!(latency(text), Err(Expected::Latency), "{text}");
+            assert_eq!(duration(text), Err(Expected::Duration), "{text}");
         }
         for text in ["0.5us", "2h", "999ns"] {
             assert!(interval(text).is_err(), "{text}");

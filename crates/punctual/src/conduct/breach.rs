@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::keeping::Keeping;
-use punctual_record::{RecordError, Run, RunDirectory, State};
+use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State};
 use punctual_trace::attribute::event::Window;
 
 /// The kernel's trace buffer as text, beside the run.
@@ -17,13 +17,10 @@ const MOST: usize = 64 << 20;
 /// Where the kernel's tracing may be mounted.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The reason of a run that a latency above the break value stopped.
-pub const BREAK_VALUE: &str = "break-value";
-
 /// Whether a run ended because a latency was above the break value.
 #[must_use]
 pub fn broke(run: &Run) -> bool {
-    matches!(&run.state, State::Stopped { reason } if reason == BREAK_VALUE)
+    run.state == State::Stopped(Ending::BreakValue)
 }
 
 /// What is saved of a breach; nothing where the run ended otherwise.
@@ -46,8 +43,8 @@ impl Breach {
             frozen.iter().for_each(Frozen::thaw);
             return Self::default();
         }
-        if let Some(words) = frozen.as_ref().map(Frozen::words) {
-            kept.event("trace-frozen", words);
+        if let Some(frozen) = &frozen {
+            kept.event(frozen.told());
         }
         let ring = ring(&kept.run);
         Self { frozen, ring }
@@ -67,8 +64,11 @@ impl Breach {
 /// what delayed the wake-up is still in it.
 pub(super) fn freeze(break_ns: Option<u64>, kept: &mut Keeping<'_>) -> Option<Frozen> {
     break_ns?;
-    Frozen::freeze().unwrap_or_else(|error| {
-        kept.event("trace-not-frozen", error);
+    Frozen::freeze().unwrap_or_else(|refused| {
+        let NotFrozen { file, error } = refused;
+        let file = file.display().to_string();
+        let error = error.to_string();
+        kept.event(Happening::TraceNotFrozen { file, error });
         None
     })
 }
@@ -79,12 +79,21 @@ pub struct Frozen {
     place: PathBuf,
 }
 
+/// Tracing is under way and can't be stopped.
+#[derive(Debug)]
+pub struct NotFrozen {
+    /// The file that could not be written.
+    pub file: PathBuf,
+    /// Why.
+    pub error: io::Error,
+}
+
 impl Frozen {
     /// Freezes the trace buffer; `None` where no tracing is mounted or under way.
     ///
     /// # Errors
-    /// One line: it is under way and can't be stopped.
-    pub fn freeze() -> Result<Option<Self>, String> {
+    /// It is under way and can't be stopped.
+    pub fn freeze() -> Result<Option<Self>, NotFrozen> {
         PLACES
             .iter()
             .find_map(|place| at(Path::new(place)).transpose())
@@ -93,12 +102,11 @@ impl Frozen {
 
     /// What the user is told.
     #[must_use]
-    pub fn words(&self) -> String {
-        let place = self.place.display();
-        format!(
-            "the kernel's trace buffer is frozen ({place}/tracing_on is 0) and saved in \
-             {TRACE_FILE}; echo 1 >{place}/tracing_on resumes"
-        )
+    pub fn told(&self) -> Happening {
+        Happening::TraceFrozen {
+            directory: self.place.display().to_string(),
+            file: TRACE_FILE.to_owned(),
+        }
     }
 
     /// Lets it go on: it was no latency that ended the run.
@@ -155,15 +163,16 @@ fn last_of(mut trace: impl Read, most: usize) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn at(place: &Path) -> Result<Option<Frozen>, String> {
+fn at(place: &Path) -> Result<Option<Frozen>, NotFrozen> {
     let read = |name: &str| fs::read_to_string(place.join(name)).unwrap_or_default();
     let traces = read("current_tracer").trim() != "nop" || read("events/enable").trim() != "0";
     if read("tracing_on").trim() != "1" || !traces {
         return Ok(None);
     }
     let path = place.join("tracing_on");
-    fs::write(&path, "0")
-        .map_err(|error| format!("{} can't be set to 0: {error}", path.display()))?;
+    if let Err(error) = fs::write(&path, "0") {
+        return Err(NotFrozen { file: path, error });
+    }
     Ok(Some(Frozen {
         place: place.to_owned(),
     }))

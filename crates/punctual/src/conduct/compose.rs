@@ -3,16 +3,13 @@
 use punctual_stats::histogram::HistogramRecord;
 
 use crate::probe::tally::Tally;
+use punctual_record::event::Halted;
 use punctual_record::{
-    self, Event, FORMAT, OwnCost, Request, Run, State, Stop, SystemState, Thread, Timeline, Tool,
-    VERSION,
+    Event, Happening, OwnCost, Request, Run, Stop, SystemState, Thread, Timeline, Tool,
 };
 
 /// The highest samples that are kept, over all threads.
 pub const PEAKS: usize = 8192;
-
-/// The kind of the event that a stop is.
-pub const STOPPED: &str = "stopped";
 
 /// A record of a run that has not measured anything yet.
 pub fn empty(
@@ -22,45 +19,21 @@ pub fn empty(
     started: String,
     system: SystemState,
 ) -> Run {
+    let tool = Tool {
+        name: "punctual".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
     Run {
-        format: FORMAT.to_owned(),
-        version: VERSION,
-        tool: Tool {
-            name: "punctual".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
-        verb: verb.to_owned(),
         command,
-        started,
-        start_ns: None,
-        state: State::Unfinished,
-        request,
-        placement: None,
-        system,
-        demands: Vec::new(),
-        measured_ns: 0,
-        threads: Vec::new(),
         timeline: Timeline {
             row_ns: 100_000_000,
             ..Timeline::default()
         },
-        loads: Vec::new(),
-        events: Vec::new(),
         own_cost: OwnCost {
             clock_read_ns: punctual_rt::clock::read_cost_ns(),
             ..OwnCost::default()
         },
-        analysis: None,
-        verdict: None,
-        explanation: None,
-        imported: None,
-        merged: None,
-        blocks: None,
-        laboratory: None,
-        gaps: None,
-        cross_check: None,
-        watch: None,
-        stops: None,
+        ..Run::begun(tool, verb, started, request, system)
     }
 }
 
@@ -82,19 +55,14 @@ pub fn leave_out_stopped_seconds(run: &mut Run) {
         .max(timeline.seconds_with_miss);
 }
 
-/// A stop, for those who read the events; `who` with its verb.
-pub fn stop_event(stop: &Stop, who: &str) -> Event {
-    let text = format!(
-        "{who} stopped for {:.3} s {}: its cycles count neither as late nor as on time",
-        stop.length_ns as f64 / 1e9,
-        stop.cause.words()
-    );
-    Event {
-        at_ns: stop.at_ns,
-        kind: STOPPED.to_owned(),
-        text,
-        invalidates: false,
-    }
+/// A stop, for those who read the events.
+pub fn stop_event(stop: &Stop, stopped: Halted) -> Event {
+    let what = Happening::Stopped {
+        stopped,
+        length_ns: stop.length_ns,
+        cause: stop.cause,
+    };
+    Event::told(stop.at_ns, what)
 }
 
 /// What a tally says of a thread.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use punctual_record::Demand;
+use punctual_record::{Demand, Ending};
 use punctual_trace::capture::Unavailable;
 
 /// Why a run could not be begun.
@@ -43,7 +43,7 @@ pub enum ConductError {
     /// What was requested and is not in force: the run would be INVALID whatever it measured.
     NotInForce(Vec<Demand>),
     /// A signal ended it, by the reason that a record would give.
-    Interrupted(&'static str),
+    Interrupted(Ending),
 }
 
 impl fmt::Display for ConductError {
@@ -75,13 +75,12 @@ impl fmt::Display for ConductError {
             }
             Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
             Self::NotInForce(demands) => {
-                let names: Vec<&str> = demands.iter().map(|demand| &*demand.name).collect();
+                let names: Vec<&str> = demands.iter().map(Demand::name).collect();
                 write!(f, "requested and not in force: {}", names.join(", "))
             }
-            Self::Interrupted(reason) => write!(
-                f,
-                "ended by a signal ({reason}) before anything was measured: nothing is kept"
-            ),
+            Self::Interrupted(_) => {
+                f.write_str("ended by a signal before anything was measured: nothing is kept")
+            }
         }
     }
 }

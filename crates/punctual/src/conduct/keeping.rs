@@ -8,7 +8,7 @@ use super::error::ConductError;
 use super::progress::Progress;
 use crate::system::monitor::Monitor;
 use crate::system::stolen;
-use punctual_record::{Event, RecordError, Run, RunDirectory};
+use punctual_record::{Event, Happening, RecordError, Run, RunDirectory};
 
 /// Saves a record of which nothing is measured yet.
 ///
@@ -56,14 +56,9 @@ impl<'a> Keeping<'a> {
     }
 
     /// Notes what a reader must know, and what does not invalidate the run by itself.
-    pub fn event(&mut self, kind: &str, text: String) {
+    pub fn event(&mut self, what: Happening) {
         let at_ns = self.elapsed_ns();
-        self.run.events.push(Event {
-            at_ns,
-            kind: kind.to_owned(),
-            text,
-            invalidates: false,
-        });
+        self.run.events.push(Event::told(at_ns, what));
     }
 
     /// Notes what changed of the conditions.
@@ -110,7 +105,8 @@ impl<'a> Keeping<'a> {
             }
             Err(error) => {
                 if !self.save_failed {
-                    self.event("save-failed", error.to_string());
+                    let error = error.to_string();
+                    self.event(Happening::SaveFailed { error });
                 }
                 self.save_failed = true;
             }
@@ -140,7 +136,7 @@ impl<'a> Keeping<'a> {
         if !unsaved.is_empty() {
             unsaved
                 .into_iter()
-                .for_each(|line| self.event("save-failed", line));
+                .for_each(|error| self.event(Happening::SaveFailed { error }));
             // Of a record that lacks a part, all of it has no room now either.
             directory.amend(&self.run);
         }

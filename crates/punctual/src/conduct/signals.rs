@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::flag;
 
-use crate::probe::cycle::Halt;
+use punctual_record::Ending;
 
-/// The reason of a run that SIGXCPU ended.
-pub const TIME_LIMIT: &str = "time-limit";
+use crate::probe::cycle::Halt;
 
 /// What signals have come. Handlers only set flags, and any number of signals ends
 /// the run once: a session's end may send SIGTERM and SIGHUP in one go.
@@ -64,12 +63,12 @@ impl Signals {
 
     /// The reason to end, if a signal gave one.
     #[must_use]
-    pub fn end(&self) -> Option<&'static str> {
+    pub fn end(&self) -> Option<Ending> {
         match self.ending.load(Ordering::Relaxed) as i32 {
-            SIGINT => Some("interrupt"),
-            SIGTERM => Some("terminate"),
-            SIGHUP => Some("hang-up"),
-            SIGXCPU => Some(TIME_LIMIT),
+            SIGINT => Some(Ending::Interrupt),
+            SIGTERM => Some(Ending::Terminate),
+            SIGHUP => Some(Ending::HangUp),
+            SIGXCPU => Some(Ending::TimeLimit),
             _ => None,
         }
     }

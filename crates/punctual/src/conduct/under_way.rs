@@ -7,8 +7,9 @@ use super::breach::{self, Breach};
 use super::compose;
 use super::keeping::Keeping;
 use super::progress::Progress;
-use super::signals::{Signals, TIME_LIMIT};
-use punctual_record::{RecordError, Run, RunDirectory, State};
+use super::signals::Signals;
+use punctual_record::event::Gone;
+use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State};
 use punctual_trace::attribute::event::Window;
 
 /// How often it is said how the run stands.
@@ -62,7 +63,7 @@ pub(super) trait Measured {
     fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress);
 
     /// Why there is nothing left to measure, if so.
-    fn has_vanished(&self) -> Option<String> {
+    fn has_vanished(&self) -> Option<Gone> {
         None
     }
 
@@ -117,8 +118,8 @@ impl UnderWay<'_> {
             if now >= next_tick {
                 next_tick = now + TICK;
                 self.tick(measured);
-                if let Some(why) = measured.has_vanished() {
-                    self.kept.event("program-ended", why);
+                if let Some(gone) = measured.has_vanished() {
+                    self.kept.event(Happening::ProgramEnded { gone });
                     return State::Finished;
                 }
             }
@@ -145,12 +146,10 @@ impl UnderWay<'_> {
         }
         let endless = self.kept.run.request.duration_ns.is_none();
         match self.signals.end() {
-            Some("interrupt") if M::INTERRUPT_FINISHES && endless => Some(State::Finished),
-            Some(reason) => {
-                self.kept.event("signal", ended_by(reason));
-                Some(State::Stopped {
-                    reason: reason.to_owned(),
-                })
+            Some(Ending::Interrupt) if M::INTERRUPT_FINISHES && endless => Some(State::Finished),
+            Some(signal) => {
+                self.kept.event(Happening::Signal { signal });
+                Some(State::Stopped(signal))
             }
             None => measured
                 .is_complete(self.kept.elapsed_ns())
@@ -189,16 +188,5 @@ impl UnderWay<'_> {
             windows.and(breach.save(directory))
         };
         self.kept.save_last(beside, self.progress)
-    }
-}
-
-/// What a signal that ended it is said to be.
-fn ended_by(reason: &str) -> String {
-    match reason {
-        TIME_LIMIT => "ended by SIGXCPU: a real-time thread of this run came to RLIMIT_RTTIME \
-                       without sleeping, or the process to RLIMIT_CPU; `ulimit -R unlimited` \
-                       raises the first"
-            .to_owned(),
-        reason => format!("ended by a signal ({reason})"),
     }
 }

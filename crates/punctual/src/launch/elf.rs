@@ -1,5 +1,9 @@
 //! What the first bytes of a program tell about how it is loaded.
 
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{NativeEndian, ReadRef as _, elf};
+
 /// A program as the kernel's loader sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Image {
@@ -15,14 +19,15 @@ pub(super) enum Image {
     Dynamic(String),
 }
 
-const PT_INTERP: u32 = 3;
-/// An ELF header's machine, byte 18: the one that we were built for.
+type Header = FileHeader64<NativeEndian>;
+
+/// The machine that this program was built for.
 const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
-    62
+    elf::EM_X86_64
 } else if cfg!(target_arch = "aarch64") {
-    183
+    elf::EM_AARCH64
 } else {
-    243
+    elf::EM_RISCV
 };
 
 /// Reads the beginning of a file; total, whatever the bytes.
@@ -38,38 +43,22 @@ pub(super) fn image(bytes: &[u8]) -> Image {
     if !bytes.starts_with(b"\x7fELF") {
         return Image::Unknown;
     }
-    let native = cfg!(target_endian = "little");
-    if bytes.get(4) != Some(&2) || bytes.get(5) != Some(if native { &1 } else { &2 }) {
-        return Image::Foreign;
-    }
-    let Some(machine) = number::<2>(bytes, 18).map(u16::from_ne_bytes) else {
+    let Ok(header) = bytes.read_at::<Header>(0) else {
         return Image::Unknown;
     };
-    if machine != MACHINE {
+    let is_native = header.is_class_64() && header.endian().is_ok();
+    if !is_native || header.e_machine(NativeEndian) != MACHINE {
         return Image::Foreign;
     }
-    interpreter(bytes).map_or(Image::Static, Image::Dynamic)
+    interpreter(header, bytes).map_or(Image::Static, Image::Dynamic)
 }
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
-}
-
-fn interpreter(bytes: &[u8]) -> Option<String> {
-    let headers = usize::try_from(u64::from_ne_bytes(number(bytes, 32)?)).ok()?;
-    let size = usize::from(u16::from_ne_bytes(number(bytes, 54)?));
-    let count = usize::from(u16::from_ne_bytes(number(bytes, 56)?));
-    (0..count).find_map(|index| {
-        let header = headers.checked_add(index.checked_mul(size)?)?;
-        if u32::from_ne_bytes(number(bytes, header)?) != PT_INTERP {
-            return None;
-        }
-        let offset = usize::try_from(u64::from_ne_bytes(number(bytes, header + 8)?)).ok()?;
-        let length = usize::try_from(u64::from_ne_bytes(number(bytes, header + 32)?)).ok()?;
-        let path = bytes.get(offset..offset.checked_add(length)?)?;
-        let path = path.split(|&byte| byte == 0).next()?;
-        Some(String::from_utf8_lossy(path).into_owned())
-    })
+fn interpreter(header: &Header, bytes: &[u8]) -> Option<String> {
+    let parts = header.program_headers(NativeEndian, bytes).ok()?;
+    let path = parts
+        .iter()
+        .find_map(|part| part.interpreter(NativeEndian, bytes).ok()?)?;
+    Some(String::from_utf8_lossy(path).into_owned())
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use super::Refusal;
 use super::program::Loaded;
 
 /// As it was built with this tool; empty where it wasn't.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
 /// What the library is called where it is installed.
-const NAME: &str = "libpunctual_preload.so";
+pub(super) const NAME: &str = "libpunctual_preload.so";
 
 /// The library, as a file that a loader can open.
 #[derive(Debug)]
@@ -29,30 +30,22 @@ impl Library {
     ///
     /// # Errors
     /// When there is none.
-    pub fn find() -> Result<Self, String> {
+    pub fn find() -> Result<Self, Refusal> {
         if let Some(path) = std::env::var_os("PUNCTUAL_PRELOAD").filter(|path| !path.is_empty()) {
             let path = PathBuf::from(path);
             // A name without a folder would be looked for among the system's libraries.
             return match path.canonicalize() {
                 Ok(path) => Ok(Self { path, memory: None }),
-                Err(error) => Err(format!(
-                    "PUNCTUAL_PRELOAD names {}: {}",
-                    path.display(),
-                    super::plain(&error)
-                )),
+                Err(source) => Err(Refusal::LibraryNamed { path, source }),
             };
         }
         if let Some(path) = installed() {
             return Ok(Self { path, memory: None });
         }
         if EMBEDDED.is_empty() {
-            return Err(format!(
-                "this punctual was built without {NAME}: name one with PUNCTUAL_PRELOAD, or use \
-                 --stack none without --lock"
-            ));
+            return Err(Refusal::NoLibrary);
         }
-        let file = in_memory(EMBEDDED)
-            .map_err(|error| format!("no memory file for {NAME}: {}", super::plain(&error)))?;
+        let file = in_memory(EMBEDDED).map_err(Refusal::LibraryInMemory)?;
         // By our process id rather than "self": children of the program that were started
         // with their descriptors closed find it too, for the program keeps it open.
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
@@ -92,7 +85,7 @@ impl Library {
 
     /// Has the program's own loader say whether it takes the library; nothing of the program
     /// is run. A loader that can't take it would go on without it.
-    pub(super) fn try_with(&self, program: &Loaded) -> Result<(), String> {
+    pub(super) fn try_with(&self, program: &Loaded) -> Result<(), Refusal> {
         let path = self.own_path();
         let output = Command::new(&program.loader)
             .arg("--list")
@@ -100,13 +93,10 @@ impl Library {
             .env("LD_PRELOAD", &path)
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| {
-                format!(
-                    "the loader {} of {} can't be run: {}",
-                    program.loader.display(),
-                    program.path.display(),
-                    super::plain(&error)
-                )
+            .map_err(|source| Refusal::Loader {
+                loader: program.loader.clone(),
+                program: program.path.clone(),
+                source,
             })?;
         let listed = String::from_utf8_lossy(&output.stdout);
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -119,10 +109,10 @@ impl Library {
             return Ok(());
         }
         let why = complaint.lines().next().unwrap_or("it doesn't say why");
-        Err(format!(
-            "the loader of {} doesn't take {NAME}: {why}",
-            program.path.display()
-        ))
+        Err(Refusal::Declined {
+            program: program.path.clone(),
+            why: why.to_owned(),
+        })
     }
 }
 

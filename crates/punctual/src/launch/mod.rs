@@ -6,11 +6,11 @@
 //! that is said before they run.
 
 mod elf;
+mod error;
 mod library;
 mod program;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -18,14 +18,9 @@ use std::process::Command;
 use punctual_rt::affinity;
 use punctual_rt::sched::{self, Policy};
 
+pub use error::{CANNOT_RUN, NOT_FOUND, Refusal};
 pub use library::Library;
 pub use program::Program;
-
-/// Exit status where a program is there and can't be run, as shells have it.
-pub const CANNOT_RUN: u8 = 126;
-/// Exit status where there is no such program, as shells have it.
-pub const NOT_FOUND: u8 = 127;
-const SETUP: u8 = 1;
 
 /// Which stacks the threads of the program get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -59,24 +54,6 @@ pub struct Launch {
     pub report: bool,
 }
 
-/// Why a program was not started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// One line.
-    pub reason: String,
-    /// The exit status.
-    pub status: u8,
-}
-
-impl Refusal {
-    fn new(status: u8, reason: impl fmt::Display) -> Self {
-        Self {
-            reason: reason.to_string(),
-            status,
-        }
-    }
-}
-
 impl Launch {
     fn wants_library(&self) -> bool {
         self.stacks != Stacks::None || self.lock
@@ -86,16 +63,10 @@ impl Launch {
     #[must_use]
     pub fn run(&self, name: &OsString, arguments: &[OsString]) -> Refusal {
         match self.prepare(name, arguments) {
-            Ok(mut command) => {
-                let error = command.exec();
-                let status = if error.kind() == io::ErrorKind::NotFound {
-                    NOT_FOUND
-                } else {
-                    CANNOT_RUN
-                };
-                let name = name.to_string_lossy();
-                Refusal::new(status, format!("{name} can't be run: {}", plain(&error)))
-            }
+            Ok(mut command) => Refusal::NotRun {
+                source: command.exec(),
+                name: name.to_string_lossy().into_owned(),
+            },
             Err(refusal) => refusal,
         }
     }
@@ -105,13 +76,9 @@ impl Launch {
         let mut command = Command::new(program.path());
         command.arg0(name).args(arguments);
         if self.wants_library() {
-            let loaded = program
-                .examine()
-                .map_err(|reason| Refusal::new(CANNOT_RUN, reason))?;
-            let library = Library::find().map_err(|reason| Refusal::new(SETUP, reason))?;
-            library
-                .try_with(&loaded)
-                .map_err(|reason| Refusal::new(CANNOT_RUN, reason))?;
+            let loaded = program.examine()?;
+            let library = Library::find()?;
+            library.try_with(&loaded)?;
             command.env("LD_PRELOAD", library.beside_others());
             command.env("PUNCTUAL_RUN", self.words());
             if let Some(words) = &self.stack_debug {
@@ -120,17 +87,14 @@ impl Launch {
             library.keep();
         }
         if self.lock {
-            lockable(self.user_namespace).map_err(|reason| Refusal::new(SETUP, reason))?;
+            lockable(self.user_namespace)?;
         }
         if !self.cpus.is_empty() {
-            affinity::set_current(&self.cpus).map_err(|error| {
-                Refusal::new(SETUP, format!("the CPUs can't be had: {}", plain(&error)))
-            })?;
+            affinity::set_current(&self.cpus).map_err(Refusal::Cpus)?;
         }
         if let Some(policy) = self.policy {
             // Last, so that what goes before doesn't compete at the program's priority.
-            sched::set_current(policy)
-                .map_err(|error| Refusal::new(SETUP, scheduling(policy, &error)))?;
+            sched::set_current(policy).map_err(|source| Refusal::Scheduling { policy, source })?;
         }
         Ok(command)
     }
@@ -153,27 +117,15 @@ impl Launch {
     }
 }
 
-fn scheduling(policy: Policy, error: &io::Error) -> String {
-    let what = format!("{} {} is refused", policy.name(), policy.priority());
-    match error.raw_os_error() {
-        Some(libc::EPERM) => format!(
-            "{what}: run as root, raise the limit (ulimit -r, `rtprio` in \
-             /etc/security/limits.conf), or leave a control group without real-time runtime \
-             (cpu.rt_runtime_us)"
-        ),
-        _ => format!("{what}: {}", plain(error)),
-    }
-}
-
 /// With a limit, locking would succeed and a later allocation fail: so none is accepted.
-fn lockable(user_namespace: bool) -> Result<(), String> {
+fn lockable(user_namespace: bool) -> Result<(), Refusal> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: the place is live.
     if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } != 0 {
-        return Err(plain(&io::Error::last_os_error()));
+        return Err(Refusal::LockLimitUnread(io::Error::last_os_error()));
     }
     if limit.rlim_cur == libc::RLIM_INFINITY || !user_namespace && has_ipc_lock() {
         return Ok(());
@@ -184,12 +136,9 @@ fn lockable(user_namespace: bool) -> Result<(), String> {
     if raised && limit.rlim_max == libc::RLIM_INFINITY {
         return Ok(());
     }
-    Err(format!(
-        "memory can be locked up to {} KB only, and the program would fail where it needs more: \
-         raise `memlock` in /etc/security/limits.conf to unlimited, or run as root \
-         (capabilities of punctual's own file don't reach the program)",
-        limit.rlim_max >> 10
-    ))
+    Err(Refusal::LockLimit {
+        bytes: limit.rlim_max,
+    })
 }
 
 /// Whether the kernel lets the program lock without a limit (CAP_IPC_LOCK, bit 14): ours of
@@ -205,13 +154,4 @@ fn has_ipc_lock() -> bool {
     };
     let root = punctual_rt::sys::file::effective_user() == 0;
     has("CapAmb:") || root && has("CapBnd:")
-}
-
-/// An error's words without the number that Rust puts behind them.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_lowercase()
 }

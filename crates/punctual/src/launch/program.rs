@@ -2,13 +2,14 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::Refusal;
 use super::elf::{self, Image};
-use super::{CANNOT_RUN, NOT_FOUND, Refusal};
+use super::error::Fault;
 
 /// A program's file.
 #[derive(Debug)]
@@ -42,29 +43,17 @@ impl Program {
             let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
             found = places.find(|place| place.is_file() && executable(place));
         }
-        let shown = name.to_string_lossy();
+        let name = name.to_string_lossy().into_owned();
         let Some(path) = found else {
-            return Err(Refusal::new(
-                NOT_FOUND,
-                format!("{shown}: there is no such program in PATH"),
-            ));
+            return Err(Refusal::NotInPath { name });
         };
         match fs::metadata(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(
-                Refusal::new(CANNOT_RUN, format!("{shown}: permission denied")),
-            ),
-            Err(_) => Err(Refusal::new(
-                NOT_FOUND,
-                format!("{shown}: there is no such program"),
-            )),
-            Ok(data) if !data.is_file() => Err(Refusal::new(
-                CANNOT_RUN,
-                format!("{shown}: not a program but a directory or a special file"),
-            )),
-            Ok(_) if !executable(&path) => Err(Refusal::new(
-                CANNOT_RUN,
-                format!("{shown}: the file is not executable (chmod +x)"),
-            )),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(Refusal::Forbidden { name })
+            }
+            Err(_) => Err(Refusal::Missing { name }),
+            Ok(data) if !data.is_file() => Err(Refusal::NoFile { name }),
+            Ok(_) if !executable(&path) => Err(Refusal::NotExecutable { name }),
             Ok(_) => Ok(Self { path }),
         }
     }
@@ -76,67 +65,49 @@ impl Program {
     }
 
     /// Whether a library can be loaded into it, and by which loader; else why not.
-    pub(super) fn examine(&self) -> Result<Loaded, String> {
+    pub(super) fn examine(&self) -> Result<Loaded, Refusal> {
         let mut path = self.path.clone();
         for _ in 0..=SCRIPTS {
-            unprivileged(&path)?;
-            match elf::image(&beginning(&path)?) {
-                Image::Script(interpreter) => path = PathBuf::from(interpreter),
-                Image::Dynamic(loader) => {
-                    if loader.contains("musl") {
-                        return Err(format!(
-                            "{} is linked against the C library musl, and stacks and locks are \
-                             made for glibc's programs; --stack none schedules and places it",
-                            path.display()
-                        ));
-                    }
+            match examined(&path) {
+                Ok(Found::Interpreter(interpreter)) => path = interpreter,
+                Ok(Found::Loader(loader)) => {
                     return Ok(Loaded {
                         // A program looks for its libraries from where it really is.
                         path: path.canonicalize().unwrap_or(path),
-                        loader: PathBuf::from(loader),
+                        loader,
                     });
                 }
-                Image::Static => {
-                    return Err(format!(
-                        "{} is linked statically, so nothing can be loaded into it to give its \
-                         threads stacks or lock its memory; --stack none (without --lock) \
-                         schedules and places it",
-                        path.display()
-                    ));
-                }
-                Image::Foreign => {
-                    return Err(format!(
-                        "{} is for another processor or word size than this punctual, so its \
-                         library can't be loaded into it",
-                        path.display()
-                    ));
-                }
-                Image::Unknown => {
-                    return Err(format!(
-                        "{} is neither an ELF program nor a script that names its interpreter (#!)",
-                        path.display()
-                    ));
-                }
+                Err(fault) => return Err(Refusal::Closed { path, fault }),
             }
         }
-        Err(format!(
-            "{} is a script whose interpreters are scripts",
-            self.path.display()
-        ))
+        Err(Refusal::Closed {
+            path: self.path.clone(),
+            fault: Fault::Scripts,
+        })
     }
 }
 
-fn beginning(path: &Path) -> Result<Vec<u8>, String> {
+/// By what a file is run.
+enum Found {
+    Interpreter(PathBuf),
+    Loader(PathBuf),
+}
+
+fn examined(path: &Path) -> Result<Found, Fault> {
+    unprivileged(path)?;
+    match elf::image(&beginning(path).map_err(Fault::Unreadable)?) {
+        Image::Script(interpreter) => Ok(Found::Interpreter(PathBuf::from(interpreter))),
+        Image::Dynamic(loader) if loader.contains("musl") => Err(Fault::Musl),
+        Image::Dynamic(loader) => Ok(Found::Loader(PathBuf::from(loader))),
+        Image::Static => Err(Fault::Static),
+        Image::Foreign => Err(Fault::Foreign),
+        Image::Unknown => Err(Fault::Unknown),
+    }
+}
+
+fn beginning(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(BEGINNING).read_to_end(&mut bytes))
-        .map_err(|error| {
-            format!(
-                "{} can't be read, so it can't be told whether a library can be loaded into it: {}",
-                path.display(),
-                super::plain(&error)
-            )
-        })?;
+    File::open(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -148,31 +119,16 @@ fn executable(path: &Path) -> bool {
 }
 
 /// A program with more rights than its caller is loaded without the caller's libraries.
-fn unprivileged(path: &Path) -> Result<(), String> {
-    let data = fs::metadata(path).map_err(|_| {
-        format!(
-            "its interpreter {} isn't there or can't be looked at",
-            path.display()
-        )
-    })?;
-    let bits = data.mode() & (libc::S_ISUID | libc::S_ISGID);
-    if bits != 0 {
-        let kind = if bits & libc::S_ISUID != 0 {
-            "set-uid"
-        } else {
-            "set-gid"
-        };
-        return Err(format!(
-            "{} is {kind}: the loader takes no foreign library into a program that runs with \
-             its owner's rights",
-            path.display()
-        ));
+fn unprivileged(path: &Path) -> Result<(), Fault> {
+    let data = fs::metadata(path).map_err(|_| Fault::NoInterpreter)?;
+    if data.mode() & libc::S_ISUID != 0 {
+        return Err(Fault::SetUser);
+    }
+    if data.mode() & libc::S_ISGID != 0 {
+        return Err(Fault::SetGroup);
     }
     if has_capabilities(path) {
-        return Err(format!(
-            "{} has file capabilities (getcap): the loader takes no foreign library into it",
-            path.display()
-        ));
+        return Err(Fault::Capabilities);
     }
     Ok(())
 }

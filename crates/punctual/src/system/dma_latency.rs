@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
 use super::root::Root;
+use punctual_record::condition::IdleBoundError;
 use punctual_record::system::WatchedLatency;
 
 /// The device.
@@ -37,6 +38,20 @@ impl fmt::Display for HoldError {
             Self::Absent => write!(f, "there is no {PATH}"),
             Self::Forbidden => write!(f, "{PATH} may not be opened by this user"),
             Self::Failed(error) => write!(f, "{PATH}: {}", super::root::plain(error)),
+        }
+    }
+}
+
+impl HoldError {
+    /// As the record has it.
+    #[must_use]
+    pub fn to_record(&self) -> IdleBoundError {
+        match self {
+            Self::Absent => IdleBoundError::Absent,
+            Self::Forbidden => IdleBoundError::Forbidden,
+            Self::Failed(error) => IdleBoundError::Failed {
+                text: super::root::plain(error),
+            },
         }
     }
 }

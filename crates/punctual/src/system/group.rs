@@ -1,5 +1,7 @@
 //! Control groups by name, and the programs in them.
 
+use std::error::Error;
+use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::cgroup::{self, Hierarchy};
@@ -21,12 +23,54 @@ pub struct Group {
     pub hierarchy: i32,
 }
 
+/// Why a group isn't found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// No path contains what was asked for.
+    None {
+        /// What was asked for.
+        wanted: String,
+    },
+    /// Several do.
+    Several {
+        /// What was asked for.
+        wanted: String,
+        /// Their paths.
+        paths: Vec<String>,
+    },
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None { wanted } => write!(
+                f,
+                "--cgroup: no control group's path contains '{wanted}'; `systemd-cgls` and \
+                 /proc/PID/cgroup list them"
+            ),
+            Self::Several { wanted, paths } => {
+                let more = if paths.len() > 4 { ", ..." } else { "" };
+                write!(
+                    f,
+                    "--cgroup: {} control groups' paths contain '{wanted}': name one by its path \
+                     ({}{more})",
+                    paths.len(),
+                    paths[..paths.len().min(4)].join(", ")
+                )
+            }
+        }
+    }
+}
+
+impl Error for GroupError {}
+
 /// Finds a group by its path, as it is mounted or as `/proc/PID/cgroup` has it, or by a part of
 /// its path, such as the id of a container.
 ///
 /// # Errors
-/// In one line: there is none, or there are several.
-pub fn find(root: &Root, wanted: &str) -> Result<Group, String> {
+/// There is none, or there are several.
+pub fn find(root: &Root, wanted: &str) -> Result<Group, GroupError> {
     let mut best: Option<(usize, Vec<Group>)> = None;
     for (hierarchy, number) in hierarchies(root) {
         let found = matches(root, &hierarchy, wanted).into_iter();
@@ -51,19 +95,15 @@ pub fn find(root: &Root, wanted: &str) -> Result<Group, String> {
         }
     }
     let Some((_, mut groups)) = best else {
-        return Err(format!(
-            "--cgroup: no control group's path contains '{wanted}'; `systemd-cgls` and \
-             /proc/PID/cgroup list them"
-        ));
+        return Err(GroupError::None {
+            wanted: wanted.to_owned(),
+        });
     };
     if groups.len() > 1 {
-        let paths: Vec<&str> = groups.iter().map(|group| &*group.directory).collect();
-        let more = if paths.len() > 4 { ", ..." } else { "" };
-        return Err(format!(
-            "--cgroup: {} control groups' paths contain '{wanted}': name one by its path ({}{more})",
-            paths.len(),
-            paths[..paths.len().min(4)].join(", ")
-        ));
+        return Err(GroupError::Several {
+            wanted: wanted.to_owned(),
+            paths: groups.into_iter().map(|group| group.directory).collect(),
+        });
     }
     Ok(groups.remove(0))
 }
@@ -226,7 +266,7 @@ mod tests {
             ("x", "no control"),
             ("", "no "),
         ] {
-            let why = find(&root, wanted).expect_err(wanted);
+            let why = find(&root, wanted).expect_err(wanted).to_string();
             assert!(why.contains(said) && why.lines().count() == 1, "{why}");
         }
     }

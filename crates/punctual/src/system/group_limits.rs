@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::cgroup;
 use super::root::{Reader, Root};
-use super::stat::Stat;
 use punctual_record::explanation::{GroupLimit, GroupThrottling};
+use punctual_record::proc_stat::Stat;
 
 /// Readings that are kept: at twenty a second they reach back a quarter of a minute.
 const READINGS: usize = 300;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::root::Root;
-use punctual_record::run::Event;
+use punctual_record::Event;
 
 mod kernel_log;
 mod snapshot;
@@ -49,7 +49,7 @@ pub struct Monitor {
     last: Snapshot,
     log: kernel_log::KernelLog,
     throttling: throttling::Throttling,
-    counts: BTreeMap<String, usize>,
+    counts: BTreeMap<&'static str, usize>,
 }
 
 impl Monitor {
@@ -77,7 +77,7 @@ impl Monitor {
         events.extend(self.log.poll(at_ns));
         self.last = now;
         events.retain(|event| {
-            let count = self.counts.entry(event.kind.clone()).or_insert(0);
+            let count = self.counts.entry(event.kind()).or_insert(0);
             *count += 1;
             event.invalidates || *count <= EVENTS_PER_KIND
         });
@@ -104,7 +104,7 @@ impl Monitor {
 
     /// How often each kind of event occurred, also where it was not handed on.
     #[must_use]
-    pub fn counts(&self) -> &BTreeMap<String, usize> {
+    pub fn counts(&self) -> &BTreeMap<&'static str, usize> {
         &self.counts
     }
 

@@ -1,8 +1,12 @@
 //! Programs that run: found by number or name, and seen to end.
 
+use std::error::Error;
+use std::fmt;
+use std::io;
+
 use super::limits::value;
 use super::root::{Root, decimal};
-use super::stat::Stat;
+use punctual_record::proc_stat::Stat;
 
 /// A program that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,33 +23,91 @@ pub struct Process {
     started: u64,
 }
 
+/// Why a program isn't found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// None has the name.
+    NoName {
+        /// The name.
+        wanted: String,
+    },
+    /// Several have the name.
+    Several {
+        /// The name.
+        wanted: String,
+        /// Their numbers.
+        pids: Vec<u32>,
+    },
+    /// None has the number.
+    NoNumber(u32),
+    /// The number is that of a thread.
+    Thread {
+        /// The number.
+        tid: u32,
+        /// Its program's.
+        program: String,
+    },
+    /// `/proc` can't be read.
+    Unreadable(io::Error),
+}
+
+impl fmt::Display for ProcessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoName { wanted } => write!(
+                f,
+                "no program is named '{wanted}'; `ps -e` lists those that run"
+            ),
+            Self::Several { wanted, pids } => {
+                let numbers: Vec<String> = pids.iter().take(8).map(u32::to_string).collect();
+                let more = if pids.len() > 8 { ", ..." } else { "" };
+                write!(
+                    f,
+                    "{} programs are named '{wanted}': name one by its number ({}{more})",
+                    pids.len(),
+                    numbers.join(", ")
+                )
+            }
+            Self::NoNumber(pid) => write!(
+                f,
+                "no program has the number {pid}; `ps -e` lists those that run"
+            ),
+            Self::Thread { tid, program } => write!(
+                f,
+                "{tid} is a thread of the program {program}: name that one"
+            ),
+            Self::Unreadable(source) => write!(f, "/proc: {source}"),
+        }
+    }
+}
+
+impl Error for ProcessError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
 /// Finds a program by its number, or by its name.
 ///
 /// # Errors
-/// In one line: there is none, there are several, or the number is that of a thread.
-pub fn find(root: &Root, wanted: &str) -> Result<Process, String> {
+/// There is none, there are several, or the number is that of a thread.
+pub fn find(root: &Root, wanted: &str) -> Result<Process, ProcessError> {
     if let Some(pid) = decimal::<u32>(wanted) {
         return by_number(root, pid);
     }
     let mut found = named(root, wanted)?;
+    let wanted = wanted.to_owned();
     match found.len() {
-        0 => Err(format!(
-            "no program is named '{wanted}'; `ps -e` lists those that run"
-        )),
+        0 => Err(ProcessError::NoName { wanted }),
         1 => Ok(found.remove(0)),
-        _ => {
-            let numbers: Vec<String> = found
-                .iter()
-                .take(8)
-                .map(|one| one.pid.to_string())
-                .collect();
-            let more = if found.len() > 8 { ", ..." } else { "" };
-            Err(format!(
-                "{} programs are named '{wanted}': name one by its number ({}{more})",
-                found.len(),
-                numbers.join(", ")
-            ))
-        }
+        _ => Err(ProcessError::Several {
+            wanted,
+            pids: found.iter().map(|process| process.pid).collect(),
+        }),
     }
 }
 
@@ -53,7 +115,7 @@ pub fn find(root: &Root, wanted: &str) -> Result<Process, String> {
 ///
 /// # Errors
 /// When `/proc` can't be read.
-pub fn named(root: &Root, wanted: &str) -> Result<Vec<Process>, String> {
+pub fn named(root: &Root, wanted: &str) -> Result<Vec<Process>, ProcessError> {
     let own = std::process::id();
     let wanted = kept(wanted);
     let numbers = numbers(root)?.into_iter().filter(|pid| *pid != own);
@@ -91,25 +153,24 @@ pub fn descendants(root: &Root, pid: u32) -> Vec<Process> {
     found
 }
 
-fn numbers(root: &Root) -> Result<Vec<u32>, String> {
-    let names = root
-        .names("/proc")
-        .map_err(|error| format!("/proc: {error}"))?;
+fn numbers(root: &Root) -> Result<Vec<u32>, ProcessError> {
+    let names = root.names("/proc").map_err(ProcessError::Unreadable)?;
     Ok(names
         .iter()
         .filter_map(|name| decimal::<u32>(name))
         .collect())
 }
 
-fn by_number(root: &Root, pid: u32) -> Result<Process, String> {
-    let none = || format!("no program has the number {pid}; `ps -e` lists those that run");
+fn by_number(root: &Root, pid: u32) -> Result<Process, ProcessError> {
+    let none = || ProcessError::NoNumber(pid);
     let status = root
         .text(&format!("/proc/{pid}/status"))
         .map_err(|_| none())?;
     if let Some(program) = value(&status, "Tgid").filter(|tgid| *tgid != pid.to_string()) {
-        return Err(format!(
-            "{pid} is a thread of the program {program}: name that one"
-        ));
+        return Err(ProcessError::Thread {
+            tid: pid,
+            program: program.to_owned(),
+        });
     }
     read(root, pid).ok_or_else(none)
 }
@@ -122,7 +183,7 @@ pub fn read(root: &Root, pid: u32) -> Option<Process> {
     // One that has ended, and waits for its parent to notice, runs no more. Its main thread may end
     // before the others: it stays as one that has ended until they do.
     let others = stat.count(20).is_some_and(|threads| threads > 1);
-    if matches!(stat.field(3)?, "Z" | "X") && !others {
+    if matches!(stat.state()?, 'Z' | 'X') && !others {
         return None;
     }
     let command = root
@@ -198,7 +259,7 @@ mod tests {
     fn what_is_not_there_is_said_in_one_line() {
         let root = Root::live();
         for wanted in ["4194305", "99999999999", "no-such-program", "", "../1"] {
-            let why = find(&root, wanted).expect_err(wanted);
+            let why = find(&root, wanted).expect_err(wanted).to_string();
             assert_eq!(why.lines().count(), 1, "{why}");
         }
     }

@@ -7,6 +7,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
+use punctual_record::text::shortened;
+
 /// The most that is read of one file. Files of `/proc` and `/sys` that matter
 /// here are far smaller; a recorded tree may hold anything.
 pub const READ_LIMIT: u64 = 1 << 20;
@@ -257,13 +259,5 @@ pub(super) fn plain(error: &io::Error) -> String {
 
 /// The beginning of a text, fit for one line.
 pub(super) fn excerpt(text: &str) -> String {
-    let mut short: String = text
-        .chars()
-        .take(60)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if text.chars().nth(60).is_some() {
-        short.push('…');
-    }
-    format!("`{short}`")
+    format!("`{}`", shortened(text, 61))
 }

@@ -2,8 +2,8 @@
 
 use super::cpus::parse_kernel;
 use super::root::{Reader, decimal};
-use super::stat::Stat;
 use super::thread::{Policy, scheduling_policy};
+use punctual_record::proc_stat::Stat;
 use punctual_record::system::TaskAbove;
 
 /// So many are listed; all are counted.
@@ -11,9 +11,6 @@ const LISTED: usize = 64;
 
 /// So many are looked at in detail.
 const LOOKED_AT: usize = 4096;
-
-/// `PF_KTHREAD` of the kernel's `include/linux/sched.h`.
-const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -124,9 +121,7 @@ fn parse_stat(line: &str) -> Option<TaskAbove> {
             .count(40)
             .and_then(|priority| u32::try_from(priority).ok())
             .unwrap_or(0),
-        kernel: stat
-            .count(9)
-            .is_some_and(|flags| flags & KERNEL_THREAD != 0),
+        kernel: stat.is_of_kernel(),
         cpus: Vec::new(),
     })
 }

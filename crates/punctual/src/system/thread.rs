@@ -2,6 +2,9 @@
 
 use std::io;
 
+use punctual_record::Scheduling;
+use punctual_record::proc_stat::Stat;
+
 /// A scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
@@ -70,6 +73,21 @@ impl Policy {
         .find(|policy| policy.name() == name)
     }
 
+    /// As the record has it, with a priority where the policy has one.
+    #[must_use]
+    pub fn with_priority(self, priority: u32) -> Scheduling {
+        match self {
+            Self::Other => Scheduling::Other,
+            Self::Fifo => Scheduling::Fifo { priority },
+            Self::RoundRobin => Scheduling::Rr { priority },
+            Self::Batch => Scheduling::Batch,
+            Self::Idle => Scheduling::Idle,
+            Self::Deadline => Scheduling::Deadline,
+            Self::Extensible => Scheduling::Ext,
+            Self::Unknown(number) => Scheduling::Unknown { number },
+        }
+    }
+
     /// Whether it goes before all ordinary tasks.
     #[must_use]
     pub fn is_real_time(self) -> bool {
@@ -89,6 +107,14 @@ pub struct ThreadScheduling {
     /// Its timer slack; absent where that can't be read. The kernel takes none
     /// for `fifo`, `rr` and `deadline`, whatever stands here.
     pub timer_slack_ns: Option<u64>,
+}
+
+impl ThreadScheduling {
+    /// Policy and priority, as the record has them.
+    #[must_use]
+    pub fn to_record(&self) -> Scheduling {
+        self.policy.with_priority(self.priority)
+    }
 }
 
 /// `struct sched_attr` of the kernel's `include/uapi/linux/sched/types.h`, in its
@@ -169,7 +195,7 @@ pub fn tracer(tid: i32) -> Option<i32> {
 #[must_use]
 pub fn last_cpu(root: &super::Root, tid: u32) -> Option<u32> {
     let line = root.text(&format!("/proc/{tid}/stat")).ok()?;
-    let cpu = super::stat::Stat::parse(&line)?.count(39)?;
+    let cpu = Stat::parse(&line)?.count(39)?;
     u32::try_from(cpu).ok()
 }
 

@@ -3,6 +3,7 @@
 use super::cgroup::Cgroups;
 use super::root::Reader;
 use punctual_record::system::{Kernel, Virtualisation};
+use punctual_record::text::shortened;
 
 /// Reads hypervisor and container. Stolen time is the monitor's to fill.
 pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) -> Virtualisation {
@@ -268,11 +269,5 @@ fn first_namespaces(reader: &Reader<'_>) -> bool {
 }
 
 fn first_line(text: &str) -> String {
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(64)
-        .collect()
+    shortened(text.lines().next().unwrap_or_default(), 64)
 }

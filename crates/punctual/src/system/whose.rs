@@ -3,7 +3,7 @@
 use punctual_rt::clock;
 
 use super::root::Root;
-use super::stat::Stat;
+use punctual_record::proc_stat::Stat;
 
 /// Letters of a command line that are kept.
 const COMMAND: usize = 256;
@@ -64,26 +64,18 @@ pub fn whose(root: &Root, tid: u32) -> Option<Whose> {
         .text(&format!("/proc/{tid}/cgroup"))
         .unwrap_or_default();
     let stat = root.text(&format!("/proc/{tid}/stat")).ok()?;
-    let has_command = !command.is_empty() || is_of_kernel(&stat);
+    let stat = Stat::parse(&stat);
+    let is_of_kernel = stat.as_ref().is_some_and(Stat::is_of_kernel);
+    let has_command = !command.is_empty() || is_of_kernel;
     Some(Whose {
         name: value("Name:")?.to_owned(),
         pid: value("Tgid:")?.parse().ok()?,
         command: has_command.then_some(command),
         group: group(&groups),
-        began_ns: Stat::parse(&stat)
+        began_ns: stat
             .and_then(|stat| stat.count(22))
             .map(|ticks| ticks.saturating_mul(TICK_NS)),
     })
-}
-
-/// Whether the flags in `/proc/PID/stat` say `PF_KTHREAD`.
-fn is_of_kernel(stat: &str) -> bool {
-    const PF_KTHREAD: u32 = 0x0020_0000;
-    // The name before may hold anything.
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let flags = after_name.split_whitespace().nth(6);
-    let flags: Option<u32> = flags.and_then(|word| word.parse().ok());
-    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
 fn group(groups: &str) -> Option<String> {
@@ -104,14 +96,11 @@ fn group(groups: &str) -> Option<String> {
 mod tests {
     use punctual_rt::clock;
 
-    use super::{group, is_of_kernel, since_boot_ns, whose};
+    use super::{group, since_boot_ns, whose};
     use crate::system::Root;
 
     #[test]
     fn a_process_without_a_command_line_is_not_a_kernel_thread_for_that() {
-        assert!(is_of_kernel("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
-        assert!(!is_of_kernel("77 (a) 2129984) Z 1 77 77 0 -1 4227084 0 0"));
-        assert!(!is_of_kernel("") && !is_of_kernel("1 (x) S 0 0 0 0 -1 none"));
         // A zombie has none.
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let stat = format!("/proc/{}/stat", child.id());

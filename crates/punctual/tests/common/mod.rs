@@ -192,6 +192,21 @@ pub fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// The verdict on a run in words.
+pub fn said(run: &punctual_record::Run) -> String {
+    punctual_report::statements::headline(run).sentence
+}
+
+/// Why a run is not valid, in words; empty where it is.
+pub fn why_invalid(run: &punctual_record::Run) -> String {
+    let reasons = punctual_record::invalid_reasons(run);
+    let words: Vec<String> = reasons
+        .iter()
+        .map(punctual_report::verdict::reason)
+        .collect();
+    words.join("; ")
+}
+
 /// A process that runs; killed when dropped.
 pub struct Going {
     child: Child,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{Ended, Place};
 use crate::data::{NAMES, run, window};
 use flate2::write::GzEncoder;
-use punctual_record::explanation::Ledger;
+use punctual_record::Ledger;
 use punctual_record::{Explanation, RunDirectory};
 use punctual_trace::attribute::bill;
 use punctual_trace::attribute::event::Window;

@@ -13,6 +13,7 @@ pub fn check(bytes: &[u8]) {
         for _ in 0..2 {
             tree.next_layer();
             if let Err(error) = unpack(bytes, is_layer, &mut tree, &mut room) {
+                let error = error.to_string();
                 assert!(!error.contains('\n'), "{error}");
             }
         }

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use punctual_record::explanation::{Cause, Ledger};
+use punctual_record::Ledger;
+use punctual_record::explanation::Cause;
 use punctual_trace::attribute::waits::chain;
 use punctual_trace::attribute::{bill, picture};
 use punctual_trace::windows::parse;

@@ -238,7 +238,7 @@ fn measured(words: &[&str]) -> (punctual_record::Run, String) {
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     assert_eq!(run.threads[0].latency.count, 50, "{output:?}");
     let broken = run.demands.iter().find(|demand| {
-        demand.name == "affinity" && demand.standing != punctual_record::Standing::InForce
+        demand.name() == "affinity" && demand.standing != punctual_record::Standing::InForce
     });
     assert_eq!(broken, None);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");

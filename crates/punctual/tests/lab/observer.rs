@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use punctual_lab::cell::Work;
 use punctual_lab::observer::trail::Trail;
-use punctual_lab::observer::{Observer, bill};
+use punctual_lab::observer::{Observer, ObserverError, bill};
 use punctual_lab::{CellPlan, Made, Qemu, Watcher, kernel};
 
 use super::common::{Place, program, read_json, skip};
@@ -103,12 +103,16 @@ fn bills_are_exact_and_the_guest_is_as_it_is_without() {
 struct Keeps(Observer, Mutex<Option<Trail>>);
 
 impl Watcher for Keeps {
-    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, String> {
+    fn arguments(
+        &self,
+        plan: &CellPlan<'_>,
+        folder: &Path,
+    ) -> Result<Vec<OsString>, ObserverError> {
         self.0.arguments(plan, folder)
     }
 
-    fn take(&self, _: &CellPlan<'_>, folder: &Path, _: &mut Made) -> Result<(), String> {
-        let left = fs::read(folder.join("observer.out")).map_err(|error| error.to_string())?;
+    fn take(&self, _: &CellPlan<'_>, folder: &Path, _: &mut Made) -> Result<(), ObserverError> {
+        let left = fs::read(folder.join("observer.out")).map_err(ObserverError::Trail)?;
         *self.1.lock().expect("nobody panicked") = Some(Trail::parse(&left)?);
         Ok(())
     }

@@ -5,7 +5,6 @@
 #[path = "../common/examples.rs"]
 mod build;
 mod cleanup;
-mod documentation;
 mod examples;
 mod generators;
 #[path = "../../../capi/tests/support/mod.rs"]

@@ -13,7 +13,7 @@ use punctual_rt::sched::{self, Policy};
 
 /// A run of a probe of priority 30 on CPU 0 that met a cause there; CPU 1 was not probed.
 fn run_that_met(cause: &Cause) -> Run {
-    let text = include_str!("../../../record/tests/data/run-1.json");
+    let text = include_str!("../../../record/tests/data/run-2.json");
     let mut run: Run = serde_json::from_str(text).expect("a record");
     run.watch = None;
     run.request.cpus = vec![0];

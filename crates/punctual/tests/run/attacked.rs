@@ -343,7 +343,12 @@ fn a_copy_with_capabilities_is_the_groups_alone() {
     let copy = scene.at("copy");
     fs::copy(program(), &copy).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
-    let advice = punctual_tool::system::setcap::command("cap_sys_nice,cap_ipc_lock=ep", "./copy");
+    let fix = punctual_report::facts::fix(&punctual_record::Fix::Rights {
+        program: "./copy".to_owned(),
+        capabilities: ["cap_sys_nice", "cap_ipc_lock"].map(str::to_owned).into(),
+        device: false,
+    });
+    let advice = fix.split('`').nth(1).expect("a command");
     assert!(advice.contains("groupadd -f realtime") && advice.contains("usermod -aG realtime"));
     let commands: Vec<&str> = advice.split(" && ").collect();
     let of_file = commands.iter().filter(|it| it.ends_with("./copy"));

@@ -32,7 +32,8 @@ fn why_not(record: &Value) -> Option<String> {
     let event = events
         .iter()
         .find(|event| event["kind"] == "not-explained")?;
-    Some(event["text"].as_str()?.to_owned())
+    let (reason, fix) = (event["reason"].as_str()?, event["fix"].as_str()?);
+    Some(format!("{reason}; {fix}"))
 }
 
 #[test]

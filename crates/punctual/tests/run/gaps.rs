@@ -127,7 +127,7 @@ fn a_thread_in_the_way_stands_there_by_its_name_as_often_as_it_came() {
         || run
             .demands
             .iter()
-            .any(|d| d.name == "priority" && d.mend.is_some())
+            .any(|d| d.name() == "priority" && d.fix.is_some())
     {
         skip!("no real-time priority");
     }

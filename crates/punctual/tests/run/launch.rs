@@ -444,6 +444,15 @@ fn stack_debug_finds_what_a_program_does_with_stacks_of_threads_that_have_ended(
     assert_eq!(first_of(&said, "freed"), Some("join"), "{said}");
     assert_eq!(first_of(&said, "touched"), Some("write_late"), "{said}");
 
+    let (by, said) = debugged("--stack-debug", "overflow");
+    assert_eq!(by, Some(libc::SIGSEGV), "{said}");
+    assert!(
+        said.contains("\n  the thread runs on that stack: a stack overflow\n"),
+        "{said}"
+    );
+    assert_eq!(first_of(&said, "allocated"), Some("start"), "{said}");
+    assert_eq!(first_of(&said, "touched"), Some("overflows_here"), "{said}");
+
     let (by, said) = debugged("--stack-debug=audit,guards", "late");
     assert_eq!(by, None, "{said}");
     assert_eq!(

@@ -63,7 +63,10 @@ fn a_named_cpu_wins_over_the_affinity_at_start() {
         "probed {second} (named by -a), load {first} (not on probed CPUs), collector {first}"
     );
     assert!(said.contains(&words), "{said}");
-    let affinity = run.demands.iter().find(|demand| demand.name == "affinity");
+    let affinity = run
+        .demands
+        .iter()
+        .find(|demand| demand.name() == "affinity");
     let affinity = affinity.expect("it is read back");
     assert_eq!(
         affinity.standing,

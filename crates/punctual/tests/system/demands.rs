@@ -1,9 +1,11 @@
-//! What was asked, held against what was read back.
+//! What was asked, compared with what was read back.
 
 use super::support as system_support;
 
-use punctual_record::run::{Demand, Standing};
-use punctual_tool::system::demands::{self, Asked, Found, ProbeFound, judge, mends};
+use punctual_record::condition::IdleBoundError;
+use punctual_record::{Demand, Fix, Standing};
+use punctual_report::facts;
+use punctual_tool::system::demands::{self, Asked, Found, ProbeFound, fixes, judge};
 use punctual_tool::system::memory::LockedMemory;
 use punctual_tool::system::{Policy, SurveyRequest, SystemState, ThreadScheduling, survey};
 use system_support::Machine;
@@ -58,7 +60,15 @@ fn all_in_force() -> Found {
 }
 
 fn named<'d>(demands: &'d [Demand], name: &str) -> &'d Demand {
-    demands.iter().find(|demand| demand.name == name).unwrap()
+    demands.iter().find(|demand| demand.name() == name).unwrap()
+}
+
+fn found_of(demands: &[Demand], name: &str) -> String {
+    facts::found(named(demands, name))
+}
+
+fn said(fix: Fix) -> String {
+    facts::fix(&fix)
 }
 
 #[test]
@@ -67,7 +77,7 @@ fn what_was_asked_and_got_is_in_force() {
     let in_force: Vec<&str> = demands
         .iter()
         .filter(|demand| demand.standing == Standing::InForce)
-        .map(|demand| &*demand.name)
+        .map(Demand::name)
         .collect();
     assert_eq!(
         in_force,
@@ -79,14 +89,14 @@ fn what_was_asked_and_got_is_in_force() {
             "timers"
         ]
     );
-    assert_eq!(named(&demands, "priority").asked, "fifo 80");
-    assert_eq!(named(&demands, "priority").found, "fifo 80 on CPU 0-1");
+    assert_eq!(facts::requested(named(&demands, "priority")), "fifo 80");
+    assert_eq!(found_of(&demands, "priority"), "fifo 80 on CPU 0-1");
     assert_eq!(
-        named(&demands, "locked-memory").found,
+        found_of(&demands, "locked-memory"),
         "all of 18 MiB resident"
     );
     // The rest is stated; a virtual machine is no reason for INVALID.
-    let stated: Vec<&str> = demands[5..].iter().map(|demand| &*demand.name).collect();
+    let stated: Vec<&str> = demands[5..].iter().map(Demand::name).collect();
     assert_eq!(
         stated,
         [
@@ -97,7 +107,7 @@ fn what_was_asked_and_got_is_in_force() {
         ]
     );
     for demand in &demands {
-        assert!(demand.standing != Standing::InForce || demand.mend.is_none());
+        assert!(demand.standing != Standing::InForce || demand.fix.is_none());
         assert!(demand.standing != Standing::NotInForce, "{demand:?}");
     }
 }
@@ -107,13 +117,19 @@ fn one_thread_astray_is_named() {
     let mut found = all_in_force();
     found.threads[1] = probe(1, Policy::Other, 0, &[0, 1]);
     let demands = judge(&asked(), &found, &machine("vm-2cpu"));
-    assert_eq!(demands[0].name, "priority");
+    assert_eq!(demands[0].name(), "priority");
     assert_eq!(demands[0].standing, Standing::NotInForce);
-    assert_eq!(demands[0].found, "fifo 80 on CPU 0; other on CPU 1");
-    assert_eq!(demands[1].name, "affinity");
-    assert_eq!(demands[1].found, "the thread for CPU 1 may run on 0-1");
+    assert_eq!(
+        facts::found(&demands[0]),
+        "fifo 80 on CPU 0; other on CPU 1"
+    );
+    assert_eq!(demands[1].name(), "affinity");
+    assert_eq!(
+        facts::found(&demands[1]),
+        "the thread for CPU 1 may run on 0-1"
+    );
     // The slack of the ordinary one is a reader's business now.
-    assert!(named(&demands, "timer-slack").found.contains("50000 ns"));
+    assert!(found_of(&demands, "timer-slack").contains("50000 ns"));
 }
 
 #[test]
@@ -145,10 +161,10 @@ fn no_thread_at_all_is_not_a_pass() {
 }
 
 #[test]
-fn the_mend_for_a_priority_fits_its_reason() {
+fn the_fix_for_a_priority_fits_its_reason() {
     let refused = Some(libc::EPERM);
     // Root, in a group of no runtime.
-    let mend = mends::priority(&asked(), refused, &machine("vm-2cpu"));
+    let mend = said(fixes::priority(&asked(), refused, &machine("vm-2cpu")));
     assert_eq!(
         mend,
         "this control group has no real-time runtime (CONFIG_RT_GROUP_SCHED): \
@@ -158,35 +174,43 @@ fn the_mend_for_a_priority_fits_its_reason() {
     // The same within a container, whose files of the group are not the host's.
     let mut contained = machine("vm-2cpu");
     contained.virtualisation.container = Some("podman".to_owned());
-    let mend = mends::priority(&asked(), refused, &contained);
+    let mend = said(fixes::priority(&asked(), refused, &contained));
     assert!(mend.contains("on the host"), "{mend}");
     assert!(mend.contains("--cpu-rt-runtime=400000"), "{mend}");
     assert!(!mend.contains("| sudo tee"), "{mend}");
-    let mend = mends::dma_latency(&contained);
+    let mend = said(fixes::dma_latency(&contained));
     assert!(
         mend.starts_with("start the container with `--device /dev/cpu_dma_latency`"),
         "{mend}"
     );
     // A user without rights.
-    let mend = mends::priority(&asked(), refused, &machine("server-16cpu"));
+    let mend = said(fixes::priority(&asked(), refused, &machine("server-16cpu")));
     assert!(mend.contains("sudo setcap cap_sys_nice,cap_ipc_lock=ep /opt/punctual"));
     assert!(mend.contains("rtprio 99"), "{mend}");
     // A user whose limit suffices, so that something else refuses it.
-    let mend = mends::priority(&asked(), refused, &machine("raspberry-pi"));
+    let mend = said(fixes::priority(&asked(), refused, &machine("raspberry-pi")));
     assert!(mend.contains("a security policy"), "{mend}");
     // A container.
-    let mend = mends::priority(&asked(), refused, &machine("rootless-container"));
+    let mend = said(fixes::priority(
+        &asked(),
+        refused,
+        &machine("rootless-container"),
+    ));
     assert!(mend.contains("--ulimit rtprio=99"), "{mend}");
     let mut docker = machine("server-16cpu");
     docker.virtualisation.container = Some("docker".to_owned());
-    let mend = mends::priority(&asked(), refused, &docker);
+    let mend = said(fixes::priority(&asked(), refused, &docker));
     assert!(mend.contains("--cap-add sys_nice"), "{mend}");
     // A number that no kernel takes.
     let wrong = Asked {
         priority: 100,
         ..asked()
     };
-    let mend = mends::priority(&wrong, Some(libc::EINVAL), &machine("vm-2cpu"));
+    let mend = said(fixes::priority(
+        &wrong,
+        Some(libc::EINVAL),
+        &machine("vm-2cpu"),
+    ));
     assert!(mend.contains("1 to 99"), "{mend}");
 }
 
@@ -196,7 +220,11 @@ fn an_odd_path_is_quoted_for_the_shell() {
         executable: "/home/o'neil/a b".to_owned(),
         ..asked()
     };
-    let mend = mends::priority(&odd, Some(libc::EPERM), &machine("server-16cpu"));
+    let mend = said(fixes::priority(
+        &odd,
+        Some(libc::EPERM),
+        &machine("server-16cpu"),
+    ));
     assert!(mend.contains(r"'/home/o'\''neil/a b'"), "{mend}");
 }
 
@@ -214,18 +242,18 @@ fn a_refusal_stands_beside_what_was_found() {
     });
     let demands = judge(&asked(), &found, &machine("server-16cpu"));
     assert_eq!(
-        named(&demands, "priority").found,
+        found_of(&demands, "priority"),
         "other on CPU 0 (refused: operation not permitted)"
     );
     let memory = named(&demands, "locked-memory");
     assert_eq!(
-        memory.found,
+        facts::found(memory),
         "5120 KiB of 5120 KiB resident not locked (this user may lock 64 MiB)"
     );
-    let mend = memory.mend.as_deref().unwrap();
+    let mend = facts::fix_of(memory).unwrap();
     assert!(mend.contains("memlock unlimited"), "{mend}");
     // What lacks for want of rights has one fix in common.
-    assert_eq!(named(&demands, "priority").mend.as_deref(), Some(mend));
+    assert_eq!(named(&demands, "priority").fix, memory.fix);
     assert!(!mend.contains("cpu_dma_latency"), "{mend}");
 }
 
@@ -237,8 +265,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
         thread.priority_refused = Some(libc::EPERM);
     }
     found.memory_refused = Some(libc::ENOMEM);
-    found.dma_latency_us = Some(Err("it may not be opened".to_owned()));
-    found.dma_latency_forbidden = true;
+    found.dma_latency_us = Some(Err(IdleBoundError::Forbidden));
     let wanted = Asked {
         explain: true,
         ..asked()
@@ -246,7 +273,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
     let fixes = |system: &SystemState, found: &Found| {
         let demands = judge(&wanted, found, system);
         let names = ["priority", "locked-memory", "cpu-dma-latency"];
-        names.map(|name| named(&demands, name).mend.clone().unwrap())
+        names.map(|name| facts::fix_of(named(&demands, name)).unwrap())
     };
     let server = machine("server-16cpu");
     let [first, second, third] = fixes(&server, &found);
@@ -260,7 +287,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
     );
     assert!(first.contains("--as-deployed"), "{first}");
     // The device that isn't there is no question of rights.
-    found.dma_latency_forbidden = false;
+    found.dma_latency_us = Some(Err(IdleBoundError::Absent));
     let [first, second, third] = fixes(&server, &found);
     assert_eq!(first, second);
     assert!(
@@ -284,7 +311,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
     // setcap replaces what a file has: nothing of it gets lost without --explain.
     let mut system = machine("server-16cpu");
     system.limits.capabilities = vec!["cap_bpf".to_owned(), "cap_perfmon".to_owned()];
-    let fix = mends::priority(&asked(), Some(libc::EPERM), &system);
+    let fix = said(fixes::priority(&asked(), Some(libc::EPERM), &system));
     assert!(
         fix.contains("setcap cap_sys_nice,cap_ipc_lock,cap_bpf,cap_perfmon=ep"),
         "{fix}"
@@ -301,31 +328,28 @@ fn memory_that_is_locked_in_part_is_not_locked() {
     });
     let demand = demands::locked_memory(&asked(), &found, &machine("vm-2cpu"));
     assert_eq!(demand.standing, Standing::NotInForce);
-    assert_eq!(demand.found, "4 KiB of 18 MiB resident not locked");
+    assert_eq!(facts::found(&demand), "4 KiB of 18 MiB resident not locked");
 }
 
 #[test]
-fn affinity_mends_name_the_cpu() {
+fn affinity_fixes_name_the_cpu() {
     let system = machine("raspberry-pi");
-    let mend = mends::affinity(&[3], &system);
+    let mend = said(fixes::affinity(&[3], &system));
     assert!(mend.starts_with("this process may not use CPU 3"), "{mend}");
-    let mend = mends::affinity(&[9], &system);
+    let mend = said(fixes::affinity(&[9], &system));
     assert!(mend.starts_with("CPU 9 is offline"), "{mend}");
 }
 
 #[test]
 fn idle_bounds_by_what_is_in_force() {
-    let standing = |found: Result<i32, String>| {
+    let standing = |found: Result<i32, IdleBoundError>| {
         demands::dma_latency(20, Some(&found), &machine("vm-2cpu")).standing
     };
     assert_eq!(standing(Ok(20)), Standing::InForce);
     // Another program holds a lower one.
     assert_eq!(standing(Ok(0)), Standing::InForce);
     assert_eq!(standing(Ok(2_000_000_000)), Standing::NotInForce);
-    assert_eq!(
-        standing(Err("there is no device".to_owned())),
-        Standing::NotInForce
-    );
+    assert_eq!(standing(Err(IdleBoundError::Absent)), Standing::NotInForce);
     let mut as_deployed = asked();
     as_deployed.dma_latency_us = None;
     let mut system = machine("vm-2cpu");
@@ -334,9 +358,9 @@ fn idle_bounds_by_what_is_in_force() {
     assert!(
         !demands
             .iter()
-            .any(|demand| demand.name == "cpu-dma-latency")
+            .any(|demand| demand.name() == "cpu-dma-latency")
     );
-    assert!(named(&demands, "idle-states").found.contains("90 µs"));
+    assert!(found_of(&demands, "idle-states").contains("90 µs"));
 }
 
 #[test]
@@ -346,7 +370,11 @@ fn timers_without_high_resolution() {
     system.kernel.command_line = "quiet highres=off".to_owned();
     let demand = demands::timers(&system);
     assert_eq!(demand.standing, Standing::NotInForce);
-    assert!(demand.mend.unwrap().contains("boot without `highres=off`"));
+    assert!(
+        facts::fix_of(&demand)
+            .unwrap()
+            .contains("boot without `highres=off`")
+    );
 }
 
 #[test]
@@ -376,7 +404,8 @@ fn a_server_states_clock_siblings_tasks_and_governors() {
         probe(9, Policy::Fifo, 80, &[9]),
     ];
     let stated = demands::stated(&asked(), &threads, &system);
-    let found: Vec<(&str, &str)> = stated.iter().map(|d| (&*d.name, &*d.found)).collect();
+    let found: Vec<_> = stated.iter().map(|d| (d.name(), facts::found(d))).collect();
+    let found: Vec<(&str, &str)> = found.iter().map(|(name, it)| (*name, &**it)).collect();
     assert_eq!(
         found,
         [

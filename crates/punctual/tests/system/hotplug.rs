@@ -4,6 +4,7 @@
 use std::sync::mpsc;
 
 use crate::common::hotplug::Offline;
+use punctual_record::Happening;
 use punctual_tool::system::monitor::{Monitor, Monitored};
 use punctual_tool::system::{Root, online};
 
@@ -45,13 +46,13 @@ fn a_cpu_taken_offline_under_a_probe_is_seen() {
     drop(stop);
     sleeper.join().unwrap();
 
-    let gone: Vec<_> = events.iter().filter(|e| e.kind == "cpu-offline").collect();
+    let gone: Vec<_> = events
+        .iter()
+        .filter(|e| e.kind() == "cpu-offline")
+        .collect();
     assert_eq!(gone.len(), 1, "{events:?}");
     assert!(gone[0].invalidates);
-    assert_eq!(
-        gone[0].text,
-        format!("CPU {cpu}, which is probed, was taken offline")
-    );
-    assert!(back.iter().any(|e| e.kind == "cpu-online"), "{back:?}");
+    assert_eq!(gone[0].what, Happening::CpuOffline { cpu, probed: true });
+    assert!(back.iter().any(|e| e.kind() == "cpu-online"), "{back:?}");
     assert!(online(&root).contains(&cpu));
 }

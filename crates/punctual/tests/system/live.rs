@@ -6,8 +6,9 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use punctual_record::run::{Demand, Event, Standing};
 use punctual_record::system::TaskAbove;
+use punctual_record::{Demand, Event, Standing};
+use punctual_report::facts;
 use punctual_tool::system::demands::{self, Asked, ProbeFound};
 use punctual_tool::system::monitor::{Monitor, Monitored};
 use punctual_tool::system::thread::last_cpu;
@@ -218,30 +219,21 @@ fn a_changed_affinity_and_priority_is_seen() {
             .into_iter()
             .filter(|e| {
                 matches!(
-                    &*e.kind,
+                    e.kind(),
                     "affinity" | "priority" | "clock-set" | "suspended"
                 )
             })
-            .map(|e| (e.kind, e.invalidates))
+            .map(|e| (e.kind(), e.invalidates))
             .collect::<Vec<_>>()
     };
     assert_eq!(about_us(monitor.poll(SECOND)), []);
     set_affinity(sleeper.tid, &usable).unwrap();
-    assert_eq!(
-        about_us(monitor.poll(2 * SECOND)),
-        [("affinity".to_owned(), true)]
-    );
+    assert_eq!(about_us(monitor.poll(2 * SECOND)), [("affinity", true)]);
     set_affinity(sleeper.tid, &[usable[1]]).unwrap();
-    assert_eq!(
-        about_us(monitor.poll(3 * SECOND)),
-        [("affinity".to_owned(), false)]
-    );
+    assert_eq!(about_us(monitor.poll(3 * SECOND)), [("affinity", false)]);
     let renice = output(&format!("chrt -b -p 0 {} && echo done", sleeper.tid));
     if renice == "done" {
-        assert_eq!(
-            about_us(monitor.poll(4 * SECOND)),
-            [("priority".to_owned(), true)]
-        );
+        assert_eq!(about_us(monitor.poll(4 * SECOND)), [("priority", true)]);
     }
     drop(sleeper);
     assert_eq!(about_us(monitor.poll(5 * SECOND)), []);
@@ -341,10 +333,10 @@ fn without_rights_the_mend_is_one_that_helps() {
     };
     assert_eq!(demand.standing, Standing::NotInForce);
     assert_eq!(
-        demand.found,
+        facts::found(&demand),
         "other on CPU 0 (refused: operation not permitted)"
     );
-    let mend = demand.mend.unwrap();
+    let mend = facts::fix_of(&demand).unwrap();
     assert!(
         mend.contains("setcap cap_sys_nice,cap_ipc_lock=ep"),
         "{mend}"
@@ -381,7 +373,7 @@ fn in_a_group_without_runtime_the_mend_is_one_that_helps() {
     let enter = format!("echo $$ > {}/tasks && exec", group.0);
     let demand = child_behind(&enter).unwrap();
     assert_eq!(demand.standing, Standing::NotInForce);
-    let mend = demand.mend.unwrap();
+    let mend = facts::fix_of(&demand).unwrap();
     let command = format!("echo 950000 | sudo tee {runtime}");
     assert!(mend.contains(&command), "{mend}");
     assert!(

@@ -1,6 +1,7 @@
 //! What differs between two scripted looks at the conditions.
 
-use punctual_record::run::Event;
+use punctual_record::{Event, Happening};
+use punctual_report::facts;
 use punctual_tool::system::monitor::{Monitor, Offsets, ProbeSeen, Snapshot, Stolen};
 use punctual_tool::system::{Policy, ThreadScheduling};
 
@@ -50,19 +51,17 @@ fn changes(change: impl FnOnce(&mut Snapshot)) -> Vec<Event> {
 
 /// The only event: kind, text, whether it invalidates.
 #[track_caller]
-fn only(events: Vec<Event>) -> (String, String, bool) {
+fn only(events: Vec<Event>) -> (&'static str, String, bool) {
     assert_eq!(events.len(), 1, "{events:?}");
     let event = events.into_iter().next().unwrap();
     assert_eq!(event.at_ns, 6 * SECOND);
-    (event.kind, event.text, event.invalidates)
+    let text = facts::event(&event, "");
+    (event.kind(), text, event.invalidates)
 }
 
 #[track_caller]
-fn expect(change: impl FnOnce(&mut Snapshot), kind: &str, text: &str, invalidates: bool) {
-    assert_eq!(
-        only(changes(change)),
-        (kind.to_owned(), text.to_owned(), invalidates)
-    );
+fn expect(change: impl FnOnce(&mut Snapshot), kind: &'static str, text: &str, invalidates: bool) {
+    assert_eq!(only(changes(change)), (kind, text.to_owned(), invalidates));
 }
 
 #[test]
@@ -124,7 +123,7 @@ fn affinity_that_comes_back_is_told_and_does_not_invalidate_again() {
     let mut astray = look(5 * SECOND);
     astray.probes[0].scheduling = fifo(&[0]);
     let (kind, _, invalidates) = only(astray.changes(&mut look(6 * SECOND)));
-    assert_eq!((kind.as_str(), invalidates), ("affinity", false));
+    assert_eq!((kind, invalidates), ("affinity", false));
 }
 
 #[test]
@@ -133,10 +132,10 @@ fn a_probe_whose_cpu_is_offline_is_one_event() {
     gone.online = vec![0, 2, 3];
     gone.probes[0].scheduling = fifo(&[]);
     let (kind, _, invalidates) = only(look(5 * SECOND).changes(&mut gone));
-    assert_eq!((kind.as_str(), invalidates), ("cpu-offline", true));
+    assert_eq!((kind, invalidates), ("cpu-offline", true));
     let back = gone.changes(&mut look(7 * SECOND));
     assert_eq!(back.len(), 1, "{back:?}");
-    assert_eq!(back[0].kind, "cpu-online");
+    assert_eq!(back[0].kind(), "cpu-online");
 }
 
 #[test]
@@ -231,8 +230,11 @@ fn much_stolen_time_is_one_event_until_it_ends() {
     steal(&mut second, 300_000_000);
     let events = first.changes(&mut second);
     assert_eq!(events.len(), 1);
-    assert_eq!(events[0].kind, "steal");
-    assert_eq!(events[0].text, "the host took 300 ms of 1 s from CPU 1");
+    assert_eq!(events[0].kind(), "steal");
+    assert_eq!(
+        facts::event(&events[0], ""),
+        "the host took 300 ms of 1 s from CPU 1"
+    );
     assert!(!events[0].invalidates);
     let mut third = look(2 * SECOND);
     steal(&mut third, 600_000_000);
@@ -285,25 +287,16 @@ fn the_event_of_a_quota_grows_with_the_run() {
     assert_eq!(events, []);
     account(8, 75_000);
     monitor.poll_into(2 * SECOND, &mut events);
-    let other = Event {
-        at_ns: 2 * SECOND,
-        kind: "samples".to_owned(),
-        text: "between".to_owned(),
-        invalidates: false,
-    };
-    assert!(
-        events[0].text.contains("1 period, 5.0 ms in all"),
-        "{events:?}"
-    );
+    let other = Event::told(2 * SECOND, Happening::CpuOnline { cpu: 3 });
+    let said = facts::event(&events[0], "");
+    assert!(said.contains("1 period, 5.0 ms in all"), "{said}");
     events.push(other.clone());
     account(19, 744_000);
     monitor.poll_into(9 * SECOND, &mut events);
     let quota = &events[0];
-    assert_eq!((quota.at_ns, quota.kind.as_str()), (2 * SECOND, "quota"));
-    assert!(quota.text.contains("/jobs throttled"), "{quota:?}");
-    assert!(
-        quota.text.contains("12 periods, 674 ms in all"),
-        "{quota:?}"
-    );
+    assert_eq!((quota.at_ns, quota.kind()), (2 * SECOND, "quota"));
+    let said = facts::event(quota, "");
+    assert!(said.contains("/jobs throttled"), "{said}");
+    assert!(said.contains("12 periods, 674 ms in all"), "{said}");
     assert_eq!(events[1..], [other]);
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command, CommandFactory, Parser};
-use punctual_load::generator;
+use punctual_load::registry;
 use punctual_report::formats::Format;
 use punctual_stats::histogram::MIN_SAMPLES_BEYOND;
 use punctual_stats::tail::{MAX_EXTRAPOLATION, MAX_SHAPE, MIN_BURSTS};
@@ -21,14 +21,18 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// README.md and all of docs/, by path from the root.
+/// The pages at the root and all of docs/, by path from the root.
 fn pages() -> Vec<String> {
-    let mut pages = vec!["README.md".to_owned()];
-    for entry in fs::read_dir(root().join("docs")).expect("docs/ is there") {
-        let name = entry.expect("an entry").file_name();
-        let name = name.to_str().expect("a name in UTF-8");
-        if name.ends_with(".md") {
-            pages.push(format!("docs/{name}"));
+    let mut pages: Vec<String> = ["CHANGELOG", "CONTRIBUTING", "README", "SECURITY"]
+        .map(|name| format!("{name}.md"))
+        .into();
+    for folder in ["docs", "docs/results"] {
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            let name = entry.expect("an entry").file_name();
+            let name = name.to_str().expect("a name in UTF-8");
+            if name.ends_with(".md") {
+                pages.push(format!("{folder}/{name}"));
+            }
         }
     }
     pages.sort();
@@ -167,7 +171,7 @@ fn no_page_describes_a_flag_that_does_not_exist() {
 fn about_verbs(path: &str) -> bool {
     let name = path.trim_start_matches("docs/").trim_end_matches(".md");
     let verb = verbs().iter().any(|verb| verb.get_name() == name);
-    verb || ["README", "architecture", "measurement"].contains(&name)
+    verb || ["README", "architecture", "measurement", "peers"].contains(&name)
 }
 
 #[test]
@@ -280,7 +284,7 @@ fn sources_formats_and_shells_are_all_named() {
         assert!(architecture.contains(&row), "docs/architecture.md: {row}");
     }
     assert!(
-        generator::ALL
+        registry::ALL
             .iter()
             .all(|g| read("docs/load.md").contains(g.name))
     );
@@ -380,11 +384,16 @@ fn every_relative_link_leads_somewhere() {
     }
 }
 
-/// Files and folders that architecture.md names, from the root or within a crate.
+/// Files and folders that architecture.md and CONTRIBUTING.md name, from the root or within a crate.
 #[test]
 fn architecture_names_what_is_there() {
     let mut named = 0;
-    for span in parse(&read("docs/architecture.md")).spans {
+    let pages =
+        ["docs/architecture.md", "CONTRIBUTING.md"].map(|page| (page, parse(&read(page)).spans));
+    let spans = pages
+        .into_iter()
+        .flat_map(|(page, spans)| spans.into_iter().map(move |span| (page, span)));
+    for (page, span) in spans {
         let is_path = span.ends_with(".rs") || span.ends_with('/') || span.starts_with("crates/");
         // `crates/punctual/tests/load_*` names files by their beginning.
         if !is_path || span.contains('*') {
@@ -398,7 +407,7 @@ fn architecture_names_what_is_there() {
             || span.split_once('/').is_some_and(|(name, file)| {
                 root().join("crates").join(name).join("src").join(file).exists()
             });
-        assert!(found, "docs/architecture.md: `{span}`");
+        assert!(found, "{page}: `{span}`");
     }
     assert!(named >= 30, "only {named} places were found");
 }

@@ -4,5 +4,6 @@
 mod common;
 mod documents;
 mod input;
+mod packages;
 mod verbs;
 mod words;

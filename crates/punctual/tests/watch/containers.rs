@@ -39,7 +39,7 @@ fn late_wake_ups_are_explained_in_a_container() {
             Ok(run) => run,
             Err(why) => skip!("no namespace can be had: {why}"),
         };
-        let not = run.events.iter().find(|it| it.kind == "not-explained");
+        let not = run.events.iter().find(|it| it.kind() == "not-explained");
         assert!(not.is_none(), "{container:?}: {not:?}");
         let explanation = run.explanation.expect("an explanation");
         let samples: u64 = run.threads.iter().map(|it| it.latency.count).sum();

@@ -5,10 +5,11 @@ use crate::common;
 use std::fs;
 use std::process::Command;
 
-use crate::common::{Going, Place, has, is_root, skip, until};
+use crate::common::{Going, Place, has, is_root, said, skip, until};
 use crate::known::{Known, marked, programs_of, watch};
 use punctual_record::Run;
 use punctual_record::watch::{MarkedThread, WatchedMark};
+use punctual_report::facts;
 use punctual_stats::verdict::Outcome;
 
 const MS: u64 = 1_000_000;
@@ -318,7 +319,7 @@ fn a_mark_that_took_longer_than_it_may_is_a_fail_and_each_that_did_is_counted() 
     ];
     let (code, run, place) = judged(&["rounds", "20"], &flags);
     let verdict = run.verdict.as_ref().expect("a verdict");
-    assert_eq!(code, Some(2), "{}", verdict.sentence);
+    assert_eq!(code, Some(2), "{}", said(&run));
     let [cycle, work] = &verdict.lengths[..] else {
         panic!("two are limited: {:?}", verdict.lengths)
     };
@@ -331,7 +332,7 @@ fn a_mark_that_took_longer_than_it_may_is_a_fail_and_each_that_did_is_counted() 
         assert_eq!(work.longer, work.lengths.count);
     }
     for part in ["90 of 90 work() took longer than 50", "none may"] {
-        assert!(verdict.sentence.contains(part), "{}", verdict.sentence);
+        assert!(said(&run).contains(part), "{}", said(&run));
     }
     let directory = place.run_directory().display().to_string();
     let shown = place.run(&["report", &directory]).expect(0).stdout;
@@ -345,8 +346,8 @@ fn a_mark_that_took_longer_than_it_may_is_a_fail_and_each_that_did_is_counted() 
     // Alone, what was kept is a PASS.
     let flags = ["--mark", "tick", "--mark-max", "tick=1h"];
     let (code, run, _) = judged(&["rounds", "4"], &flags);
+    assert_eq!(code, Some(0), "{}", said(&run));
     let verdict = run.verdict.expect("a verdict");
-    assert_eq!(code, Some(0), "{}", verdict.sentence);
     assert_eq!(verdict.lengths[0].count, 4, "from one to the next");
 }
 
@@ -362,7 +363,7 @@ fn a_limited_mark_that_was_not_measured_makes_the_run_invalid() {
         let limit = format!("{name}=1ms");
         let flags = ["--mark", place, "--mark-max", &limit];
         let (code, run, _) = judged(&["rounds", "4"], &flags);
-        let sentence = run.verdict.expect("a verdict").sentence;
+        let sentence = said(&run);
         assert_eq!(code, Some(4), "{sentence}");
         assert!(sentence.contains(why), "{sentence}");
     }
@@ -372,16 +373,16 @@ fn a_limited_mark_that_was_not_measured_makes_the_run_invalid() {
 fn a_thread_that_ended_before_it_was_woken_is_no_fault_of_the_watch() {
     needed!();
     let (code, run, _) = judged(&["rounds", "20", "brief", "2"], &["--max", "10s"]);
-    let verdict = run.verdict.as_ref().expect("a verdict");
-    assert_eq!(code, Some(0), "{}", verdict.sentence);
+    assert!(run.verdict.is_some(), "a verdict");
+    assert_eq!(code, Some(0), "{}", said(&run));
     let brief = run.watch.iter().flat_map(|watch| &watch.threads);
     let brief = brief
         .zip(&run.threads)
         .filter(|it| it.0.task.name == "rt-brief");
     let brief: Vec<_> = brief.map(|it| (it.0.ended, it.1.latency.count)).collect();
     assert_eq!(brief, [(true, 0); 2]);
-    let event = run.events.iter().find(|it| it.kind == "never-woke");
-    let text = &event.expect("an event").text;
+    let event = run.events.iter().find(|it| it.kind() == "never-woke");
+    let text = facts::event(event.expect("an event"), "");
     assert!(text.starts_with("2 threads ended before"), "{text}");
     assert_eq!(text.matches("rt-brief/").count(), 2, "{text}");
     assert!(!event.expect("an event").invalidates);
@@ -534,8 +535,8 @@ fn a_mark_that_the_kernel_refuses_is_said_and_the_watch_goes_on() {
     going.end();
     let run = place.run_of();
     assert!(mark(&run, "bad").refused.is_some());
-    let event = run.events.iter().find(|it| it.kind == "mark-refused");
-    let text = &event.expect("an event").text;
+    let event = run.events.iter().find(|it| it.kind() == "mark-refused");
+    let text = facts::event(event.expect("an event"), "");
     for wanted in ["the mark bad is not seen", "on that instruction"] {
         assert!(text.contains(wanted), "{text}");
     }

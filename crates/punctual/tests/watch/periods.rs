@@ -1,10 +1,10 @@
 //! Periods that a watched thread skips, and threads that have none: what the verdict says of them.
 
 use punctual_record::watch::Timing;
-use punctual_record::{Run, analyse_record};
+use punctual_record::{InvalidReason, Run, analyse_record};
 use punctual_stats::verdict::Outcome;
 
-use super::common::{Place, skip};
+use super::common::{Place, said, skip};
 use super::exact::{counted_but_for_unseen, thread};
 use super::known::{Known, watch, watched};
 
@@ -79,7 +79,7 @@ pub fn periods_that_a_thread_skips_itself_miss_the_deadline() {
     let cycles = counted.latency.count + skipped + watched.unseen;
     assert_eq!(bound.cycles, cycles);
     assert_eq!((bound.missed, bound.late), (skipped, counted.late));
-    assert_eq!(verdict.outcome, Outcome::Fail, "{}", verdict.sentence);
+    assert_eq!(verdict.outcome, Outcome::Fail, "{}", said(&run));
     assert!(
         bound
             .bursts
@@ -135,7 +135,7 @@ pub fn a_thread_that_computes_its_sleeps_from_the_clock_has_a_period() {
     assert!(skipped >= 100);
     assert!(counted.missed >= 90, "{} of {skipped}", counted.missed);
     let verdict = run.verdict.as_ref().expect("a verdict");
-    assert_eq!(verdict.outcome, Outcome::Fail, "{}", verdict.sentence);
+    assert_eq!(verdict.outcome, Outcome::Fail, "{}", said(&run));
 }
 
 /// More threads than there is room for: what the others kept is not what the program kept.
@@ -150,10 +150,12 @@ pub fn threads_without_room_make_no_pass(many: &str, followed: usize) {
     }
     assert_eq!(watch.threads.len(), followed);
     let verdict = run.verdict.as_ref().expect("a verdict");
-    assert_eq!(verdict.outcome, Outcome::Invalid, "{}", verdict.sentence);
-    assert!(
-        verdict.sentence.contains("not followed"),
-        "{}",
-        verdict.sentence
-    );
+    assert_eq!(verdict.outcome, Outcome::Invalid, "{}", said(&run));
+    let reasons = punctual_record::invalid_reasons(&run);
+    let unfollowed = InvalidReason::ThreadsNotFollowed {
+        beyond: watch.beyond,
+        at_least: watch.unfollowed > 0,
+        room: followed as u64,
+    };
+    assert!(reasons.contains(&unfollowed), "{reasons:?}");
 }

@@ -14,6 +14,7 @@ use crate::exact::{counted_but_for_unseen, thread, times};
 use crate::known::{Known, programs_of, watch, watched};
 use punctual_record::watch::{Subject, WatchedThread};
 use punctual_record::{Run, Standing, State};
+use punctual_report::facts;
 
 #[test]
 fn what_a_program_does_is_counted_exactly() {
@@ -97,7 +98,11 @@ fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
     going.end();
     let run = place.run_of();
     assert_eq!(run.state, State::Finished);
-    assert!(run.events.iter().any(|event| event.kind == "program-ended"));
+    assert!(
+        run.events
+            .iter()
+            .any(|event| event.kind() == "program-ended")
+    );
     let subject = &run.watch.as_ref().expect("a watch").subject;
     assert!(
         matches!(subject, Subject::Program { ended: true, .. }),
@@ -157,9 +162,7 @@ fn threads_of_ordinary_priority_are_watched_when_asked_for() {
     let run = place.run_of();
     assert_eq!(
         run.state,
-        State::Stopped {
-            reason: "terminate".to_owned()
-        }
+        State::Stopped(punctual_record::Ending::Terminate)
     );
     let (_, answer) = thread(&run, "answer");
     assert_eq!(answer.task.policy, "other");
@@ -189,9 +192,9 @@ fn a_program_without_real_time_threads_gives_no_figures_and_says_so() {
     assert_eq!(run.demands[0].standing, Standing::NotInForce);
     assert!(
         run.demands[0]
-            .mend
+            .fix
             .as_ref()
-            .is_some_and(|mend| mend.contains("--all"))
+            .is_some_and(|fix| facts::fix(fix).contains("--all"))
     );
 }
 

@@ -7,11 +7,12 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use crate::common::stops::{FREEZERS, Freezer, trace};
-use crate::common::{Place, skip, until};
+use crate::common::{Place, said, skip, until, why_invalid};
 use crate::exact::thread;
 use crate::known::{Known, watch, watched};
 use punctual_record::watch::{OffCpuPlace, OffCpuWhy};
 use punctual_record::{Run, Stop, StopCause, Stops};
+use punctual_report::facts;
 use punctual_stats::verdict::Outcome;
 
 const MS: u64 = 1_000_000;
@@ -97,7 +98,7 @@ fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
     // What a freezer leaves asleep is seen to be frozen when its next period begins.
     let bounds = ns(held.0).saturating_sub(2 * MS)..=ns(held.1);
     assert!(bounds.contains(&stop.length_ns), "{bounds:?}: {stops:?}");
-    let told = run.events.iter().filter(|event| event.kind == "stopped");
+    let told = run.events.iter().filter(|event| event.kind() == "stopped");
     assert_eq!(told.count() as u64, stops.count);
     let (counted, watched) = thread(run, "rt-loop");
     assert_eq!(counted.lost, 0);
@@ -142,9 +143,9 @@ fn a_program_that_is_stopped_and_continued_is_not_late() {
     // Two real-time threads, one stop.
     assert_eq!((stopped.cause, stopped.tid), (StopCause::Signal, None));
     no_cycle_is_lost(&run, 6500 + did["skipped"]);
-    let verdict = run.verdict.expect("a verdict");
+    let verdict = run.verdict.as_ref().expect("a verdict");
     let stands = matches!(verdict.outcome, Outcome::Pass | Outcome::Inconclusive);
-    assert!(stands, "{:?}: {:?}", verdict.outcome, verdict.reasons);
+    assert!(stands, "{}", said(&run));
 }
 
 #[test]
@@ -160,9 +161,9 @@ fn a_program_that_catches_up_after_a_stop_skips_nothing_of_it() {
     the_stop(&run, &held);
     no_cycle_is_lost(&run, 3000);
     // 300 ms of 3 s are too much, and a stop is not a missed deadline.
-    let verdict = run.verdict.expect("a verdict");
-    assert_eq!(verdict.outcome, Outcome::Invalid, "{:?}", verdict.reasons);
-    let reasons = verdict.reasons.join("; ");
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    assert_eq!(verdict.outcome, Outcome::Invalid, "{}", said(&run));
+    let reasons = why_invalid(&run);
     assert!(
         reasons.contains("threads of the watched program were stopped for 0.3"),
         "{reasons}"
@@ -189,8 +190,8 @@ fn a_debugger_that_holds_one_thread_makes_it_no_later() {
     let (_, stopped) = the_stop(&run, &held);
     assert_eq!(stopped.cause, StopCause::Debugger);
     assert_eq!(stopped.tid, Some(tid.unsigned_abs()));
-    let told = run.events.iter().find(|event| event.kind == "stopped");
-    let told = &told.expect("an event").text;
+    let told = run.events.iter().find(|event| event.kind() == "stopped");
+    let told = facts::event(told.expect("an event"), "");
     assert!(told.contains(&format!("rt-loop/{tid}")), "{told}");
     no_cycle_is_lost(&run, 2000 + did["skipped"]);
 }

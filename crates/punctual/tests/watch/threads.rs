@@ -1,6 +1,7 @@
 //! `punctual watch` of several programs, which come and go.
 
 use crate::several;
+use punctual_report::facts;
 use std::fs;
 
 use crate::common::{Place, skip, until};
@@ -49,8 +50,8 @@ fn children_that_are_not_followed_are_counted() {
     let run = place.run_of();
     let watch = run.watch.as_ref().expect("a watch");
     assert_eq!((watch.children, watch.ordinary), (2, 1));
-    let mend = run.demands[0].mend.as_ref().expect("what to do");
-    assert!(mend.contains("--children"), "{mend}");
+    let fix = facts::fix_of(&run.demands[0]).expect("what to do");
+    assert!(fix.contains("--children"), "{fix}");
     let words: Vec<&str> = ended.stdout.split_whitespace().collect();
     let said = words.join(" ");
     assert!(said.contains("2 child processes not followed"), "{said}");

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who or what took time from a wake-up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Cause {
     /// The wake-up itself: the timer's interrupt, the callback, the switch and the return.

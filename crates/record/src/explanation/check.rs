@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Bill, Culprit, Doing, Explanation, Picture, Wait};
-use crate::validate::{Broken, Extent, at_most, broken, ensure, histogram};
+use crate::bounds::{Broken, Extent, at_most, broken, ensure, histogram};
 
 pub fn check(explanation: &Explanation, extent: &Extent) -> Result<(), Broken> {
     let place = |name: &str| format!("explanation.{name}");

@@ -7,6 +7,7 @@ use super::Bill;
 /// A thread that took time. What the events say is always there; what stands in `/proc` is read
 /// soon after, and absent of a thread that had ended or can't be seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Culprit {
     /// How much of the row, in ns.
     pub ns: u64,

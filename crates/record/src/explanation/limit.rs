@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A limit on the CPU time of a control group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupLimit {
     /// The group: its directory, as it is mounted.
     pub group: String,
@@ -26,6 +27,7 @@ pub struct GroupLimit {
 
 /// How much a control group was throttled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupThrottling {
     /// Periods in which its threads were throttled.
     pub periods: u64,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What ran when. Times count from the instant that was asked for, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Picture {
     /// Stretches of time, in the order of their beginning.
     pub spans: Vec<Span>,
@@ -23,6 +24,7 @@ impl Picture {
 
 /// Something that took a while on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
     /// Where it is drawn.
     pub lane: Lane,
@@ -41,6 +43,7 @@ pub struct Span {
 
 /// What runs over what, the uppermost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Lane {
     /// The hypervisor, or whatever takes a CPU from below the kernel.
@@ -57,6 +60,7 @@ pub enum Lane {
 
 /// An instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {
     /// When.
     pub at_ns: i64,

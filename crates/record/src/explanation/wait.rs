@@ -7,6 +7,7 @@ use super::{Cause, Culprit};
 /// The longest wait of a thread in one system call that one other thread ended, and who it
 /// waited for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wait {
     /// Who waited.
     pub thread: Culprit,
@@ -74,7 +75,7 @@ impl Wait {
 /// Adds the waits of a run to those of the `before` runs before it, and says whether there was room
 /// for all. Waits of one kind are one: the longest of them, and how many there were. Numbers of
 /// threads are others in each run: a kind is known by the names.
-pub(super) fn add_up(sum: &mut Vec<Wait>, waits: &[Wait], before: u64) -> bool {
+pub(crate) fn add_up(sum: &mut Vec<Wait>, waits: &[Wait], before: u64) -> bool {
     let mut all = true;
     let mut taken: Vec<usize> = Vec::new();
     for wait in waits {
@@ -101,6 +102,7 @@ pub(super) fn add_up(sum: &mut Vec<Wait>, waits: &[Wait], before: u64) -> bool {
 
 /// What one thread of the chain did meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitRow {
     /// How much of the wait, in ns, counted nowhere else.
     pub ns: u64,
@@ -115,6 +117,7 @@ pub struct WaitRow {
 
 /// What a thread did while another waited for it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Doing {
     /// It ran.

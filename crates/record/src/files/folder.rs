@@ -5,12 +5,14 @@ use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use punctual_rt::sys::file as sys;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::geteuid;
 
 /// A directory that is held open: what is renamed or linked in its place is not it.
 #[derive(Debug)]
@@ -55,12 +57,9 @@ impl Folder {
         } else {
             path
         };
-        let held = File::options()
-            .read(true)
-            .custom_flags(libc::O_DIRECTORY)
-            .open(place)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self {
-            held: held.into(),
+            held: retry_on_intr(|| rustix::fs::open(place, flags, Mode::empty()))?,
             path: path.to_owned(),
         })
     }
@@ -79,10 +78,10 @@ impl Folder {
     /// # Errors
     /// The system's; `AlreadyExists` where something has the name, a link too.
     pub fn make(&self, name: &OsStr) -> io::Result<Self> {
-        sys::make_directory_at(self.held.as_fd(), &component(name)?, 0o777)?;
+        rustix::fs::mkdirat(&self.held, component(name)?, Mode::from_raw_mode(0o777))?;
         let made = self.enter(name)?;
         // Between the two calls somebody may have put another in its place.
-        if made.metadata()?.uid() == sys::effective_user() && made.is_empty()? {
+        if made.metadata()?.uid() == geteuid().as_raw() && made.is_empty()? {
             return Ok(made);
         }
         let what = "somebody has put another directory in its place";
@@ -94,9 +93,9 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         Ok(Self {
-            held: sys::open_at(self.held.as_fd(), &component(name)?, flags, 0)?,
+            held: self.open_at(name, flags, Mode::empty())?,
             path: self.path.join(name),
         })
     }
@@ -131,14 +130,8 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn metadata_of(&self, name: &OsStr) -> io::Result<Metadata> {
-        let flags = libc::O_PATH | libc::O_NOFOLLOW;
-        File::from(sys::open_at(
-            self.held.as_fd(),
-            &component(name)?,
-            flags,
-            0,
-        )?)
-        .metadata()
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        File::from(self.open_at(name, flags, Mode::empty())?).metadata()
     }
 
     /// Why root must not write into it, if so: other users could take files away and put theirs
@@ -149,7 +142,7 @@ impl Folder {
     pub fn fault(&self) -> io::Result<Option<Fault>> {
         let found = self.metadata()?;
         let open_to_all = found.mode() & 0o1002 == 0o002;
-        Ok(match sys::effective_user() {
+        Ok(match geteuid().as_raw() {
             0 if found.uid() != 0 => Some(Fault::Owner(found.uid())),
             0 if open_to_all => Some(Fault::WritableByAll),
             _ => None,
@@ -159,7 +152,7 @@ impl Folder {
     /// Why root must not follow a link of it, which belongs to that user.
     #[must_use]
     pub fn fault_of_link(&self, owner: u32) -> Option<Fault> {
-        (sys::effective_user() == 0 && owner != 0).then_some(Fault::LinkOf(owner))
+        (geteuid().as_raw() == 0 && owner != 0).then_some(Fault::LinkOf(owner))
     }
 
     /// Whether it holds nothing.
@@ -167,7 +160,12 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn is_empty(&self) -> io::Result<bool> {
-        sys::is_empty(self.held.as_fd())
+        for entry in Dir::read_from(&self.held)? {
+            if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether it was removed since it was opened.
@@ -181,9 +179,10 @@ impl Folder {
     /// # Errors
     /// The system's; `AlreadyExists` where something has the name, a link too.
     pub fn create(&self, name: &OsStr) -> io::Result<File> {
-        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let held = self.held.as_fd();
-        Ok(sys::open_at(held, &component(name)?, flags, 0o666)?.into())
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        Ok(self
+            .open_at(name, flags, Mode::from_raw_mode(0o666))?
+            .into())
     }
 
     /// Opens a file that was begun once more, for writing from its beginning.
@@ -191,10 +190,21 @@ impl Folder {
         self.open_special(&unfinished.0)
     }
 
-    /// Opens an entry as it stands, whatever it is, without waiting for anybody.
-    pub(super) fn open_special(&self, name: &OsStr) -> io::Result<File> {
-        let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        Ok(sys::open_at(self.held.as_fd(), &component(name)?, flags, 0)?.into())
+    /// Opens an entry as it stands for writing, whatever it is, without waiting for anybody:
+    /// [`wait_again`](super::wait_again) has its writes wait.
+    ///
+    /// # Errors
+    /// The system's; ENXIO for a FIFO that nobody reads.
+    pub fn open_special(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        Ok(self.open_at(name, flags, Mode::empty())?.into())
+    }
+
+    fn open_at(&self, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        let name = component(name)?;
+        let flags = flags | OFlags::CLOEXEC;
+        let opened = retry_on_intr(|| rustix::fs::openat(&self.held, name.as_c_str(), flags, mode));
+        Ok(opened?)
     }
 
     /// Begins a file that will be `name` once it is finished.
@@ -257,7 +267,8 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        sys::rename_at(self.held.as_fd(), &component(from)?, &component(to)?)
+        let (from, to) = (component(from)?, component(to)?);
+        Ok(rustix::fs::renameat(&self.held, from, &self.held, to)?)
     }
 
     /// Exchanges the names of two entries.
@@ -266,7 +277,8 @@ impl Folder {
     /// The system's.
     pub(super) fn exchange(&self, unfinished: &Unfinished, name: &OsStr) -> io::Result<()> {
         let (one, other) = (component(&unfinished.0)?, component(name)?);
-        sys::exchange_at(self.held.as_fd(), &one, &other)
+        let (held, flags) = (&self.held, RenameFlags::EXCHANGE);
+        Ok(rustix::fs::renameat_with(held, one, held, other, flags)?)
     }
 
     /// Removes a file.
@@ -274,7 +286,11 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
-        sys::remove_at(self.held.as_fd(), &component(name)?, 0)
+        Ok(rustix::fs::unlinkat(
+            &self.held,
+            component(name)?,
+            AtFlags::empty(),
+        )?)
     }
 
     /// Removes a directory that holds nothing.
@@ -282,7 +298,8 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn remove_empty(&self, name: &OsStr) -> io::Result<()> {
-        sys::remove_at(self.held.as_fd(), &component(name)?, libc::AT_REMOVEDIR)
+        let flags = AtFlags::REMOVEDIR;
+        Ok(rustix::fs::unlinkat(&self.held, component(name)?, flags)?)
     }
 
     /// Brings the names to the disk.
@@ -290,12 +307,10 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn sync(&self) -> io::Result<()> {
-        match File::from(self.held.try_clone()?).sync_all() {
+        match retry_on_intr(|| rustix::fs::fsync(&self.held)) {
             // Some file systems have nothing to do for directories, and say so.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP)) => {
-                Ok(())
-            }
-            done => done,
+            Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+            done => Ok(done?),
         }
     }
 }

@@ -6,15 +6,16 @@
 //! the name before, be it a link to another file, is replaced and never written to.
 
 mod folder;
-mod output;
 mod reserve;
 
 pub use folder::{Fault, Folder, Unfinished};
-pub use output::save;
 pub use reserve::Reserve;
 
+use std::fs::File;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::OFlags;
 
 /// Held by a test that gives space back and takes it again, and by one that fills a disk.
 static SPACE: Mutex<()> = Mutex::new(());
@@ -22,6 +23,15 @@ static SPACE: Mutex<()> = Mutex::new(());
 /// Keeps the other writers of this process from the space that is just being given back.
 pub fn hold_space() -> MutexGuard<'static, ()> {
     SPACE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has reads and writes of a file wait again.
+///
+/// # Errors
+/// The system's.
+pub fn wait_again(file: &File) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    Ok(rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?)
 }
 
 /// Whether there was no room: the disk, a quota, or a limit on the length of files.

@@ -3,10 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
-use punctual_rt::sys::file as sys;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::retry_on_intr;
 
 use super::{Folder, Unfinished, hold_space, is_full};
 
@@ -119,10 +119,12 @@ impl Inode {
 
 /// Keeps as much as there is room for, for what will be longer than `length`.
 fn fill(file: &File, length: u64) {
-    let mut wanted = length.saturating_mul(2).max(LEAST);
+    let mut wanted = length.saturating_mul(2).clamp(LEAST, i64::MAX as u64);
     while wanted >= SMALLEST {
-        match sys::allocate(file.as_fd(), wanted) {
-            Err(error) if is_full(&error) => wanted /= 2,
+        // The length of the file stays as it is.
+        let kept = retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, 0, wanted));
+        match kept {
+            Err(error) if is_full(&error.into()) => wanted /= 2,
             // Where the file system can't, there is only the space as it comes.
             _ => return,
         }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 use punctual_stats::peaks::Peak;
 
+use super::super::condition::{Demand, Standing};
+use super::super::event::{Event, Happening};
 use super::super::gaps::Watched;
-use super::super::lab::{Fingerprint, Laboratory};
-use super::super::run::{
-    Demand, Event, Faults, Imported, Load, Standing, Thread, Timeline, TimelineRow,
-};
+use super::super::laboratory::{Fingerprint, Laboratory};
+use super::super::load::WorkCheck;
+use super::super::run::{Faults, Imported, Load, Thread, Timeline, TimelineRow};
 
 /// Peaks kept of one thread; twice as many stand in memory for a while.
 const PEAKS: usize = 1 << 16;
@@ -257,11 +258,7 @@ impl MergedLoads {
                         known.failed.clone_from(&load.failed);
                     }
                     // Good runs beside it don't make a run valid.
-                    let of_one_run = |what| format!("in one of the runs it {what}");
-                    let idle = [&*known, load]
-                        .into_iter()
-                        .find_map(super::super::load::idle);
-                    known.failed = known.failed.take().or_else(|| idle.map(of_one_run));
+                    known.idle_run = idle_run(known).or_else(|| idle_run(load));
                     match (&mut known.check, &load.check) {
                         (Some(check), Some(more)) => check.merge(more),
                         (check, more) => *check = check.or(*more),
@@ -276,16 +273,23 @@ impl MergedLoads {
     }
 }
 
+/// What was seen of a load in a run in which it was without work for too long.
+fn idle_run(load: &Load) -> Option<WorkCheck> {
+    load.idle_run
+        .or_else(|| load.check.filter(WorkCheck::is_idle))
+}
+
 #[derive(Debug, Default)]
 pub(super) struct MergedEvents {
     weighty: Vec<Event>,
     others: Vec<Event>,
-    left_out: BTreeMap<String, u64>,
+    left_out: BTreeMap<&'static str, u64>,
     invalidating_left_out: bool,
 }
 
 impl MergedEvents {
-    pub(super) fn add(&mut self, events: &[Event], run: usize, offset_ns: u64) {
+    /// Adds those of a run; `before` runs were added already.
+    pub(super) fn add(&mut self, events: &[Event], before: u64, offset_ns: u64) {
         for event in events {
             let list = if event.invalidates {
                 &mut self.weighty
@@ -293,15 +297,15 @@ impl MergedEvents {
                 &mut self.others
             };
             if list.len() >= EVENTS {
-                *self.left_out.entry(event.kind.clone()).or_default() += 1;
+                *self.left_out.entry(event.kind()).or_default() += 1;
                 self.invalidating_left_out |= event.invalidates;
                 continue;
             }
             list.push(Event {
                 at_ns: event.at_ns.saturating_add(offset_ns),
-                kind: event.kind.clone(),
-                text: format!("run {}: {}", run + 1, event.text),
-                invalidates: event.invalidates,
+                // Those of a sum are numbered from its first run on.
+                run: Some(before.saturating_add(event.run.unwrap_or(1))),
+                ..event.clone()
             });
         }
     }
@@ -311,15 +315,11 @@ impl MergedEvents {
         events.append(&mut self.others);
         events.sort_by_key(|event| event.at_ns);
         let at_ns = events.last().map_or(0, |event| event.at_ns);
-        for (kind, count) in self.left_out {
+        for (of, count) in self.left_out {
+            let of = of.to_owned();
             events.push(Event {
-                at_ns,
-                kind: "left-out".to_owned(),
-                text: format!(
-                    "{} more events of kind {kind}",
-                    punctual_stats::format::count(count)
-                ),
                 invalidates: self.invalidating_left_out,
+                ..Event::told(at_ns, Happening::LeftOut { of, count })
             });
         }
         events

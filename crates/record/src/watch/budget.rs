@@ -4,10 +4,11 @@ use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
 use super::{add_histogram, is_zero};
-use crate::validate::{Broken, Extent, at_most, broken, ensure, histogram};
+use crate::bounds::{Broken, Extent, at_most, broken, ensure, histogram};
 
 /// A budget (`sched_runtime` in each `sched_period`), and what the jobs that had it used of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Budget {
     /// What a job may run in one period.
     pub runtime_ns: u64,
@@ -34,6 +35,7 @@ pub struct Budget {
 
 /// Jobs that ended in one stretch of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetWindow {
     /// How many.
     pub jobs: u64,

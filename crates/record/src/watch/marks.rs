@@ -4,11 +4,12 @@ use punctual_stats::histogram::HistogramRecord;
 use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
-use super::super::validate::{Broken, at_most, ensure, histogram};
 use super::{WatchedTask, add_histogram};
+use crate::bounds::{Broken, at_most, ensure, histogram};
 
 /// A mark of a watched program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedMark {
     /// What it is called.
     pub name: String,
@@ -57,39 +58,8 @@ impl WatchedMark {
         })
     }
 
-    /// Why it can't be said whether its limit was kept, if so: what was not seen may have taken
-    /// longer.
-    pub fn not_judged(&self) -> Option<String> {
-        self.limit_ns?;
-        let name = &self.name;
-        if let Some(why) = &self.refused {
-            return Some(format!("{name} was limited and not seen: {why}"));
-        }
-        let lost = self.sum(|thread| thread.lost);
-        if lost > 0 {
-            let lost = punctual_stats::format::count(lost);
-            return Some(format!("the lengths of {lost} passes of {name} were lost"));
-        }
-        if self.beyond > 0 {
-            let beyond = punctual_stats::format::count(self.beyond);
-            return Some(format!(
-                "{beyond} passes of {name} were by threads that found no room"
-            ));
-        }
-        if self.sum(|thread| thread.lengths.count) > 0 {
-            return None;
-        }
-        Some(match (self.unwatched, self.sum(|thread| thread.count)) {
-            (0, 0) => format!("{name} was limited and never passed"),
-            (0, _) => format!("{name} was limited, and not one length of it was measured"),
-            _ => format!(
-                "{name} was limited, and threads of ordinary priority alone passed it (--all \
-                 watches them too)"
-            ),
-        })
-    }
-
-    fn sum(&self, of: impl Fn(&MarkedThread) -> u64) -> u64 {
+    /// A figure of all its threads together.
+    pub(crate) fn sum(&self, of: impl Fn(&MarkedThread) -> u64) -> u64 {
         let each = self.threads.iter().map(of);
         each.fold(0, u64::saturating_add)
     }
@@ -97,6 +67,7 @@ impl WatchedMark {
 
 /// A thread at a mark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkedThread {
     /// Itself, as it passed last.
     pub task: WatchedTask,
@@ -122,6 +93,7 @@ pub struct MarkedThread {
 
 /// One of the longest, and what the thread went through within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorstLength {
     /// How long it took.
     pub length_ns: u64,

@@ -12,6 +12,7 @@ pub(super) use check::check;
 
 /// Where threads were while they were off the CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OffCpu {
     /// The places, the most time first.
     pub places: Vec<OffCpuPlace>,
@@ -31,6 +32,7 @@ pub struct OffCpu {
 
 /// How often, and for how long all together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimesSum {
     /// How often.
     pub count: u64,
@@ -40,6 +42,7 @@ pub struct TimesSum {
 
 /// Stacks with which a thread left the CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OffCpuPlace {
     /// The thread, as its place among the threads of the run.
     pub thread: u32,
@@ -63,6 +66,7 @@ pub struct OffCpuPlace {
 
 /// Why a thread was off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OffCpuWhy {
     /// It slept, and a signal could have ended that.
@@ -81,6 +85,7 @@ pub enum OffCpuWhy {
 
 /// How long threads waited for a CPU, from ready to running.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunQueue {
     /// The threads, the longest first; of a whole system all threads of one name together.
     pub threads: Vec<RunQueueThread>,
@@ -97,6 +102,7 @@ pub struct RunQueue {
 
 /// How long a thread waited for a CPU, or several of one name did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunQueueThread {
     /// Itself, as it was seen last; number 0 for several.
     pub task: WatchedTask,
@@ -113,6 +119,7 @@ pub struct RunQueueThread {
 
 /// Times from ready to running.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueTimes {
     /// Each at most 6.25 % too long; the longest is exact.
     pub lengths: HistogramRecord,

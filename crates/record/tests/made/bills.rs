@@ -1,6 +1,7 @@
 //! An explanation in which every kind of cause stands.
 
-use punctual_record::explanation::{Ledger, Mark, Picture, Span, *};
+use punctual_record::Ledger;
+use punctual_record::explanation::{Mark, Picture, Span, *};
 
 /// Every kind of cause, each once.
 pub fn causes() -> Vec<Cause> {

@@ -1,8 +1,11 @@
 //! A lab in which every field of its record stands.
 
-use punctual_record::Tool;
 use punctual_record::lab::*;
+use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
+use punctual_record::{Judgement, Tool};
 use punctual_stats::verdict::Outcome;
+
+use super::verdicts;
 
 /// The origin of a run, with all that an origin may hold.
 pub fn laboratory(kernel: &str) -> Laboratory {
@@ -33,6 +36,12 @@ pub fn laboratory(kernel: &str) -> Laboratory {
     }
 }
 
+/// FAIL: a part of a program took too long.
+fn too_long() -> Judgement {
+    let step = verdicts::length(Outcome::Fail, 2_402, 3, Some(1_370_000));
+    verdicts::judgement(Vec::new(), vec![step])
+}
+
 /// A cell with figures, a bill and a verdict.
 pub fn cell(kernel: &str, load: &str, max_ns: u64, function: &str) -> LabCell {
     let row = |function: &str, instructions| LabBillRow {
@@ -58,10 +67,7 @@ pub fn cell(kernel: &str, load: &str, max_ns: u64, function: &str) -> LabCell {
             p99_ns: 4500,
             max_ns,
         }),
-        verdict: Some(CellVerdict {
-            outcome: Outcome::Fail,
-            sentence: "FAIL: too late".to_owned(),
-        }),
+        verdict: Some(too_long()),
         bills: vec![LabBill {
             asked_ns: Some(1),
             total_ns: max_ns,
@@ -101,6 +107,10 @@ pub fn lab() -> Lab {
     if let Some(laboratory) = &mut tool.laboratory {
         laboratory.program = Some("/bin/true".to_owned());
     }
+    let mut invalid = cell("rt", "poll", 4870, "__schedule");
+    invalid.verdict = Some(verdicts::invalid());
+    let mut several = cell("standard", "idle", 4634, "__schedule");
+    several.verdict = Some(verdicts::every_kind());
     Lab {
         format: LAB_FORMAT.to_owned(),
         version: LAB_VERSION,
@@ -111,9 +121,9 @@ pub fn lab() -> Lab {
         host_s: 30.25,
         cells: vec![
             cell("rt", "idle", 4698, "__schedule"),
-            cell("rt", "poll", 4870, "__schedule"),
+            invalid,
             panicked,
-            cell("standard", "idle", 4634, "__schedule"),
+            several,
             cell("standard", "poll", 5_035_049, "do_sys_poll"),
             tool,
         ],

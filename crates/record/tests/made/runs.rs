@@ -94,6 +94,27 @@ pub fn system() -> SystemState {
     system
 }
 
+/// Priority 80 for probes, found on these CPUs; on none, SCHED_OTHER is found.
+pub fn fifo_80_on(cpus: &[usize]) -> Condition {
+    let requested = Scheduling::Fifo { priority: 80 };
+    Condition::Priority {
+        requested,
+        found: vec![condition::FoundScheduling {
+            cpus: if cpus.is_empty() {
+                vec![0]
+            } else {
+                cpus.to_vec()
+            },
+            scheduling: Some(match cpus {
+                [] => Scheduling::Other,
+                _ => requested,
+            }),
+            error: None,
+        }],
+        refused: None,
+    }
+}
+
 static STARTS: AtomicU64 = AtomicU64::new(1);
 
 /// A finished run of `threads`.
@@ -161,20 +182,15 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         placement: None,
         system: system(),
         demands: vec![
-            Demand {
-                name: "priority".to_owned(),
-                asked: "fifo 80".to_owned(),
-                found: "fifo 80".to_owned(),
-                standing: Standing::InForce,
-                mend: None,
-            },
-            Demand {
-                name: "virtual-machine".to_owned(),
-                asked: "-".to_owned(),
-                found: "kvm".to_owned(),
-                standing: Standing::Stated,
-                mend: None,
-            },
+            Demand::requested(fifo_80_on(&[0]), true, || unreachable!()),
+            Demand::stated(
+                Condition::VirtualMachine {
+                    hypervisor: Some("kvm".to_owned()),
+                    stolen_ns: None,
+                    stolen_share: None,
+                },
+                None,
+            ),
         ],
         measured_ns,
         timeline: Timeline {
@@ -203,13 +219,16 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             rate: 100_000.0,
             failed: None,
             check: None,
+            idle_run: None,
         }],
-        events: vec![Event {
-            at_ns: 5_000_000_000,
-            kind: "steal".to_owned(),
-            text: "the host took 3 ms".to_owned(),
-            invalidates: false,
-        }],
+        events: vec![Event::told(
+            5_000_000_000,
+            Happening::Steal {
+                cpu: 0,
+                stolen_ns: 3_000_000,
+                between_ns: 20_000_000,
+            },
+        )],
         own_cost: OwnCost {
             collector_cpu_ns: 1_000_000,
             probes_cpu_ns: 2_000_000,

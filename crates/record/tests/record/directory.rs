@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use punctual_record::{RUN_FILE, RecordError, RunDirectory, State, read};
+use punctual_record::{Ending, RUN_FILE, RecordError, RunDirectory, State, read};
 
 fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
@@ -83,9 +83,7 @@ fn what_is_saved_is_read() {
     run.state = State::Unfinished;
     directory.save(&run).unwrap();
     assert_eq!(read(directory.path()).unwrap(), run);
-    run.state = State::Stopped {
-        reason: "interrupt".to_owned(),
-    };
+    run.state = State::Stopped(Ending::Interrupt);
     directory.save(&run).unwrap();
     // The leftover of a save that was cut short is not looked at.
     fs::write(directory.path().join("run.json.tmp"), "{\"format\":").unwrap();

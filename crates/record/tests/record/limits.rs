@@ -17,18 +17,18 @@ fn a_program_that_never_slept_is_judged_by_its_limits_alone() {
     run.watch = Some(watch);
     let judge = |run: &_| {
         let analysis = analyse_record(run).unwrap();
-        (analysis.verdict.outcome, analysis.verdict.sentence)
+        (analysis.verdict.outcome, analysis.verdict)
     };
-    let (outcome, sentence) = judge(&run);
-    assert_eq!(outcome, Outcome::Fail, "{sentence}");
+    let (outcome, verdict) = judge(&run);
+    assert_eq!(outcome, Outcome::Fail, "{verdict:?}");
     let mark = &mut run.watch.as_mut().unwrap().marks[0];
     mark.limit_ns = Some(2_500_000);
     mark.threads[0].longer = 0;
-    let (outcome, sentence) = judge(&run);
-    assert_eq!(outcome, Outcome::Pass, "{sentence}");
+    let (outcome, verdict) = judge(&run);
+    assert_eq!(outcome, Outcome::Pass, "{verdict:?}");
 
     // What is wanted of wake-ups isn't known without one, nor is a program known that did nothing.
     run.watch.as_mut().unwrap().marks[0].limit_ns = None;
-    let (outcome, sentence) = judge(&run);
-    assert_eq!(outcome, Outcome::Invalid, "{sentence}");
+    let (outcome, verdict) = judge(&run);
+    assert_eq!(outcome, Outcome::Invalid, "{verdict:?}");
 }

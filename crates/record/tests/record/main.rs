@@ -10,6 +10,8 @@ mod read;
 mod samples;
 #[path = "../made/runs.rs"]
 mod support;
+#[path = "../made/verdicts.rs"]
+mod verdicts;
 mod watched;
 #[path = "../made/watches.rs"]
 mod watches;

@@ -3,6 +3,7 @@
 use punctual_stats::compare::{Members, Untested, members};
 use serde::Serialize;
 
+use super::CompareError;
 use crate::figures::Figures;
 use punctual_record::Run;
 
@@ -39,14 +40,10 @@ pub struct Cpus {
 /// Compares the CPUs of a run. Without `confidence` it is the run's own.
 ///
 /// # Errors
-/// A sentence, where it has no two of them.
-pub fn compare_cpus(run: &Run, confidence: Option<f64>) -> Result<Cpus, String> {
+/// [`CompareError::OneThread`], where it has no two of them.
+pub fn compare_cpus(run: &Run, confidence: Option<f64>) -> Result<Cpus, CompareError> {
     if run.threads.len() < 2 {
-        return Err(
-            "the run has one probe thread: to compare CPUs, measure on two or more (-a 0,1); \
-             to compare two runs, name both"
-                .to_owned(),
-        );
+        return Err(CompareError::OneThread);
     }
     let figures = Figures::of(run);
     let cpus = figures

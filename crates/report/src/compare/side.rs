@@ -3,6 +3,7 @@
 use punctual_stats::verdict::Outcome;
 use serde::Serialize;
 
+use super::CompareError;
 use crate::conditions;
 use punctual_record::{ImportedThread, Run};
 
@@ -124,7 +125,7 @@ pub(super) fn of(runs: &[Run]) -> Side {
 }
 
 /// A run that stands twice would count as two pieces of evidence.
-pub(super) fn each_once(first: &[Run], second: &[Run]) -> Result<(), String> {
+pub(super) fn each_once(first: &[Run], second: &[Run]) -> Result<(), CompareError> {
     let all: Vec<(String, &Run)> = [("A", first), ("B", second)]
         .into_iter()
         .flat_map(|(side, runs)| {
@@ -134,9 +135,10 @@ pub(super) fn each_once(first: &[Run], second: &[Run]) -> Result<(), String> {
         .collect();
     for (at, (name, run)) in all.iter().enumerate() {
         if let Some((other, _)) = all[..at].iter().find(|(_, other)| is_same(run, other)) {
-            return Err(format!(
-                "{name} is the same run as {other}: name each run once, one run is evidence once"
-            ));
+            return Err(CompareError::Twice {
+                name: name.clone(),
+                other: other.clone(),
+            });
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use super::words::{self, p_value, percentile};
 use super::{Band, Comparison, Side};
 use crate::known::Reading;
 use punctual_record::conditions::Role;
-use punctual_record::error::one_line;
+use punctual_record::text::{one_line, shortened};
 
 /// How text may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -155,7 +155,7 @@ impl Text {
         self.heading(&format!("{:<18} {:>29} {:>29}", "", "A", "B"));
         let (a, b) = (&comparison.first, &comparison.second);
         let mut row = |name: &str, of: &dyn Fn(&Side) -> String| {
-            let (a, b) = (clip(&of(a), 29), clip(&of(b), 29));
+            let (a, b) = (shortened(&of(a), 29), shortened(&of(b), 29));
             if a.trim_end_matches('-').is_empty() && b.trim_end_matches('-').is_empty() {
                 return;
             }
@@ -238,7 +238,7 @@ impl Text {
         for cpu in &cpus.cpus {
             self.line(&format!(
                 "{:<18} {:>11} {:>9} {:>9} {:>9} {:>9}",
-                clip(&cpu.name, 18),
+                shortened(&cpu.name, 18),
                 format::count(cpu.samples),
                 time(cpu.p50_ns),
                 time(cpu.p99_ns),
@@ -251,7 +251,7 @@ impl Text {
         }
         self.heading("In a stretch of time (geometric mean), against the median of the others");
         for (member, cpu) in statistics.members.iter().zip(&cpus.cpus) {
-            self.line(&clip(&cpu.name, 40));
+            self.line(&shortened(&cpu.name, 40));
             for quantile in &member.quantiles {
                 self.line(&quantile_line(quantile, ["others", "own"], "ratio"));
             }
@@ -298,7 +298,7 @@ impl Text {
             } else {
                 " "
             };
-            let name = format!("{mark} {:<16} ", clip(difference.name, 40));
+            let name = format!("{mark} {:<16} ", shortened(difference.name, 40));
             let text = format!(
                 "{} / {}",
                 one_line(&difference.first),
@@ -345,16 +345,6 @@ fn bar(count: u64, total: u64) -> String {
     let share = (count as f64 / total as f64).log10() / DECADES + 1.0;
     let length = (share.clamp(0.0, 1.0) * (BAR - 1) as f64).round() as usize + 1;
     "█".repeat(length)
-}
-
-fn clip(text: &str, width: usize) -> String {
-    let text = one_line(text);
-    if text.chars().count() <= width {
-        return text;
-    }
-    let mut short: String = text.chars().take(width - 1).collect();
-    short.push('…');
-    short
 }
 
 fn percent(share: f64) -> String {

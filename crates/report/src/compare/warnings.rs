@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::verdict;
 use punctual_record::conditions::{Difference, Role, differences};
 use punctual_record::{Run, State, invalid_reasons};
 
@@ -134,7 +135,7 @@ fn of_run(run: &Run, named: Named, warnings: &mut Vec<Warning>) {
     } else if let Some(reason) = reasons.first() {
         warnings.push(Warning::Invalid {
             run: named,
-            reason: reason.clone(),
+            reason: verdict::reason(reason),
             more: reasons.len() - 1,
         });
     } else if lost > 0 {

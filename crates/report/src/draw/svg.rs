@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-/// Escapes text for HTML and XML, in content and in double-quoted attributes.
+/// Escapes text for HTML and XML, in content and in attributes.
 ///
-/// Control characters other than tab and newline are not allowed in XML and
-/// become U+FFFD.
+/// An attribute keeps its lines by references alone. What XML 1.0 can't hold, and other control
+/// characters, become U+FFFD.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -17,7 +17,9 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\t' | '\n' => out.push(c),
+            '\t' => out.push_str("&#9;"),
+            '\n' => out.push_str("&#10;"),
+            '\r' => out.push_str("&#13;"),
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -236,10 +238,10 @@ mod tests {
     #[test]
     fn text_is_escaped_in_content_and_attributes() {
         let mut svg = Svg::new();
-        svg.label("a\"b", "start", 1.0, 2.0, "<script>&\u{1}");
+        svg.label("a\"b", "start", 1.0, 2.0, "<script>&\u{1}\n");
         assert_eq!(
             svg.finish(),
-            "<text class=\"a&quot;b\" text-anchor=\"start\" x=\"1\" y=\"2\">&lt;script&gt;&amp;\u{fffd}</text>\n"
+            "<text class=\"a&quot;b\" text-anchor=\"start\" x=\"1\" y=\"2\">&lt;script&gt;&amp;\u{fffd}&#10;</text>\n"
         );
     }
 

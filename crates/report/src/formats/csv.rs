@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::rows;
+use super::{WriteError, rows};
 use punctual_record::Run;
 
 /// Columns: `thread` counts from 0, `cpu` is empty where it isn't known; the bucket
@@ -10,7 +10,7 @@ use punctual_record::Run;
 /// `at_or_below` of the thread's `total` lie at or below `high_ns`.
 const HEADER: &str = "thread,cpu,low_ns,high_ns,count,at_or_below,total\n";
 
-pub(super) fn write(run: &Run) -> Result<String, String> {
+pub(super) fn write(run: &Run) -> Result<String, WriteError> {
     let mut out = HEADER.to_owned();
     for (index, thread) in run.threads.iter().enumerate() {
         let known = rows::known(run, index)?;

@@ -4,7 +4,7 @@ mod read;
 
 use std::fmt::Write;
 
-use super::rows;
+use super::{WriteError, rows};
 use punctual_record::Run;
 
 pub(super) use read::read;
@@ -18,7 +18,7 @@ const UNIT_NS: u64 = 1000;
 
 /// Writes the histogram with as many rows as it takes, so that nothing
 /// overflows short of a second.
-pub(super) fn write(run: &Run) -> Result<String, String> {
+pub(super) fn write(run: &Run) -> Result<String, WriteError> {
     let mut known = Vec::with_capacity(run.threads.len());
     let mut means = Vec::with_capacity(run.threads.len());
     for index in 0..run.threads.len() {

@@ -6,8 +6,8 @@ use std::path::Path;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use punctual_record::{
-    Demand, Event, FORMAT, Imported, ImportedThread, Interval, OwnCost, RecordError, Request, Run,
-    Standing, State, SystemState, Thread, Timeline, Tool, VERSION,
+    Condition, Demand, Ending, Event, Happening, Imported, ImportedThread, Interval, RecordError,
+    Request, Run, State, SystemState, Thread, Tool,
 };
 
 /// A thread as another tool states it, in that tool's unit.
@@ -99,59 +99,46 @@ impl Foreign {
             let (thread, summary) = foreign
                 .build(index, self.unit_ns, self.measured_ns.unwrap_or(0))
                 .map_err(error)?;
-            events.extend(gaps(index, foreign, &summary, &self.tool.name));
+            events.extend(gaps(index, foreign, &summary));
             threads.push(thread);
             stated.push(summary);
         }
         let unknown = self.unknown();
+        let request = Request {
+            source: "unknown".to_owned(),
+            interval: Interval::Fixed {
+                interval_ns: self.interval_ns.unwrap_or(0),
+            },
+            cpus: threads.iter().map(|thread| thread.cpu).collect(),
+            policy: self.policy.unwrap_or_else(|| "unknown".to_owned()),
+            priority: self.priority.unwrap_or(0),
+            duration_ns: None,
+            loops: None,
+            break_ns: None,
+            load: "unknown".to_owned(),
+            load_class: "unknown".to_owned(),
+            requirements: Vec::new(),
+            confidence: 0.95,
+            as_deployed: false,
+            best_effort: false,
+        };
+        let started = self.started.unwrap_or_default();
+        let system = self.system.unwrap_or_default();
         let run = Run {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            verb: "import".to_owned(),
-            started: self.started.unwrap_or_default(),
-            start_ns: None,
+            command: self.command,
             state: match self.failed {
                 None => State::Finished,
-                Some(status) => State::Stopped {
-                    reason: format!("{} ended with {status}", self.tool.name),
-                },
+                Some(status) => State::Stopped(Ending::ExitStatus { status }),
             },
-            request: Request {
-                source: "unknown".to_owned(),
-                interval: Interval::Fixed {
-                    interval_ns: self.interval_ns.unwrap_or(0),
+            demands: vec![Demand::stated(
+                Condition::Conditions {
+                    tool: self.tool.name.clone(),
                 },
-                cpus: threads.iter().map(|thread| thread.cpu).collect(),
-                policy: self.policy.unwrap_or_else(|| "unknown".to_owned()),
-                priority: self.priority.unwrap_or(0),
-                duration_ns: None,
-                loops: None,
-                break_ns: None,
-                load: "unknown".to_owned(),
-                load_class: "unknown".to_owned(),
-                requirements: Vec::new(),
-                confidence: 0.95,
-                as_deployed: false,
-                best_effort: false,
-            },
-            placement: None,
-            system: self.system.unwrap_or_default(),
-            demands: vec![Demand {
-                name: "conditions".to_owned(),
-                asked: "unknown".to_owned(),
-                found: format!("{} doesn't state what was in force", self.tool.name),
-                standing: Standing::Stated,
-                mend: None,
-            }],
+                None,
+            )],
             measured_ns: self.measured_ns.unwrap_or(0),
             threads,
-            timeline: Timeline::default(),
-            loads: Vec::new(),
             events,
-            own_cost: OwnCost::default(),
-            analysis: None,
-            verdict: None,
-            explanation: None,
             imported: Some(Imported {
                 format: self.format.to_owned(),
                 resolution_ns: self.unit_ns,
@@ -162,15 +149,7 @@ impl Foreign {
                     .min(),
                 threads: stated,
             }),
-            merged: None,
-            blocks: None,
-            laboratory: None,
-            gaps: None,
-            cross_check: None,
-            watch: None,
-            stops: None,
-            command: self.command,
-            tool: self.tool,
+            ..Run::begun(self.tool, "import", started, request, system)
         };
         let mut run = punctual_record::validated(path, run)?;
         // The statistics take a histogram as whole.
@@ -203,39 +182,16 @@ impl Foreign {
     }
 }
 
-/// What the figures of a thread leave open, in words.
-fn gaps(
-    index: usize,
-    foreign: &ForeignThread,
-    summary: &ImportedThread,
-    tool: &str,
-) -> Option<Event> {
-    let (kind, text) = if foreign.count == 0 {
-        ("no-samples", format!("thread {index} measured nothing"))
-    } else if foreign.rows.is_empty() && summary.beyond > 0 {
-        (
-            "no-histogram",
-            format!(
-                "{tool} kept no histogram of thread {index}: only its minimum, mean and maximum are known"
-            ),
-        )
-    } else if summary.beyond > 0 {
-        (
-            "histogram-overflow",
-            format!(
-                "{tool} did not keep the latencies of {} samples of thread {index} beyond the end of its histogram",
-                summary.beyond
-            ),
-        )
-    } else {
-        return None;
+/// What the figures of a thread leave open.
+fn gaps(index: usize, foreign: &ForeignThread, summary: &ImportedThread) -> Option<Event> {
+    let thread = index as u64;
+    let what = match summary.beyond {
+        _ if foreign.count == 0 => Happening::NoSamples { thread },
+        0 => return None,
+        _ if foreign.rows.is_empty() => Happening::NoHistogram { thread },
+        samples => Happening::HistogramOverflow { thread, samples },
     };
-    Some(Event {
-        at_ns: 0,
-        kind: kind.to_owned(),
-        text,
-        invalidates: true,
-    })
+    Some(Event::invalidating(0, what))
 }
 
 impl ForeignThread {

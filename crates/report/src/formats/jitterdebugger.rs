@@ -6,8 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::import::{Foreign, ForeignThread};
-use super::{decode_foreign, rows};
-use punctual_record::{RecordError, Run, SystemState, Tool};
+use super::sysinfo::SysInfo;
+use super::{WriteError, decode_foreign, rows};
+use punctual_record::{RecordError, Run, Tool};
 
 /// The version of the file that we write and the newest that we read.
 const VERSION: u64 = 3;
@@ -20,18 +21,6 @@ struct Results {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sysinfo: Option<SysInfo>,
     cpu: BTreeMap<u64, CpuResults>,
-}
-
-#[derive(Serialize, Deserialize, Default)]
-#[serde(default)]
-struct SysInfo {
-    sysname: String,
-    nodename: String,
-    release: String,
-    version: String,
-    machine: String,
-    cpus_online: u64,
-    resolution_in_ns: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,7 +73,9 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
         },
         unit_ns,
         unit_known: resolution.is_some(),
-        system: results.sysinfo.map(system),
+        system: results
+            .sysinfo
+            .map(|info| info.system("jitterdebugger's results state the kernel alone")),
         threads: results.cpu.into_values().map(thread).collect(),
         ..Foreign::default()
     }
@@ -96,11 +87,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
 fn thread(results: CpuResults) -> ForeignThread {
     ForeignThread {
         cpu: None,
-        rows: results
-            .histogram
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .collect(),
+        rows: rows::in_use(results.histogram),
         count: results.count,
         min: results.min,
         max: results.max,
@@ -109,50 +96,31 @@ fn thread(results: CpuResults) -> ForeignThread {
     }
 }
 
-fn system(info: SysInfo) -> SystemState {
-    let mut system = SystemState {
-        hostname: info.nodename,
-        ..SystemState::default()
-    };
-    system.kernel.release = info.release;
-    system.kernel.version = info.version;
-    system.kernel.machine = info.machine;
-    system.kernel.preemption = "unknown".to_owned();
-    system
-        .unread
-        .push("jitterdebugger's results state the kernel alone".to_owned());
-    system
-}
-
 /// Writes the file in microseconds, its default.
-pub(super) fn write(run: &Run) -> Result<String, String> {
+pub(super) fn write(run: &Run) -> Result<String, WriteError> {
     const UNIT_NS: u64 = 1000;
     let mut cpus = BTreeMap::new();
-    for (index, thread) in run.threads.iter().enumerate() {
-        let known = rows::known(run, index)?;
+    for index in 0..run.threads.len() {
+        let of = rows::stepped(run, index, UNIT_NS)?;
         // jitterplot counts the keys up from 0 and stops at the first gap: they
         // are the threads' numbers there too.
         cpus.insert(
             index as u64,
             CpuResults {
-                histogram: rows::in_steps(thread, &known.histogram, UNIT_NS),
-                count: known.count(),
-                min: known.min_ns.unwrap_or(0) / UNIT_NS,
-                max: known.max_ns.unwrap_or(0) / UNIT_NS,
-                avg: known.mean_in_hundredths(UNIT_NS),
+                histogram: of.rows,
+                count: of.count,
+                min: of.min,
+                max: of.max,
+                avg: of.mean,
             },
         );
     }
     let results = Results {
         version: Some(VERSION),
-        sysinfo: run.knows("system").then(|| SysInfo {
-            sysname: "Linux".to_owned(),
-            nodename: run.system.hostname.clone(),
-            release: run.system.kernel.release.clone(),
-            version: run.system.kernel.version.clone(),
-            machine: run.system.kernel.machine.clone(),
-            cpus_online: run.system.processor.online.len() as u64,
+        sysinfo: SysInfo::of(run).map(|info| SysInfo {
+            cpus_online: Some(run.system.processor.online.len() as u64),
             resolution_in_ns: Some(UNIT_NS),
+            ..info
         }),
         cpu: cpus,
     };

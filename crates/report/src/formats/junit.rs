@@ -8,11 +8,12 @@ use punctual_stats::verdict::{Outcome, RequirementResult};
 
 use super::xml::Xml;
 use crate::figures::Figures;
-use crate::{conditions, watch};
-use punctual_record::{Demand, Event, Run, Standing, State};
+use crate::{conditions, facts, verdict, watch};
+use punctual_record::{Demand, Event, Judgement, Run, Standing, State};
 
 pub(super) fn write(run: &Run) -> String {
-    let cases = cases(run);
+    let judgement = Judgement::of(run);
+    let cases = cases(run, judgement.as_ref());
     let failures = cases
         .iter()
         .filter(|case| matches!(case.result, Found::Failure(..)))
@@ -73,8 +74,8 @@ pub(super) fn write(run: &Run) -> String {
     for case in &cases {
         case.write(&mut xml, &name, if case.timed { &time } else { "0" });
     }
-    if let Some(verdict) = &run.verdict {
-        xml.text("system-out", &[], &verdict.sentence);
+    if let Some(judgement) = &judgement {
+        xml.text("system-out", &[], &verdict::sentence(judgement));
     }
     xml.finish()
 }
@@ -111,9 +112,9 @@ fn properties(xml: &mut Xml, run: &Run) {
         xml.empty("property", &[("name", name), ("value", value)]);
     }
     for stated in run.demands.iter().filter(|demand| !requested(demand)) {
-        let name = format!("stated.{}", stated.name);
-        let value = stated.found.as_str();
-        xml.empty("property", &[("name", name.as_str()), ("value", value)]);
+        let name = format!("stated.{}", stated.name());
+        let value = facts::found(stated);
+        xml.empty("property", &[("name", &name), ("value", &value)]);
     }
     xml.end();
 }
@@ -159,17 +160,15 @@ impl Case {
     }
 }
 
-fn cases(run: &Run) -> Vec<Case> {
+fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
     let mut cases = Vec::new();
-    match &run.verdict {
-        Some(verdict) => {
-            cases.extend(
-                verdict
-                    .requirements
-                    .iter()
-                    .map(|result| requirement(result, run)),
-            );
-            cases.extend(verdict.lengths.iter().map(|result| length(result, run)));
+    match judgement {
+        Some(judgement) => {
+            let verdict = &judgement.verdict;
+            let waking = verdict.requirements.iter();
+            cases.extend(waking.map(|result| requirement(result, judgement)));
+            let taking = verdict.lengths.iter();
+            cases.extend(taking.map(|result| length(result, judgement)));
         }
         None => cases.extend(run.request.requirements.iter().map(|requirement| Case {
             class: "requirement",
@@ -199,34 +198,33 @@ fn cases(run: &Run) -> Vec<Case> {
     cases
 }
 
-fn requirement(result: &RequirementResult, run: &Run) -> Case {
+fn requirement(result: &RequirementResult, judgement: &Judgement) -> Case {
     judged(
         result.requirement.to_string(),
         result.outcome,
-        &result.sentence,
-        run,
+        verdict::requirement(result, judgement),
+        judgement,
     )
 }
 
-fn length(result: &LengthResult, run: &Run) -> Case {
-    judged(result.required(), result.outcome, &result.sentence, run)
+fn length(result: &LengthResult, judgement: &Judgement) -> Case {
+    judged(
+        verdict::limit(result),
+        result.outcome,
+        verdict::length(result),
+        judgement,
+    )
 }
 
-fn judged(name: String, outcome: Outcome, sentence: &str, run: &Run) -> Case {
+fn judged(name: String, outcome: Outcome, sentence: String, judgement: &Judgement) -> Case {
     let word = outcome.word();
-    let sentence = sentence.to_owned();
-    let reasons = || {
-        run.verdict
-            .as_ref()
-            .map_or_else(String::new, |v| v.reasons.join("; "))
-    };
     Case {
         class: "requirement",
         name,
         result: match outcome {
             Outcome::Pass => Found::Good,
             Outcome::Fail | Outcome::Inconclusive => Found::Failure(word, sentence.clone()),
-            Outcome::Invalid => Found::Error(word, reasons()),
+            Outcome::Invalid => Found::Error(word, verdict::reasons(judgement).join("; ")),
         },
         output: sentence,
         timed: true,
@@ -241,21 +239,19 @@ fn requested(demand: &Demand) -> bool {
 
 fn demand(demand: &Demand, best_effort: bool) -> Case {
     let text = || {
-        let mend = demand
-            .mend
-            .as_ref()
-            .map_or_else(String::new, |mend| format!("; {mend}"));
-        format!("requested {}, found {}{mend}", demand.asked, demand.found)
+        let fix = facts::fix_of(demand).map_or_else(String::new, |fix| format!("; {fix}"));
+        let (requested, found) = (facts::requested(demand), facts::found(demand));
+        format!("requested {requested}, found {found}{fix}")
     };
     Case {
         class: "condition",
-        name: demand.name.clone(),
+        name: demand.name().to_owned(),
         result: match demand.standing {
             Standing::InForce | Standing::Stated => Found::Good,
             Standing::NotInForce if best_effort => Found::Skipped(text()),
             Standing::NotInForce => Found::Error(Outcome::Invalid.word(), text()),
         },
-        output: demand.found.clone(),
+        output: facts::found(demand),
         timed: false,
     }
 }
@@ -263,13 +259,13 @@ fn demand(demand: &Demand, best_effort: bool) -> Case {
 fn event(event: &Event, run: &Run) -> Case {
     let name = match run.imported {
         // Another tool doesn't say when.
-        Some(_) => event.kind.clone(),
-        None => format!("{} at {:.3} s", event.kind, event.at_ns as f64 / 1e9),
+        Some(_) => event.kind().to_owned(),
+        None => format!("{} at {:.3} s", event.kind(), event.at_ns as f64 / 1e9),
     };
     Case {
         class: "event",
         name,
-        result: Found::Error(Outcome::Invalid.word(), event.text.clone()),
+        result: Found::Error(Outcome::Invalid.word(), facts::event(event, &run.tool.name)),
         output: String::new(),
         timed: false,
     }
@@ -277,9 +273,12 @@ fn event(event: &Event, run: &Run) -> Case {
 
 /// A record that was cut off is no success, whatever it holds so far.
 fn completeness(run: &Run) -> Case {
-    let (result, output) = match &run.state {
+    let (result, output) = match run.state {
         State::Finished => (Found::Good, String::new()),
-        State::Stopped { reason } => (Found::Good, format!("stopped: {reason}")),
+        State::Stopped(ending) => {
+            let why = facts::ending(ending, &run.tool.name);
+            (Found::Good, format!("stopped: {why}"))
+        }
         State::Unfinished => {
             let text = "the record is unfinished: the run is still going or was killed";
             (Found::Error("unfinished", text.to_owned()), String::new())

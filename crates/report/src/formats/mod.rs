@@ -6,6 +6,7 @@
 
 mod csv;
 mod cyclictest;
+mod error;
 mod import;
 pub use import::recorded;
 mod jitterdebugger;
@@ -14,6 +15,7 @@ mod openmetrics;
 mod rows;
 mod rt_tests;
 mod rtla;
+mod sysinfo;
 pub(crate) mod xml;
 
 use std::fmt;
@@ -22,8 +24,10 @@ use std::str::FromStr;
 
 use openmetrics::Dialect;
 
-use punctual_record::error::one_line;
+pub use error::{UnknownFormat, WriteError};
+
 use punctual_record::read::{Bounds, slurp};
+use punctual_record::text::one_line;
 use punctual_record::{RUN_FILE, RecordError, Run, parse, scan};
 
 /// Bytes of a foreign file.
@@ -96,25 +100,21 @@ impl fmt::Display for Format {
 }
 
 impl FromStr for Format {
-    type Err = String;
+    type Err = UnknownFormat;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.name() == word)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
-                format!("accepted are {}", names.join(", "))
-            })
+    fn from_str(word: &str) -> Result<Self, UnknownFormat> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|format| format.name() == word)
+            .ok_or(UnknownFormat)
     }
 }
 
 /// Writes a run in a foreign format.
 ///
 /// # Errors
-/// A sentence, where a histogram of the run can't be decoded; a run that was read
+/// [`WriteError`], where a histogram of the run can't be decoded; a run that was read
 /// by [`detect_and_read`] or [`punctual_record::read()`] has none such.
-pub fn write(format: Format, run: &Run) -> Result<String, String> {
+pub fn write(format: Format, run: &Run) -> Result<String, WriteError> {
     match format {
         Format::Cyclictest => cyclictest::write(run),
         Format::RtTestsJson => rt_tests::write(run),
@@ -226,8 +226,8 @@ fn plain(text: &str) -> String {
     one_line(text)
 }
 
-fn pretty(value: &impl serde::Serialize) -> Result<String, String> {
-    let mut text = serde_json::to_string_pretty(value).map_err(|e| e.to_string())?;
+fn pretty(value: &impl serde::Serialize) -> Result<String, WriteError> {
+    let mut text = serde_json::to_string_pretty(value).map_err(WriteError::Json)?;
     text.push('\n');
     Ok(text)
 }

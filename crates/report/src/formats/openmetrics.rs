@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use punctual_stats::verdict::Outcome;
 
+use super::WriteError;
 use super::rows::{self, Known};
 use crate::conditions;
 use punctual_record::{Run, Thread};
@@ -46,7 +47,7 @@ pub(super) enum Dialect {
     Prometheus,
 }
 
-pub(super) fn write(run: &Run, dialect: Dialect) -> Result<String, String> {
+pub(super) fn write(run: &Run, dialect: Dialect) -> Result<String, WriteError> {
     let mut histograms = Vec::with_capacity(run.threads.len());
     for index in 0..run.threads.len() {
         histograms.push(rows::known(run, index)?);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_stats::histogram::Histogram;
 
+use super::WriteError;
 use punctual_record::{Run, Thread};
 
 /// What is known of a thread, for output.
@@ -35,19 +36,15 @@ impl Known {
         let nothing = (self.count() == 0).then_some(0.0);
         nothing.or(self.mean_ns).map(|ns| ns / unit_ns as f64)
     }
-
-    /// The same in hundredths.
-    pub fn mean_in_hundredths(&self, unit_ns: u64) -> Option<f64> {
-        self.mean(unit_ns)
-            .map(|mean| (mean * 100.0).round() / 100.0)
-    }
 }
 
 /// What is known of a thread. Of samples that another tool did not keep, nothing is made up.
-pub(super) fn known(run: &Run, index: usize) -> Result<Known, String> {
+pub(super) fn known(run: &Run, index: usize) -> Result<Known, WriteError> {
     let thread = &run.threads[index];
-    let all = Histogram::try_from(&thread.latency)
-        .map_err(|e| format!("{}: {e}", run.thread_label(index)))?;
+    let all = Histogram::try_from(&thread.latency).map_err(|source| WriteError::Histogram {
+        thread: run.thread_label(index),
+        source,
+    })?;
     let imported = run.imported.as_ref();
     let stated = imported.and_then(|imported| imported.threads.get(index));
     let stated = stated.filter(|of| of.count > 0);
@@ -89,6 +86,39 @@ pub(super) fn known(run: &Run, index: usize) -> Result<Known, String> {
         max_ns,
         mean_ns,
     })
+}
+
+/// What is known of a thread, in steps of another tool.
+pub(super) struct Stepped {
+    /// Value and count.
+    pub rows: BTreeMap<u64, u64>,
+    /// All samples.
+    pub count: u64,
+    /// Exact minimum, rounded down; 0 of nothing.
+    pub min: u64,
+    /// The same of the maximum.
+    pub max: u64,
+    /// The mean in hundredths of a step.
+    pub mean: Option<f64>,
+}
+
+/// What is known of a thread, in steps of `unit_ns`.
+pub(super) fn stepped(run: &Run, index: usize, unit_ns: u64) -> Result<Stepped, WriteError> {
+    let known = known(run, index)?;
+    let hundredths = |mean: f64| (mean * 100.0).round() / 100.0;
+    Ok(Stepped {
+        rows: in_steps(&run.threads[index], &known.histogram, unit_ns),
+        count: known.count(),
+        min: known.min_ns.unwrap_or(0) / unit_ns,
+        max: known.max_ns.unwrap_or(0) / unit_ns,
+        mean: known.mean(unit_ns).map(hundredths),
+    })
+}
+
+/// The rows of another tool's histogram that count anything.
+pub(super) fn in_use(histogram: BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
+    let rows = histogram.into_iter();
+    rows.filter(|(_, count)| *count > 0).collect()
 }
 
 /// Counts in steps of `unit_ns`, rounded down like the tools that we write for.

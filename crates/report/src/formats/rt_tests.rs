@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::import::{Foreign, ForeignThread, number_option};
-use super::{decode_foreign, rows};
+use super::sysinfo::SysInfo;
+use super::{WriteError, decode_foreign, rows};
 use punctual_record::{RecordError, Run, State, SystemState, Tool, time};
 
 /// The version of the file that we read and write.
@@ -33,17 +34,6 @@ struct Results {
     /// 0 is microseconds, 1 nanoseconds.
     resolution_in_ns: u64,
     thread: BTreeMap<u64, ThreadResults>,
-}
-
-#[derive(Serialize, Deserialize, Default)]
-#[serde(default)]
-struct SysInfo {
-    sysname: String,
-    nodename: String,
-    release: String,
-    version: String,
-    machine: String,
-    realtime: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,11 +119,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
 fn thread(results: ThreadResults, end: Option<u64>) -> ForeignThread {
     ForeignThread {
         cpu: results.cpu.and_then(|cpu| u64::try_from(cpu).ok()),
-        rows: results
-            .histogram
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .collect(),
+        rows: rows::in_use(results.histogram),
         count: results.cycles,
         min: results.min,
         max: results.max,
@@ -143,27 +129,21 @@ fn thread(results: ThreadResults, end: Option<u64>) -> ForeignThread {
 }
 
 fn system(info: SysInfo) -> SystemState {
-    let mut system = SystemState {
-        hostname: info.nodename,
-        ..SystemState::default()
-    };
-    system.kernel.release = info.release;
-    system.kernel.version = info.version;
-    system.kernel.machine = info.machine;
-    system.kernel.preemption = if info.realtime == 1 { "rt" } else { "unknown" }.to_owned();
+    let is_real_time = info.realtime == Some(1);
+    let mut system = info.system("rt-tests state the kernel alone");
+    if is_real_time {
+        system.kernel.preemption = "rt".to_owned();
+    }
     system.kernel.preemption_source = "rt-tests: sysinfo.realtime".to_owned();
-    system
-        .unread
-        .push("rt-tests state the kernel alone".to_owned());
     system
 }
 
 /// Writes the file, in microseconds like cyclictest without `-N`.
-pub(super) fn write(run: &Run) -> Result<String, String> {
+pub(super) fn write(run: &Run) -> Result<String, WriteError> {
     const UNIT_NS: u64 = 1000;
     let mut threads = BTreeMap::new();
     for (index, thread) in run.threads.iter().enumerate() {
-        let known = rows::known(run, index)?;
+        let of = rows::stepped(run, index, UNIT_NS)?;
         let node = run
             .system
             .processor
@@ -174,11 +154,11 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
         threads.insert(
             index as u64,
             ThreadResults {
-                histogram: rows::in_steps(thread, &known.histogram, UNIT_NS),
-                cycles: known.count(),
-                min: known.min_ns.unwrap_or(0) / UNIT_NS,
-                max: known.max_ns.unwrap_or(0) / UNIT_NS,
-                avg: known.mean_in_hundredths(UNIT_NS),
+                histogram: of.rows,
+                cycles: of.count,
+                min: of.min,
+                max: of.max,
+                avg: of.mean,
                 cpu: run
                     .knows("cpus")
                     .then(|| number(thread.cpu))
@@ -202,13 +182,9 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
         start_time: begun.map(time::rfc2822).unwrap_or_default(),
         end_time: ended.map(time::rfc2822).unwrap_or_default(),
         return_code: return_code(run),
-        sysinfo: run.knows("system").then(|| SysInfo {
-            sysname: "Linux".to_owned(),
-            nodename: run.system.hostname.clone(),
-            release: run.system.kernel.release.clone(),
-            version: run.system.kernel.version.clone(),
-            machine: run.system.kernel.machine.clone(),
-            realtime: i64::from(run.system.kernel.preemption == "rt"),
+        sysinfo: SysInfo::of(run).map(|info| SysInfo {
+            realtime: Some(i64::from(run.system.kernel.preemption == "rt")),
+            ..info
         }),
         num_threads: run.threads.len() as u64,
         resolution_in_ns: 0,

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::draw::svg::escape;
+
 /// Writes elements with their attributes; text and attributes are escaped, and what
 /// XML 1.0 can't hold becomes U+FFFD.
 #[derive(Debug, Default)]
@@ -36,7 +38,7 @@ impl Xml {
 
     pub(crate) fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
         self.tag(name, attributes, ">");
-        escape(&mut self.out, text);
+        self.out.push_str(&escape(text));
         let _ = writeln!(self.out, "</{name}>");
     }
 
@@ -53,7 +55,7 @@ impl Xml {
         self.out.push_str(name);
         for (name, value) in attributes {
             let _ = write!(self.out, " {name}=\"");
-            escape(&mut self.out, value);
+            self.out.push_str(&escape(value));
             self.out.push('"');
         }
         self.out.push_str(end);
@@ -62,22 +64,6 @@ impl Xml {
     fn indent(&mut self) {
         for _ in &self.open {
             self.out.push_str("  ");
-        }
-    }
-}
-
-fn escape(out: &mut String, text: &str) {
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' => out.push_str("&#9;"),
-            '\r' => out.push_str("&#13;"),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c => out.push(c),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::marks::marks;
 use crate::terms::Terms;
 use crate::{conditions, statements, words};
 use punctual_record::Run;
+use punctual_record::invalid::not_in_force;
 
 /// The report of a run as one HTML file.
 #[must_use]
@@ -27,8 +28,8 @@ pub fn page(run: &Run) -> String {
     html.raw("<main>\n");
     tables::requirements(&mut html, run);
     // What was not in force comes before any figure.
-    let broken = statements::not_in_force(run).next().is_some()
-        || run.events.iter().any(|event| event.invalidates);
+    let broken =
+        not_in_force(run).next().is_some() || run.events.iter().any(|event| event.invalidates);
     if broken {
         sections::validity(&mut html, run);
         sections::events(&mut html, run);
@@ -91,11 +92,7 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     ));
     let word = headline.outcome.map_or("", Outcome::word);
     html.text("h1", "", if word.is_empty() { "NO VERDICT" } else { word });
-    let sentence = headline
-        .sentence
-        .strip_prefix(word)
-        .unwrap_or(&headline.sentence);
-    let sentence = sentence.trim_start_matches(':').trim_start();
+    let sentence = &headline.claim;
     let long = sentence.chars().count() > 220;
     html.text(
         "p",
@@ -104,15 +101,6 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     );
     if let Some(standing) = statements::standing(run) {
         html.text("p", "state", &standing);
-    }
-    // With several requirements the table that follows says the same.
-    let reasons = statements::reasons(run);
-    if !reasons.is_empty() && headline.outcome == Some(Outcome::Invalid) {
-        html.raw("<ul>\n");
-        reasons
-            .iter()
-            .for_each(|reason| html.text("li", "", reason));
-        html.raw("</ul>\n");
     }
     html.raw("</section>\n");
     tiles(html, run, figures);

@@ -4,7 +4,7 @@ use super::parts::{Html, Td, td, td_in};
 use crate::chart::{self, Form, Marks};
 use crate::figures::Figures;
 use crate::terms::Terms;
-use crate::{conditions, statements, words};
+use crate::{conditions, facts, statements, words};
 use punctual_record::{Run, Standing};
 
 /// Events that are listed.
@@ -136,15 +136,15 @@ pub(super) fn validity(html: &mut Html, run: &Run) {
                 Standing::Stated => td_in("dim", "stated"),
                 Standing::NotInForce => td_in("lost", "NOT IN FORCE"),
             };
-            let mend = demand.mend.clone().unwrap_or_default();
+            let fix = facts::fix_of(demand).unwrap_or_default();
             (
                 "",
                 vec![
-                    td(&demand.name),
-                    td(&demand.asked),
-                    td(&demand.found),
+                    td(demand.name()),
+                    td(facts::requested(demand)),
+                    td(facts::found(demand)),
                     standing,
-                    td(mend),
+                    td(fix),
                 ],
             )
         })
@@ -180,7 +180,7 @@ pub(super) fn load(html: &mut Html, run: &Run) {
                 .iter()
                 .map(|(k, v)| format!("{k}={v}"))
                 .collect();
-            let state = match &load.failed {
+            let state = match conditions::failed(load) {
                 Some(why) => td_in("lost", format!("FAILED: {why}")),
                 None if load.work == 0 => td_in("lost", "did no work"),
                 None => match conditions::idle(load) {
@@ -235,8 +235,8 @@ pub(super) fn events(html: &mut Html, run: &Run) {
                         Some(_) => "not stated".to_owned(),
                         None => words::instant(event.at_ns),
                     }),
-                    td(&event.kind),
-                    td(&event.text),
+                    td(event.kind()),
+                    td(facts::event(event, &run.tool.name)),
                     effect,
                 ],
             )

@@ -9,7 +9,7 @@ use crate::figures::{Figures, Row};
 use crate::known::Reading;
 use crate::marks::deadline;
 use crate::terms::Terms;
-use crate::{statements, watch, words};
+use crate::{statements, verdict, watch, words};
 use punctual_record::Run;
 
 /// Up to so many CPUs the table shows all; of more, the worst.
@@ -49,11 +49,13 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
             let needed = result
                 .and_then(|r| r.needed_seconds)
                 .map(|seconds| format!("run {} longer", words::duration_f64(seconds as f64 * 1e9)));
-            let never = result.and_then(|r| r.never).map(|why| why.to_string());
+            let never = result
+                .and_then(|r| r.never)
+                .map(|why| verdict::never(why).to_owned());
             (
                 class(result.map(|r| r.outcome)),
                 vec![
-                    td(statements::requirement(requirement, run.request.confidence)),
+                    td(verdict::asked(requirement, run.request.confidence)),
                     td_in("word", word),
                     td(seen),
                     td(shown),
@@ -83,7 +85,7 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
 fn length(result: &LengthResult) -> (&'static str, Vec<Td>) {
     let longest = result.max_ns.map(words::duration);
     let cells = vec![
-        td(words::clean(&result.required())),
+        td(words::clean(&verdict::limit(result))),
         td_in("word", result.outcome.word()),
         td(format!(
             "{} in {}",

@@ -5,6 +5,7 @@ use super::super::table::{self, Cell};
 use super::super::words::count;
 use super::{WHAT_IT_SHOWS, label};
 use punctual_record::lab::{CellFigures, Lab, LabCell};
+use punctual_record::laboratory::Dependency;
 
 /// A cell that was made in both labs.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,18 @@ pub struct Comparison {
     pub machines: Vec<String>,
     /// Cells of one alone.
     pub alone: Vec<String>,
+}
+
+/// What two machines may differ in.
+#[must_use]
+pub fn dependency(of: Dependency) -> &'static str {
+    match of {
+        Dependency::Emulator => "QEMU",
+        Dependency::Firmware => "firmware",
+        Dependency::Kernel => "kernel",
+        Dependency::GuestFiles => "guest's files (this program, or its parameters)",
+        Dependency::Command => "command line",
+    }
 }
 
 /// Pairs the cells: by kernel, load and seed; where the labs have one kernel each, and
@@ -59,7 +72,7 @@ pub fn compare(first: &Lab, second: &Lab) -> Comparison {
         let prints = [cell, other].map(|cell| cell.laboratory.as_ref().map(|l| &l.fingerprint));
         let identical = match prints {
             [Some(a), Some(b)] => {
-                for name in a.differs_in(b) {
+                for name in a.differs_in(b).into_iter().map(dependency) {
                     if !comparison.machines.iter().any(|known| known == name) {
                         comparison.machines.push(name.to_owned());
                     }

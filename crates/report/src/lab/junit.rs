@@ -3,6 +3,7 @@
 use punctual_stats::verdict::Outcome;
 
 use super::super::formats::xml::Xml;
+use super::super::verdict::sentence;
 use super::super::words::count;
 use super::WHAT_IT_SHOWS;
 use punctual_record::lab::{Lab, LabCell};
@@ -12,13 +13,14 @@ fn trouble(cell: &LabCell) -> Option<(&'static str, &'static str, String)> {
     if let Some(error) = &cell.error {
         return Some(("error", "NO RESULT", error.clone()));
     }
-    if let Some(verdict) = &cell.verdict {
-        let element = match verdict.outcome {
+    if let Some(judgement) = &cell.verdict {
+        let outcome = judgement.verdict.outcome;
+        let element = match outcome {
             Outcome::Pass => return None,
             Outcome::Fail | Outcome::Inconclusive => "failure",
             Outcome::Invalid => "error",
         };
-        return Some((element, verdict.outcome.word(), verdict.sentence.clone()));
+        return Some((element, outcome.word(), sentence(judgement)));
     }
     match cell.status {
         None | Some(0) => None,

@@ -9,7 +9,7 @@ mod page;
 mod variants;
 
 pub use bill::bills;
-pub use compare::{Comparison, Pair, compare, comparison};
+pub use compare::{Comparison, Pair, compare, comparison, dependency};
 pub use difference::first_difference;
 pub use junit::junit;
 pub use page::page;
@@ -20,7 +20,8 @@ use punctual_stats::verdict::Outcome;
 use super::style::{Style, Tone, wrap};
 use super::table::{self, Cell};
 use super::words::count;
-use punctual_record::lab::{CellFigures, GuestTime, Lab, LabCell};
+use punctual_record::lab::{CellFigures, Lab, LabCell};
+use punctual_record::laboratory::GuestTime;
 
 /// What virtual time is, wherever a figure of it is shown.
 pub const WHAT_IT_SHOWS: &str = "Times are virtual ns: one instruction is 1 ns. They show paths \
@@ -261,8 +262,8 @@ fn verdicts(lab: &Lab, load: &str) -> Cell {
     for kernel in names(&lab.cells, |cell| &cell.kernel) {
         let of = |cell: &&LabCell| cell.kernel == kernel && cell.load == load;
         let outcomes = lab.cells.iter().filter(of).filter_map(|cell| {
-            let verdict = cell.verdict.as_ref()?;
-            Some(verdict.outcome)
+            let judgement = cell.verdict.as_ref()?;
+            Some(judgement.verdict.outcome)
         });
         let Some(gravest) = outcomes.max_by_key(|outcome| weight(*outcome)) else {
             words.push("-");

@@ -6,9 +6,11 @@ use std::fmt::Write as _;
 use super::super::html::class;
 use super::super::html::frame;
 use super::super::html::parts::{Html, Td, escape, td, td_in};
+use super::super::verdict::sentence;
 use super::super::words::{count, plural};
 use super::{NO_LATENCIES, Spread, bill, evidence, label, names, ratio, short, spread};
-use punctual_record::lab::{GuestTime, Lab, LabCell, Laboratory};
+use punctual_record::lab::{Lab, LabCell};
+use punctual_record::laboratory::{GuestTime, Laboratory};
 
 const CSS: &str = include_str!("page.css");
 const LIMITS: &str = include_str!("limits.html");
@@ -252,7 +254,7 @@ fn place(cells: &[&LabCell], scale: &Scale, base: &str) -> String {
             ratio(max_ns, first)
         );
     }
-    let verdict = worst.verdict.as_ref().map(|verdict| verdict.outcome);
+    let verdict = worst.verdict.as_ref().map(|it| it.verdict.outcome);
     if let Some(outcome) = verdict {
         let _ = write!(
             out,
@@ -301,13 +303,14 @@ fn verdicts(html: &mut Html, lab: &Lab) {
         .cells
         .iter()
         .filter_map(|cell| {
-            let verdict = cell.verdict.as_ref()?;
+            let judgement = cell.verdict.as_ref()?;
+            let outcome = judgement.verdict.outcome;
             let cells = vec![
                 td(label(cell)),
-                td_in("word", verdict.outcome.word()),
-                td(verdict.sentence.clone()),
+                td_in("word", outcome.word()),
+                td(sentence(judgement)),
             ];
-            Some((class(Some(verdict.outcome)), cells))
+            Some((class(Some(outcome)), cells))
         })
         .collect();
     if !judged.is_empty() {

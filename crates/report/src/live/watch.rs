@@ -1,6 +1,6 @@
 //! What is seen while a program is watched.
 
-use super::progress;
+use super::{progress, said};
 use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::words;
@@ -13,7 +13,7 @@ pub fn watch_lines(view: &LiveWatch, style: &Style) -> Vec<String> {
     let mut lines = vec![progress(&view.title, view.elapsed_ns, view.total_ns, style)];
     let mut tail = Vec::new();
     for note in view.notes.iter().take(3) {
-        let wrapped = wrap(note, room).into_iter().take(2);
+        let wrapped = wrap(&said(note), room).into_iter().take(2);
         tail.extend(wrapped.map(|line| style.paint(Tone::Unsure, &line)));
     }
     let marks = marks(view, style, room);

@@ -11,7 +11,8 @@ use crate::explain::{self, Extent};
 use crate::figures::Figures;
 use crate::placement::placement;
 use crate::style::{Style, Tone, cut};
-use crate::{conditions, statements, watch, words};
+use crate::{conditions, facts, statements, watch, words};
+use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
 /// Lines of the summary.
@@ -160,21 +161,26 @@ fn short_facts(facts: &[statements::Fact], style: &Style, most: usize) -> Vec<St
 /// What a reader must know before any figure, the most severe first.
 fn problems(run: &Run, style: &Style) -> Vec<String> {
     let mut items: Vec<(Tone, String)> = Vec::new();
-    let demands: Vec<_> = statements::not_in_force(run).collect();
+    let demands: Vec<_> = not_in_force(run).collect();
     for (at, demand) in demands.iter().enumerate() {
         // One fix for several stands with the last of them.
-        let again = demands[at + 1..].iter().any(|it| it.mend == demand.mend);
-        let fix = demand.mend.as_ref().filter(|_| !again);
+        let again = demands[at + 1..].iter().any(|it| it.fix == demand.fix);
+        let fix = facts::fix_of(demand).filter(|_| !again);
         let fix = fix.map_or_else(String::new, |fix| format!("; fix: {fix}"));
         items.push((
             Tone::Bad,
             format!(
                 "Not in force: {}: requested {}, found {}{fix}",
-                demand.name, demand.asked, demand.found
+                demand.name(),
+                facts::requested(demand),
+                facts::found(demand)
             ),
         ));
     }
-    let event = |event: &Event| format!("{}: {}", words::instant(event.at_ns), event.text);
+    let event = |event: &Event| {
+        let text = facts::event(event, &run.tool.name);
+        format!("{}: {text}", words::instant(event.at_ns))
+    };
     let (bad, other): (Vec<_>, Vec<_>) = run.events.iter().partition(|event| event.invalidates);
     items.extend(bad.iter().map(|bad| (Tone::Bad, event(bad))));
     for thread in run.threads.iter().filter(|thread| thread.error.is_some()) {

@@ -109,12 +109,12 @@ fn the_essentials_are_there_as_text() {
     let page = html::page(&report_fixtures::virtual_machine()).replace('\u{a0}', " ");
     for text in [
         "INVALID",
-        "requested fifo 80, found other 0",
+        "requested fifo 80, found other on CPU 0-1",
         "119,667",
         "NOT IN FORCE",
-        "setcap cap_sys_nice",
+        "ask for a higher priority with -p",
         "1.4 %",
-        "CPU 1 went offline",
+        "CPU 1, which is probed, was taken offline",
         "no longer valid",
         "FAILED: fork",
         "nanosleep, intervals of primes near 1 ms (seed 2026)",

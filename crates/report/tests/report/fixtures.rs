@@ -5,11 +5,14 @@
 mod build;
 
 pub use build::*;
-use punctual_record::explanation::{Cause, Ledger};
+use punctual_record::Ledger;
+use punctual_record::explanation::Cause;
 use punctual_record::{
-    Demand, Event, Gaps, Method, Run, Standing, State, Subject, Thread, Watched, analyse_record,
+    Condition, Demand, Event, Fix, Gaps, Happening, Method, Run, Scheduling, State, Subject,
+    Thread, Watched, analyse_record,
 };
 use punctual_stats::requirement::Requirement;
+use punctual_stats::verdict::Verdict;
 
 /// A well-tuned machine: 3.6 million samples on 4 CPUs within 100 µs.
 pub fn good() -> Run {
@@ -26,7 +29,6 @@ pub fn good() -> Run {
         samples: 900_000,
         interval_ns: 1_000_000,
         requirements: vec![miss(100_000, 1e-4)],
-        invalid: vec![],
         latency: &latency,
     })
 }
@@ -58,7 +60,6 @@ pub fn laptop() -> Run {
                 limit_ns: 250_000,
             },
         ],
-        invalid: vec![],
         latency: &latency,
     });
     run.system.hostname = "laptop".into();
@@ -81,16 +82,11 @@ pub fn virtual_machine() -> Run {
             _ => base,
         }
     };
-    let reasons = [
-        "priority: requested fifo 80, found other 0",
-        "CPU 1 went offline",
-    ];
     let mut run = make(&Spec {
         cpus: 2,
         samples: 60_000,
         interval_ns: 1_000_000,
         requirements: vec![miss(100_000, 1e-4)],
-        invalid: reasons.map(str::to_owned).to_vec(),
         latency: &latency,
     });
     run.system.hostname = "ci-runner-3".into();
@@ -98,34 +94,35 @@ pub fn virtual_machine() -> Run {
     run.system.virtualisation.stolen_ns = Some(1_734_000_000);
     run.system.virtualisation.stolen_share = Some(0.01445);
     run.system.virtualisation.container = Some("docker".into());
-    run.demands[0] = Demand {
-        name: "priority".into(),
-        asked: "fifo 80".into(),
-        found: "other 0 (EPERM)".into(),
-        standing: Standing::NotInForce,
-        mend: Some("run as root, or `setcap cap_sys_nice+ep punctual`, or raise RLIMIT_RTPRIO to 80 in /etc/security/limits.conf".into()),
-    };
-    run.demands.push(Demand {
-        name: "virtual machine".into(),
-        asked: "nothing".into(),
-        found: "kvm".into(),
-        standing: Standing::Stated,
-        mend: None,
+    run.demands[0] = Demand::requested(priority(2, Scheduling::Other), false, || {
+        Fix::HigherPriority
     });
-    run.events.push(Event {
-        at_ns: 31_204_000_000,
-        kind: "steal".into(),
-        text: "the host stole 24 ms from CPU 0".into(),
-        invalidates: false,
-    });
-    run.events.push(Event {
-        at_ns: 48_900_000_000,
-        kind: "cpu-offline".into(),
-        text: "CPU 1 went offline".into(),
-        invalidates: true,
-    });
+    run.demands.push(Demand::stated(
+        Condition::VirtualMachine {
+            hypervisor: Some("kvm".into()),
+            stolen_ns: Some(1_734_000_000),
+            stolen_share: Some(0.01445),
+        },
+        None,
+    ));
+    run.events.push(Event::told(
+        31_204_000_000,
+        Happening::Steal {
+            cpu: 0,
+            stolen_ns: 24_000_000,
+            between_ns: 1_000_000_000,
+        },
+    ));
+    run.events.push(Event::invalidating(
+        48_900_000_000,
+        Happening::CpuOffline {
+            cpu: 1,
+            probed: true,
+        },
+    ));
     run.loads[1].failed = Some("fork: Resource temporarily unavailable".into());
     run.loads[1].rate = 0.0;
+    run.verdict = run.verdict.map(Verdict::invalidated);
     run
 }
 
@@ -136,7 +133,6 @@ pub fn no_samples() -> Run {
         samples: 0,
         interval_ns: 1_000_000,
         requirements: vec![miss(100_000, 1e-4)],
-        invalid: vec![],
         latency: &|_, _, _| 0.0,
     });
     run.threads[1].error = Some("sched_setattr: Operation not permitted".into());
@@ -151,7 +147,6 @@ pub fn unfinished() -> Run {
         samples: 20_000,
         interval_ns: 1_000_000,
         requirements: vec![miss(100_000, 1e-4)],
-        invalid: vec![],
         latency: &latency,
     });
     run.state = State::Unfinished;
@@ -183,7 +178,6 @@ pub fn many(cpus: usize, samples: u64) -> Run {
         samples,
         interval_ns: 1_000_000,
         requirements: vec![miss(150_000, 1e-3)],
-        invalid: vec![],
         latency: &latency,
     });
     run.system.processor.online = (0..cpus).collect();
@@ -205,7 +199,6 @@ pub fn outlier() -> Run {
         samples: 300_000,
         interval_ns: 1_000_000,
         requirements: vec![Requirement::Max { limit_ns: 50_000 }],
-        invalid: vec![],
         latency: &latency,
     })
 }
@@ -218,7 +211,6 @@ pub fn milliseconds() -> Run {
         samples: 3_000,
         interval_ns: 100_000_000,
         requirements: vec![miss(50_000_000, 1e-2)],
-        invalid: vec![],
         latency: &latency,
     });
     run.request.source = "condvar".into();
@@ -233,7 +225,6 @@ pub fn hostile() -> Run {
         samples: 100_000,
         interval_ns: 50_000,
         requirements: vec![],
-        invalid: vec![],
         latency: &latency,
     });
     let evil = "<script>alert(1)</script>\"'`reboot`\u{1b}[31m&amp;";
@@ -247,13 +238,10 @@ pub fn hostile() -> Run {
     run.system.kernel.command_line = evil.into();
     run.loads[0].name = evil.into();
     run.system.processor.model = "M".repeat(400);
-    run.demands[0].found = evil.into();
-    run.events.push(Event {
-        at_ns: 1,
-        kind: evil.into(),
-        text: evil.into(),
-        invalidates: false,
-    });
+    run.demands[0].condition = Condition::Conditions { tool: evil.into() };
+    let error = evil.into();
+    run.events
+        .push(Event::told(1, Happening::SaveFailed { error }));
     run
 }
 
@@ -327,7 +315,6 @@ pub fn gaps() -> Run {
         samples: 20_000,
         interval_ns: 1_000_000,
         requirements: vec![Requirement::Max { limit_ns: 500_000 }],
-        invalid: vec![],
         latency: &latency,
     });
     run.request.source = "hardware".to_owned();

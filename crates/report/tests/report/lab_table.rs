@@ -1,9 +1,9 @@
 //! The table of a laboratory, its comparison and its test suite, on cells with known figures.
 
 use punctual_record::lab::*;
+use punctual_record::laboratory::GuestTime;
 use punctual_report::lab::{bills, compare, comparison, junit, table};
 use punctual_report::style::Style;
-use punctual_stats::verdict::Outcome;
 
 use super::labs;
 
@@ -77,10 +77,7 @@ fn what_is_lacking_and_what_is_judged_is_seen() {
     let mut lab = pair();
     lab.cells[1].figures = None;
     lab.cells[1].error = Some("the guest's kernel panicked: x".to_owned());
-    lab.cells[3].verdict = Some(CellVerdict {
-        outcome: Outcome::Fail,
-        sentence: "FAIL: late".to_owned(),
-    });
+    lab.cells[3].verdict = labs::cell("rt", "idle", 1, "x").verdict;
     let text = table(&lab, &Style::plain());
     assert!(text.contains("- FAIL"), "{text}");
     let suite = junit(&lab);

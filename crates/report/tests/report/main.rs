@@ -21,6 +21,9 @@ mod recorded;
 mod support;
 mod terminal;
 mod total;
+mod verdict;
+#[path = "../../../record/tests/made/verdicts.rs"]
+mod verdicts;
 mod watched;
 #[path = "../../../record/tests/made/watches.rs"]
 mod watches;

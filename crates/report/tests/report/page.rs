@@ -258,7 +258,7 @@ fn no_rule_of_the_page_resizes_what_a_picture_draws() {
 /// Counts of a thousand and more have their separators, on the page and in the terminal.
 #[test]
 fn no_count_stands_ungrouped() {
-    use punctual_record::{Event, TracerCost};
+    use punctual_record::{Event, Happening, TracerCost};
     use punctual_report::style::Style;
     use punctual_report::{svg, terminal};
     let mut run = report_fixtures::explained();
@@ -267,12 +267,12 @@ fn no_count_stands_ungrouped() {
         events: 7_654_321,
         lost: 4_321,
     });
-    let event = Event {
-        at_ns: 1_000_000,
-        kind: "steal".into(),
-        text: "stolen".into(),
-        invalidates: false,
+    let what = Happening::Steal {
+        cpu: 0,
+        stolen_ns: 1,
+        between_ns: 2,
     };
+    let event = Event::told(1_000_000, what);
     run.events.extend(vec![event; 5_000]);
     for thread in &mut run.threads {
         (thread.late, thread.missed, thread.lost) = (5_191, 6_789, 9_876);

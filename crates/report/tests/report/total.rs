@@ -3,8 +3,8 @@
 use super::fixtures as report_fixtures;
 
 use proptest::prelude::*;
-use punctual_record::live::{LiveLoad, LiveThread, LiveView, SPARK_BUCKETS};
-use punctual_record::{Event, Interval, Load, Run, State, TimelineRow};
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
+use punctual_record::{Ending, Event, Happening, Interval, Load, Run, State, TimelineRow};
 use punctual_report::live;
 use punctual_report::style::Style;
 use punctual_report::{gnuplot, html, svg, terminal};
@@ -107,11 +107,12 @@ prop_compose! {
         run.system.virtualisation.stolen_ns = Some(counts.1);
         run.system.virtualisation.stolen_share = Some(share);
         run.loads.push(Load { name: text.clone(), rate, work: counts.2, unit: text.clone(), ..run.loads[0].clone() });
-        run.events.push(Event { at_ns: counts.3, kind: text.clone(), text: text.clone(), invalidates: state == 1 });
+        let what = Happening::SaveFailed { error: text.clone() };
+        run.events.push(Event { invalidates: state == 1, ..Event::told(counts.3, what) });
         run.state = match state {
             0 => State::Finished,
             1 => State::Unfinished,
-            _ => State::Stopped { reason: text },
+            _ => State::Stopped(Ending::ExitStatus { status: counts.0 as i64 }),
         };
         run
     }
@@ -139,6 +140,12 @@ fn finite(text: &str, what: &str) {
             }
         }
     }
+}
+
+/// An event with such a text in it.
+fn failed(error: String) -> Event {
+    let load = error.clone();
+    Event::told(0, Happening::LoadFailed { load, error })
 }
 
 proptest! {
@@ -178,7 +185,7 @@ proptest! {
         let view = LiveView {
             verb: "qualify".into(), elapsed_ns, total_ns, deadline_ns, threads: threads.iter().map(thread).collect(),
             loads: vec![LiveLoad { name: text.clone(), unit: text.clone(), rate, failed: false }; 3],
-            nanoseconds: false, notes: vec![text], gaps: unicode,
+            nanoseconds: false, notes: vec![Note::Happened(failed(text))], gaps: unicode,
         };
         let style = Style { colour: false, width, height, unicode, report: None, verbose: true };
         let lines = live::status_lines(&view, &style);

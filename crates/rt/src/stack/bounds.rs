@@ -124,8 +124,8 @@ fn given() -> Option<Bounds> {
     (high != 0).then_some(Bounds { low, high })
 }
 
-/// Says where the stack lies that the calling thread stands on from now on, as whoever switches
-/// stacks (coroutines, user-level threads) knows it: [`bounds`] and [`contains`] believe it for
+/// Says where the stack lies that the calling thread stands on from now on, as a program that
+/// switches stacks (coroutines, user-level threads) knows it: [`bounds`] and [`contains`] believe it for
 /// as long as the stack pointer is within. As `stack_setbounds` of Solaris.
 ///
 /// A real-time thread may call it: no lock, no system call.

@@ -14,7 +14,7 @@ use super::fault;
 use super::names::Names;
 use super::options::DebugOptions;
 use super::pool::{SHARED, TABLE, base_of};
-use super::report::{Line, line};
+use super::report::{Line, Turn, line};
 use super::table::Slot;
 use super::trace::{Event, Traces, print_here};
 use super::usage::{fill, first_other, first_other_of};
@@ -23,7 +23,7 @@ use crate::sys::map::{self, Access, Errno};
 
 /// What a free stack is filled with, as umem fills freed buffers.
 pub(super) const FREE_FILL: u64 = 0xdead_beef_dead_beef;
-/// What a stack that was handed out is filled with, as umem fills new buffers.
+/// What a stack that was allocated is filled with, as umem fills new buffers.
 pub(super) const FRESH_FILL: u64 = 0xbadd_cafe_badd_cafe;
 
 /// Gives a new header room for its traces. Called under the depot's lock, in debug mode
@@ -129,6 +129,7 @@ pub(super) fn check(fd: c_int) -> Result<usize, StackError> {
     if !DebugOptions::in_force().guards {
         return Err(StackError::NotWatched);
     }
+    let _turn = Turn::take();
     let mut names = Names::new();
     let mut count = 0;
     for (header, _) in TABLE.stacks() {
@@ -203,19 +204,28 @@ fn said_of(
 
 fn fatal(header: &'static Slot, address: usize, size: usize, what: impl FnOnce(&mut Line)) -> ! {
     let fd = libc::STDERR_FILENO;
+    let turn = Turn::take();
     let mut names = Names::new();
     said_of(header, address, size, &mut names, fd, what);
     print_here("found", &mut names, fd);
+    drop(names);
+    // A handler of the program's may leave abort() by a jump.
+    drop(turn);
     // SAFETY: abort has no precondition.
     unsafe { libc::abort() }
 }
 
 /// Writes a line for each stack in use to `fd`, with its trace if there is one.
 pub(super) fn leaks(fd: c_int) -> usize {
+    leaks_among(fd, |_| true)
+}
+
+fn leaks_among(fd: c_int, is_asked: impl Fn(Word) -> bool) -> usize {
+    let _turn = Turn::take();
     let mut names = Names::new();
     let mut count = 0;
     for (header, word) in TABLE.stacks() {
-        if !matches!(word.state(), Some(State::Used | State::Live)) {
+        if !matches!(word.state(), Some(State::Used | State::Live)) || !is_asked(word) {
             continue;
         }
         count += 1;
@@ -240,7 +250,8 @@ pub(super) fn report_at_exit() {
     extern "C" fn at_exit() {
         let _ = check(libc::STDERR_FILENO);
         if DebugOptions::in_force().leaks {
-            leaks(libc::STDERR_FILENO);
+            // In the child of a fork, those that its parent had in use are the parent's.
+            leaks_among(libc::STDERR_FILENO, |word| !word.is_cold());
         }
     }
     // SAFETY: the handler is a function that lives as long as the library. Without memory

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use super::bounds::{Bounds, stack_pointer, stack_pointer_in};
 use super::debug::{FREE_FILL, FRESH_FILL, traces};
 use super::inspect::Part;
-use super::names::Names;
+use super::names::{Names, unreadable};
 use super::options::DebugOptions;
 use super::pool::TABLE;
-use super::report::{Line, line};
+use super::report::{Line, Turn, line};
 use super::table::Slot;
 use super::trace::print_here;
 use super::usage::first_other_of;
@@ -32,7 +32,7 @@ impl Known {
     pub(super) fn of(address: usize) -> Option<Self> {
         let all = || {
             TABLE.known().filter_map(|(header, word)| {
-                let part = Part::of(Bounds::of(word), address)?;
+                let part = Part::of(word, address)?;
                 Some(Self {
                     header,
                     word,
@@ -47,6 +47,13 @@ impl Known {
 
     pub(super) fn is_in_use(&self) -> bool {
         matches!(self.word.state(), Some(State::Used | State::Live))
+    }
+
+    /// Whether a thread with this stack pointer has left the stack by its lower end.
+    pub(super) fn is_overflow(&self, pointer: usize) -> bool {
+        let part = Part::of(self.word, pointer);
+        let stands_on_it = matches!(part, Some(Part::Stack | Part::LowerGuard));
+        stands_on_it && self.is_in_use() && self.part == Part::LowerGuard
     }
 
     /// `at offset 16 of the stack at 0x7f0000001000 of 65536 bytes, which is free`
@@ -83,16 +90,20 @@ pub(super) fn head(out: &mut Line, address: usize, size: usize) {
 
 /// What lies at an address that is no stack of ours.
 fn foreign(out: &mut Line, address: usize, names: &mut Names) {
-    let mine = names.mapping_of(stack_pointer());
+    let mine = names.mapping_of(stack_pointer()).ok().flatten();
     let mine = mine.map(|(mapping, _)| (mapping.low, mapping.high));
     out.text("no stack of this allocator: ");
     match names.mapping_of(address) {
-        None => out.text("nothing is mapped there"),
-        Some((mapping, _)) if mine == Some((mapping.low, mapping.high)) => {
+        Err(errno) => {
+            out.text("what is there is not known, ");
+            unreadable(out, errno);
+        }
+        Ok(None) => out.text("nothing is mapped there"),
+        Ok(Some((mapping, _))) if mine == Some((mapping.low, mapping.high)) => {
             out.text("it is on the stack that the caller runs on");
         }
-        Some((_, [])) => out.text("it is in memory without a name"),
-        Some((_, path)) => {
+        Ok(Some((_, []))) => out.text("it is in memory without a name"),
+        Ok(Some((_, path))) => {
             out.text("it is in ");
             out.bytes(path);
         }
@@ -101,6 +112,7 @@ fn foreign(out: &mut Line, address: usize, names: &mut Names) {
 
 /// Says that a free was of no stack, and what the address is.
 pub(super) fn wrong_free(address: usize, size: usize, fd: c_int) {
+    let _turn = Turn::take();
     let mut names = Names::new();
     let known = Known::of(address);
     line(fd, |out| {
@@ -122,6 +134,7 @@ pub(super) fn wrong_free(address: usize, size: usize, fd: c_int) {
 
 /// All that is known of the stack that an address belongs to; whether there is one.
 pub(super) fn report(address: usize, fd: c_int) -> bool {
+    let _turn = Turn::take();
     let mut names = Names::new();
     let Some(known) = Known::of(address) else {
         line(fd, |out| {
@@ -156,7 +169,11 @@ pub(super) fn report(address: usize, fd: c_int) -> bool {
     match traces(known.header) {
         Some(traces) => traces.print_both(&mut names, fd),
         None => line(fd, |out| {
-            out.text("  who allocated it isn't known: PUNCTUAL_STACK_DEBUG=audit keeps that");
+            out.text(if DebugOptions::in_force().audit > 0 {
+                "  who allocated it isn't known: there was no memory to keep that"
+            } else {
+                "  who allocated it isn't known: PUNCTUAL_STACK_DEBUG=audit keeps that"
+            });
         }),
     }
     true

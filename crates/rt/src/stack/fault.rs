@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, transmute};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::aside::aside;
 use super::debug::traces;
@@ -17,7 +17,7 @@ use super::explain::Known;
 use super::inspect::Part;
 use super::names::Names;
 use super::options::DebugOptions;
-use super::report::line;
+use super::report::{Turn, line};
 use super::trace::Trace;
 use crate::sys::map::{self, Access, errno, set_errno};
 
@@ -31,8 +31,6 @@ static BEFORE: Before = Before(UnsafeCell::new(MaybeUninit::uninit()));
 static IS_SET: AtomicBool = AtomicBool::new(false);
 /// A handler that wanted to be called once was.
 static IS_SPENT: AtomicBool = AtomicBool::new(false);
-/// The thread that reports just now.
-static REPORTS: AtomicI32 = AtomicI32::new(0);
 
 type Plain = extern "C" fn(c_int);
 type Informed = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
@@ -52,7 +50,8 @@ pub(super) fn set_up() {
     // On another stack only where that is what the handler before expects.
     let other = match before.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => libc::SA_ONSTACK,
-        _ => before.sa_flags & libc::SA_ONSTACK,
+        // A signal that another process sends interrupts a system call as it would have.
+        _ => before.sa_flags & (libc::SA_ONSTACK | libc::SA_RESTART),
     };
     // SAFETY: nobody reads it before IS_SET.
     unsafe { BEFORE.0.get().write(MaybeUninit::new(before)) };
@@ -100,21 +99,33 @@ unsafe fn explain(info: *const libc::siginfo_t, context: *const c_void) {
     if known.is_in_use() && known.part == Part::Stack {
         return;
     }
+    // SAFETY: the kernel's, for a handler with information.
+    let registers = unsafe { registers(context) };
     let mut fault = Fault {
         address,
+        pointer: registers.map(|(_, pointer)| pointer),
         known,
         touched: Trace::empty(),
     };
-    // SAFETY: the kernel's, for a handler with information.
-    if let Some((code, pointer)) = unsafe { registers(context) } {
-        let unwind = DebugOptions::in_force().audit > 0 && has_room_to_unwind(pointer);
-        fault.touched.fill_interrupted(code, unwind);
-    }
+    let _turn = Turn::take();
+    let Some((code, pointer)) = registers else {
+        aside(&mut fault, say);
+        return;
+    };
+    fault.touched.fill_interrupted(code, false);
     aside(&mut fault, say);
+    // Last: where the interrupted registers lead nowhere, the unwinder faults too, and that ends
+    // the process.
+    if DebugOptions::in_force().audit > 0 && has_room_to_unwind(pointer) {
+        fault.touched.fill_interrupted(code, true);
+        aside(&mut fault, say_callers);
+    }
 }
 
 struct Fault {
     address: usize,
+    /// Where its thread's stack pointer is, where that is known.
+    pointer: Option<usize>,
     known: Known,
     touched: Trace,
 }
@@ -122,7 +133,6 @@ struct Fault {
 fn say(fault: &mut Fault) {
     // SAFETY: gettid has no precondition.
     let thread = unsafe { libc::gettid() };
-    let reports = take_turn(thread);
     let fd = libc::STDERR_FILENO;
     let mut names = Names::new();
     line(fd, |out| {
@@ -133,32 +143,25 @@ fn say(fault: &mut Fault) {
         out.text(", ");
         fault.known.place(out);
     });
+    if fault
+        .pointer
+        .is_some_and(|pointer| fault.known.is_overflow(pointer))
+    {
+        line(fd, |out| {
+            out.text("  the thread runs on that stack: a stack overflow");
+        });
+    }
     if let Some(traces) = traces(fault.known.header) {
         traces.print_both(&mut names, fd);
     }
     if !fault.touched.is_empty() {
         fault.touched.print_interrupted("touched", &mut names, fd);
     }
-    if reports {
-        REPORTS.store(0, Ordering::Release);
-    }
 }
 
-/// Waits a second at most while another thread reports, so that lines don't mix.
-fn take_turn(thread: libc::pid_t) -> bool {
-    let pause = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 1_000_000,
-    };
-    for _ in 0..1000 {
-        let free = REPORTS.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed);
-        if free.is_ok() {
-            return true;
-        }
-        // SAFETY: the struct is live.
-        unsafe { libc::nanosleep(&pause, null_mut()) };
-    }
-    false
+fn say_callers(fault: &mut Fault) {
+    let mut names = Names::more();
+    fault.touched.print_callers(&mut names, libc::STDERR_FILENO);
 }
 
 /// So small a stack for handlers has no room for the unwinder.
@@ -166,8 +169,9 @@ const LITTLE: usize = 32 << 10;
 
 /// The unwinder reads the stack that was interrupted, and wants some room on this one.
 fn has_room_to_unwind(pointer: usize) -> bool {
-    let stands_on_free =
-        Known::of(pointer).is_some_and(|known| !known.is_in_use() || known.part != Part::Stack);
+    // Of a stack that overflows into its guard, what the unwinder reads lies above that.
+    let stands_on_free = Known::of(pointer)
+        .is_some_and(|known| !known.is_in_use() || known.part == Part::UpperGuard);
     let mut other = MaybeUninit::<libc::stack_t>::zeroed();
     // SAFETY: sigaltstack fills the struct that it is given.
     if stands_on_free || unsafe { libc::sigaltstack(null(), other.as_mut_ptr()) } != 0 {
@@ -225,7 +229,15 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     let Some(handler) = handler else {
         // The instruction is run again, and ends the process: with its own registers.
         // SAFETY: the default action, which has no handler.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        let refused = unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR;
+        if refused && !was_sent {
+            // In a sandbox that forbids sigaction(). The kernel ends a process by a fault whose
+            // signal is blocked.
+            // SAFETY: the kernel's, alive until the handler returns.
+            let blocked = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_sigmask };
+            // SAFETY: a filled set, which the kernel puts into force then.
+            unsafe { libc::sigaddset(blocked, signal) };
+        }
         if was_sent {
             // SAFETY: to the calling thread, for which it is blocked until the handler returns.
             unsafe { libc::raise(signal) };
@@ -272,8 +284,8 @@ fn set_up_stacks() {
 
 /// Gives the calling thread a stack for handlers, if it has none or a small one: it may stand on a
 /// stack that is freed, where the kernel could not call ours. A thread that allocates or frees
-/// passes here.
-pub(super) fn watch() {
+/// passes here, and one that this library starts. No system call where `noaccess` isn't in force.
+pub fn watch() {
     let key = KEY.load(Ordering::Acquire);
     // SAFETY: a key that exists does so for the life of the process.
     if key == NO_KEY || !unsafe { libc::pthread_getspecific(key) }.is_null() {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::cache;
 use super::options::DebugOptions;
 use super::pool::{SHARED, TABLE, base_of, standing_on};
+use super::report;
 use super::table::Slot;
 use super::word::{State, Word};
 use crate::sys::cgroup::memory_left;
@@ -96,6 +97,7 @@ extern "C" fn in_child() {
         return;
     }
     FORKING.store(0, Ordering::Relaxed);
+    report::after_fork();
     // SAFETY: `before` took the lock on the thread that is this child's only one. It can't
     // be released, since the kernel knows it by the parent's thread id.
     unsafe { SHARED.init() };

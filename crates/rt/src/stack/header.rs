@@ -66,7 +66,7 @@ impl<A: Atom> Header<A> {
         }
     }
 
-    /// A cold stack stays cold until it is handed out again, so the bit is kept.
+    /// A cold stack stays cold until it is allocated again, so the bit is kept.
     #[cold]
     fn release_otherwise(&self, found: Word, used: Word, to: State) -> Result<Word, StackError> {
         let cold = used.set_cold(true);

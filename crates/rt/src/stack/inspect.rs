@@ -9,7 +9,7 @@ use super::error::StackError;
 use super::options::DebugOptions;
 use super::pool::TABLE;
 use super::usage::first_other;
-use super::word::State;
+use super::word::{State, Word};
 use crate::sys::map::{self, page_size};
 use crate::sys::maps::writable_down_to;
 
@@ -31,7 +31,7 @@ pub struct Place {
     pub bounds: Bounds,
     /// Which part of it the address is in.
     pub part: Part,
-    /// Whether the stack is handed out.
+    /// Whether the stack is in use.
     pub in_use: bool,
 }
 
@@ -42,11 +42,10 @@ pub struct Place {
 /// other errors.
 pub fn locate(address: usize) -> Option<Place> {
     TABLE.stacks().find_map(|(_, word)| {
-        let bounds = Bounds::of(word);
-        let part = Part::of(bounds, address)?;
+        let part = Part::of(word, address)?;
         let in_use = matches!(word.state(), Some(State::Used | State::Live));
         Some(Place {
-            bounds,
+            bounds: Bounds::of(word),
             part,
             in_use,
         })
@@ -54,9 +53,9 @@ pub fn locate(address: usize) -> Option<Place> {
 }
 
 impl Part {
-    /// The part of the stack at `bounds` that `address` is in, if it is in one.
-    pub(super) fn of(bounds: Bounds, address: usize) -> Option<Self> {
-        let guard = page_size();
+    /// The part of the stack of a header's word that `address` is in, if it is in one.
+    pub(super) fn of(word: Word, address: usize) -> Option<Self> {
+        let (bounds, guard) = (Bounds::of(word), word.class().guard_size());
         if bounds.contains(address) {
             Some(Self::Stack)
         } else if address < bounds.low && address >= bounds.low - guard {
@@ -172,7 +171,7 @@ fn grow(low: usize) -> Result<(), StackError> {
 ///
 /// What was reserved but never written, and what was written with zeros, is not seen, so
 /// give stacks some room above it. Counts since the stack was made, over all its users; with
-/// `PUNCTUAL_STACK_DEBUG=guards`, since it was handed out. Not for a real-time thread: it
+/// `PUNCTUAL_STACK_DEBUG=guards`, since it was allocated. Not for a real-time thread: it
 /// reads up to the whole stack, some 20 µs for 256 KB.
 ///
 /// # Safety

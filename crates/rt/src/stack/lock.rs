@@ -1,4 +1,4 @@
-//! The depot's lock: a pthread mutex that lends its holder the priority of whoever waits.
+//! The depot's lock: a pthread mutex that lends its holder the priority of the threads that wait.
 //!
 //! Without the inheritance a thread of low priority that is preempted inside would hold up
 //! a real-time thread for as long as threads in between care to run.

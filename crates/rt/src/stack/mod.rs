@@ -2,7 +2,7 @@
 //! both sides, of fixed sizes, and kept ready.
 //!
 //! A default stack is an empty promise: a new thread that touches 200 KB of it takes some
-//! fifty page faults. A [`Stack`] has every page in memory when it is handed out, so it
+//! fifty page faults. A [`Stack`] has every page in memory when it is allocated, so it
 //! faults never, and is locked as soon as the process locks its memory. The page below and
 //! the page above are without access: an overflow ends in SIGSEGV at that page rather than
 //! in a neighbour's data.
@@ -90,6 +90,12 @@ pub mod refusal {
     pub use super::debug::refused;
 }
 
+/// What starts threads asks of the debug mode; not for programs.
+#[doc(hidden)]
+pub mod watching {
+    pub use super::fault::watch;
+}
+
 /// Makes the allocator ready: its lock, its fork handlers, what `PUNCTUAL_STACK_DEBUG` asks.
 ///
 /// Every other function does it where it hasn't been done. Not for a real-time thread.
@@ -108,7 +114,7 @@ pub fn init() {
 #[inline]
 pub fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
     let base = pool::alloc(class)?;
-    // From whoever had it before.
+    // From the thread that had it before.
     tsan::acquire(base.as_ptr() as usize);
     Ok(base)
 }

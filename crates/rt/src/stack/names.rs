@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::report::{Line, line};
 use crate::sys::elf::library_of;
-use crate::sys::map::{self, Access};
+use crate::sys::map::{self, Access, Errno};
 use crate::sys::maps::{self, Mapping};
 use crate::sys::symbols::{File, address_of, function_at};
 
@@ -47,6 +47,14 @@ impl Whose {
         if name.starts_with(b"punctual_") || ORIGINAL.contains(&name) {
             return Self::Ours;
         }
+        // The namespace of punctual.hpp.
+        if [&b"_ZN8punctual"[..], b"_ZNK8punctual"]
+            .iter()
+            .any(|it| name.starts_with(it))
+            && !has_rusts_hash(name)
+        {
+            return Self::Ours;
+        }
         let Some(home) = crate_of(name) else {
             return Self::Users;
         };
@@ -61,7 +69,7 @@ impl Whose {
             })
         };
         let names = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
-        if is(&[b"punctual_rt", b"punctual"]) {
+        if is(&[b"punctual_rt", b"punctual_capi"]) {
             Self::Ours
         } else if is(&[b"core", b"alloc", b"std"]) {
             // Such as what drops a stack.
@@ -76,11 +84,12 @@ impl Whose {
     }
 }
 
-/// The crate of a mangled Rust name, legacy (`_ZN4core3ptr…E`) or v0 (`_RNvNtCs1_4core3ptr…`): the
-/// first part of its path. A C++ name has a first part as well.
+/// The crate of a mangled Rust name, legacy (`_ZN4core3ptr…17h0123456789abcdefE`) or v0
+/// (`_RNvNtCs1_4core3ptr…`): the first part of its path. A C++ name has a first part as well, which
+/// may be `core` too, and no hash.
 fn crate_of(name: &[u8]) -> Option<&[u8]> {
     if let Some(path) = name.strip_prefix(b"_ZN") {
-        return identifier(path);
+        return has_rusts_hash(path).then(|| identifier(path))?;
     }
     let path = name.strip_prefix(b"_R")?;
     let roots = path.iter().enumerate().filter(|(_, byte)| **byte == b'C');
@@ -96,6 +105,14 @@ fn crate_of(name: &[u8]) -> Option<&[u8]> {
         })
 }
 
+fn has_rusts_hash(name: &[u8]) -> bool {
+    name.windows(20).any(|part| {
+        part.starts_with(b"17h")
+            && part[3..19].iter().all(u8::is_ascii_hexdigit)
+            && part[19] == b'E'
+    })
+}
+
 /// A length and as many bytes.
 fn identifier(text: &[u8]) -> Option<&[u8]> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -104,15 +121,15 @@ fn identifier(text: &[u8]) -> Option<&[u8]> {
     rest.get(..length).filter(|found| !found.is_empty())
 }
 
-/// The most bytes of a name, and of a frame's line that is kept for the next report of it.
-const NAME: usize = 256;
-const KEPT: usize = 1000;
+/// The most bytes of a name, and of a frame's line that is kept for the next report of it: names
+/// of C++ have a thousand bytes and more, and c++filt reads whole ones alone.
+const NAME: usize = 2048;
+const KEPT: usize = 4096;
 /// Lines that are kept.
 const LINES: usize = 128;
 
 /// What a frame was found to be.
 struct Found {
-    frame: usize,
     whose: Whose,
     length: usize,
     text: [u8; KEPT],
@@ -124,16 +141,25 @@ struct Room {
     symbols: [u8; 4080],
     name: [u8; NAME],
     lines: [Found; LINES],
+    /// Whose lines they are, and which is the next to be made again.
+    frames: [usize; LINES],
+    next: usize,
+    /// What reading /proc/self/maps ended in, 0: well.
+    errno: Errno,
 }
 
-/// Names for the length of one report. Some 140 KB, of which as much is present as is used.
-pub(super) struct Names(Option<NonNull<Room>>);
+/// Names for the length of one report. Some 550 KB, of which as much is present as is used.
+pub(super) struct Names {
+    room: Option<NonNull<Room>>,
+    /// That there are no names, and why.
+    is_said: bool,
+}
 
 impl Names {
     /// Without memory for them there are no names, and addresses alone.
     pub(super) fn new() -> Self {
         let place = map::reserve(size_of::<Room>()).ok();
-        Self(place.and_then(|place| {
+        let room = place.and_then(|place| {
             // SAFETY: the mapping was made here, and nobody else knows it.
             let opened = unsafe { map::protect(place, size_of::<Room>(), Access::ReadWrite) };
             if opened.is_err() {
@@ -144,12 +170,23 @@ impl Names {
             // All-zero is a value of Room: numbers, and the first of `Whose`. A page's start is
             // aligned for it.
             Some(place.cast())
-        }))
+        });
+        Self {
+            room,
+            is_said: false,
+        }
+    }
+
+    /// For more of a report that others wrote the beginning of.
+    pub(super) fn more() -> Self {
+        let mut names = Self::new();
+        names.is_said = true;
+        names
     }
 
     fn room(&mut self) -> Option<&mut Room> {
         // SAFETY: mapped by `new` until the drop, and borrowed with `self` alone.
-        self.0.map(|mut room| unsafe { room.as_mut() })
+        self.room.map(|mut room| unsafe { room.as_mut() })
     }
 
     /// Writes a line for each frame: from the first on that isn't the library's, at most `limit`.
@@ -166,8 +203,12 @@ impl Names {
         let step = |number: usize| usize::from(number > 0 || !is_exact);
         let Some(room) = self.room() else {
             for frame in frames.iter().take(limit) {
-                line(fd, |out| bare(out, *frame as usize));
+                line(fd, |out| {
+                    out.text("    ");
+                    bare(out, *frame as usize);
+                });
             }
+            self.without_names(fd, libc::ENOMEM);
             return;
         };
         // From the caller on: not from what stands between the library and it.
@@ -196,21 +237,48 @@ impl Names {
                 bare(out, *frame as usize);
             });
         }
+        let errno = room.errno;
+        if errno != 0 {
+            self.without_names(fd, errno);
+        }
+    }
+
+    fn without_names(&mut self, fd: c_int, errno: Errno) {
+        if !std::mem::replace(&mut self.is_said, true) {
+            line(fd, |out| {
+                out.text("    without names of functions: ");
+                unreadable(out, errno);
+            });
+        }
     }
 
     /// What is mapped at an address: a file's path, the kernel's word for it, or nothing.
-    pub(super) fn mapping_of(&mut self, address: usize) -> Option<(Mapping, &[u8])> {
-        let room = self.room()?;
-        let (mapping, length) = room.mapping(address)?;
-        Some((mapping, &room.path[..length]))
+    pub(super) fn mapping_of(&mut self, address: usize) -> Result<Option<(Mapping, &[u8])>, Errno> {
+        let room = self.room().ok_or(libc::ENOMEM)?;
+        let found = room.mapping(address)?;
+        Ok(found.map(|(mapping, length)| (mapping, &room.path[..length])))
     }
 }
 
 impl Drop for Names {
     fn drop(&mut self) {
-        if let Some(room) = self.0 {
+        if let Some(room) = self.room {
             // SAFETY: mapped by `new`, of this size, and given up.
             let _ = unsafe { map::unmap(room.cast(), size_of::<Room>()) };
+        }
+    }
+}
+
+/// `/proc/self/maps can't be read: no file descriptor is left (RLIMIT_NOFILE)`
+pub(super) fn unreadable(out: &mut Line, errno: Errno) {
+    out.text("/proc/self/maps can't be read: ");
+    match errno {
+        libc::EMFILE => out.text("no file descriptor is left (RLIMIT_NOFILE)"),
+        libc::ENOMEM => out.text("there is no memory for it"),
+        libc::ENOENT => out.text("/proc is not mounted here"),
+        errno => {
+            out.text("errno ");
+            out.number(usize::try_from(errno).unwrap_or(0));
         }
     }
 }
@@ -222,7 +290,7 @@ fn bare(out: &mut Line, frame: usize) {
 }
 
 impl Room {
-    fn mapping(&mut self, address: usize) -> Option<(Mapping, usize)> {
+    fn mapping(&mut self, address: usize) -> Result<Option<(Mapping, usize)>, Errno> {
         let path = self.path.len() - 1;
         let found = maps::each_named(&mut self.list, &mut self.path[..path], |mapping, path| {
             if mapping.low <= address && address < mapping.high {
@@ -231,36 +299,42 @@ impl Room {
                 ControlFlow::Continue(())
             }
         });
-        found.ok()?
+        self.errno = found.err().unwrap_or(0);
+        found
     }
 
     /// The line of a frame, kept from before or made.
     fn find(&mut self, frame: usize, step: usize) -> &Found {
-        let place = (frame ^ (frame >> 8)) % LINES;
-        if self.lines[place].frame != frame || frame == 0 {
+        let kept = self.frames.iter().position(|it| *it == frame && frame != 0);
+        let place = kept.unwrap_or_else(|| {
+            let place = self.next;
+            self.next = (place + 1) % LINES;
+            self.frames[place] = frame;
             self.make(frame, step, place);
-        }
+            place
+        });
         &self.lines[place]
     }
 
     /// `FILE(FUNCTION+OFFSET) `, as the C library's backtrace_symbols() has it.
     fn make(&mut self, frame: usize, step: usize, place: usize) {
         let code = frame.wrapping_sub(step);
-        self.lines[place].frame = frame;
         self.lines[place].length = 0;
         self.lines[place].whose = Whose::Users;
         if own_library().contains(&code) {
             self.lines[place].whose = Whose::Ours;
             return;
         }
-        let Some((mapping, length)) = self.mapping(code) else {
+        let Ok(Some((mapping, length))) = self.mapping(code) else {
             return;
         };
         // A C string: the path's last byte is never written.
         self.path[length] = 0;
         let file = CStr::from_bytes_until_nul(&self.path)
             .ok()
-            .and_then(|path| File::open(path, mapping.inode));
+            .and_then(|path| File::open(path, mapping.inode))
+            // The program's own file may be another by now, or gone: this is it all the same.
+            .or_else(|| File::open(c"/proc/self/exe", mapping.inode));
         let offset = (code - mapping.low) as u64 + mapping.offset;
         let address = file.as_ref().and_then(|file| address_of(file, offset));
         let function = file.as_ref().zip(address).and_then(|(file, address)| {
@@ -308,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_function_is_ours_by_its_crate_and_the_c_library_by_its_prefix() {
-        let cases: [(&str, Whose); 16] = [
+        let cases: [(&str, Whose); 21] = [
             ("punctual_stack_alloc", Whose::Ours),
             ("stack_free", Whose::Ours),
             ("my_stack_free", Whose::Users),
@@ -319,8 +393,12 @@ mod tests {
                 Whose::Ours,
             ),
             (
-                "_ZN8punctual6thread6create17h0123456789abcdefE",
+                "_ZN13punctual_capi6thread6create17h0123456789abcdefE",
                 Whose::Ours,
+            ),
+            (
+                "_ZN8punctual6thread6create17h0123456789abcdefE",
+                Whose::Users,
             ),
             ("_ZN12punctual_app4main17h0123456789abcdefE", Whose::Users),
             (
@@ -332,7 +410,7 @@ mod tests {
                 Whose::Ours,
             ),
             (
-                "_ZN71_$LT$punctual_rt..stack..Stack$u20$as$u20$core..ops..drop..Drop$GT$4drop17hE",
+                "_ZN71_$LT$punctual_rt..stack..Stack$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0123456789abcdefE",
                 Whose::Ours,
             ),
             (
@@ -343,6 +421,10 @@ mod tests {
                 "_RINvNtCs8C1_4core3ptr13drop_in_placeNtNtCsgCs_11punctual_rt5stack5StackE",
                 Whose::Ours,
             ),
+            ("_ZN4core4makeEv", Whose::Users),
+            ("_ZN5alloc1V3getEv", Whose::Users),
+            ("_ZNK8punctual5stack4baseEv", Whose::Ours),
+            ("_ZN12punctual_app4mainEv", Whose::Users),
             ("_RNvCs1234_7mycrate4main", Whose::Users),
             ("_RNvC99", Whose::Users),
             ("_ZN99999999999999999999999x", Whose::Users),

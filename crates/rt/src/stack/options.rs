@@ -102,11 +102,14 @@ pub(super) fn set_up() {
     let words = unsafe { CStr::from_ptr(value) }.to_str().unwrap_or("?");
     match DebugOptions::parse(words) {
         Ok(options) => IN_FORCE.store(options.bits(), Ordering::Relaxed),
-        Err(word) => super::report::line(libc::STDERR_FILENO, |out| {
-            out.text("punctual: PUNCTUAL_STACK_DEBUG is ignored: ");
-            out.text(word);
-            out.text(" is not one of audit, audit=0..64, guards, noaccess, leaks");
-        }),
+        Err(word) => {
+            let _turn = super::report::Turn::take();
+            super::report::line(libc::STDERR_FILENO, |out| {
+                out.text("punctual: PUNCTUAL_STACK_DEBUG is ignored: ");
+                out.text(word);
+                out.text(" is not one of audit, audit=0..64, guards, noaccess, leaks");
+            });
+        }
     }
 }
 

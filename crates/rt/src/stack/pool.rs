@@ -149,7 +149,7 @@ fn hand_out(header: &'static Slot, word: Word) -> Result<NonNull<u8>, StackError
     if word.state() == Some(State::Moving) {
         header.word.store(word.with(State::Used).set_cold(false));
     } else if word.is_cold() {
-        // Fails only against a wrong free of a stack that isn't handed out yet.
+        // Fails only against a wrong free of a stack that isn't in use yet.
         let _ = header.word.swap_if(word, word.set_cold(false));
     }
     Ok(base)
@@ -357,7 +357,7 @@ fn give_back_free(class: Class, keep: usize) -> Result<usize, StackError> {
     Ok(given)
 }
 
-/// Changes the state of a stack that is handed out. False when it is in another state.
+/// Changes the state of a stack that is in use. False when it is in another state.
 pub(super) fn mark(address: usize, from: State, to: State) -> bool {
     let Some(header) = TABLE.find(address) else {
         return false;

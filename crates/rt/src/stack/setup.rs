@@ -4,6 +4,7 @@
 //! waits for ever for a thread that isn't there. Here the child sees that the one at work was
 //! in another process, and does the work itself.
 
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -58,8 +59,43 @@ fn set_up_once() {
     }
 }
 
+/// Keeps this code where it is when a program closes the plugin that it is part of: the C library
+/// calls it when a thread ends, the kernel when one faults. While the thread that set it up lives,
+/// that is: the main one in most programs.
+///
+/// A linker can't be told so from within a static library (`-z nodelete`), and `dlopen` of itself
+/// makes it warn of each static program.
+#[cfg(all(target_env = "gnu", not(miri)))]
+fn keep_loaded() {
+    unsafe extern "C" {
+        /// The C library's, since glibc 2.18, for thread-local objects of C++. It counts those of
+        /// an object file, which isn't unloaded before their threads have ended.
+        fn __cxa_thread_atexit_impl(
+            destroys: unsafe extern "C" fn(*mut c_void),
+            what: *mut c_void,
+            object: *const c_void,
+        ) -> c_int;
+        /// The compiler's, one in each object file that is loaded.
+        static __dso_handle: c_void;
+    }
+    unsafe extern "C" fn destroys_nothing(_: *mut c_void) {}
+    // SAFETY: the function may be called with null, and the handle is that of the file it is in.
+    // Without memory for it the code is kept as well as the program keeps it.
+    unsafe {
+        __cxa_thread_atexit_impl(
+            destroys_nothing,
+            std::ptr::null_mut(),
+            &raw const __dso_handle,
+        )
+    };
+}
+
+#[cfg(not(all(target_env = "gnu", not(miri))))]
+fn keep_loaded() {}
+
 /// Every step may have been done already, by the parent of a fork.
 fn work() {
+    keep_loaded();
     // SAFETY: nothing uses the lock before set_up has returned once in this process.
     unsafe { SHARED.init() };
     options::set_up();

@@ -47,7 +47,7 @@ impl Counts {
 pub struct Stats {
     /// Bytes of one stack of the class, guards not counted.
     pub size: usize,
-    /// Stacks handed out, those with a thread known to run on them included.
+    /// Stacks in use, those with a thread known to run on them included.
     pub used: usize,
     /// Those with a thread known to run on them.
     pub live: usize,

@@ -157,6 +157,13 @@ impl Trace {
         names.print(self.filled(), true, MAX_FRAMES, fd);
     }
 
+    /// Writes the callers of what [`Trace::print_interrupted`] wrote.
+    pub(super) fn print_callers(&self, names: &mut Names, fd: c_int) {
+        if let Some((_, callers)) = self.filled().split_first() {
+            names.print(callers, false, MAX_FRAMES, fd);
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }

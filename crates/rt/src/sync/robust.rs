@@ -18,8 +18,8 @@ unsafe extern "C" {
     fn pthread_mutex_consistent(mutex: *mut libc::pthread_mutex_t) -> libc::c_int;
 }
 
-/// As [`fill_mutex_attributes`], and PTHREAD_MUTEX_ROBUST: whoever locks the mutex after its
-/// holder has ended gets it with EOWNERDEAD, and says by [`make_consistent`] that what it guards
+/// As [`fill_mutex_attributes`], and PTHREAD_MUTEX_ROBUST: the thread that locks the mutex
+/// after its holder has ended gets it with EOWNERDEAD, and says by [`make_consistent`] that what it guards
 /// is whole again. Unlocked without that, it is ENOTRECOVERABLE from then on.
 ///
 /// # Safety

@@ -1,9 +1,10 @@
 //! How much memory the control group of the process still allows.
 //!
-//! A group's limit answers with the OOM killer, not with ENOMEM: whoever wants much at a time had
-//! better look first. Another process of the group may take it a moment later.
+//! A group's limit answers with the OOM killer, not with ENOMEM: look first before much is taken at
+//! a time. Another process of the group may take it a moment later.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::cancel;
@@ -47,6 +48,20 @@ pub fn memory_left() -> Option<u64> {
     let least = found.into_iter().flatten().min()?;
     // What lies in other programs' anonymous memory may go to swap first.
     Some(least.saturating_add(free_swap()))
+}
+
+/// ENOMEM where so many bytes, taken at once, would have the memory control group kill somebody, as
+/// far as that is known in advance. Not for a real-time thread: it reads files where they are many.
+///
+/// # Errors
+/// ENOMEM.
+pub fn allows(bytes: usize) -> io::Result<()> {
+    /// No more is looked at: it comes and goes with each call of malloc.
+    const LITTLE: usize = 1 << 20;
+    if bytes > LITTLE && memory_left().is_some_and(|left| left < bytes as u64) {
+        return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+    }
+    Ok(())
 }
 
 /// Where a hierarchy is mounted.

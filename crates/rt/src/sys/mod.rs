@@ -3,6 +3,7 @@
 //! Each function returns `io::Result` with the kernel's errno untouched, so that
 //! callers can say how to fix it.
 
+pub mod cache;
 pub mod cancel;
 pub mod cgroup;
 pub mod elf;

@@ -91,8 +91,8 @@ pub fn set_breakpoint(tid: libc::pid_t, breakpoint: &Breakpoint) -> io::Result<O
     open(&attributes, tid, -1)
 }
 
-/// A counter of a CPU's own, whoever runs there. `kind` is the number that the kernel gave the
-/// counters of that sort (`/sys/bus/event_source/devices/*/type`), `config` which of them it
+/// A counter of a CPU's own, whichever thread runs there. `kind` is the number that the kernel gave
+/// the counters of that sort (`/sys/bus/event_source/devices/*/type`), `config` which of them it
 /// is. [`hits`] reads it.
 ///
 /// Not real-time safe: it allocates in the kernel.

@@ -3,6 +3,9 @@
 //! The file is read piece by piece into memory of the caller's: nothing is allocated, nothing is
 //! mapped that another process could cut short, and whatever the file holds, what is read of it
 //! is bounded. 64 bits, in the byte order of this machine. Nothing here is for a real-time thread.
+//!
+//! Hence not the crate `object`: it lends slices of what it reads for as long as the file, which
+//! takes the whole file in memory or a cache that allocates.
 
 use std::ffi::{CStr, c_int};
 

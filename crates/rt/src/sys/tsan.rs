@@ -6,13 +6,12 @@
 
 use std::ffi::c_void;
 
-/// What happened before is visible to whoever calls [`acquire`] for this address later. Real-time
+/// What happened before is visible to the thread that calls [`acquire`] for this address later. Real-time
 /// safe; without ThreadSanitizer one load.
 #[inline]
 pub fn release(address: usize) {
     if let Some(release) = runtime::release() {
-        // SAFETY: the sanitizer takes any address as a name.
-        unsafe { release(address as *mut c_void) };
+        tell(release, address);
     }
 }
 
@@ -21,8 +20,7 @@ pub fn release(address: usize) {
 #[inline]
 pub fn acquire(address: usize) {
     if let Some(acquire) = runtime::acquire() {
-        // SAFETY: the sanitizer takes any address as a name.
-        unsafe { acquire(address as *mut c_void) };
+        tell(acquire, address);
     }
 }
 
@@ -31,6 +29,13 @@ pub fn acquire(address: usize) {
 #[must_use]
 pub fn watches() -> bool {
     runtime::release().is_some()
+}
+
+/// Cold: without the sanitizer a caller should keep its values in registers.
+#[cold]
+fn tell(annotation: unsafe extern "C" fn(*mut c_void), address: usize) {
+    // SAFETY: the sanitizer takes any address as a name.
+    unsafe { annotation(address as *mut c_void) };
 }
 
 type Annotation = Option<unsafe extern "C" fn(*mut c_void)>;

@@ -166,9 +166,10 @@ impl Joinable {
     /// After an `Ok` of any join nothing but a drop is done with this.
     ///
     /// # Errors
-    /// EDEADLK: the thread is the caller.
+    /// EDEADLK: the thread is the caller; ESRCH: it runs in the process that forked this one.
     pub unsafe fn join(&self) -> io::Result<*mut c_void> {
-        // SAFETY: made joinable, and no join has succeeded: the promise above.
+        self.belongs_here()?;
+        // SAFETY: made joinable here, and no join has succeeded: the promise above.
         self.ended(unsafe { task::join(self.thread) })
     }
 
@@ -178,9 +179,10 @@ impl Joinable {
     /// As [`Joinable::join`].
     ///
     /// # Errors
-    /// EBUSY: the thread has not ended.
+    /// EBUSY: the thread has not ended; ESRCH: it runs in the process that forked this one.
     pub unsafe fn try_join(&self) -> io::Result<*mut c_void> {
-        // SAFETY: made joinable, and no join has succeeded: the promise above.
+        self.belongs_here()?;
+        // SAFETY: made joinable here, and no join has succeeded: the promise above.
         self.ended(unsafe { task::try_join(self.thread) })
     }
 
@@ -190,10 +192,20 @@ impl Joinable {
     /// As [`Joinable::join`].
     ///
     /// # Errors
-    /// ETIMEDOUT: the thread has not ended; EDEADLK: it is the caller.
+    /// ETIMEDOUT: the thread has not ended; EDEADLK: it is the caller; ESRCH: it runs in the process that forked this one.
     pub unsafe fn join_until(&self, at_ns: u64) -> io::Result<*mut c_void> {
-        // SAFETY: made joinable, and no join has succeeded: the promise above.
+        self.belongs_here()?;
+        // SAFETY: made joinable here, and no join has succeeded: the promise above.
         self.ended(unsafe { task::join_until(self.thread, at_ns) })
+    }
+
+    /// ESRCH in a child of a fork: the thread is the parent's, and the C library would wait for
+    /// ever for its end.
+    fn belongs_here(&self) -> io::Result<()> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
     }
 
     fn ended(&self, joined: io::Result<*mut c_void>) -> io::Result<*mut c_void> {
@@ -231,12 +243,12 @@ pub fn reap() -> usize {
         // SAFETY: `detach` pushed this box, and the exchange above made the list ours alone.
         let joinable = unsafe { Box::from_raw(next) };
         next = joinable.next;
-        if joinable.process != std::process::id() {
-            // The parent's thread. Here the C library has forgotten it, so nothing is known of it.
+        if joinable.belongs_here().is_err() {
+            // Here the C library has forgotten it, so nothing is known of it.
             std::mem::forget(joinable);
             continue;
         }
-        // SAFETY: whoever detached it gave it up, and after an `Ok` it is dropped.
+        // SAFETY: `detach` takes the only owner of it, and after an `Ok` it is dropped.
         match unsafe { joinable.try_join() } {
             Ok(_) => reaped += 1,
             Err(_) => joinable.detach(),

@@ -15,7 +15,7 @@ use super::{Builder, Refusal, Setup, SpawnError};
 use crate::advice::Attempt;
 use crate::affinity;
 use crate::sched::{self, Policy};
-use crate::stack::{Class, Stack, StackError};
+use crate::stack::{self, Class, Stack, StackError};
 use crate::sys::{check_returned, elf, futex, task, time};
 
 /// Bytes of stack that a thread has for itself where no size was asked for.
@@ -48,12 +48,14 @@ impl Gate {
 
     /// Waits until the creator has set the calling thread up; `None` when it was given up: then
     /// the thread ends. First thing in the thread, and called once. Real-time safe; at most one
-    /// system call.
+    /// system call where `PUNCTUAL_STACK_DEBUG=noaccess` isn't in force.
     pub fn pass(&self) -> Option<Setup> {
         loop {
             match self.word.load(Ordering::Acquire) {
                 SHUT => futex::wait(&self.word, SHUT),
                 OPEN => {
+                    // An overflow of the thread's own stack is explained on another one.
+                    stack::watching::watch();
                     // SAFETY: the creator opened the gate, and looks at it no more.
                     return Some(std::mem::take(unsafe { &mut *self.setup.get() }));
                 }

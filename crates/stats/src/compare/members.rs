@@ -16,6 +16,7 @@ const ALIKE: f64 = 0.2;
 
 /// The figures of one member in one block of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "[u64; 4]", into = "[u64; 4]")]
 pub struct BlockFigures {
     /// Samples.
@@ -53,6 +54,7 @@ impl From<BlockFigures> for [u64; 4] {
 
 /// One member beside the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Member {
     /// Its quantiles: `first_ns` is that of the others, `second_ns` its own, both as the
     /// geometric mean over the blocks.
@@ -65,6 +67,7 @@ pub struct Member {
 
 /// The members of one run compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Members {
     /// One for each, in their order.
     pub members: Vec<Member>,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// How the runs of both sides follow each other in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Each two runs that follow each other are one of each side.

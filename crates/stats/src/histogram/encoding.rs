@@ -69,6 +69,7 @@ impl std::error::Error for DecodeError {}
 
 /// A histogram in a record: the buckets as text, and what is known exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistogramRecord {
     /// HdrHistogram V2, deflated, in base64.
     pub encoded: String,

@@ -11,6 +11,7 @@ const PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
 /// One percentile of a [`Histogram::percentile_ladder`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LadderRung {
     /// The percentile, 0..=100.
     pub percentile: f64,

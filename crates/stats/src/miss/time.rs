@@ -19,8 +19,8 @@ const LONGEST_NS: f64 = 1000.0 * 365.25 * 86_400e9;
 
 /// Why more time would not show the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum TimeUnknown {
     /// Nothing is allowed, and no finite run shows that.
     NothingAllowed,
@@ -37,23 +37,9 @@ pub enum TimeUnknown {
     TooLong,
 }
 
-impl std::fmt::Display for TimeUnknown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            TimeUnknown::NothingAllowed => "no finite run shows that nothing is ever late",
-            TimeUnknown::RateTooHigh => "misses were as frequent as allowed or more so",
-            TimeUnknown::TooFewBursts => {
-                "another burst like those seen would make misses as frequent as allowed"
-            }
-            TimeUnknown::Unseen => "wake-ups went unseen, and each of them may have been late",
-            TimeUnknown::NoCycles => "there were no cycles",
-            TimeUnknown::TooLong => "it would take more than a thousand years",
-        })
-    }
-}
-
 /// How much longer a run has to be to show that misses are rare enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeNeeded {
     /// In ns, if no further miss comes.
     pub without_miss_ns: u64,

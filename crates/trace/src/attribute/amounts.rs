@@ -134,17 +134,21 @@ fn steps(readings: &[Reading]) -> impl Iterator<Item = (u32, u64, u64, u64)> + '
 /// One row for each cause in each stage, the dearest of a stage first. What a record has no
 /// room for stands together as [`Cause::Other`].
 pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
-    let mut rows: BTreeMap<(Stage, Cause), BillRow> = BTreeMap::new();
+    // With each row how long the amount is that its note is of.
+    let mut rows: BTreeMap<(Stage, Cause), (BillRow, u64)> = BTreeMap::new();
     for amount in amounts.into_iter().filter(|amount| amount.ns > 0) {
-        let row = rows
+        let (row, noted_ns) = rows
             .entry((amount.stage, amount.cause.clone()))
-            .or_insert_with(|| BillRow {
-                stage: amount.stage,
-                cause: amount.cause,
-                ns: 0,
-                stack: Vec::new(),
-                by: Vec::new(),
-                note: None,
+            .or_insert_with(|| {
+                let row = BillRow {
+                    stage: amount.stage,
+                    cause: amount.cause,
+                    ns: 0,
+                    stack: Vec::new(),
+                    by: Vec::new(),
+                    note: None,
+                };
+                (row, 0)
             });
         row.ns += amount.ns;
         if let Some(by) = amount.by {
@@ -158,11 +162,12 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
         if row.stack.is_empty() {
             row.stack = amount.stack;
         }
-        if row.note.is_none() {
-            row.note = amount.note;
+        // What is said of most of it: of several notes the first is that of a few microseconds, or not.
+        if amount.note.is_some() && amount.ns > *noted_ns {
+            (row.note, *noted_ns) = (amount.note, amount.ns);
         }
     }
-    let mut rows: Vec<BillRow> = rows.into_values().collect();
+    let mut rows: Vec<BillRow> = rows.into_values().map(|(row, _)| row).collect();
     for row in &mut rows {
         row.by.sort_by_key(|by| (std::cmp::Reverse(by.ns), by.tid));
         row.by.truncate(Culprit::MOST);

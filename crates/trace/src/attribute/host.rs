@@ -12,8 +12,11 @@ const LEAST_IN_KERNEL_NS: u64 = 2_000_000;
 /// where that is more: a busy host lets one after the other go on.
 const TOGETHER_NS: u64 = 1_000_000;
 const TOGETHER_PART: u64 = 10;
-/// The other CPU's request may come just before the CPU's own timer, that both are late alike.
+/// The other CPU's request, or the kernel's way to another thread, may come just before the CPU's own
+/// timer, that both are late alike: within this time, or within a fiftieth of the silence where that is
+/// more. A host serves a timer after its CPU, and the kernel may have had interrupts disabled.
 const BEFORE_TIMER_NS: u64 = 100_000;
+const BEFORE_TIMER_PART: u64 = 50;
 
 /// How far apart CPUs may go on that stood still for so long together.
 #[must_use]
@@ -80,7 +83,9 @@ pub fn standstills(seen: &[(u64, Sign)]) -> Vec<Standstill> {
         // On its way from an interrupt to the thread that this woke, an idle CPU does not rest.
         let on_its_way =
             idle && before == Sign::Leave && matches!(first, Sign::Switch { to_idle: false });
-        if let Some((due_ns, held_up)) = late_timer(&seen[index + 1..], idle && open == 0) {
+        if let Some((due_ns, held_up)) =
+            late_timer(silent_ns, &seen[index + 1..], idle && open == 0)
+        {
             let from_ns = silent_ns.max(due_ns);
             if to_ns.saturating_sub(from_ns) >= LEAST_NS {
                 found.push(Standstill {
@@ -106,9 +111,10 @@ pub fn standstills(seen: &[(u64, Sign)]) -> Vec<Standstill> {
 
 /// The CPU's own timer at the end of a silence: when it was due, and whether kernel code may have
 /// held it up. Another CPU's request alone proves nothing: that CPU woke it.
-fn late_timer(after: &[(u64, Sign)], idle: bool) -> Option<(u64, bool)> {
+fn late_timer(silent_ns: u64, after: &[(u64, Sign)], idle: bool) -> Option<(u64, bool)> {
     let first_ns = after.first()?.0;
-    let soon = |(at_ns, _): &&(u64, Sign)| at_ns.saturating_sub(first_ns) <= BEFORE_TIMER_NS;
+    let most_ns = BEFORE_TIMER_NS.max(first_ns.saturating_sub(silent_ns) / BEFORE_TIMER_PART);
+    let soon = |(at_ns, _): &&(u64, Sign)| at_ns.saturating_sub(first_ns) <= most_ns;
     let is_timer = |(_, sign): &(u64, Sign)| matches!(sign, Sign::Timer { .. });
     let timer = after.iter().take_while(soon).position(is_timer)?;
     // The first that expires in an interrupt is the one that it came for.

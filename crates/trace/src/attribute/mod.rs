@@ -25,9 +25,10 @@ pub mod waits;
 
 use std::collections::BTreeMap;
 
+pub use punctual_record::Ledger;
 use punctual_record::explanation::Picture;
 pub use punctual_record::explanation::{
-    Bill, BillRow, Cause, Explanation, Instants, Ledger, Stage, StageTimes,
+    Bill, BillRow, Cause, Explanation, Instants, Stage, StageTimes,
 };
 
 use amounts::Amount;

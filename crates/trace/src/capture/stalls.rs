@@ -113,6 +113,36 @@ mod tests {
         assert_eq!(seen(kind::VECTOR_ENTRY, 8_700_000), []);
     }
 
+    /// After 33 ms a CPU serves its timer up to 0.66 ms after the first that is seen of it: a thread that an
+    /// interrupt had woken before, or another CPU's request.
+    #[test]
+    fn after_a_long_standstill_the_late_timer_may_come_later() {
+        let seen = |of: u16, to_tid: u64, timer_ns: u64| {
+            let first = if of == kind::SWITCH {
+                9 << 32 | to_tid
+            } else {
+                3
+            };
+            found(&[
+                slot(400_000, kind::SWITCH, to_tid << 32 | 7, 0, 0),
+                slot(990_000, kind::VECTOR_ENTRY, 3, 0, 0),
+                slot(1_000_000, kind::VECTOR_EXIT, 3, 0, 0),
+                slot(34_000_000, of, first, 0, 0),
+                slot(timer_ns, kind::VECTOR_ENTRY, LOCAL_TIMER, 0x400000, 0x10),
+                slot(timer_ns + 10_000, kind::TIMER_EXPIRE, 0x77, 0x99, 2_000_000),
+            ])
+        };
+        let stood_still = |in_kernel| vec![(2_000_000, 34_000_000, in_kernel)];
+        assert_eq!(seen(kind::SWITCH, 8, 34_340_000), stood_still(true));
+        // Later, only the time from that on is one.
+        let short = vec![(34_000_000, 34_670_000, true)];
+        assert_eq!(seen(kind::SWITCH, 8, 34_670_000), short);
+        assert_eq!(seen(kind::VECTOR_ENTRY, 0, 34_130_000), stood_still(false));
+        assert_eq!(seen(kind::VECTOR_ENTRY, 0, 34_670_000), short);
+        // Over a thread the timer comes over its kernel code.
+        assert_eq!(seen(kind::VECTOR_ENTRY, 8, 34_130_000), stood_still(true));
+    }
+
     /// An interrupt that goes on after 8 ms, and an idle CPU that goes to the thread that it woke 8 ms
     /// ago: no timer ends either. An idle CPU that rests is woken by others.
     #[test]

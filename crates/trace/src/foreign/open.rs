@@ -1,9 +1,13 @@
 //! Which recording a file is, and its events as text.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use punctual_record::text::shortened;
 
 use super::Recording;
 use super::lines::Line;
@@ -29,6 +33,8 @@ const PERF: &[&str] = &[
 ];
 /// So much of a file tells what it is.
 const BEGINNING: u64 = 64 << 10;
+/// Letters of what a program complains of.
+const MOST: usize = 200;
 
 impl Kind {
     /// What a file is; `None` where it is no recording.
@@ -76,19 +82,89 @@ impl Kind {
     }
 }
 
+/// Why a recording can't be read.
+#[derive(Debug)]
+pub struct OpenError {
+    path: PathBuf,
+    fault: Fault,
+}
+
+/// What is wrong with it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Its file, or what was printed of it, can't be read.
+    Unreadable(io::Error),
+    /// The program that prints it isn't there.
+    NoPrinter {
+        /// The command.
+        command: String,
+        /// The package that has it.
+        package: &'static str,
+    },
+    /// The program that prints it can't be run.
+    NotRun {
+        /// The program.
+        program: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The program that prints it refuses it.
+    Refused {
+        /// The program.
+        program: &'static str,
+        /// Its own words, in a line.
+        said: String,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.fault {
+            Fault::Unreadable(source) => source.fmt(f),
+            Fault::NoPrinter { command, package } => {
+                let program = command.split(' ').next().unwrap_or_default();
+                write!(
+                    f,
+                    "{program} itself is needed to read its file: apt install {package}, or give \
+                     the text that `{command}` prints"
+                )
+            }
+            Fault::NotRun { program, source } => write!(f, "{program} can't be run: {source}"),
+            Fault::Refused { program, said } => write!(f, "{program} can't read it: {said}"),
+        }
+    }
+}
+
+impl Error for OpenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.fault {
+            Fault::Unreadable(source) | Fault::NotRun { source, .. } => Some(source),
+            Fault::NoPrinter { .. } | Fault::Refused { .. } => None,
+        }
+    }
+}
+
 /// Reads a recording.
 ///
 /// # Errors
-/// One line with the file's name.
-pub fn open(path: &Path, kind: Kind) -> Result<Recording, String> {
-    let failed = |reason: String| format!("{}: {reason}", path.display());
+/// [`OpenError`], with the file's name.
+pub fn open(path: &Path, kind: Kind) -> Result<Recording, OpenError> {
+    printed(path, kind).map_err(|fault| OpenError {
+        path: path.to_owned(),
+        fault,
+    })
+}
+
+fn printed(path: &Path, kind: Kind) -> Result<Recording, Fault> {
     let Some((words, package)) = kind.printer() else {
-        let file = File::open(path).map_err(|error| failed(error.to_string()))?;
-        return Recording::read(BufReader::new(file)).map_err(|error| failed(error.to_string()));
+        let file = File::open(path).map_err(Fault::Unreadable)?;
+        return Recording::read(BufReader::new(file)).map_err(Fault::Unreadable);
     };
     let program = words[0];
     // A name that begins with a dash is no flag.
-    let file = std::fs::canonicalize(path).map_err(|error| failed(error.to_string()))?;
+    let file = std::fs::canonicalize(path).map_err(Fault::Unreadable)?;
     let mut child = Command::new(program)
         .args(&words[1..])
         .arg(file)
@@ -97,15 +173,12 @@ pub fn open(path: &Path, kind: Kind) -> Result<Recording, String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| {
-            failed(match error.kind() {
-                ErrorKind::NotFound => format!(
-                    "{program} itself is needed to read its file: apt install {package}, or give \
-                     the text that `{}` prints",
-                    words.join(" ")
-                ),
-                _ => format!("{program} can't be run: {error}"),
-            })
+        .map_err(|source| match source.kind() {
+            ErrorKind::NotFound => Fault::NoPrinter {
+                command: words.join(" "),
+                package,
+            },
+            _ => Fault::NotRun { program, source },
         })?;
     let complaints = child.stderr.take().map(|stderr| {
         std::thread::spawn(move || {
@@ -120,7 +193,7 @@ pub fn open(path: &Path, kind: Kind) -> Result<Recording, String> {
         Some(stdout) => Recording::read(BufReader::new(stdout)),
         None => Err(ErrorKind::BrokenPipe.into()),
     };
-    let ended = child.wait().map_err(|error| failed(error.to_string()))?;
+    let ended = child.wait().map_err(Fault::Unreadable)?;
     let said = complaints
         .and_then(|thread| thread.join().ok())
         .unwrap_or_default();
@@ -131,21 +204,14 @@ pub fn open(path: &Path, kind: Kind) -> Result<Recording, String> {
                     "{program} could not read all of the recording: {}",
                     said.trim()
                 );
-                recording
-                    .missing
-                    .push(what.chars().filter(|c| !c.is_control()).take(200).collect());
+                recording.missing.push(shortened(&what, MOST));
             }
             Ok(recording)
         }
-        Err(error) if ended.success() => Err(failed(error.to_string())),
+        Err(error) if ended.success() => Err(Fault::Unreadable(error)),
         Err(_) => {
-            let said: String = said
-                .trim()
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(200)
-                .collect();
-            Err(failed(format!("{program} can't read it: {said}")))
+            let said = shortened(said.trim(), MOST);
+            Err(Fault::Refused { program, said })
         }
     }
 }

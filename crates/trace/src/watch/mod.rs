@@ -17,6 +17,7 @@ mod queue;
 #[cfg(not(feature = "kernel"))]
 mod queue {
     //! A program that was built without tracing.
+    #![allow(missing_docs, reason = "the functions of the module that traces")]
     use std::convert::Infallible;
     use std::marker::PhantomData;
 
@@ -46,6 +47,7 @@ mod wakeups;
 #[cfg(not(feature = "kernel"))]
 mod wakeups {
     //! A program that was built without tracing.
+    #![allow(missing_docs, reason = "the functions of the module that traces")]
     use super::{CpuWakeUps, RunQueues, SystemWorst, Taken};
     use crate::capture::Unavailable;
 
@@ -88,6 +90,7 @@ fn built_without() -> crate::capture::Unavailable {
 #[cfg(not(feature = "kernel"))]
 mod kernel {
     //! A program that was built without tracing.
+    #![allow(missing_docs, reason = "the functions of the module that traces")]
     use super::{Away, AwayLost, Call, Happened, Options, RunQueues, Sleeper};
     use crate::capture::Unavailable;
 

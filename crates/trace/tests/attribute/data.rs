@@ -23,7 +23,7 @@ pub fn window(name: &str) -> Window {
 
 /// A run that doesn't say when it started.
 pub fn run() -> Run {
-    let path = data("../../../record/tests/data/run-1.json");
+    let path = data("../../../record/tests/data/run-2.json");
     let mut run = parse(&path, &fs::read(&path).unwrap()).unwrap();
     run.start_ns = None;
     run

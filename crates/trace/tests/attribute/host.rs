@@ -3,9 +3,10 @@
 
 use punctual_record::explanation::{Cause, Lane};
 use punctual_trace::attribute::event::{Stall, Task, Vector, What};
-use punctual_trace::attribute::host::LIKELY;
+use punctual_trace::attribute::{self, host::LIKELY};
 
 use super::build::{CPU, DUE, Made, USER, asleep, hog, idle, probe, task};
+use super::data::window;
 
 const MS: i64 = 1_000_000;
 
@@ -325,4 +326,16 @@ fn where_both_were_in_the_kernel_nobody_is_accused() {
     let mut other = in_a_callback(None);
     stood_still_in_kernel(&mut other, 40_000, 8 * MS);
     assert_eq!(callback(&other), 9_847_500);
+}
+
+/// The emulated CPUs of a machine that its host stopped for 30 ms, both in the kernel: the timer's interrupt
+/// on the probe's CPU had run for 8 us. Before the stop the other CPU had rested for 3 ms. The row is of
+/// several stretches, and its note that of the longest.
+#[test]
+fn a_row_has_the_note_of_its_longest_stretch() {
+    let bill = attribute::plain_bill(&window("host-0"));
+    let row = bill.rows.iter().max_by_key(|row| row.ns).expect("rows");
+    assert_eq!((&row.cause, row.ns), (&Cause::Unexplained, 33_284_330));
+    let note = row.note.as_deref().expect("a note");
+    assert!(note.starts_with(LIKELY), "{note}");
 }

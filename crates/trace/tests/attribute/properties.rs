@@ -244,7 +244,7 @@ proptest! {
         }
         let explanation = ledger.to_record();
         let path = Path::new("run.json");
-        let mut run = parse(path, include_bytes!("../../../record/tests/data/run-1.json")).unwrap();
+        let mut run = parse(path, include_bytes!("../../../record/tests/data/run-2.json")).unwrap();
         run.explanation = Some(explanation.clone());
         let text = serde_json::to_string(&run).unwrap();
         let read = parse(path, text.as_bytes()).map_err(|e| TestCaseError::fail(e.to_string()))?;

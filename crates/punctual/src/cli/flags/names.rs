@@ -1,5 +1,6 @@
 //! Values that are one of a few names.
 
+use std::error::Error;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -8,9 +9,10 @@ use clap::{Arg, Command};
 
 use super::super::units;
 use super::gaps::Probe;
+use super::values::ValueError;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
-use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, generator};
+use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
 use punctual_report::formats::Format;
 
@@ -22,11 +24,14 @@ pub struct Listed<T> {
     names: fn() -> Vec<&'static str>,
 }
 
+/// What a parser says of a word.
+type Refused = Box<dyn Error + Send + Sync>;
+
 /// How a word is read.
 #[derive(Clone)]
 enum Reader<T> {
     /// By a parser that says itself what is expected.
-    Word(fn(&str) -> Result<T, String>),
+    Word(fn(&str) -> Result<T, Refused>),
     /// As one of the names, which are what is expected.
     Name(fn(&str) -> Option<T>),
 }
@@ -96,20 +101,20 @@ pub fn text(names: fn() -> Vec<&'static str>) -> Listed<String> {
 /// `--load` and the LOAD of `load`.
 pub fn load() -> Listed<LoadSpec> {
     Listed {
-        read: Reader::Word(LoadSpec::parse),
+        read: Reader::Word(|text| Ok(LoadSpec::parse(text)?)),
         names: || [&["standard", "none", KERNEL_PATHS_NAME], &generators()[..]].concat(),
     }
 }
 
 /// The loads that run by themselves.
 pub fn generators() -> Vec<&'static str> {
-    generator::ALL.iter().map(|load| load.name).collect()
+    registry::ALL.iter().map(|load| load.name).collect()
 }
 
 /// `--load-class`.
 pub fn load_class() -> Listed<LoadClass> {
     Listed {
-        read: Reader::Word(str::parse),
+        read: Reader::Word(|text| Ok(text.parse()?)),
         names: || vec!["other", "batch", "idle"],
     }
 }
@@ -129,9 +134,9 @@ pub fn interval() -> Listed<IntervalWord> {
             "fixed" => Ok(IntervalWord::Kind(IntervalKind::Fixed)),
             "primes" => Ok(IntervalWord::Kind(IntervalKind::Primes)),
             _ if text.starts_with(|c: char| c.is_ascii_digit()) => {
-                units::interval(text).map(IntervalWord::Every)
+                Ok(IntervalWord::Every(units::interval(text)?))
             }
-            _ => Err("expected fixed, primes, or an interval such as 1000 or 250us".to_owned()),
+            _ => Err(ValueError::Interval.into()),
         }),
         names: || vec!["fixed", "primes"],
     }

@@ -240,7 +240,7 @@ fn jobs(text: &str) -> Result<usize, String> {
 
 /// MiB.
 pub fn memory(text: &str) -> Result<u64, String> {
-    punctual_load::generator::parse_number(text)
+    punctual_load::parameter::parse_number(text)
         .map(|bytes| bytes >> 20)
         .filter(|mib| (256..=65536).contains(mib))
         .ok_or_else(|| "expected a size from 256M to 64G, such as 1G".to_owned())

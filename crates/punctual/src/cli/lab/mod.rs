@@ -19,12 +19,12 @@ pub use flags::{LAB_EXAMPLES, LabFlags};
 use super::failure::{Failure, SETUP};
 use super::measuring::make_directory;
 use super::out;
+use super::save::save_whole;
 use crate::conduct::Signals;
 use crate::conduct::lab::{self, Bench, Column, LabPlan, Limits, Making, Outcome};
 use flags::{GuestFlags, HostFlags, LabAction};
 use punctual_lab::cell::Work;
 use punctual_record::lab::{LAB_PAGE, Lab, LabCell};
-use punctual_record::save_whole;
 use punctual_report::{formats, lab as report};
 use screen::LabScreen;
 
@@ -157,8 +157,7 @@ fn host_cpus() -> usize {
 
 fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, directory: &Path) {
     if flags.json {
-        let text = serde_json::to_string_pretty(lab).unwrap_or_default();
-        out::print(&(text + "\n"));
+        out::print(&punctual_report::summary_json::of_lab(lab));
         return;
     }
     if program {

@@ -79,8 +79,8 @@ fn program(name: &OsString) -> Result<PathBuf, Failure> {
     Program::find(name)
         .map(|program| program.path().to_owned())
         .map_err(|refusal| Failure {
-            line: refusal.reason,
-            status: refusal.status,
+            line: refusal.to_string(),
+            status: refusal.status(),
         })
 }
 

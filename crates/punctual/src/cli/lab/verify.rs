@@ -55,7 +55,8 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
 /// Whether both are the same, and what to say.
 fn judge(record: &Before, made: &Made) -> (bool, String) {
     let (old, new) = (&record.laboratory.fingerprint, &made.laboratory.fingerprint);
-    let others = old.differs_in(new);
+    let others = old.differs_in(new).into_iter().map(report::dependency);
+    let others: Vec<&str> = others.collect();
     let origin = if others.is_empty() {
         String::new()
     } else {

@@ -21,8 +21,8 @@ use super::outliers::Outliers;
 use crate::probe::collector::Sieve;
 use crate::system::Root;
 use crate::system::group_limits::GroupLimits;
-use punctual_record::explanation::{Explanation, Ledger};
-use punctual_record::{Event, RecordError, Run, RunDirectory, TracerCost};
+use punctual_record::explanation::Explanation;
+use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::symbols::Symbols;
@@ -59,16 +59,12 @@ pub fn begin(wanted: Option<Wanted>, events: &mut Vec<Event>) -> Option<(Explain
     let begun = Explaining::begin(&wanted);
     begun
         .map_err(|why| {
-            let text = match wanted.polling {
-                Some(_) => format!("gaps are not explained: {}; {}", why.reason, why.mend),
-                None => why.to_string(),
+            let what = Happening::NotExplained {
+                reason: why.reason,
+                fix: why.mend,
+                gaps: wanted.polling.is_some(),
             };
-            events.push(Event {
-                at_ns: 0,
-                kind: "not-explained".to_owned(),
-                text,
-                invalidates: false,
-            });
+            events.push(Event::told(0, what));
         })
         .ok()
 }

@@ -13,8 +13,9 @@ use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
 use punctual_lab::observer::Observer;
 use punctual_lab::{CellPlan, LabError, Made};
-use punctual_record::RunDirectory;
-use punctual_record::lab::{CellFigures, CellVerdict, GuestTime, LabCell, LabVariant};
+use punctual_record::lab::{CellFigures, LabCell, LabVariant};
+use punctual_record::laboratory::GuestTime;
+use punctual_record::{Judgement, RunDirectory};
 
 /// The result of a program that prints its figures.
 pub const STDOUT: &str = "stdout";
@@ -257,11 +258,7 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         figures: made.and_then(figures),
         verdict: made
             .and_then(|made| made.run.as_ref())
-            .and_then(|run| run.verdict.as_ref())
-            .map(|verdict| CellVerdict {
-                outcome: verdict.outcome,
-                sentence: verdict.sentence.clone(),
-            }),
+            .and_then(Judgement::of),
         bills: made.map_or_else(Vec::new, |made| made.bills.clone()),
         no_bill: made.and_then(|made| made.no_bill.clone()),
         laboratory: made.map(|made| made.laboratory.clone()),

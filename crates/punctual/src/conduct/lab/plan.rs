@@ -141,9 +141,12 @@ impl Bench {
     /// It is none of these.
     pub fn kernel(&self, asked: &str) -> Result<&Kernel, LabError> {
         let mut kernels = self.kernels.iter();
-        kernels
-            .find(|kernel| kernel.asked == asked)
-            .ok_or_else(|| LabError::Kernel(format!("{asked}: no such kernel")))
+        kernels.find(|kernel| kernel.asked == asked).ok_or_else(|| {
+            LabError::Kernel(kernel::Error::Package {
+                asked: asked.to_owned(),
+                why: "it is not among those of the lab".to_owned(),
+            })
+        })
     }
 
     /// This very program.

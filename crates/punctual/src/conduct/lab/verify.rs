@@ -8,7 +8,8 @@ use super::cells::{Cell, make_all};
 use super::{Bench, LabProgress, Making, Outcome};
 use punctual_lab::cell::Work;
 use punctual_lab::{CellPlan, LabError};
-use punctual_record::lab::{GuestTime, Laboratory, is_lab, read_lab};
+use punctual_record::lab::{is_lab, read_lab};
+use punctual_record::laboratory::{GuestTime, Laboratory};
 use punctual_record::{RecordError, Run};
 
 /// The host's time that one guest may take.

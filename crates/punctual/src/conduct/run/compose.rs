@@ -10,7 +10,7 @@ use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use punctual_load::{LoadReport, LoadStatus, Pause};
-use punctual_record::{Event, Faults, Load, Run, Thread, Watched};
+use punctual_record::{Event, Faults, Happening, Load, Run, Thread, Watched};
 
 /// What is kept of a lane while the record is made: a copy, so that the collector
 /// is held still only for copying.
@@ -126,24 +126,19 @@ pub fn load(report: LoadReport) -> Load {
         rate: report.rate,
         failed: report.failed,
         check: report.check,
+        idle_run: None,
     }
 }
 
 /// A time in which a load did no work.
 pub fn pause(pause: &Pause, start_ns: u64) -> Event {
-    let (load, seconds) = (&pause.load, pause.length_ns as f64 / 1e9);
-    let text = match pause.stopped {
-        None => format!("the load {load} did no work for {seconds:.1} s"),
-        Some((stopped, all)) => format!(
-            "{stopped} of {all} processes of the load {load} were stopped for {seconds:.1} s"
-        ),
+    let what = Happening::LoadIdle {
+        load: pause.load.clone(),
+        length_ns: pause.length_ns,
+        stopped: pause.stopped.map(|(stopped, _)| stopped as u64),
+        processes: pause.stopped.map(|(_, all)| all as u64),
     };
-    Event {
-        at_ns: pause.begin_ns.saturating_sub(start_ns),
-        kind: "load-idle".to_owned(),
-        text,
-        invalidates: false,
-    }
+    Event::told(pause.begin_ns.saturating_sub(start_ns), what)
 }
 
 /// A load that still runs, as the record keeps it.
@@ -157,5 +152,6 @@ pub fn load_under_way(status: &LoadStatus) -> Load {
         rate: status.rate,
         failed: status.error.clone(),
         check: (status.check.looked_ns > 0).then_some(status.check),
+        idle_run: None,
     }
 }

@@ -50,14 +50,11 @@ pub fn hold(
     if !plan.as_deployed {
         found.dma_latency_us = Some(match DmaLatency::hold(0) {
             Ok(bound) => {
-                let in_force = bound.in_force_us().map_err(|error| error.to_string());
+                let in_force = bound.in_force_us().map_err(HoldError::Failed);
                 held.dma_latency = Some(bound);
-                in_force
+                in_force.map_err(|error| error.to_record())
             }
-            Err(error) => {
-                found.dma_latency_forbidden = matches!(error, HoldError::Forbidden);
-                Err(error.to_string())
-            }
+            Err(error) => Err(error.to_record()),
         });
     }
     state.power.cpu_dma_latency_held_us = held.dma_latency.as_ref().map(DmaLatency::asked_us);

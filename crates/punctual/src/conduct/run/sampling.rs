@@ -6,9 +6,9 @@ use std::thread::JoinHandle;
 use crate::conduct::error::ConductError;
 use crate::probe::collector::SampleSink;
 use crate::probe::cycle;
-use punctual_record::RecordError;
 use punctual_record::files::Folder;
 use punctual_record::samples::{Sample, SampleWriter};
+use punctual_record::{Happening, RecordError};
 
 /// Samples that are handed over at once.
 const BATCH: usize = 4096;
@@ -32,15 +32,22 @@ pub struct Written {
 impl Written {
     /// What lacks of so many, and why.
     #[must_use]
-    pub fn lacks(&self, measured: u64) -> Option<String> {
+    pub fn lacks(&self, measured: u64) -> Option<Happening> {
         let Self { samples, trouble } = self;
-        if *samples == measured && trouble.is_none() {
-            return None;
-        }
+        let lacks = *samples != measured || trouble.is_some();
+        lacks.then(|| Happening::Samples {
+            written: *samples,
+            measured,
+            error: trouble.clone(),
+        })
+    }
+
+    /// The same for whoever asks the directory what is not as it should be.
+    #[must_use]
+    pub fn unsaved(&self, measured: u64) -> String {
+        let Self { samples, trouble } = self;
         let why = trouble.as_deref().unwrap_or("the disk was too slow");
-        Some(format!(
-            "{samples} of {measured} samples were written: {why}"
-        ))
+        format!("{samples} of {measured} samples were written: {why}")
     }
 }
 

@@ -23,6 +23,7 @@ use crate::conduct::signals::Signals;
 use crate::probe::stops::{LOOK_NS, StopEvidence, StopWindow};
 use crate::system;
 use punctual_record::StopCause;
+use punctual_record::proc_stat::Stat;
 
 /// The handler of SIGCONT runs in another thread, a moment later.
 const CONTINUED_WITHIN: u32 = 10;
@@ -94,9 +95,7 @@ impl StopEvidence for Evidence {
 
     fn is_stopped(&mut self, tid: i32) -> bool {
         let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap_or_default();
-        let state = stat
-            .rsplit_once(')')
-            .and_then(|(_, rest)| rest.trim_start().chars().next());
+        let state = Stat::parse(&stat).and_then(|stat| stat.state());
         matches!(state, Some('t' | 'T'))
     }
 }

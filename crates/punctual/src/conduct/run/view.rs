@@ -4,7 +4,7 @@ use punctual_stats::requirement::Requirement;
 
 use crate::probe::collector::{Collector, Lane};
 use punctual_load::LoadStatus;
-use punctual_record::live::{LiveLoad, LiveThread, LiveView, SPARK_BUCKETS, spark_bucket};
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS, spark_bucket};
 use punctual_record::{Request, Run, Standing};
 
 /// The run as it stands.
@@ -28,16 +28,11 @@ pub fn of(run: &Run, collector: &Collector, loads: &[LoadStatus], elapsed_ns: u6
 }
 
 /// What a reader must know at once: demands not in force, and what happened last.
-fn notes(run: &Run) -> Vec<String> {
+fn notes(run: &Run) -> Vec<Note> {
     let demands = run.demands.iter();
     let unmet = demands.filter(|demand| demand.standing == Standing::NotInForce);
-    let unmet = unmet.map(|demand| {
-        format!(
-            "{}: asked {}, found {}",
-            demand.name, demand.asked, demand.found
-        )
-    });
-    let last = run.events.last().map(|event| event.text.clone());
+    let unmet = unmet.cloned().map(Note::Unmet);
+    let last = run.events.last().cloned().map(Note::Happened);
     unmet.chain(last).collect()
 }
 

@@ -14,7 +14,6 @@ use super::stops::StopDetector;
 use super::time_limit::TimeLimit;
 use super::view;
 use crate::conduct::blocks::Stretches;
-use crate::conduct::breach::BREAK_VALUE;
 use crate::conduct::compose::stop_event;
 use crate::conduct::explain::{Explaining, number};
 use crate::conduct::keeping::Keeping;
@@ -23,16 +22,13 @@ use crate::conduct::under_way::Measured;
 use crate::probe::cycle::Ended;
 use crate::probe::thread::Outcome;
 use punctual_load::{LoadSet, Pause};
+use punctual_record::event::Halted;
 use punctual_record::samples::SAMPLES_DIRECTORY;
-use punctual_record::{RecordError, Run, RunDirectory, State, Thread};
+use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State, Thread};
 use punctual_trace::attribute::event::Window;
 
 /// How often somebody looks whether the run is over.
 const NAP: Duration = Duration::from_millis(250);
-
-/// The reason of a run that a stop of the process ended: longer than the break value, and no
-/// latency.
-const PROCESS_STOPPED: &str = "process-stopped";
 
 /// The probe threads, and all that was set up around them.
 pub(super) struct WakeUps {
@@ -168,12 +164,8 @@ impl Measured for WakeUps {
         let highest_ns = kept.run.threads.iter().map(|t| t.latency.max_ns).max();
         let by_stop = kept.run.stops.is_some() && highest_ns <= kept.run.request.break_ns;
         match state {
-            State::Finished if broke && by_stop => State::Stopped {
-                reason: PROCESS_STOPPED.to_owned(),
-            },
-            State::Finished if broke => State::Stopped {
-                reason: BREAK_VALUE.to_owned(),
-            },
+            State::Finished if broke && by_stop => State::Stopped(Ending::ProcessStopped),
+            State::Finished if broke => State::Stopped(Ending::BreakValue),
             other => other,
         }
     }
@@ -198,10 +190,10 @@ impl WakeUps {
         let stops = self.gathering.look().stops.clone();
         for stop in stops.list.iter().skip(self.course.stops_told) {
             let who = match stop.cpu {
-                Some(cpu) => format!("the probe of CPU {cpu} was"),
-                None => "this process was".to_owned(),
+                Some(cpu) => Halted::Probe { cpu },
+                None => Halted::Process,
             };
-            kept.run.events.push(stop_event(stop, &who));
+            kept.run.events.push(stop_event(stop, who));
         }
         self.course.stops_told = stops.list.len();
         kept.run.stops = (stops.count > 0).then_some(stops);
@@ -218,8 +210,8 @@ impl WakeUps {
             else {
                 continue;
             };
-            let text = format!("the probe of CPU {cpu} failed to wait: {error}");
-            kept.event("probe-failed", text);
+            let error = error.to_string();
+            kept.event(Happening::ProbeFailed { cpu, error });
         }
     }
 
@@ -248,10 +240,10 @@ impl WakeUps {
             let threads = kept.run.threads.iter();
             let measured: u64 = threads.map(|thread| thread.latency.count).sum();
             let written = sampling.end();
-            if let Some(text) = written.lacks(measured) {
-                let why = text.clone();
+            if let Some(what) = written.lacks(measured) {
+                let why = written.unsaved(measured);
                 kept.directory.note_unsaved(SAMPLES_DIRECTORY, why);
-                kept.event("samples", text);
+                kept.event(what);
             }
         }
     }
@@ -267,13 +259,14 @@ fn tell_pauses(pauses: &[Pause], kept: &mut Keeping<'_>) {
 /// A load that failed was asked for and not there; that it makes the run
 /// invalid follows from the load itself.
 fn tell_failed_loads(kept: &mut Keeping<'_>) {
-    let failed: Vec<String> = kept
-        .run
-        .loads
-        .iter()
-        .filter_map(|load| Some(format!("load {}: {}", load.name, load.failed.as_ref()?)))
-        .collect();
-    for text in failed {
-        kept.event("load-failed", text);
+    let loads = &kept.run.loads;
+    let failed = loads.iter().filter_map(|load| {
+        Some(Happening::LoadFailed {
+            load: load.name.clone(),
+            error: load.failed.clone()?,
+        })
+    });
+    for what in failed.collect::<Vec<_>>() {
+        kept.event(what);
     }
 }

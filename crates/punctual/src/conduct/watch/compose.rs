@@ -1,6 +1,5 @@
 //! The record and the live view of a watch, out of what is known of its threads.
 
-use punctual_stats::format::duration;
 use punctual_stats::histogram::HistogramRecord;
 
 use super::Breached;
@@ -9,10 +8,10 @@ use crate::conduct::compose::thread_of;
 use crate::probe::tally::Tally;
 use crate::system::Policy;
 use crate::system::demands::{rt_throttling, stated_of_machine};
-use punctual_record::evidence::unwoken;
+use punctual_record::invalid::unwoken;
 use punctual_record::live::{LiveRow, Notable};
 use punctual_record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
-use punctual_record::{Demand, Faults, Run, Thread};
+use punctual_record::{Demand, Faults, Happening, Run, Thread};
 use punctual_trace::calls;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{Call, Other};
@@ -122,39 +121,27 @@ pub fn breach(late: &Breached, numbers: &Numbers) -> Breach {
     }
 }
 
-/// The same in a sentence.
-pub fn breached(run: &Run) -> Option<String> {
+/// The same as an event.
+pub fn breached(run: &Run) -> Option<Happening> {
     let breach = run.watch.as_ref()?.breach.as_ref()?;
-    let limit_ns = run.request.break_ns?;
-    Some(format!(
-        "a wake-up of {}/{} on CPU {} took {}, above {}: it ended the watch",
-        breach.task.name,
-        breach.task.tid,
-        breach.cpu,
-        duration(breach.latency_ns),
-        duration(limit_ns),
-    ))
+    Some(Happening::Breach {
+        task: breach.task.name.clone(),
+        tid: breach.task.tid,
+        cpu: breach.cpu,
+        latency_ns: breach.latency_ns,
+        limit_ns: run.request.break_ns?,
+    })
 }
 
-/// Names of threads in a sentence, at most.
+/// Threads that an event names, at most.
 const NAMED: usize = 8;
 
 /// That threads ended before they were woken, where others were: nothing of these was measured.
-pub fn never_woken(run: &Run) -> Option<String> {
-    let labels = unwoken(run, true);
-    if labels.is_empty() {
-        return None;
-    }
-    let mut named = labels[..labels.len().min(NAMED)].join(", ");
-    if labels.len() > NAMED {
-        named += &format!(" and {} more", labels.len() - NAMED);
-    }
-    Some(match labels.len() {
-        1 => format!("the thread {named} ended before it was woken: nothing of it was measured"),
-        count => format!(
-            "{count} threads ended before they were woken, and nothing of them was measured: {named}"
-        ),
-    })
+pub fn never_woken(run: &Run) -> Option<Happening> {
+    let mut threads = unwoken(run, true);
+    let count = threads.len() as u64;
+    threads.truncate(NAMED);
+    (count > 0).then_some(Happening::NeverWoke { count, threads })
 }
 
 /// A thread as it stands, for the screen.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use super::compose;
-use punctual_record::Event;
 use punctual_record::live::LiveMark;
 use punctual_record::watch::{MarkedThread, WatchedMark, WorstLength};
+use punctual_record::{Event, Happening};
 use punctual_trace::capture::Unavailable;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
@@ -59,24 +59,23 @@ impl<'a> Marks<'a> {
         };
         for (index, mark) in marks.marks.iter().enumerate() {
             if let Some(why) = marks.refused(index) {
-                events.push(Event {
-                    at_ns: 0,
-                    kind: "mark-refused".to_owned(),
-                    text: format!("the mark {} is not seen: {why}", mark.name),
-                    invalidates: false,
-                });
+                let what = Happening::MarkRefused {
+                    mark: mark.name.clone(),
+                    reason: why.reason.clone(),
+                    fix: why.mend.clone(),
+                };
+                events.push(Event::told(0, what));
             }
         }
         Some(marks)
     }
 
     /// Why a mark is not seen.
-    fn refused(&self, index: usize) -> Option<String> {
-        let why = match &self.marking {
-            Ok(marking) => marking.refused().get(index)?.as_ref()?,
-            Err(why) => why,
-        };
-        Some(format!("{}; {}", why.reason, why.mend))
+    fn refused(&self, index: usize) -> Option<&Unavailable> {
+        match &self.marking {
+            Ok(marking) => marking.refused().get(index)?.as_ref(),
+            Err(why) => Some(why),
+        }
     }
 
     /// Takes what has come.
@@ -167,7 +166,9 @@ impl<'a> Marks<'a> {
                 place: mark.text.clone(),
                 point: mark.is_point,
                 limit_ns: self.limit_ns(index),
-                refused: self.refused(index),
+                refused: self
+                    .refused(index)
+                    .map(|why| format!("{}; {}", why.reason, why.mend)),
                 threads: threads.into_iter().map(|it| it.compose(numbers)).collect(),
                 unwatched: self.unseen[index].unwatched,
                 beyond: self.unseen[index].beyond,

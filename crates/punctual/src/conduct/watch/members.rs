@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Target;
 use crate::system::Root;
 use crate::system::process::{self, Process};
+use punctual_record::event::Gone;
 use punctual_record::watch::{Following, Subject, WatchedProgram};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{Joining, Programs, Watching};
@@ -248,21 +249,22 @@ impl<'a> Members<'a> {
     }
 
     /// Why there is nothing left to watch, if so. Programs by name and by group may come yet.
-    pub fn is_over(&self) -> Option<String> {
+    pub fn is_over(&self) -> Option<Gone> {
         match self.target {
             Target::Program { process, children } => {
                 let over = match children {
                     false => !process.runs(&self.root),
                     true => self.list.iter().all(|it| it.gone),
                 };
-                over.then(|| match children {
-                    false => format!("the program {} ended", process.name),
-                    true => format!("the program {} and its children ended", process.name),
+                over.then(|| Gone::Program {
+                    program: process.name.clone(),
+                    children: *children,
                 })
             }
             Target::Named(_) => None,
-            Target::Group { group, .. } => (!group.exists(&self.root))
-                .then(|| format!("the control group {} was removed", group.directory)),
+            Target::Group { group, .. } => (!group.exists(&self.root)).then(|| Gone::Group {
+                directory: group.directory.clone(),
+            }),
         }
     }
 

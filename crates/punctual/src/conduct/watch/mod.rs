@@ -20,7 +20,6 @@ use punctual_rt::clock;
 use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 
-use super::breach::BREAK_VALUE;
 use super::compose::{empty, put_memory};
 use super::error::ConductError;
 use super::explain::{self, Wanted};
@@ -34,8 +33,9 @@ use crate::system::monitor::{Monitor, Monitored};
 use crate::system::{self, Root, SurveyRequest};
 pub use plan::{Scope, Target, WatchPlan};
 use program::Program;
+use punctual_record::event::Gone;
 use punctual_record::live::LiveWatch;
-use punctual_record::{Demand, RecordError, Run, RunDirectory, State, time};
+use punctual_record::{Demand, Ending, RecordError, Run, RunDirectory, State, time};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::watch::Other;
 use whole::Whole;
@@ -82,7 +82,7 @@ trait Watched {
     fn count(&mut self, elapsed_ns: u64);
 
     /// Why there is nothing left to watch, if so.
-    fn is_over(&self) -> Option<String> {
+    fn is_over(&self) -> Option<Gone> {
         None
     }
 
@@ -240,7 +240,7 @@ impl<W: Watched> Measured for Threads<W> {
         progress.watched(&self.watched.view(run, elapsed_ns));
     }
 
-    fn has_vanished(&self) -> Option<String> {
+    fn has_vanished(&self) -> Option<Gone> {
         self.watched.is_over()
     }
 
@@ -261,19 +261,17 @@ impl<W: Watched> Measured for Threads<W> {
     }
 
     fn conclude(&mut self, kept: &mut Keeping<'_>, state: State) -> State {
-        if let Some(text) = compose::never_woken(&kept.run) {
-            kept.event("never-woke", text);
+        if let Some(what) = compose::never_woken(&kept.run) {
+            kept.event(what);
         }
         kept.run.demands = compose::demands(self.watched.demand(&kept.run), &kept.run);
         if self.watched.breach().is_none() || state != State::Finished {
             return state;
         }
-        if let Some(text) = compose::breached(&kept.run) {
-            kept.event("breach", text);
+        if let Some(what) = compose::breached(&kept.run) {
+            kept.event(what);
         }
-        State::Stopped {
-            reason: BREAK_VALUE.to_owned(),
-        }
+        State::Stopped(Ending::BreakValue)
     }
 
     fn ring(&self, _: &Run) -> Option<Window> {

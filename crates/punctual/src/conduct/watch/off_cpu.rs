@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::followed::Followed;
-use punctual_record::Event;
 use punctual_record::watch::{OffCpu, OffCpuPlace, OffCpuWhy, TimesSum};
+use punctual_record::{Event, Happening};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::stacks;
 use punctual_trace::capture::symbols::Symbols;
@@ -42,12 +42,7 @@ impl Aways {
         events.extend(shallow(frames));
         let known = known.unwrap_or_else(|| Symbols::load().map(Arc::new));
         let kernel = known.unwrap_or_else(|why| {
-            events.push(Event {
-                at_ns: 0,
-                kind: "off-cpu-names".to_owned(),
-                text: format!("--off-cpu: functions of the kernel have no names: {why}"),
-                invalidates: false,
-            });
+            events.push(Event::told(0, Happening::OffCpuNames { error: why }));
             Arc::default()
         });
         Self {
@@ -171,20 +166,11 @@ fn consistent(away: Away) -> Option<Away> {
 
 /// What is said where the kernel takes less deep stacks than there is room for.
 fn shallow(frames: u32) -> Option<Event> {
-    let have = match frames {
-        AWAY_FRAMES.. => return None,
-        0 => "there are no stacks".to_owned(),
-        frames => format!("stacks have at most {frames} functions"),
+    let what = Happening::OffCpuStacks {
+        frames,
+        wanted: AWAY_FRAMES,
     };
-    Some(Event {
-        at_ns: 0,
-        kind: "off-cpu-stacks".to_owned(),
-        text: format!(
-            "--off-cpu: {have}: kernel.perf_event_max_stack is below {AWAY_FRAMES}; \
-             sysctl kernel.perf_event_max_stack=127, while nothing profiles"
-        ),
-        invalidates: false,
-    })
+    (frames < AWAY_FRAMES).then(|| Event::told(0, what))
 }
 
 /// A frame without a name, as other tools write it.
@@ -204,6 +190,7 @@ fn in_record(why: Why) -> OffCpuWhy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_report::facts;
 
     /// As read while the kernel counts one time more, after each word that it writes.
     #[test]
@@ -229,7 +216,7 @@ mod tests {
     #[test]
     fn stacks_that_are_less_deep_are_spoken_of() {
         assert_eq!(shallow(64), None);
-        let text = |frames: u32| shallow(frames).expect("said").text;
+        let text = |frames: u32| facts::event(&shallow(frames).expect("said"), "");
         assert!(text(16).starts_with("--off-cpu: stacks have at most 16 functions: kernel.perf"));
         assert!(text(0).starts_with("--off-cpu: there are no stacks: "));
     }

@@ -10,7 +10,7 @@ use super::queues::{Apart, Queues};
 use super::stopped::ProgramStops;
 use super::{Breached, Length, Scope, Target, Watched, compose};
 use crate::conduct::blocks::Stretches;
-use crate::conduct::compose::{PEAKS, STOPPED, leave_out_stopped_seconds, stop_event};
+use crate::conduct::compose::{PEAKS, leave_out_stopped_seconds, stop_event};
 use crate::conduct::error::ConductError;
 use crate::conduct::explain::{Explaining, Feed, Wake};
 use crate::probe::collector::SampleSink as _;
@@ -18,9 +18,12 @@ use crate::probe::tally::{Halves, Tally};
 use crate::probe::timeline;
 use crate::system::thread::last_cpu;
 use crate::system::{Root, dma_latency};
-use punctual_record::live::LiveWatch;
+use punctual_record::event::{Gone, Halted};
+use punctual_record::live::{LiveWatch, Note};
 use punctual_record::watch::Watch;
-use punctual_record::{Demand, Event, RecordError, Run, RunDirectory, Standing, StopCause};
+use punctual_record::{
+    Condition, Demand, Event, Fix, Happening, RecordError, Run, RunDirectory, StopCause, condition,
+};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::Place;
 use punctual_trace::capture::numbers::Numbers;
@@ -169,21 +172,30 @@ impl<'a> Program<'a> {
         let mut stops = all.stops();
         stops.cycles = self.threads.iter().map(|it| it.stops.cycles).sum();
         // One may have grown since it was put there.
-        run.events.retain(|event| event.kind != STOPPED);
+        run.events
+            .retain(|event| !matches!(event.what, Happening::Stopped { .. }));
         for stop in &mut stops.list {
             let who = match (stop.tid, stop.cause) {
                 (Some(tid), _) => {
                     let of = |it: &&Followed| it.sleeper.task.tid == tid;
                     let name = self.threads.iter().rfind(of);
-                    let name = name.map_or("", |it| &it.sleeper.task.name);
+                    let name = name.map_or("", |it| &*it.sleeper.task.name);
                     let tid = self.numbers.here(tid);
                     stop.tid = Some(tid);
-                    format!("the thread {name}/{tid} was")
+                    Halted::Thread {
+                        name: name.to_owned(),
+                        tid,
+                    }
                 }
-                (None, StopCause::Signal) => format!("the program {} was", self.target.name()),
-                (None, _) => format!("threads of {} were", self.target.name()),
+                (None, cause) => {
+                    let program = self.target.name().to_owned();
+                    match cause {
+                        StopCause::Signal => Halted::Program { program },
+                        _ => Halted::Threads { program },
+                    }
+                }
             };
-            run.events.push(stop_event(stop, &who));
+            run.events.push(stop_event(stop, who));
         }
         run.stops = (stops.count > 0).then_some(stops);
         leave_out_stopped_seconds(run);
@@ -311,20 +323,16 @@ impl Watched for Program<'_> {
         self.stretches.look_at(tallies, elapsed_ns);
     }
 
-    fn is_over(&self) -> Option<String> {
+    fn is_over(&self) -> Option<Gone> {
         self.members.is_over()
     }
 
     fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch {
         let mut notes = Vec::new();
         if self.threads.is_empty() {
-            notes.push(if self.every {
-                "no thread has run yet".to_owned()
-            } else {
-                "no real-time thread has run yet (--all watches all)".to_owned()
-            });
+            notes.push(Note::NothingRan { every: self.every });
         }
-        notes.extend(run.events.last().map(|event| event.text.clone()));
+        notes.extend(run.events.last().cloned().map(Note::Happened));
         LiveWatch {
             title: match self.target.program() {
                 Some(process) => format!("watch {} ({})", process.name, process.pid),
@@ -426,53 +434,31 @@ impl Watched for Program<'_> {
     }
 
     fn demand(&self, run: &Run) -> Demand {
-        let which = if self.every {
-            "threads"
-        } else {
-            "real-time threads"
+        let woken = run.threads.iter().filter(|it| it.latency.count > 0).count();
+        let target = match self.target {
+            Target::Program { process, children } => condition::Target::Program {
+                program: process.name.clone(),
+                pid: process.pid,
+                children: *children,
+            },
+            Target::Named(name) => condition::Target::Named {
+                program: name.to_string(),
+            },
+            Target::Group { group, .. } => condition::Target::Group {
+                directory: group.directory.clone(),
+            },
         };
-        let woke = run.threads.iter().filter(|it| it.latency.count > 0).count();
-        Demand {
-            name: "watched".to_owned(),
-            asked: match self.target {
-                Target::Program { process, children } => format!(
-                    "wake-ups of the {which} of {} ({}){}",
-                    process.name,
-                    process.pid,
-                    if *children { " and its children" } else { "" }
-                ),
-                Target::Named(name) => {
-                    format!("wake-ups of the {which} of the programs named {name}")
-                }
-                Target::Group { group, .. } => format!(
-                    "wake-ups of the {which} in the control group {}",
-                    group.directory
-                ),
-            },
-            found: match (run.threads.len(), woke) {
-                (0, _) => "no such thread ran".to_owned(),
-                (seen, 0) => format!("{seen} such threads ran, and none of them was woken"),
-                (_, 1) => "1 thread was woken".to_owned(),
-                (_, woke) => format!("{woke} threads were woken"),
-            },
-            standing: match woke {
-                0 => Standing::NotInForce,
-                _ => Standing::InForce,
-            },
-            mend: (woke == 0).then(|| {
-                let children = run.watch.as_ref().map_or(0, |watch| watch.children);
-                if children > 0 {
-                    "`--children` watches its child processes too, and `--all` threads of \
-                     ordinary priority"
-                        .to_owned()
-                } else if self.every {
-                    "watch longer: -D".to_owned()
-                } else {
-                    "`--all` watches its threads of ordinary priority too; `chrt -f -p 50 TID` \
-                     makes one a real-time thread"
-                        .to_owned()
-                }
-            }),
-        }
+        let condition = Condition::Watched {
+            target,
+            every: self.every,
+            seen: run.threads.len() as u64,
+            woken: woken as u64,
+        };
+        let children = run.watch.as_ref().map_or(0, |watch| watch.children);
+        Demand::requested(condition, woken > 0, || match children {
+            1.. => Fix::WatchChildren,
+            0 if self.every => Fix::WatchLonger,
+            0 => Fix::WatchOrdinary,
+        })
     }
 }

@@ -11,9 +11,10 @@ use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
 use crate::probe::timeline::{self, Rows};
 use crate::system::{self, Root};
-use punctual_record::live::{LiveRow, LiveWatch, Notable};
+use punctual_record::condition::Target;
+use punctual_record::live::{LiveRow, LiveWatch, Notable, Note};
 use punctual_record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
-use punctual_record::{Demand, Run, Standing, Thread};
+use punctual_record::{Condition, Demand, Fix, Run, Thread};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{CpuWakeUps, Other, SystemWatching, SystemWorst};
 
@@ -191,7 +192,8 @@ impl Watched for Whole {
             notes: run
                 .events
                 .last()
-                .map(|event| event.text.clone())
+                .cloned()
+                .map(Note::Happened)
                 .into_iter()
                 .collect(),
         }
@@ -245,16 +247,13 @@ impl Watched for Whole {
 
     fn demand(&self, run: &Run) -> Demand {
         let count: u64 = run.threads.iter().map(|thread| thread.latency.count).sum();
-        Demand {
-            name: "watched".to_owned(),
-            asked: "wake-ups of every real-time thread".to_owned(),
-            found: format!("{count} of them"),
-            standing: match count {
-                0 => Standing::NotInForce,
-                _ => Standing::InForce,
-            },
-            mend: (count == 0).then(|| "watch longer: -D".to_owned()),
-        }
+        let condition = Condition::Watched {
+            target: Target::System,
+            every: false,
+            seen: 0,
+            woken: count,
+        };
+        Demand::requested(condition, count > 0, || Fix::WatchLonger)
     }
 }
 

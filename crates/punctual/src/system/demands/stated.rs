@@ -1,11 +1,9 @@
 //! What nobody asked for, but a reader must know.
 
-use punctual_stats::format::duration;
-
 use super::{Asked, ProbeFound};
-use crate::system::cpus;
-use punctual_record::run::{Demand, Standing};
+use punctual_record::condition::{Competitor, Governed};
 use punctual_record::system::SystemState;
+use punctual_record::{Condition, Demand, Fix};
 
 /// Clock sources that a program reads without entering the kernel.
 const FAST_CLOCKS: &[&str] = &[
@@ -48,16 +46,6 @@ pub fn stated_of_machine(system: &SystemState) -> Vec<Demand> {
     of_it.into_iter().filter_map(|of| of(system)).collect()
 }
 
-fn state(name: &str, found: String, mend: Option<String>) -> Demand {
-    Demand {
-        name: name.to_owned(),
-        asked: "not requested".to_owned(),
-        found,
-        standing: Standing::Stated,
-        mend,
-    }
-}
-
 /// Real-time throttling: stated where it is armed, not in force where it is known
 /// to have cut a probe; nothing where it is off.
 #[must_use]
@@ -67,51 +55,35 @@ pub fn rt_throttling(system: &SystemState, throttled: bool) -> Option<Demand> {
     if (runtime < 0 || runtime >= period) && !throttled {
         return None;
     }
-    let mend = "`sudo sysctl kernel.sched_rt_runtime_us=-1` (a real-time thread that never sleeps \
-                then keeps its CPU for good)";
     // Below 0 there is no limit.
     let runtime = u64::try_from(runtime).unwrap_or(period.unsigned_abs());
-    let found = format!(
-        "real-time threads may run {} of each {}",
-        duration(runtime.saturating_mul(1000)),
-        duration(period.unsigned_abs().saturating_mul(1000))
-    );
-    Some(if throttled {
-        Demand {
-            name: "rt-throttling".to_owned(),
-            asked: "a probe that is never throttled".to_owned(),
-            found: format!("{found}, and a probe was cut short"),
-            standing: Standing::NotInForce,
-            mend: Some(mend.to_owned()),
-        }
-    } else {
-        state("rt-throttling", found, Some(mend.to_owned()))
+    let condition = Condition::RtThrottling {
+        runtime_ns: runtime.saturating_mul(1000),
+        period_ns: period.unsigned_abs().saturating_mul(1000),
+    };
+    Some(match throttled {
+        true => Demand::requested(condition, false, || Fix::NoThrottling),
+        false => Demand::stated(condition, Some(Fix::NoThrottling)),
     })
 }
 
 fn virtual_machine(system: &SystemState) -> Option<Demand> {
     let machine = &system.virtualisation;
-    let stolen = machine.stolen_share.filter(|share| *share > 0.0);
-    let name = match (&machine.hypervisor, stolen) {
-        (Some(name), _) => format!("a virtual machine on {name}"),
-        (None, Some(_)) => "a virtual machine".to_owned(),
-        (None, None) => return None,
+    let stolen = machine.stolen_share.is_some_and(|share| share > 0.0);
+    if machine.hypervisor.is_none() && !stolen {
+        return None;
+    }
+    let condition = Condition::VirtualMachine {
+        hypervisor: machine.hypervisor.clone(),
+        stolen_ns: machine.stolen_ns,
+        stolen_share: machine.stolen_share,
     };
-    let found = match (machine.stolen_share, machine.stolen_ns) {
-        (Some(share), Some(ns)) if ns > 0 => format!(
-            "{name}; its host took {:.2} % of the probed CPUs' time",
-            share * 100.0
-        ),
-        (_, Some(_)) => format!("{name}; its host says that it took no time"),
-        _ => name,
-    };
-    let mend = "measure on the machine itself, or give each virtual CPU a physical one of its own";
-    Some(state("virtual-machine", found, Some(mend.to_owned())))
+    Some(Demand::stated(condition, Some(Fix::OwnMachine)))
 }
 
 fn container(system: &SystemState) -> Option<Demand> {
-    let kind = system.virtualisation.container.as_ref()?;
-    Some(state("container", format!("inside of {kind}"), None))
+    let runtime = system.virtualisation.container.clone()?;
+    Some(Demand::stated(Condition::Container { runtime }, None))
 }
 
 fn preemption(system: &SystemState) -> Option<Demand> {
@@ -119,13 +91,10 @@ fn preemption(system: &SystemState) -> Option<Demand> {
     if matches!(model, "rt" | "") {
         return None;
     }
-    let mend = "boot a kernel with PREEMPT_RT (on Debian: `sudo apt install linux-image-rt-$(dpkg \
-                --print-architecture)`)";
-    Some(state(
-        "preemption",
-        format!("the kernel's preemption model is {model}, not PREEMPT_RT"),
-        Some(mend.to_owned()),
-    ))
+    let condition = Condition::Preemption {
+        model: model.to_owned(),
+    };
+    Some(Demand::stated(condition, Some(Fix::PreemptRt)))
 }
 
 fn clock_source(system: &SystemState) -> Option<Demand> {
@@ -134,22 +103,15 @@ fn clock_source(system: &SystemState) -> Option<Demand> {
     if source.is_empty() || FAST_CLOCKS.contains(&source) {
         return None;
     }
-    let better = clock
-        .available
-        .iter()
-        .find(|name| FAST_CLOCKS.contains(&name.as_str()));
-    let mend = better.map(|name| {
-        format!(
-            "`echo {name} | sudo tee \
-             /sys/devices/system/clocksource/clocksource0/current_clocksource`, if the kernel did \
-             not turn away from it for cause (see `sudo dmesg | grep clocksource`)"
-        )
+    let mut available = clock.available.iter();
+    let better = available.find(|name| FAST_CLOCKS.contains(&name.as_str()));
+    let fix = better.map(|name| Fix::ClockSource {
+        source: name.clone(),
     });
-    Some(state(
-        "clock-source",
-        format!("{source}: reading the clock enters the kernel or a device"),
-        mend,
-    ))
+    let condition = Condition::ClockSource {
+        source: source.to_owned(),
+    };
+    Some(Demand::stated(condition, fix))
 }
 
 fn tasks_above(asked: &Asked, system: &SystemState) -> Option<Demand> {
@@ -158,18 +120,16 @@ fn tasks_above(asked: &Asked, system: &SystemState) -> Option<Demand> {
         return None;
     }
     // The stop-class threads are on every machine and run for moments.
-    let listed: Vec<String> = scheduler
+    let listed: Vec<Competitor> = scheduler
         .above
         .iter()
         .filter(|task| !(task.kernel && task.name.starts_with("migration/")))
         .take(5)
-        .map(|task| {
-            let rank = if task.policy == "deadline" {
-                task.policy.clone()
-            } else {
-                format!("{} {}", task.policy, task.priority)
-            };
-            format!("{} ({rank}) on CPU {}", task.name, cpus::format(&task.cpus))
+        .map(|task| Competitor {
+            name: task.name.clone(),
+            policy: task.policy.clone(),
+            priority: task.priority,
+            cpus: task.cpus.clone(),
         })
         .collect();
     if listed.is_empty() {
@@ -178,16 +138,15 @@ fn tasks_above(asked: &Asked, system: &SystemState) -> Option<Demand> {
     let others = scheduler
         .above_count
         .saturating_sub(scheduler.above_kernel_count);
-    Some(state(
-        "tasks-above",
-        format!(
-            "{others} tasks of other programs and {} of the kernel may go before a probe or keep \
-             it waiting: {}",
-            scheduler.above_kernel_count,
-            listed.join(", ")
-        ),
-        (asked.priority > 0 && asked.priority < 98 && asked.policy.is_real_time())
-            .then(|| "ask for a higher priority with -p, or lower theirs with `chrt`".to_owned()),
+    let condition = Condition::TasksAbove {
+        others,
+        kernel: scheduler.above_kernel_count,
+        listed,
+    };
+    let can_rise = asked.priority > 0 && asked.priority < 98 && asked.policy.is_real_time();
+    Some(Demand::stated(
+        condition,
+        can_rise.then_some(Fix::HigherPriority),
     ))
 }
 
@@ -203,36 +162,31 @@ fn siblings(system: &SystemState, probed: &[usize]) -> Option<Demand> {
     if with.is_empty() {
         return None;
     }
-    Some(state(
-        "smt-siblings",
-        format!(
-            "CPU {} share their cores with {}",
-            cpus::format(&with),
-            cpus::format(&others)
-        ),
-        Some("`echo off | sudo tee /sys/devices/system/cpu/smt/control`".to_owned()),
-    ))
+    let condition = Condition::SmtSiblings {
+        cpus: with,
+        siblings: others,
+    };
+    Some(Demand::stated(condition, Some(Fix::NoSmt)))
 }
 
 fn governor(system: &SystemState, probed: &[usize]) -> Option<Demand> {
-    let slow: Vec<String> = system
+    let scaled: Vec<Governed> = system
         .power
         .governors
         .iter()
         .filter(|(name, cpus)| name != "performance" && cpus.iter().any(|c| probed.contains(c)))
-        .map(|(name, cpus)| format!("{name} on CPU {}", cpus::format(cpus)))
+        .map(|(governor, cpus)| Governed {
+            governor: governor.clone(),
+            cpus: cpus.clone(),
+        })
         .collect();
-    if slow.is_empty() {
-        return None;
-    }
-    Some(state(
-        "governor",
-        format!("the frequency follows the load: {}", slow.join(", ")),
-        Some(
-            "`echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`"
-                .to_owned(),
-        ),
-    ))
+    let some = !scaled.is_empty();
+    some.then(|| {
+        Demand::stated(
+            Condition::Governor { scaled },
+            Some(Fix::PerformanceGovernor),
+        )
+    })
 }
 
 fn idle_states(asked: &Asked, system: &SystemState) -> Option<Demand> {
@@ -246,14 +200,11 @@ fn idle_states(asked: &Asked, system: &SystemState) -> Option<Demand> {
         .filter(|state| !state.disabled)
         .max_by_key(|state| state.exit_latency_us)
         .filter(|state| state.exit_latency_us > 0)?;
-    Some(state(
-        "idle-states",
-        format!(
-            "idle processors may enter {}, which takes {} µs to leave as its driver says",
-            deepest.name, deepest.exit_latency_us
-        ),
-        Some("measure without --as-deployed, which holds /dev/cpu_dma_latency".to_owned()),
-    ))
+    let condition = Condition::IdleStates {
+        state: deepest.name.clone(),
+        exit_latency_us: deepest.exit_latency_us,
+    };
+    Some(Demand::stated(condition, Some(Fix::HoldIdleStates)))
 }
 
 /// Only ordinary threads have timer slack.
@@ -265,40 +216,29 @@ fn timer_slack(threads: &[ProbeFound]) -> Option<Demand> {
         .filter_map(|scheduling| scheduling.timer_slack_ns)
         .max()
         .filter(|slack| *slack > 1)?;
-    Some(state(
-        "timer-slack",
-        format!("the kernel may delay each wake-up of an ordinary thread by {slack} ns"),
+    Some(Demand::stated(
+        Condition::TimerSlack { slack_ns: slack },
         None,
     ))
 }
 
 /// RLIMIT_RTTIME kills a real-time thread that runs on without sleeping.
 fn time_limit(asked: &Asked, system: &SystemState) -> Option<Demand> {
-    let limit = system.limits.rttime_us?;
-    asked.policy.is_real_time().then(|| {
-        state(
-            "rt-time-limit",
-            format!("a real-time thread that runs {limit} µs without sleeping is killed"),
-            Some("`ulimit -R unlimited` in the shell that starts the run".to_owned()),
-        )
-    })
+    let limit_us = system.limits.rttime_us?;
+    let condition = Condition::RtTimeLimit { limit_us };
+    let concerns = asked.policy.is_real_time();
+    concerns.then(|| Demand::stated(condition, Some(Fix::NoTimeLimit)))
 }
 
 fn group_limits(system: &SystemState) -> Option<Demand> {
-    let bounding: Vec<&str> = system
+    let limits: Vec<String> = system
         .limits
         .cgroup_limits
         .iter()
         .filter(|limit| !limit.contains("/cpuset."))
-        .map(String::as_str)
         .take(4)
+        .cloned()
         .collect();
-    if bounding.is_empty() {
-        return None;
-    }
-    Some(state(
-        "cgroup-limits",
-        format!("the load is bounded by {}", bounding.join(", ")),
-        None,
-    ))
+    let some = !limits.is_empty();
+    some.then(|| Demand::stated(Condition::CgroupLimits { limits }, None))
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::system::root::Root;
-use punctual_record::run::Event;
+use punctual_record::event::{Event, Happening, Throttling};
 
 /// So many records are read at one look; the rest at the next.
 const RECORDS: usize = 256;
@@ -65,10 +65,13 @@ fn notable(record: &str, at_ns: u64) -> Option<Event> {
         return None;
     }
     let text = text.lines().next()?.trim();
-    let kind = if text.contains("RT throttling activated")
+    let message = || text.chars().take(200).collect::<String>();
+    let what = if text.contains("RT throttling activated")
         || text.contains("DL replenish lagged too much")
     {
-        "throttled"
+        Happening::Throttled {
+            seen: Throttling::KernelLog { message: message() },
+        }
     } else if [
         "hrtimer: interrupt took",
         "marking clocksource",
@@ -86,39 +89,30 @@ fn notable(record: &str, at_ns: u64) -> Option<Event> {
     .iter()
     .any(|words| text.contains(words))
     {
-        "kernel-message"
+        Happening::KernelMessage { message: message() }
     } else {
         return None;
     };
-    Some(Event {
-        at_ns,
-        kind: kind.to_owned(),
-        text: format!(
-            "the kernel says: {}",
-            text.chars().take(200).collect::<String>()
-        ),
-        invalidates: false,
-    })
+    Some(Event::told(at_ns, what))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::notable;
+    use super::{Happening, Throttling, notable};
 
     #[test]
     fn only_what_concerns_time_is_notable() {
         let throttled = notable("4,812,5140900,-;sched: RT throttling activated\n", 7).unwrap();
-        assert_eq!(throttled.kind, "throttled");
+        assert_eq!(throttled.kind(), "throttled");
         assert_eq!(throttled.at_ns, 7);
-        assert_eq!(
-            throttled.text,
-            "the kernel says: sched: RT throttling activated"
-        );
+        let message = "sched: RT throttling activated".to_owned();
+        let seen = Throttling::KernelLog { message };
+        assert_eq!(throttled.what, Happening::Throttled { seen });
         assert!(notable("6,813,5140901,-;eth0: link up\n", 7).is_none());
         assert_eq!(
             notable("4,1,2,-;hrtimer: interrupt took 312345 ns\n SUBSYSTEM=x", 0)
                 .unwrap()
-                .kind,
+                .kind(),
             "kernel-message"
         );
     }

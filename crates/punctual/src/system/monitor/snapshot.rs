@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_stats::format::duration;
-
 use super::{Monitored, Stolen};
-use crate::system::demands::scheduling_words;
 use crate::system::root::{Reader, Root};
 use crate::system::thread::ThreadScheduling;
-use crate::system::{clock, cpus, online, power, read_back, stolen, tracer};
-use punctual_record::run::Event;
+use crate::system::{clock, online, power, read_back, stolen, tracer};
+use punctual_record::{Event, Happening};
 
 /// A step of the wall clock below this is not told from the noise of reading it.
 const CLOCK_STEP_NS: i64 = 10_000_000;
@@ -107,8 +104,12 @@ impl Snapshot {
         self.steal(later, &mut events);
         for (cpu, governor) in &later.governors {
             if let Some(before) = self.governors.get(cpu).filter(|before| *before != governor) {
-                let text = format!("the governor of CPU {cpu} went from {before} to {governor}");
-                events.push(event(later, "governor", text, false));
+                let what = Happening::Governor {
+                    cpu: *cpu,
+                    before: before.clone(),
+                    now: governor.clone(),
+                };
+                events.push(Event::told(later.at_ns, what));
             }
         }
         events
@@ -121,18 +122,17 @@ impl Snapshot {
         let probed = |cpu: &usize| later.probes.iter().any(|probe| probe.cpu == *cpu);
         let gone = self.online.iter().filter(|c| !later.online.contains(c));
         for cpu in gone {
-            let (whose, invalidates) = if probed(cpu) {
-                (", which is probed,", true)
-            } else {
-                ("", false)
-            };
-            let text = format!("CPU {cpu}{whose} was taken offline");
-            events.push(event(later, "cpu-offline", text, invalidates));
+            let probed = probed(cpu);
+            let what = Happening::CpuOffline { cpu: *cpu, probed };
+            events.push(Event {
+                invalidates: probed,
+                ..Event::told(later.at_ns, what)
+            });
         }
         let new = later.online.iter().filter(|c| !self.online.contains(c));
         for cpu in new {
-            let text = format!("CPU {cpu} was brought online");
-            events.push(event(later, "cpu-online", text, false));
+            let what = Happening::CpuOnline { cpu: *cpu };
+            events.push(Event::told(later.at_ns, what));
         }
     }
 
@@ -156,28 +156,31 @@ impl Snapshot {
                 && later.traced.is_none()
             {
                 later.traced = Some(pid);
-                let text = format!(
-                    "process {pid} (a debugger, or strace) traced the probe of CPU {cpu}: its stops \
-                     are no latency of the machine"
-                );
-                events.push(event(later, "debugger", text, true));
+                let what = Happening::Debugger { cpu, pid };
+                events.push(Event::invalidating(later.at_ns, what));
             }
             // Offline CPUs are not among those read back: a pinned thread has none
             // until its CPU returns, and that is an event of its own.
             let parked = before.cpus.is_empty() && now.cpus == [cpu] || now.cpus.is_empty();
             if before.cpus != now.cpus && !parked {
-                let text = format!(
-                    "the probe of CPU {cpu} may run on {}, before on {}",
-                    cpus::format(&now.cpus),
-                    cpus::format(&before.cpus)
-                );
-                events.push(event(later, "affinity", text, now.cpus != [cpu]));
+                let what = Happening::Affinity {
+                    cpu,
+                    before: before.cpus.clone(),
+                    now: now.cpus.clone(),
+                };
+                events.push(Event {
+                    invalidates: now.cpus != [cpu],
+                    ..Event::told(later.at_ns, what)
+                });
             }
-            let was = scheduling_words(before.policy, before.priority);
-            let is = scheduling_words(now.policy, now.priority);
+            let (was, is) = (before.to_record(), now.to_record());
             if was != is {
-                let text = format!("the probe of CPU {cpu} went from {was} to {is}");
-                events.push(event(later, "priority", text, true));
+                let what = Happening::Priority {
+                    cpu,
+                    before: was,
+                    now: is,
+                };
+                events.push(Event::invalidating(later.at_ns, what));
             }
         }
     }
@@ -188,21 +191,25 @@ impl Snapshot {
             let least = CLOCK_STEP_NS.saturating_add(noise);
             let asleep = now.suspended_ns.saturating_sub(before.suspended_ns);
             if asleep > least {
-                let text = format!("the machine was suspended for {}", seconds(asleep));
-                events.push(event(later, "suspended", text, true));
+                let what = Happening::Suspended {
+                    length_ns: asleep.unsigned_abs(),
+                };
+                events.push(Event::invalidating(later.at_ns, what));
             }
             let step = now.wall_ns.saturating_sub(before.wall_ns);
             if step.saturating_abs() > least {
-                let way = if step > 0 { "forward" } else { "back" };
-                let text = format!("the wall clock was set {way} by {}", seconds(step));
-                events.push(event(later, "clock-set", text, false));
+                let what = Happening::ClockSet { step_ns: step };
+                events.push(Event::told(later.at_ns, what));
             }
         }
         if let (Some(before), Some(now)) = (&self.clock_source, &later.clock_source)
             && before != now
         {
-            let text = format!("the clock source went from {before} to {now}");
-            events.push(event(later, "clock-source", text, true));
+            let what = Happening::ClockSource {
+                before: before.clone(),
+                now: now.clone(),
+            };
+            events.push(Event::invalidating(later.at_ns, what));
         }
     }
 
@@ -225,12 +232,12 @@ impl Snapshot {
             }
             later.robbed.insert(cpu);
             if !self.robbed.contains(&cpu) {
-                let text = format!(
-                    "the host took {} of {} from CPU {cpu}",
-                    duration(stolen),
-                    duration(between)
-                );
-                events.push(event(later, "steal", text, false));
+                let what = Happening::Steal {
+                    cpu,
+                    stolen_ns: stolen,
+                    between_ns: between,
+                };
+                events.push(Event::told(later.at_ns, what));
             }
         }
     }
@@ -259,20 +266,6 @@ impl Snapshot {
             },
         })
     }
-}
-
-fn event(at: &Snapshot, kind: &str, text: String, invalidates: bool) -> Event {
-    Event {
-        at_ns: at.at_ns,
-        kind: kind.to_owned(),
-        text,
-        invalidates,
-    }
-}
-
-/// A length in seconds, to the millisecond.
-fn seconds(ns: i64) -> String {
-    format!("{:.3} s", ns.unsigned_abs() as f64 / 1e9)
 }
 
 /// Reads the clocks close together: the closest of a few tries counts.

@@ -12,16 +12,16 @@ use punctual_rt::sys::task::scheduling;
 use super::Monitored;
 use crate::system::cgroup;
 use crate::system::root::{Reader, Root, decimal};
-use crate::system::stat::Stat;
 use crate::system::thread::{Policy, affinity};
 use crate::system::{online, stolen};
-use punctual_record::run::Event;
+use punctual_record::event::{Event, Happening, RealTimeBound};
+use punctual_record::proc_stat::Stat;
 
 mod quota;
 mod window;
 
 use quota::Quota;
-use window::{Budget, Look, Part, Scope};
+use window::{Budget, Look, Part};
 
 /// The accounts are read this often at most and at least.
 const LOOKS: [u64; 2] = [50_000_000, 250_000_000];
@@ -209,14 +209,9 @@ impl Throttling {
                 .budgets
                 .iter()
                 .find_map(|budget| window::throttled(&self.looks, budget, cpu));
-            if let Some(text) = found {
+            if let Some(seen) = found {
                 self.told.insert(cpu);
-                events.push(Event {
-                    at_ns,
-                    kind: "throttled".to_owned(),
-                    text,
-                    invalidates: true,
-                });
+                events.push(Event::invalidating(at_ns, Happening::Throttled { seen }));
             }
         }
         events
@@ -352,7 +347,7 @@ fn budgets(
 ) -> Vec<Budget> {
     let mut budgets = Vec::new();
     let positive = |us: i64| u64::try_from(us).ok().map(|us| us.saturating_mul(1000));
-    let mut add = |runtime: Option<i64>, period: Option<i64>, scope, by: String| {
+    let mut add = |runtime: Option<i64>, period: Option<i64>, bound| {
         let (Some(runtime_ns), Some(period_ns)) =
             (runtime.and_then(positive), period.and_then(positive))
         else {
@@ -362,8 +357,7 @@ fn budgets(
             budgets.push(Budget {
                 runtime_ns,
                 period_ns,
-                scope,
-                by,
+                bound,
             });
         }
     };
@@ -372,15 +366,13 @@ fn budgets(
         add(
             Some(*runtime),
             reader.number(&period),
-            Scope::Group,
-            file.clone(),
+            RealTimeBound::Group { file: file.clone() },
         );
     }
     add(
         reader.number("/proc/sys/kernel/sched_rt_runtime_us"),
         reader.number("/proc/sys/kernel/sched_rt_period_us"),
-        Scope::All,
-        "kernel.sched_rt_runtime_us".to_owned(),
+        RealTimeBound::Machine,
     );
     if let Some((runtime_ns, period_ns)) = fair_server(reader, probes)
         && runtime_ns > 0
@@ -389,8 +381,7 @@ fn budgets(
         budgets.push(Budget {
             runtime_ns: period_ns - runtime_ns,
             period_ns,
-            scope: Scope::All,
-            by: "the fair server of Linux 6.12 and later".to_owned(),
+            bound: RealTimeBound::FairServer,
         });
     }
     budgets

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{OffCpu, OffCpuPlace, QueueTimes, RunQueue, RunQueueThread, TimesSum};
-use crate::validate::{Broken, Extent, at_most, ensure, histogram};
+use crate::bounds::{Broken, Extent, at_most, ensure, histogram};
 
 pub(in crate::watch) fn check(
     off_cpu: Option<&OffCpu>,

@@ -218,14 +218,18 @@ fn too_few_runs_say_how_many_it_takes() {
 fn a_run_is_evidence_once() {
     let [first, second] = several("ABBAABBA", 0);
     let twice = [first[0].clone(), first[0].clone()];
-    let said = compare(&twice, &second, None).unwrap_err();
+    let said = compare(&twice, &second, None).unwrap_err().to_string();
     assert!(said.contains("A2 is the same run as A1"), "{said}");
-    let said = compare(&first, &[second[0].clone(), first[1].clone()], None).unwrap_err();
+    let said = compare(&first, &[second[0].clone(), first[1].clone()], None)
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("B2 is the same run as A2"), "{said}");
     // Those of another tool have no instant of a start: their figures tell.
     let json = write(Format::RtTestsJson, &first[0]).unwrap();
     let theirs = || detect_and_parse(Path::new("json"), json.as_bytes()).unwrap();
-    let said = compare(&[theirs(), theirs()], &second, None).unwrap_err();
+    let said = compare(&[theirs(), theirs()], &second, None)
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("A2 is the same run as A1"), "{said}");
 }
 
@@ -276,7 +280,7 @@ fn cpus_of_one_run() {
         "{said}"
     );
     let alone = run_of(vec![thread(0, &latencies(1, 2000, 90_000), 64)]);
-    let said = compare_cpus(&alone, None).unwrap_err();
+    let said = compare_cpus(&alone, None).unwrap_err().to_string();
     assert!(said.contains("one probe thread"), "{said}");
 }
 

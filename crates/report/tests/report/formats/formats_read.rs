@@ -71,7 +71,7 @@ fn cyclictest_overflow_is_not_invented_away() {
     assert!(
         run.events
             .iter()
-            .all(|e| e.kind == "histogram-overflow" && e.invalidates)
+            .all(|e| e.kind() == "histogram-overflow" && e.invalidates)
     );
     assert!(
         run.analysis.is_none(),
@@ -126,7 +126,7 @@ fn summaries_alone_are_read_as_such() {
         assert!(
             run.events
                 .iter()
-                .all(|e| e.kind == "no-histogram" && e.invalidates)
+                .all(|e| e.kind() == "no-histogram" && e.invalidates)
         );
     }
     let summary = read("cyclictest-summary.txt");
@@ -236,7 +236,7 @@ fn a_thread_that_never_woke_is_no_pass() {
     )
     .unwrap();
     assert_eq!(run.threads[0].latency.count, 0);
-    assert_eq!(run.events[0].kind, "no-samples");
+    assert_eq!(run.events[0].kind(), "no-samples");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What a program's file says of its places: functions, and the probes that its author put
 //! there (USDT, `.note.stapsdt`).
 
+use std::error::Error;
+use std::fmt;
 use std::ops::Range;
 
 use object::read::elf::NoteIterator;
@@ -55,6 +57,37 @@ pub struct Probe {
     pub semaphore: u32,
 }
 
+/// Why a file has no places. The words continue a file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// It is no program.
+    NoProgram(object::Error),
+    /// It is one for another machine.
+    OtherMachine,
+    /// It can't be read.
+    Unreadable,
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProgram(source) => write!(f, "is no program ({source})"),
+            Self::OtherMachine => f.write_str("is no program for x86-64"),
+            Self::Unreadable => f.write_str("can't be read"),
+        }
+    }
+}
+
+impl Error for ImageError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NoProgram(source) => Some(source),
+            Self::OtherMachine | Self::Unreadable => None,
+        }
+    }
+}
+
 /// A part of the file that is loaded.
 struct Segment {
     addresses: Range<u64>,
@@ -79,13 +112,13 @@ impl Image {
     /// Reads a file.
     ///
     /// # Errors
-    /// In words: what it isn't.
-    pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, String> {
-        let file = File::parse(data).map_err(|error| format!("is no program ({error})"))?;
+    /// [`ImageError`]: what it isn't.
+    pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, ImageError> {
+        let file = File::parse(data).map_err(ImageError::NoProgram)?;
         if file.format() != BinaryFormat::Elf || file.architecture() != Architecture::X86_64 {
-            return Err("is no program for x86-64".to_owned());
+            return Err(ImageError::OtherMachine);
         }
-        let length = data.len().map_err(|()| "can't be read")?;
+        let length = data.len().map_err(|()| ImageError::Unreadable)?;
         let segments = segments(&file, length);
         let mut image = Self {
             code: segments

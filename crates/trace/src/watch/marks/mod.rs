@@ -21,6 +21,7 @@ pub use absent::Marking;
 #[cfg(not(feature = "kernel"))]
 mod absent {
     //! A program that was built without tracing.
+    #![allow(missing_docs, reason = "the functions of the module that traces")]
     use super::{Mark, Passed, Passes, Unseen};
     use crate::capture::Unavailable;
 

@@ -1,5 +1,8 @@
 //! How a mark is written: `[NAME=]PLACE`, `[NAME=]PLACE..PLACE` or `[NAME=][FILE:]FUNCTION()`.
 
+use std::error::Error;
+use std::fmt;
+
 /// Marks of one watch, at most.
 pub const MOST: usize = 16;
 /// Bytes of a mark as it is written, at most.
@@ -56,12 +59,38 @@ pub enum What {
     },
 }
 
+/// Why a text is no mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// It is none of the forms.
+    Form,
+    /// A return of what is no function.
+    NoReturn,
+    /// From a place to the same.
+    SamePlace,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Form => write!(f, "expected {ACCEPTED}"),
+            Self::NoReturn => write!(f, "only a function returns: expected {ACCEPTED}"),
+            Self::SamePlace => f.write_str(
+                "from a place to itself: a single PLACE is measured from one time to the next",
+            ),
+        }
+    }
+}
+
+impl Error for SpecError {}
+
 /// Reads a mark.
 ///
 /// # Errors
-/// What is accepted.
-pub fn parse(text: &str) -> Result<Spec, String> {
-    let refused = || format!("expected {ACCEPTED}");
+/// [`SpecError`], which says what is accepted.
+pub fn parse(text: &str) -> Result<Spec, SpecError> {
+    let refused = || SpecError::Form;
     if text.len() > LONGEST || text.chars().any(char::is_control) {
         return Err(refused());
     }
@@ -75,7 +104,7 @@ pub fn parse(text: &str) -> Result<Spec, String> {
     let shape = if let Some(function) = marked.strip_suffix("()") {
         match place(function).ok_or_else(refused)? {
             place if matches!(place.what, What::Function(_)) => Shape::Call(place),
-            _ => return Err(format!("only a function returns: {}", refused())),
+            _ => return Err(SpecError::NoReturn),
         }
     } else {
         match marked.split_once("..") {
@@ -84,11 +113,7 @@ pub fn parse(text: &str) -> Result<Spec, String> {
                 let from = place(from.trim()).ok_or_else(refused)?;
                 let to = place(to.trim()).ok_or_else(refused)?;
                 if from == to {
-                    return Err(
-                        "from a place to itself: a single PLACE is measured from one time to the \
-                         next"
-                            .to_owned(),
-                    );
+                    return Err(SpecError::SamePlace);
                 }
                 Shape::Pair(from, to)
             }
@@ -230,7 +255,7 @@ mod tests {
             "a\nb",
             "a..a",
         ] {
-            let why = parse(text).expect_err(text);
+            let why = parse(text).expect_err(text).to_string();
             assert_eq!(why.lines().count(), 1, "{why}");
         }
         assert!(parse(&"a".repeat(LONGEST)).is_ok() && parse(&"a".repeat(LONGEST + 1)).is_err());

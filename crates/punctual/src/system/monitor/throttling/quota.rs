@@ -1,10 +1,9 @@
 //! The CPU quota of a control group, and for how long it throttled threads during a run.
 
-use super::window::ms;
 use crate::system::cgroup::throttling;
 use crate::system::root::Root;
 use punctual_record::explanation::GroupThrottling;
-use punctual_record::run::Event;
+use punctual_record::{Event, Happening};
 
 /// What the kernel counted by the first look.
 #[derive(Debug)]
@@ -35,20 +34,14 @@ impl Quota {
         if periods == 0 {
             return;
         }
-        let text = format!(
-            "the CPU quota of {} throttled the threads that are not real-time in {periods} \
-             period{}, {} in all, summed over the CPUs: the load was weaker than requested, and a \
-             probe at SCHED_OTHER was throttled too",
-            self.directory,
-            if periods == 1 { "" } else { "s" },
-            ms(now.ns.saturating_sub(self.first.ns)),
+        let event = Event::told(
+            self.told.as_ref().map_or(at_ns, |told| told.at_ns),
+            Happening::Quota {
+                group: self.directory.clone(),
+                periods,
+                throttled_ns: now.ns.saturating_sub(self.first.ns),
+            },
         );
-        let event = Event {
-            at_ns: self.told.as_ref().map_or(at_ns, |told| told.at_ns),
-            kind: "quota".to_owned(),
-            text,
-            invalidates: false,
-        };
         let told = self.told.replace(event.clone());
         match events
             .iter_mut()

@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use punctual_record::event::{RealTimeBound, Throttling};
+
 /// The accounts lag by a tick.
 const REACHED: f64 = 0.95;
 /// What a probe waits for nobody, before it is called throttling.
@@ -15,23 +17,13 @@ const WAITED_NS: u64 = 10_000_000;
 /// Stolen time is counted in ticks of this length.
 const STOLEN_GRAIN_NS: u64 = 10_000_000;
 
-/// Whose time is bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// All real-time threads of a CPU.
-    All,
-    /// Those of our control group.
-    Group,
-}
-
 /// How much of each period real-time threads may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Budget {
     pub(super) runtime_ns: u64,
     pub(super) period_ns: u64,
-    pub(super) scope: Scope,
     /// What sets it.
-    pub(super) by: String,
+    pub(super) bound: RealTimeBound,
 }
 
 /// What happened on a probed CPU between two looks.
@@ -85,17 +77,17 @@ pub(super) fn ahead(looks: &[Look], keep_ns: u64) -> usize {
 }
 
 /// Whether real-time threads used up a budget on a CPU within these looks but the first and the
-/// last, while the probe waited and none of its priority or above ran; in words.
-pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<String> {
+/// last, while the probe waited and none of its priority or above ran.
+pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<Throttling> {
     let parts: Vec<Part> = looks
         .iter()
         .map(|look| look.cpus.get(&cpu).copied().unwrap_or_default())
         .collect();
     let within = 1..looks.len().saturating_sub(1).max(1);
     let lengths: Vec<u64> = looks.iter().map(|look| look.length_ns).collect();
-    let accounted = parts[within.clone()].iter().map(|part| match budget.scope {
-        Scope::All => part.rt_ns,
-        Scope::Group => part.group_ns,
+    let accounted = parts[within.clone()].iter().map(|part| match budget.bound {
+        RealTimeBound::Group { .. } => part.group_ns,
+        RealTimeBound::Machine | RealTimeBound::FairServer => part.rt_ns,
     });
     let used_ns = used_ns(accounted.zip(lengths[within.clone()].iter().copied()));
     let reached = used_ns as f64 >= budget.runtime_ns as f64 * REACHED;
@@ -107,21 +99,15 @@ pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<S
     if for_nobody_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
         return None;
     }
-    let whose = match budget.scope {
-        Scope::All => "real-time threads",
-        Scope::Group => "the real-time threads of this control group",
-    };
-    Some(format!(
-        "the kernel throttled the probe of CPU {cpu}: {whose} ran for {} of the last {} on \
-         this CPU, {} allows {} of each {}, and the probe was ready for {} while no thread of its \
-         priority or above ran",
-        ms(used_ns),
-        ms(lengths[within].iter().sum()),
-        budget.by,
-        ms(budget.runtime_ns),
-        ms(budget.period_ns),
-        ms(for_nobody_ns)
-    ))
+    Some(Throttling::Accounts {
+        cpu,
+        bound: budget.bound.clone(),
+        runtime_ns: budget.runtime_ns,
+        period_ns: budget.period_ns,
+        ran_ns: used_ns,
+        window_ns: lengths[within].iter().sum(),
+        ready_ns: for_nobody_ns,
+    })
 }
 
 /// How long the threads of a CPU ran within some looks, from what the accounts say in each of
@@ -137,16 +123,6 @@ fn used_ns(looks: impl DoubleEndedIterator<Item = (u64, u64)>) -> u64 {
         used_ns = used_ns.saturating_add(fits_ns);
     }
     used_ns
-}
-
-/// Whole milliseconds; tenths below ten of them.
-pub(super) fn ms(ns: u64) -> String {
-    let ms = ns as f64 / 1e6;
-    if ms < 9.95 {
-        format!("{ms:.1} ms")
-    } else {
-        format!("{ms:.0} ms")
-    }
 }
 
 /// How long the probe waited at least while nothing was in its way: the most that a stretch of

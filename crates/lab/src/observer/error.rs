@@ -1,0 +1,97 @@
+//! Why the observer has nothing to tell: one line each.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::super::kernel;
+
+/// Why a guest can't be watched, or why no bill is made of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ObserverError {
+    /// The plugin could not be placed.
+    Plugin {
+        /// Its file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The kernel's names can't be read.
+    Symbols(kernel::Error),
+    /// The record has not one probe thread.
+    Threads(usize),
+    /// What the plugin left can't be read.
+    Trail(io::Error),
+    /// What the plugin left is larger than it can be.
+    TrailTooLarge,
+    /// What the plugin left is none of its files.
+    NoTrail,
+    /// What the plugin left is cut short.
+    TrailCut,
+    /// What the plugin left has more stretches than it can have.
+    Stretches(u64),
+    /// What the plugin left names a mark that it lacks.
+    NoMark(u64),
+    /// What the plugin left names a block that it lacks.
+    NoBlock,
+    /// The plugin's marks are no wake-ups of the record.
+    OtherMarks(usize),
+    /// A program woke too seldom.
+    FewMarks {
+        /// How often it woke.
+        marks: usize,
+        /// How often it has to.
+        fewest: usize,
+    },
+    /// A program has no period.
+    NoPeriod,
+    /// A program has several loops.
+    SeveralLoops,
+}
+
+impl fmt::Display for ObserverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plugin { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Symbols(error) => error.fmt(f),
+            Self::Threads(threads) => write!(
+                f,
+                "a bill is made of one probe thread, and there were {threads}"
+            ),
+            Self::Trail(error) => write!(f, "the observer's file: {error}"),
+            Self::TrailTooLarge => f.write_str("the observer's file is larger than it can be"),
+            Self::NoTrail => f.write_str("the observer left no file that it could have written"),
+            Self::TrailCut => f.write_str("the observer's file is cut short"),
+            Self::Stretches(stretches) => {
+                write!(f, "the observer's file has {stretches} stretches")
+            }
+            Self::NoMark(mark) => write!(f, "the observer's file has no mark {mark}"),
+            Self::NoBlock => f.write_str("the observer's file names a block that it hasn't"),
+            Self::OtherMarks(marks) => write!(
+                f,
+                "the observer's {marks} marks can't be told to be the wake-ups of this record"
+            ),
+            Self::FewMarks { marks, fewest } => write!(
+                f,
+                "it woke {marks} times from a periodic loop of punctual-rt, and {fewest} are the \
+                 fewest that show its period"
+            ),
+            Self::NoPeriod => f.write_str("its wake-ups keep no one period"),
+            Self::SeveralLoops => f.write_str(
+                "it has several periodic loops, and the observer can't tell which wake-up is whose",
+            ),
+        }
+    }
+}
+
+impl Error for ObserverError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Plugin { source, .. } | Self::Trail(source) => Some(source),
+            Self::Symbols(error) => Some(error),
+            _ => None,
+        }
+    }
+}

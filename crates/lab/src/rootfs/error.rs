@@ -1,0 +1,294 @@
+//! Why a root file system can't be taken: in a few words each, without its name.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use super::super::job::ROOT_PATH;
+use super::super::room::RoomError;
+use super::archive::in_a_line;
+
+/// Why a root file system, or something in it, can't be taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RootfsError {
+    /// The guest has no room for it.
+    Room(RoomError),
+    /// It can't be read.
+    Read(io::Error),
+    /// What it is packed in can't be read.
+    Unpack(io::Error),
+    /// A file of the layout is no such JSON.
+    Json(serde_json::Error),
+    /// It is neither a directory nor an archive.
+    Kind,
+    /// It is a file, and no archive that is known.
+    NotTar,
+    /// It holds nothing.
+    Empty,
+    /// It is an archive of a layout.
+    PackedLayout,
+    /// An archive with headers that belong to no file.
+    Headers,
+    /// An archive that never ends.
+    TooLong {
+        /// What it may have, in GiB.
+        most_gib: u64,
+    },
+    /// An archive that was cut short.
+    Cut,
+    /// A name of an archive that is too long to be read.
+    LongName,
+    /// A name that is no text.
+    Name,
+    /// The target of a link is no text.
+    Target,
+    /// The name that an entry of an archive links to is no text.
+    LinkedName,
+    /// A size that no guest has room for.
+    Size,
+    /// An archive that ends within a file.
+    EndsWithin,
+    /// A sparse file in an archive.
+    Sparse,
+    /// A path that is too long.
+    LongPath,
+    /// A path that is too long, or has a zero in it.
+    BadPath,
+    /// A link whose target is too long, or has a zero in it.
+    BadTarget,
+    /// A path with `..`.
+    LeadsOut,
+    /// A path through something that is no directory.
+    Through {
+        /// What that is.
+        path: String,
+    },
+    /// A hard link to nothing.
+    LinkToNothing {
+        /// What it names.
+        target: String,
+    },
+    /// A hard link to a directory.
+    LinkToFolder {
+        /// What it names.
+        target: String,
+    },
+    /// Symbolic links that lead to each other.
+    Circle {
+        /// One of them.
+        at: String,
+    },
+    /// Names that would take hours.
+    Entangled,
+    /// A layout without an image for the guest.
+    NoImage,
+    /// An image of too many layers.
+    Layers {
+        /// How many it may have.
+        most: usize,
+    },
+    /// A layout of too many images.
+    Images {
+        /// How many it may have.
+        most: usize,
+    },
+    /// A layer that is no tar.
+    LayerKind {
+        /// What it says that it is.
+        kind: String,
+    },
+    /// A file of a layout that isn't what its name says.
+    Damaged,
+    /// What is no digest.
+    Digest {
+        /// What it is.
+        digest: String,
+    },
+    /// JSON of a layout that is too long.
+    LongJson,
+    /// A program named from where the work begins.
+    Relative {
+        /// How it was named.
+        word: String,
+    },
+    /// A program without the permission to run.
+    NotExecutable {
+        /// The program.
+        place: String,
+    },
+    /// A program that the guest can't run.
+    Program {
+        /// The program.
+        place: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A program whose interpreter isn't there.
+    NoInterpreter {
+        /// The program.
+        place: String,
+        /// Its interpreter.
+        wanted: String,
+    },
+    /// A program whose interpreter the guest can't run.
+    Interpreter {
+        /// The program.
+        place: String,
+        /// Its interpreter.
+        wanted: String,
+        /// What that is.
+        what: &'static str,
+    },
+    /// There is no such file.
+    NoFile {
+        /// Its path.
+        path: String,
+    },
+    /// There is no such program.
+    NoProgram {
+        /// Its name.
+        name: String,
+    },
+    /// Its shell is for another processor.
+    Shell {
+        /// The shell.
+        place: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Something in it.
+    Of {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        error: Box<RootfsError>,
+    },
+}
+
+impl RootfsError {
+    /// The same of an entry of this name.
+    #[must_use]
+    pub fn of(self, name: impl Into<String>) -> Self {
+        Self::Of {
+            name: name.into(),
+            error: Box::new(self),
+        }
+    }
+}
+
+impl From<RoomError> for RootfsError {
+    fn from(error: RoomError) -> Self {
+        Self::Room(error)
+    }
+}
+
+impl fmt::Display for RootfsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Room(error) => error.fmt(f),
+            Self::Read(error) => f.write_str(&in_a_line(&error.to_string())),
+            Self::Unpack(error) => {
+                write!(f, "can't be unpacked: {}", in_a_line(&error.to_string()))
+            }
+            Self::Json(error) => f.write_str(&in_a_line(&error.to_string())),
+            Self::Kind => f.write_str("is neither a directory nor a tar nor an OCI layout"),
+            Self::NotTar => {
+                f.write_str("is no tar, neither plain nor packed with gzip, xz or zstd")
+            }
+            Self::Empty => f.write_str("is empty"),
+            Self::PackedLayout => {
+                f.write_str("holds an OCI layout: unpack it, and give the directory")
+            }
+            Self::Headers => f.write_str("can't be unpacked: it has headers without files"),
+            Self::TooLong { most_gib } => write!(f, "is longer than {most_gib} GiB"),
+            Self::Cut => f.write_str("ends without the end mark of a tar: it was cut short"),
+            Self::LongName => f.write_str("can't be unpacked: a name in it is longer than 64 KiB"),
+            Self::Name => f.write_str("its name is no UTF-8"),
+            Self::Target => f.write_str("its target is no UTF-8"),
+            Self::LinkedName => f.write_str("the name that it links to is no UTF-8"),
+            Self::Size => f.write_str("its size is too large for a guest"),
+            Self::EndsWithin => f.write_str("the archive ends within it"),
+            Self::Sparse => f.write_str(
+                "is a sparse file, which is not unpacked here: make the archive without --sparse",
+            ),
+            Self::LongPath => f.write_str("its path is too long"),
+            Self::BadPath => f.write_str("its path is too long or has a zero in it"),
+            Self::BadTarget => f.write_str("its target is too long or has a zero in it"),
+            Self::LeadsOut => f.write_str("its path leads out of the root file system (..)"),
+            Self::Through { path } => {
+                write!(
+                    f,
+                    "leads through {}, which is no directory",
+                    in_a_line(path)
+                )
+            }
+            Self::LinkToNothing { target } => {
+                let target = in_a_line(target);
+                write!(f, "is a hard link to {target}, which is not there")
+            }
+            Self::LinkToFolder { target } => {
+                let target = in_a_line(target);
+                write!(f, "is a hard link to {target}, which is a directory")
+            }
+            Self::Circle { at } => {
+                write!(f, "its symbolic links go in circles ({})", in_a_line(at))
+            }
+            Self::Entangled => f.write_str("its names and links are too entangled to be unpacked"),
+            Self::NoImage => f.write_str("index.json names no image for linux/amd64"),
+            Self::Layers { most } => write!(f, "its image has more than {most} layers"),
+            Self::Images { most } => write!(f, "it names more than {most} images"),
+            Self::LayerKind { kind } => {
+                write!(f, "a layer is {}, and not a tar", in_a_line(kind))
+            }
+            Self::Damaged => f.write_str("is damaged: its SHA-256 is not its name"),
+            Self::Digest { digest } => write!(f, "{}: is no digest by SHA-256", in_a_line(digest)),
+            Self::LongJson => f.write_str("is longer than 4 MiB"),
+            Self::Relative { word } => {
+                let word = in_a_line(word);
+                let path = word.trim_start_matches("./");
+                write!(
+                    f,
+                    "{word}: the work runs in /out there, so name it from the root: /{path}"
+                )
+            }
+            Self::NotExecutable { place } => {
+                write!(f, "/{place} in it is not executable: chmod +x")
+            }
+            Self::Program { place, what } => write!(f, "/{place} in it is {what}"),
+            Self::NoInterpreter { place, wanted } => {
+                let wanted = in_a_line(wanted);
+                write!(f, "/{place} in it wants {wanted}, which is not in it")
+            }
+            Self::Interpreter {
+                place,
+                wanted,
+                what,
+            } => {
+                let wanted = in_a_line(wanted);
+                write!(f, "/{place} in it wants {wanted}, which is {what}")
+            }
+            Self::NoFile { path } => write!(f, "there is no file {} in it", in_a_line(path)),
+            Self::NoProgram { name } => {
+                let name = in_a_line(name);
+                write!(f, "there is no program {name} in it (in {ROOT_PATH})")
+            }
+            Self::Shell { place, what } => {
+                write!(f, "/{place} in it is {what}: take one for linux/amd64")
+            }
+            Self::Of { name, error } => write!(f, "{name}: {error}"),
+        }
+    }
+}
+
+impl Error for RootfsError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Room(error) => Some(error),
+            Self::Read(error) | Self::Unpack(error) => Some(error),
+            Self::Json(error) => Some(error),
+            Self::Of { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! What can go wrong with loads, each in one line.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::class::LoadClass;
+use crate::sys::Ended;
+
+/// Why a text names no load, or none with such parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// There is no load of this name.
+    UnknownLoad {
+        /// The name.
+        name: String,
+        /// The set that stands for several.
+        set: &'static str,
+        /// Those that there are.
+        known: Vec<&'static str>,
+    },
+    /// The load has no such parameter.
+    UnknownParameter {
+        /// The load.
+        load: &'static str,
+        /// What was to be set.
+        key: String,
+        /// The parameters that it has.
+        known: Vec<&'static str>,
+    },
+    /// A parameter can't have this value.
+    Value {
+        /// The load.
+        load: &'static str,
+        /// The parameter.
+        key: &'static str,
+        /// What was given.
+        text: String,
+        /// The smallest value accepted.
+        least: u64,
+        /// The largest value accepted.
+        most: u64,
+        /// What the parameter means.
+        description: &'static str,
+    },
+    /// A parameter has two values.
+    Twice {
+        /// The load.
+        load: &'static str,
+        /// The parameter.
+        key: String,
+    },
+    /// An argument that hackbench does not have.
+    ClassicArgument(String),
+    /// An argument of hackbench without its number.
+    ClassicNumber(String),
+    /// A hackbench without messages.
+    ClassicNothing,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownLoad { name, set, known } => {
+                let alone = match name.as_str() {
+                    "none" | "standard" => ", which stand alone",
+                    _ => "",
+                };
+                write!(
+                    f,
+                    "unknown load '{name}': known are standard and none{alone}, {set}, a list of \
+                     {}, or a command line with a space or a slash in it",
+                    known.join(", ")
+                )
+            }
+            Self::UnknownParameter { load, key, known } => write!(
+                f,
+                "load {load} has no parameter '{key}': it has {}",
+                known.join(", ")
+            ),
+            Self::Value {
+                load,
+                key,
+                text,
+                least,
+                most,
+                description,
+            } => write!(
+                f,
+                "load {load}: {key}='{text}' is not accepted: give a number from {least} to \
+                 {most} ({description})"
+            ),
+            Self::Twice { load, key } => write!(f, "load {load}: {key} is set twice"),
+            Self::ClassicArgument(argument) => write!(
+                f,
+                "hackbench: unknown argument '{argument}': known are -g -l -s -f with a number, \
+                 and -p -T -P"
+            ),
+            Self::ClassicNumber(letter) => write!(f, "hackbench: {letter} needs a number"),
+            Self::ClassicNothing => {
+                f.write_str("hackbench: -l 0 would do nothing: give a number from 1")
+            }
+        }
+    }
+}
+
+impl Error for SpecError {}
+
+/// Why loads could not be started, or did not get going.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// This program has no such load.
+    Unknown {
+        /// Its name.
+        load: String,
+    },
+    /// The process above a load could not be started.
+    Supervisor {
+        /// The load.
+        load: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A load broke off.
+    Failed {
+        /// The load.
+        load: String,
+        /// Why, as its own processes said it.
+        reason: String,
+    },
+    /// A load did not get going in time.
+    Late {
+        /// The load.
+        load: String,
+        /// Tasks that are there.
+        alive: u64,
+        /// Tasks that it is meant to have.
+        expected: u64,
+        /// How long they had.
+        timeout: Duration,
+    },
+    /// The loads would take too much memory.
+    Memory {
+        /// What was asked for.
+        loads: String,
+        /// What they would take, in MiB.
+        wanted_mib: u64,
+        /// What is available, in MiB.
+        available_mib: u64,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { load } => write!(f, "load {load}: there is no such load"),
+            Self::Supervisor { load, source } => {
+                write!(f, "load {load}: starting its supervisor failed: {source}")
+            }
+            Self::Failed { load, reason } => write!(f, "load {load}: {reason}"),
+            Self::Late {
+                load,
+                alive,
+                expected,
+                timeout,
+            } => write!(
+                f,
+                "load {load}: only {alive} of {expected} tasks are there after {timeout:?}"
+            ),
+            Self::Memory {
+                loads,
+                wanted_mib,
+                available_mib,
+            } => write!(
+                f,
+                "load {loads}: about {wanted_mib} MiB of memory would be taken, and of the \
+                 {available_mib} MiB available at most half may be: name fewer loads, or give \
+                 them smaller numbers"
+            ),
+        }
+    }
+}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Supervisor { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Why a load breaks off, as its own processes see it. The line goes to the controller over the
+/// board.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WorkError {
+    /// The system refused something.
+    System {
+        /// What was tried: `fork failed`.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+        /// What to do; empty where that depends.
+        advice: &'static str,
+    },
+    /// A process ended that was to work for ever.
+    Ended {
+        /// Which: `a worker (process 7)`.
+        who: String,
+        /// How.
+        end: Ended,
+    },
+    /// The process of the load ended.
+    Broken {
+        /// How.
+        end: Ended,
+        /// Its last line on standard error.
+        said: Option<String>,
+    },
+    /// A task ended without a reason.
+    Early {
+        /// Which: `a worker`.
+        who: &'static str,
+    },
+    /// A process is no longer there.
+    Lost {
+        /// Which.
+        who: &'static str,
+    },
+    /// There is no memory for the stacks.
+    NoRoom {
+        /// Of so many threads.
+        threads: usize,
+    },
+    /// A thread panicked.
+    Panicked,
+    /// The supervisor was told nothing of this.
+    NotGiven {
+        /// What it needs.
+        what: &'static str,
+    },
+    /// The limit of open files is too low.
+    OpenFiles {
+        /// Descriptors that are wanted.
+        wanted: u64,
+        /// The limit.
+        limit: u64,
+        /// Descriptors that it allows.
+        possible: u64,
+    },
+    /// This program has no such load.
+    Unknown,
+    /// A signal ended the supervisor.
+    ToldToStop,
+    /// Other CPUs than those asked for.
+    Cpus {
+        /// Those asked for.
+        wanted: Vec<usize>,
+        /// Those that the process has.
+        got: Vec<usize>,
+    },
+    /// Another class than the one asked for.
+    Class {
+        /// The one asked for.
+        wanted: LoadClass,
+        /// The policy in force.
+        got: i32,
+    },
+}
+
+impl WorkError {
+    /// What was tried and refused, for `map_err`.
+    pub fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        Self::advised(what, "")
+    }
+
+    /// As [`system`](Self::system), with what to do.
+    pub fn advised<E: Into<io::Error>>(
+        what: impl Into<String>,
+        advice: &'static str,
+    ) -> impl FnOnce(E) -> Self {
+        move |error| Self::System {
+            what: what.into(),
+            source: error.into(),
+            advice,
+        }
+    }
+
+    /// How a process ended that was to work for ever.
+    pub fn ended(who: impl Into<String>, end: Ended) -> Self {
+        let who = who.into();
+        Self::Ended { who, end }
+    }
+}
+
+impl fmt::Display for WorkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System {
+                what,
+                source,
+                advice: "",
+            } => write!(f, "{what}: {source}"),
+            Self::System {
+                what,
+                source,
+                advice,
+            } => write!(f, "{what}: {source}: {advice}"),
+            Self::Ended { who, end } => write!(f, "{who} ended: {end}"),
+            Self::Broken { end, said } => {
+                write!(f, "it ended before it was stopped: {end}")?;
+                said.iter().try_for_each(|line| write!(f, ": {line}"))
+            }
+            Self::Early { who } => write!(f, "{who} ended before it was told to"),
+            Self::Lost { who } => write!(f, "{who} is lost"),
+            Self::NoRoom { threads } => write!(
+                f,
+                "there is no memory for {threads} threads: raise its limit (ulimit -v)"
+            ),
+            Self::Panicked => f.write_str("a thread panicked"),
+            Self::NotGiven { what } => write!(f, "no {what} was given"),
+            Self::OpenFiles {
+                wanted,
+                limit,
+                possible,
+            } => write!(
+                f,
+                "{wanted} descriptors are wanted, and the limit of open files (ulimit -Hn) is \
+                 {limit}: give fewer with poll:descriptors={possible}, or raise the limit"
+            ),
+            Self::Unknown => f.write_str("there is no such load"),
+            Self::ToldToStop => f.write_str("the supervisor was told to stop by a signal"),
+            Self::Cpus { wanted, got } => write!(
+                f,
+                "asked to run on CPUs {wanted:?} and got {got:?}: are they online and in the \
+                 cpuset?"
+            ),
+            Self::Class { wanted, got } => write!(
+                f,
+                "asked for the class {wanted}, and policy {got} is in force"
+            ),
+        }
+    }
+}
+
+impl Error for WorkError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

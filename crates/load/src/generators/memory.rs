@@ -1,0 +1,191 @@
+//! Large areas of memory, given back in one call, in each of the ways there are, or walked by
+//! the kernel in one.
+
+use std::io;
+use std::mem::forget;
+
+use rustix::mm::MprotectFlags;
+
+use crate::area::{Area, page_size};
+use crate::board::Slot;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
+
+/// The parameters of all of them.
+const PARAMETERS: &[Parameter] = &[
+    Parameter::WORKERS,
+    Parameter {
+        key: "bytes",
+        description: "memory that each has at a time",
+        default: Amount::Area(100 << 20),
+        least: 1 << 16,
+        most: 1 << 40,
+    },
+];
+
+const fn generator(
+    name: &'static str,
+    unit: &'static str,
+    also: &'static [&'static str],
+    description: &'static str,
+    run: fn(&Context<'_>) -> Result<(), WorkError>,
+) -> Generator {
+    Generator {
+        name,
+        unit,
+        also,
+        description,
+        parameters: PARAMETERS,
+        scratch: false,
+        memory: |values: &Values| {
+            let each = values["bytes"].saturating_add(1 << 20);
+            values["workers"].saturating_mul(each)
+        },
+        run,
+    }
+}
+
+/// The registry's entries.
+pub const EXIT: Generator = generator(
+    "exit",
+    "exits",
+    &["pages"],
+    "exits of processes with much memory",
+    exit,
+);
+pub const MUNMAP: Generator = generator(
+    "munmap",
+    "unmappings",
+    &["pages"],
+    "much memory touched, and unmapped in one call",
+    munmap,
+);
+pub const MPROTECT: Generator = generator(
+    "mprotect",
+    "changes",
+    &[],
+    "protection of much memory changed in one call, to and fro",
+    mprotect,
+);
+pub const HUGEPAGES: Generator = generator(
+    "hugepages",
+    "unmappings",
+    &["pages", "page faults"],
+    "much memory touched in huge pages, where the kernel has them, and unmapped",
+    hugepages,
+);
+pub const VMREAD: Generator = generator(
+    "vmread",
+    "bytes",
+    &[],
+    "half of the memory read into the other half by process_vm_readv",
+    vmread,
+);
+
+fn failed(error: io::Error) -> WorkError {
+    let advice = "give fewer bytes, or raise the limits of memory";
+    WorkError::advised("memory failed", advice)(error)
+}
+
+/// Runs `round` on each worker for ever.
+fn rounds(
+    context: &Context<'_>,
+    round: impl Fn(&Slot, usize, usize) -> Result<(), WorkError>,
+) -> Result<(), WorkError> {
+    let page = page_size();
+    let bytes = context.size("bytes").next_multiple_of(page);
+    context.crew(context.size("workers"), 1, |index| {
+        let slot = context.slot(index);
+        context.board().arrive();
+        loop {
+            round(slot, bytes, page)?;
+        }
+    })
+}
+
+fn exit(context: &Context<'_>) -> Result<(), WorkError> {
+    rounds(context, |slot, bytes, page| {
+        let child = context.fork(|| {
+            let mut area = Area::map_with(bytes, false).map_err(failed)?;
+            slot.add_also(0, area.touch(0, bytes, page));
+            // The exit is to give it back.
+            forget(area);
+            Ok(())
+        })?;
+        match sys::wait(Some(child), true) {
+            Ok(Some(ended)) if ended.success() => {
+                slot.add(1);
+                Ok(())
+            }
+            Ok(Some(ended)) => Err(WorkError::ended("a large child", ended)),
+            Ok(None) => Err(WorkError::Lost {
+                who: "a large child",
+            }),
+            Err(error) => Err(WorkError::system("waiting for a large child failed")(error)),
+        }
+    })
+}
+
+fn munmap(context: &Context<'_>) -> Result<(), WorkError> {
+    rounds(context, |slot, bytes, page| {
+        let mut area = Area::map_with(bytes, false).map_err(failed)?;
+        slot.add_also(0, area.touch(0, bytes, page));
+        drop(area);
+        slot.add(1);
+        Ok(())
+    })
+}
+
+fn hugepages(context: &Context<'_>) -> Result<(), WorkError> {
+    rounds(context, |slot, bytes, page| {
+        let mut area = Area::map_with(bytes, true).map_err(failed)?;
+        let before = sys::faults();
+        slot.add_also(0, area.touch(0, bytes, page));
+        // Pages for each fault: how huge the pages were.
+        slot.add_also(1, sys::faults().saturating_sub(before));
+        drop(area);
+        slot.add(1);
+        Ok(())
+    })
+}
+
+/// An area that stays for the whole of the load, for each worker.
+fn standing(
+    context: &Context<'_>,
+    round: impl Fn(&Slot, &mut Area, usize) -> io::Result<()>,
+) -> Result<(), WorkError> {
+    let page = page_size();
+    let bytes = context.size("bytes").next_multiple_of(2 * page);
+    context.crew(context.size("workers"), 1, |index| {
+        let mut area = Area::map_with(bytes, false).map_err(failed)?;
+        area.touch(0, bytes, page);
+        let slot = context.slot(index);
+        context.board().arrive();
+        loop {
+            round(slot, &mut area, bytes).map_err(failed)?;
+        }
+    })
+}
+
+fn mprotect(context: &Context<'_>) -> Result<(), WorkError> {
+    standing(context, |slot, area, bytes| {
+        for protection in [
+            MprotectFlags::READ,
+            MprotectFlags::READ | MprotectFlags::WRITE,
+        ] {
+            area.protect(0, bytes, protection)?;
+            slot.add(1);
+        }
+        Ok(())
+    })
+}
+
+fn vmread(context: &Context<'_>) -> Result<(), WorkError> {
+    standing(context, |slot, area, _| {
+        slot.add(area.copy_half()?);
+        Ok(())
+    })
+}

@@ -1,0 +1,71 @@
+//! What a load does, and what it did.
+
+use std::collections::BTreeMap;
+
+use punctual_record::WorkCheck;
+use serde::{Deserialize, Serialize};
+
+/// What a load is doing right now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadStatus {
+    /// Its name.
+    pub name: String,
+    /// The process above all of its processes.
+    pub supervisor: u32,
+    /// Tasks (processes or threads) that it is meant to have.
+    pub expected: u64,
+    /// Tasks that it has.
+    pub alive: u64,
+    /// Work done so far, in `unit`.
+    pub work: u64,
+    /// What it is counted in.
+    pub unit: String,
+    /// What else was counted, by its unit.
+    pub also: BTreeMap<String, u64>,
+    /// Seconds since its tasks were let go.
+    pub seconds: f64,
+    /// Work per second since then.
+    pub rate: f64,
+    /// Whether it goes on working, as far as it was looked at.
+    pub check: WorkCheck,
+    /// Whether it is finite and done.
+    pub finished: bool,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+/// What a load did, from the first to the last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadReport {
+    /// Its name.
+    pub name: String,
+    /// Everything needed to do it again.
+    pub parameters: BTreeMap<String, String>,
+    /// Tasks (processes or threads) that did the work.
+    pub processes: u64,
+    /// Work done, in `unit`.
+    pub work: u64,
+    /// What it is counted in.
+    pub unit: String,
+    /// What else was counted, by its unit.
+    pub also: BTreeMap<String, u64>,
+    /// Seconds from the instant at which the tasks were let go until the load
+    /// was done or stopped.
+    pub seconds: f64,
+    /// Work per second.
+    pub rate: f64,
+    /// Whether it went on working; absent where it was not checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<WorkCheck>,
+    /// Why it failed, if it did. A run beside such a load is not valid.
+    pub failed: Option<String>,
+}
+
+/// Work per second.
+pub(crate) fn rate(work: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        work as f64 / seconds
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,49 @@
+//! A record before anything was measured.
+
+use super::event::State;
+use super::run::{FORMAT, OwnCost, Request, Run, Timeline, Tool, VERSION};
+use super::system::SystemState;
+
+impl Run {
+    /// The record of a run that begins: what was asked for, of which machine, and no figure yet.
+    #[must_use]
+    pub fn begun(
+        tool: Tool,
+        verb: &str,
+        started: String,
+        request: Request,
+        system: SystemState,
+    ) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            tool,
+            verb: verb.to_owned(),
+            command: Vec::new(),
+            started,
+            start_ns: None,
+            state: State::Unfinished,
+            request,
+            placement: None,
+            system,
+            demands: Vec::new(),
+            measured_ns: 0,
+            threads: Vec::new(),
+            timeline: Timeline::default(),
+            blocks: None,
+            loads: Vec::new(),
+            events: Vec::new(),
+            own_cost: OwnCost::default(),
+            analysis: None,
+            verdict: None,
+            imported: None,
+            merged: None,
+            laboratory: None,
+            explanation: None,
+            gaps: None,
+            cross_check: None,
+            watch: None,
+            stops: None,
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What makes a run invalid apart from its figures.
+
+use punctual_stats::verdict::InvalidEvidence;
+use serde::{Deserialize, Serialize};
+
+use super::condition::{Demand, Standing};
+use super::event::Event;
+use super::load::WorkCheck;
+use super::run::{Load, Run, Thread};
+use super::watch::{Subject, WatchedMark};
+
+/// Why a run is not valid.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum InvalidReason {
+    /// A demand was not in force.
+    Demand(Demand),
+    /// A thread of a watched program ran, lives, and was never woken.
+    NeverWoke {
+        /// Its name.
+        thread: String,
+    },
+    /// Programs were not followed, and nothing of them was measured.
+    ProgramsNotFollowed,
+    /// Threads of a watched program found no room, and nothing of them was measured.
+    ThreadsNotFollowed {
+        /// How many are known.
+        beyond: u64,
+        /// There were more than these.
+        at_least: bool,
+        /// For how many there was room.
+        room: u64,
+    },
+    /// It can't be said whether a mark's limit was kept.
+    Mark {
+        /// The mark's name.
+        name: String,
+        /// Why.
+        fault: MarkFault,
+    },
+    /// Something happened that ended the conditions.
+    Event(Event),
+    /// A load did not do its work.
+    Load {
+        /// The load's name.
+        name: String,
+        /// What is wrong.
+        fault: LoadFault,
+    },
+    /// A probe thread broke off.
+    ProbeFailed {
+        /// Its CPU.
+        cpu: u64,
+        /// The error that ended it.
+        error: String,
+    },
+    /// It was stopped for too much of its time.
+    Stopped {
+        /// Threads of a watched program, and not the measuring process.
+        watched: bool,
+        /// The stops together.
+        total_ns: u64,
+        /// The run with them.
+        run_ns: u64,
+    },
+    /// The evidence itself is at fault.
+    Evidence {
+        /// Which fault.
+        fault: InvalidEvidence,
+    },
+}
+
+/// Why it can't be said whether a mark's limit was kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum MarkFault {
+    /// It was not seen.
+    NotSeen {
+        /// The error that kept it from being seen.
+        error: String,
+    },
+    /// Lengths were overwritten before they were read.
+    LengthsLost {
+        /// Of how many passes.
+        passes: u64,
+    },
+    /// Passes were by threads that found no room.
+    NoRoom {
+        /// How many.
+        passes: u64,
+    },
+    /// Nothing passed it.
+    NeverPassed,
+    /// It was passed, and no length was measured.
+    NotMeasured,
+    /// Threads that were not watched alone passed it.
+    Unwatched,
+}
+
+/// What is wrong with a load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum LoadFault {
+    /// It failed.
+    Failed {
+        /// Its error.
+        error: String,
+    },
+    /// It was without work for too long.
+    Idle {
+        /// What was seen of it.
+        check: WorkCheck,
+        /// What its work is counted in.
+        unit: String,
+        /// The record is a merge of several runs, and this was one of them.
+        in_one_run: bool,
+    },
+    /// It did nothing at all.
+    DidNothing,
+}
+
+/// What makes a run invalid apart from its figures: demands not in force, unless
+/// the run was made with `--best-effort`, events that ended the conditions, loads
+/// that did not do their work, and probe threads that broke off.
+#[must_use]
+pub fn invalid_reasons(run: &Run) -> Vec<InvalidReason> {
+    let demands = not_in_force(run).filter(|_| !run.request.best_effort);
+    let marks = run.watch.iter().flat_map(|watch| &watch.marks);
+    let events = run.events.iter().filter(|event| event.invalidates);
+    demands
+        .cloned()
+        .map(InvalidReason::Demand)
+        .chain(never_woke(run))
+        .chain(not_followed(run))
+        .chain(marks.filter_map(mark))
+        .chain(events.cloned().map(InvalidReason::Event))
+        .chain(run.loads.iter().filter_map(load))
+        .chain(run.threads.iter().filter_map(probe))
+        .chain(stopped(run))
+        .collect()
+}
+
+/// Demands that are not in force.
+pub fn not_in_force(run: &Run) -> impl Iterator<Item = &Demand> {
+    let demands = run.demands.iter();
+    demands.filter(|demand| demand.standing == Standing::NotInForce)
+}
+
+/// Threads of a watched program that ran, live, and were never woken: they may wait for the
+/// CPU. Those that have ended had no wake-up left to be late; and where not one thread was
+/// woken, that is said of all.
+fn never_woke(run: &Run) -> impl Iterator<Item = InvalidReason> {
+    let labels = unwoken(run, false).into_iter();
+    labels.map(|thread| InvalidReason::NeverWoke { thread })
+}
+
+/// The labels of a watch's threads that were never woken while others were: of those that have
+/// ended, or of those that live.
+#[must_use]
+pub fn unwoken(run: &Run, ended: bool) -> Vec<String> {
+    let woke = |thread: &Thread| thread.latency.count > 0;
+    if !run.threads.iter().any(woke) {
+        return Vec::new();
+    }
+    let watched = run.watch.iter().flat_map(|watch| &watch.threads);
+    let threads = watched.zip(&run.threads).enumerate();
+    threads
+        .filter(|(_, (watched, thread))| {
+            watched.ended == ended && !woke(thread) && !watched.slept_but_for_stops
+        })
+        .map(|(index, _)| run.thread_label(index))
+        .collect()
+}
+
+/// That threads of a watched program found no room: of their wake-ups nothing is known, and a
+/// deadline that the others kept is not one that the program kept.
+fn not_followed(run: &Run) -> Option<InvalidReason> {
+    // Limits of marks are judged by the marks' own counts.
+    let watch = run.watch.as_ref()?;
+    if run.request.requirements.is_empty() {
+        return None;
+    }
+    if let Subject::Programs { refused: 1.., .. } = watch.subject {
+        return Some(InvalidReason::ProgramsNotFollowed);
+    }
+    let unknown = watch.unfollowed > 0;
+    (watch.beyond > 0 || unknown).then_some(InvalidReason::ThreadsNotFollowed {
+        beyond: watch.beyond,
+        at_least: unknown,
+        room: watch.threads.len() as u64,
+    })
+}
+
+/// What was not seen of a mark with a limit may have taken longer.
+fn mark(mark: &WatchedMark) -> Option<InvalidReason> {
+    mark.limit_ns?;
+    let fault = mark_fault(mark)?;
+    Some(InvalidReason::Mark {
+        name: mark.name.clone(),
+        fault,
+    })
+}
+
+fn mark_fault(mark: &WatchedMark) -> Option<MarkFault> {
+    if let Some(error) = &mark.refused {
+        return Some(MarkFault::NotSeen {
+            error: error.clone(),
+        });
+    }
+    let lost = mark.sum(|thread| thread.lost);
+    if lost > 0 {
+        return Some(MarkFault::LengthsLost { passes: lost });
+    }
+    if mark.beyond > 0 {
+        return Some(MarkFault::NoRoom {
+            passes: mark.beyond,
+        });
+    }
+    if mark.sum(|thread| thread.lengths.count) > 0 {
+        return None;
+    }
+    Some(match (mark.unwatched, mark.sum(|thread| thread.count)) {
+        (0, 0) => MarkFault::NeverPassed,
+        (0, _) => MarkFault::NotMeasured,
+        _ => MarkFault::Unwatched,
+    })
+}
+
+fn load(load: &Load) -> Option<InvalidReason> {
+    let fault = load_fault(load)?;
+    Some(InvalidReason::Load {
+        name: load.name.clone(),
+        fault,
+    })
+}
+
+/// What is wrong with a load, if anything is.
+#[must_use]
+pub fn load_fault(load: &Load) -> Option<LoadFault> {
+    if let Some(error) = &load.failed {
+        return Some(LoadFault::Failed {
+            error: error.clone(),
+        });
+    }
+    let idle = |check, in_one_run| LoadFault::Idle {
+        check,
+        unit: load.unit.clone(),
+        in_one_run,
+    };
+    if let Some(check) = load.idle_run {
+        return Some(idle(check, true));
+    }
+    let off = load.check.is_some_and(|check| check.is_off());
+    if load.work == 0 && !off {
+        return Some(LoadFault::DidNothing);
+    }
+    let check = load.check.filter(WorkCheck::is_idle)?;
+    Some(idle(check, false))
+}
+
+fn probe(thread: &Thread) -> Option<InvalidReason> {
+    let error = thread.error.clone()?;
+    let cpu = thread.cpu as u64;
+    Some(InvalidReason::ProbeFailed { cpu, error })
+}
+
+fn stopped(run: &Run) -> Option<InvalidReason> {
+    let stops = run.stops.as_ref()?;
+    stops
+        .are_too_many(run.measured_ns)
+        .then(|| InvalidReason::Stopped {
+            watched: run.watch.is_some(),
+            total_ns: stops.total_ns,
+            run_ns: run.measured_ns.max(stops.total_ns),
+        })
+}

@@ -1,0 +1,105 @@
+//! The verdict on a record, with all that a sentence about it names.
+
+use punctual_stats::analysis::{Analysis, Settings, analyse};
+use punctual_stats::gaps::{WatchedTime, judge_gaps};
+use punctual_stats::histogram::DecodeError;
+use punctual_stats::lengths::judge_lengths;
+use punctual_stats::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+
+use super::condition::Demand;
+use super::evidence::Evidence;
+use super::invalid::{InvalidReason, invalid_reasons, not_in_force};
+use super::run::Run;
+use super::watch::WatchedMark;
+
+/// A verdict with what its sentence names beside it. All of it follows from a record; it stands
+/// where there is a verdict without its record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Judgement {
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Why the run is not valid: all reasons, those in the evidence itself last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<InvalidReason>,
+    /// The name of the load; absent where there was none, or nothing is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
+    /// Demands that a best effort went without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Demand>,
+    /// In virtual time the same run ends the same.
+    #[serde(default)]
+    pub repeats: bool,
+}
+
+impl Judgement {
+    /// That of a run, where it has a verdict.
+    #[must_use]
+    pub fn of(run: &Run) -> Option<Self> {
+        run.verdict
+            .as_ref()
+            .map(|verdict| Self::on(run, verdict.clone()))
+    }
+
+    /// A verdict on a run.
+    #[must_use]
+    pub fn on(run: &Run, verdict: Verdict) -> Self {
+        let mut reasons = invalid_reasons(run);
+        let faults = verdict.invalid.iter().copied();
+        reasons.extend(faults.map(|fault| InvalidReason::Evidence { fault }));
+        let label = run.request.load.as_str();
+        let loaded = !matches!(label, "none" | "no load") && run.knows("load");
+        let without = not_in_force(run).filter(|_| run.request.best_effort);
+        Self {
+            verdict,
+            reasons,
+            load: loaded.then(|| label.to_owned()),
+            without: without.cloned().collect(),
+            repeats: run.repeats(),
+        }
+    }
+}
+
+/// Analyses a record anew, as a merge or an import needs.
+///
+/// # Errors
+/// As [`Evidence::of`].
+pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
+    let evidence = Evidence::of(run)?;
+    let settings = Settings {
+        confidence: run.request.confidence,
+        requirements: run.request.requirements.clone(),
+    };
+    let view = evidence.view(run);
+    let mut analysis = analyse(&view, &settings);
+    if let Some(gaps) = &run.gaps {
+        let (span_ns, watched_ns) = gaps.spans_ns();
+        let watched = WatchedTime {
+            span_ns,
+            watched_ns,
+        };
+        // The number of gaps is no number of trials.
+        analysis.miss = None;
+        analysis.verdict = judge_gaps(&settings.requirements, &view, watched, settings.confidence);
+    }
+    let marks = run.watch.iter().flat_map(|watch| &watch.marks);
+    let lengths: Vec<_> = marks.filter_map(WatchedMark::evidence).collect();
+    let valid = invalid_reasons(run).is_empty();
+    // A program may run for hours and never sleep: then its marks say all that was asked.
+    let by_lengths_alone = settings.requirements.is_empty()
+        && valid
+        && view.samples() == 0
+        && lengths.iter().any(|length| length.count > 0);
+    analysis.verdict = if by_lengths_alone {
+        judge_lengths(&lengths, settings.confidence)
+    } else {
+        analysis.verdict.with_lengths(&lengths)
+    };
+    if !valid {
+        analysis.verdict = analysis.verdict.invalidated();
+    }
+    Ok(analysis)
+}

@@ -1,0 +1,34 @@
+//! The JSON schemas of what is saved, from the types themselves.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::Value;
+
+use super::lab::{LAB_VERSION, Lab};
+use super::run::{Run, VERSION};
+
+/// That of `run.json`.
+#[must_use]
+pub fn run() -> Value {
+    described::<Run>(
+        &format!("punctual run record, version {VERSION}"),
+        "run.json in a run directory. Times are nanoseconds. Fields that aren't named here may \
+         stand in records of later programs and are passed over.",
+    )
+}
+
+/// That of `lab.json`.
+#[must_use]
+pub fn lab() -> Value {
+    described::<Lab>(
+        &format!("punctual lab record, version {LAB_VERSION}"),
+        "lab.json in the directory of a lab. Times are nanoseconds. Fields that aren't named here \
+         may stand in records of later programs and are passed over.",
+    )
+}
+
+fn described<T: JsonSchema>(title: &str, description: &str) -> Value {
+    let mut schema: Schema = SchemaGenerator::default().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
+    schema.insert("description".to_owned(), description.into());
+    schema.to_value()
+}

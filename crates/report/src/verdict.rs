@@ -1,0 +1,313 @@
+//! A verdict in words: the sentence to quote, what decided, and what to do next. Terminal, page,
+//! JSON, JUnit and the lab's tables have their words from here, and from the figures alone.
+
+mod reasons;
+
+use punctual_record::condition::FoundScheduling;
+use punctual_record::conditions::required;
+use punctual_record::{Condition, Demand, Judgement, Scheduling};
+use punctual_stats::gaps::WatchedTime;
+use punctual_stats::lengths::LengthResult;
+use punctual_stats::miss::{MissBound, TimeUnknown};
+use punctual_stats::requirement::Requirement;
+use punctual_stats::shares::Shares;
+use punctual_stats::verdict::{Outcome, RequirementResult, Seen};
+
+use super::{facts, words};
+pub(crate) use reasons::in_one_run;
+pub use reasons::reason;
+
+/// Of a verdict that does not follow from what its record holds.
+const UNFOUNDED: &str = "the record does not hold the reason";
+
+/// The verdict in a sentence to quote, with the word of the outcome.
+#[must_use]
+pub fn sentence(judgement: &Judgement) -> String {
+    format!("{}: {}", judgement.verdict.outcome, claim(judgement))
+}
+
+/// The same without the word: what decided.
+#[must_use]
+pub fn claim(judgement: &Judgement) -> String {
+    let verdict = &judgement.verdict;
+    if verdict.outcome == Outcome::Invalid {
+        let reasons = reasons(judgement);
+        // A record from elsewhere may say so and hold nothing that makes it so.
+        return match reasons.is_empty() {
+            true => UNFOUNDED.to_owned(),
+            false => reasons.join("; "),
+        };
+    }
+    let decides = |outcome: Outcome| outcome == verdict.outcome;
+    let waking = verdict.requirements.iter().filter(|r| decides(r.outcome));
+    let taking = verdict.lengths.iter().filter(|r| decides(r.outcome));
+    let sentences: Vec<String> = waking
+        .map(|result| requirement(result, judgement))
+        .chain(taking.map(length))
+        .collect();
+    if !sentences.is_empty() {
+        return sentences.join(" ");
+    }
+    let required = !verdict.requirements.is_empty() || !verdict.lengths.is_empty();
+    let why = if required {
+        UNFOUNDED
+    } else {
+        "nothing was required"
+    };
+    why.to_owned()
+}
+
+/// Why the run is not valid, or the outcome of each where several things were required.
+#[must_use]
+pub fn reasons(judgement: &Judgement) -> Vec<String> {
+    let verdict = &judgement.verdict;
+    if verdict.outcome == Outcome::Invalid {
+        return judgement.reasons.iter().map(reason).collect();
+    }
+    let waking = verdict.requirements.iter();
+    let waking = waking.map(|result| (result.outcome, result.requirement.to_string()));
+    let taking = verdict.lengths.iter();
+    let taking = taking.map(|result| (result.outcome, limit(result)));
+    let lines = waking.chain(taking);
+    let lines: Vec<String> = lines
+        .map(|(outcome, asked)| format!("{outcome}: {asked}"))
+        .collect();
+    if lines.len() > 1 { lines } else { Vec::new() }
+}
+
+/// What a limit on a part of a program asks.
+#[must_use]
+pub fn limit(result: &LengthResult) -> String {
+    required(&result.name, result.limit_ns)
+}
+
+/// The verdict on a requirement in a sentence, without the word of the outcome.
+#[must_use]
+pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String {
+    let load = under(judgement).map_or_else(String::new, |load| format!(" under {load}"));
+    match &result.seen {
+        Seen::WakeUps { .. } => wake_ups(result, &load, judgement.repeats),
+        Seen::Gaps {
+            longer,
+            longest_ns,
+            time,
+        } => {
+            let limit = words::duration(result.requirement.limit_ns());
+            let watched = watched(time);
+            match longest_ns {
+                None => format!("no gap in {watched}{load} was longer than {limit}."),
+                Some(longest) => format!(
+                    "{} (worst {}) in {watched}{load} longer than {limit}; none may be.",
+                    words::plural(*longer, "gap", "gaps"),
+                    words::duration(*longest)
+                ),
+            }
+        }
+    }
+}
+
+/// The verdict on how long a part of a program took, in a sentence without the word.
+#[must_use]
+pub fn length(result: &LengthResult) -> String {
+    let name = &result.name;
+    let limit = words::duration(result.limit_ns);
+    let count = words::count(result.count);
+    match result.too_long_ns() {
+        None if result.count == 0 => format!("not one {name} was measured."),
+        None => format!("none of {count} {name} took longer than {limit}."),
+        Some(longest) => format!(
+            "{} of {count} {name} took longer than {limit} (the longest {}); none may.",
+            words::count(result.longer.max(1)),
+            words::duration(longest)
+        ),
+    }
+}
+
+/// `19.0 s watched (95.0 % of the time)`.
+fn watched(time: &WatchedTime) -> String {
+    format!(
+        "{} watched ({:.1} % of the time)",
+        words::duration(time.watched_ns),
+        time.share() * 100.0
+    )
+}
+
+/// The load, and what a best effort went without, so that nobody quotes the one without the
+/// other.
+fn under(judgement: &Judgement) -> Option<String> {
+    let load = judgement.load.as_deref();
+    if judgement.without.is_empty() {
+        return load.map(str::to_owned);
+    }
+    let without: Vec<String> = judgement.without.iter().map(lacking).collect();
+    let load = load.unwrap_or("no load");
+    Some(format!("{load}, at best effort ({})", without.join(", ")))
+}
+
+/// What a demand that was not met comes down to, in a word or two.
+fn lacking(demand: &Demand) -> String {
+    match &demand.condition {
+        Condition::Priority { found, .. } if !found.is_empty() && found.iter().all(is_ordinary) => {
+            "SCHED_OTHER".to_owned()
+        }
+        Condition::Priority { requested, .. } => format!("not {}", facts::scheduling(requested)),
+        Condition::Affinity { .. } => "not pinned".to_owned(),
+        Condition::LockedMemory { .. } => "memory not locked".to_owned(),
+        Condition::CpuDmaLatency { .. } => "idle states not held off".to_owned(),
+        other => format!("no {}", other.name()),
+    }
+}
+
+fn is_ordinary(found: &FoundScheduling) -> bool {
+    found.scheduling == Some(Scheduling::Other)
+}
+
+fn wake_ups(result: &RequirementResult, load: &str, repeats: bool) -> String {
+    let bound = &result.bound;
+    let allowed = result.requirement.allowed();
+    let named = match result.outcome {
+        Outcome::Fail => bound.lower,
+        _ => bound.upper,
+    };
+    let shares = Shares::of(&[bound.observed_probability, named, allowed]);
+    let confidence = words::percent(bound.confidence);
+    let upper = shares.at_most(bound.upper);
+    let allowance = shares.exactly(allowed);
+    let shown = match result.outcome {
+        // Of what was measured under other conditions nothing is claimed.
+        Outcome::Invalid => String::new(),
+        Outcome::Fail if allowed <= 0.0 => "; none is allowed".to_owned(),
+        Outcome::Pass | Outcome::Inconclusive if allowed <= 0.0 => {
+            format!("; with {confidence} confidence fewer than {upper}, none is allowed")
+        }
+        Outcome::Pass => {
+            format!("; with {confidence} confidence fewer than {upper}, allowed {allowance}")
+        }
+        Outcome::Fail => {
+            let lower = shares.at_least(bound.lower);
+            format!("; with {confidence} confidence at least {lower}, allowed {allowance}")
+        }
+        Outcome::Inconclusive => format!(
+            "; that shows fewer than {upper} with {confidence} confidence, allowed {allowance}"
+        ),
+    };
+    let seen = what_was_seen(result, shares);
+    format!("{seen}{load}{shown}.{}", how_to_show_it(result, repeats))
+}
+
+/// "4.0 % of 120,126 cycles missed 100 µs (4,494 late, 284 skipped; worst 99.4 ms)".
+fn what_was_seen(result: &RequirementResult, shares: Shares) -> String {
+    let bound = &result.bound;
+    let (samples, skipped, worst_ns) = match result.seen {
+        Seen::WakeUps {
+            samples,
+            skipped,
+            worst_ns,
+        } => (samples, skipped, worst_ns),
+        Seen::Gaps { .. } => (bound.cycles, 0, None),
+    };
+    let limit = words::duration(bound.limit_ns);
+    if bound.misses == 0 {
+        let seen = format!(
+            "no wake-up in {} was later than {limit}",
+            words::count(samples)
+        );
+        return match skipped {
+            0 => seen,
+            _ => {
+                let periods = words::plural(skipped, "skipped period", "skipped periods");
+                format!("{seen} ({periods})")
+            }
+        };
+    }
+    let cycles = words::count(bound.cycles);
+    let how_many = match shares {
+        Shares::Percent => shares.text(bound.observed_probability),
+        Shares::Scientific => words::count(bound.misses),
+    };
+    let mut details = vec![late_and_skipped(bound, skipped)];
+    if let Some(bursts) = bound.bursts.filter(|it| *it > 0 && bound.misses > 1) {
+        details.push(words::plural(bursts, "burst", "bursts"));
+    }
+    if let Some(worst) = worst_ns {
+        details.push(format!("worst {}", words::duration(worst)));
+    }
+    format!(
+        "{how_many} of {cycles} cycles missed {limit} ({})",
+        details.join("; ")
+    )
+}
+
+fn late_and_skipped(bound: &MissBound, skipped: u64) -> String {
+    let late = words::count(bound.late);
+    match bound.missed {
+        0 => format!("{late} late"),
+        missed if missed == skipped => format!("{late} late, {} skipped", words::count(missed)),
+        missed => format!(
+            "{late} late, {} of {} skipped",
+            words::count(missed),
+            words::count(skipped)
+        ),
+    }
+}
+
+/// How much longer to run, or why no time would do.
+fn how_to_show_it(result: &RequirementResult, repeats: bool) -> String {
+    if result.outcome == Outcome::Invalid {
+        return String::new();
+    }
+    let Some(likely) = result.needed_seconds else {
+        return result.never.map_or_else(String::new, |why| {
+            format!(
+                " A longer run will not show it as things are: {}.",
+                never(why)
+            )
+        });
+    };
+    let least = result.needed_without_miss_seconds.unwrap_or(likely);
+    let time = |seconds: u64| words::duration_f64(seconds as f64 * 1e9);
+    let (likely, least) = (time(likely), time(least));
+    match result.bound.misses {
+        0 if repeats => format!(" Run {least} longer: enough if no miss comes."),
+        _ if repeats => format!(
+            " Run {likely} longer: enough if misses come as they did ({least} if none \
+             comes)."
+        ),
+        0 => format!(
+            " Run {least} longer: enough if no miss comes. {likely} longer is enough for \
+             9 in 10 machines that miss half as often as is allowed."
+        ),
+        _ => format!(
+            " Run {likely} longer: 9 in 10 such runs then pass if misses come as they did \
+             ({least} if none comes)."
+        ),
+    }
+}
+
+/// Why more time would not show it.
+#[must_use]
+pub fn never(why: TimeUnknown) -> &'static str {
+    match why {
+        TimeUnknown::NothingAllowed => "no finite run shows that nothing is ever late",
+        TimeUnknown::RateTooHigh => "misses were as frequent as allowed or more so",
+        TimeUnknown::TooFewBursts => {
+            "another burst like those seen would make misses as frequent as allowed"
+        }
+        TimeUnknown::Unseen => "wake-ups went unseen, and each of them may have been late",
+        TimeUnknown::NoCycles => "there were no cycles",
+        TimeUnknown::TooLong => "it would take more than a thousand years",
+    }
+}
+
+/// What one requirement asks, at its confidence.
+#[must_use]
+pub fn asked(requirement: &Requirement, confidence: f64) -> String {
+    if requirement.allowed() > 0.0 && confidence.is_finite() {
+        format!(
+            "{requirement}, with {} confidence",
+            words::percent(confidence)
+        )
+    } else {
+        requirement.to_string()
+    }
+}
