@@ -42,7 +42,8 @@ const ROOMS: &[Room] = &[
     Room {
         folder: "crates/punctual/src/conduct/",
         rooms: &["probe", "system"],
-        crates: &["stats", "rt", "record", "report", "load", "trace", "lab"],
+        // It prints nothing, and makes no words and pictures.
+        crates: &["stats", "rt", "record", "load", "trace", "lab"],
     },
     Room {
         folder: "crates/punctual/src/cli/",
@@ -180,6 +181,12 @@ mod tests {
                 "crates/punctual/src/conduct/mod.rs",
                 "fn f() { super::cli::main() }",
                 "crates/punctual/src/conduct/mod.rs:1: conduct may not name super::cli",
+            ),
+            (
+                "crates/punctual/src/conduct/run/view.rs",
+                "use punctual_report::live;",
+                "crates/punctual/src/conduct/run/view.rs:1: conduct may not name \
+                 punctual_report",
             ),
             (
                 "crates/punctual/src/probe/tally.rs",

@@ -22,6 +22,7 @@ pub mod judgement;
 pub mod lab;
 pub mod laboratory;
 pub mod ledger;
+pub mod live;
 mod load;
 pub mod merge;
 mod peaks;

@@ -3,101 +3,29 @@
 
 mod watch;
 
-pub use watch::{LiveMark, LiveRow, LiveWatch, watch_lines, watch_plain_line};
+pub use watch::{watch_lines, watch_plain_line};
 
+use super::facts;
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
 
-/// Buckets of a sparkline: four per decade from 1 µs to 1 s.
-pub const SPARK_BUCKETS: usize = 24;
-
-/// The bucket of a sparkline that a latency falls into; what lies outside goes
-/// to the first or the last.
-#[must_use]
-pub fn spark_bucket(latency_ns: u64) -> usize {
-    // 10^(3 + i/4), rounded: no logarithm is wanted where samples come in.
-    const QUARTERS: [u64; 4] = [1_000, 1_778, 3_162, 5_623];
-    let mut bucket = 0;
-    let mut scale = 1;
-    loop {
-        for quarter in QUARTERS {
-            if latency_ns < quarter * scale || bucket == SPARK_BUCKETS {
-                return bucket.saturating_sub(1);
-            }
-            bucket += 1;
+/// What a reader must know at once, in words.
+fn said(note: &Note) -> String {
+    match note {
+        Note::Unmet(demand) => format!(
+            "{}: asked {}, found {}",
+            demand.name(),
+            facts::requested(demand),
+            facts::found(demand)
+        ),
+        Note::Happened(event) => facts::event(event, "punctual"),
+        Note::NothingRan { every: true } => "no thread has run yet".to_owned(),
+        Note::NothingRan { every: false } => {
+            "no real-time thread has run yet (--all watches all)".to_owned()
         }
-        scale *= 10;
     }
-}
-
-/// A run as it stands, filled by whoever drives it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveView {
-    /// What runs, e.g. `qualify`.
-    pub verb: String,
-    /// Time measured so far.
-    pub elapsed_ns: u64,
-    /// Time asked for, where it is known.
-    pub total_ns: Option<u64>,
-    /// The deadline, where there is one: maxima above it stand out.
-    pub deadline_ns: Option<u64>,
-    /// One entry for each probe thread.
-    pub threads: Vec<LiveThread>,
-    /// The loads.
-    pub loads: Vec<LiveLoad>,
-    /// Latencies in cyclictest's lines are in ns rather than µs.
-    pub nanoseconds: bool,
-    /// What a reader must know at once: a demand not in force, a save that failed.
-    pub notes: Vec<String>,
-    /// Gaps are counted, and not wake-ups.
-    pub gaps: bool,
-}
-
-/// A probe thread as it stands. Latencies are in ns; without samples they are 0.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveThread {
-    /// Its CPU.
-    pub cpu: usize,
-    /// Its thread id.
-    pub tid: i32,
-    /// Its real-time priority.
-    pub priority: u32,
-    /// Its nominal interval.
-    pub interval_ns: u64,
-    /// Samples so far.
-    pub count: u64,
-    /// Lowest.
-    pub min_ns: u64,
-    /// Latest.
-    pub act_ns: u64,
-    /// Mean.
-    pub avg_ns: f64,
-    /// p99.9, where the sample supports it.
-    pub p999_ns: Option<u64>,
-    /// Highest.
-    pub max_ns: u64,
-    /// Wake-ups later than the deadline.
-    pub late: u64,
-    /// Missed periods.
-    pub missed: u64,
-    /// Lost samples.
-    pub lost: u64,
-    /// Samples per [`spark_bucket`].
-    pub spark: [u64; SPARK_BUCKETS],
-}
-
-/// A load as it stands.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveLoad {
-    /// Its name.
-    pub name: String,
-    /// The unit of its work.
-    pub unit: String,
-    /// Work per second.
-    pub rate: f64,
-    /// Whether it failed.
-    pub failed: bool,
 }
 
 /// The block that is redrawn on a terminal: at most [`Style::height`] lines of
@@ -109,7 +37,7 @@ pub fn status_lines(view: &LiveView, style: &Style) -> Vec<String> {
     let room = style.width.max(20) - 1;
     for note in view.notes.iter().take(2) {
         tail.extend(
-            wrap(note, room)
+            wrap(&said(note), room)
                 .into_iter()
                 .take(2)
                 .map(|l| style.paint(Tone::Unsure, &l)),
@@ -383,17 +311,6 @@ pub fn cyclictest_lines(view: &LiveView) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spark_buckets_are_quarters_of_a_decade() {
-        assert_eq!(spark_bucket(0), 0);
-        assert_eq!(spark_bucket(999), 0);
-        assert_eq!(spark_bucket(1_000), 0);
-        assert_eq!(spark_bucket(1_778), 1);
-        assert_eq!(spark_bucket(10_000), 4);
-        assert_eq!(spark_bucket(1_000_000), 12);
-        assert_eq!(spark_bucket(u64::MAX), SPARK_BUCKETS - 1);
-    }
 
     #[test]
     fn one_sample_shows_beside_a_million() {

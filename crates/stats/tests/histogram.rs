@@ -419,3 +419,19 @@ fn the_fullest_histogram_is_read_back() {
     let back: Histogram = serde_json::from_str(&json).expect("reads back");
     assert_eq!(back, histogram);
 }
+
+#[test]
+fn a_quantile_is_supported_from_the_tenth_sample_beyond_it() {
+    for (quantile, least) in [(0.5, 20), (0.99, 1_000), (0.999, 10_000)] {
+        let of = |count: u64| {
+            let mut histogram = Histogram::new();
+            (1..=count).for_each(|value| histogram.record(value));
+            histogram
+        };
+        assert_eq!(Histogram::new().supported_quantile(quantile), None);
+        assert_eq!(of(least - 1).supported_quantile(quantile), None);
+        let enough = of(least);
+        let found = enough.supported_quantile(quantile);
+        assert!(found.is_some() && found == enough.quantile(quantile));
+    }
+}

@@ -11,16 +11,16 @@ use super::flags::{BreachFlags, RunFlags};
 use super::out;
 use super::screen::Screen;
 use crate::conduct::breach::broke;
-use crate::conduct::{self, ConductError, Plan};
+use crate::conduct::{self, ConductError, RunPlan};
 use punctual_record::{Demand, RecordError, Run, RunDirectory};
 use punctual_report::refusal::refusal;
-use punctual_report::{summary_json, terminal};
+use punctual_report::{facts, summary_json, terminal};
 
 /// Makes the run and shows it.
 ///
 /// # Errors
 /// Wrong usage, or what could not be set up.
-pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
+pub fn run(plan: &RunPlan, flags: &RunFlags) -> Result<ExitCode, Failure> {
     let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
     let mut screen = Screen::new(
         flags.quiet || flags.json,
@@ -28,7 +28,7 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
         flags.verbose,
         flags.nanoseconds,
     );
-    let outcome = conduct::conduct(plan, &directory, &mut screen);
+    let outcome = conduct::run(plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
     tell_breach(&run);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
@@ -139,6 +139,10 @@ pub(super) fn settled(
         directory.discard_if_empty();
         match error {
             ConductError::NotInForce(demands) => not_in_force(&demands),
+            ConductError::Interrupted(signal) => Failure::setup(format!(
+                "ended by a signal ({}) before anything was measured: nothing is kept",
+                facts::ending(signal, "")
+            )),
             error => Failure::setup(error),
         }
     })

@@ -1,4 +1,4 @@
-//! From flags to a plan: defaults by verb, CPUs held against the machine.
+//! From flags to the plan of a run: defaults by verb, CPUs that this machine has.
 
 mod gaps;
 
@@ -11,7 +11,7 @@ use punctual_stats::requirement::Requirement;
 
 use super::failure::Failure;
 use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RequirementFlags, RunFlags};
-use crate::conduct::Plan;
+use crate::conduct::{Claim, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TracingPlan};
 use crate::probe::kinds::{KINDS, Kind};
 use crate::system::cpus::{self, Choice, Place, Topology};
 use crate::system::{self, Root};
@@ -60,10 +60,10 @@ const MISS: f64 = 1e-4;
 ///
 /// # Errors
 /// As [`make`].
-pub fn of_measure(flags: &MeasureFlags) -> Result<Plan, Failure> {
+pub fn of_measure(flags: &MeasureFlags) -> Result<RunPlan, Failure> {
     match (flags.probe, flags.gaps.given()) {
         (Probe::Gaps(subject), _) => gaps::make_gaps(subject, &flags.run, &flags.gaps),
-        (Probe::Wait(kind), None) => Ok(Plan {
+        (Probe::Wait(kind), None) => Ok(RunPlan {
             cross_check: flags.gaps.cross_check,
             ..make(kind, &flags.run, MEASURE)?
         }),
@@ -83,7 +83,7 @@ pub fn of_measure(flags: &MeasureFlags) -> Result<Plan, Failure> {
 ///
 /// # Errors
 /// Wrong usage: flags that contradict each other, CPUs that can't be probed.
-pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Failure> {
+pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan, Failure> {
     if flags.policy == PolicyName::Other && flags.priority.is_some() {
         return Err(Failure::usage(PolicyName::NO_PRIORITY));
     }
@@ -125,51 +125,64 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
             duration(interval.nominal_ns())
         )));
     }
-    Ok(Plan {
+    let load = flags.load.clone().unwrap_or(if defaults.loaded {
+        LoadSpec::Standard
+    } else {
+        LoadSpec::None
+    });
+    Ok(RunPlan {
         verb: defaults.verb.to_owned(),
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        kind,
-        gaps: None,
-        interval,
-        cpus: choice
-            .probed
-            .iter()
-            .copied()
-            .cycle()
-            .take(threads)
-            .collect(),
+        probes: ProbePlan {
+            kind,
+            gaps: None,
+            interval,
+            cpus: choice
+                .probed
+                .iter()
+                .copied()
+                .cycle()
+                .take(threads)
+                .collect(),
+            policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
+            loops: flags.loops,
+            break_ns: flags.breach.break_value,
+        },
         placement: Placement {
             chosen: choice.chosen,
             inherited: place.inherited,
             reachable: place.reachable,
             partition: place.partition,
             housekeeping: choice.housekeeping,
-            load: load_cpus,
+            load: match load {
+                LoadSpec::None => Vec::new(),
+                _ => load_cpus.clone(),
+            },
         },
-        policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
         duration_ns,
-        loops: flags.loops,
-        break_ns: flags.breach.break_value,
-        load: flags.load.clone().unwrap_or(if defaults.loaded {
-            LoadSpec::Standard
-        } else {
-            LoadSpec::None
-        }),
-        load_class: flags.load_class,
-        load_least_cpu_ns: least_cpu_ns(flags)?,
-        requirements: required(&flags.required, defaults.deadline_ns),
-        confidence: flags.required.confidence,
-        as_deployed: flags.as_deployed,
-        lock_memory: true,
-        best_effort: flags.best_effort,
-        // A guest of the laboratory has its place in a table: an INVALID says more there than none.
-        measure_unmet: flags.best_effort || Path::new(JOB_FILE).exists(),
+        load: LoadPlan {
+            spec: load,
+            class: flags.load_class,
+            cpus: load_cpus,
+            least_cpu_ns: least_cpu_ns(flags)?,
+        },
+        claim: claim(&flags.required, defaults.deadline_ns),
+        conditions: ConditionsPlan {
+            as_deployed: flags.as_deployed,
+            lock_memory: true,
+            best_effort: flags.best_effort,
+            // A guest of the laboratory has its place in a table: an INVALID says more there
+            // than none.
+            measure_unmet: flags.best_effort || Path::new(JOB_FILE).exists(),
+        },
+        tracing: TracingPlan {
+            explain: !flags.no_explain,
+            above_ns: flags.explain_above,
+            stack_above_ns: flags.stack_above,
+        },
         samples: flags.samples,
-        explain: !flags.no_explain,
-        explain_above_ns: flags.explain_above,
-        stack_above_ns: flags.stack_above,
         cross_check: false,
         output: flags.output.clone(),
     })
@@ -223,7 +236,7 @@ fn seed_from_clock() -> u64 {
 
 /// What must hold. An allowed probability of a miss alone speaks of the usual deadline, and
 /// `usual_ns` is in force where nothing else is asked for.
-pub fn required(flags: &RequirementFlags, usual_ns: Option<u64>) -> Vec<Requirement> {
+pub fn claim(flags: &RequirementFlags, usual_ns: Option<u64>) -> Claim {
     let others = flags.max.is_some() || !flags.percentile.is_empty();
     let usual_ns = usual_ns.filter(|_| !others);
     let usual_ns = usual_ns.or(flags.miss.and(QUALIFY.deadline_ns));
@@ -236,5 +249,8 @@ pub fn required(flags: &RequirementFlags, usual_ns: Option<u64>) -> Vec<Requirem
         });
     let max = flags.max.map(|limit_ns| Requirement::Max { limit_ns });
     let percentiles = flags.percentile.iter().copied();
-    deadline.into_iter().chain(max).chain(percentiles).collect()
+    Claim {
+        requirements: deadline.into_iter().chain(max).chain(percentiles).collect(),
+        confidence: flags.confidence,
+    }
 }

@@ -4,10 +4,11 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use super::out;
-use crate::conduct::Observer;
+use crate::conduct::Progress;
+use punctual_record::live::{LiveView, LiveWatch};
 use punctual_record::{Run, RunDirectory, State};
 use punctual_report::explain::perfetto;
-use punctual_report::live::{self, LiveView, LiveWatch};
+use punctual_report::live;
 use punctual_report::style::Style;
 use punctual_report::{gnuplot, html, svg};
 use punctual_trace::attribute;
@@ -92,7 +93,7 @@ fn redraw(standing: usize, lines: &[String]) -> String {
     text
 }
 
-impl Observer for Screen {
+impl Progress for Screen {
     fn looks(&self) -> bool {
         match self.manner {
             Manner::Silent => false,

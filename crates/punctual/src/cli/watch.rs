@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use super::failure::Failure;
 use super::flags::WatchFlags;
 use super::measuring::{conclude_breach, make_directory, settled, show, tell_breach};
-use super::plan::required;
+use super::plan::claim;
 use super::screen::Screen;
-use crate::conduct::{self, Target, WatchPlan};
+use crate::conduct::{self, Scope, Target, TracingPlan, WatchPlan};
 use crate::system::Root;
 use crate::system::group;
 use crate::system::process::{self, Process};
@@ -42,16 +42,19 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         target,
-        every: flags.all,
-        off_cpu: flags.off_cpu,
-        run_queue: flags.run_queue,
+        scope: Scope {
+            every: flags.all,
+            off_cpu: flags.off_cpu,
+            run_queue: flags.run_queue,
+        },
         duration_ns: flags.duration,
         break_ns: flags.breach.break_value,
-        requirements: required(&flags.required, None),
-        confidence: flags.required.confidence,
-        explain: !flags.no_explain,
-        explain_above_ns: flags.explain_above,
-        stack_above_ns: flags.stack_above,
+        claim: claim(&flags.required, None),
+        tracing: TracingPlan {
+            explain: !flags.no_explain,
+            above_ns: flags.explain_above,
+            stack_above_ns: flags.stack_above,
+        },
     })
 }
 

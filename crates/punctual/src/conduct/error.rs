@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 
 use punctual_record::{Demand, Ending};
-use punctual_report::facts;
 use punctual_trace::capture::Unavailable;
 
 /// Why a run could not be begun.
@@ -79,11 +78,9 @@ impl fmt::Display for ConductError {
                 let names: Vec<&str> = demands.iter().map(Demand::name).collect();
                 write!(f, "requested and not in force: {}", names.join(", "))
             }
-            Self::Interrupted(signal) => write!(
-                f,
-                "ended by a signal ({}) before anything was measured: nothing is kept",
-                facts::ending(*signal, "")
-            ),
+            Self::Interrupted(_) => {
+                f.write_str("ended by a signal before anything was measured: nothing is kept")
+            }
         }
     }
 }

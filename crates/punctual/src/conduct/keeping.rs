@@ -4,8 +4,21 @@ use std::time::Duration;
 
 use punctual_rt::clock;
 
-use super::observer::Observer;
+use super::error::ConductError;
+use super::progress::Progress;
+use crate::system::monitor::Monitor;
+use crate::system::stolen;
 use punctual_record::{Event, Happening, RecordError, Run, RunDirectory};
+
+/// Saves a record of which nothing is measured yet.
+///
+/// # Errors
+/// It can't be kept.
+pub(super) fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
+    directory
+        .save(run)
+        .map_err(|error| ConductError::Record(error.to_string()))
+}
 
 /// A record, and where it is kept.
 pub(super) struct Keeping<'a> {
@@ -15,15 +28,18 @@ pub(super) struct Keeping<'a> {
     pub directory: &'a RunDirectory,
     /// From when time counts, CLOCK_MONOTONIC.
     pub start_ns: u64,
+    /// What sees the conditions change.
+    monitor: Monitor,
     save_failed: bool,
 }
 
 impl<'a> Keeping<'a> {
-    pub fn new(run: Run, directory: &'a RunDirectory, start_ns: u64) -> Self {
+    pub fn new(run: Run, directory: &'a RunDirectory, monitor: Monitor, start_ns: u64) -> Self {
         Self {
             run,
             directory,
             start_ns,
+            monitor,
             save_failed: false,
         }
     }
@@ -45,18 +61,47 @@ impl<'a> Keeping<'a> {
         self.run.events.push(Event::told(at_ns, what));
     }
 
+    /// Notes what changed of the conditions.
+    pub fn look_at_conditions(&mut self) {
+        let elapsed_ns = self.elapsed_ns();
+        self.monitor.poll_into(elapsed_ns, &mut self.run.events);
+    }
+
+    /// What the conditions came to in the end.
+    pub fn conclude_conditions(&mut self) {
+        self.look_at_conditions();
+        if let Some(stolen) = self.monitor.stolen() {
+            let virtualisation = &mut self.run.system.virtualisation;
+            virtualisation.stolen_ns = Some(stolen.total_ns);
+            virtualisation.stolen_share = Some(stolen.share);
+            virtualisation.stolen_grain_ns = Some(stolen::tick_ns());
+        }
+    }
+
+    /// Notes where a real-time thread was throttled: to be called every
+    /// [`Keeping::throttling_every`], and while the probes still live.
+    pub fn look_at_throttling(&mut self) {
+        let events = self.monitor.poll_throttling(self.elapsed_ns());
+        self.run.events.extend(events);
+    }
+
+    /// How often somebody must look whether a thread was throttled.
+    pub fn throttling_every(&self) -> Duration {
+        self.monitor.throttling_every()
+    }
+
     /// Saves what there is so far, the record first: a disk that is full for a while does not
     /// end the run, but stands in the record.
     pub fn save_under_way(
         &mut self,
         beside: impl FnOnce(&RunDirectory) -> Result<(), RecordError>,
-        observer: &mut dyn Observer,
+        progress: &mut dyn Progress,
     ) {
         let saved = self.directory.save(&self.run);
         match saved.and_then(|()| beside(self.directory)) {
             Ok(()) => {
                 self.save_failed = false;
-                observer.saved(&self.run, self.directory);
+                progress.saved(&self.run, self.directory);
             }
             Err(error) => {
                 if !self.save_failed {
@@ -73,20 +118,20 @@ impl<'a> Keeping<'a> {
     pub fn save_last(
         mut self,
         beside: impl FnOnce(&RunDirectory) -> Result<(), RecordError>,
-        observer: &mut dyn Observer,
+        progress: &mut dyn Progress,
     ) -> Run {
         let directory = self.directory;
         if let Err(error) = directory.save(&self.run)
             && error.is_full()
         {
             directory.release();
-            observer.make_room(directory);
+            progress.make_room(directory);
             self.save_what_fits();
         }
         directory.release();
         // This too.
         let _ = beside(directory);
-        observer.saved(&self.run, directory);
+        progress.saved(&self.run, directory);
         let unsaved = directory.unsaved();
         if !unsaved.is_empty() {
             unsaved

@@ -1,7 +1,8 @@
-//! Conducts a measuring run: brings probes, loads and conditions together, and
+//! Conducts runs, watches and labs: brings probes, loads and conditions together, and
 //! keeps the record.
 //!
-//! It prints nothing: whoever asked for the run is told through an [`Observer`].
+//! It prints nothing: how a run stands is said through a [`Progress`], that of a lab through a
+//! [`lab::LabProgress`].
 
 mod blocks;
 pub mod breach;
@@ -9,29 +10,21 @@ mod compose;
 mod culprits;
 mod error;
 mod explain;
-mod gather;
 mod housekeeper;
 mod keeping;
-mod observer;
+pub mod lab;
 mod outliers;
-mod pace;
 mod plan;
-mod prepare;
-mod sampling;
-mod session;
-mod setup;
+mod progress;
+mod run;
 mod signals;
-mod stops;
-mod time_limit;
-mod tracers;
-mod view;
+mod under_way;
 mod watch;
 
 pub use error::ConductError;
 pub use explain::WINDOWS_FILE;
-pub use gather::Gathering;
-pub use observer::Observer;
-pub use plan::Plan;
-pub use session::conduct;
+pub use plan::{Claim, TracingPlan};
+pub use progress::Progress;
+pub use run::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, run};
 pub use signals::{Signals, survive_long_files};
-pub use watch::{Target, WatchPlan, watch};
+pub use watch::{Scope, Target, WatchPlan, watch};

@@ -334,7 +334,7 @@ impl Tally {
         if late + missed_late != 0 {
             let from_ns = sample.asked_ns - self.start_ns;
             self.rows
-                .mark_miss(from_ns, sample.woke_ns().saturating_sub(self.start_ns));
+                .note_miss(from_ns, sample.woke_ns().saturating_sub(self.start_ns));
         }
     }
 

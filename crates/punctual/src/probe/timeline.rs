@@ -75,8 +75,8 @@ impl Rows {
         }
     }
 
-    /// Marks the seconds from one instant to another as containing a miss.
-    pub fn mark_miss(&mut self, from_ns: u64, to_ns: u64) {
+    /// Notes that the seconds from one instant to another contained a miss.
+    pub fn note_miss(&mut self, from_ns: u64, to_ns: u64) {
         let first = (from_ns / SECOND_NS).min(MAX_SECONDS);
         let last = (to_ns / SECOND_NS).clamp(first, MAX_SECONDS);
         let words = (last / 64 + 1) as usize;
@@ -257,9 +257,9 @@ mod tests {
     #[test]
     fn a_second_with_a_miss_on_two_threads_counts_once() {
         let (mut one, mut two) = (Rows::default(), Rows::default());
-        one.mark_miss(0, 1);
-        one.mark_miss(5 * SECOND_NS, 7 * SECOND_NS);
-        two.mark_miss(7 * SECOND_NS + 1, 7 * SECOND_NS + 2);
+        one.note_miss(0, 1);
+        one.note_miss(5 * SECOND_NS, 7 * SECOND_NS);
+        two.note_miss(7 * SECOND_NS + 1, 7 * SECOND_NS + 2);
         let timeline = merged([&one, &two], 10 * SECOND_NS);
         assert_eq!((timeline.seconds, timeline.seconds_with_miss), (10, 4));
     }
@@ -269,7 +269,7 @@ mod tests {
         let counted = |measured_ns, misses: &[(u64, u64)]| {
             let mut rows = Rows::default();
             for &(from_ns, to_ns) in misses {
-                rows.mark_miss(from_ns, to_ns);
+                rows.note_miss(from_ns, to_ns);
             }
             let timeline = merged([&rows], measured_ns);
             (timeline.seconds, timeline.seconds_with_miss)

@@ -21,9 +21,9 @@ pub mod demands;
 pub mod dma_latency;
 pub mod group_limits;
 pub mod memory;
+pub mod monitor;
 pub mod stolen;
 pub mod thread;
-pub mod watch;
 pub mod whose;
 
 mod cgroup;

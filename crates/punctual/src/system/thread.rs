@@ -5,6 +5,7 @@
 use std::io;
 
 use punctual_record::Scheduling;
+use punctual_record::proc_stat::Stat;
 
 /// A scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -190,6 +191,14 @@ pub fn tracer(tid: i32) -> Option<i32> {
         .ok()?;
     let pid = super::limits::value(&status, "TracerPid")?.parse().ok()?;
     (pid > 0).then_some(pid)
+}
+
+/// The CPU that a thread runs on, or ran on last.
+#[must_use]
+pub fn last_cpu(root: &super::Root, tid: u32) -> Option<u32> {
+    let line = root.text(&format!("/proc/{tid}/stat")).ok()?;
+    let cpu = Stat::parse(&line)?.count(39)?;
+    u32::try_from(cpu).ok()
 }
 
 /// Reads a thread's scheduling back from the kernel; `tid` is that of any thread

@@ -5,7 +5,7 @@ use super::root::Reader;
 use punctual_record::system::{Kernel, Virtualisation};
 use punctual_record::text::shortened;
 
-/// Reads hypervisor and container. The watch fills in the steal time.
+/// Reads hypervisor and container. The monitor fills in the steal time.
 pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) -> Virtualisation {
     Virtualisation {
         hypervisor: hypervisor(reader, kernel),

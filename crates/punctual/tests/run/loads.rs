@@ -5,6 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::common::{Ended, Going, Place, skip, until};
+use punctual_report::facts;
 use serde_json::Value;
 
 /// Flags of a run that only its load can make invalid or fail.
@@ -206,8 +207,16 @@ fn one_stopped_worker_of_several_is_noticed() {
                 || text.contains("or some were stopped"),
             "{text}"
         );
-        let events = place.record()["events"].to_string();
-        assert!(events.contains(said), "{said}: {events}");
+        let run = place.run_of();
+        let events = run
+            .events
+            .iter()
+            .map(|event| facts::event(event, "punctual"));
+        let events: Vec<String> = events.collect();
+        assert!(
+            events.iter().any(|it| it.contains(said)),
+            "{said}: {events:?}"
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use crate::common::hotplug::Offline;
 use punctual_record::Happening;
-use punctual_tool::system::watch::{Probe, Watch};
+use punctual_tool::system::monitor::{Monitor, Monitored};
 use punctual_tool::system::{Root, online};
 
 #[test]
@@ -34,15 +34,15 @@ fn a_cpu_taken_offline_under_a_probe_is_noticed() {
         let _ = stopped.recv();
     });
     let tid = told.recv().unwrap();
-    let mut watch = Watch::start(&root, &[Probe { cpu, tid }]);
+    let mut monitor = Monitor::start(&root, &[Monitored { cpu, tid }]);
     let switch = format!("/sys/devices/system/cpu/cpu{cpu}/online");
     let offline = match Offline::take(&switch) {
         Ok(offline) => offline,
         Err(error) => return eprintln!("SKIPPED: {switch}: {error}"),
     };
-    let events = watch.poll(1_000_000_000);
+    let events = monitor.poll(1_000_000_000);
     drop(offline);
-    let back = watch.poll(2_000_000_000);
+    let back = monitor.poll(2_000_000_000);
     drop(stop);
     sleeper.join().unwrap();
 

@@ -10,7 +10,8 @@ use punctual_record::system::TaskAbove;
 use punctual_record::{Demand, Event, Standing};
 use punctual_report::facts;
 use punctual_tool::system::demands::{self, Asked, ProbeFound};
-use punctual_tool::system::watch::{Probe, Watch};
+use punctual_tool::system::monitor::{Monitor, Monitored};
+use punctual_tool::system::thread::last_cpu;
 use punctual_tool::system::{
     self, DmaLatency, Policy, Root, SurveyRequest, allowed, cpus, online, read_back, survey,
 };
@@ -190,6 +191,17 @@ fn a_real_time_task_above_is_found_until_it_ends() {
 }
 
 #[test]
+fn the_cpu_that_a_thread_ran_on_last_is_read() {
+    let root = Root::live();
+    for cpu in allowed(&root) {
+        let sleeper = Sleeper::pinned(cpu);
+        let tid = sleeper.tid.unsigned_abs();
+        assert_eq!(last_cpu(&root, tid), u32::try_from(cpu).ok());
+    }
+    assert_eq!(last_cpu(&root, u32::MAX), None);
+}
+
+#[test]
 fn a_changed_affinity_and_priority_is_noticed() {
     let root = Root::live();
     let usable = allowed(&root);
@@ -197,11 +209,11 @@ fn a_changed_affinity_and_priority_is_noticed() {
         return eprintln!("SKIPPED: one CPU only");
     }
     let sleeper = Sleeper::pinned(usable[1]);
-    let probe = Probe {
+    let probe = Monitored {
         cpu: usable[1],
         tid: sleeper.tid,
     };
-    let mut watch = Watch::start(&root, &[probe]);
+    let mut monitor = Monitor::start(&root, &[probe]);
     let about_us = |events: Vec<Event>| {
         events
             .into_iter()
@@ -214,32 +226,32 @@ fn a_changed_affinity_and_priority_is_noticed() {
             .map(|e| (e.kind(), e.invalidates))
             .collect::<Vec<_>>()
     };
-    assert_eq!(about_us(watch.poll(SECOND)), []);
+    assert_eq!(about_us(monitor.poll(SECOND)), []);
     set_affinity(sleeper.tid, &usable).unwrap();
-    assert_eq!(about_us(watch.poll(2 * SECOND)), [("affinity", true)]);
+    assert_eq!(about_us(monitor.poll(2 * SECOND)), [("affinity", true)]);
     set_affinity(sleeper.tid, &[usable[1]]).unwrap();
-    assert_eq!(about_us(watch.poll(3 * SECOND)), [("affinity", false)]);
+    assert_eq!(about_us(monitor.poll(3 * SECOND)), [("affinity", false)]);
     let renice = output(&format!("chrt -b -p 0 {} && echo done", sleeper.tid));
     if renice == "done" {
-        assert_eq!(about_us(watch.poll(4 * SECOND)), [("priority", true)]);
+        assert_eq!(about_us(monitor.poll(4 * SECOND)), [("priority", true)]);
     }
     drop(sleeper);
-    assert_eq!(about_us(watch.poll(5 * SECOND)), []);
-    assert!(watch.stolen().is_some());
+    assert_eq!(about_us(monitor.poll(5 * SECOND)), []);
+    assert!(monitor.stolen().is_some());
 }
 
 #[test]
 fn a_look_is_cheap() {
     let root = Root::live();
-    let probe = Probe {
+    let probe = Monitored {
         cpu: online(&root)[0],
         tid: own_tid(),
     };
-    let mut watch = Watch::start(&root, &[probe]);
+    let mut monitor = Monitor::start(&root, &[probe]);
     let best = (1..6)
         .map(|n| {
             let begun = Instant::now();
-            watch.poll(n * SECOND);
+            monitor.poll(n * SECOND);
             begun.elapsed()
         })
         .min()

@@ -8,7 +8,7 @@ mod cpus;
 mod demands;
 mod hotplug;
 mod live;
+mod monitor;
 mod process;
 mod support;
 mod survey;
-mod watch;

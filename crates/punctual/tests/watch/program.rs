@@ -401,3 +401,43 @@ fn every_other_verb_reads_a_watch() {
     let page = fs::read_to_string(place.path().join("one/report.html")).expect("a page");
     assert!(page.contains("What was watched"));
 }
+
+/// Runs without a sleep on CPU `{1}` until the file `{2}` is there, and then sleeps for good.
+const FALLS_ASLEEP: &str = "import os,sys,time\n\
+os.sched_setaffinity(0,{int(sys.argv[1])})\n\
+os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(50))\n\
+while not os.path.exists(sys.argv[2]): pass\n\
+time.sleep(60)\n";
+
+#[test]
+fn a_thread_that_is_only_seen_to_fall_asleep_is_on_the_cpu_that_it_left() {
+    needed!();
+    let cpus = common::cpus();
+    let [_, .., last] = cpus[..] else {
+        skip!("one CPU only: the program would keep it from the watch");
+    };
+    if !has("python3") {
+        skip!("python3 is missing");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let go = place.path().join("go");
+    let mut program = Command::new("python3")
+        .args(["-c", FALLS_ASLEEP, &last.to_string()])
+        .arg(&go)
+        .spawn()
+        .expect("python3");
+    let number = program.id().to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    fs::write(&go, "").expect("a file");
+    let stat = format!("/proc/{number}/stat");
+    let sleeps = || fs::read_to_string(&stat).is_ok_and(|line| line.contains(") S "));
+    until("it sleeps", sleeps);
+    going.signal(libc::SIGINT);
+    going.end();
+    let _ = program.kill();
+    let _ = program.wait();
+    let run = place.run_of();
+    let cpus: Vec<usize> = run.threads.iter().map(|thread| thread.cpu).collect();
+    assert_eq!(cpus, [last]);
+}

@@ -1,78 +1,10 @@
 //! What is seen while a program is watched.
 
-use super::progress;
+use super::{progress, said};
 use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::words;
-
-/// A watch as it stands, filled by whoever drives it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveWatch {
-    /// What is watched, e.g. `watch controller (4711)`.
-    pub title: String,
-    /// Time watched so far.
-    pub elapsed_ns: u64,
-    /// Time asked for, where it is known.
-    pub total_ns: Option<u64>,
-    /// The deadline, where there is one.
-    pub deadline_ns: Option<u64>,
-    /// What the first column is called: `thread`, or `CPU`.
-    pub rows_are: String,
-    /// One entry for each thread, or for each CPU of a system.
-    pub rows: Vec<LiveRow>,
-    /// One entry for each mark of a program.
-    pub marks: Vec<LiveMark>,
-    /// What a reader must know at once.
-    pub notes: Vec<String>,
-}
-
-/// A mark as it stands, all threads together.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveMark {
-    /// What it is called.
-    pub name: String,
-    /// Passes, or lengths that came to their end.
-    pub count: u64,
-    /// Whether it isn't seen.
-    pub refused: bool,
-    /// From one pass to the next; else from one place to another.
-    pub point: bool,
-    /// Mean length in ns; 0 without any.
-    pub avg_ns: f64,
-    /// p99 in ns, where there are enough for it.
-    pub p99_ns: Option<u64>,
-    /// The longest in ns.
-    pub max_ns: Option<u64>,
-}
-
-/// A thread as it stands. Latencies are in ns; without wake-ups they are 0.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveRow {
-    /// What to call it.
-    pub label: String,
-    /// Wake-ups so far.
-    pub count: u64,
-    /// Its period, where it has one.
-    pub period_ns: Option<u64>,
-    /// Mean.
-    pub avg_ns: f64,
-    /// p99.9, where the wake-ups support it.
-    pub p999_ns: Option<u64>,
-    /// Highest.
-    pub max_ns: u64,
-    /// Wake-ups later than the deadline.
-    pub late: u64,
-    /// Missed periods, and jobs after their deadline.
-    pub missed: u64,
-    /// Involuntary switches away from it.
-    pub preempted: u64,
-    /// Page faults.
-    pub faults: u64,
-    /// Switches to another CPU.
-    pub migrations: u64,
-    /// What stands out: the longest sleep that no timer ended, the worst wake-up's culprit.
-    pub words: String,
-}
+use punctual_record::live::{LiveRow, LiveWatch, Notable};
 
 /// The block that is redrawn on a terminal.
 #[must_use]
@@ -81,7 +13,7 @@ pub fn watch_lines(view: &LiveWatch, style: &Style) -> Vec<String> {
     let mut lines = vec![progress(&view.title, view.elapsed_ns, view.total_ns, style)];
     let mut tail = Vec::new();
     for note in view.notes.iter().take(3) {
-        let wrapped = wrap(note, room).into_iter().take(2);
+        let wrapped = wrap(&said(note), room).into_iter().take(2);
         tail.extend(wrapped.map(|line| style.paint(Tone::Unsure, &line)));
     }
     let marks = marks(view, style, room);
@@ -175,6 +107,19 @@ fn rows(view: &LiveWatch, style: &Style, free: usize, room: usize) -> Vec<String
     lines
 }
 
+/// `12 × futex, 3 ms`, or `rt-loop ‹ kworker/1:2`.
+fn notable(notable: &Notable) -> String {
+    let name = |task: &Option<String>| task.clone().unwrap_or_else(|| "idle".to_owned());
+    match notable {
+        Notable::Sleep {
+            call,
+            count,
+            worst_ns,
+        } => format!("{count} × {call}, {}", words::duration(*worst_ns)),
+        Notable::WakeUp { woken, before } => format!("{} ‹ {}", name(woken), name(before)),
+    }
+}
+
 fn row(view: &LiveWatch, row: &LiveRow, program: bool) -> Vec<Cell> {
     let none = || Cell::new("—");
     let figure = |ns: f64| {
@@ -221,7 +166,9 @@ fn row(view: &LiveWatch, row: &LiveRow, program: bool) -> Vec<Cell> {
             plain(row.migrations),
         ]);
     }
-    cells.push(Cell::new(row.words.clone()));
+    cells.push(Cell::new(
+        row.notable.as_ref().map_or_else(String::new, notable),
+    ));
     cells
 }
 
@@ -271,6 +218,8 @@ pub fn watch_plain_line(view: &LiveWatch) -> String {
 
 #[cfg(test)]
 mod tests {
+    use punctual_record::live::LiveMark;
+
     use super::*;
 
     fn view(rows: usize) -> LiveWatch {
@@ -281,7 +230,11 @@ mod tests {
             avg_ns: 12_345.0,
             p999_ns: Some(40_000),
             max_ns: 50_000 + index as u64,
-            words: "read 12.3 ms".to_owned(),
+            notable: Some(Notable::Sleep {
+                call: "read".to_owned(),
+                count: 7,
+                worst_ns: 12_300_000,
+            }),
             ..LiveRow::default()
         };
         let mark = |index: usize| LiveMark {
@@ -320,6 +273,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_stands_out_is_said_in_a_few_words() {
+        let style = Style {
+            width: 200,
+            ..Style::plain()
+        };
+        let lines = watch_lines(&view(1), &style).join("\n");
+        assert!(lines.contains("7 × read, 12.3 ms"), "{lines}");
+        let late = |before: Option<&str>| {
+            notable(&Notable::WakeUp {
+                woken: Some("rt-loop".to_owned()),
+                before: before.map(str::to_owned),
+            })
+        };
+        assert_eq!(late(Some("kworker/1:2")), "rt-loop ‹ kworker/1:2");
+        assert_eq!(late(None), "rt-loop ‹ idle");
     }
 
     #[test]

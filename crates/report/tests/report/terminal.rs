@@ -6,7 +6,10 @@ use super::fixtures as report_fixtures;
 
 use std::path::Path;
 
-use punctual_report::live::{self, LiveLoad, LiveThread, LiveView};
+use punctual_record::condition::{FoundScheduling, Scheduling};
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
+use punctual_record::{Condition, Demand, Standing};
+use punctual_report::live;
 use punctual_report::style::Style;
 use punctual_report::terminal;
 
@@ -119,7 +122,7 @@ fn colour_changes_no_character() {
 /// A run under way on 4 CPUs, one of them late.
 pub fn view(cpus: usize) -> LiveView {
     let thread = |cpu: usize| {
-        let mut spark = [0u64; live::SPARK_BUCKETS];
+        let mut spark = [0u64; SPARK_BUCKETS];
         for (i, count) in [120, 8_000, 15_200, 9_800, 2_100, 410, 55, 6, 1]
             .into_iter()
             .enumerate()
@@ -164,8 +167,26 @@ pub fn view(cpus: usize) -> LiveView {
             load("files", "MB", 0.0, true),
         ],
         nanoseconds: false,
-        notes: vec!["not in force: priority (other 0)".into()],
+        notes: vec![Note::Unmet(refused_priority())],
         gaps: false,
+    }
+}
+
+/// A priority that was requested and refused.
+fn refused_priority() -> Demand {
+    let found = FoundScheduling {
+        cpus: vec![0],
+        scheduling: Some(Scheduling::Other),
+        error: None,
+    };
+    Demand {
+        condition: Condition::Priority {
+            requested: Scheduling::Fifo { priority: 99 },
+            found: vec![found],
+            refused: None,
+        },
+        standing: Standing::NotInForce,
+        fix: None,
     }
 }
 

@@ -3,8 +3,9 @@
 use super::fixtures as report_fixtures;
 
 use proptest::prelude::*;
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
 use punctual_record::{Ending, Event, Happening, Interval, Load, Run, State, TimelineRow};
-use punctual_report::live::{self, LiveLoad, LiveThread, LiveView};
+use punctual_report::live;
 use punctual_report::style::Style;
 use punctual_report::{gnuplot, html, svg, terminal};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
@@ -141,6 +142,12 @@ fn finite(text: &str, what: &str) {
     }
 }
 
+/// An event with such a text in it.
+fn failed(error: String) -> Event {
+    let load = error.clone();
+    Event::told(0, Happening::LoadFailed { load, error })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -173,12 +180,12 @@ proptest! {
         let thread = |(a, b, avg_ns, p999_ns): &(u64, u64, f64, Option<u64>)| LiveThread {
             cpu: *a as usize, tid: -1, priority: u32::MAX, interval_ns: *a, count: *b, min_ns: *a, act_ns: *b,
             avg_ns: *avg_ns, p999_ns: *p999_ns, max_ns: *b, late: *a, missed: *b, lost: *a,
-            spark: [*b; live::SPARK_BUCKETS],
+            spark: [*b; SPARK_BUCKETS],
         };
         let view = LiveView {
             verb: "qualify".into(), elapsed_ns, total_ns, deadline_ns, threads: threads.iter().map(thread).collect(),
             loads: vec![LiveLoad { name: text.clone(), unit: text.clone(), rate, failed: false }; 3],
-            nanoseconds: false, notes: vec![text], gaps: unicode,
+            nanoseconds: false, notes: vec![Note::Happened(failed(text))], gaps: unicode,
         };
         let style = Style { colour: false, width, height, unicode, report: None, verbose: true };
         let lines = live::status_lines(&view, &style);

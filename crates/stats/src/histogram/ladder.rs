@@ -23,6 +23,14 @@ pub struct LadderRung {
 }
 
 impl Histogram {
+    /// The quantile, where at least [`MIN_SAMPLES_BEYOND`] samples lie beyond it.
+    #[must_use]
+    pub fn supported_quantile(&self, quantile: f64) -> Option<u64> {
+        let rank = rank_of(quantile, self.count());
+        let samples_beyond = self.count().saturating_sub(rank);
+        (samples_beyond >= MIN_SAMPLES_BEYOND).then(|| self.value_at_rank(rank))
+    }
+
     /// p50, p90, p99, p99.9, p99.99 and p99.999 with the samples beyond each.
     pub fn percentile_ladder(&self) -> Vec<LadderRung> {
         PERCENTILES

@@ -8,7 +8,7 @@ use punctual_stats::verdict::Outcome as Verdict;
 use super::super::failure::{Failure, SETUP, USAGE};
 use super::super::out;
 use super::flags::{DEFAULT_KERNELS, GuestFlags, LabBisectFlags};
-use super::plan::is_own;
+use super::parts::is_own;
 use crate::conduct::Signals;
 use punctual_lab::Qemu;
 use punctual_lab::cell::OWN_NAME;

@@ -12,7 +12,8 @@ use super::super::failure::Failure;
 use super::super::nearest::meant;
 use super::super::units;
 use super::flags::{self, LabRunFlags};
-use super::{Column, Wanted, plan};
+use super::{Wanted, limits, parts};
+use crate::conduct::lab::{Column, LabPlan};
 use punctual_lab::cell::Work;
 use punctual_lab::channel;
 use punctual_record::lab::LabVariant;
@@ -119,16 +120,19 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
     }
     let columns = columns(&parsed).map_err(usage)?;
     Ok(Wanted {
-        columns,
-        seeds: flags.seeds.or(parsed.seeds).unwrap_or(1),
-        cpus: parsed.cpus.unwrap_or(1),
-        memory_mib: parsed
-            .mem
-            .map_or(Ok(1024), |mem| flags::memory(&mem))
-            .map_err(usage)?,
-        modules: parsed.module,
-        brought: parsed.bring,
-        rootfs: parsed.rootfs,
+        lab: LabPlan {
+            columns,
+            seeds: flags.seeds.or(parsed.seeds).unwrap_or(1),
+            cpus: parsed.cpus.unwrap_or(1),
+            memory_mib: parsed
+                .mem
+                .map_or(Ok(1024), |mem| flags::memory(&mem))
+                .map_err(usage)?,
+            modules: parsed.module,
+            brought: parsed.bring,
+            rootfs: parsed.rootfs,
+            limits: limits(&flags.host),
+        },
         host: &flags.host,
     })
 }
@@ -162,7 +166,7 @@ fn column(
     variant: &VariantEntry,
 ) -> Result<Column, String> {
     let command: Vec<OsString> = variant.command.iter().map(OsString::from).collect();
-    let mut parts = plan::parts(
+    let mut parts = parts::parts(
         experiment.loads.as_deref(),
         &command,
         experiment.rootfs.is_some(),

@@ -1,35 +1,32 @@
 //! `lab`: real kernels in virtual time.
 
 mod bisect;
-mod cells;
 mod compare;
 mod experiment;
 mod flags;
-mod plan;
-mod progress;
+mod parts;
+mod screen;
+mod status;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 pub use bisect::{ENDS as BISECT_ENDS, is_asked as is_bisect};
 pub use flags::{LAB_EXAMPLES, LabFlags};
 
 use super::failure::{Failure, SETUP};
+use super::measuring::make_directory;
 use super::out;
 use super::save::save_whole;
 use crate::conduct::Signals;
-use cells::{Cell, News, Outcome};
+use crate::conduct::lab::{self, Bench, Column, LabPlan, Limits, Making, Outcome};
 use flags::{GuestFlags, HostFlags, LabAction};
-use progress::StatusLine;
 use punctual_lab::cell::Work;
-use punctual_lab::kernel::{self, Cache, Kernel};
-use punctual_lab::observer::Observer;
-use punctual_lab::{CellPlan, LabError, Qemu};
-use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCell, LabVariant};
-use punctual_record::{RecordError, RunDirectory, Tool, time};
-use punctual_report::lab as report;
+use punctual_record::lab::{LAB_PAGE, Lab, LabCell};
+use punctual_report::{formats, lab as report};
+use screen::LabScreen;
 
 /// Makes the cells, or looks at those that were made.
 ///
@@ -45,18 +42,6 @@ pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// One column of the table.
-pub struct Column {
-    name: String,
-    kernel: String,
-    parameters: Vec<String>,
-    parts: Vec<plan::Part>,
-    /// Which of several commands for its machine it is.
-    variant: Option<LabVariant>,
-    /// The file that a program leaves its figures in.
-    result: Option<String>,
-}
-
 /// How making everything ended.
 struct Concluded {
     /// The exit status of everything together.
@@ -67,20 +52,14 @@ struct Concluded {
     has_verdicts: bool,
 }
 
-/// What is to be made, wherever that was said.
+/// What is to be made, wherever that was said, and how.
 pub struct Wanted<'a> {
-    columns: Vec<Column>,
-    seeds: u64,
-    cpus: usize,
-    memory_mib: u64,
-    modules: Vec<String>,
-    brought: Vec<PathBuf>,
-    rootfs: Option<PathBuf>,
+    lab: LabPlan,
     host: &'a HostFlags,
 }
 
 fn of_flags(flags: &GuestFlags) -> Result<Wanted<'_>, Failure> {
-    let parts = plan::parts(
+    let parts = parts::parts(
         flags.load.as_deref(),
         &flags.command,
         flags.rootfs.is_some(),
@@ -94,100 +73,76 @@ fn of_flags(flags: &GuestFlags) -> Result<Wanted<'_>, Failure> {
         result: None,
     };
     Ok(Wanted {
-        columns: flags.kernel.iter().map(column).collect(),
-        seeds: flags.seeds,
-        cpus: flags.cpus,
-        memory_mib: flags.mem,
-        modules: flags.module.clone(),
-        brought: flags.bring.clone(),
-        rootfs: flags.rootfs.clone(),
+        lab: LabPlan {
+            columns: flags.kernel.iter().map(column).collect(),
+            seeds: flags.seeds,
+            cpus: flags.cpus,
+            memory_mib: flags.mem,
+            modules: flags.module.clone(),
+            brought: flags.bring.clone(),
+            rootfs: flags.rootfs.clone(),
+            limits: limits(&flags.host),
+        },
         host: &flags.host,
     })
 }
 
+fn limits(flags: &HostFlags) -> Limits {
+    Limits {
+        virtual_time: Duration::from_nanos(flags.virtual_limit),
+        host: Duration::from_nanos(flags.host_limit),
+        boot: Duration::from_nanos(flags.boot_limit),
+    }
+}
+
+fn making(jobs: usize, explain: bool) -> Making {
+    Making {
+        jobs,
+        explain,
+        read: formats::detect_and_parse,
+    }
+}
+
 fn make(wanted: &Wanted<'_>) -> Result<Concluded, Failure> {
-    let qemu = Qemu::find().map_err(Failure::setup)?;
-    let own = own_program()?;
-    let mut kernels: Vec<Kernel> = Vec::new();
-    for column in &wanted.columns {
-        if !kernels.iter().any(|kernel| kernel.asked == column.kernel) {
-            kernels.push(find_kernel(&column.kernel)?);
-        }
-    }
-    let cells = planned(wanted, &qemu, &kernels)?;
-    for cell in firsts(&cells) {
-        // What makes no sense is told before anything runs.
-        cell.plan.initramfs(&own).map_err(Failure::setup)?;
-    }
+    let Wanted { lab: plan, host } = wanted;
+    let kernels = plan.columns.iter().map(|column| &*column.kernel);
+    let bench = Bench::find(kernels, &mut |line| out::complain(line)).map_err(Failure::setup)?;
+    let cells = lab::plan(plan, &bench).map_err(Failure::setup)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
-    let host = wanted.host;
-    let directory = make_directory(host)?;
+    let directory = make_directory(host.output.as_deref(), "lab")?;
     let program = cells
         .iter()
         .any(|cell| matches!(cell.plan.work, Work::Program { .. }) && cell.result.is_none());
-    let tells = !host.quiet && !host.json && !program;
     let jobs = host.jobs.unwrap_or_else(host_cpus).min(cells.len());
-    let begin = Instant::now();
-    let started = time::rfc3339(SystemTime::now());
-    let observer = (!host.no_explain).then(Observer::default);
-    directory.reserve_for(LAB_FILE);
-    let mut trouble = Vec::new();
-    let mut status = StatusLine::new(host.quiet);
-    let outcomes = cells::make_all(
+    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let mut screen = LabScreen::new(host.quiet, !host.quiet && !host.json && !program);
+    let made = lab::make(
         &cells,
-        &own,
-        jobs,
-        observer.as_ref(),
+        &bench,
+        &making(jobs, !host.no_explain),
+        &directory,
+        command.collect(),
         &|| signals.end().is_some(),
-        &mut |news, progress| {
-            if let News::Done(cell, outcome) = news {
-                trouble.extend(cells::keep(&directory, cell, outcome));
-                if tells {
-                    status.clear();
-                    out::print(&cells::line(cell, outcome, progress));
-                }
-            }
-            status.draw(&progress.line(Instant::now()));
-        },
+        &mut screen,
     );
-    drop(status);
-    let lab = Lab {
-        format: LAB_FORMAT.to_owned(),
-        version: LAB_VERSION,
-        tool: Tool {
-            name: "punctual".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
-        command: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
-        started,
-        jobs: jobs as u64,
-        host_s: round(begin.elapsed().as_secs_f64()),
-        cells: cells
-            .iter()
-            .zip(&outcomes)
-            .map(|(cell, outcome)| cells::entry(cell, outcome))
-            .collect(),
-    };
-    if !outcomes
-        .iter()
-        .any(|outcome| matches!(outcome, Some(Ok(_))))
-    {
+    drop(screen);
+    if let Some(why) = made.failure() {
         // Nothing was made: nothing is left behind.
         directory.discard_if_empty();
-        return Err(Failure::setup(first_error(&outcomes)));
+        return Err(Failure::setup(why));
     }
-    save(&directory, &lab)?;
+    let (lab, mut trouble) = (made.lab, made.unsaved);
+    // What becomes of it is noted in the directory.
+    let _ = directory.save_file(LAB_PAGE, report::page(&lab, "").as_bytes());
     trouble.extend(directory.unsaved());
     if let Some(file) = &host.junit
         && let Err(error) = save_whole(file, report::junit(&lab).as_bytes())
     {
         trouble.push(error.to_string());
     }
-    show(host, &lab, &outcomes, program, directory.path());
+    show(host, &lab, &made.outcomes, program, directory.path());
     trouble.iter().for_each(|line| out::complain(line));
-    let status = conclude(&lab, &outcomes);
+    let status = conclude(&lab, &made.outcomes);
     let cells = &lab.cells;
     Ok(Concluded {
         status: if trouble.is_empty() { status } else { SETUP },
@@ -196,101 +151,8 @@ fn make(wanted: &Wanted<'_>) -> Result<Concluded, Failure> {
     })
 }
 
-/// All cells, those of a column together.
-fn planned<'a>(
-    wanted: &Wanted<'_>,
-    qemu: &'a Qemu,
-    kernels: &'a [Kernel],
-) -> Result<Vec<Cell<'a>>, Failure> {
-    let names = cells::folders(wanted.columns.iter().map(|column| &*column.name));
-    let mut cells = Vec::new();
-    for (column, folder) in wanted.columns.iter().zip(&names) {
-        let kernel = kernels
-            .iter()
-            .find(|kernel| kernel.asked == column.kernel)
-            .ok_or_else(|| Failure::setup(format!("{}: no such kernel", column.kernel)))?;
-        for part in &column.parts {
-            for seed in 1..=wanted.seeds {
-                let plan = CellPlan {
-                    qemu,
-                    kernel,
-                    parameters: column.parameters.clone(),
-                    work: part.work.clone(),
-                    modules: wanted.modules.clone(),
-                    brought: wanted.brought.clone(),
-                    rootfs: wanted.rootfs.clone(),
-                    seed,
-                    cpus: wanted.cpus,
-                    memory_mib: wanted.memory_mib,
-                    virtual_limit: Duration::from_nanos(wanted.host.virtual_limit),
-                    host_limit: Duration::from_nanos(wanted.host.host_limit),
-                    boot_limit: Duration::from_nanos(wanted.host.boot_limit),
-                };
-                plan.command_line().map_err(Failure::setup)?;
-                cells.push(Cell {
-                    plan,
-                    column: column.name.clone(),
-                    load: part.load.clone(),
-                    variant: column.variant.clone(),
-                    result: column.result.clone(),
-                    directory: cells::folder(folder, &part.load, seed, wanted.seeds),
-                });
-            }
-        }
-    }
-    Ok(cells)
-}
-
-/// The first cell of each column.
-fn firsts<'a, 'b>(cells: &'a [Cell<'b>]) -> impl Iterator<Item = &'a Cell<'b>> {
-    let new = |at: usize| at == 0 || cells[at].column != cells[at - 1].column;
-    (0..cells.len())
-        .filter(move |at| new(*at))
-        .map(|at| &cells[at])
-}
-
-fn make_directory(host: &HostFlags) -> Result<RunDirectory, Failure> {
-    RunDirectory::create(host.output.as_deref(), "lab", SystemTime::now()).map_err(|error| {
-        let usage = matches!(
-            error,
-            RecordError::Exists { .. } | RecordError::Foreign { .. } | RecordError::Create { .. }
-        );
-        Failure {
-            line: format!("-o: {error}"),
-            status: if usage { super::failure::USAGE } else { SETUP },
-        }
-    })
-}
-
-/// This very program.
-fn own_program() -> Result<Vec<u8>, Failure> {
-    std::fs::read("/proc/self/exe")
-        .map_err(|error| Failure::setup(format!("/proc/self/exe: {error}")))
-}
-
-/// A kernel, ready to boot; what takes time is told on standard error.
-fn find_kernel(name: &str) -> Result<Kernel, Failure> {
-    let cache = Cache::of_user().map_err(Failure::setup)?;
-    kernel::find(name, &cache, &mut |line| out::complain(line)).map_err(Failure::setup)
-}
-
 fn host_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Seconds with what they are worth of digits.
-fn round(seconds: f64) -> f64 {
-    (seconds * 1000.0).round() / 1000.0
-}
-
-fn save(directory: &RunDirectory, lab: &Lab) -> Result<(), Failure> {
-    let mut bytes = serde_json::to_vec_pretty(lab).map_err(Failure::setup)?;
-    bytes.push(b'\n');
-    // What becomes of each is noted in the directory.
-    let _ = directory.save_file(LAB_FILE, &bytes);
-    directory.release();
-    let _ = directory.save_file(LAB_PAGE, report::page(lab, "").as_bytes());
-    Ok(())
 }
 
 fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, directory: &Path) {
@@ -318,11 +180,6 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
             out::print(&report::bills(lab, &out::style()));
         }
     }
-}
-
-fn first_error(outcomes: &[Outcome]) -> String {
-    let error = outcomes.iter().flatten().find_map(|o| o.as_ref().err());
-    error.map_or_else(|| LabError::Interrupted.to_string(), ToString::to_string)
 }
 
 /// The exit status of everything together: what could not be made first, then the verdicts

@@ -7,7 +7,7 @@ use punctual_stats::requirement::Requirement;
 use super::super::failure::Failure;
 use super::super::flags::{GapFlags, RunFlags};
 use super::{MEASURE, make};
-use crate::conduct::Plan;
+use crate::conduct::RunPlan;
 use crate::probe::gaps::step_ns;
 use crate::probe::kinds::KINDS;
 use punctual_record::{Gaps, Interval, Method, Subject};
@@ -46,7 +46,7 @@ fn comparable(above_ns: u64, asked: bool) -> Result<u64, Failure> {
 ///
 /// # Errors
 /// Wrong usage: what has no meaning for gaps.
-pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<Plan, Failure> {
+pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<RunPlan, Failure> {
     let name = subject.name();
     let senseless = [
         (flags.interval.is_some(), "-i", "--period says how often"),
@@ -79,14 +79,14 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
         )));
     }
     let mut plan = make(KINDS[0], flags, MEASURE)?;
-    let mut cpus = plan.cpus.clone();
+    let mut cpus = plan.probes.cpus.clone();
     cpus.sort_unstable();
     cpus.dedup();
-    if cpus.len() < plan.cpus.len() {
+    if cpus.len() < plan.probes.cpus.len() {
         return Err(Failure::usage(format!(
             "-t {}: two threads that poll one CPU find each other; measure {name} takes one for \
              each CPU",
-            plan.cpus.len()
+            plan.probes.cpus.len()
         )));
     }
     let method = method(subject, gaps)?;
@@ -100,7 +100,7 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
     let period_ns = gaps
         .period
         .unwrap_or_else(|| PERIOD_NS.max(gaps.runtime.unwrap_or(0)));
-    let share_ns = match plan.policy {
+    let share_ns = match plan.probes.policy {
         // The kernel's tracer has interrupts off meanwhile.
         _ if hwlat => period_ns / 2,
         Policy::Other => period_ns,
@@ -132,12 +132,17 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
         )));
     }
     // The deadline is a limit for all gaps.
-    for requirement in &mut plan.requirements {
+    for requirement in &mut plan.claim.requirements {
         if let Requirement::MissProbability { allowed, .. } = requirement {
             *allowed = 0.0;
         }
     }
-    if let Some(limit) = plan.requirements.iter().find(|r| r.limit_ns() < above_ns) {
+    if let Some(limit) = plan
+        .claim
+        .requirements
+        .iter()
+        .find(|r| r.limit_ns() < above_ns)
+    {
         return Err(Failure::usage(format!(
             "the limit of {} lies below what counts as a gap, {}: give a lower --gap",
             duration(limit.limit_ns()),
@@ -146,16 +151,16 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
     }
     plan.cross_check = gaps.cross_check;
     // All of them are to be explained.
-    plan.explain_above_ns = plan.explain_above_ns.or(Some(above_ns));
+    plan.tracing.above_ns = plan.tracing.above_ns.or(Some(above_ns));
     if hwlat {
         // Our threads but read what the tracer says, and there are no events to explain by.
-        plan.policy = Policy::Other;
-        plan.explain = false;
+        plan.probes.policy = Policy::Other;
+        plan.tracing.explain = false;
     }
-    plan.interval = Interval::Fixed {
+    plan.probes.interval = Interval::Fixed {
         interval_ns: period_ns,
     };
-    plan.gaps = Some(Gaps {
+    plan.probes.gaps = Some(Gaps {
         subject,
         method,
         above_ns,

@@ -22,7 +22,7 @@ use crate::probe::collector::Sieve;
 use crate::system::Root;
 use crate::system::group_limits::GroupLimits;
 use punctual_record::explanation::Explanation;
-use punctual_record::{Ledger, RecordError, RunDirectory, TracerCost};
+use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::symbols::Symbols;
@@ -51,6 +51,22 @@ pub struct Wanted {
     pub polling: Option<Policy>,
     /// Where the work is done.
     pub housekeeping: Option<usize>,
+}
+
+/// Begins to trace what is wanted; where it can't be, an event says why.
+pub fn begin(wanted: Option<Wanted>, events: &mut Vec<Event>) -> Option<(Explaining, Feed)> {
+    let wanted = wanted?;
+    let begun = Explaining::begin(&wanted);
+    begun
+        .map_err(|why| {
+            let what = Happening::NotExplained {
+                reason: why.reason,
+                fix: why.mend,
+                gaps: wanted.polling.is_some(),
+            };
+            events.push(Event::told(0, what));
+        })
+        .ok()
 }
 
 /// The explaining thread.
@@ -158,8 +174,7 @@ impl Explaining {
     }
 
     /// What is known so far.
-    #[must_use]
-    pub fn explanation(&self) -> Explanation {
+    fn explanation(&self) -> Explanation {
         let account = lock(&self.account);
         let counts = account.outliers.counts();
         let mut explanation = account.ledger.to_record();
@@ -196,14 +211,19 @@ impl Explaining {
     }
 
     /// What it has cost so far, outside the kernel.
-    #[must_use]
-    pub fn cost(&self) -> TracerCost {
+    fn cost(&self) -> TracerCost {
         let account = lock(&self.account);
         TracerCost {
             cpu_ns: self.thread.cpu_ns(),
             events: account.events,
             lost: account.lost,
         }
+    }
+
+    /// Puts what is known so far into the record.
+    pub fn put_into(&self, run: &mut Run) {
+        run.explanation = Some(self.explanation());
+        run.own_cost.tracer = Some(self.cost());
     }
 
     /// Saves the windows of the worst wake-ups beside the record, if there are others than

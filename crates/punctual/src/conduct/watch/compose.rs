@@ -1,51 +1,25 @@
 //! The record and the live view of a watch, out of what is known of its threads.
 
-use punctual_stats::format::duration;
 use punctual_stats::histogram::HistogramRecord;
 
+use super::Breached;
 use super::followed::Followed;
-use super::{Breached, WatchPlan};
-use crate::conduct::compose::{empty, thread_of};
+use crate::conduct::compose::thread_of;
 use crate::probe::tally::Tally;
 use crate::system::Policy;
 use crate::system::demands::{rt_throttling, stated_of_machine};
 use punctual_record::invalid::unwoken;
+use punctual_record::live::{LiveRow, Notable};
 use punctual_record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
-use punctual_record::{Demand, Faults, Happening, Interval, Request, Run, SystemState, Thread};
-use punctual_report::live::LiveRow;
+use punctual_record::{Demand, Faults, Happening, Run, Thread};
 use punctual_trace::calls;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{Call, Other};
 
-/// A record of a watch that has not seen anything yet.
-pub fn begun(plan: &WatchPlan, cpus: &[usize], started: String, system: SystemState) -> Run {
-    let request = Request {
-        source: match &plan.target {
-            Some(target) => format!("watch of {}", target.name()),
-            None => "watch of the system".to_owned(),
-        },
-        // Each thread has its own: none of these is asked of any.
-        interval: Interval::Fixed { interval_ns: 0 },
-        cpus: cpus.to_vec(),
-        policy: "other".to_owned(),
-        priority: 0,
-        duration_ns: plan.duration_ns,
-        loops: None,
-        break_ns: plan.break_ns,
-        load: "none".to_owned(),
-        load_class: "other".to_owned(),
-        requirements: plan.requirements.clone(),
-        confidence: plan.confidence,
-        as_deployed: true,
-        best_effort: false,
-    };
-    empty("watch", plan.command.clone(), request, started, system)
-}
-
 /// The wake-ups of a thread.
 pub fn thread(start_ns: u64, followed: &Followed, numbers: &Numbers) -> Thread {
     let sleeper = &followed.sleeper;
-    let cpu = sleeper.cpu.unwrap_or(0) as usize;
+    let cpu = followed.cpu() as usize;
     let tid = i32::try_from(numbers.here(sleeper.task.tid)).unwrap_or(0);
     let thread = thread_of(start_ns, &followed.tally, cpu, tid);
     Thread {
@@ -174,8 +148,6 @@ pub fn never_woken(run: &Run) -> Option<Happening> {
 pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
     let (sleeper, tally): (_, &Tally) = (&followed.sleeper, &followed.tally);
     let latency = tally.latency();
-    // Ten samples beyond a percentile are the least that support it.
-    let supported = latency.count() >= 10_000;
     let worst = followed
         .calls
         .iter()
@@ -186,17 +158,17 @@ pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
         count: latency.count(),
         period_ns: followed.period_ns(),
         avg_ns: latency.mean().unwrap_or(0.0),
-        p999_ns: latency.quantile(0.999).filter(|_| supported),
+        p999_ns: latency.supported_quantile(0.999),
         max_ns: latency.max().unwrap_or(0),
         late: tally.late,
         missed: tally.missed + sleeper.late_jobs,
         preempted: sleeper.preempted,
         faults: sleeper.minor_faults + sleeper.major_faults,
         migrations: sleeper.migrations,
-        words: worst.map_or_else(String::new, |call| {
-            let times = call.count;
-            let worst = duration(call.worst_ns);
-            format!("{times} × {}, {worst}", calls::name(call.call))
+        notable: worst.map(|call| Notable::Sleep {
+            call: calls::name(call.call).to_string(),
+            count: call.count,
+            worst_ns: call.worst_ns,
         }),
     }
 }

@@ -24,6 +24,8 @@ const RHYTHMS: usize = 16;
 pub struct Followed {
     /// Its counts, as they were read last.
     pub sleeper: Sleeper,
+    /// The CPU that it was on when it was met.
+    met_on: u32,
     /// What it slept in, as it was read last.
     pub calls: Vec<Call>,
     /// Its wake-ups.
@@ -73,11 +75,12 @@ struct Paced {
 }
 
 impl Followed {
-    /// A thread that was seen for the first time.
+    /// A thread that was seen for the first time, on a CPU.
     #[must_use]
-    pub fn new(sleeper: Sleeper, tally: Tally) -> Self {
+    pub fn new(sleeper: Sleeper, met_on: u32, tally: Tally) -> Self {
         Self {
             sleeper,
+            met_on,
             calls: Vec::new(),
             stops: ThreadStops::new(tally.start_ns()),
             tally,
@@ -93,6 +96,12 @@ impl Followed {
             rhythms: BTreeMap::new(),
             last_end_ns: 0,
         }
+    }
+
+    /// The CPU that it was on last.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        self.sleeper.cpu.unwrap_or(self.met_on)
     }
 
     /// Whether it is the thread of this number that lives.
@@ -329,7 +338,7 @@ mod tests {
             stopped: None,
         };
         let tally = Tally::new(BEGIN, DEADLINE, Halves::At(u64::MAX), 16);
-        Followed::new(sleeper, tally)
+        Followed::new(sleeper, 0, tally)
     }
 
     /// A wait for an instant, armed and ended so long after it.

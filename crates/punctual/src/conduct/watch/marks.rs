@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
-use super::{WatchPlan, compose};
+use super::compose;
+use punctual_record::live::LiveMark;
 use punctual_record::watch::{MarkedThread, WatchedMark, WorstLength};
 use punctual_record::{Event, Happening};
-use punctual_report::live::LiveMark;
 use punctual_trace::capture::Unavailable;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
@@ -41,20 +41,21 @@ impl<'a> Marks<'a> {
     /// Begins to see them; none is asked for in most watches, and what the kernel refuses is no
     /// reason not to watch.
     pub(super) fn begin(
-        plan: &'a WatchPlan,
-        pid: u32,
-        numbers: &Numbers,
+        marks: &'a [Mark],
+        limits: &'a [Option<u64>],
+        (pid, kernels): (u32, u32),
+        every: bool,
         events: &mut Vec<Event>,
     ) -> Option<Self> {
-        if plan.marks.is_empty() {
+        if marks.is_empty() {
             return None;
         }
         let marks = Self {
-            marks: &plan.marks,
-            limits: &plan.limits,
-            marking: Marking::start(pid, numbers.kernels(pid), plan.every, &plan.marks),
+            marks,
+            limits,
+            marking: Marking::start(pid, kernels, every, marks),
             threads: Vec::new(),
-            unseen: vec![Unseen::default(); plan.marks.len()],
+            unseen: vec![Unseen::default(); marks.len()],
         };
         for (index, mark) in marks.marks.iter().enumerate() {
             if let Some(why) = marks.refused(index) {
@@ -191,7 +192,7 @@ impl<'a> Marks<'a> {
                 point: mark.is_point,
                 avg_ns: lengths.mean().unwrap_or(0.0),
                 max_ns: lengths.max(),
-                p99_ns: lengths.quantile(0.99).filter(|_| lengths.count() >= 1000),
+                p99_ns: lengths.supported_quantile(0.99),
             }
         };
         self.marks.iter().enumerate().map(of).collect()

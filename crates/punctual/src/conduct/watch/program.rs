@@ -8,27 +8,26 @@ use super::members::Members;
 use super::off_cpu::Aways;
 use super::queues::{Apart, Queues};
 use super::stopped::ProgramStops;
-use super::{Breached, Target, WatchPlan, Watched, compose};
+use super::{Breached, Length, Scope, Target, Watched, compose};
 use crate::conduct::blocks::Stretches;
-use crate::conduct::compose::{leave_out_stopped_seconds, stop_event};
+use crate::conduct::compose::{PEAKS, leave_out_stopped_seconds, stop_event};
 use crate::conduct::error::ConductError;
-use crate::conduct::explain::{Explaining, Feed, Wake, Wanted};
-use crate::conduct::session::PEAKS;
-use crate::conduct::setup::not_explained;
+use crate::conduct::explain::{Explaining, Feed, Wake};
 use crate::probe::collector::SampleSink as _;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::timeline;
+use crate::system::thread::last_cpu;
 use crate::system::{Root, dma_latency};
 use punctual_record::event::{Gone, Halted};
+use punctual_record::live::{LiveWatch, Note};
 use punctual_record::watch::Watch;
 use punctual_record::{
-    Condition, Demand, Fix, Happening, RecordError, Run, RunDirectory, StopCause, condition,
+    Condition, Demand, Event, Fix, Happening, RecordError, Run, RunDirectory, StopCause, condition,
 };
-use punctual_report::facts;
-use punctual_report::live::LiveWatch;
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::Place;
 use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::watch::marks::Mark;
 use punctual_trace::watch::{Happened, Options, Sleeper, Watching};
 
 /// Wake-ups that each CPU's ring holds: more than a second of 10,000 a second.
@@ -39,7 +38,9 @@ const THREADS: usize = 256;
 const BEYOND: usize = 1 << 16;
 
 pub(super) struct Program<'a> {
-    plan: &'a WatchPlan,
+    length: Length,
+    /// Threads of ordinary priority too.
+    every: bool,
     target: &'a Target,
     members: Members<'a>,
     root: Root,
@@ -61,35 +62,40 @@ pub(super) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
+    /// Begins to count its wake-ups; its `marks` each have a limit, and what explains goes on
+    /// already. What can't be had of these is told in an event.
     pub(super) fn begin(
-        plan: &'a WatchPlan,
         target: &'a Target,
-        cpus: &[usize],
-        run: &mut Run,
+        scope: Scope,
+        length: Length,
+        (marks, limits): (&'a [Mark], &'a [Option<u64>]),
+        explaining: Option<(Explaining, Feed)>,
+        events: &mut Vec<Event>,
     ) -> Result<Self, ConductError> {
-        // Its programs are to see each event before ours, so that what ends a wake-up is in
-        // its window.
-        let (explaining, feed) = explain(plan, cpus, run).unzip();
+        let (explaining, feed) = explaining.unzip();
         let mut numbers = Numbers::of_proc().map_err(ConductError::Watch)?;
         let mut members = Members::new(target);
         let options = Options {
             programs: members.programs(&numbers),
-            every: plan.every,
-            off_cpu: plan.off_cpu,
-            run_queue: plan.run_queue,
+            every: scope.every,
+            off_cpu: scope.off_cpu,
+            run_queue: scope.run_queue,
             ring: RING,
         };
         let mut watching = Watching::start(&options).map_err(ConductError::Watch)?;
         members.begin(&mut watching, &mut numbers);
         let marked = target.program();
-        let marks = marked.and_then(|it| Marks::begin(plan, it.pid, &numbers, &mut run.events));
+        let numbers_of = |pid| (pid, numbers.kernels(pid));
+        let marks = marked
+            .and_then(|it| Marks::begin(marks, limits, numbers_of(it.pid), scope.every, events));
         let start_ns = punctual_rt::clock::now_ns();
         let symbols = explaining.as_ref().map(Explaining::symbols);
-        let aways = plan
+        let aways = scope
             .off_cpu
-            .then(|| Aways::new(symbols, watching.away_frames(), &mut run.events));
-        let mut program = Self {
-            plan,
+            .then(|| Aways::new(symbols, watching.away_frames(), events));
+        Ok(Self {
+            length,
+            every: scope.every,
             target,
             members,
             root: Root::live(),
@@ -103,12 +109,10 @@ impl<'a> Program<'a> {
             feed,
             breach: None,
             aways,
-            queues: plan.run_queue.then(|| Queues::new(Apart::Threads)),
+            queues: scope.run_queue.then(|| Queues::new(Apart::Threads)),
             stops: ProgramStops::new(start_ns),
             start_ns,
-        };
-        program.compose(run, 0);
-        Ok(program)
+        })
     }
 
     /// Whether the program bounds idle states itself: it may begin to at any time, and what was
@@ -135,14 +139,20 @@ impl<'a> Program<'a> {
             }
             return;
         }
-        self.numbers.meet(sleeper.task.tid);
-        let halves = match self.plan.duration_ns {
+        let tid = sleeper.task.tid;
+        self.numbers.meet(tid);
+        let in_proc = || last_cpu(&self.root, self.numbers.in_proc(tid)?);
+        // Without a CPU it has not run: it is met once it has.
+        let Some(met_on) = sleeper.cpu.or_else(in_proc) else {
+            return;
+        };
+        let halves = match self.length.duration_ns {
             Some(length_ns) => Halves::At((length_ns / 2).max(1)),
             None => Halves::Doubling(1_000_000_000),
         };
-        let deadline_ns = self.plan.deadline_ns().unwrap_or(u64::MAX);
+        let deadline_ns = self.length.deadline_ns.unwrap_or(u64::MAX);
         let tally = Tally::new(self.start_ns, deadline_ns, halves, PEAKS / 16);
-        self.threads.push(Followed::new(sleeper, tally));
+        self.threads.push(Followed::new(sleeper, met_on, tally));
     }
 
     /// Puts the stops into the record; one that goes on has lasted until now.
@@ -242,25 +252,6 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Begins to record what happens around wake-ups, where that was asked for.
-fn explain(plan: &WatchPlan, cpus: &[usize], run: &mut Run) -> Option<(Explaining, Feed)> {
-    if !plan.explain {
-        return None;
-    }
-    let wanted = Wanted {
-        cpus: cpus.to_vec(),
-        threads: Vec::new(),
-        above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
-        stack_above_ns: plan.stack_above_ns,
-        polling: None,
-        housekeeping: None,
-    };
-    let begun = Explaining::begin(&wanted);
-    begun
-        .map_err(|why| run.events.push(not_explained(why, false)))
-        .ok()
-}
-
 impl Watched for Program<'_> {
     const NAP: Duration = Duration::from_millis(50);
 
@@ -291,7 +282,7 @@ impl Watched for Program<'_> {
                 continue;
             };
             let latency_ns = wake.end_ns.saturating_sub(from_ns);
-            if self.breach.is_none() && self.plan.break_ns.is_some_and(|it| latency_ns > it) {
+            if self.breach.is_none() && self.length.break_ns.is_some_and(|it| latency_ns > it) {
                 self.breach = Some(Breached {
                     task: thread.sleeper.task.clone(),
                     cpu: wake.cpu,
@@ -339,22 +330,17 @@ impl Watched for Program<'_> {
     fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch {
         let mut notes = Vec::new();
         if self.threads.is_empty() {
-            notes.push(if self.plan.every {
-                "no thread has run yet".to_owned()
-            } else {
-                "no real-time thread has run yet (--all watches all)".to_owned()
-            });
+            notes.push(Note::NothingRan { every: self.every });
         }
-        let last = run.events.last();
-        notes.extend(last.map(|event| facts::event(event, &run.tool.name)));
+        notes.extend(run.events.last().cloned().map(Note::Happened));
         LiveWatch {
             title: match self.target.program() {
                 Some(process) => format!("watch {} ({})", process.name, process.pid),
                 None => format!("watch {}", self.target.name()),
             },
             elapsed_ns,
-            total_ns: self.plan.duration_ns,
-            deadline_ns: self.plan.deadline_ns(),
+            total_ns: self.length.duration_ns,
+            deadline_ns: self.length.deadline_ns,
             rows_are: "thread".to_owned(),
             rows: self
                 .threads
@@ -367,7 +353,7 @@ impl Watched for Program<'_> {
     }
 
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
-        self.members.look_beside(self.plan.every);
+        self.members.look_beside(self.every);
         let (children, ordinary) = self.members.beside();
         let threads = &self.threads;
         run.threads = threads
@@ -377,9 +363,7 @@ impl Watched for Program<'_> {
         run.timeline = timeline::merged(threads.iter().map(|it| it.tally.rows()), elapsed_ns);
         self.look_at_idle_states(run);
         run.watch = Some(Watch {
-            subject: self
-                .members
-                .subject(self.plan.every, self.watching.refused()),
+            subject: self.members.subject(self.every, self.watching.refused()),
             children,
             ordinary,
             threads: threads
@@ -407,8 +391,7 @@ impl Watched for Program<'_> {
         self.put_stops(run, elapsed_ns);
         run.blocks = self.stretches.blocks();
         if let Some(explaining) = &self.explaining {
-            run.explanation = Some(explaining.explanation());
-            run.own_cost.tracer = Some(explaining.cost());
+            explaining.put_into(run);
         }
     }
 
@@ -467,14 +450,14 @@ impl Watched for Program<'_> {
         };
         let condition = Condition::Watched {
             target,
-            every: self.plan.every,
+            every: self.every,
             seen: run.threads.len() as u64,
             woken: woken as u64,
         };
         let children = run.watch.as_ref().map_or(0, |watch| watch.children);
         Demand::requested(condition, woken > 0, || match children {
             1.. => Fix::WatchChildren,
-            0 if self.plan.every => Fix::WatchLonger,
+            0 if self.every => Fix::WatchLonger,
             0 => Fix::WatchOrdinary,
         })
     }

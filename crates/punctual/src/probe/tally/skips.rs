@@ -23,7 +23,7 @@ impl Tally {
         if late > 0 {
             let from_ns = skip.at_ns - self.start_ns;
             self.rows
-                .mark_miss(from_ns, from_ns.saturating_add(skip.most_ns));
+                .note_miss(from_ns, from_ns.saturating_add(skip.most_ns));
         }
         true
     }

@@ -181,6 +181,7 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 	if (!thread)
 		return;
 	look(thread, task);
+	thread->cpu = cpu + 1; /* also where it was not seen to come */
 	int sleeps = !(preempted & 1) && state;
 	u64 call = call_of(task);
 	u64 stop = sleeps ? stop_of(task, state) : 0;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use punctual_rt::sys::task::scheduling;
 
-use super::Probe;
+use super::Monitored;
 use crate::system::cgroup;
 use crate::system::root::{Reader, Root, decimal};
 use crate::system::thread::{Policy, affinity};
@@ -81,7 +81,7 @@ struct ProbeAccount {
 #[derive(Debug)]
 pub(super) struct Throttling {
     root: Root,
-    probes: Vec<Probe>,
+    probes: Vec<Monitored>,
     budgets: Vec<Budget>,
     quotas: Vec<Quota>,
     /// The file that lists the threads of our group.
@@ -98,7 +98,7 @@ pub(super) struct Throttling {
 
 impl Throttling {
     /// Reads the accounts for the first time.
-    pub(super) fn start(root: &Root, probes: &[Probe]) -> Self {
+    pub(super) fn start(root: &Root, probes: &[Monitored]) -> Self {
         let mut reader = Reader::new(root);
         let groups = cgroup::read(&mut reader);
         let mut quotas = Vec::new();
@@ -343,7 +343,7 @@ impl Throttling {
 fn budgets(
     reader: &mut Reader<'_>,
     group: Option<&(i64, String)>,
-    probes: &[Probe],
+    probes: &[Monitored],
 ) -> Vec<Budget> {
     let mut budgets = Vec::new();
     let positive = |us: i64| u64::try_from(us).ok().map(|us| us.saturating_mul(1000));
@@ -388,7 +388,7 @@ fn budgets(
 }
 
 /// The runtime of the server for ordinary threads in each period, if the kernel has one.
-fn fair_server(reader: &mut Reader<'_>, probes: &[Probe]) -> Option<(u64, u64)> {
+fn fair_server(reader: &mut Reader<'_>, probes: &[Monitored]) -> Option<(u64, u64)> {
     let release = reader.optional("/proc/sys/kernel/osrelease")?;
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())

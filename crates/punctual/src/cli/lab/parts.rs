@@ -10,6 +10,7 @@ use super::super::failure::Failure;
 use super::super::flags::{Cli, Probe, Verb};
 use super::super::nearest::meant;
 use super::flags::loads as lab_loads;
+use crate::conduct::lab::Part;
 use crate::launch::Program;
 use punctual_lab::cell::{OWN_NAME, Work};
 use punctual_load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
@@ -33,15 +34,6 @@ const CYCLES: [&str; 2] = ["-l", "4000"];
 const SECONDS: [&str; 2] = ["-D", "4"];
 /// No load.
 pub const IDLE: &str = "idle";
-
-/// One load and what runs beside it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// The load's name in the table.
-    pub load: String,
-    /// What runs.
-    pub work: Work,
-}
 
 /// The cells that each kernel is put through; `is_rooted`: in a root file system of the user's.
 ///

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::JoinHandle;
 
-use super::error::ConductError;
+use crate::conduct::error::ConductError;
 use crate::probe::collector::SampleSink;
 use crate::probe::cycle;
 use punctual_record::files::Folder;
@@ -40,6 +40,14 @@ impl Written {
             measured,
             error: trouble.clone(),
         })
+    }
+
+    /// The same for whoever asks the directory what is not as it should be.
+    #[must_use]
+    pub fn unsaved(&self, measured: u64) -> String {
+        let Self { samples, trouble } = self;
+        let why = trouble.as_deref().unwrap_or("the disk was too slow");
+        format!("{samples} of {measured} samples were written: {why}")
     }
 }
 

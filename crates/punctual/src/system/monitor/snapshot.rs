@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Probe, Stolen};
+use super::{Monitored, Stolen};
 use crate::system::root::{Reader, Root};
 use crate::system::thread::ThreadScheduling;
 use crate::system::{clock, online, power, read_back, stolen, tracer};
@@ -70,7 +70,7 @@ pub struct Offsets {
 impl Snapshot {
     /// Looks at the conditions of these probes.
     #[must_use]
-    pub fn take(root: &Root, probes: &[Probe], at_ns: u64) -> Self {
+    pub fn take(root: &Root, probes: &[Monitored], at_ns: u64) -> Self {
         let mut reader = Reader::new(root);
         Self {
             at_ns,

@@ -2,7 +2,7 @@
 
 use punctual_record::{Event, Happening};
 use punctual_report::facts;
-use punctual_tool::system::watch::{Offsets, ProbeSeen, Snapshot, Stolen, Watch};
+use punctual_tool::system::monitor::{Monitor, Offsets, ProbeSeen, Snapshot, Stolen};
 use punctual_tool::system::{Policy, ThreadScheduling};
 
 use crate::support::Machine;
@@ -281,18 +281,18 @@ fn the_event_of_a_quota_grows_with_the_run() {
         machine.write("/sys/fs/cgroup/jobs/cpu.stat", text);
     };
     account(7, 70_000);
-    let mut watch = Watch::start(&machine.root, &[]);
+    let mut monitor = Monitor::start(&machine.root, &[]);
     let mut events = Vec::new();
-    watch.poll_into(SECOND, &mut events);
+    monitor.poll_into(SECOND, &mut events);
     assert_eq!(events, []);
     account(8, 75_000);
-    watch.poll_into(2 * SECOND, &mut events);
+    monitor.poll_into(2 * SECOND, &mut events);
     let other = Event::told(2 * SECOND, Happening::CpuOnline { cpu: 3 });
     let said = facts::event(&events[0], "");
     assert!(said.contains("1 period, 5.0 ms in all"), "{said}");
     events.push(other.clone());
     account(19, 744_000);
-    watch.poll_into(9 * SECOND, &mut events);
+    monitor.poll_into(9 * SECOND, &mut events);
     let quota = &events[0];
     assert_eq!((quota.at_ns, quota.kind()), (2 * SECOND, "quota"));
     let said = facts::event(quota, "");

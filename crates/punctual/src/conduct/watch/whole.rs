@@ -6,24 +6,23 @@ use punctual_stats::histogram::{Extremes, Histogram, HistogramRecord};
 use punctual_stats::peaks::Peak;
 
 use super::queues::{Apart, Queues, of_lengths};
-use super::{Breached, WatchPlan, Watched, compose};
+use super::{Breached, Length, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
 use crate::probe::timeline::{self, Rows};
 use crate::system::{self, Root};
 use punctual_record::condition::Target;
+use punctual_record::live::{LiveRow, LiveWatch, Notable, Note};
 use punctual_record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
 use punctual_record::{Condition, Demand, Fix, Run, Thread};
-use punctual_report::facts;
-use punctual_report::live::{LiveRow, LiveWatch};
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::watch::{CpuWakeUps, SystemWatching, SystemWorst};
+use punctual_trace::watch::{CpuWakeUps, Other, SystemWatching, SystemWorst};
 
 /// How often the run queues are read: they may be of thousands of threads.
 const QUEUES_EVERY_NS: u64 = 1_000_000_000;
 
-pub(super) struct System<'a> {
-    plan: &'a WatchPlan,
+pub(super) struct Whole {
+    length: Length,
     watching: SystemWatching,
     /// Of the threads of our container, where we are in one.
     numbers: Numbers,
@@ -45,10 +44,11 @@ struct Cpu {
     latency: Histogram,
 }
 
-impl<'a> System<'a> {
-    pub(super) fn begin(plan: &'a WatchPlan) -> Result<Self, ConductError> {
-        let watching = SystemWatching::start(plan.deadline_ns(), plan.run_queue)
-            .map_err(ConductError::Watch)?;
+impl Whole {
+    /// Begins to count; `run_queue`: also how long threads wait for a CPU.
+    pub(super) fn begin(length: Length, run_queue: bool) -> Result<Self, ConductError> {
+        let watching =
+            SystemWatching::start(length.deadline_ns, run_queue).map_err(ConductError::Watch)?;
         let cpus = system::online(&Root::live());
         let cpus = cpus.into_iter().filter_map(|number| {
             let counts = watching.cpu(number)?;
@@ -59,7 +59,7 @@ impl<'a> System<'a> {
             })
         });
         Ok(Self {
-            plan,
+            length,
             cpus: cpus.collect(),
             watching,
             numbers: Numbers::of_proc().map_err(ConductError::Watch)?,
@@ -67,7 +67,7 @@ impl<'a> System<'a> {
             looked_ns: 0,
             stretches: Stretches::new(),
             breach: None,
-            queues: plan.run_queue.then(|| Queues::new(Apart::Names)),
+            queues: run_queue.then(|| Queues::new(Apart::Names)),
             queues_ns: 0,
         })
     }
@@ -94,7 +94,7 @@ impl<'a> System<'a> {
 
     /// The first wake-up above the break value, if there was one.
     fn look_for_breach(&mut self) {
-        let Some(break_ns) = self.plan.break_ns.filter(|_| self.breach.is_none()) else {
+        let Some(break_ns) = self.length.break_ns.filter(|_| self.breach.is_none()) else {
             return;
         };
         if !self.cpus.iter().any(|cpu| cpu.counts.most_ns > break_ns) {
@@ -119,7 +119,7 @@ fn latency(counts: &CpuWakeUps) -> Histogram {
     of_lengths(&counts.lengths, counts.most_ns)
 }
 
-impl Watched for System<'_> {
+impl Watched for Whole {
     const NAP: Duration = Duration::from_millis(250);
 
     fn collect(&mut self, _: u64) {}
@@ -151,7 +151,7 @@ impl Watched for System<'_> {
             );
             if let Some(row) = self.rows.last().filter(|_| late > 0) {
                 row.late = (row.late + late).min(row.count);
-                self.rows.mark_miss(self.looked_ns, elapsed_ns);
+                self.rows.note_miss(self.looked_ns, elapsed_ns);
             }
             cpu.counts = counts;
             cpu.latency = now;
@@ -169,31 +169,31 @@ impl Watched for System<'_> {
     fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch {
         let worst = self.worst();
         let row = |cpu: &Cpu| {
-            let supported = cpu.latency.count() >= 10_000;
             let own = worst.iter().find(|(number, _)| *number == cpu.number);
             LiveRow {
                 label: cpu.number.to_string(),
                 count: cpu.latency.count(),
                 avg_ns: cpu.counts.sum_ns as f64 / cpu.counts.count.max(1) as f64,
-                p999_ns: cpu.latency.quantile(0.999).filter(|_| supported),
+                p999_ns: cpu.latency.supported_quantile(0.999),
                 max_ns: cpu.counts.most_ns,
                 late: cpu.counts.late,
-                words: own.map(|(_, one)| words(one)).unwrap_or_default(),
+                notable: own.map(|(_, one)| notable(one)),
                 ..LiveRow::default()
             }
         };
         LiveWatch {
             title: "watch the system".to_owned(),
             elapsed_ns,
-            total_ns: self.plan.duration_ns,
-            deadline_ns: self.plan.deadline_ns(),
+            total_ns: self.length.duration_ns,
+            deadline_ns: self.length.deadline_ns,
             rows_are: "CPU".to_owned(),
             rows: self.cpus.iter().map(row).collect(),
             marks: Vec::new(),
             notes: run
                 .events
                 .last()
-                .map(|event| facts::event(event, &run.tool.name))
+                .cloned()
+                .map(Note::Happened)
                 .into_iter()
                 .collect(),
         }
@@ -257,13 +257,13 @@ impl Watched for System<'_> {
     }
 }
 
-/// `rt-loop 244 µs ‹ kworker/1:2`.
-fn words(one: &SystemWorst) -> String {
-    let name = |task: &Option<_>| match task {
-        Some(punctual_trace::watch::Other { name, .. }) => name.clone(),
-        None => "idle".to_owned(),
-    };
-    format!("{} ‹ {}", name(&one.woken), name(&one.before))
+/// Who the worst wake-up was of, and who ran before.
+fn notable(one: &SystemWorst) -> Notable {
+    let name = |task: &Option<Other>| task.as_ref().map(|task| task.name.clone());
+    Notable::WakeUp {
+        woken: name(&one.woken),
+        before: name(&one.before),
+    }
 }
 
 fn worst_of(cpu: usize, one: SystemWorst, numbers: &Numbers) -> Option<WorstWakeUp> {

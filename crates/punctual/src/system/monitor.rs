@@ -1,7 +1,7 @@
 //! Conditions during a run: what changed since the last look.
 //!
 //! [`Snapshot::take`] reads, [`Snapshot::changes`] compares and is pure,
-//! [`Watch`] combines the two. A look costs a few small files and three
+//! [`Monitor`] combines the two. A look costs a few small files and three
 //! system calls for each probe: it is intended for once a second, from an ordinary thread.
 
 use std::collections::BTreeMap;
@@ -18,16 +18,16 @@ pub use snapshot::{Offsets, ProbeSeen, Snapshot};
 /// The number of events of one kind that are reported; those that invalidate a run always are.
 pub const EVENTS_PER_KIND: usize = 100;
 
-/// A probe thread to be watched.
+/// A probe thread whose conditions are monitored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probe {
+pub struct Monitored {
     /// Its CPU.
     pub cpu: usize,
     /// Its thread id.
     pub tid: i32,
 }
 
-/// Time that the host of a virtual machine took since the watch began.
+/// Time taken by the host of a virtual machine since the monitor started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stolen {
     /// On all probed CPUs together.
@@ -36,15 +36,15 @@ pub struct Stolen {
     pub share: f64,
 }
 
-/// Watches the conditions of a run.
+/// Monitors the conditions of a run.
 ///
 /// What changes and changes back between two looks is not noticed, except for a probe's
 /// CPU that was offline: a thread that wakes up meanwhile is moved, and keeps
 /// another affinity. A thread that has ended is not an event: its owner knows that.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Monitor {
     root: Root,
-    probes: Vec<Probe>,
+    probes: Vec<Monitored>,
     first: Snapshot,
     last: Snapshot,
     log: kernel_log::KernelLog,
@@ -52,11 +52,11 @@ pub struct Watch {
     counts: BTreeMap<&'static str, usize>,
 }
 
-impl Watch {
+impl Monitor {
     /// Takes the first look. The probes' scheduling should be in force by now, and
-    /// time counts from here: `at_ns` of a later [`Watch::poll`] is relative to it.
+    /// time counts from here: `at_ns` of a later [`Monitor::poll`] is relative to it.
     #[must_use]
-    pub fn start(root: &Root, probes: &[Probe]) -> Self {
+    pub fn start(root: &Root, probes: &[Monitored]) -> Self {
         let first = Snapshot::take(root, probes, 0);
         Self {
             root: root.clone(),
@@ -91,12 +91,12 @@ impl Watch {
     }
 
     /// Reads the accounts of real-time threads, and returns where one was throttled. Call it
-    /// every [`Watch::throttling_every`], while the probes still run.
+    /// every [`Monitor::throttling_every`], while the probes still run.
     pub fn poll_throttling(&mut self, at_ns: u64) -> Vec<Event> {
         self.throttling.look(at_ns)
     }
 
-    /// The interval between calls of [`Watch::poll_throttling`].
+    /// The interval between calls of [`Monitor::poll_throttling`].
     #[must_use]
     pub fn throttling_every(&self) -> std::time::Duration {
         self.throttling.every()

@@ -8,20 +8,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use punctual_stats::format::count;
-
-use super::progress::Progress;
-use super::round;
+use super::{Bench, Forecast, LabProgress, Making, round};
 use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
 use punctual_lab::observer::Observer;
 use punctual_lab::{CellPlan, LabError, Made};
-use punctual_record::Judgement;
 use punctual_record::lab::{CellFigures, LabCell, LabVariant};
 use punctual_record::laboratory::GuestTime;
-use punctual_record::{Run, RunDirectory};
-use punctual_report::lab::label_of;
-use punctual_report::{formats, gnuplot, html, svg};
+use punctual_record::{Judgement, RunDirectory};
 
 /// The result of a program that prints its figures.
 pub const STDOUT: &str = "stdout";
@@ -88,10 +82,10 @@ pub fn folder(kernel: &str, load: &str, seed: u64, seeds: u64) -> String {
     }
 }
 
-/// How often the user is told the progress.
+/// How often it is told how far the lab has come.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What the user is told.
+/// What is told.
 pub enum News<'a, 'b> {
     /// A cell is done.
     Done(&'a Cell<'b>, &'a Result<Made, LabError>),
@@ -105,22 +99,23 @@ enum Step {
     Done(usize, Box<Result<Made, LabError>>),
 }
 
-/// Makes all cells, `jobs` of them at a time, and tells of each as it is done and of the time
+/// Makes all cells, some of them at a time, and tells of each as it is done and of the time
 /// that goes by.
 pub fn make_all(
     cells: &[Cell<'_>],
-    own: &[u8],
-    jobs: usize,
-    observer: Option<&Observer>,
+    bench: &Bench,
+    making: &Making,
     ends: &(dyn Fn() -> bool + Sync),
-    told: &mut dyn FnMut(News<'_, '_>, &Progress),
+    told: &mut dyn FnMut(News<'_, '_>, &Forecast),
 ) -> Vec<Outcome> {
+    let observer = making.explain.then(Observer::default);
     let make = |cell: &Cell<'_>| {
-        let mut made = match observer.filter(|_| Observer::suits(&cell.plan)) {
-            Some(observer) => observer.watch(&cell.plan, own, &|| ends()),
-            None => cell.plan.make(own, None, &|| ends()),
+        let suited = observer.as_ref().filter(|_| Observer::suits(&cell.plan));
+        let mut made = match suited {
+            Some(observer) => observer.watch(&cell.plan, bench.own(), &|| ends()),
+            None => cell.plan.make(bench.own(), None, &|| ends()),
         }?;
-        read_result(cell, &mut made)?;
+        read_result(cell, &mut made, making)?;
         Ok(made)
     };
     let make = &make;
@@ -128,7 +123,7 @@ pub fn make_all(
     let mut outcomes: Vec<Outcome> = cells.iter().map(|_| None).collect();
     let (tell, done) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
+        for _ in 0..making.jobs.max(1) {
             let (tell, next) = (tell.clone(), &next);
             scope.spawn(move || {
                 while let Some((index, cell)) = {
@@ -149,19 +144,19 @@ pub fn make_all(
             });
         }
         drop(tell);
-        let mut progress = Progress::new(cells.len(), jobs);
+        let mut forecast = Forecast::new(cells.len(), making.jobs);
         loop {
             match done.recv_timeout(TICK) {
                 Ok(Step::Begun(index)) => {
-                    progress.begun(index, Instant::now());
-                    told(News::Tick, &progress);
+                    forecast.begun(index, Instant::now());
+                    told(News::Tick, &forecast);
                 }
                 Ok(Step::Done(index, outcome)) => {
-                    progress.done(index, Instant::now());
-                    told(News::Done(&cells[index], &outcome), &progress);
+                    forecast.done(index, Instant::now());
+                    told(News::Done(&cells[index], &outcome), &forecast);
                     outcomes[index] = Some(*outcome);
                 }
-                Err(RecvTimeoutError::Timeout) => told(News::Tick, &progress),
+                Err(RecvTimeoutError::Timeout) => told(News::Tick, &forecast),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -170,7 +165,12 @@ pub fn make_all(
 }
 
 /// Saves what a cell left, as a run directory like any other, and says what could not be saved.
-pub fn keep(lab: &RunDirectory, cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> Vec<String> {
+pub fn keep(
+    lab: &RunDirectory,
+    cell: &Cell<'_>,
+    outcome: &Result<Made, LabError>,
+    progress: &mut dyn LabProgress,
+) -> Vec<String> {
     let Ok(made) = outcome else {
         return Vec::new();
     };
@@ -180,7 +180,8 @@ pub fn keep(lab: &RunDirectory, cell: &Cell<'_>, outcome: &Result<Made, LabError
     };
     // What becomes of each file is noted in its directory.
     if let (Work::Own(_), Some(run)) = (&cell.plan.work, &made.run) {
-        keep_run(&folder, run);
+        let _ = folder.save(run);
+        progress.saved(run, &folder);
     } else {
         for (name, bytes) in [("stdout", &made.stdout), ("stderr", &made.stderr)] {
             let _ = folder.save_file(name, bytes);
@@ -206,24 +207,15 @@ pub fn keep(lab: &RunDirectory, cell: &Cell<'_>, outcome: &Result<Made, LabError
     trouble
 }
 
-fn keep_run(directory: &RunDirectory, run: &Run) {
-    let _ = directory.save(run);
-    let mut files = gnuplot::files(run);
-    files.extend(svg::files(run));
-    files.push(("report.html", html::page(run)));
-    for (name, text) in files {
-        let _ = directory.save_file(name, text.as_bytes());
-    }
-}
-
 /// A cell's figures, where they are latencies.
-fn figures(made: &Made) -> Option<CellFigures> {
+#[must_use]
+pub fn figures(made: &Made) -> Option<CellFigures> {
     let run = made.run.as_ref()?;
     (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::of(run))?
 }
 
 /// Reads what a program left as the record of its run.
-fn read_result(cell: &Cell<'_>, made: &mut Made) -> Result<(), LabError> {
+fn read_result(cell: &Cell<'_>, made: &mut Made, making: &Making) -> Result<(), LabError> {
     let Some(name) = &cell.result else {
         return Ok(());
     };
@@ -238,28 +230,11 @@ fn read_result(cell: &Cell<'_>, made: &mut Made) -> Result<(), LabError> {
             tail: tail(&String::from_utf8_lossy(&made.stderr)),
         });
     };
-    let run = formats::detect_and_parse(Path::new(name), bytes);
+    let run = (making.read)(Path::new(name), bytes);
     made.run = Some(run.map_err(|error| LabError::Result {
         reason: error.to_string(),
     })?);
     Ok(())
-}
-
-/// A line that tells of a cell that is done, how many are, and how long the others take.
-pub fn line(cell: &Cell<'_>, outcome: &Result<Made, LabError>, progress: &Progress) -> String {
-    let label = label_of(&cell.column, &cell.load, cell.plan.seed);
-    let said = match outcome {
-        Ok(made) => {
-            let max = figures(made).map_or_else(
-                || format!("exit status {}", made.status),
-                |figures| format!("worst {} virtual ns", count(figures.max_ns)),
-            );
-            format!("{max}; {:.1} s of the host's time", made.took.as_secs_f64())
-        }
-        Err(_) => "no result".to_owned(),
-    };
-    let rest = progress.rest(Instant::now());
-    format!("{}  {label}: {said}{rest}\n", progress.count())
 }
 
 /// A cell as the lab's record keeps it.

@@ -16,10 +16,10 @@ use punctual_rt::clock;
 use punctual_rt::sys::task::thread_usage;
 use punctual_rt::sys::time::{TimerFd, block_asynchronous_signals};
 
-use super::error::ConductError;
-use super::housekeeper::Housekeeper;
 use super::pace::Pace;
-use super::signals::Signals;
+use crate::conduct::error::ConductError;
+use crate::conduct::housekeeper::Housekeeper;
+use crate::conduct::signals::Signals;
 use crate::probe::stops::{LOOK_NS, StopEvidence, StopWindow};
 use crate::system;
 use punctual_record::StopCause;
@@ -36,12 +36,12 @@ struct Told {
 }
 
 /// The thread at work.
-pub struct StopWatch {
+pub struct StopDetector {
     told: Arc<Told>,
     thread: Housekeeper,
 }
 
-impl StopWatch {
+impl StopDetector {
     /// Sets it to work.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl StopWatch {
             windows: Mutex::default(),
         });
         let timer = TimerFd::new().map_err(ConductError::Collector)?;
-        let mut watcher = Watcher {
+        let mut detector = Detector {
             told: Arc::clone(&told),
             timer,
             pace: Arc::clone(pace),
@@ -64,7 +64,7 @@ impl StopWatch {
             seen: None,
             stale: false,
         };
-        let round = move |last| watcher.round(last);
+        let round = move |last| detector.round(last);
         let thread = Housekeeper::begin("stops", 256 << 10, housekeeping, round)
             .map_err(ConductError::Collector)?;
         Ok(Self { told, thread })
@@ -127,7 +127,7 @@ impl Seen {
 }
 
 /// The thread's own.
-struct Watcher {
+struct Detector {
     told: Arc<Told>,
     timer: TimerFd,
     pace: Arc<Pace>,
@@ -137,7 +137,7 @@ struct Watcher {
     stale: bool,
 }
 
-impl Watcher {
+impl Detector {
     fn round(&mut self, last: bool) {
         if self.seen.is_none() {
             // A signal of ours must not look like one that stops.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use punctual_rt::sys::task::{rt_time_limit, set_rt_time_limit};
 
-use super::error::ConductError;
-use super::plan::Plan;
+use super::plan::ProbePlan;
+use crate::conduct::error::ConductError;
 
 /// The limit in force during a run; put back when dropped.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl TimeLimit {
     ///
     /// # Errors
     /// When the probes would be killed for what they are to do.
-    pub fn begin(plan: &Plan) -> Result<Self, ConductError> {
+    pub fn begin(plan: &ProbePlan) -> Result<Self, ConductError> {
         if plan.policy.priority() == 0 {
             return Ok(Self::default());
         }

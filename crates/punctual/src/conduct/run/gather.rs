@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::error::ConductError;
-use super::housekeeper::Housekeeper;
 use super::pace::Pace;
+use crate::conduct::error::ConductError;
+use crate::conduct::housekeeper::Housekeeper;
 use crate::probe::collector::Collector;
 
 /// How long the collector sleeps between two looks. Rings hold seconds, so this
@@ -23,7 +23,7 @@ impl Gathering {
     ///
     /// # Errors
     /// When no thread can be had.
-    pub(super) fn begin(
+    pub fn begin(
         collector: Collector,
         housekeeping: Option<usize>,
         pace: &Arc<Pace>,

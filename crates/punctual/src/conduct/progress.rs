@@ -1,12 +1,12 @@
-//! Who is told of a run while it goes.
+//! Where a run, while it goes, says how it stands.
 
+use punctual_record::live::{LiveView, LiveWatch};
 use punctual_record::{Run, RunDirectory};
-use punctual_report::live::{LiveView, LiveWatch};
 use punctual_trace::attribute::event::Window;
 
 /// Told of a run while it goes.
-pub trait Observer {
-    /// Whether the next [`Observer::tick`] would be looked at: to make one takes more
+pub trait Progress {
+    /// Whether the next [`Progress::tick`] would be looked at: to make one takes more
     /// than all else that is done between two of them.
     fn looks(&self) -> bool {
         true

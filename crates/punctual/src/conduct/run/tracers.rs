@@ -11,11 +11,11 @@ use punctual_rt::sched::{self, Policy};
 use punctual_rt::sys::time::clock_now;
 use punctual_stats::histogram::Histogram;
 
-use super::error::ConductError;
-use super::observer::Observer;
-use super::plan::Plan;
+use super::plan::{LoadPlan, ProbePlan};
 use super::setup;
-use super::signals::Signals;
+use crate::conduct::error::ConductError;
+use crate::conduct::progress::Progress;
+use crate::conduct::signals::Signals;
 use crate::probe::gaps::GapFeed;
 use punctual_record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
 use punctual_trace::tracers::lines::Line;
@@ -40,7 +40,7 @@ impl Hwlat {
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn begin(plan: &Plan) -> Result<Option<Self>, ConductError> {
+    pub fn begin(plan: &ProbePlan) -> Result<Option<Self>, ConductError> {
         let hwlat = |gaps: &&Gaps| gaps.method == Method::Hwlat;
         let Some(gaps) = plan.gaps.as_ref().filter(hwlat) else {
             return Ok(None);
@@ -93,8 +93,13 @@ impl GapFeed for Hwlat {
 
 /// Measures the same again with the kernel's own tracer: after the run, on its CPUs, under its
 /// load, for as long.
-pub fn cross_check(plan: &Plan, run: &Run, observer: &mut dyn Observer) -> CrossCheck {
-    let tracer = if plan.gaps.is_some() {
+pub fn cross_check(
+    probes: &ProbePlan,
+    load: &LoadPlan,
+    run: &Run,
+    progress: &mut dyn Progress,
+) -> CrossCheck {
+    let tracer = if probes.gaps.is_some() {
         "osnoise"
     } else {
         "timerlat"
@@ -107,7 +112,7 @@ pub fn cross_check(plan: &Plan, run: &Run, observer: &mut dyn Observer) -> Cross
         check.missing = Some("the run was ended before its time".to_owned());
         return check;
     }
-    if let Err(why) = measure(plan, run, observer, tracer, &mut check) {
+    if let Err(why) = measure((probes, load), run, progress, tracer, &mut check) {
         check.missing = Some(why);
     }
     check
@@ -124,9 +129,9 @@ struct Said {
 }
 
 fn measure(
-    plan: &Plan,
+    (plan, load): (&ProbePlan, &LoadPlan),
     run: &Run,
-    observer: &mut dyn Observer,
+    progress: &mut dyn Progress,
     tracer: &'static str,
     check: &mut CrossCheck,
 ) -> Result<(), String> {
@@ -153,9 +158,9 @@ fn measure(
     punctual_trace::tracers::offers(tracer)
         .map_err(|why| format!("{}; {}", why.reason, why.mend))?;
     let signals = Signals::listen().map_err(|error| error.to_string())?;
-    let loads = setup::start_loads(plan, &signals, observer).map_err(|error| error.to_string())?;
+    let loads = setup::start_loads(load, &signals, progress).map_err(|error| error.to_string())?;
     let length = Duration::from_nanos(run.measured_ns);
-    observer.stage(&format!(
+    progress.stage(&format!(
         "cross-checking with {tracer} for {:.0} s",
         length.as_secs_f64()
     ));

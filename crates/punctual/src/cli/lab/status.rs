@@ -1,0 +1,151 @@
+//! What is said of a lab while it goes: "3 of 16 cells done, about 4 min left".
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use punctual_stats::format::count as grouped;
+
+use crate::conduct::lab::{Cell, Forecast, figures};
+use punctual_lab::{LabError, Made};
+use punctual_report::lab::label_of;
+
+/// `3 of 16`.
+pub fn count(forecast: &Forecast) -> String {
+    format!("{} of {}", forecast.finished(), forecast.total())
+}
+
+/// The status line.
+pub fn line(forecast: &Forecast, now: Instant) -> String {
+    let left = forecast.left(now).map_or_else(
+        || format!("{} running", forecast.running()),
+        |left| format!("{} left", about(left)),
+    );
+    format!("{} cells done, {left}", count(forecast))
+}
+
+/// What to say behind a cell that is done: the time left, unless it was the last.
+pub fn rest(forecast: &Forecast, now: Instant) -> String {
+    match forecast.left(now) {
+        Some(left) if forecast.finished() < forecast.total() => format!("; {} left", about(left)),
+        _ => String::new(),
+    }
+}
+
+/// A line that tells of a cell that is done, how many are, and how long the others take.
+pub fn done_line(cell: &Cell<'_>, outcome: &Result<Made, LabError>, forecast: &Forecast) -> String {
+    let label = label_of(&cell.column, &cell.load, cell.plan.seed);
+    let said = match outcome {
+        Ok(made) => {
+            let max = figures(made).map_or_else(
+                || format!("exit status {}", made.status),
+                |figures| format!("worst {} virtual ns", grouped(figures.max_ns)),
+            );
+            format!("{max}; {:.1} s of the host's time", made.took.as_secs_f64())
+        }
+        Err(_) => "no result".to_owned(),
+    };
+    let rest = rest(forecast, Instant::now());
+    format!("{}  {label}: {said}{rest}\n", count(forecast))
+}
+
+/// A time that is a guess, in as many digits as a guess has.
+fn about(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..5 => "a few seconds".to_owned(),
+        5..90 => format!("about {} s", seconds.next_multiple_of(5)),
+        90..5400 => format!("about {} min", seconds.div_ceil(60)),
+        _ => format!("about {} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// The line that is redrawn in place, where standard error is a terminal.
+#[derive(Debug)]
+pub struct StatusLine {
+    shown: bool,
+    standing: bool,
+}
+
+impl StatusLine {
+    /// Not where it is to be quiet.
+    pub fn new(quiet: bool) -> Self {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self {
+            shown: !quiet && !dumb && io::stderr().is_terminal(),
+            standing: false,
+        }
+    }
+
+    /// Draws it, cut to the terminal's width: a line that wraps can't be redrawn.
+    pub fn draw(&mut self, text: &str) {
+        if !self.shown {
+            return;
+        }
+        let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0);
+        let text: String = text
+            .chars()
+            .take(usize::from(width).saturating_sub(1))
+            .collect();
+        self.write(&format!("\r{text}\x1b[K"));
+        self.standing = true;
+    }
+
+    /// Takes it away, for a line that stays.
+    pub fn clear(&mut self) {
+        if self.standing {
+            self.write("\r\x1b[K");
+            self.standing = false;
+        }
+    }
+
+    fn write(&self, text: &str) {
+        let mut err = io::stderr().lock();
+        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn nothing_is_guessed_before_a_cell_is_done() {
+        let now = Instant::now();
+        let mut forecast = Forecast::new(16, 2);
+        forecast.begun(0, now);
+        forecast.begun(1, now);
+        assert_eq!(line(&forecast, now), "0 of 16 cells done, 2 running");
+        forecast.done(1, now + 30 * SECOND);
+        assert_eq!(
+            line(&forecast, now + 30 * SECOND),
+            "1 of 16 cells done, about 4 min left"
+        );
+        // A cell that takes longer than those before is not told below nothing.
+        assert_eq!(
+            line(&forecast, now + 3000 * SECOND),
+            "1 of 16 cells done, about 4 min left"
+        );
+    }
+
+    #[test]
+    fn a_guess_has_few_digits() {
+        for (seconds, words) in [
+            (0, "a few seconds"),
+            (7, "about 10 s"),
+            (89, "about 90 s"),
+            (90, "about 2 min"),
+            (601, "about 11 min"),
+            (7300, "about 2 h 1 min"),
+        ] {
+            assert_eq!(about(SECOND * seconds), words);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The same cells again, as a lab's record has them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::cells::{Cell, make_all};
+use super::{Bench, LabProgress, Making, Outcome};
+use punctual_lab::cell::Work;
+use punctual_lab::{CellPlan, LabError};
+use punctual_record::lab::{is_lab, read_lab};
+use punctual_record::laboratory::{GuestTime, Laboratory};
+use punctual_record::{RecordError, Run};
+
+/// The host's time that one guest may take.
+const HOST_LIMIT: Duration = Duration::from_secs(3600);
+
+/// The host's processor time that a boot may take.
+const BOOT_LIMIT: Duration = Duration::from_secs(600);
+
+/// One record that is to be made again.
+#[derive(Debug)]
+pub struct Before {
+    /// Its column in the table.
+    pub column: String,
+    /// Its load's name.
+    pub load: String,
+    /// What it was made of.
+    pub laboratory: Laboratory,
+    /// Its run, where a verb of ours left one.
+    pub run: Option<Run>,
+}
+
+/// Why a record can't be made again.
+#[derive(Debug)]
+pub enum NotAgain {
+    /// It can't be read.
+    Unread(RecordError),
+    /// It was not made in a lab.
+    NotOfLab(PathBuf),
+    /// It is a lab without a result.
+    Empty(PathBuf),
+    /// Its guest ran at the host's pace.
+    AtHostsPace {
+        /// The record.
+        path: PathBuf,
+        /// Processors of the guest.
+        cpus: u64,
+    },
+}
+
+impl fmt::Display for NotAgain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unread(error) => write!(f, "{error}"),
+            Self::NotOfLab(path) => write!(
+                f,
+                "{}: was not made in the laboratory, so it can't be made again",
+                path.display()
+            ),
+            Self::Empty(path) => write!(f, "{}: holds no cell with a result", path.display()),
+            Self::AtHostsPace { path, cpus } => write!(
+                f,
+                "{}: {cpus} processors ran at the host's pace, which never is the same again",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotAgain {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unread(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Reads what is to be made again: a lab, or one of its runs.
+///
+/// # Errors
+/// What can't be read, or can't be made again.
+pub fn read(path: &Path) -> Result<Vec<Before>, NotAgain> {
+    let found = if is_lab(path) {
+        of_lab(path)?
+    } else {
+        vec![of_run(path)?]
+    };
+    let at_hosts_pace = |it: &&Before| it.laboratory.time == GuestTime::Host;
+    match found.iter().find(at_hosts_pace) {
+        Some(before) => Err(NotAgain::AtHostsPace {
+            path: path.to_owned(),
+            cpus: before.laboratory.cpus,
+        }),
+        None => Ok(found),
+    }
+}
+
+fn of_run(path: &Path) -> Result<Before, NotAgain> {
+    let run = punctual_record::read(path).map_err(NotAgain::Unread)?;
+    let laboratory = run.laboratory.clone();
+    let laboratory = laboratory.ok_or_else(|| NotAgain::NotOfLab(path.to_owned()))?;
+    Ok(Before {
+        column: laboratory.kernel.clone(),
+        load: run.request.load.clone(),
+        laboratory,
+        run: Some(run),
+    })
+}
+
+fn of_lab(path: &Path) -> Result<Vec<Before>, NotAgain> {
+    let (lab, directory) = read_lab(path).map_err(NotAgain::Unread)?;
+    let mut found = Vec::new();
+    for cell in lab.cells {
+        let Some(laboratory) = cell.laboratory else {
+            continue;
+        };
+        let own = laboratory.program.is_none();
+        let run = own.then(|| punctual_record::read(&directory.join(&cell.directory)));
+        found.push(Before {
+            column: cell.kernel,
+            load: cell.load,
+            laboratory,
+            run: run.transpose().map_err(NotAgain::Unread)?,
+        });
+    }
+    if found.is_empty() {
+        return Err(NotAgain::Empty(path.to_owned()));
+    }
+    Ok(found)
+}
+
+/// Makes each of them again; what came of it, in their order.
+///
+/// # Errors
+/// A kernel that is not on the bench.
+pub fn again(
+    before: &[Before],
+    bench: &Bench,
+    making: &Making,
+    ends: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn LabProgress,
+) -> Result<Vec<Outcome>, LabError> {
+    let cells = before.iter().map(|record| cell(record, bench));
+    let cells: Vec<Cell<'_>> = cells.collect::<Result<_, _>>()?;
+    let mut tick = |_: super::News<'_, '_>, forecast: &super::Forecast| progress.tick(forecast);
+    Ok(make_all(&cells, bench, making, ends, &mut tick))
+}
+
+fn cell<'a>(record: &Before, bench: &'a Bench) -> Result<Cell<'a>, LabError> {
+    let lab = &record.laboratory;
+    let words = lab.words.clone();
+    let plan = CellPlan {
+        qemu: bench.qemu(),
+        kernel: bench.kernel(&lab.kernel)?,
+        parameters: lab.parameters.clone(),
+        work: match &lab.program {
+            None => Work::Own(words),
+            Some(file) => Work::Program {
+                file: PathBuf::from(file),
+                words,
+                load: lab.load.clone(),
+            },
+        },
+        modules: lab.modules.clone(),
+        brought: lab.brought.iter().map(PathBuf::from).collect(),
+        rootfs: lab.rootfs.as_ref().map(PathBuf::from),
+        seed: lab.seed,
+        cpus: usize::try_from(lab.cpus).unwrap_or(1).clamp(1, 64),
+        memory_mib: lab.memory_mib.clamp(256, 65536),
+        virtual_limit: Duration::from_nanos(lab.virtual_limit_ns),
+        host_limit: HOST_LIMIT,
+        boot_limit: BOOT_LIMIT,
+    };
+    Ok(Cell {
+        plan,
+        column: record.column.clone(),
+        load: record.load.clone(),
+        variant: None,
+        result: None,
+        directory: String::new(),
+    })
+}

@@ -1,0 +1,141 @@
+//! Probe threads at the start line.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use punctual_rt::ring::{Consumer, ring};
+use punctual_rt::sched::Policy;
+
+use super::plan::ProbePlan;
+use crate::conduct::error::ConductError;
+use crate::probe::collector::Collector;
+use crate::probe::cycle::{Bounds, Halt, Sample};
+use crate::probe::gaps::{Account, GapFeed, Polling};
+use crate::probe::thread::{Outcome, Probe, ProbeRequest, Ready, StartLine};
+use crate::system::monitor::Monitored;
+
+/// How long a probe thread may take to end after it was told, its interval aside.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// The probe threads of a run.
+pub struct Probes {
+    /// Lets them go.
+    pub line: Arc<StartLine>,
+    /// Ends them.
+    pub halt: Arc<Halt>,
+    /// Where each says how far it has come, if it polls.
+    pub accounts: Vec<Arc<Account>>,
+    /// The CPU of each, and what it said of itself, in their order.
+    pub ready: Vec<(usize, Ready)>,
+    /// As asked for.
+    pub policy: Policy,
+    threads: Vec<Probe>,
+    interval: Duration,
+}
+
+/// Starts the probe threads and waits until each has set itself up. `feed` finds gaps in place
+/// of threads that poll. What is returned beside is the reading end of each ring.
+///
+/// # Errors
+/// A thread that can't be had, or did not get ready.
+pub fn line_up(
+    plan: &ProbePlan,
+    feed: Option<Arc<dyn GapFeed>>,
+) -> Result<(Probes, Vec<Consumer<Sample>>), ConductError> {
+    let line = Arc::new(StartLine::default());
+    let halt = Arc::new(Halt::at(u64::MAX));
+    let (tell, told) = mpsc::channel();
+    let capacity = match plan.gaps {
+        // How many gaps come is not known beforehand.
+        Some(_) => Collector::ring_capacity(0),
+        None => Collector::ring_capacity(plan.interval.nominal_ns()),
+    };
+    let (mut threads, mut rings, mut accounts) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, &cpu) in plan.cpus.iter().enumerate() {
+        let polling = plan.gaps.as_ref().map(|gaps| Polling {
+            above_ns: gaps.above_ns,
+            runtime_ns: gaps.runtime_ns,
+            period_ns: gaps.period_ns,
+            account: Arc::default(),
+            feed: feed.clone(),
+        });
+        let account = polling.as_ref().map(|polling| Arc::clone(&polling.account));
+        accounts.extend(account);
+        let request = ProbeRequest {
+            index,
+            cpu,
+            kind: plan.kind,
+            interval: plan.interval.clone(),
+            policy: plan.policy,
+            bounds: Bounds {
+                cycles: plan.loops.unwrap_or(u64::MAX),
+                break_ns: plan.break_ns.unwrap_or(u64::MAX),
+            },
+            polling,
+        };
+        let (producer, consumer) = ring(capacity);
+        match Probe::start(request, producer, &line, &halt, tell.clone()) {
+            Ok(probe) => threads.push(probe),
+            Err(error) => {
+                return Err(ConductError::Probe {
+                    cpu,
+                    reason: error.to_string(),
+                });
+            }
+        }
+        rings.push(consumer);
+    }
+    drop(tell);
+    let mut ready = Vec::new();
+    for _ in &threads {
+        match told.recv_timeout(Duration::from_secs(30)) {
+            Ok(one) => ready.push(one),
+            Err(_) => return Err(ConductError::NotReady { ready: ready.len() }),
+        }
+    }
+    ready.sort_by_key(|ready| ready.index);
+    let probes = Probes {
+        line,
+        halt,
+        accounts,
+        ready: plan.cpus.iter().copied().zip(ready).collect(),
+        policy: plan.policy,
+        threads,
+        interval: Duration::from_nanos(plan.interval.nominal_ns()),
+    };
+    Ok((probes, rings))
+}
+
+impl Probes {
+    /// Whether each of them has ended.
+    pub fn are_over(&self) -> bool {
+        self.threads.iter().all(Probe::is_over)
+    }
+
+    /// Ends them, and waits a while for each; what came of it, in their order.
+    pub fn end(&mut self) -> Vec<Option<Outcome>> {
+        self.halt.now();
+        let patience = Instant::now() + END_WITHIN + self.interval.min(END_WITHIN);
+        while !self.are_over() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.threads.drain(..).map(Probe::finish).collect()
+    }
+
+    /// The CPU of each, in their order.
+    pub fn cpus(&self) -> impl Iterator<Item = usize> {
+        self.ready.iter().map(|(cpu, _)| *cpu)
+    }
+
+    /// The number of each, with its CPU.
+    pub fn tids(&self) -> impl Iterator<Item = (i32, usize)> {
+        self.ready.iter().map(|(cpu, ready)| (ready.tid, *cpu))
+    }
+
+    /// For what monitors the conditions of the run.
+    pub fn monitored(&self) -> Vec<Monitored> {
+        let tids = self.tids();
+        tids.map(|(tid, cpu)| Monitored { cpu, tid }).collect()
+    }
+}

@@ -1,0 +1,192 @@
+//! What runs and watches have in common while they go: one loop that keeps the record, looks at
+//! the conditions and waits for the end, and one way to end.
+
+use std::time::{Duration, Instant};
+
+use super::breach::{self, Breach};
+use super::compose;
+use super::keeping::Keeping;
+use super::progress::Progress;
+use super::signals::Signals;
+use punctual_record::event::Gone;
+use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State};
+use punctual_trace::attribute::event::Window;
+
+/// How often it is said how the run stands.
+const TICK: Duration = Duration::from_millis(250);
+/// How often the conditions are looked at.
+const CONDITIONS_EVERY: Duration = Duration::from_secs(1);
+/// How often everything is saved.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// What is measured: by threads of ours, or of threads that run anyway.
+pub(super) trait Measured {
+    /// What is said when it ends.
+    const ENDING: &'static str;
+    /// The shortest nap, when the end is near.
+    const LEAST_NAP: Duration;
+    /// Whether an interrupt is how one without a length ends in order.
+    const INTERRUPT_FINISHES: bool;
+
+    /// How long the loop naps between two rounds, at most [`TICK`].
+    fn nap(&self) -> Duration;
+
+    /// Sleeps for so long.
+    fn sleep(&self, length: Duration) {
+        std::thread::sleep(length);
+    }
+
+    /// Takes what has come, at the beginning of each round.
+    fn collect(&mut self, elapsed_ns: u64) {
+        let _ = elapsed_ns;
+    }
+
+    /// Whether a latency above the break value has been seen: that ends it before anything else.
+    fn has_breach(&self) -> bool {
+        false
+    }
+
+    /// Whether it has measured all that it was to.
+    fn is_complete(&self, elapsed_ns: u64) -> bool;
+
+    /// Notes what happened, in each round.
+    fn note(&mut self, kept: &mut Keeping<'_>) {
+        let _ = kept;
+    }
+
+    /// Reads what counts, each [`TICK`].
+    fn count(&mut self, elapsed_ns: u64) {
+        let _ = elapsed_ns;
+    }
+
+    /// Says how it stands.
+    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress);
+
+    /// Why there is nothing left to measure, if so.
+    fn has_vanished(&self) -> Option<Gone> {
+        None
+    }
+
+    /// Puts the figures as they stand into the record.
+    fn compose(&mut self, run: &mut Run, elapsed_ns: u64);
+
+    /// Saves what stands beside the record.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn save_beside(&self, directory: &RunDirectory) -> Result<(), RecordError>;
+
+    /// Takes the last that comes, and ends what goes on beside.
+    fn finish(&mut self, kept: &mut Keeping<'_>);
+
+    /// Puts what is known only at the end into the composed record; how it ended.
+    fn conclude(&mut self, kept: &mut Keeping<'_>, state: State) -> State;
+
+    /// Everything that is still recorded around the latency above the break value.
+    fn ring(&self, run: &Run) -> Option<Window>;
+}
+
+/// A run or a watch under way.
+pub(super) struct UnderWay<'a> {
+    /// The record.
+    pub kept: Keeping<'a>,
+    /// Where it says how it stands.
+    pub progress: &'a mut dyn Progress,
+    /// What may end it.
+    pub signals: Signals,
+}
+
+impl UnderWay<'_> {
+    /// Measures until the end, and returns the record, judged and saved.
+    pub fn until_judged(mut self, mut measured: impl Measured) -> Run {
+        let state = self.until_over(&mut measured);
+        self.close(measured, state)
+    }
+
+    /// Waits for the end, whatever brings it, and keeps the record meanwhile.
+    fn until_over<M: Measured>(&mut self, measured: &mut M) -> State {
+        let begin = Instant::now();
+        let (mut next_tick, mut next_conditions, mut next_save) =
+            (begin, begin + CONDITIONS_EVERY, begin + SAVE_EVERY);
+        loop {
+            measured.collect(self.kept.elapsed_ns());
+            if let Some(state) = self.end(measured) {
+                return state;
+            }
+            measured.note(&mut self.kept);
+            let now = Instant::now();
+            if now >= next_tick {
+                next_tick = now + TICK;
+                self.tick(measured);
+                if let Some(gone) = measured.has_vanished() {
+                    self.kept.event(Happening::ProgramEnded { gone });
+                    return State::Finished;
+                }
+            }
+            if now >= next_conditions {
+                next_conditions = now + CONDITIONS_EVERY;
+                self.kept.look_at_conditions();
+            }
+            if now >= next_save {
+                next_save = now + SAVE_EVERY;
+                let elapsed_ns = self.kept.elapsed_ns();
+                measured.compose(&mut self.kept.run, elapsed_ns);
+                let beside = |directory: &RunDirectory| measured.save_beside(directory);
+                self.kept.save_under_way(beside, self.progress);
+            }
+            let left = self.kept.left(self.kept.run.request.duration_ns);
+            measured.sleep(measured.nap().min(left.max(M::LEAST_NAP)));
+        }
+    }
+
+    /// How it ended, once it has.
+    fn end<M: Measured>(&mut self, measured: &M) -> Option<State> {
+        if measured.has_breach() {
+            return Some(State::Finished);
+        }
+        let endless = self.kept.run.request.duration_ns.is_none();
+        match self.signals.end() {
+            Some(Ending::Interrupt) if M::INTERRUPT_FINISHES && endless => Some(State::Finished),
+            Some(signal) => {
+                self.kept.event(Happening::Signal { signal });
+                Some(State::Stopped(signal))
+            }
+            None => measured
+                .is_complete(self.kept.elapsed_ns())
+                .then_some(State::Finished),
+        }
+    }
+
+    fn tick(&mut self, measured: &mut impl Measured) {
+        let elapsed_ns = self.kept.elapsed_ns();
+        measured.count(elapsed_ns);
+        if self.progress.looks() {
+            measured.show(&self.kept.run, elapsed_ns, self.progress);
+        }
+    }
+
+    /// Ends everything in order, judges, and saves.
+    fn close<M: Measured>(mut self, mut measured: M, state: State) -> Run {
+        let kept = &mut self.kept;
+        let ended_itself = state == State::Finished;
+        let break_ns = kept.run.request.break_ns.filter(|_| ended_itself);
+        let frozen = breach::freeze(break_ns, kept);
+        self.progress.stage(M::ENDING);
+        measured.finish(kept);
+        kept.conclude_conditions();
+        let elapsed_ns = kept.elapsed_ns();
+        measured.compose(&mut kept.run, elapsed_ns);
+        kept.run.state = measured.conclude(kept, state);
+        self.progress.stage("analysing");
+        compose::judge(&mut kept.run);
+        let breach = Breach::keep(frozen, kept, |run| measured.ring(run));
+        if let Some(ring) = &breach.ring {
+            self.progress.breached(ring, &kept.run, kept.directory);
+        }
+        let beside = |directory: &RunDirectory| {
+            let windows = measured.save_beside(directory);
+            windows.and(breach.save(directory))
+        };
+        self.kept.save_last(beside, self.progress)
+    }
+}

@@ -1,0 +1,215 @@
+//! A run while it goes, as data: what drives the run fills it, and the report draws it.
+//! None of it is kept.
+
+use crate::{Demand, Event};
+
+/// Buckets of a sparkline: four per decade from 1 µs to 1 s.
+pub const SPARK_BUCKETS: usize = 24;
+
+/// The bucket of a sparkline that a latency falls into; what lies outside goes
+/// to the first or the last.
+#[must_use]
+pub fn spark_bucket(latency_ns: u64) -> usize {
+    // 10^(3 + i/4), rounded: no logarithm is wanted where samples come in.
+    const QUARTERS: [u64; 4] = [1_000, 1_778, 3_162, 5_623];
+    let mut bucket = 0;
+    let mut scale = 1;
+    loop {
+        for quarter in QUARTERS {
+            if latency_ns < quarter * scale || bucket == SPARK_BUCKETS {
+                return bucket.saturating_sub(1);
+            }
+            bucket += 1;
+        }
+        scale *= 10;
+    }
+}
+
+/// What a reader must know at once.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// What was asked for and is not in force.
+    Unmet(Demand),
+    /// What happened last.
+    Happened(Event),
+    /// No thread that is watched has run yet.
+    NothingRan {
+        /// Threads of ordinary priority are watched too.
+        every: bool,
+    },
+}
+
+/// A run as it stands, filled by what drives it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveView {
+    /// What runs, e.g. `qualify`.
+    pub verb: String,
+    /// Time measured so far.
+    pub elapsed_ns: u64,
+    /// Time asked for, where it is known.
+    pub total_ns: Option<u64>,
+    /// The deadline, where there is one: maxima above it stand out.
+    pub deadline_ns: Option<u64>,
+    /// One entry for each probe thread.
+    pub threads: Vec<LiveThread>,
+    /// The loads.
+    pub loads: Vec<LiveLoad>,
+    /// Latencies in cyclictest's lines are in ns rather than µs.
+    pub nanoseconds: bool,
+    /// What a reader must know at once: a demand not in force, a save that failed.
+    pub notes: Vec<Note>,
+    /// Gaps are counted, and not wake-ups.
+    pub gaps: bool,
+}
+
+/// A probe thread as it stands. Latencies are in ns; without samples they are 0.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveThread {
+    /// Its CPU.
+    pub cpu: usize,
+    /// Its thread id.
+    pub tid: i32,
+    /// Its real-time priority.
+    pub priority: u32,
+    /// Its nominal interval.
+    pub interval_ns: u64,
+    /// Samples so far.
+    pub count: u64,
+    /// Lowest.
+    pub min_ns: u64,
+    /// Latest.
+    pub act_ns: u64,
+    /// Mean.
+    pub avg_ns: f64,
+    /// p99.9, where the sample supports it.
+    pub p999_ns: Option<u64>,
+    /// Highest.
+    pub max_ns: u64,
+    /// Wake-ups later than the deadline.
+    pub late: u64,
+    /// Missed periods.
+    pub missed: u64,
+    /// Lost samples.
+    pub lost: u64,
+    /// Samples per [`spark_bucket`].
+    pub spark: [u64; SPARK_BUCKETS],
+}
+
+/// A load as it stands.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveLoad {
+    /// Its name.
+    pub name: String,
+    /// The unit of its work.
+    pub unit: String,
+    /// Work per second.
+    pub rate: f64,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+/// A watch as it stands, filled by what drives it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveWatch {
+    /// What is watched, e.g. `watch controller (4711)`.
+    pub title: String,
+    /// Time watched so far.
+    pub elapsed_ns: u64,
+    /// Time asked for, where it is known.
+    pub total_ns: Option<u64>,
+    /// The deadline, where there is one.
+    pub deadline_ns: Option<u64>,
+    /// What the first column is called: `thread`, or `CPU`.
+    pub rows_are: String,
+    /// One entry for each thread, or for each CPU of a system.
+    pub rows: Vec<LiveRow>,
+    /// One entry for each mark of a program.
+    pub marks: Vec<LiveMark>,
+    /// What a reader must know at once.
+    pub notes: Vec<Note>,
+}
+
+/// A mark as it stands, all threads together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveMark {
+    /// What it is called.
+    pub name: String,
+    /// Passes, or lengths that came to their end.
+    pub count: u64,
+    /// Whether it isn't seen.
+    pub refused: bool,
+    /// From one pass to the next; else from one place to another.
+    pub point: bool,
+    /// Mean length in ns; 0 without any.
+    pub avg_ns: f64,
+    /// p99 in ns, where there are enough for it.
+    pub p99_ns: Option<u64>,
+    /// The longest in ns.
+    pub max_ns: Option<u64>,
+}
+
+/// A thread as it stands. Latencies are in ns; without wake-ups they are 0.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveRow {
+    /// What to call it.
+    pub label: String,
+    /// Wake-ups so far.
+    pub count: u64,
+    /// Its period, where it has one.
+    pub period_ns: Option<u64>,
+    /// Mean.
+    pub avg_ns: f64,
+    /// p99.9, where the wake-ups support it.
+    pub p999_ns: Option<u64>,
+    /// Highest.
+    pub max_ns: u64,
+    /// Wake-ups later than the deadline.
+    pub late: u64,
+    /// Missed periods, and jobs after their deadline.
+    pub missed: u64,
+    /// Involuntary switches away from it.
+    pub preempted: u64,
+    /// Page faults.
+    pub faults: u64,
+    /// Switches to another CPU.
+    pub migrations: u64,
+    /// What stands out.
+    pub notable: Option<Notable>,
+}
+
+/// What stands out of a row of a watch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notable {
+    /// The call with the longest sleep that no timer ended.
+    Sleep {
+        /// The system call's name.
+        call: String,
+        /// Sleeps in it.
+        count: u64,
+        /// The longest, in ns.
+        worst_ns: u64,
+    },
+    /// The worst wake-up.
+    WakeUp {
+        /// Who was woken.
+        woken: Option<String>,
+        /// Who ran before; absent for an idle CPU.
+        before: Option<String>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spark_buckets_are_quarters_of_a_decade() {
+        assert_eq!(spark_bucket(0), 0);
+        assert_eq!(spark_bucket(999), 0);
+        assert_eq!(spark_bucket(1_000), 0);
+        assert_eq!(spark_bucket(1_778), 1);
+        assert_eq!(spark_bucket(10_000), 4);
+        assert_eq!(spark_bucket(1_000_000), 12);
+        assert_eq!(spark_bucket(u64::MAX), SPARK_BUCKETS - 1);
+    }
+}
