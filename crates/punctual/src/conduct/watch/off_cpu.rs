@@ -190,7 +190,6 @@ fn in_record(why: Why) -> OffCpuWhy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_report::facts;
 
     /// As read while the kernel counts one time more, after each word that it writes.
     #[test]
@@ -216,8 +215,10 @@ mod tests {
     #[test]
     fn stacks_that_are_less_deep_are_spoken_of() {
         assert_eq!(shallow(64), None);
-        let text = |frames: u32| facts::event(&shallow(frames).expect("said"), "");
-        assert!(text(16).starts_with("--off-cpu: stacks have at most 16 functions: kernel.perf"));
-        assert!(text(0).starts_with("--off-cpu: there are no stacks: "));
+        for frames in [16, 0] {
+            let told = shallow(frames).map(|event| event.what);
+            let wanted = AWAY_FRAMES;
+            assert_eq!(told, Some(Happening::OffCpuStacks { frames, wanted }));
+        }
     }
 }
