@@ -215,11 +215,10 @@ mod tests {
     #[test]
     fn stacks_that_are_less_deep_are_spoken_of() {
         assert_eq!(shallow(64), None);
-        let said = shallow(16).expect("an event").what;
-        let what = Happening::OffCpuStacks {
-            frames: 16,
-            wanted: AWAY_FRAMES,
-        };
-        assert_eq!(said, what);
+        for frames in [16, 0] {
+            let told = shallow(frames).map(|event| event.what);
+            let wanted = AWAY_FRAMES;
+            assert_eq!(told, Some(Happening::OffCpuStacks { frames, wanted }));
+        }
     }
 }
