@@ -10,7 +10,7 @@ pub use crate::job::VERB;
 
 /// The entry of `__load JOB`, given what follows the verb.
 ///
-/// The controller passes the [`Board`] as standard input and a socket, whose
+/// The controller passes the [`Board`](crate::board::Board) as standard input and a socket, whose
 /// end tells that the controller is gone, as standard output; typed by hand
 /// it refuses.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
