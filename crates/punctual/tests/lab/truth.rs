@@ -35,6 +35,9 @@ fn bills_of_both_kernels_are_true() {
         let kernel = part.lines().next().unwrap_or_default();
         let lines = lines(part);
         assert!(lines.len() >= 12, "{shown}");
+        let sum = |key: &str| -> u64 { lines.iter().filter_map(|line| line[key].as_u64()).sum() };
+        assert!(sum("injected") > 1_000, "{shown}");
+        assert!(sum("traced") * 20 <= sum("injected"), "{kernel}: {shown}");
         for line in lines {
             match hold(&line, THERE) {
                 Ok(()) => {}

@@ -2,11 +2,8 @@
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod cpus;
 mod demands;
-mod hotplug;
 mod live;
 mod monitor;
 mod process;

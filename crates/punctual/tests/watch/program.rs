@@ -428,6 +428,9 @@ fn a_thread_that_is_only_seen_to_fall_asleep_is_on_the_cpu_that_it_left() {
         .spawn()
         .expect("python3");
     let number = program.id().to_string();
+    // SAFETY: takes a number, and touches no memory.
+    let policy = || unsafe { libc::sched_getscheduler(program.id() as i32) };
+    until("its policy", || policy() == libc::SCHED_FIFO);
     let going = watch(&place, &[&number, "-q", "--no-explain"]);
     fs::write(&go, "").expect("a file");
     let stat = format!("/proc/{number}/stat");

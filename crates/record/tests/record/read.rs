@@ -169,6 +169,24 @@ fn each_broken_promise_is_named() {
     }
 }
 
+/// A part of a load that stands still counts by its share, and its longest time as a whole.
+#[test]
+fn the_longest_time_of_a_part_may_exceed_the_share_that_counts() {
+    let check = |looked_ns: u64, idle_ns: u64, longest_idle_ns: u64| {
+        let check = json!({
+            "looked_ns": looked_ns, "idle_ns": idle_ns, "longest_idle_ns": longest_idle_ns,
+        });
+        let mut json = json_of(&record_support::run(1));
+        json["loads"][0]["check"] = check;
+        let bytes = serde_json::to_vec(&json).unwrap();
+        parse(Path::new("run.json"), &bytes).is_ok()
+    };
+    assert!(check(10, 2, 4));
+    assert!(check(10, 10, 10));
+    assert!(!check(10, 2, 11));
+    assert!(!check(10, 11, 4));
+}
+
 #[test]
 fn stops_must_add_up() {
     let stop = |length_ns: u64| json!({"at_ns": 1, "length_ns": length_ns, "cause": "signal"});

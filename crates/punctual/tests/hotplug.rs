@@ -1,9 +1,14 @@
 //! Takes a CPU offline under a probe. The test is alone in its file, because every other
 //! test, and every other program on the machine, would be affected.
 
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+mod common;
+
 use std::sync::mpsc;
 
-use crate::common::hotplug::Offline;
+use common::hotplug::Offline;
 use punctual_record::Happening;
 use punctual_tool::system::monitor::{Monitor, Monitored};
 use punctual_tool::system::{Root, online};
