@@ -9,7 +9,7 @@ mod collector;
 mod explain;
 mod hackbench;
 mod instructions;
-mod lab;
+pub mod lab;
 mod lab_rate;
 mod latency;
 mod library;
@@ -19,7 +19,7 @@ mod peers;
 mod rate;
 mod row;
 mod rtla;
-mod table;
+pub mod table;
 mod tools;
 mod truth;
 

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use serde_json::Value;
 
+use crate::bench::{lab, table};
 use crate::root;
 
 /// A page, and what makes it.
@@ -88,19 +89,11 @@ fn made(page: &Page) -> Result<(), String> {
     let place = std::env::temp_dir().join(format!("punctual-results-{}", std::process::id()));
     let mut command = Command::new(&program);
     command.args(page.words).args(["-q", "-o"]).arg(&place);
-    let output = command
-        .output()
-        .map_err(|error| format!("{}: {error}: run make", program.display()))?;
-    // A machine that fails leaves the others' figures, and its own cell is empty.
-    let lab = std::fs::read(place.join("lab.json")).map_err(|error| {
-        format!(
-            "{error}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        )
-    })?;
-    let lab: Value = serde_json::from_slice(&lab).map_err(|error| error.to_string())?;
+    let lab = lab::record(&mut command, &place)
+        .map_err(|error| format!("{}: {error}: run make first", program.display()))?;
     let _ = std::fs::remove_dir_all(&place);
-    let text = text(page, &lab, &origin(&program, &lab)?);
+    let cells = lab::cells(&lab)?;
+    let text = text(page, cells, &origin(&program, cells)?);
     let file = root()
         .join("docs/results")
         .join(format!("{}.md", page.name));
@@ -108,7 +101,7 @@ fn made(page: &Page) -> Result<(), String> {
 }
 
 /// What else the digits depend on.
-fn origin(program: &Path, lab: &Value) -> Result<String, String> {
+fn origin(program: &Path, cells: &[Value]) -> Result<String, String> {
     let said = |command: &str, words: &[&str]| -> Result<String, String> {
         let output = Command::new(command)
             .current_dir(root())
@@ -118,12 +111,11 @@ fn origin(program: &Path, lab: &Value) -> Result<String, String> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let commit = said("git", &["describe", "--always", "--dirty"])?;
-    let sum = said("sha256sum", &[&program.to_string_lossy()])?;
-    let sum = sum.split(' ').next().unwrap_or_default();
+    let sum = table::sha256(program)?;
     let compiler = said("rustc", &["--version"])?;
     let mut kernels: Vec<&str> = Vec::new();
     let mut emulators: Vec<&str> = Vec::new();
-    for cell in cells(lab) {
+    for cell in cells {
         let laboratory = &cell["laboratory"];
         let kernel = word(&laboratory["package"]);
         for (found, list) in [
@@ -142,20 +134,16 @@ fn origin(program: &Path, lab: &Value) -> Result<String, String> {
     ))
 }
 
-fn cells(lab: &Value) -> impl Iterator<Item = &Value> {
-    lab["cells"].as_array().into_iter().flatten()
-}
-
 fn word(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
 /// The page.
-fn text(page: &Page, lab: &Value, origin: &str) -> String {
+fn text(page: &Page, cells: &[Value], origin: &str) -> String {
     let mut columns: Vec<&str> = Vec::new();
     let mut rows: Vec<&str> = Vec::new();
     let mut of: BTreeMap<(&str, &str), Vec<&Value>> = BTreeMap::new();
-    for cell in cells(lab) {
+    for cell in cells {
         let (column, row) = (word(&cell["kernel"]), word(&cell["load"]));
         if !columns.contains(&column) {
             columns.push(column);
@@ -295,7 +283,7 @@ mod tests {
                 words: &["lab"],
                 shows,
             };
-            let text = text(&page, &lab, "Origin.\n");
+            let text = text(&page, lab::cells(&lab).unwrap(), "Origin.\n");
             text.lines()
                 .skip_while(|line| !line.starts_with('|'))
                 .map(str::to_owned)

@@ -3,10 +3,6 @@
 //! A cell is one kernel, one load, one seed. [`cell`] makes it: an [`initramfs`] with this
 //! very binary as its first process ([`guest`]), a QEMU ([`machine`]) that counts
 //! instructions instead of time, and what the guest hands out ([`channel`]).
-#![allow(
-    unsafe_code,
-    reason = "what a guest's first process asks of its kernel, its ports, and QEMU's leash"
-)]
 
 pub mod bring;
 pub mod cell;

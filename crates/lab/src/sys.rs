@@ -1,6 +1,11 @@
 //! The laboratory's own calls to the kernel: the guest's first process, its port to the
 //! outside, and the leash of a machine on the host.
 
+#![expect(
+    unsafe_code,
+    reason = "what a guest's first process asks of its kernel, its ports, and QEMU's leash"
+)]
+
 use std::ffi::CString;
 use std::fs::File;
 use std::io;

@@ -1,5 +1,10 @@
 //! A large area of memory for loads that map, touch and unmap.
 
+#![expect(
+    unsafe_code,
+    reason = "maps, touches and unmaps memory: that is what loads do"
+)]
+
 use std::io;
 use std::ptr::NonNull;
 

@@ -2,6 +2,8 @@
 //! load share. Workers count their work on it, each on a cache line of its
 //! own; the controller reads it whenever it likes and disturbs nobody.
 
+#![expect(unsafe_code, reason = "memory shared by the processes of a load")]
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;

@@ -16,7 +16,6 @@
 //!
 //! A load that did nothing or broke says so in its [`LoadReport`]: latency
 //! measured beside it proves nothing.
-#![allow(unsafe_code, reason = "the loads' system calls and shared memory")]
 
 //! From top to bottom: [`LoadSet`] and the supervisors; [`registry`], the list of the
 //! generators; the generators; what they work with (context, board, areas of memory, system

@@ -2,6 +2,11 @@
 //! them; `unsafe` are those that it lacks, and those for which it takes another call of the
 //! kernel than the load is there for.
 
+#![expect(
+    unsafe_code,
+    reason = "system calls that rustix lacks, or makes as other calls"
+)]
+
 use std::ffi::CString;
 use std::fmt;
 use std::io;

@@ -2,6 +2,7 @@
 //! long it is from the command to the table.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -97,8 +98,14 @@ pub fn made(tools: &Tools, words: &[&str]) -> Result<(Value, f64), String> {
     let mut command = Command::new(&tools.punctual);
     command.args(["lab", "-q", "-o"]).arg(&place).args(words);
     let begin = Instant::now();
+    let lab = record(&mut command, &place)?;
+    Ok((lab, begin.elapsed().as_secs_f64()))
+}
+
+/// Runs a command that makes a lab in a place, and reads its record. A guest that fails leaves the
+/// figures of the others.
+pub fn record(command: &mut Command, place: &Path) -> Result<Value, String> {
     let output = command.output().map_err(|error| error.to_string())?;
-    let took = begin.elapsed().as_secs_f64();
     let file = place.join("lab.json");
     let bytes = std::fs::read(&file).map_err(|_| {
         let words = String::from_utf8_lossy(&output.stderr);
@@ -109,8 +116,7 @@ pub fn made(tools: &Tools, words: &[&str]) -> Result<(Value, f64), String> {
             .unwrap_or("no result")
             .to_owned()
     })?;
-    let lab = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    Ok((lab, took))
+    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
 }
 
 /// Does something while all of the host's processors are busy, or not.

@@ -1,6 +1,7 @@
 //! The table of docs/results/lab-kernels.md made again: digit for digit, where ours is the build that it names.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -36,7 +37,7 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
             format!("{kernel} {load} {ns} now {now}")
         })
         .collect();
-    let sum = sha256(tools)?;
+    let sum = sha256(&tools.punctual)?;
     let same_build = page.contains(&sum);
     let of = if same_build { "" } else { ", of another build" };
     Ok(vec![Row {
@@ -82,8 +83,9 @@ fn found(lab: &Value) -> Result<Worst, String> {
     Ok(worst.collect())
 }
 
-fn sha256(tools: &Tools) -> Result<String, String> {
-    let output = Command::new("sha256sum").arg(&tools.punctual).output();
+/// The SHA-256 of a file, in hexadecimal.
+pub fn sha256(file: &Path) -> Result<String, String> {
+    let output = Command::new("sha256sum").arg(file).output();
     let output = output.map_err(|error| format!("sha256sum: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let sum = text.split(' ').next().filter(|sum| sum.len() == 64);

@@ -59,7 +59,7 @@ impl fmt::Display for ConductError {
             ),
             Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
-            Self::Watch(why) => write!(f, "nothing can be watched: {}; {}", why.reason, why.mend),
+            Self::Watch(why) => write!(f, "nothing can be watched: {why}"),
             Self::TimeLimit { needs_us, hard_us } => {
                 let length = match needs_us {
                     Some(us) => format!("for {us} µs in each period"),

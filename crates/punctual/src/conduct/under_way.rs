@@ -12,11 +12,11 @@ use punctual_record::event::Gone;
 use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State};
 use punctual_trace::attribute::event::Window;
 
-/// How often it is said how the run stands.
+/// The interval between two reports of progress.
 const TICK: Duration = Duration::from_millis(250);
-/// How often the conditions are looked at.
+/// The interval between two checks of the conditions.
 const CONDITIONS_EVERY: Duration = Duration::from_secs(1);
-/// How often everything is saved.
+/// The interval between two saves.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
 /// What is measured: by threads of ours, or of threads that run anyway.

@@ -25,11 +25,7 @@ impl Unavailable {
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "late wake-ups are not explained: {}; {}",
-            self.reason, self.mend
-        )
+        write!(f, "{}; {}", self.reason, self.mend)
     }
 }
 

@@ -186,8 +186,7 @@ fn method(subject: Subject, gaps: &GapFlags) -> Result<Method, Failure> {
             Ok(_) => Ok(Method::Hwlat),
             Err(_) if wanted.is_none() => Ok(Method::Polling),
             Err(missing) => Err(Failure::setup(format!(
-                "--method hwlat: {}; {}, or --method polling",
-                missing.reason, missing.mend
+                "--method hwlat: {missing}, or --method polling"
             ))),
         },
     }

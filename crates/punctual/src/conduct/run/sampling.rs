@@ -42,7 +42,7 @@ impl Written {
         })
     }
 
-    /// The same for whoever asks the directory what is not as it should be.
+    /// The same as text, for the list of what the directory lacks.
     #[must_use]
     pub fn unsaved(&self, measured: u64) -> String {
         let Self { samples, trouble } = self;

@@ -56,8 +56,7 @@ impl Hwlat {
                 ("hwlat_detector/mode", "per-cpu".to_owned()),
             ],
         };
-        let tracer = Tracer::start(&setup)
-            .map_err(|why| ConductError::Tracer(format!("{}; {}", why.reason, why.mend)))?;
+        let tracer = Tracer::start(&setup).map_err(|why| ConductError::Tracer(why.to_string()))?;
         Ok(Some(Self(Mutex::new(Found {
             tracer,
             waiting: BTreeMap::new(),
@@ -155,8 +154,7 @@ fn measure(
         settings,
     };
     // Before the loads: if it can't be had, nothing need be started.
-    punctual_trace::tracers::offers(tracer)
-        .map_err(|why| format!("{}; {}", why.reason, why.mend))?;
+    punctual_trace::tracers::offers(tracer).map_err(|why| why.to_string())?;
     let signals = Signals::listen().map_err(|error| error.to_string())?;
     let loads = setup::start_loads(load, &signals, progress).map_err(|error| error.to_string())?;
     let length = Duration::from_nanos(run.measured_ns);
@@ -164,8 +162,7 @@ fn measure(
         "cross-checking with {tracer} for {:.0} s",
         length.as_secs_f64()
     ));
-    let mut tracing =
-        Tracer::start(&setup).map_err(|why| format!("{}; {}", why.reason, why.mend))?;
+    let mut tracing = Tracer::start(&setup).map_err(|why| why.to_string())?;
     set_policy(tracer, &plan.cpus, plan.policy);
     let begin = Instant::now();
     let mut said = Said::default();

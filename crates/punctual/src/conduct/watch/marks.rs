@@ -166,9 +166,7 @@ impl<'a> Marks<'a> {
                 place: mark.text.clone(),
                 point: mark.is_point,
                 limit_ns: self.limit_ns(index),
-                refused: self
-                    .refused(index)
-                    .map(|why| format!("{}; {}", why.reason, why.mend)),
+                refused: self.refused(index).map(ToString::to_string),
                 threads: threads.into_iter().map(|it| it.compose(numbers)).collect(),
                 unwatched: self.unseen[index].unwatched,
                 beyond: self.unseen[index].beyond,
