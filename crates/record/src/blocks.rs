@@ -1,8 +1,10 @@
 //! Latencies by stretches of time, so that two runs can be compared with their
 //! bursts kept whole.
 
+use std::cell::OnceCell;
+
 use punctual_stats::compare::BlockFigures;
-use punctual_stats::histogram::{DecodeError, Histogram, HistogramRecord};
+use punctual_stats::histogram::{DecodeError, Histogram, HistogramRecord, PackedHistogram};
 use serde::{Deserialize, Serialize};
 
 /// The latencies of a run, all threads together, cut into stretches of equal length.
@@ -49,10 +51,18 @@ pub struct Blocking {
     begun: u64,
 }
 
+/// A whole block.
+#[derive(Debug, Clone)]
+struct Block {
+    latency: PackedHistogram,
+    /// As it is written: made once, and of no block that is merged before.
+    record: OnceCell<HistogramRecord>,
+}
+
 /// The blocks of all threads together, or of one.
 #[derive(Debug, Clone, Default)]
 struct Lane {
-    latency: Vec<HistogramRecord>,
+    blocks: Vec<Block>,
     figures: Vec<BlockFigures>,
     /// Less than a block.
     begun: Histogram,
@@ -65,21 +75,29 @@ impl Lane {
     }
 
     fn push(&mut self, block: &Histogram) {
-        self.latency.push(HistogramRecord::from(block));
+        self.blocks.push(Block {
+            latency: PackedHistogram::from(block),
+            record: OnceCell::new(),
+        });
         self.figures.push(BlockFigures::of(block));
     }
 
     /// Each two neighbours become one.
     fn fold(&mut self) {
-        let halves = std::mem::take(&mut self.latency);
+        let halves = std::mem::take(&mut self.blocks);
         self.figures.clear();
         for pair in halves.chunks(2) {
-            let decoded = pair
-                .iter()
-                .filter_map(|block| Histogram::try_from(block).ok());
-            let parts: Vec<_> = decoded.collect();
+            let parts: Vec<Histogram> = pair.iter().map(|half| (&half.latency).into()).collect();
             self.push(&Histogram::merged(&parts));
         }
+    }
+
+    fn records(&self) -> Vec<HistogramRecord> {
+        let record = |block: &Block| {
+            let made = || HistogramRecord::from(&block.latency);
+            block.record.get_or_init(made).clone()
+        };
+        self.blocks.iter().map(record).collect()
     }
 }
 
@@ -113,7 +131,7 @@ impl Blocking {
         if latency.is_empty() {
             return;
         }
-        let first = self.begun == 0 && self.all.latency.is_empty();
+        let first = self.begun == 0 && self.all.blocks.is_empty();
         if first && threads.len() <= Blocks::MOST_THREADS {
             self.threads.resize_with(threads.len(), Lane::default);
         }
@@ -129,7 +147,7 @@ impl Blocking {
             return;
         }
         self.begun = 0;
-        let fold = self.all.latency.len() + 1 == Blocks::MOST;
+        let fold = self.all.blocks.len() + 1 == Blocks::MOST;
         for lane in std::iter::once(&mut self.all).chain(&mut self.threads) {
             lane.end_block();
             if fold {
@@ -144,9 +162,9 @@ impl Blocking {
     /// The whole blocks so far, if any.
     #[must_use]
     pub fn blocks(&self) -> Option<Blocks> {
-        (!self.all.latency.is_empty()).then(|| Blocks {
+        (!self.all.blocks.is_empty()).then(|| Blocks {
             width_ns: self.width_ns(),
-            latency: self.all.latency.clone(),
+            latency: self.all.records(),
             threads: self
                 .threads
                 .iter()

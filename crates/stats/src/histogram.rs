@@ -11,10 +11,12 @@
 
 mod encoding;
 mod ladder;
+mod packed;
 mod sparse;
 
 pub use encoding::{DecodeError, HistogramRecord, MAX_ENCODED_LENGTH};
 pub use ladder::{LadderRung, MIN_SAMPLES_BEYOND};
+pub use packed::PackedHistogram;
 pub use sparse::SparseHistogram;
 
 use serde::{Deserialize, Serialize};
@@ -468,13 +470,21 @@ impl Histogram {
             bucket_of(self.totals.min)..bucket_of(self.totals.max) + 1
         };
         let start = range.start;
+        // Nearly all buckets are empty: look at many at once.
         self.counts[range]
-            .iter()
+            .chunks(MANY)
             .enumerate()
-            .filter(|(_, count)| **count > 0)
-            .map(move |(offset, count)| (start + offset, *count))
+            .filter(|(_, counts)| counts.iter().fold(0, |any, count| any | count) != 0)
+            .flat_map(move |(chunk, counts)| {
+                let start = start + chunk * MANY;
+                let occupied = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+                occupied.map(move |(offset, count)| (start + offset, *count))
+            })
     }
 }
+
+/// The number of buckets that are passed over at once where all of them are empty.
+const MANY: usize = 32;
 
 /// Index of the first bucket with room for values above this one.
 const fn first_above(value_ns: u64) -> usize {

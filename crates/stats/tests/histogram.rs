@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer, V2Serializer};
 use proptest::prelude::*;
 use punctual_stats::histogram::{
-    BUCKETS, Batch, DecodeError, Extremes, Histogram, HistogramRecord, SparseHistogram,
+    BUCKETS, Batch, DecodeError, Extremes, Histogram, HistogramRecord, PackedHistogram,
+    SparseHistogram,
 };
 
 fn of(values: &[u64]) -> Histogram {
@@ -133,6 +134,22 @@ fn the_short_way_to_a_bucket_ends_at_the_same_one_at_every_edge() {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_packed_histogram_is_the_histogram_and_its_record(values in latencies(), times in 1..=u64::MAX) {
+        let mut histogram = of(&values);
+        for histogram in [Histogram::new(), histogram.clone(), {
+            histogram.record_n(values[0], times);
+            histogram
+        }] {
+            let packed = PackedHistogram::from(&histogram);
+            prop_assert_eq!(HistogramRecord::from(&packed), HistogramRecord::from(&histogram));
+            // A bucket of more than 2^63 samples keeps 2^63 of them, as in a record.
+            if times < 1 << 62 {
+                prop_assert_eq!(Histogram::from(&packed), histogram);
+            }
+        }
+    }
 
     #[test]
     fn quantiles_agree_with_the_sorted_samples(values in latencies(), q in 0.0f64..=1.0) {

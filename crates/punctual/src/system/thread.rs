@@ -162,19 +162,9 @@ pub(super) fn scheduling_policy(tid: i32) -> Option<Policy> {
 
 /// The CPUs that a thread may run on, ascending; `0` is the calling thread.
 pub(in crate::system) fn affinity(tid: i32) -> io::Result<Vec<usize>> {
-    // The kernel requires room for all CPUs it was built for, 8192 at most today.
-    let mut mask = vec![0_u64; super::cpus::CPU_LIMIT / 64];
-    let size = size_of_val(mask.as_slice());
-    // SAFETY: the kernel writes at most `size` bytes to `mask`, which is as long
-    // and outlives the call.
-    let result =
-        unsafe { libc::sched_getaffinity(tid, size, mask.as_mut_ptr().cast::<libc::cpu_set_t>()) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(mask
-        .iter()
-        .enumerate()
+    let mask = punctual_rt::sys::task::affinity(tid)?;
+    let occupied = mask.iter().enumerate().filter(|(_, word)| **word != 0);
+    Ok(occupied
         .flat_map(|(index, word)| {
             (0..64)
                 .filter(move |bit| word >> bit & 1 != 0)

@@ -159,6 +159,11 @@ impl Histogram {
     /// The buckets as HdrHistogram V2, deflated, in base64. Minimum, maximum
     /// and sum keep three digits; [`HistogramRecord`] carries the exact ones.
     pub fn encode(&self) -> String {
+        deflated(&self.inner())
+    }
+
+    /// The buckets as HdrHistogram V2, not deflated.
+    pub(super) fn inner(&self) -> Vec<u8> {
         let mut inner = Vec::new();
         // Readers in Java store values as i64, and size their array by this.
         let highest = self
@@ -186,15 +191,7 @@ impl Histogram {
         }
         let payload = (inner.len() - HEADER) as u32;
         inner[4..8].copy_from_slice(&payload.to_be_bytes());
-
-        let mut outer = COOKIE_COMPRESSED.to_be_bytes().to_vec();
-        outer.extend_from_slice(&[0; 4]);
-        ZlibEncoder::new(inner.as_slice(), Compression::default())
-            .read_to_end(&mut outer)
-            .expect("deflating memory into memory can't fail");
-        let length = (outer.len() - 8) as u32;
-        outer[4..8].copy_from_slice(&length.to_be_bytes());
-        STANDARD.encode(outer)
+        inner
     }
 
     /// Reads the output of [`Histogram::encode`] or of another HdrHistogram.
@@ -236,7 +233,19 @@ impl SparseHistogram {
     }
 }
 
-fn decode_inner(bytes: &[u8]) -> Result<SparseHistogram, DecodeError> {
+/// An inner histogram as the text of a record.
+pub(super) fn deflated(inner: &[u8]) -> String {
+    let mut outer = COOKIE_COMPRESSED.to_be_bytes().to_vec();
+    outer.extend_from_slice(&[0; 4]);
+    ZlibEncoder::new(inner, Compression::default())
+        .read_to_end(&mut outer)
+        .expect("deflating memory into memory can't fail");
+    let length = (outer.len() - 8) as u32;
+    outer[4..8].copy_from_slice(&length.to_be_bytes());
+    STANDARD.encode(outer)
+}
+
+pub(super) fn decode_inner(bytes: &[u8]) -> Result<SparseHistogram, DecodeError> {
     if be32(bytes, 0)? != COOKIE {
         return Err(DecodeError::NotV2);
     }

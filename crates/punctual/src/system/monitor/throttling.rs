@@ -121,8 +121,18 @@ impl Throttling {
             .as_ref()
             .and_then(|(_, file)| Some(format!("{}/tasks", file.rsplit_once('/')?.0)));
         let now = Instant::now();
+        // Only real-time threads are throttled, and the search for others takes time that a
+        // probe without a real-time priority would wait for.
+        let is_real_time = |probe: &Monitored| {
+            policy_of(probe.tid).is_some_and(|(policy, _)| policy.is_real_time())
+        };
+        let budgets = if probes.iter().any(is_real_time) {
+            budgets(&mut reader, group.as_ref(), probes)
+        } else {
+            Vec::new()
+        };
         let mut throttling = Self {
-            budgets: budgets(&mut reader, group.as_ref(), probes),
+            budgets,
             root: root.clone(),
             probes: probes.to_vec(),
             quotas,
@@ -250,8 +260,11 @@ impl Throttling {
                 let Some((policy, priority)) = policy_of(tid) else {
                     continue;
                 };
+                if !policy.is_real_time() {
+                    continue;
+                }
                 let allowed = affinity(tid).unwrap_or_default();
-                if !policy.is_real_time() || !allowed.iter().any(|cpu| probed.contains(cpu)) {
+                if !allowed.iter().any(|cpu| probed.contains(cpu)) {
                     continue;
                 }
                 let Some((ran_ns, _)) = schedstat(&self.root, tid) else {

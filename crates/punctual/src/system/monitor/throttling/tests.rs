@@ -34,3 +34,16 @@ fn the_time_of_a_migrated_thread_uses_up_no_budget() {
     // Its previous CPU is not known: it counts on the current one.
     assert_eq!(charged(&task(None), 1).rt_ns, 200 * MS);
 }
+
+#[test]
+fn nothing_is_read_for_probes_that_the_kernel_never_throttles() {
+    let ordinary = Monitored {
+        cpu: 0,
+        tid: i32::try_from(std::process::id()).expect("a process id"),
+    };
+    let mut throttling = Throttling::start(&Root::live(), &[ordinary]);
+    assert!(!throttling.is_live());
+    std::thread::sleep(Duration::from_millis(11));
+    assert_eq!(throttling.look(1), []);
+    assert!(throttling.tasks.is_empty() && throttling.looks.is_empty());
+}
