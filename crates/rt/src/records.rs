@@ -221,7 +221,7 @@ impl Records {
         }
         let (pushed, popped) = self.turns.names();
         tsan::acquire(pushed);
-        let oldest = self.turns.to_read().unwrap_or(0);
+        let oldest = self.turns.oldest();
         for number in 0..count {
             let slot = (oldest + number) & (self.turns.capacity - 1);
             // SAFETY: the slot number is below the capacity.

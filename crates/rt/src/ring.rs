@@ -9,28 +9,18 @@
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU64;
 
+use crate::records::Turns;
 use crate::sys::cgroup;
-
-/// Puts data of two threads on different cache lines. 128 bytes, because x86's adjacent-line
-/// prefetcher pairs lines of 64.
-#[repr(align(128))]
-struct Line<T>(T);
 
 struct Shared<T> {
     slots: Box<[UnsafeCell<T>]>,
-    /// Values ever pushed; written only by the producer.
-    pushed: Line<AtomicUsize>,
-    /// Values ever popped; written only by the consumer.
-    popped: Line<AtomicUsize>,
-    /// Values refused; written only by the producer.
-    refused: Line<AtomicU64>,
+    turns: Turns<AtomicU64>,
 }
 
-// SAFETY: a slot is accessed by the producer only between `popped + capacity` and
-// `pushed`, and by the consumer only between `popped` and `pushed`; the two ranges
-// never overlap, and the Release/Acquire pairs on the counters order the accesses.
+// SAFETY: the producer accesses only slots that `turns` gives it to write, the consumer only those
+// that it gives it to read; no slot is both at a time, and `turns` orders the accesses.
 unsafe impl<T: Send> Sync for Shared<T> {}
 // SAFETY: it owns its slots, and none of its fields depends on the thread that holds it.
 unsafe impl<T: Send> Send for Shared<T> {}
@@ -52,7 +42,6 @@ unsafe impl<T: Send> Send for Producer<T> {}
 /// The reading end.
 pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
-    popped: usize,
 }
 
 /// Like [`try_ring`], for a program that can't run without the ring. Not real-time safe.
@@ -93,19 +82,15 @@ pub fn try_ring<T: Copy + Send + Default>(
         // SAFETY: the slot is a live T, and no other thread has the ring yet.
         unsafe { slot.get().write_volatile(T::default()) };
     }
-    let shared = Arc::new(Shared {
-        slots,
-        pushed: Line(AtomicUsize::new(0)),
-        popped: Line(AtomicUsize::new(0)),
-        refused: Line(AtomicU64::new(0)),
-    });
+    let turns = Turns::new(slots.len() as u64);
+    let shared = Arc::new(Shared { slots, turns });
     let mut producer = Producer {
         shared: Arc::clone(&shared),
         next: std::ptr::null_mut(),
         stop: std::ptr::null_mut(),
     };
     producer.look_for_room();
-    Ok((producer, Consumer { shared, popped: 0 }))
+    Ok((producer, Consumer { shared }))
 }
 
 impl<T: Copy + Send> Producer<T> {
@@ -116,15 +101,12 @@ impl<T: Copy + Send> Producer<T> {
         if self.next == self.stop && !self.look_for_room() {
             return false;
         }
-        // SAFETY: `next` is before `stop`, so it lies outside popped..pushed: the consumer
-        // doesn't read it until the store below publishes it.
+        // SAFETY: `next` is before `stop`, so the slot is free: the consumer doesn't read it until
+        // it is published below.
         unsafe { self.next.write(value) };
         // SAFETY: `stop` is at most one past the last slot, and `next` was before it.
         self.next = unsafe { self.next.add(1) };
-        // Only this thread writes the counter.
-        let pushed = &self.shared.pushed.0;
-        let count = pushed.load(Ordering::Relaxed).wrapping_add(1);
-        pushed.store(count, Ordering::Release);
+        self.shared.turns.written();
         true
     }
 
@@ -134,15 +116,11 @@ impl<T: Copy + Send> Producer<T> {
     fn look_for_room(&mut self) -> bool {
         let shared = &*self.shared;
         let capacity = shared.slots.len();
-        let pushed = shared.pushed.0.load(Ordering::Relaxed);
-        let popped = shared.popped.0.load(Ordering::Acquire);
-        let room = capacity - pushed.wrapping_sub(popped);
-        if room == 0 {
-            let refused = shared.refused.0.load(Ordering::Relaxed);
-            shared.refused.0.store(refused + 1, Ordering::Relaxed);
+        let Some((at, room)) = shared.turns.free() else {
             return false;
-        }
-        let at = pushed & (capacity - 1);
+        };
+        // Both are at most the number of slots.
+        let (at, room) = (at as usize, room as usize);
         let first = UnsafeCell::raw_get(shared.slots.as_ptr());
         // SAFETY: `at` is less than the number of slots.
         self.next = unsafe { first.add(at) };
@@ -164,30 +142,28 @@ impl<T: Copy + Send> Consumer<T> {
     /// safe and wait-free as far as `take` is.
     #[inline]
     pub fn drain_slices(&mut self, mut take: impl FnMut(&[T])) -> usize {
-        let pushed = self.shared.pushed.0.load(Ordering::Acquire);
-        let count = pushed.wrapping_sub(self.popped);
+        let turns = &self.shared.turns;
+        let count = turns.full() as usize;
         let capacity = self.shared.slots.len();
-        let from = self.popped & (capacity - 1);
+        let from = turns.oldest() as usize;
         let to_the_end = count.min(capacity - from);
         for range in [from..from + to_the_end, 0..count - to_the_end] {
             let slots = &self.shared.slots[range];
-            // SAFETY: the slots lie within popped..pushed: they were written before the Acquire
-            // load above saw them, and the producer doesn't touch them until the store below. An
-            // `UnsafeCell<T>` has the layout of a `T`.
+            // SAFETY: the slots are full ones, which the producer doesn't touch until they are
+            // returned below. An `UnsafeCell<T>` has the layout of a `T`.
             let values = unsafe { &*(std::ptr::from_ref(slots) as *const [T]) };
             if !values.is_empty() {
                 take(values);
             }
         }
-        self.popped = pushed;
-        self.shared.popped.0.store(pushed, Ordering::Release);
+        turns.read_many(count as u64);
         count
     }
 
     /// How many values have been refused so far because the ring was full. Real-time safe.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.shared.refused.0.load(Ordering::Relaxed)
+        self.shared.turns.refused()
     }
 
     /// The number of values that fit. Real-time safe.
@@ -260,19 +236,5 @@ mod tests {
         assert!(producer.push(9));
         consumer.drain(|value| seen.push(value));
         assert_eq!(seen.last(), Some(&9));
-    }
-
-    #[test]
-    fn counters_survive_wrapping_around() {
-        let (mut producer, mut consumer) = ring::<u32>(2);
-        let counters = [&producer.shared.pushed.0, &producer.shared.popped.0];
-        for counter in counters {
-            counter.store(usize::MAX - 1, Ordering::Relaxed);
-        }
-        consumer.popped = usize::MAX - 1;
-        for value in 0..10 {
-            assert!(producer.push(value));
-            assert_eq!(consumer.drain(|seen| assert_eq!(seen, value)), 1);
-        }
     }
 }

@@ -83,15 +83,17 @@ struct Model {
     tokens: Mutex<u32>,
     notices: Notices<Watched>,
     number: Watched,
+    waiting: Watched,
 }
 
 impl Model {
     fn new() -> Arc<Self> {
-        let number = Watched::new();
+        let (number, waiting) = (Watched::new(), Watched::new());
         Arc::new(Self {
             tokens: Mutex::new(0),
-            notices: Notices::new(number.clone(), Watched::new()),
+            notices: Notices::new(number.clone(), waiting.clone()),
             number,
+            waiting,
         })
     }
 
@@ -129,6 +131,11 @@ fn a_notification_is_never_lost() {
         };
         model.give(1);
         waiting.join().unwrap();
+        assert_eq!(
+            model.waiting.load(),
+            0,
+            "else each notification is a system call"
+        );
     });
 }
 
@@ -144,6 +151,7 @@ fn two_go_on(notify: fn(&Model)) {
             .collect();
         notify(&model);
         others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(model.waiting.load(), 0);
     });
 }
 

@@ -1,4 +1,5 @@
-//! Checks every interleaving of a producer and a consumer of the ring of records with loom.
+//! Checks every interleaving of a producer and a consumer of the two rings, of values and of
+//! records, with loom: both let `Turns` decide who owns a slot.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::sync::atomic::Ordering;
@@ -139,7 +140,7 @@ fn slots_that_are_drained_together_have_one_owner() {
         let producer = Model::written_three_times(&ring);
         let drain = |seen: &mut Vec<u64>| {
             let count = ring.turns.full();
-            let oldest = ring.turns.to_read().unwrap_or(0);
+            let oldest = ring.turns.oldest();
             for number in 0..count {
                 let slot = (oldest + number) % 2;
                 // SAFETY: loom fails the test if another thread accesses the cell at the same
@@ -153,6 +154,53 @@ fn slots_that_are_drained_together_have_one_owner() {
         let taken = producer.join().unwrap();
         drain(&mut seen);
         assert_eq!(seen, taken);
+    });
+}
+
+/// The ring of values: the producer writes all slots that were free at its last look, and looks
+/// again only then.
+#[test]
+fn slots_that_were_free_at_one_look_belong_to_the_producer() {
+    loom::model(|| {
+        let ring = Model::shared();
+        let producer = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let (mut next, mut room) = (0, 0);
+                let mut taken = Vec::new();
+                for value in 1..=4 {
+                    if room == 0 {
+                        let Some(free) = ring.turns.free() else {
+                            continue;
+                        };
+                        (next, room) = free;
+                    }
+                    // SAFETY: loom fails the test if another thread accesses the cell at the same
+                    // time.
+                    ring.slots[next as usize].with_mut(|place| unsafe { *place = value });
+                    ring.turns.written();
+                    taken.push(value);
+                    (next, room) = ((next + 1) % 2, room - 1);
+                }
+                taken
+            })
+        };
+        let drain = |seen: &mut Vec<u64>| {
+            let count = ring.turns.full();
+            for number in 0..count {
+                let slot = (ring.turns.oldest() + number) % 2;
+                // SAFETY: loom fails the test if another thread accesses the cell at the same
+                // time.
+                seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
+            }
+            ring.turns.read_many(count);
+        };
+        let mut seen = Vec::new();
+        drain(&mut seen);
+        let taken = producer.join().unwrap();
+        drain(&mut seen);
+        assert_eq!(seen, taken);
+        assert_eq!(ring.turns.refused(), 4 - taken.len() as u64);
     });
 }
 

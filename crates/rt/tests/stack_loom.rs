@@ -1,33 +1,43 @@
 //! Checks every interleaving of the magazine, depot and stealing protocol with loom.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use punctual_rt::stack::Class;
 use punctual_rt::stack::protocol::{Atom, Depot, Header, Magazine, ROUNDS, State, Word, steal};
 
-/// The word of a stack, watched by the model checker.
+/// The word of a stack, watched by the model checker, and a copy that it doesn't watch.
 #[derive(Debug)]
-struct Watched(loom::sync::atomic::AtomicU64);
+struct Watched(loom::sync::atomic::AtomicU64, AtomicU64);
 
 impl Atom for Watched {
     fn new(word: u64) -> Self {
-        Self(loom::sync::atomic::AtomicU64::new(word))
+        Self(
+            loom::sync::atomic::AtomicU64::new(word),
+            AtomicU64::new(word),
+        )
     }
 
+    /// A relaxed load is made only by the thread that alone may store, and is no step of its own:
+    /// loom keeps only the last load of a value, so a load before each store would hide the other
+    /// threads' loads from it, and with that most interleavings.
     fn load(&self, order: Ordering) -> u64 {
-        self.0.load(order)
+        match order {
+            Ordering::Relaxed => self.1.load(order),
+            order => self.0.load(order),
+        }
     }
 
     fn store(&self, word: u64, order: Ordering) {
         self.0.store(word, order);
+        self.1.store(word, Ordering::Relaxed);
     }
 
-    fn swap_if(&self, old: u64, new: u64) -> Result<u64, u64> {
-        self.0
-            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+    fn swap_if(&self, old: u64, new: u64, done: Ordering, refused: Ordering) -> Result<u64, u64> {
+        let swapped = self.0.compare_exchange(old, new, done, refused);
+        swapped.inspect(|_| self.1.store(new, Ordering::Relaxed))
     }
 }
 
@@ -164,5 +174,38 @@ fn exactly_one_of_two_frees_of_one_stack_succeeds() {
         model.drain(&mine);
         assert!(freed != other.join().unwrap());
         assert_eq!(model.depot.lock().unwrap().len(class()), 1);
+    });
+}
+
+/// From a thread's hands into the depot, from there into its magazine, and stolen from that: only
+/// the word passes the memory on, because a thief takes no lock.
+#[test]
+fn a_stack_that_was_refilled_and_stolen_has_one_holder() {
+    bounded(|| {
+        let model = Model::new(4);
+        let other = {
+            let model = model.clone();
+            thread::spawn(move || {
+                let own = Magazine::new();
+                model.use_one(&own);
+                model.drain(&own);
+                model.depot.lock().unwrap().refill(&own, class());
+                // One of four; none if the other thread has one of them.
+                assert!(own.len() <= 1);
+                model.use_one(&own);
+                model.drain(&own);
+            })
+        };
+        let mine = Magazine::new();
+        if let Some((header, word)) = steal(model.headers, class(), State::Used) {
+            let index = (word.address() >> 12) - 1;
+            assert!(std::ptr::eq(header, &model.headers[index]));
+            // SAFETY: loom fails the test if two threads access the cell at a time.
+            model.bytes[index].with_mut(|byte| unsafe { *byte += 1 });
+            assert!(model.free(index, &mine));
+        }
+        model.drain(&mine);
+        other.join().unwrap();
+        assert_eq!(model.depot.lock().unwrap().len(class()), 4);
     });
 }

@@ -18,6 +18,7 @@ mod marks;
 mod record;
 mod recording;
 mod rootfs;
+mod seeds;
 mod tracer_lines;
 mod window;
 
@@ -80,6 +81,16 @@ fn every_parser_reads_every_file_without_a_panic() {
     }
 }
 
+/// The fuzzer's checks hold of a parser that refuses everything, too.
+#[test]
+#[allow(clippy::print_stdout, reason = "which one fails")]
+fn a_seed_of_each_parser_is_read_as_what_it_says() {
+    for (name, check) in seeds::KNOWN {
+        println!("{name}");
+        check();
+    }
+}
+
 /// Without this, a target that is forgotten somewhere would never run.
 #[test]
 fn every_target_has_a_program_seeds_and_this_test() {
@@ -91,6 +102,11 @@ fn every_target_has_a_program_seeds_and_this_test() {
         .map(|path| path.file_stem().expect("a name").display().to_string())
         .collect();
     assert_eq!(here, programs);
+    let known: BTreeSet<String> = seeds::KNOWN
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    assert_eq!(here, known, "no seed of it is known to be read");
     let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("the manifest");
     let script = fs::read_to_string(fuzz.join("../scripts/fuzz")).expect("the script");
     for name in &here {

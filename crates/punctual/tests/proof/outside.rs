@@ -3,8 +3,11 @@
 
 use crate::common;
 use std::fs;
+use std::thread::{sleep, spawn};
+use std::time::Duration;
 
-use crate::common::{Going, Place, cpus, each, has, in_force, read_json, skip};
+use crate::common::{Going, Place, cpus, each, has, has_rights, in_force, read_json, skip};
+use punctual_rt::sched::{Policy, set_current};
 use punctual_tool::probe::kinds::KINDS;
 
 #[test]
@@ -166,13 +169,77 @@ fn polling_makes_one_system_call_a_period_and_has_no_page_fault() {
     assert!(record["gaps"]["threads"][0]["polls"].as_u64() > Some(10_000));
 }
 
-#[test]
-fn the_record_has_each_probes_preemptions() {
-    // The machine decides about involuntary switches; the probe must count them.
-    let place = Place::new();
-    let summary = place.run(&["measure", "-l", "100", "--json"]).json();
-    for thread in summary["threads"].as_array().expect("threads") {
-        assert!(thread["preemptions"].is_u64(), "{thread}");
-        assert_eq!(thread["lost"], 0, "{thread}");
+/// A thread of a higher priority that preempts the probe on its CPU, and what the kernel counted
+/// for the probe each time.
+struct Preempting {
+    probe: i32,
+    pid: u32,
+    cpu: usize,
+}
+
+impl Preempting {
+    /// Involuntary switches of the probe so far, as the kernel counts them; `None` after its end.
+    fn switches(&self) -> Option<u64> {
+        let status = format!("/proc/{}/task/{}/status", self.pid, self.probe);
+        let status = fs::read_to_string(status).ok()?;
+        let count = status
+            .lines()
+            .find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
+        count.trim().parse().ok()
     }
+
+    /// Wakes up every 5 ms until the probe ends: when, and the probe's switches by then.
+    fn until_its_end(self) -> Vec<(u64, u64)> {
+        punctual_rt::affinity::set_current(&[self.cpu]).expect("a CPU");
+        set_current(Policy::Fifo(80)).expect("the right to it");
+        let mut seen = Vec::new();
+        while let Some(switches) = self.switches() {
+            seen.push((punctual_rt::clock::now_ns(), switches));
+            sleep(Duration::from_millis(5));
+        }
+        seen
+    }
+}
+
+/// A poller is preempted by each wake-up of the thread above it, unless it sleeps then, one
+/// twentieth of the time.
+#[test]
+fn the_record_counts_each_preemption_of_a_probe_as_the_kernel_does() {
+    if !has_rights() {
+        skip!("no right to real-time priorities");
+    }
+    let cpu = cpus()[0];
+    let place = Place::new();
+    let flags = ["measure", "noise", "-D", "2", "-p", "30", "-a"];
+    let mut going = place.start(&[&flags[..], &[&cpu.to_string(), "--no-explain", "-q"]].concat());
+    let preempting = Preempting {
+        probe: going.await_probes(1)[0].0,
+        pid: going.pid(),
+        cpu,
+    };
+    let seen = spawn(move || preempting.until_its_end())
+        .join()
+        .expect("the preempting thread");
+    let _ = going.end();
+    let record = place.record();
+    let thread = &record["threads"][0];
+    let start_ns = record["start_ns"].as_u64().expect("a start");
+    let end_ns = start_ns + thread["measured_ns"].as_u64().expect("a length");
+    let recorded = thread["preemptions"].as_u64().expect("a count");
+
+    let during: Vec<u64> = seen
+        .iter()
+        .filter(|(at_ns, _)| (start_ns..end_ns).contains(at_ns))
+        .map(|(_, switches)| *switches)
+        .collect();
+    let counted = during[during.len() - 1] - during[0];
+    // The kernel counts at most one for each wake-up, and what other threads did.
+    assert!(during.len() > 100, "{seen:?}");
+    assert!(counted > during.len() as u64 / 2, "{seen:?}");
+    let whole = seen[seen.len() - 1].1;
+    // Between the last look and the end there was no time for more.
+    assert!(
+        (counted..=whole + 5).contains(&recorded),
+        "{recorded} recorded, {counted} of {whole} counted during the measurement"
+    );
 }

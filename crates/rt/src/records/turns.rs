@@ -27,7 +27,8 @@ impl Counter for AtomicU64 {
     }
 }
 
-/// Puts data of two threads on different cache lines.
+/// Puts data of two threads on different cache lines. 128 bytes, because x86's adjacent-line
+/// prefetcher pairs lines of 64.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line<T>(T);
@@ -76,7 +77,6 @@ impl<C: Counter> Turns<C> {
 
     /// The slot that the producer may write to; `None` when all are full, which is counted.
     /// Real-time safe.
-    /// Real-time safe.
     #[inline]
     pub fn to_write(&self) -> Option<u64> {
         self.to_write_and_soon(0, |_| ())
@@ -96,6 +96,16 @@ impl<C: Counter> Turns<C> {
             soon(pushed.wrapping_add(ahead) & (self.capacity - 1));
         }
         Some(pushed & (self.capacity - 1))
+    }
+
+    /// The slot that the producer may write to, and how many are free from there on, round the
+    /// end; `None` when all are full, which is counted. Reads the consumer's counter. Real-time
+    /// safe.
+    #[inline]
+    pub fn free(&self) -> Option<(u64, u64)> {
+        let pushed = self.pushed.0.count.load(Ordering::Relaxed);
+        let full = self.look_for_room(pushed)?;
+        Some((pushed & (self.capacity - 1), self.capacity - full))
     }
 
     /// Reads the consumer's counter. Returns how many slots are full; `None` when all are, which
@@ -154,6 +164,12 @@ impl<C: Counter> Turns<C> {
         pushed.wrapping_sub(mine.count.load(Ordering::Relaxed))
     }
 
+    /// The first of the slots of [`Turns::full`]. Real-time safe.
+    #[inline]
+    pub fn oldest(&self) -> u64 {
+        self.popped.0.count.load(Ordering::Relaxed) & (self.capacity - 1)
+    }
+
     /// Returns the oldest `count` slots to the producer, at most [`Turns::full`]. Real-time safe.
     #[inline]
     pub fn read_many(&self, count: u64) {
@@ -180,6 +196,29 @@ impl<C: Counter> Turns<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_wrap_around() {
+        let turns = Turns::<AtomicU64>::new(2);
+        for end in [&turns.pushed.0, &turns.popped.0] {
+            for counter in [&end.count, &end.seen] {
+                counter.store(u64::MAX - 1, Ordering::Relaxed);
+            }
+        }
+        for number in 0..10 {
+            let slot = number % 2;
+            assert_eq!(turns.free(), Some((slot, 2)));
+            assert_eq!(turns.to_write(), Some(slot));
+            turns.written();
+            assert_eq!((turns.full(), turns.oldest()), (1, slot));
+            assert_eq!(turns.to_read(), Some(slot));
+            match slot {
+                0 => turns.read(),
+                _ => turns.read_many(1),
+            }
+        }
+        assert_eq!((turns.full(), turns.refused()), (0, 0));
+    }
 
     #[test]
     fn only_slots_known_to_be_free_are_prefetched() {

@@ -186,7 +186,7 @@ impl<A: Atom> Depot<A> {
         // headers live for ever.
         list.head = unsafe { header.next.load(Ordering::Relaxed).as_ref() };
         list.len -= 1;
-        let word = header.word.load().with(to);
+        let word = header.word.load_own().with(to);
         header.word.store(word);
         Some((header, word))
     }

@@ -106,9 +106,9 @@ pub trait Atom {
     fn load(&self, order: Ordering) -> u64;
     /// Replaces the word.
     fn store(&self, word: u64, order: Ordering);
-    /// Replaces the word if it is `old`; else returns the current one. A success acquires and
-    /// releases.
-    fn swap_if(&self, old: u64, new: u64) -> Result<u64, u64>;
+    /// Replaces the word if it is `old`; else returns the current one. The orders are those of a
+    /// success and of a failure.
+    fn swap_if(&self, old: u64, new: u64, done: Ordering, refused: Ordering) -> Result<u64, u64>;
 }
 
 impl Atom for AtomicU64 {
@@ -127,8 +127,8 @@ impl Atom for AtomicU64 {
     }
 
     #[inline]
-    fn swap_if(&self, old: u64, new: u64) -> Result<u64, u64> {
-        self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+    fn swap_if(&self, old: u64, new: u64, done: Ordering, refused: Ordering) -> Result<u64, u64> {
+        self.compare_exchange(old, new, done, refused)
     }
 }
 
@@ -148,16 +148,24 @@ impl<A: Atom> AtomicWord<A> {
         Word(self.0.load(Ordering::Acquire))
     }
 
+    /// The current word, for a thread that alone may change it at this time.
+    #[inline]
+    pub fn load_own(&self) -> Word {
+        Word(self.0.load(Ordering::Relaxed))
+    }
+
     /// Replaces the word; only the caller may change it at this time.
     #[inline]
     pub fn store(&self, word: Word) {
         self.0.store(word.0, Ordering::Release);
     }
 
-    /// Replaces the word if it is `old`; else returns the current one.
+    /// Replaces the word if it is `old`; else returns the current one. A success acquires and
+    /// releases: the stack's memory passes from its last holder to the next.
     #[inline]
     pub fn swap_if(&self, old: Word, new: Word) -> Result<(), Word> {
-        self.0.swap_if(old.0, new.0).map(drop).map_err(Word)
+        let swapped = (self.0).swap_if(old.0, new.0, Ordering::AcqRel, Ordering::Acquire);
+        swapped.map(drop).map_err(Word)
     }
 }
 
