@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::condition::Scheduling;
+use super::load::LoadFailure;
 use super::stops::StopCause;
+use super::unsaved::{MissingSamples, Unsaved};
 
 /// Something that happened during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +142,7 @@ pub enum Happening {
         /// Which.
         load: String,
         /// Why.
-        error: String,
+        failure: LoadFailure,
     },
     /// A load did no work.
     LoadIdle {
@@ -233,20 +235,9 @@ pub enum Happening {
         throttled_ns: u64,
     },
     /// Samples were not all written.
-    Samples {
-        /// How many were.
-        written: u64,
-        /// Of how many.
-        measured: u64,
-        /// What first went wrong; absent where the disk was too slow.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
-    },
+    Samples(MissingSamples),
     /// A part of the record could not be saved.
-    SaveFailed {
-        /// What, and why.
-        error: String,
-    },
+    SaveFailed(Unsaved),
     /// A signal ended the run.
     Signal {
         /// Which.
@@ -327,8 +318,8 @@ impl Happening {
             Self::ProbeFailed { .. } => "probe-failed",
             Self::ProgramEnded { .. } => "program-ended",
             Self::Quota { .. } => "quota",
-            Self::Samples { .. } => "samples",
-            Self::SaveFailed { .. } => "save-failed",
+            Self::Samples(_) => "samples",
+            Self::SaveFailed(_) => "save-failed",
             Self::Signal { .. } => "signal",
             Self::Steal { .. } => "steal",
             Self::Stopped { .. } => "stopped",

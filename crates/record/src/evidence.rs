@@ -65,7 +65,7 @@ impl Evidence {
                     interval_ns: interval_ns(run, index),
                     // Those of a watch have names: see `InvalidReason::NeverWoke`.
                     may_be_empty: run.watch.is_some(),
-                    cpu: u32::try_from(thread.cpu).unwrap_or(u32::MAX),
+                    cpu: thread.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
                     histogram: &parts.histogram,
                     late: thread.late,
                     missed: thread.missed,

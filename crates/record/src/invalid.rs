@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::{Demand, Standing};
 use super::event::Event;
-use super::load::WorkCheck;
-use super::run::{Load, Run, Thread};
+use super::load::{LoadFailure, WorkCheck};
+use super::run::{Load, Run, Thread, ThreadFault};
 use super::watch::{Subject, WatchedMark};
 
 /// Why a run is not valid.
@@ -50,10 +50,11 @@ pub enum InvalidReason {
     },
     /// A probe thread broke off.
     ProbeFailed {
-        /// Its CPU.
-        cpu: u64,
-        /// The error that ended it.
-        error: String,
+        /// Its CPU, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpu: Option<usize>,
+        /// Why.
+        fault: ThreadFault,
     },
     /// It was stopped for too much of its time.
     Stopped {
@@ -106,8 +107,8 @@ pub enum MarkFault {
 pub enum LoadFault {
     /// It failed.
     Failed {
-        /// Its error.
-        error: String,
+        /// Why.
+        failure: LoadFailure,
     },
     /// It was without work for too long.
     Idle {
@@ -240,9 +241,9 @@ fn load(load: &Load) -> Option<InvalidReason> {
 /// What is wrong with a load, if anything is.
 #[must_use]
 pub fn load_fault(load: &Load) -> Option<LoadFault> {
-    if let Some(error) = &load.failed {
+    if let Some(failure) = &load.failed {
         return Some(LoadFault::Failed {
-            error: error.clone(),
+            failure: failure.clone(),
         });
     }
     let idle = |check, in_one_run| LoadFault::Idle {
@@ -262,9 +263,9 @@ pub fn load_fault(load: &Load) -> Option<LoadFault> {
 }
 
 fn probe(thread: &Thread) -> Option<InvalidReason> {
-    let error = thread.error.clone()?;
-    let cpu = thread.cpu as u64;
-    Some(InvalidReason::ProbeFailed { cpu, error })
+    let fault = thread.fault.clone()?;
+    let cpu = thread.cpu;
+    Some(InvalidReason::ProbeFailed { cpu, fault })
 }
 
 fn stopped(run: &Run) -> Option<InvalidReason> {

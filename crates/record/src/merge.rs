@@ -11,10 +11,9 @@ use punctual_stats::histogram::{Histogram, SparseHistogram};
 
 use super::blocks::Blocking;
 use super::condition::Demand;
-use super::conditions::{Role, differences};
+use super::conditions::{Difference, Role, differences};
 use super::event::{Ending, Event, Happening, State};
 use super::evidence::missed_late;
-use super::field::Field;
 use super::gaps::Gaps;
 use super::judgement::analyse_record;
 use super::ledger::Ledger;
@@ -29,7 +28,7 @@ use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
 const GAP_NS: u64 = 1_000_000_000;
 
 /// Why runs were not merged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MergeError {
     /// No run was added.
@@ -38,8 +37,8 @@ pub enum MergeError {
     Different {
         /// Which, counted from 0.
         run: usize,
-        /// In what, in words.
-        differences: Vec<String>,
+        /// In what.
+        differences: Vec<Difference>,
     },
     /// A run that is in the sum already: counted twice it would prove too much.
     Twice {
@@ -63,9 +62,9 @@ impl fmt::Display for MergeError {
             Self::Nothing => f.write_str("no run to merge"),
             Self::Different { run, differences } => write!(
                 f,
-                "run {} differs from the first in {}; --force merges them all the same",
+                "run {} differs from the first in {} of the conditions that must agree",
                 run + 1,
-                differences.join("; ")
+                differences.len()
             ),
             Self::Twice { run, started } => write!(
                 f,
@@ -188,8 +187,7 @@ impl Merger {
             let watched = watched.as_ref().and_then(|places| places.get(index));
             let key = match watched {
                 Some(place) => *place,
-                None if run.knows(Field::Cpus) => thread.cpu,
-                None => index,
+                None => thread.cpu.unwrap_or(index),
             };
             let late = late(run, thread, histogram, limit_ns);
             let missed_late = if limit_ns == run.deadline_ns() {
@@ -243,26 +241,17 @@ impl Merger {
             return Ok(());
         };
         let found = differences(first, run);
-        let words = |difference: &super::conditions::Difference| {
-            format!(
-                "{} ({} / {})",
-                difference.name, difference.first, difference.second
-            )
-        };
-        let weighty: Vec<_> = found
-            .iter()
-            .filter(|d| d.role != Role::Detail)
-            .map(words)
-            .collect();
-        if !weighty.is_empty() && !self.force {
+        let weighty = |difference: &&Difference| difference.role != Role::Detail;
+        if !self.force && found.iter().any(|difference| weighty(&difference)) {
             return Err(MergeError::Different {
                 run: number,
-                differences: weighty,
+                differences: found.iter().filter(weighty).cloned().collect(),
             });
         }
-        for difference in found.iter().map(words) {
+        for difference in found {
             // A thousand runs may differ in a thousand ways.
-            if self.merged.differences.len() < 100 && !self.merged.differences.contains(&difference)
+            if self.merged.differences.len() < Merged::DIFFERENCES
+                && !self.merged.differences.contains(&difference)
             {
                 self.merged.differences.push(difference);
             }
@@ -413,8 +402,8 @@ impl Merger {
             measured_ns: self.measured_ns,
             threads: self
                 .threads
-                .into_iter()
-                .map(|(key, thread)| thread.finish(key))
+                .into_values()
+                .map(MergedThread::finish)
                 .collect(),
             timeline: self.timeline.finish(),
             blocks: self.blocks.as_ref().and_then(Blocking::blocks),

@@ -199,7 +199,7 @@ fn side_differences(first: &[Run], second: &[Run]) -> Vec<Difference> {
     for a in first {
         for b in second {
             for difference in differences(a, b) {
-                if !found.iter().any(|known| known.name == difference.name) {
+                if !found.iter().any(|known| known.aspect == difference.aspect) {
                     found.push(difference);
                 }
             }

@@ -4,11 +4,11 @@
 //! Histograms are read one at a time and reduced at once, so that a record of
 //! 256 CPUs costs no more memory than one of two.
 
-use punctual_record::Field;
 use std::collections::BTreeMap;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord, LadderRung, MIN_SAMPLES_BEYOND};
 
+use super::facts;
 use super::known::{Known, Reading};
 use punctual_record::{Run, Thread};
 
@@ -245,24 +245,19 @@ impl Figures {
 }
 
 fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
-    let shared = run
-        .threads
-        .iter()
-        .filter(|other| other.cpu == thread.cpu)
-        .count()
-        > 1;
-    let (label, name) = match (run.knows(Field::Cpus), shared) {
+    let on = |cpu: usize| run.threads.iter().filter(move |it| it.cpu == Some(cpu));
+    let (label, name) = match thread.cpu {
         _ if run.watched(index).is_some() => {
             let name = super::words::label(&run.thread_label(index));
             (name.clone(), name)
         }
-        (false, _) => (index.to_string(), run.thread_label(index)),
-        (true, false) => (thread.cpu.to_string(), run.thread_label(index)),
-        (true, true) => {
-            let label = format!("{}/{}", thread.cpu, thread.tid);
+        None => (index.to_string(), run.thread_label(index)),
+        Some(cpu) if on(cpu).count() > 1 => {
+            let label = format!("{cpu}/{}", thread.tid);
             let name = format!("CPU {label}");
             (label, name)
         }
+        Some(cpu) => (cpu.to_string(), run.thread_label(index)),
     };
     let mut row = Row {
         label,
@@ -271,7 +266,7 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
         missed: thread.missed,
         lost: thread.lost,
         early: thread.early,
-        note: thread.error.clone(),
+        note: thread.fault.as_ref().map(facts::thread_fault),
         ..Row::default()
     };
     match read(&thread.latency) {

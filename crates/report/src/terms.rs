@@ -1,7 +1,9 @@
 //! What the things are called that a run measured: wake-ups with a latency, or gaps with a
 //! length. A gap is no latency, and no report may call it one.
 
-use punctual_record::{CrossCheck, Gaps, Method, Run, Subject, Watched};
+use punctual_record::{
+    CrossCheck, CrossCheckFault, CrossFigureName, Gaps, Method, Run, Subject, Watched,
+};
 
 use super::statements::{Fact, fact};
 use super::words;
@@ -134,17 +136,30 @@ pub fn how(gaps: &Gaps) -> String {
     )
 }
 
-/// What the kernel's own tracer said of the same; empty where nobody asked.
+/// The comparison with the kernel's own tracer.
 #[must_use]
 pub fn cross_facts(check: &CrossCheck) -> Vec<Fact> {
     let name = "Cross-check";
-    if let Some(why) = &check.missing {
-        let text = format!("not made with {}: {why}", check.tracer);
-        return vec![fact(name, text)];
+    let tracer = check.tracer.name();
+    if let Some(fault) = &check.missing {
+        let why = match fault {
+            CrossCheckFault::RunEndedEarly => "the run was ended early",
+            CrossCheckFault::NoSamples => "the tracer reported nothing",
+            CrossCheckFault::Failed { error } => error,
+        };
+        return vec![fact(name, format!("not made with {tracer}: {why}"))];
     }
-    let value = |figure: &str, value: f64| match figure {
-        "noise" => format!("{value:.1} ppm"),
-        _ => words::duration_f64(value),
+    let value = |figure: CrossFigureName, value: f64| match figure {
+        CrossFigureName::Noise => format!("{value:.1} ppm"),
+        CrossFigureName::Median | CrossFigureName::P99 | CrossFigureName::Maximum => {
+            words::duration_f64(value)
+        }
+    };
+    let title = |figure: CrossFigureName| match figure {
+        CrossFigureName::Median => "median",
+        CrossFigureName::P99 => "p99",
+        CrossFigureName::Maximum => "maximum",
+        CrossFigureName::Noise => "noise",
     };
     let figures: Vec<String> = check
         .figures
@@ -156,9 +171,9 @@ pub fn cross_facts(check: &CrossCheck) -> Vec<Fact> {
                 .map_or_else(String::new, |ratio| format!(" (ratio {ratio:.2})"));
             format!(
                 "{} {} to {}{ratio}",
-                figure.name,
-                value(&figure.name, figure.ours),
-                value(&figure.name, figure.theirs)
+                title(figure.name),
+                value(figure.name, figure.ours),
+                value(figure.name, figure.theirs)
             )
         })
         .collect();
@@ -169,8 +184,8 @@ pub fn cross_facts(check: &CrossCheck) -> Vec<Fact> {
     vec![fact(
         name,
         format!(
-            "ours to the kernel's {}: {}; its {} in {}, after ours and under the same load{lost}",
-            check.tracer,
+            "ours to the kernel's {tracer}: {}; its {} in {}, after ours and under the same \
+             load{lost}",
             figures.join(", "),
             words::count(check.samples),
             words::duration(check.measured_ns)

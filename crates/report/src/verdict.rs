@@ -4,7 +4,6 @@
 mod reasons;
 
 use punctual_record::condition::FoundScheduling;
-use punctual_record::conditions::required;
 use punctual_record::{Condition, Demand, Judgement, Scheduling};
 use punctual_stats::gaps::WatchedTime;
 use punctual_stats::lengths::LengthResult;
@@ -65,7 +64,7 @@ pub fn reasons(judgement: &Judgement) -> Vec<String> {
         return judgement.reasons.iter().map(reason).collect();
     }
     let waking = verdict.requirements.iter();
-    let waking = waking.map(|result| (result.outcome, result.requirement.to_string()));
+    let waking = waking.map(|result| (result.outcome, facts::requirement(&result.requirement)));
     let taking = verdict.lengths.iter();
     let taking = taking.map(|result| (result.outcome, limit(result)));
     let lines = waking.chain(taking);
@@ -78,7 +77,7 @@ pub fn reasons(judgement: &Judgement) -> Vec<String> {
 /// What a limit on a part of a program asks.
 #[must_use]
 pub fn limit(result: &LengthResult) -> String {
-    required(&result.name, result.limit_ns)
+    facts::length_limit(&result.name, result.limit_ns)
 }
 
 /// The verdict on a requirement in a sentence, without the word of the outcome.
@@ -302,12 +301,10 @@ pub fn never(why: TimeUnknown) -> &'static str {
 /// What one requirement asks, at its confidence.
 #[must_use]
 pub fn asked(requirement: &Requirement, confidence: f64) -> String {
+    let asked = facts::requirement(requirement);
     if requirement.allowed() > 0.0 && confidence.is_finite() {
-        format!(
-            "{requirement}, with {} confidence",
-            words::percent(confidence)
-        )
+        format!("{asked}, with {} confidence", words::percent(confidence))
     } else {
-        requirement.to_string()
+        asked
     }
 }

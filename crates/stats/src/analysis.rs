@@ -172,7 +172,7 @@ pub fn analyse(evidence: &RunEvidence<'_>, settings: &Settings) -> Analysis {
         threads: evidence
             .threads
             .iter()
-            .map(|t| LatencySummary::new(Some(t.cpu), t.histogram, t.missed, late(t.late), t.lost))
+            .map(|t| LatencySummary::new(t.cpu, t.histogram, t.missed, late(t.late), t.lost))
             .collect(),
         miss,
         extremal_index: index,

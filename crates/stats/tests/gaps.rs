@@ -19,7 +19,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
     let limit_ns = requirements.first().map(Requirement::limit_ns);
     let above = |ns: &&u64| limit_ns.is_some_and(|limit| **ns > limit);
     let thread = ThreadEvidence {
-        cpu: 0,
+        cpu: Some(0),
         histogram: &histogram,
         late: gaps.iter().filter(above).count() as u64,
         missed: 0,

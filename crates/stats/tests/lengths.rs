@@ -16,7 +16,7 @@ fn wake_ups(requirements: &[Requirement]) -> Verdict {
     let limit_ns = requirements.first().map(Requirement::limit_ns);
     let late = limit_ns.is_some_and(|limit| limit < 20_000);
     let thread = ThreadEvidence {
-        cpu: 0,
+        cpu: Some(0),
         histogram: &histogram,
         late: if late { 1000 } else { 0 },
         missed: 0,

@@ -51,7 +51,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
             .iter()
             .enumerate()
             .map(|(cpu, t)| ThreadEvidence {
-                cpu: cpu as u32,
+                cpu: Some(cpu as u32),
                 histogram: &t.histogram,
                 late: t.late,
                 missed: t.missed,
@@ -252,7 +252,7 @@ fn invalid_whatever_was_measured() {
         &[thread(CYCLES, DEADLINE, &[]), thread(0, DEADLINE, &[])],
         &[miss(0.0)],
     );
-    assert_eq!(v.invalid, [InvalidEvidence::NeverWoke { cpu: 1 }]);
+    assert_eq!(v.invalid, [InvalidEvidence::NeverWoke { cpu: Some(1) }]);
     let v = verdict(&[], &[miss(0.0)]);
     assert_eq!(v.outcome, Outcome::Invalid);
     // A thread that had ended before its first wake-up proves nothing against the others; alone

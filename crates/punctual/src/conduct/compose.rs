@@ -69,7 +69,7 @@ pub fn stop_event(stop: &Stop, stopped: Halted) -> Event {
 pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
     let peaks = tally.peaks();
     Thread {
-        cpu,
+        cpu: Some(cpu),
         tid,
         latency: HistogramRecord::from(&tally.latency()),
         late: tally.late,
@@ -85,7 +85,7 @@ pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
         preemptions: None,
         first_half: Some(HistogramRecord::from(&tally.parts()[0])),
         first_half_misses: Some(tally.part_misses()[0]),
-        error: None,
+        fault: None,
     }
 }
 

@@ -8,6 +8,7 @@ use punctual_stats::format;
 use super::cpus::Cpus;
 use super::words::{self, p_value, percentile};
 use super::{Band, Comparison, Side};
+use crate::facts;
 use crate::known::Reading;
 use punctual_record::conditions::Role;
 use punctual_record::text::{one_line, shortened};
@@ -298,11 +299,14 @@ impl Text {
             } else {
                 " "
             };
-            let name = format!("{mark} {:<16} ", shortened(difference.name, 40));
+            let name = format!(
+                "{mark} {:<16} ",
+                shortened(facts::aspect(difference.aspect), 40)
+            );
             let text = format!(
                 "{} / {}",
-                one_line(&difference.first),
-                one_line(&difference.second)
+                one_line(&facts::value(&difference.first)),
+                one_line(&facts::value(&difference.second))
             );
             self.wrapped(&name, "                   ", &text);
         }

@@ -7,8 +7,9 @@ use punctual_stats::format;
 
 use super::cpus::Cpus;
 use super::warnings::{Named, Warning};
-use crate::words;
+use crate::{facts, words};
 use punctual_record::Blocks;
+use punctual_record::conditions::Aspect;
 
 /// How runs are best repeated.
 const ALTERNATE: &str = "Make the runs in turn (A1 B1 B2 A2 A3 B3 ...) and compare them with \
@@ -229,17 +230,22 @@ pub fn cpus_headline(cpus: &Cpus) -> String {
     }
 }
 
+fn listed(aspects: &[Aspect]) -> String {
+    let names: Vec<&str> = aspects.iter().copied().map(facts::aspect).collect();
+    names.join(", ")
+}
+
 /// A warning as a sentence without its full stop.
 pub(super) fn warning(warning: &Warning) -> String {
     match warning {
-        Warning::Method { names } => format!(
+        Warning::Method { aspects } => format!(
             "not measured alike ({}): a difference may come from that",
-            names.join(", ")
+            listed(aspects)
         ),
-        Warning::WithinSide { side, names } => format!(
+        Warning::WithinSide { side, aspects } => format!(
             "the runs of {} differ among themselves ({})",
             if *side == 0 { "A" } else { "B" },
-            names.join(", ")
+            listed(aspects)
         ),
         Warning::Invalid { run, reason, more } => {
             let more = match more {

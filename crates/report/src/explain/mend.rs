@@ -181,10 +181,14 @@ fn throttled(task: &str, run: &Run) -> String {
 
 /// Where threads of the run were seen, or probes were asked for.
 fn places_of(run: &Run) -> Vec<usize> {
-    let mut cpus = match run.watch {
-        Some(_) => run.threads.iter().map(|thread| thread.cpu).collect(),
+    let mut cpus: Vec<usize> = match run.watch {
+        Some(_) => run.threads.iter().filter_map(|it| it.cpu).collect(),
         None => run.request.cpus.clone(),
     };
+    if cpus.is_empty() {
+        // Of merged watches each thread may have run elsewhere.
+        cpus.clone_from(&run.system.processor.online);
+    }
     cpus.sort_unstable();
     cpus.dedup();
     cpus

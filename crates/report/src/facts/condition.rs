@@ -215,6 +215,10 @@ fn pinned(requested: &[usize], astray: &[Astray], in_force: bool) -> String {
     if requested.is_empty() {
         return "no probe thread".to_owned();
     }
+    // A record from elsewhere may say that it is not in force, and name no thread.
+    if astray.is_empty() {
+        return "not read back".to_owned();
+    }
     let each = astray.iter().take(NAMED).map(|thread| {
         let cpu = thread.cpu;
         match (&thread.allowed, &thread.error) {

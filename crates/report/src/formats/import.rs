@@ -94,10 +94,15 @@ impl Foreign {
         let mut threads = Vec::with_capacity(self.threads.len());
         let mut stated = Vec::with_capacity(self.threads.len());
         let mut events = Vec::new();
+        let cpus_known = self.cpus_known();
         for (index, foreign) in self.threads.iter().enumerate() {
             let error = |reason: String| RecordError::malformed(path, place(index), reason);
             let (thread, summary) = foreign
-                .build(index, self.unit_ns, self.measured_ns.unwrap_or(0))
+                .build(
+                    foreign.cpu.filter(|_| cpus_known),
+                    self.unit_ns,
+                    self.measured_ns.unwrap_or(0),
+                )
                 .map_err(error)?;
             events.extend(gaps(index, foreign, &summary));
             threads.push(thread);
@@ -109,7 +114,7 @@ impl Foreign {
             interval: Interval::Fixed {
                 interval_ns: self.interval_ns.unwrap_or(0),
             },
-            cpus: threads.iter().map(|thread| thread.cpu).collect(),
+            cpus: threads.iter().filter_map(|thread| thread.cpu).collect(),
             policy: self.policy.unwrap_or_else(|| "unknown".to_owned()),
             priority: self.priority.unwrap_or(0),
             duration_ns: None,
@@ -160,10 +165,14 @@ impl Foreign {
         Ok(run)
     }
 
+    /// Whether the CPU of every thread is stated: of a part of them none is taken over.
+    fn cpus_known(&self) -> bool {
+        self.threads.iter().all(|thread| thread.cpu.is_some())
+    }
+
     fn unknown(&self) -> Vec<Field> {
-        let cpus_known = self.threads.iter().all(|thread| thread.cpu.is_some());
         [
-            (Field::Cpus, !cpus_known),
+            (Field::Cpus, !self.cpus_known()),
             (Field::Interval, self.interval_ns.is_none()),
             (Field::Priority, self.priority.is_none()),
             (Field::Policy, self.policy.is_none()),
@@ -197,7 +206,7 @@ fn gaps(index: usize, foreign: &ForeignThread, summary: &ImportedThread) -> Opti
 impl ForeignThread {
     fn build(
         &self,
-        index: usize,
+        cpu: Option<u64>,
         unit_ns: u64,
         measured_ns: u64,
     ) -> Result<(Thread, ImportedThread), String> {
@@ -232,9 +241,9 @@ impl ForeignThread {
             unkept -= 1;
         }
         let thread = Thread {
-            cpu: self
-                .cpu
-                .map_or(Ok(index), usize::try_from)
+            cpu: cpu
+                .map(usize::try_from)
+                .transpose()
                 .map_err(|e| e.to_string())?,
             tid: 0,
             latency: HistogramRecord::from(&histogram),
@@ -251,7 +260,7 @@ impl ForeignThread {
             preemptions: None,
             first_half: None,
             first_half_misses: None,
-            error: None,
+            fault: None,
         };
         let mean_ns = self
             .mean

@@ -173,7 +173,7 @@ fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
         }
         None => cases.extend(run.request.requirements.iter().map(|requirement| Case {
             class: "requirement",
-            name: requirement.to_string(),
+            name: facts::requirement(requirement),
             result: Found::Error(
                 Outcome::Invalid.word(),
                 "the run holds no verdict".to_owned(),
@@ -201,7 +201,7 @@ fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
 
 fn requirement(result: &RequirementResult, judgement: &Judgement) -> Case {
     judged(
-        result.requirement.to_string(),
+        facts::requirement(&result.requirement),
         result.outcome,
         verdict::requirement(result, judgement),
         judgement,

@@ -37,9 +37,7 @@ pub fn reason(reason: &InvalidReason) -> String {
         InvalidReason::Mark { name, fault } => mark(name, fault),
         InvalidReason::Event(event) => facts::event(event, "the tool"),
         InvalidReason::Load { name, fault } => format!("the load {name} {}", load(fault)),
-        InvalidReason::ProbeFailed { cpu, error } => {
-            format!("the probe thread on CPU {cpu}: {error}")
-        }
+        InvalidReason::ProbeFailed { cpu, fault } => facts::failed_thread(*cpu, fault),
         InvalidReason::Stopped {
             watched,
             total_ns,
@@ -64,7 +62,10 @@ pub fn reason(reason: &InvalidReason) -> String {
 fn evidence(fault: InvalidEvidence) -> String {
     match fault {
         InvalidEvidence::NoWakeUp => "not one wake-up was measured".to_owned(),
-        InvalidEvidence::NeverWoke { cpu } => format!("the thread on CPU {cpu} never woke up"),
+        InvalidEvidence::NeverWoke { cpu: Some(cpu) } => {
+            format!("the thread on CPU {cpu} never woke up")
+        }
+        InvalidEvidence::NeverWoke { cpu: None } => "a thread never woke up".to_owned(),
         InvalidEvidence::NothingWatched => "nothing was watched".to_owned(),
         InvalidEvidence::Lost { samples: 1 } => "1 sample was lost".to_owned(),
         InvalidEvidence::Lost { samples } => {
@@ -97,7 +98,7 @@ fn mark(name: &str, fault: &MarkFault) -> String {
 
 fn load(fault: &LoadFault) -> String {
     match fault {
-        LoadFault::Failed { error } => format!("failed: {error}"),
+        LoadFault::Failed { failure } => format!("failed: {}", facts::load_failure(failure)),
         LoadFault::DidNothing => "did nothing".to_owned(),
         LoadFault::Idle {
             check,

@@ -290,7 +290,7 @@ fn an_invalid_run_says_why_and_claims_nothing() {
         "the load fork failed: in one of the runs it did no work in 2.0 of 10.0 s, where 10 % of \
          the time is allowed (the number of its forks did not grow, or processes of it were \
          stopped)",
-        "the probe thread on CPU 3: EPERM",
+        "the probe thread on CPU 3 ended early: the wait failed: EPERM",
         "the measuring process was stopped for 0.51 s, 5.1 % of the run, where 5 % are allowed",
         "threads of the watched program were stopped for 0.51 s, 5.1 % of the run, where 5 % are \
          allowed",

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::super::import::{Foreign, ForeignThread};
-use punctual_record::{RecordError, Run, SystemState, Tool};
+use punctual_record::{RecordError, Run, SystemState, Tool, Unread, UnreadReason};
 
 /// Columns, so threads.
 const MOST_THREADS: usize = 4096;
@@ -193,9 +193,13 @@ impl Parsed {
             system: self.dma_latency_us.map(|us| {
                 let mut system = SystemState::default();
                 system.power.cpu_dma_latency_held_us = Some(us);
-                system
-                    .unread
-                    .push("cyclictest's text says nothing of the machine".to_owned());
+                system.unread.push(Unread {
+                    what: String::new(),
+                    why: UnreadReason::NotStated {
+                        tool: "cyclictest".to_owned(),
+                        kernel: false,
+                    },
+                });
                 system
             }),
             threads,

@@ -4,7 +4,7 @@ use crate::support as record_support;
 
 use std::path::Path;
 
-use punctual_record::conditions::Role;
+use punctual_record::conditions::{Aspect, Role};
 use punctual_record::{Blocking, Run, State};
 use punctual_report::compare::{
     Comparison, TextStyle, Warning, compare, compare_cpus, compare_text, cpus_text,
@@ -237,15 +237,15 @@ fn a_run_is_evidence_once() {
 }
 
 #[test]
-fn runs_of_one_side_that_differ_are_told() {
+fn a_warning_names_what_runs_of_one_side_differ_in() {
     let [first, mut second] = several("ABBAABBA", 0);
     second[2].system.kernel.release = "7.0-rt".to_owned();
     let found = compare(&first, &second, None).unwrap();
-    let names = vec!["kernel"];
+    let aspects = vec![Aspect::Kernel];
     assert!(
         found
             .warnings
-            .contains(&Warning::WithinSide { side: 1, names })
+            .contains(&Warning::WithinSide { side: 1, aspects })
     );
     assert!(text(&found).contains("the runs of B differ among themselves (kernel)"));
 }
@@ -318,14 +318,14 @@ fn conditions_and_what_is_unfair() {
     let names: Vec<_> = comparison
         .differences
         .iter()
-        .map(|d| (d.name, d.role))
+        .map(|d| (d.aspect, d.role))
         .collect();
     assert_eq!(
         names,
         [
-            ("priority", Role::Method),
-            ("load", Role::Method),
-            ("kernel", Role::Subject)
+            (Aspect::Priority, Role::Method),
+            (Aspect::Load, Role::Method),
+            (Aspect::Kernel, Role::Subject)
         ]
     );
     let text = text(&comparison);
