@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_stats::histogram::{Histogram, HistogramRecord, LadderRung, MIN_SAMPLES_BEYOND};
+use punctual_stats::histogram::{Histogram, LadderRung, MIN_SAMPLES_BEYOND};
 
 use super::facts;
 use super::known::{Known, Reading};
@@ -269,7 +269,7 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
         note: thread.fault.as_ref().map(facts::thread_fault),
         ..Row::default()
     };
-    match read(&thread.latency) {
+    match Histogram::try_from(&thread.latency) {
         Ok(histogram) => {
             all.merge(&histogram);
             row.fill(&histogram);
@@ -277,13 +277,9 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
                 row.import(run, index, &histogram);
             }
         }
-        Err(why) => row.note = Some(why),
+        Err(error) => row.note = Some(error.to_string()),
     }
     row
-}
-
-fn read(record: &HistogramRecord) -> Result<Histogram, String> {
-    Histogram::try_from(record).map_err(|error| error.to_string())
 }
 
 fn bins(histogram: &Histogram) -> Bins {

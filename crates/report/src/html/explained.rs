@@ -4,8 +4,8 @@ use super::parts::{Html, Td, td, td_bar, td_in};
 use super::sections::figure;
 use crate::chart::outlier;
 use crate::explain::{
-    ShownWait, amounts, are_of_outliers, counts, culprit, mends, name, not_seen, part_ns, part_of,
-    parts_ns, ranked, stage_figures, waits,
+    ShownWait, amounts, are_of_outliers, counts, culprit, known_fixes, name, not_seen, part_ns,
+    part_of, parts_ns, ranked, stage_figures, waits,
 };
 use crate::terms::Terms;
 use crate::words;
@@ -149,9 +149,9 @@ fn cause_cell(cause: &Cause) -> Td {
 }
 
 fn to_do(html: &mut Html, run: &Run, explanation: &Explanation) {
-    let facts: Vec<(String, String)> = mends(run, explanation)
+    let facts: Vec<(String, String)> = known_fixes(run, explanation)
         .into_iter()
-        .map(|(cause, mend)| (name(cause), mend))
+        .map(|(cause, fix)| (name(cause), fix))
         .collect();
     if !facts.is_empty() {
         html.long_facts("What to do about what cost most", &facts);

@@ -16,7 +16,7 @@ pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
 
 /// What to do about a cause, if anything is known.
 #[must_use]
-pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
+pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
     if let Some(advice) = own_load::advice(cause, run) {
         return Some(advice);
     }
