@@ -24,9 +24,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// What does not invalidate the run by itself.
+    /// An event that does not invalidate the run by itself.
     #[must_use]
-    pub fn told(at_ns: u64, what: Happening) -> Self {
+    pub fn new(at_ns: u64, what: Happening) -> Self {
         Self {
             at_ns,
             what,
@@ -35,12 +35,12 @@ impl Event {
         }
     }
 
-    /// What ends the conditions that were requested.
+    /// An event that ended the requested conditions.
     #[must_use]
     pub fn invalidating(at_ns: u64, what: Happening) -> Self {
         Self {
             invalidates: true,
-            ..Self::told(at_ns, what)
+            ..Self::new(at_ns, what)
         }
     }
 

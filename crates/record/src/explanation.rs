@@ -197,7 +197,7 @@ impl StageTimes {
 
     /// The time of a stage.
     #[must_use]
-    pub fn of(&self, stage: Stage) -> Option<u64> {
+    pub fn get(&self, stage: Stage) -> Option<u64> {
         self.ns[stage as usize]
     }
 

@@ -166,7 +166,7 @@ pub struct CellFigures {
 impl CellFigures {
     /// Those of a record; absent where nothing was measured.
     #[must_use]
-    pub fn of(run: &Run) -> Option<Self> {
+    pub fn from_run(run: &Run) -> Option<Self> {
         use punctual_stats::histogram::Histogram;
         let mut all = Histogram::default();
         for thread in &run.threads {

@@ -148,7 +148,7 @@ impl Merger {
     /// # Errors
     /// [`MergeError`].
     pub fn add(&mut self, run: &Run) -> Result<(), MergeError> {
-        let decoded = Decoded::of(run).map_err(|e| MergeError::Damaged {
+        let decoded = Decoded::whole(run).map_err(|e| MergeError::Damaged {
             run: self.added,
             reason: e.to_string(),
         })?;
@@ -264,7 +264,7 @@ impl Merger {
         let first = self.first.as_deref().unwrap_or(run);
         let alike = first.measured_ns.abs_diff(length_ns) <= length_ns / 10;
         if self.added == 0 {
-            self.blocks = Some(Blocking::of(length_ns));
+            self.blocks = Some(Blocking::new(length_ns));
         }
         if !alike || run.merged.is_some() {
             self.blocks = None;
@@ -373,7 +373,7 @@ impl Merger {
     ///
     /// # Errors
     /// [`MergeError::Nothing`].
-    pub fn finish(self, command: Vec<String>) -> Result<Run, MergeError> {
+    pub fn into_run(self, command: Vec<String>) -> Result<Run, MergeError> {
         let first = self.first.ok_or(MergeError::Nothing)?;
         let mut request = first.request;
         request.duration_ns = self.duration_ns;
@@ -403,12 +403,12 @@ impl Merger {
             threads: self
                 .threads
                 .into_values()
-                .map(MergedThread::finish)
+                .map(MergedThread::into_thread)
                 .collect(),
-            timeline: self.timeline.finish(),
+            timeline: self.timeline.into_timeline(),
             blocks: self.blocks.as_ref().and_then(Blocking::blocks),
-            loads: self.loads.finish(),
-            events: self.events.finish(),
+            loads: self.loads.into_loads(),
+            events: self.events.into_events(),
             own_cost: self.own_cost,
             analysis: None,
             verdict: None,
@@ -430,7 +430,7 @@ impl Merger {
         let whole = run.watch.take();
         run.watch = whole.clone().filter(fits);
         if whole.is_some() && run.watch.is_none() {
-            run.events.push(Event::told(0, Happening::WatchLeftOut));
+            run.events.push(Event::new(0, Happening::WatchLeftOut));
         }
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;
@@ -480,5 +480,5 @@ pub fn merge(runs: &[Run], force: bool, command: Vec<String>) -> Result<Run, Mer
     for run in runs {
         merger.add(run)?;
     }
-    merger.finish(command)
+    merger.into_run(command)
 }

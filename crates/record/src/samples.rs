@@ -160,7 +160,7 @@ impl SampleWriter {
     ///
     /// # Errors
     /// As [`SampleWriter::push`].
-    pub fn finish(mut self) -> Result<u64, RecordError> {
+    pub fn close(mut self) -> Result<u64, RecordError> {
         self.end()?;
         Ok(self.written)
     }
@@ -270,7 +270,7 @@ impl SampleWriter {
         } = part;
         let held = hold_space();
         let closed = match close(writer) {
-            Ok(file) => self.directory.finish(&file, unfinished, OsStr::new(&name)),
+            Ok(file) => self.directory.publish(&file, unfinished, OsStr::new(&name)),
             Err(error) => {
                 self.directory.abandon(unfinished);
                 Err(error)
@@ -303,7 +303,7 @@ fn close(writer: parquet::Writer<BufWriter<File>>) -> io::Result<File> {
         time::rfc3339(std::time::SystemTime::now())
     );
     writer
-        .finish(&created)?
+        .write_footer(&created)?
         .into_inner()
         .map_err(io::IntoInnerError::into_error)
 }

@@ -102,7 +102,7 @@ pub fn compare(
     let resolution_ns = all().map(Run::resolution_ns).max().unwrap_or(1);
     let lowest = all().map(|run| run.request.confidence).fold(1.0, f64::min);
     let confidence = confidence.unwrap_or(lowest);
-    let known = |run: &Run| Known::of(run, resolution_ns);
+    let known = |run: &Run| Known::from_run(run, resolution_ns);
     let own = [first, second].map(|runs| runs.iter().map(known).collect::<Result<Vec<_>, _>>());
     let [own_first, own_second] = own;
     let own = [own_first?, own_second?];

@@ -171,7 +171,7 @@ pub struct Figures {
 impl Figures {
     /// Computes the figures of a run.
     #[must_use]
-    pub fn of(run: &Run) -> Self {
+    pub fn from_run(run: &Run) -> Self {
         let threads = run
             .watch
             .as_ref()

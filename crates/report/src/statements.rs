@@ -35,7 +35,7 @@ pub struct Headline {
 /// The verdict in its sentence, or what was measured where nothing was required.
 #[must_use]
 pub fn headline(run: &Run) -> Headline {
-    if let Some(judgement) = Judgement::of(run) {
+    if let Some(judgement) = Judgement::from_run(run) {
         return Headline {
             outcome: Some(judgement.verdict.outcome),
             claim: verdict::claim(&judgement),
@@ -154,7 +154,7 @@ pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a perio
 /// makes a run invalid is all in its sentence.
 #[must_use]
 pub fn reasons(run: &Run) -> Vec<String> {
-    let judgement = Judgement::of(run);
+    let judgement = Judgement::from_run(run);
     let decided = judgement.filter(|it| it.verdict.outcome != Outcome::Invalid);
     decided.map_or_else(Vec::new, |it| verdict::reasons(&it))
 }
@@ -197,7 +197,7 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
 /// Between which shares of cycles the true one lies, each end at the bound's confidence.
 #[must_use]
 pub fn range(bound: &MissBound) -> String {
-    between(bound, Shares::of(&[bound.lower, bound.upper]))
+    between(bound, Shares::for_values(&[bound.lower, bound.upper]))
 }
 
 fn between(bound: &MissBound, shares: Shares) -> String {
@@ -213,7 +213,7 @@ fn between(bound: &MissBound, shares: Shares) -> String {
 /// The same with its confidence, and what independent wake-ups would show.
 #[must_use]
 pub fn bounds(bound: &MissBound) -> String {
-    let shares = Shares::of(&[bound.lower, bound.upper, bound.independent_upper]);
+    let shares = Shares::for_values(&[bound.lower, bound.upper, bound.independent_upper]);
     // Each end is one-sided: both together hold at less.
     let each = if bound.lower > 0.0 { " each" } else { "" };
     format!(

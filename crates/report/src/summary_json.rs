@@ -46,7 +46,7 @@ pub fn summary(run: &Run) -> String {
     if run.imported.is_some() {
         imported(&mut value, run);
     }
-    if let (Some(judgement), Some(said)) = (Judgement::of(run), value.get_mut("verdict")) {
+    if let (Some(judgement), Some(said)) = (Judgement::from_run(run), value.get_mut("verdict")) {
         say(said, &judgement);
     }
     text(&value)
@@ -85,7 +85,7 @@ fn say(said: &mut Value, judgement: &Judgement) {
 
 /// Of another tool's figures what it states alone: null is what it does not.
 fn imported(value: &mut Value, run: &Run) {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let row = |row: &Row| {
         let percentiles: serde_json::Map<String, Value> = row
             .ladder

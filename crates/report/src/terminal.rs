@@ -38,7 +38,7 @@ pub fn summary(run: &Run, style: &Style) -> String {
 
 /// Everything that fits a terminal.
 fn whole(run: &Run, style: &Style) -> Vec<String> {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let headline = statements::headline(run);
     let mut page = Page::new(style);
 
@@ -344,7 +344,7 @@ impl<'a> Page<'a> {
         let gaps = figures.rows.iter().chain([&figures.merged]).any(gap);
         self.section(&format!(
             "{} in {unit}{}",
-            Terms::of(run).heading,
+            Terms::for_run(run).heading,
             if gaps { " (—: too few samples)" } else { "" }
         ));
         for line in table::set(&rows, room, self.style) {

@@ -64,7 +64,7 @@ impl Default for Terms {
 impl Terms {
     /// The words for a run.
     #[must_use]
-    pub fn of(run: &Run) -> Self {
+    pub fn for_run(run: &Run) -> Self {
         match (&run.gaps, &run.watch) {
             (Some(_), _) => GAPS,
             (None, Some(_)) => Self {

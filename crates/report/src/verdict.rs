@@ -168,7 +168,7 @@ fn wake_ups(result: &RequirementResult, load: &str, repeats: bool) -> String {
         Outcome::Fail => bound.lower,
         _ => bound.upper,
     };
-    let shares = Shares::of(&[bound.observed_probability, named, allowed]);
+    let shares = Shares::for_values(&[bound.observed_probability, named, allowed]);
     let confidence = words::percent(bound.confidence);
     let upper = shares.at_most(bound.upper);
     let allowance = shares.exactly(allowed);

@@ -12,7 +12,7 @@ pub enum Shares {
 
 impl Shares {
     /// The notation for these, each 0..=1.
-    pub fn of(all: &[f64]) -> Self {
+    pub fn for_values(all: &[f64]) -> Self {
         if all.iter().any(|share| two_digits(*share) >= 1e-4) {
             Shares::Percent
         } else {

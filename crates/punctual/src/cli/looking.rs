@@ -130,7 +130,7 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     let command = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let run = merger.finish(command).map_err(Failure::setup)?;
+    let run = merger.into_run(command).map_err(Failure::setup)?;
     let directory = RunDirectory::create(flags.output.as_deref(), "merge", SystemTime::now())
         .map_err(|error| Failure::usage(format!("-o: {error}")))?;
     if let Err(error) = directory.save(&run) {

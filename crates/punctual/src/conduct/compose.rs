@@ -62,7 +62,7 @@ pub fn stop_event(stop: &Stop, stopped: Halted) -> Event {
         length_ns: stop.length_ns,
         cause: stop.cause,
     };
-    Event::told(stop.at_ns, what)
+    Event::new(stop.at_ns, what)
 }
 
 /// What a tally says of a thread.

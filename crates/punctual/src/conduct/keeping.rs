@@ -60,7 +60,7 @@ impl<'a> Keeping<'a> {
     /// Notes what a reader must know, and what does not invalidate the run by itself.
     pub fn event(&mut self, what: Happening) {
         let at_ns = self.elapsed_ns();
-        self.run.events.push(Event::told(at_ns, what));
+        self.run.events.push(Event::new(at_ns, what));
     }
 
     /// Notes what changed of the conditions.

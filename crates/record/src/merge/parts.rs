@@ -133,7 +133,7 @@ impl MergedThread {
         }
     }
 
-    pub(super) fn finish(mut self) -> Thread {
+    pub(super) fn into_thread(mut self) -> Thread {
         self.thin_out();
         self.peaks
             .sort_unstable_by_key(|peak| (peak.asked_ns, peak.cycle));
@@ -199,7 +199,7 @@ impl MergedTimeline {
         }
     }
 
-    pub(super) fn finish(mut self) -> Timeline {
+    pub(super) fn into_timeline(mut self) -> Timeline {
         if self.unfit {
             self.sum.rows.clear();
             self.sum.row_ns = 0;
@@ -271,7 +271,7 @@ impl MergedLoads {
         }
     }
 
-    pub(super) fn finish(self) -> Vec<Load> {
+    pub(super) fn into_loads(self) -> Vec<Load> {
         self.loads.into_iter().map(|(load, _)| load).collect()
     }
 }
@@ -313,7 +313,7 @@ impl MergedEvents {
         }
     }
 
-    pub(super) fn finish(mut self) -> Vec<Event> {
+    pub(super) fn into_events(mut self) -> Vec<Event> {
         let mut events = self.weighty;
         events.append(&mut self.others);
         events.sort_by_key(|event| event.at_ns);
@@ -322,7 +322,7 @@ impl MergedEvents {
             let of = of.to_owned();
             events.push(Event {
                 invalidates: self.invalidating_left_out,
-                ..Event::told(at_ns, Happening::LeftOut { of, count })
+                ..Event::new(at_ns, Happening::LeftOut { of, count })
             });
         }
         events

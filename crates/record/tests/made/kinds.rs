@@ -622,5 +622,5 @@ pub fn happenings() -> Vec<Happening> {
 /// Each of them as an event.
 pub fn events() -> Vec<Event> {
     let happenings = happenings().into_iter();
-    happenings.map(|what| Event::told(7, what)).collect()
+    happenings.map(|what| Event::new(7, what)).collect()
 }

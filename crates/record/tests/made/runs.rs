@@ -221,7 +221,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             check: None,
             idle_run: None,
         }],
-        events: vec![Event::told(
+        events: vec![Event::new(
             5_000_000_000,
             Happening::Steal {
                 cpu: 0,

@@ -356,7 +356,7 @@ fn read_and_decoded_side_by_side_they_are_the_sum_of_one_by_one() {
         merger.add_decoded(&run, &decoded.unwrap())
     })
     .unwrap();
-    let side_by_side = merger.finish(vec!["merge".to_owned()]).unwrap();
+    let side_by_side = merger.into_run(vec!["merge".to_owned()]).unwrap();
     let text = |run: &Run| serde_json::to_string(run).unwrap();
     assert_eq!(text(&side_by_side), text(&exact(&runs, true)));
 }
@@ -417,7 +417,7 @@ fn a_thousand_runs() {
         merger.add(&run).unwrap();
     }
     let added = processor_time() - begun;
-    let merged = merger.finish(Vec::new()).unwrap();
+    let merged = merger.into_run(Vec::new()).unwrap();
     let took = processor_time() - begun;
     let adding = added - reading;
     eprintln!(

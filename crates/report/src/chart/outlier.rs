@@ -105,7 +105,7 @@ fn place<'a>(picture: &'a Picture, passed: &'a [(String, Span)]) -> Vec<Placed<'
 /// Draws the picture of a bill of a run; `None` where the record holds none.
 #[must_use]
 pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Option<String> {
-    let terms = Terms::of(run);
+    let terms = Terms::for_run(run);
     let picture = bill
         .picture
         .as_ref()
@@ -172,7 +172,7 @@ pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Opti
     }
     scale(&mut svg, (from, to), (left, right), bottom);
     svg.close("svg");
-    Some(svg.finish())
+    Some(svg.into_text())
 }
 
 /// What is shown: everything that the picture holds, and the latency.

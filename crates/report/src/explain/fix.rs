@@ -20,7 +20,7 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
     if let Some(advice) = own_load::advice(cause, run) {
         return Some(advice);
     }
-    let places = Places::of(run, cause);
+    let places = Places::find(run, cause);
     let Places {
         hit,
         probed,

@@ -91,7 +91,7 @@ fn bill_lines(
         Tone::Bold,
         &format!(
             "Bill {number}: {} on CPU {}{when}{lost}",
-            Terms::of(run).outlier(bill.latency_ns),
+            Terms::for_run(run).outlier(bill.latency_ns),
             bill.cpu
         ),
     ));
@@ -289,7 +289,7 @@ pub(crate) fn counts(run: &Run, explanation: &Explanation) -> String {
         .filter(|ranked| ranked.cause.is_residue())
         .map(|ranked| ranked.total_ns)
         .sum();
-    let terms = Terms::of(run);
+    let terms = Terms::for_run(run);
     let bills = words::plural(explanation.examined, "bill", "bills");
     let residue = format!(
         "{} of their time is unexplained",

@@ -162,7 +162,7 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(" at {}", words::instant(bill.due_ns.saturating_sub(start)))
     });
-    let terms = Terms::of(run);
+    let terms = Terms::for_run(run);
     let gap = run.gaps.is_some();
     let title = format!(
         "Bill {number}: {} on CPU {}{when}",

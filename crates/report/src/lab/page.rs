@@ -40,7 +40,7 @@ pub fn page(lab: &Lab, base: &str) -> String {
     provenance(&mut html, lab, &machines, &loads);
     html.raw("</main>\n");
     frame::close(&mut html, &lab.tool);
-    html.finish()
+    html.into_page()
 }
 
 fn of_host(lab: &Lab) -> bool {

@@ -87,7 +87,7 @@ fn laid_out(blocks: &[Block]) -> Vec<String> {
 
 /// All blocks but the causes, from the top.
 fn blocks(run: &Run, style: &Style) -> Vec<Block> {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let mut blocks = Vec::new();
     let mut add = |rank: u8, group: u8, lines: Vec<String>| {
         blocks.push(Block { rank, group, lines });

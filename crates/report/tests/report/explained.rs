@@ -318,7 +318,7 @@ fn a_trace_of_a_recorded_wake_up() {
     assert_eq!(hold(&trace), picture.spans.len() + 1);
     assert!(holds(&trace, "preempt-off") && holds(&trace, "latency "));
     // A gap is no latency.
-    let terms = Terms::of(&report_fixtures::gaps());
+    let terms = Terms::for_run(&report_fixtures::gaps());
     let trace = perfetto::trace(&picture, Outlier { terms, ..outlier }, &[]);
     assert!(holds(&trace, "gap of ") && !holds(&trace, " late"));
 }
@@ -351,7 +351,7 @@ fn the_longest_of_marks_stand_beside_what_ran_meanwhile() {
     assert_eq!(all.len(), 4);
     let near = around(&all, &bill, &picture);
     assert_eq!(near.len(), 4);
-    let trace = perfetto::trace(&picture, Outlier::of(&bill, Terms::of(&run)), &near);
+    let trace = perfetto::trace(&picture, Outlier::of(&bill, Terms::for_run(&run)), &near);
     assert_eq!(hold(&trace), picture.spans.len() + 1 + 4);
     for text in [
         "marks of controller/4711",
@@ -366,10 +366,10 @@ fn the_longest_of_marks_stand_beside_what_ran_meanwhile() {
     assert!(svg.contains("controller 2.5 ms"), "{svg}");
     // All of them, and which bill to open.
     let bills = [drawn.clone(), drawn.clone()];
-    let trace = perfetto::marks_trace(&all, &bills, Terms::of(&run)).expect("a trace");
+    let trace = perfetto::marks_trace(&all, &bills, Terms::for_run(&run)).expect("a trace");
     assert_eq!(hold(&trace), 4 + 2);
     assert!(holds(&trace, "bill 2: "));
-    assert!(perfetto::marks_trace(&[], &bills, Terms::of(&run)).is_none());
+    assert!(perfetto::marks_trace(&[], &bills, Terms::for_run(&run)).is_none());
     // Elsewhere in time, or in a sum of runs, they are in no picture.
     let elsewhere = passed_at(bill.due_ns + 60_000_000_000);
     assert!(around(&intervals(&elsewhere), &bill, &picture).is_empty());

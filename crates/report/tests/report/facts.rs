@@ -129,7 +129,7 @@ fn missing_samples_are_stated_in_the_same_words_everywhere() {
     };
     let words = "5 of 7 samples were written: the disk was too slow";
     assert_eq!(facts::missing_samples(&samples), words);
-    let event = Event::told(0, Happening::Samples(samples.clone()));
+    let event = Event::new(0, Happening::Samples(samples.clone()));
     assert_eq!(facts::event(&event, "punctual"), words);
     let unsaved = Unsaved {
         directory: "run".to_owned(),

@@ -105,7 +105,7 @@ pub fn virtual_machine() -> Run {
         },
         None,
     ));
-    run.events.push(Event::told(
+    run.events.push(Event::new(
         31_204_000_000,
         Happening::Steal {
             cpu: 0,
@@ -248,7 +248,7 @@ pub fn hostile() -> Run {
         parts: vec![UnsavedPart::File { name: evil.into() }],
         why: UnsavedReason::Error { error: evil.into() },
     });
-    run.events.push(Event::told(1, what));
+    run.events.push(Event::new(1, what));
     run
 }
 

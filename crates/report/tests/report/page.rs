@@ -272,7 +272,7 @@ fn no_count_stands_ungrouped() {
         stolen_ns: 1,
         between_ns: 2,
     };
-    let event = Event::told(1_000_000, what);
+    let event = Event::new(1_000_000, what);
     run.events.extend(vec![event; 5_000]);
     for thread in &mut run.threads {
         (thread.late, thread.missed, thread.lost) = (5_191, 6_789, 9_876);

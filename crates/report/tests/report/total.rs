@@ -113,7 +113,7 @@ prop_compose! {
             parts: vec![UnsavedPart::File { name: text.clone() }],
             why: UnsavedReason::Error { error: text.clone() },
         });
-        run.events.push(Event { invalidates: state == 1, ..Event::told(counts.3, what) });
+        run.events.push(Event { invalidates: state == 1, ..Event::new(counts.3, what) });
         run.state = match state {
             0 => State::Finished,
             1 => State::Unfinished,
@@ -150,7 +150,7 @@ fn finite(text: &str, what: &str) {
 /// An event with such a text in it.
 fn failed(error: String) -> Event {
     let load = error.clone();
-    Event::told(
+    Event::new(
         0,
         Happening::LoadFailed {
             load,

@@ -391,7 +391,7 @@ fn a_record_holds_no_word_of_its_verdict() {
         // The summary has it, beside the same data.
         let summary: Value = serde_json::from_str(&summary_json::summary(run)).unwrap();
         assert_eq!(summary["verdict"]["sentence"], sentence.as_str());
-        let judgement = Judgement::of(run).unwrap();
+        let judgement = Judgement::from_run(run).unwrap();
         let words = verdict::requirement(&judgement.verdict.requirements[0], &judgement);
         let said = &summary["verdict"]["requirements"][0]["sentence"];
         assert_eq!(*said, words.as_str());

@@ -65,7 +65,7 @@ pub fn begin(wanted: Option<Wanted>, events: &mut Vec<Event>) -> Option<(Explain
                 fix: why.mend,
                 gaps: wanted.polling.is_some(),
             };
-            events.push(Event::told(0, what));
+            events.push(Event::new(0, what));
         })
         .ok()
 }

@@ -211,7 +211,7 @@ pub fn keep(
 #[must_use]
 pub fn figures(made: &Made) -> Option<CellFigures> {
     let run = made.run.as_ref()?;
-    (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::of(run))?
+    (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::from_run(run))?
 }
 
 /// Reads what a program left as the record of its run.
@@ -258,7 +258,7 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         figures: made.and_then(figures),
         verdict: made
             .and_then(|made| made.run.as_ref())
-            .and_then(Judgement::of),
+            .and_then(Judgement::from_run),
         bills: made.map_or_else(Vec::new, |made| made.bills.clone()),
         no_bill: made.and_then(|made| made.no_bill.clone()),
         laboratory: made.map(|made| made.laboratory.clone()),

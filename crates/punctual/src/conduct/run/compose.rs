@@ -140,7 +140,7 @@ pub fn pause(pause: &Pause, start_ns: u64) -> Event {
         stopped: pause.stopped.map(|(stopped, _)| stopped as u64),
         processes: pause.stopped.map(|(_, all)| all as u64),
     };
-    Event::told(pause.begin_ns.saturating_sub(start_ns), what)
+    Event::new(pause.begin_ns.saturating_sub(start_ns), what)
 }
 
 /// A load that still runs, as the record keeps it.

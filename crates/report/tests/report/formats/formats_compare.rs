@@ -23,7 +23,7 @@ fn in_stretches(seed: u64, by_ns: u64) -> Run {
     });
     let [one, two] = &lists;
     let mut run = run_of(vec![thread(0, one, 512), thread(1, two, 512)]);
-    let mut blocking = Blocking::of(1_000_000_000);
+    let mut blocking = Blocking::new(1_000_000_000);
     for (a, b) in one.chunks(1_000).zip(two.chunks(1_000)) {
         let parts = [a, b].map(|part| {
             let mut block = Histogram::new();

@@ -306,7 +306,7 @@ fn full_system() -> SystemState {
 /// An analysis with all that an analysis may hold.
 fn with_halves(run: &mut Run) {
     let first = Histogram::try_from(run.threads[0].first_half.as_ref().unwrap()).unwrap();
-    let evidence = Evidence::of(run).unwrap();
+    let evidence = Evidence::decode(run).unwrap();
     let mut view = evidence.view(run);
     view.halves = Some([0, 1].map(|_| HalfEvidence {
         histogram: &first,
