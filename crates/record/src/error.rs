@@ -140,7 +140,7 @@ impl fmt::Display for RecordError {
             Self::Create { path, source } => {
                 write!(
                     f,
-                    "{}: can't make the run directory: {source}",
+                    "{}: cannot create the run directory: {source}",
                     path.display()
                 )
             }
@@ -153,7 +153,7 @@ impl fmt::Display for RecordError {
             ),
             Self::TooLarge { path, limit } => write!(
                 f,
-                "{}: larger than {} MiB, so it isn't read",
+                "{}: larger than {} MiB: not read",
                 path.display(),
                 limit >> 20
             ),

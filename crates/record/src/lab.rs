@@ -232,7 +232,7 @@ pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
     if lab.format != LAB_FORMAT {
         return malformed(
             "format",
-            format!("not a lab's record: it doesn't say \"format\": \"{LAB_FORMAT}\""),
+            format!("not a record of a lab: expected \"format\": \"{LAB_FORMAT}\""),
         );
     }
     if lab.version > LAB_VERSION {

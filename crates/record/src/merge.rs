@@ -7,7 +7,7 @@ mod parts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use punctual_stats::histogram::{Histogram, SparseHistogram};
+use punctual_stats::histogram::{DecodeError, Histogram, SparseHistogram};
 
 use super::blocks::Blocking;
 use super::condition::Demand;
@@ -52,7 +52,7 @@ pub enum MergeError {
         /// Which, counted from 0.
         run: usize,
         /// What is wrong.
-        reason: String,
+        source: DecodeError,
     },
 }
 
@@ -68,15 +68,22 @@ impl fmt::Display for MergeError {
             ),
             Self::Twice { run, started } => write!(
                 f,
-                "run {} (begun {started}) is in the sum already: name each run once",
+                "run {} (begun {started}) was given twice: name each run once",
                 run + 1
             ),
-            Self::Damaged { run, reason } => write!(f, "run {}: {reason}", run + 1),
+            Self::Damaged { run, source } => write!(f, "run {}: {source}", run + 1),
         }
     }
 }
 
-impl std::error::Error for MergeError {}
+impl std::error::Error for MergeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Damaged { source, .. } => Some(source),
+            Self::Nothing | Self::Different { .. } | Self::Twice { .. } => None,
+        }
+    }
+}
 
 /// Adds up runs one at a time, so that a thousand take the memory of one.
 #[derive(Debug)]
@@ -148,9 +155,9 @@ impl Merger {
     /// # Errors
     /// [`MergeError`].
     pub fn add(&mut self, run: &Run) -> Result<(), MergeError> {
-        let decoded = Decoded::whole(run).map_err(|e| MergeError::Damaged {
+        let decoded = Decoded::whole(run).map_err(|source| MergeError::Damaged {
             run: self.added,
-            reason: e.to_string(),
+            source,
         })?;
         self.add_decoded(run, &decoded)
     }
@@ -432,8 +439,8 @@ impl Merger {
         if whole.is_some() && run.watch.is_none() {
             run.events.push(Event::new(0, Happening::WatchLeftOut));
         }
-        let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
-        let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;
+        let analysis =
+            analyse_record(&run).map_err(|source| MergeError::Damaged { run: 0, source })?;
         run.conclude(analysis);
         Ok(run)
     }

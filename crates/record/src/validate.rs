@@ -29,7 +29,7 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
             ensure(
                 ordered,
                 format!("loads[{index}].check"),
-                "more time without work than was looked at",
+                "more time without work than was checked",
             )?;
         }
     }

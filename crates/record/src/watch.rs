@@ -365,7 +365,7 @@ pub(super) fn check(watch: &Watch, threads: usize, extent: &Extent) -> Result<()
         ensure(
             thread.skips.iter().all(sound),
             format!("{place}.skips"),
-            "an entry without a period, or one whose least exceeds its most",
+            "an entry without a period, or with a minimum above its maximum",
         )?;
     }
     let (off_cpu, run_queue) = (watch.off_cpu.as_ref(), watch.run_queue.as_ref());

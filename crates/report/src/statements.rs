@@ -75,7 +75,7 @@ pub fn headline(run: &Run) -> Headline {
             words::duration(max)
         ),
         None if run.gaps.is_some() => format!(
-            "No verdict ({not_judged}): not one gap in {}.",
+            "No verdict ({not_judged}): no gap in {}.",
             words::duration(run.measured_ns)
         ),
         Some(max) => format!(
@@ -83,7 +83,7 @@ pub fn headline(run: &Run) -> Headline {
             words::plural(count, "wake-up", "wake-ups"),
             words::duration(max)
         ),
-        None => format!("No verdict ({not_judged}): not one wake-up was measured."),
+        None => format!("No verdict ({not_judged}): no wake-up was measured."),
     };
     Headline {
         outcome: None,
@@ -130,11 +130,11 @@ pub fn standing(run: &Run) -> Option<String> {
     match run.state {
         State::Finished => None,
         State::Unfinished => Some(format!(
-            "UNFINISHED: the run was still going when this was saved, or it was killed; \
+            "UNFINISHED: the run was in progress when this was saved, or it was killed; \
              {measured}{asked} had been measured."
         )),
         State::Stopped(ending) => Some(format!(
-            "Stopped early ({}): {measured}{asked} were measured, and all of it stands.",
+            "Stopped early ({}): {measured}{asked} were measured, and all of it is valid data.",
             why(ending)
         )),
     }
@@ -148,7 +148,7 @@ pub const WHAT_INVALID_MEANS: &str = "Note: these figures were measured, but und
 pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a period without a \
     wake-up, because the thread was still late; missed: the deadlines that the verdict counts, \
     late wake-ups and the skipped periods that belong to them; lost: a sample that the recorder \
-    had no room for.";
+    had no space for.";
 
 /// Further reasons for the verdict: the outcome of each requirement, where there are several. What
 /// makes a run invalid is all in its sentence.

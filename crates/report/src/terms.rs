@@ -243,8 +243,8 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         };
         let aside = sum(|thread| thread.set_aside);
         let text = if gaps.method == Method::Hwlat {
-            "nothing: interrupts were disabled, and of the kernel's own nothing but an NMI could come \
-             between; of each window of the tracer the longest gap counts"
+            "nothing: interrupts were disabled, so that only an NMI of the kernel could cause a gap; the \
+             longest gap of each window of the tracer counts"
                 .to_owned()
         } else if gaps.sifted {
             let untold = match sum(|thread| thread.untold) {
@@ -257,7 +257,8 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
                 words::duration(sum(|thread| thread.set_aside_ns))
             )
         } else {
-            "none: the kernel's events are not known, so its own gaps are among these".to_owned()
+            "none: the kernel's events are not known, so these include the kernel's own gaps"
+                .to_owned()
         };
         facts.push(fact("Set aside", text));
     }
@@ -271,7 +272,7 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         let text = format!("{} system management interrupts", words::count(most));
         facts.push(fact("SMI", text));
     } else if gaps.subject == Subject::Hardware {
-        let text = "system management interrupts can't be counted here".to_owned();
+        let text = "system management interrupts cannot be counted here".to_owned();
         facts.push(fact("SMI", text));
     }
     facts

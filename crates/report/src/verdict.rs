@@ -112,7 +112,7 @@ pub fn length(result: &LengthResult) -> String {
     let limit = words::duration(result.limit_ns);
     let count = words::count(result.count);
     match result.too_long_ns() {
-        None if result.count == 0 => format!("not one {name} was measured."),
+        None if result.count == 0 => format!("no {name} was measured."),
         None => format!("none of {count} {name} took longer than {limit}."),
         Some(longest) => format!(
             "{} of {count} {name} took longer than {limit} (the longest {}); none may.",

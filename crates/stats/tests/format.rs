@@ -4,7 +4,7 @@ use punctual_stats::format::{self, count, duration, large, percent, probability}
 use punctual_stats::shares::Shares;
 
 #[test]
-fn durations() {
+fn a_duration_has_three_digits_and_the_unit_that_fits() {
     let cases: [(u64, &str); 21] = [
         (0, "0 ns"),
         (999, "999 ns"),
@@ -34,7 +34,7 @@ fn durations() {
 }
 
 #[test]
-fn counts_and_shares() {
+fn counts_are_grouped_and_shares_are_percentages() {
     assert_eq!(count(0), "0");
     assert_eq!(count(999), "999");
     assert_eq!(count(1_000), "1,000");

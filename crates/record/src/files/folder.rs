@@ -84,7 +84,7 @@ impl Folder {
         if made.metadata()?.uid() == geteuid().as_raw() && made.is_empty()? {
             return Ok(made);
         }
-        let what = "somebody has put another directory in its place";
+        let what = "another directory was put in its place";
         Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
     }
 

@@ -127,13 +127,13 @@ fn windows(budget: &Budget, place: &str) -> Result<(), Broken> {
         let reason = if window.over > window.jobs {
             "more jobs over the budget than there are"
         } else if (window.over > 0) != (window.max_ns > budget.runtime_ns) {
-            "its most does not agree with its jobs over the budget"
+            "its maximum does not agree with its jobs over the budget"
         } else if window.jobs == 0 && (window.used_ns, window.throttled) != (0, 0) {
             "figures without jobs"
         } else if window.used_ns < window.max_ns
             || u128::from(window.used_ns) > u128::from(window.jobs) * u128::from(window.max_ns)
         {
-            "its sum does not agree with its most"
+            "its sum does not agree with its maximum"
         } else {
             continue;
         };
@@ -150,14 +150,14 @@ fn windows(budget: &Budget, place: &str) -> Result<(), Broken> {
         ensure(
             sum == whole,
             &at,
-            format!("their {name} sum to {sum}, where the budget's are {whole}"),
+            format!("their {name} sum to {sum}, but the budget has {whole}"),
         )?;
     }
     let most = windows.iter().map(|it| it.max_ns).max();
     ensure(
         most == Some(budget.used.max_ns),
         at,
-        "their most is not the budget's",
+        "their maximum is not the maximum of the budget",
     )
 }
 

@@ -142,7 +142,7 @@ impl Text {
         }
         if comparison.limit_ns != Some(0) {
             self.wrapped("", "", &format!(
-            "A wake-up of B is later than one of A in {} of pairs (half would be alike; Cliff's delta {}).",
+            "A wake-up of B is later than one of A in {} of pairs (half would mean no difference; Cliff's delta {}).",
             percent((statistics.delta + 1.0) / 2.0),
             signed_share(statistics.delta),
         ));
@@ -289,7 +289,7 @@ impl Text {
 
     fn differences(&mut self, comparison: &Comparison) {
         if comparison.differences.is_empty() {
-            self.heading("These runs were made alike, as far as is known.");
+            self.heading("The stated conditions of these runs are the same.");
             return;
         }
         self.heading("These runs differ in");
@@ -314,7 +314,7 @@ impl Text {
 
     fn warnings(&mut self, comparison: &Comparison) {
         if !comparison.warnings.is_empty() || comparison.resolution_ns > 1 {
-            self.heading("Beware");
+            self.heading("Warnings");
         }
         for warning in &comparison.warnings {
             let warning = words::warning(warning);

@@ -47,7 +47,7 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
             "move it: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list (and stop irqbalance, \
              which moves it back: systemctl stop irqbalance){}",
             if name.contains("timer") {
-                "; a timer's can't be moved"
+                "; a timer interrupt cannot be moved"
             } else {
                 ""
             }

@@ -173,7 +173,7 @@ fn happening(what: &Happening, tool: &str) -> String {
              {file}; echo 1 >{directory}/tracing_on resumes"
         ),
         Happening::TraceNotFrozen { file, error } => {
-            format!("{file} can't be set to 0: {error}")
+            format!("{file} cannot be set to 0: {error}")
         }
         Happening::WatchLeftOut => "what watches counted of their threads is not in this sum: not \
                                     all of the runs are watches"

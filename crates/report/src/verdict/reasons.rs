@@ -61,7 +61,7 @@ pub fn reason(reason: &InvalidReason) -> String {
 
 fn evidence(fault: InvalidEvidence) -> String {
     match fault {
-        InvalidEvidence::NoWakeUp => "not one wake-up was measured".to_owned(),
+        InvalidEvidence::NoWakeUp => "no wake-up was measured".to_owned(),
         InvalidEvidence::NeverWoke { cpu: Some(cpu) } => {
             format!("the thread on CPU {cpu} never woke up")
         }
@@ -76,21 +76,21 @@ fn evidence(fault: InvalidEvidence) -> String {
 
 fn mark(name: &str, fault: &MarkFault) -> String {
     match fault {
-        MarkFault::NotSeen { error } => format!("{name} was limited and not seen: {error}"),
+        MarkFault::NotSeen { error } => format!("{name} has a limit and was not seen: {error}"),
         MarkFault::LengthsLost { passes } => format!(
             "the lengths of {} passes of {name} were lost",
             words::count(*passes)
         ),
         MarkFault::NoRoom { passes } => format!(
-            "{} passes of {name} were by threads that found no room",
+            "{} passes of {name} were by threads that were not recorded for lack of space",
             words::count(*passes)
         ),
-        MarkFault::NeverPassed => format!("{name} was limited and never passed"),
+        MarkFault::NeverPassed => format!("{name} has a limit and was never passed"),
         MarkFault::NotMeasured => {
-            format!("{name} was limited, and not one length of it was measured")
+            format!("{name} has a limit, and no length of it was measured")
         }
         MarkFault::Unwatched => format!(
-            "{name} was limited, and threads of ordinary priority alone passed it (--all \
+            "{name} has a limit, and only threads of ordinary priority passed it (--all \
              watches them too)"
         ),
     }

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_interval_the_wake_up_decides_for_all() {
+    fn without_an_interval_the_wake_up_alone_decides() {
         assert_eq!(misses_of(10, 3, None, 9), 4);
         assert_eq!(misses_of(9, 3, None, 9), 0);
         assert_eq!(misses_of(u64::MAX, u64::MAX, None, 9), u64::MAX);

@@ -68,7 +68,10 @@ fn no_difference_is_said_plainly() {
         text.starts_with("No difference seen. That does not show that there is none.\n"),
         "{text}"
     );
-    assert!(text.contains("These runs were made alike"), "{text}");
+    assert!(
+        text.contains("The stated conditions of these runs are the same"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -85,7 +88,7 @@ fn one_run_on_each_side_never_names_a_slower_side() {
     let text = text(&comparison);
     assert!(text.starts_with("These two runs differ in p50"), "{text}");
     assert!(
-        text.contains("One run on each side can't show why"),
+        text.contains("One run on each side cannot show why"),
         "{text}"
     );
     for word in ["slower", "faster", "earlier"] {
@@ -330,7 +333,7 @@ fn conditions_and_what_is_unfair() {
     );
     let text = text(&comparison);
     for words in [
-        "not measured alike (priority, load)",
+        "measured in different ways (priority, load)",
         "B is not valid: it lost 5 samples",
         "B is unfinished",
         "more than twice as long",
