@@ -195,7 +195,7 @@ fn budgets_that_contradict_their_jobs_are_refused() {
             (
                 "/0/windows/2/max_ns",
                 json!(13_000_000),
-                "windows: their most",
+                "windows: their maximum",
             ),
             (
                 "/0/windows/1",
