@@ -69,7 +69,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of a run that began and measured so, or of the sum of so many.
+    /// Of a run that began and measured so, or of the sum of this many.
     pub(super) fn new(start_ns: Option<u64>, measured_ns: u64, parts: Option<u64>) -> Self {
         let instants = start_ns.map(|start_ns| {
             let end_ns = start_ns.saturating_add(measured_ns);

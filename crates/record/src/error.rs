@@ -11,7 +11,7 @@ use crate::text::one_line;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The directory asked for is there already and holds something.
+    /// The requested directory exists already and holds something.
     Exists {
         /// The directory or file in the way.
         path: PathBuf,
@@ -23,7 +23,7 @@ pub enum RecordError {
         /// What the system said.
         source: io::Error,
     },
-    /// The directory asked for is there already, and root must not write into it.
+    /// The requested directory exists already, and root must not write into it.
     Foreign {
         /// The directory.
         path: PathBuf,

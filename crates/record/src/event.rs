@@ -130,7 +130,7 @@ pub enum Happening {
         /// Its text.
         message: String,
     },
-    /// Events that found no room in a merged record.
+    /// Events that a merged record has no space for.
     LeftOut {
         /// Of which kind.
         of: String,
@@ -434,7 +434,7 @@ pub enum RealTimeBound {
 pub enum State {
     /// The run is still going, or it was killed: what was saved last stands.
     Unfinished,
-    /// The run came to the end that was asked for.
+    /// The run came to the end that was requested.
     Finished,
     /// The run was ended before, cleanly: everything measured stands.
     Stopped(Ending),

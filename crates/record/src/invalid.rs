@@ -23,7 +23,8 @@ pub enum InvalidReason {
     },
     /// Programs were not followed, and nothing of them was measured.
     ProgramsNotFollowed,
-    /// Threads of a watched program found no room, and nothing of them was measured.
+    /// Threads of a watched program were not followed for lack of space: nothing of them was
+    /// measured.
     ThreadsNotFollowed {
         /// How many are known.
         beyond: u64,
@@ -87,7 +88,7 @@ pub enum MarkFault {
         /// Of how many passes.
         passes: u64,
     },
-    /// Passes were by threads that found no room.
+    /// Passes were by threads that were not recorded for lack of space.
     NoRoom {
         /// How many.
         passes: u64,

@@ -64,7 +64,7 @@ impl Judgement {
     }
 }
 
-/// Analyses a record anew, as a merge or an import needs.
+/// Analyses a record again, as a merge or an import needs.
 ///
 /// # Errors
 /// As [`Evidence::decode`].

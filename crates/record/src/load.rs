@@ -77,7 +77,7 @@ impl WorkCheck {
         self.idle_share() > IDLE_SHARE
     }
 
-    /// Whether nobody was to look.
+    /// Whether the check was turned off.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.least_cpu_ns == Some(0)

@@ -1,5 +1,5 @@
-//! Many runs of the same thing, added up: histograms merged, never percentiles
-//! averaged; the analysis made anew from all the evidence.
+//! Many runs of the same thing, merged: histograms are added, never percentiles
+//! averaged; the analysis is made again from all the evidence.
 
 mod decoded;
 mod parts;
@@ -375,7 +375,7 @@ impl Merger {
         own.clock_read_ns = own.clock_read_ns.max(cost.clock_read_ns);
     }
 
-    /// The merged run, analysed and judged anew. `command` is the command line
+    /// The merged run, analysed and judged again. `command` is the command line
     /// that merged them.
     ///
     /// # Errors

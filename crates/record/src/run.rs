@@ -59,14 +59,14 @@ pub struct Run {
     pub start_ns: Option<u64>,
     /// Whether the record is whole.
     pub state: State,
-    /// What was asked for.
+    /// What was requested.
     pub request: Request,
     /// Where the parts of the run were placed; absent where the record doesn't say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// The machine as it was found.
     pub system: SystemState,
-    /// What was asked of the kernel and what was read back.
+    /// What was requested of the kernel and what was read back.
     pub demands: Vec<Demand>,
     /// Time measured so far, warm-up excluded.
     pub measured_ns: u64,
@@ -103,7 +103,7 @@ pub struct Run {
     /// For a run that looked for gaps and not for wake-ups: how, and how much it watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
-    /// The same by the kernel's own tracer; absent where nobody asked for it.
+    /// The same by the kernel's own tracer; absent where it was not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_check: Option<CrossCheck>,
     /// For a watch: whose threads these are, and what else they went through.
@@ -279,7 +279,7 @@ pub struct Tool {
     pub version: String,
 }
 
-/// What was asked for.
+/// What was requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
@@ -293,9 +293,9 @@ pub struct Request {
     pub policy: String,
     /// Real-time priority 1-99; 0 under `other`.
     pub priority: u32,
-    /// Duration asked for; absent where only loops or Ctrl-C end the run.
+    /// Requested duration; absent where only loops or Ctrl-C end the run.
     pub duration_ns: Option<u64>,
-    /// Cycles asked for of each thread.
+    /// Requested cycles of each thread.
     pub loops: Option<u64>,
     /// `-b`: stop at the first latency above.
     pub break_ns: Option<u64>,
@@ -368,7 +368,7 @@ pub struct Thread {
     pub tid: i32,
     /// Every latency; the exact minimum, maximum, sum and count.
     pub latency: HistogramRecord,
-    /// Wake-ups later than the first deadline asked for.
+    /// Wake-ups later than the first requested deadline.
     pub late: u64,
     /// Periods that were skipped because the thread was late.
     pub missed: u64,
@@ -378,7 +378,7 @@ pub struct Thread {
     pub missed_late: Option<u64>,
     /// Samples that found the ring full; above zero the run is not valid.
     pub lost: u64,
-    /// Wake-ups before the instant asked for; counted as a latency of zero.
+    /// Wake-ups before the requested instant; counted as a latency of zero.
     pub early: u64,
     /// Warm-up cycles before time counted.
     pub warm_up: u64,

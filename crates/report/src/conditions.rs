@@ -31,7 +31,7 @@ pub fn method(run: &Run) -> String {
         0 => request.policy.clone(),
         priority => format!("{} {priority}", request.policy),
     };
-    // Not what was asked for, but what ran.
+    // Not what was requested, but what ran.
     if let Some(demand) = run
         .demands
         .iter()

@@ -58,7 +58,7 @@ pub struct Row {
     pub missed: u64,
     /// Lost samples.
     pub lost: u64,
-    /// Wake-ups before the instant asked for.
+    /// Wake-ups before the requested instant.
     pub early: u64,
     /// The histogram in logarithmic bins.
     pub bins: Bins,

@@ -38,7 +38,7 @@ pub struct LatencySummary {
     pub cpu: Option<u32>,
     /// Samples.
     pub samples: u64,
-    /// Periods that passed while the thread was late.
+    /// Periods that were skipped because the thread was late.
     pub missed: u64,
     /// Samples later than the deadline of the run.
     pub late: u64,

@@ -58,7 +58,7 @@ pub struct Basis {
     pub unit: Unit,
     /// How many of them on each side; of pairs, and of blocks of the same time, the same twice.
     pub units: (usize, usize),
-    /// The smallest p-value that so many units can give.
+    /// The smallest p-value that this many units can give.
     pub smallest_p: f64,
 }
 

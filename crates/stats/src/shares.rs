@@ -63,7 +63,7 @@ impl Shares {
         self.text(rounded(share, f64::floor))
     }
 
-    /// A probability that somebody stated, exactly and in the fewest digits: `0.125 %`, `1e-6`.
+    /// A probability that was stated, exactly and in the fewest digits: `0.125 %`, `1e-6`.
     pub fn exactly(self, share: f64) -> String {
         if share.is_nan() || share <= 0.0 {
             return "0".to_owned();

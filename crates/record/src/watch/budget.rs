@@ -52,12 +52,12 @@ pub struct BudgetWindow {
 }
 
 impl Budget {
-    /// Budgets of one thread that are told apart.
+    /// Budgets of one thread that are distinguished.
     pub const MOST: usize = 4;
     /// Stretches of time.
     pub const WINDOWS: usize = 128;
 
-    /// What tells budgets apart: runtime, deadline and period.
+    /// What distinguishes budgets: runtime, deadline and period.
     fn key(&self) -> (u64, u64, u64) {
         (self.runtime_ns, self.deadline_ns, self.period_ns)
     }
@@ -161,7 +161,7 @@ fn windows(budget: &Budget, place: &str) -> Result<(), Broken> {
     )
 }
 
-/// Adds the budgets of another run, and returns the jobs of those that found no room.
+/// Adds the budgets of another run, and returns the jobs of those that there was no space for.
 pub(super) fn add_up(sum: &mut Vec<Budget>, terms: &[Budget]) -> u64 {
     let mut beyond: u64 = 0;
     for one in sum.iter_mut() {

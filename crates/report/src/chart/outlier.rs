@@ -218,7 +218,7 @@ fn bar(svg: &mut Svg, span: &Span, start: f64, end: f64, y: f64) {
     svg.close("g");
 }
 
-/// Ticks at round times, counted from the instant asked for.
+/// Ticks at round times, counted from the requested instant.
 fn scale(svg: &mut Svg, (from, to): (f64, f64), (left, right): (f64, f64), bottom: f64) {
     let rough = (to - from) / ((right - left) / 110.0);
     let power = 10f64.powf(rough.max(1.0).log10().floor());

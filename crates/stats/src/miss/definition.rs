@@ -8,7 +8,7 @@
 /// - Limit not above the interval: every skipped period misses. It got no wake-up of its own,
 ///   and the next one belongs to a period that is due after its limit.
 /// - Limit above the interval: the late wake-up can still serve a period that it skipped. The
-///   k-th was due `k` intervals after the instant asked for, and misses if the thread ran more
+///   k-th was due `k` intervals after the requested instant, and misses if the thread ran more
 ///   than `limit_ns` after that.
 /// - No interval known: all of them if the wake-up is later than the limit, else none.
 #[must_use]
