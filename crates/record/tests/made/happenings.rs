@@ -6,7 +6,7 @@ use punctual_record::*;
 use super::{endings, load_failures, schedulings, text, unsaved};
 
 /// What may happen in a run, of every kind.
-pub fn happenings() -> Vec<Happening> {
+fn happenings() -> Vec<Happening> {
     let clock_set = |step_ns| Happening::ClockSet { step_ns };
     let offline = |probed| Happening::CpuOffline { cpu: 1, probed };
     let idle = |of: Option<(u64, u64)>| Happening::LoadIdle {

@@ -11,7 +11,7 @@ use punctual_stats::requirement::Requirement;
 
 mod happenings;
 
-pub use happenings::{events, happenings};
+pub use happenings::events;
 
 fn text(text: &str) -> String {
     text.to_owned()
