@@ -131,6 +131,11 @@ pub enum LoadError {
         /// Why, as its own processes said it.
         reason: String,
     },
+    /// A load's supervisor ended and left no error behind.
+    SupervisorGone {
+        /// The load.
+        load: String,
+    },
     /// A load did not get going in time.
     Late {
         /// The load.
@@ -161,6 +166,11 @@ impl fmt::Display for LoadError {
                 write!(f, "load {load}: starting its supervisor failed: {source}")
             }
             Self::Failed { load, reason } => write!(f, "load {load}: {reason}"),
+            Self::SupervisorGone { load } => write!(
+                f,
+                "load {load}: its supervisor ended and left no error message (killed, or not a \
+                 punctual binary)"
+            ),
             Self::Late {
                 load,
                 alive,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_record::WorkCheck;
+use punctual_record::{LoadFailure, WorkCheck};
 use serde::{Deserialize, Serialize};
 
 /// What a load is doing right now.
@@ -31,7 +31,7 @@ pub struct LoadStatus {
     /// Whether it is finite and done.
     pub finished: bool,
     /// Why it failed, if it did.
-    pub error: Option<String>,
+    pub failed: Option<LoadFailure>,
 }
 
 /// What a load did, from the first to the last.
@@ -58,7 +58,7 @@ pub struct LoadReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<WorkCheck>,
     /// Why it failed, if it did. A run beside such a load is not valid.
-    pub failed: Option<String>,
+    pub failed: Option<LoadFailure>,
 }
 
 /// Work per second.

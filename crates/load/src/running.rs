@@ -19,6 +19,7 @@ use crate::look::{Look, Pause, Seen};
 use crate::report::{LoadReport, LoadStatus, rate};
 use crate::settings::LoadSettings;
 use crate::{command, parameter, registry, sys, tree};
+use punctual_record::LoadFailure;
 
 /// How long a load may take to die before its processes are reported.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -80,15 +81,13 @@ impl Running {
     }
 
     /// Why it failed, if it did.
-    pub fn error(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<LoadFailure> {
         let is_gone = self.is_gone();
         let finished = self.board.state() == state::FINISHED;
         // In this order: a supervisor writes its reason before it goes.
-        self.board.error().or_else(|| {
-            (is_gone && !finished).then(|| {
-                "its supervisor is gone without a word (killed, or not a punctual binary)".into()
-            })
-        })
+        let error = self.board.error();
+        let failure = error.map(|error| LoadFailure::Error { error });
+        failure.or_else(|| (is_gone && !finished).then_some(LoadFailure::SupervisorGone))
     }
 
     /// The supervisor's process id, until it was waited for.
@@ -130,7 +129,7 @@ impl Running {
             rate: rate(work, seconds),
             check: self.look.check,
             finished: self.board.state() == state::FINISHED,
-            error: self.error(),
+            failed: self.failure(),
         }
     }
 
@@ -144,15 +143,15 @@ impl Running {
             seconds,
             rate,
             check,
-            error,
+            failed,
             ..
         } = self.status();
         let never_ran = self.board.begin().is_none();
-        let not_ready = never_ran.then(|| "it was stopped before it was let go".into());
+        let not_ready = never_ran.then_some(LoadFailure::NotStarted);
         LoadReport {
             parameters: self.parameters(),
             also,
-            failed: error.or(not_ready),
+            failed: failed.or(not_ready),
             name,
             processes,
             work,
@@ -192,7 +191,7 @@ impl Running {
     }
 
     /// Waits for the end; what went wrong with it.
-    pub fn finish(&mut self) -> Option<String> {
+    pub fn finish(&mut self) -> Option<LoadFailure> {
         let mut supervisor = self.supervisor.take()?;
         let _ = self.control.set_nonblocking(false);
         let _ = self.control.set_read_timeout(Some(PATIENCE));
@@ -211,10 +210,11 @@ impl Running {
         if let Some(scratch) = &self.job.scratch {
             let _ = fs::remove_dir_all(scratch);
         }
+        let waited_ns = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
         Some(match (late, gone) {
-            (_, false) => format!("some of its processes could not be killed in {PATIENCE:?}"),
-            (true, true) => format!("it took more than {PATIENCE:?} to stop"),
-            (false, true) => "its supervisor was killed".into(),
+            (_, false) => LoadFailure::NotKilled { waited_ns },
+            (true, true) => LoadFailure::SlowToStop { waited_ns },
+            (false, true) => LoadFailure::SupervisorKilled,
         })
     }
 }

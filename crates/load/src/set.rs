@@ -15,6 +15,7 @@ use crate::running::{Running, unique};
 use crate::settings::LoadSettings;
 use crate::spec::LoadSpec;
 use crate::{memory, registry, standard, sys};
+use punctual_record::LoadFailure;
 
 /// How long loads may take to get going.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,11 +53,14 @@ impl LoadSet {
         let deadline = Instant::now() + timeout;
         for load in &self.loads {
             loop {
-                if let Some(error) = load.error() {
+                if let Some(failure) = load.failure() {
                     let load = load.job.name.clone();
-                    return Err(LoadError::Failed {
-                        load,
-                        reason: error,
+                    return Err(match failure {
+                        LoadFailure::Error { error } => LoadError::Failed {
+                            load,
+                            reason: error,
+                        },
+                        _ => LoadError::SupervisorGone { load },
                     });
                 }
                 if load.board.state() != state::STARTING {
@@ -116,9 +120,9 @@ impl LoadSet {
         let done: Vec<bool> = self.loads.iter().map(done).collect();
         let mut reports = self.conclude();
         for (report, _) in reports.iter_mut().zip(done).filter(|(_, done)| *done) {
-            let seconds = report.seconds;
-            let early = || format!("it was done after {seconds:.3} s, before it was stopped");
-            report.failed = report.failed.take().or_else(|| Some(early()));
+            let after_ns = nanoseconds(report.seconds);
+            let early = LoadFailure::EndedEarly { after_ns };
+            report.failed = report.failed.take().or(Some(early));
         }
         reports
     }
@@ -137,12 +141,16 @@ impl LoadSet {
             report.failed = report.failed.take().or(left);
             let unchecked = report.check.is_some_and(|check| check.is_off());
             if report.work == 0 && report.failed.is_none() && !unchecked {
-                let seconds = report.seconds;
-                report.failed = Some(format!("it did no work in {seconds:.3} s"));
+                let ran_ns = nanoseconds(report.seconds);
+                report.failed = Some(LoadFailure::NoWork { ran_ns });
             }
         }
         reports
     }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
 }
 
 impl Drop for LoadSet {

@@ -5,7 +5,7 @@ use super::run::{FORMAT, OwnCost, Request, Run, Timeline, Tool, VERSION};
 use super::system::SystemState;
 
 impl Run {
-    /// The record of a run that begins: what was asked for, of which machine, and no figure yet.
+    /// The record of a run that begins: what was requested, of which machine, and no figure yet.
     #[must_use]
     pub fn begun(
         tool: Tool,

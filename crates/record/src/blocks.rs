@@ -104,7 +104,7 @@ impl Lane {
 impl Blocking {
     /// Blocks of `unit_ns` to begin with.
     #[must_use]
-    pub fn of(unit_ns: u64) -> Self {
+    pub fn new(unit_ns: u64) -> Self {
         Self {
             unit_ns: unit_ns.max(1),
             units: 1,
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn however_many_there_are_the_blocks_are_few_and_lose_no_sample() {
-        let mut blocking = Blocking::of(10);
+        let mut blocking = Blocking::new(10);
         assert_eq!(blocking.blocks(), None);
         for second in 0..1_000 {
             blocking.add(&of([second, second + 5]), 1);
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_figures_of_each_thread_are_kept_beside_them() {
-        let mut blocking = Blocking::of(10);
+        let mut blocking = Blocking::new(10);
         for second in 0..100 {
             let threads = [of([second; 3]), of([])];
             blocking.add_with(&of([second; 3]), &threads, 1);
@@ -220,14 +220,14 @@ mod tests {
         // A thread more: whose figures are whose is no longer known.
         blocking.add_with(&of([1]), &[of([1]), of([]), of([])], 2);
         assert_eq!(blocking.blocks().unwrap().threads, Vec::<Vec<_>>::new());
-        let mut many = Blocking::of(10);
+        let mut many = Blocking::new(10);
         many.add_with(&of([1]), &vec![of([1]); Blocks::MOST_THREADS + 1], 1);
         assert!(many.blocks().unwrap().threads.is_empty());
     }
 
     #[test]
     fn a_stretch_without_samples_is_no_block() {
-        let mut blocking = Blocking::of(10);
+        let mut blocking = Blocking::new(10);
         blocking.add(&Histogram::new(), 1);
         blocking.add(&of([7]), 1);
         assert_eq!(blocking.blocks().unwrap().latency.len(), 1);

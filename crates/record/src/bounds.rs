@@ -55,7 +55,7 @@ pub(super) fn at_most(count: usize, most: usize, place: impl Into<String>) -> Re
     ensure(
         count <= most,
         place,
-        format!("{count} entries, where {most} are the most"),
+        format!("{count} entries, at most {most} are allowed"),
     )
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of a run that began and measured so, or of the sum of so many.
+    /// Of a run that began and measured so, or of the sum of this many.
     pub(super) fn new(start_ns: Option<u64>, measured_ns: u64, parts: Option<u64>) -> Self {
         let instants = start_ns.map(|start_ns| {
             let end_ns = start_ns.saturating_add(measured_ns);
@@ -84,7 +84,7 @@ impl Extent {
             _ if number == 0 => Ok(()),
             Some(parts) if number <= parts => Ok(()),
             Some(parts) => broken(place, format!("{number} of {parts} runs")),
-            None => broken(place, "this is no sum of runs"),
+            None => broken(place, "this record is not a merge of runs"),
         }
     }
 
@@ -92,7 +92,7 @@ impl Extent {
     pub(super) fn holds(&self, at_ns: u64, place: &str) -> Result<(), Broken> {
         match &self.instants {
             Some(instants) if !instants.contains(&at_ns) => {
-                broken(place, format!("{at_ns} ns is no instant of this run"))
+                broken(place, format!("{at_ns} ns is not an instant of this run"))
             }
             _ => Ok(()),
         }
@@ -103,7 +103,7 @@ pub(super) fn cpu(number: usize, place: impl Into<String>) -> Result<(), Broken>
     ensure(
         number < Bounds::CPUS,
         place,
-        format!("{number} is no CPU number"),
+        format!("{number} is not a CPU number"),
     )
 }
 

@@ -275,7 +275,7 @@ pub enum Condition {
     },
     /// The kernel may delay wake-ups of an ordinary thread.
     TimerSlack {
-        /// By so much.
+        /// By how much.
         slack_ns: u64,
     },
     /// RLIMIT_RTTIME is set.
@@ -341,7 +341,7 @@ impl Condition {
 }
 
 impl Demand {
-    /// A condition that nobody requested, but that a reader must know.
+    /// A condition that was not requested, but that a reader must know.
     #[must_use]
     pub fn stated(condition: Condition, fix: Option<Fix>) -> Self {
         Self {

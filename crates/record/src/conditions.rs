@@ -1,204 +1,348 @@
-//! Under which conditions a run was made, one by one, so that two runs can be held
-//! against each other.
+//! The conditions of a run one by one, so that two runs can be compared: values, no sentences.
 
-use punctual_stats::format::duration;
-use serde::Serialize;
+use punctual_stats::requirement::Requirement;
+use serde::{Deserialize, Serialize};
 
-use super::cpus::cpu_list;
 use super::field::Field;
 use super::gaps::{Gaps, Method, Subject};
 use super::run::{Interval, Run};
 
-/// What a condition is to two runs side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What a difference in a condition means for a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// How it was measured: where it differs, the figures don't compare like with like.
     Method,
-    /// What was measured: a difference may be the very thing that is looked at.
+    /// What was measured: the comparison may be made for this very difference.
     Subject,
     /// Good to know.
     Detail,
 }
 
-/// A condition in which two runs differ.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// e.g. `kernel`.
-    pub name: &'static str,
-    /// Of the first run.
-    pub first: String,
-    /// Of the second run.
-    pub second: String,
-    /// What it is to the two runs.
-    pub role: Role,
+/// A condition by which runs are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Aspect {
+    /// The wait source.
+    Source,
+    /// The interval.
+    Interval,
+    /// The scheduling policy of the probes.
+    Policy,
+    /// Their priority.
+    Priority,
+    /// The load.
+    Load,
+    /// The scheduling class of the load.
+    LoadClass,
+    /// What was required.
+    Requirement,
+    /// Whether the machine was measured as deployed.
+    Deployment,
+    /// The step that latencies were rounded down to.
+    Resolution,
+    /// The program that measured.
+    Tool,
+    /// How gaps were found.
+    Gaps,
+    /// The host name.
+    Host,
+    /// The kernel's release.
+    Kernel,
+    /// The kernel's build.
+    KernelBuild,
+    /// The kernel's preemption model.
+    Preemption,
+    /// The processor.
+    Processor,
+    /// The hypervisor.
+    Hypervisor,
+    /// The CPUs of the probes.
+    Cpus,
+    /// The kernel's command line.
+    CommandLine,
+    /// Isolated CPUs.
+    IsolatedCpus,
+    /// `nohz_full` CPUs.
+    NohzFull,
+    /// Simultaneous multithreading.
+    Smt,
+    /// The clock source.
+    ClockSource,
+    /// The frequency governors.
+    Governor,
+    /// The version of the program that measured.
+    Version,
 }
 
-/// `None`: not known of this run, so it can't differ.
-type Value = Option<String>;
+impl Aspect {
+    /// Every aspect.
+    pub const ALL: [Self; 25] = [
+        Self::Source,
+        Self::Interval,
+        Self::Policy,
+        Self::Priority,
+        Self::Load,
+        Self::LoadClass,
+        Self::Requirement,
+        Self::Deployment,
+        Self::Resolution,
+        Self::Tool,
+        Self::Gaps,
+        Self::Host,
+        Self::Kernel,
+        Self::KernelBuild,
+        Self::Preemption,
+        Self::Processor,
+        Self::Hypervisor,
+        Self::Cpus,
+        Self::CommandLine,
+        Self::IsolatedCpus,
+        Self::NohzFull,
+        Self::Smt,
+        Self::ClockSource,
+        Self::Governor,
+        Self::Version,
+    ];
 
-fn known(run: &Run, fact: Field, value: impl FnOnce() -> String) -> Value {
-    run.knows(fact).then(value)
-}
-
-fn stated(text: &str) -> Value {
-    (!text.is_empty() && text != "unknown").then(|| text.to_owned())
-}
-
-fn interval(interval: &Interval) -> String {
-    let us = interval.nominal_ns() as f64 / 1000.0;
-    match interval {
-        Interval::Fixed { .. } => format!("{us} µs"),
-        Interval::Primes { .. } => format!("primes around {us} µs"),
+    /// What a difference in it means.
+    #[must_use]
+    pub fn role(self) -> Role {
+        match self {
+            Self::Source
+            | Self::Interval
+            | Self::Policy
+            | Self::Priority
+            | Self::Load
+            | Self::LoadClass
+            | Self::Requirement
+            | Self::Deployment
+            | Self::Resolution
+            | Self::Tool
+            | Self::Gaps => Role::Method,
+            Self::Host
+            | Self::Kernel
+            | Self::KernelBuild
+            | Self::Preemption
+            | Self::Processor
+            | Self::Hypervisor => Role::Subject,
+            Self::Cpus
+            | Self::CommandLine
+            | Self::IsolatedCpus
+            | Self::NohzFull
+            | Self::Smt
+            | Self::ClockSource
+            | Self::Governor
+            | Self::Version => Role::Detail,
+        }
     }
 }
 
-fn gaps(gaps: &Gaps) -> String {
-    let how = match gaps.method {
-        Method::Polling => "polling",
-        Method::Hwlat => "the kernel's hwlat tracer",
-    };
-    let sifted = match (gaps.subject, gaps.sifted) {
-        (Subject::Hardware, false) => ", those of the kernel among them",
-        _ => "",
-    };
-    format!(
-        "of more than {} ns{sifted}, by {how}, {} of {} µs",
-        gaps.above_ns,
-        gaps.runtime_ns / 1000,
-        gaps.period_ns / 1000
-    )
+/// A limit on how long a part of a program takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MarkLimit {
+    /// The mark's name.
+    pub name: String,
+    /// The limit.
+    pub limit_ns: u64,
 }
 
-/// A limit on how long a part of a program takes: `step() at most 500 µs`.
+/// The value of a condition in one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Value {
+    /// Nothing of that kind: no hypervisor.
+    Absent,
+    /// A name, or text of the machine, the kernel or the user.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A number.
+    Number {
+        /// Which.
+        number: u64,
+    },
+    /// A length of time.
+    Time {
+        /// The length.
+        ns: u64,
+    },
+    /// On or off.
+    Switch {
+        /// Whether it is on.
+        on: bool,
+    },
+    /// CPUs.
+    Cpus {
+        /// Their numbers.
+        cpus: Vec<usize>,
+    },
+    /// Several names.
+    Names {
+        /// The names.
+        names: Vec<String>,
+    },
+    /// The interval between two wake-ups.
+    Interval {
+        /// The nominal length.
+        nominal_ns: u64,
+        /// Whether each interval is drawn from a table of primes.
+        primes: bool,
+    },
+    /// Requirements.
+    Requirements {
+        /// On wake-ups or gaps.
+        wake_ups: Vec<Requirement>,
+        /// On parts of a program.
+        marks: Vec<MarkLimit>,
+    },
+    /// Whether the machine was changed for the run.
+    Deployment {
+        /// True: it was measured as deployed.
+        as_deployed: bool,
+    },
+    /// How gaps were found.
+    Gaps {
+        /// By what.
+        method: Method,
+        /// Longer than this is a gap.
+        above_ns: u64,
+        /// How long the clock was polled in each period.
+        runtime_ns: u64,
+        /// The period.
+        period_ns: u64,
+        /// Whether gaps of the kernel count as gaps of the hardware: they could not be
+        /// recognised.
+        with_kernel: bool,
+    },
+}
+
+/// A condition in which two runs differ.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Difference {
+    /// Which condition.
+    pub aspect: Aspect,
+    /// What the difference means.
+    pub role: Role,
+    /// Its value in the first run.
+    pub first: Value,
+    /// Its value in the second run.
+    pub second: Value,
+}
+
+/// The value of a condition in a run; `None` where the record doesn't state it.
 #[must_use]
-pub fn required(name: &str, limit_ns: u64) -> String {
-    format!("{name} at most {}", duration(limit_ns))
-}
-
-fn method(run: &Run) -> Vec<(&'static str, Value)> {
-    let request = &run.request;
-    let deployed = || {
-        if request.as_deployed {
-            "as deployed"
-        } else {
-            "tuned for the run"
-        }
-    };
-    let requirements = || {
-        let marks = run.watch.iter().flat_map(|watch| &watch.marks);
-        let limits = marks.filter_map(|mark| Some(required(&mark.name, mark.limit_ns?)));
-        let wake_ups = request.requirements.iter().map(ToString::to_string);
-        let list: Vec<_> = wake_ups.chain(limits).collect();
-        if list.is_empty() {
-            "none".to_owned()
-        } else {
-            list.join(", ")
-        }
-    };
+pub fn value(run: &Run, aspect: Aspect) -> Option<Value> {
+    let (request, system) = (&run.request, &run.system);
     let ours = run.imported.is_none();
-    vec![
-        ("source", stated(&request.source)),
-        (
-            "interval",
-            known(run, Field::Interval, || interval(&request.interval)),
-        ),
-        ("policy", stated(&request.policy)),
-        (
-            "priority",
-            known(run, Field::Priority, || request.priority.to_string()),
-        ),
-        ("load", stated(&request.load)),
-        ("load class", stated(&request.load_class)),
-        ("requirement", ours.then(requirements)),
-        ("deployment", ours.then(|| deployed().to_owned())),
-        ("resolution", Some(format!("{} ns", run.resolution_ns()))),
-        ("tool", stated(&run.tool.name)),
-        ("gaps", run.gaps.as_ref().map(gaps)),
-    ]
-}
-
-fn subject(run: &Run) -> Vec<(&'static str, Value)> {
-    let system = &run.system;
-    vec![
-        ("host", stated(&system.hostname)),
-        ("kernel", stated(&system.kernel.release)),
-        ("kernel build", stated(&system.kernel.version)),
-        ("preemption", stated(&system.kernel.preemption)),
-        ("processor", stated(&system.processor.model)),
-        ("hypervisor", {
-            let named = system.virtualisation.hypervisor.clone();
-            run.imported
-                .is_none()
-                .then(|| named.unwrap_or_else(|| "none".to_owned()))
+    match aspect {
+        Aspect::Source => text(&request.source),
+        Aspect::Interval => run
+            .knows(Field::Interval)
+            .then(|| interval(&request.interval)),
+        Aspect::Policy => text(&request.policy),
+        Aspect::Priority => run.knows(Field::Priority).then(|| Value::Number {
+            number: request.priority.into(),
         }),
-    ]
+        Aspect::Load => text(&request.load),
+        Aspect::LoadClass => text(&request.load_class),
+        Aspect::Requirement => ours.then(|| requirements(run)),
+        Aspect::Deployment => ours.then_some(Value::Deployment {
+            as_deployed: request.as_deployed,
+        }),
+        Aspect::Resolution => Some(Value::Time {
+            ns: run.resolution_ns(),
+        }),
+        Aspect::Tool => text(&run.tool.name),
+        Aspect::Gaps => run.gaps.as_ref().map(gaps),
+        Aspect::Host => text(&system.hostname),
+        Aspect::Kernel => text(&system.kernel.release),
+        Aspect::KernelBuild => text(&system.kernel.version),
+        Aspect::Preemption => text(&system.kernel.preemption),
+        Aspect::Processor => text(&system.processor.model),
+        Aspect::Hypervisor => ours.then(|| {
+            let named = system.virtualisation.hypervisor.clone();
+            named.map_or(Value::Absent, |text| Value::Text { text })
+        }),
+        Aspect::Cpus => run.knows(Field::Cpus).then(|| cpus(&request.cpus)),
+        Aspect::CommandLine => text(&system.kernel.command_line),
+        Aspect::IsolatedCpus => ours.then(|| cpus(&system.processor.isolated)),
+        Aspect::NohzFull => ours.then(|| cpus(&system.processor.nohz_full)),
+        Aspect::Smt => system.processor.smt_active.map(|on| Value::Switch { on }),
+        Aspect::ClockSource => text(&system.clock.source),
+        Aspect::Governor => {
+            let governors = system.power.governors.iter();
+            let names: Vec<String> = governors.map(|(name, _)| name.clone()).collect();
+            (!names.is_empty()).then_some(Value::Names { names })
+        }
+        Aspect::Version => ours.then(|| Value::Text {
+            text: run.tool.version.clone(),
+        }),
+    }
 }
 
-fn detail(run: &Run) -> Vec<(&'static str, Value)> {
-    let system = &run.system;
-    let ours = run.imported.is_none();
-    let governors = || {
-        let names: Vec<_> = system
-            .power
-            .governors
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        names.join(", ")
-    };
-    vec![
-        (
-            "CPUs",
-            known(run, Field::Cpus, || cpu_list(&run.request.cpus)),
-        ),
-        (
-            "command line of the kernel",
-            stated(&system.kernel.command_line),
-        ),
-        (
-            "isolated CPUs",
-            ours.then(|| cpu_list(&system.processor.isolated)),
-        ),
-        (
-            "nohz_full",
-            ours.then(|| cpu_list(&system.processor.nohz_full)),
-        ),
-        (
-            "SMT",
-            system
-                .processor
-                .smt_active
-                .map(|on| if on { "on" } else { "off" }.to_owned()),
-        ),
-        ("clock source", stated(&system.clock.source)),
-        ("governor", stated(&governors())),
-        ("version", ours.then(|| run.tool.version.clone())),
-    ]
+fn text(text: &str) -> Option<Value> {
+    (!text.is_empty() && text != "unknown").then(|| Value::Text {
+        text: text.to_owned(),
+    })
 }
 
-/// Where two runs differ. What isn't known of one of them is no difference.
+/// In order and each once, so that equal sets are equal values.
+fn cpus(cpus: &[usize]) -> Value {
+    let mut cpus = cpus.to_vec();
+    cpus.sort_unstable();
+    cpus.dedup();
+    Value::Cpus { cpus }
+}
+
+fn interval(interval: &Interval) -> Value {
+    Value::Interval {
+        nominal_ns: interval.nominal_ns(),
+        primes: matches!(interval, Interval::Primes { .. }),
+    }
+}
+
+fn requirements(run: &Run) -> Value {
+    let marks = run.watch.iter().flat_map(|watch| &watch.marks);
+    let limited = marks.filter_map(|mark| {
+        Some(MarkLimit {
+            name: mark.name.clone(),
+            limit_ns: mark.limit_ns?,
+        })
+    });
+    Value::Requirements {
+        wake_ups: run.request.requirements.clone(),
+        marks: limited.collect(),
+    }
+}
+
+fn gaps(gaps: &Gaps) -> Value {
+    Value::Gaps {
+        method: gaps.method,
+        above_ns: gaps.above_ns,
+        runtime_ns: gaps.runtime_ns,
+        period_ns: gaps.period_ns,
+        with_kernel: gaps.subject == Subject::Hardware && !gaps.sifted,
+    }
+}
+
+/// Where two runs differ. What one of them doesn't state is no difference.
 #[must_use]
 pub fn differences(first: &Run, second: &Run) -> Vec<Difference> {
-    let mut found = Vec::new();
-    let roles = [
-        (Role::Method, method as fn(&Run) -> _),
-        (Role::Subject, subject),
-        (Role::Detail, detail),
-    ];
-    for (role, of) in roles {
-        for ((name, first), (_, second)) in of(first).into_iter().zip(of(second)) {
-            if let (Some(first), Some(second)) = (first, second)
-                && first != second
-            {
-                found.push(Difference {
-                    name,
-                    first,
-                    second,
-                    role,
-                });
-            }
-        }
-    }
-    found
+    let difference = |aspect: Aspect| {
+        let (first, second) = (value(first, aspect)?, value(second, aspect)?);
+        (first != second).then(|| Difference {
+            aspect,
+            role: aspect.role(),
+            first,
+            second,
+        })
+    };
+    Aspect::ALL.into_iter().filter_map(difference).collect()
 }

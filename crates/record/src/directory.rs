@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use super::error::RecordError;
 use super::run::Run;
 use super::time;
+use super::unsaved::{DirectoryRemoved, Unsaved, UnsavedPart, UnsavedReason};
 use crate::files::{Fault, Folder, Reserve};
 
 /// The record's name in its directory.
@@ -28,7 +29,7 @@ pub struct RunDirectory {
     /// Space for the next version of the record, under that name.
     reserve: Mutex<Option<(&'static str, Reserve)>>,
     /// What could not be saved and is not there, or not as it should be, and why.
-    unsaved: Mutex<BTreeMap<String, String>>,
+    unsaved: Mutex<BTreeMap<UnsavedPart, UnsavedReason>>,
 }
 
 impl RunDirectory {
@@ -231,7 +232,7 @@ impl RunDirectory {
     /// Saves a record again that was saved as it should be, with what is to be said of the files
     /// beside it. Where there is no room for that, it stands as it is.
     pub fn amend(&self, run: &Run) {
-        if held(&self.unsaved).contains_key(RUN_FILE) {
+        if held(&self.unsaved).contains_key(&file(RUN_FILE)) {
             return;
         }
         if let Ok(bytes) = encode(run) {
@@ -259,39 +260,41 @@ impl RunDirectory {
         let mut unsaved = held(&self.unsaved);
         let source = match saved {
             Ok(()) => {
-                unsaved.remove(name);
+                unsaved.remove(&file(name));
                 return Ok(());
             }
             Err(_) if self.folder.is_gone() => {
-                io::Error::new(io::ErrorKind::NotFound, "the directory was removed")
+                io::Error::new(io::ErrorKind::NotFound, DirectoryRemoved)
             }
             Err(error) => error,
         };
-        unsaved.insert(name.to_owned(), source.to_string());
+        unsaved.insert(file(name), UnsavedReason::from(&source));
         Err(RecordError::Save {
             path: self.path().join(name),
             source,
         })
     }
 
-    /// Notes what could not be saved by other means.
-    pub fn note_unsaved(&self, name: &str, why: String) {
-        held(&self.unsaved).insert(name.to_owned(), why);
+    /// Notes a part that could not be saved by other means.
+    pub fn note_unsaved(&self, part: UnsavedPart, why: UnsavedReason) {
+        held(&self.unsaved).insert(part, why);
     }
 
-    /// What could not be saved and is not there, or not as it should be: a line for each
+    /// What could not be saved and is not there, or not as it should be: one entry for each
     /// reason.
     #[must_use]
-    pub fn unsaved(&self) -> Vec<String> {
-        let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, why) in held(&self.unsaved).iter() {
-            reasons.entry(why.clone()).or_default().push(name.clone());
+    pub fn unsaved(&self) -> Vec<Unsaved> {
+        let mut reasons: BTreeMap<UnsavedReason, Vec<UnsavedPart>> = BTreeMap::new();
+        for (part, why) in held(&self.unsaved).iter() {
+            reasons.entry(why.clone()).or_default().push(part.clone());
         }
-        let place = self.path().display();
-        let line = |(why, names): (String, Vec<String>)| {
-            format!("{place}: not saved: {}: {why}", names.join(", "))
+        let directory = self.path().display().to_string();
+        let entry = |(why, parts)| Unsaved {
+            directory: directory.clone(),
+            parts,
+            why,
         };
-        reasons.into_iter().map(line).collect()
+        reasons.into_iter().map(entry).collect()
     }
 
     /// Removes a file of it.
@@ -318,6 +321,12 @@ impl RunDirectory {
 impl Drop for RunDirectory {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+fn file(name: &str) -> UnsavedPart {
+    UnsavedPart::File {
+        name: name.to_owned(),
     }
 }
 

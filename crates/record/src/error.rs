@@ -11,7 +11,7 @@ use crate::text::one_line;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The directory asked for is there already and holds something.
+    /// The requested directory exists already and holds something.
     Exists {
         /// The directory or file in the way.
         path: PathBuf,
@@ -23,7 +23,7 @@ pub enum RecordError {
         /// What the system said.
         source: io::Error,
     },
-    /// The directory asked for is there already, and root must not write into it.
+    /// The requested directory exists already, and root must not write into it.
     Foreign {
         /// The directory.
         path: PathBuf,
@@ -140,7 +140,7 @@ impl fmt::Display for RecordError {
             Self::Create { path, source } => {
                 write!(
                     f,
-                    "{}: can't make the run directory: {source}",
+                    "{}: cannot create the run directory: {source}",
                     path.display()
                 )
             }
@@ -153,7 +153,7 @@ impl fmt::Display for RecordError {
             ),
             Self::TooLarge { path, limit } => write!(
                 f,
-                "{}: larger than {} MiB, so it isn't read",
+                "{}: larger than {} MiB: not read",
                 path.display(),
                 limit >> 20
             ),

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::condition::Scheduling;
+use super::load::LoadFailure;
 use super::stops::StopCause;
+use super::unsaved::{MissingSamples, Unsaved};
 
 /// Something that happened during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +24,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// What does not invalidate the run by itself.
+    /// An event that does not invalidate the run by itself.
     #[must_use]
-    pub fn told(at_ns: u64, what: Happening) -> Self {
+    pub fn new(at_ns: u64, what: Happening) -> Self {
         Self {
             at_ns,
             what,
@@ -33,12 +35,12 @@ impl Event {
         }
     }
 
-    /// What ends the conditions that were requested.
+    /// An event that ended the requested conditions.
     #[must_use]
     pub fn invalidating(at_ns: u64, what: Happening) -> Self {
         Self {
             invalidates: true,
-            ..Self::told(at_ns, what)
+            ..Self::new(at_ns, what)
         }
     }
 
@@ -128,7 +130,7 @@ pub enum Happening {
         /// Its text.
         message: String,
     },
-    /// Events that found no room in a merged record.
+    /// Events that a merged record has no space for.
     LeftOut {
         /// Of which kind.
         of: String,
@@ -140,7 +142,7 @@ pub enum Happening {
         /// Which.
         load: String,
         /// Why.
-        error: String,
+        failure: LoadFailure,
     },
     /// A load did no work.
     LoadIdle {
@@ -233,20 +235,9 @@ pub enum Happening {
         throttled_ns: u64,
     },
     /// Samples were not all written.
-    Samples {
-        /// How many were.
-        written: u64,
-        /// Of how many.
-        measured: u64,
-        /// What first went wrong; absent where the disk was too slow.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
-    },
+    Samples(MissingSamples),
     /// A part of the record could not be saved.
-    SaveFailed {
-        /// What, and why.
-        error: String,
-    },
+    SaveFailed(Unsaved),
     /// A signal ended the run.
     Signal {
         /// Which.
@@ -327,8 +318,8 @@ impl Happening {
             Self::ProbeFailed { .. } => "probe-failed",
             Self::ProgramEnded { .. } => "program-ended",
             Self::Quota { .. } => "quota",
-            Self::Samples { .. } => "samples",
-            Self::SaveFailed { .. } => "save-failed",
+            Self::Samples(_) => "samples",
+            Self::SaveFailed(_) => "save-failed",
             Self::Signal { .. } => "signal",
             Self::Steal { .. } => "steal",
             Self::Stopped { .. } => "stopped",
@@ -443,7 +434,7 @@ pub enum RealTimeBound {
 pub enum State {
     /// The run is still going, or it was killed: what was saved last stands.
     Unfinished,
-    /// The run came to the end that was asked for.
+    /// The run came to the end that was requested.
     Finished,
     /// The run was ended before, cleanly: everything measured stands.
     Stopped(Ending),

@@ -1,4 +1,4 @@
-//! What a record hands to the statistics.
+//! The part of a record that the statistics take.
 
 use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
 use punctual_stats::histogram::{DecodeError, Histogram};
@@ -30,11 +30,11 @@ struct ThreadParts {
 }
 
 impl Evidence {
-    /// Decodes.
+    /// Decodes the histograms and peaks of a run.
     ///
     /// # Errors
     /// [`DecodeError`]; a run that was read by [`super::read()`] has no such fault.
-    pub fn of(run: &Run) -> Result<Self, DecodeError> {
+    pub fn decode(run: &Run) -> Result<Self, DecodeError> {
         let threads = run
             .threads
             .iter()
@@ -65,7 +65,7 @@ impl Evidence {
                     interval_ns: interval_ns(run, index),
                     // Those of a watch have names: see `InvalidReason::NeverWoke`.
                     may_be_empty: run.watch.is_some(),
-                    cpu: u32::try_from(thread.cpu).unwrap_or(u32::MAX),
+                    cpu: thread.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
                     histogram: &parts.histogram,
                     late: thread.late,
                     missed: thread.missed,

@@ -37,7 +37,7 @@ pub struct Explanation {
     pub explained: u64,
     /// Outliers with a bill that leaves more.
     pub unexplained: u64,
-    /// Outliers without a bill: their events were not to be had.
+    /// Outliers without a bill: their events were lost.
     pub lost: u64,
     /// Time of all bills: what the totals of `ranking` sum to.
     pub examined_ns: u64,
@@ -83,7 +83,7 @@ pub struct KeptWindows {
 impl Explanation {
     /// Bills that are kept.
     pub const BILLS: usize = 32;
-    /// Causes that a ranking tells apart.
+    /// Causes that a ranking distinguishes.
     pub const CAUSES: usize = 1024;
     /// Rows of one bill.
     pub const ROWS: usize = 512;
@@ -102,7 +102,7 @@ impl Explanation {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// From the instant that was asked for to the interrupt.
+    /// From the instant that was requested to the interrupt.
     Interrupt,
     /// From the interrupt to the timer's callback.
     Callback,
@@ -145,7 +145,7 @@ impl Stage {
 /// What did not happen, or was not seen, is absent: its time goes to the next stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Instants {
-    /// The instant asked for.
+    /// The requested instant.
     pub due_ns: u64,
     /// The timer's interrupt began; before `due_ns` where an interrupt was at work already.
     pub irq_ns: Option<u64>,
@@ -197,7 +197,7 @@ impl StageTimes {
 
     /// The time of a stage.
     #[must_use]
-    pub fn of(&self, stage: Stage) -> Option<u64> {
+    pub fn get(&self, stage: Stage) -> Option<u64> {
         self.ns[stage as usize]
     }
 
@@ -243,7 +243,7 @@ pub struct Ranked {
 pub struct Bill {
     /// The probe's CPU.
     pub cpu: u32,
-    /// The instant asked for, CLOCK_MONOTONIC.
+    /// The requested instant, CLOCK_MONOTONIC.
     pub due_ns: u64,
     /// The latency: what the rows sum to, and the stages.
     pub latency_ns: u64,

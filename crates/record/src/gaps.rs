@@ -71,7 +71,7 @@ pub struct Watched {
     pub polled_ns: u64,
     /// Time in gaps, those set aside too.
     pub gap_ns: u64,
-    /// Time in which nobody looked.
+    /// Time that was not watched.
     pub unwatched_ns: u64,
     /// Readings of the clock.
     pub polls: u64,

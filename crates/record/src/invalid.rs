@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::{Demand, Standing};
 use super::event::Event;
-use super::load::WorkCheck;
-use super::run::{Load, Run, Thread};
+use super::load::{LoadFailure, WorkCheck};
+use super::run::{Load, Run, Thread, ThreadFault};
 use super::watch::{Subject, WatchedMark};
 
 /// Why a run is not valid.
@@ -23,7 +23,8 @@ pub enum InvalidReason {
     },
     /// Programs were not followed, and nothing of them was measured.
     ProgramsNotFollowed,
-    /// Threads of a watched program found no room, and nothing of them was measured.
+    /// Threads of a watched program were not followed for lack of space: nothing of them was
+    /// measured.
     ThreadsNotFollowed {
         /// How many are known.
         beyond: u64,
@@ -50,10 +51,11 @@ pub enum InvalidReason {
     },
     /// A probe thread broke off.
     ProbeFailed {
-        /// Its CPU.
-        cpu: u64,
-        /// The error that ended it.
-        error: String,
+        /// Its CPU, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpu: Option<usize>,
+        /// Why.
+        fault: ThreadFault,
     },
     /// It was stopped for too much of its time.
     Stopped {
@@ -86,7 +88,7 @@ pub enum MarkFault {
         /// Of how many passes.
         passes: u64,
     },
-    /// Passes were by threads that found no room.
+    /// Passes were by threads that were not recorded for lack of space.
     NoRoom {
         /// How many.
         passes: u64,
@@ -106,8 +108,8 @@ pub enum MarkFault {
 pub enum LoadFault {
     /// It failed.
     Failed {
-        /// Its error.
-        error: String,
+        /// Why.
+        failure: LoadFailure,
     },
     /// It was without work for too long.
     Idle {
@@ -240,9 +242,9 @@ fn load(load: &Load) -> Option<InvalidReason> {
 /// What is wrong with a load, if anything is.
 #[must_use]
 pub fn load_fault(load: &Load) -> Option<LoadFault> {
-    if let Some(error) = &load.failed {
+    if let Some(failure) = &load.failed {
         return Some(LoadFault::Failed {
-            error: error.clone(),
+            failure: failure.clone(),
         });
     }
     let idle = |check, in_one_run| LoadFault::Idle {
@@ -262,9 +264,9 @@ pub fn load_fault(load: &Load) -> Option<LoadFault> {
 }
 
 fn probe(thread: &Thread) -> Option<InvalidReason> {
-    let error = thread.error.clone()?;
-    let cpu = thread.cpu as u64;
-    Some(InvalidReason::ProbeFailed { cpu, error })
+    let fault = thread.fault.clone()?;
+    let cpu = thread.cpu;
+    Some(InvalidReason::ProbeFailed { cpu, fault })
 }
 
 fn stopped(run: &Run) -> Option<InvalidReason> {

@@ -37,17 +37,17 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// That of a run, where it has a verdict.
+    /// The judgement on a run that has a verdict.
     #[must_use]
-    pub fn of(run: &Run) -> Option<Self> {
+    pub fn from_run(run: &Run) -> Option<Self> {
         run.verdict
             .as_ref()
-            .map(|verdict| Self::on(run, verdict.clone()))
+            .map(|verdict| Self::with_verdict(run, verdict.clone()))
     }
 
-    /// A verdict on a run.
+    /// The judgement on a run with this verdict.
     #[must_use]
-    pub fn on(run: &Run, verdict: Verdict) -> Self {
+    pub fn with_verdict(run: &Run, verdict: Verdict) -> Self {
         let mut reasons = invalid_reasons(run);
         let faults = verdict.invalid.iter().copied();
         reasons.extend(faults.map(|fault| InvalidReason::Evidence { fault }));
@@ -64,12 +64,12 @@ impl Judgement {
     }
 }
 
-/// Analyses a record anew, as a merge or an import needs.
+/// Analyses a record again, as a merge or an import needs.
 ///
 /// # Errors
-/// As [`Evidence::of`].
+/// As [`Evidence::decode`].
 pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
-    let evidence = Evidence::of(run)?;
+    let evidence = Evidence::decode(run)?;
     let settings = Settings {
         confidence: run.request.confidence,
         requirements: run.request.requirements.clone(),

@@ -53,7 +53,7 @@ pub struct Lab {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabCell {
-    /// Its column in the table: the kernel as it was asked for, or an experiment's name of it.
+    /// Its column in the table: the kernel as it was requested, or an experiment's name of it.
     pub kernel: String,
     /// The load's name in the table.
     pub load: String,
@@ -81,7 +81,7 @@ pub struct LabCell {
     /// The verdict, where something was required or the run is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Judgement>,
-    /// Bills of the latest wake-ups, the latest first, where somebody watched.
+    /// Bills of the latest wake-ups, the latest first, where the guest was observed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bills: Vec<LabBill>,
     /// Why there is no bill of the worst wake-up, where one was wanted.
@@ -118,12 +118,12 @@ pub struct LabLoad {
     pub rate: f64,
 }
 
-/// Where the time of one wake-up went: the instructions that ran from the instant asked for
+/// Where the time of one wake-up went: the instructions that ran from the requested instant
 /// until the thread read the clock again, one virtual ns each, by function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabBill {
-    /// The instant asked for, CLOCK_MONOTONIC in the guest. Of a program the observer doesn't know
+    /// The requested instant, CLOCK_MONOTONIC in the guest. Of a program the observer doesn't know
     /// it: then it is counted from when its earliest wake-up would have come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_ns: Option<u64>,
@@ -166,7 +166,7 @@ pub struct CellFigures {
 impl CellFigures {
     /// Those of a record; absent where nothing was measured.
     #[must_use]
-    pub fn of(run: &Run) -> Option<Self> {
+    pub fn from_run(run: &Run) -> Option<Self> {
         use punctual_stats::histogram::Histogram;
         let mut all = Histogram::default();
         for thread in &run.threads {
@@ -232,7 +232,7 @@ pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
     if lab.format != LAB_FORMAT {
         return malformed(
             "format",
-            format!("not a lab's record: it doesn't say \"format\": \"{LAB_FORMAT}\""),
+            format!("not a record of a lab: expected \"format\": \"{LAB_FORMAT}\""),
         );
     }
     if lab.version > LAB_VERSION {

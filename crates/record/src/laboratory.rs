@@ -19,7 +19,7 @@ pub enum GuestTime {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Laboratory {
-    /// The kernel as it was asked for: a name or a path.
+    /// The kernel as it was requested: a name or a path.
     pub kernel: String,
     /// Its release.
     pub release: String,
@@ -39,7 +39,7 @@ pub struct Laboratory {
     /// That program's file on the host; absent for a verb of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Modules that were asked for and loaded before it, with those that they need.
+    /// Modules that were requested and loaded before it, with those that they need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<String>,
     /// Files on the host that were brought along beside the program, `FILE` or `FILE=GUESTPATH`.

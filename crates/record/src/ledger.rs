@@ -60,7 +60,7 @@ impl Ledger {
         least.map_or(0, |least| least.latency_ns)
     }
 
-    /// Counts an outlier whose events were not to be had.
+    /// Counts an outlier whose events were lost.
     pub fn add_lost(&mut self) {
         self.totals.outliers = self.totals.outliers.saturating_add(1);
         self.totals.lost = self.totals.lost.saturating_add(1);

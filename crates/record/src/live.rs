@@ -28,7 +28,7 @@ pub fn spark_bucket(latency_ns: u64) -> usize {
 /// What a reader must know at once.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
-    /// What was asked for and is not in force.
+    /// What was requested and is not in force.
     Unmet(Demand),
     /// What happened last.
     Happened(Event),
@@ -46,7 +46,7 @@ pub struct LiveView {
     pub verb: String,
     /// Time measured so far.
     pub elapsed_ns: u64,
-    /// Time asked for, where it is known.
+    /// Requested time, where it is known.
     pub total_ns: Option<u64>,
     /// The deadline, where there is one: maxima above it stand out.
     pub deadline_ns: Option<u64>,
@@ -115,7 +115,7 @@ pub struct LiveWatch {
     pub title: String,
     /// Time watched so far.
     pub elapsed_ns: u64,
-    /// Time asked for, where it is known.
+    /// Requested time, where it is known.
     pub total_ns: Option<u64>,
     /// The deadline, where there is one.
     pub deadline_ns: Option<u64>,

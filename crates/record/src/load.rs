@@ -5,6 +5,44 @@ use serde::{Deserialize, Serialize};
 /// The share of the time looked at that a load may spend without work.
 pub const IDLE_SHARE: f64 = 0.1;
 
+/// Why a load failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum LoadFailure {
+    /// One of its processes ended with an error.
+    Error {
+        /// The text that the process left behind, evidence that nothing parses.
+        error: String,
+    },
+    /// Its supervisor ended and left no error behind.
+    SupervisorGone,
+    /// Its supervisor was killed.
+    SupervisorKilled,
+    /// It was stopped before it was started.
+    NotStarted,
+    /// It is a load of limited work, and that was done before the run ended.
+    EndedEarly {
+        /// After how long.
+        after_ns: u64,
+    },
+    /// It did no work at all.
+    NoWork {
+        /// In how long.
+        ran_ns: u64,
+    },
+    /// It did not stop in time.
+    SlowToStop {
+        /// How long was waited.
+        waited_ns: u64,
+    },
+    /// Some of its processes could not be killed.
+    NotKilled {
+        /// How long was waited.
+        waited_ns: u64,
+    },
+}
+
 /// The work of a load, looked at in stretches of at least a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -39,7 +77,7 @@ impl WorkCheck {
         self.idle_share() > IDLE_SHARE
     }
 
-    /// Whether nobody was to look.
+    /// Whether the check was turned off.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.least_cpu_ns == Some(0)

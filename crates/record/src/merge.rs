@@ -1,5 +1,5 @@
-//! Many runs of the same thing, added up: histograms merged, never percentiles
-//! averaged; the analysis made anew from all the evidence.
+//! Many runs of the same thing, merged: histograms are added, never percentiles
+//! averaged; the analysis is made again from all the evidence.
 
 mod decoded;
 mod parts;
@@ -7,14 +7,13 @@ mod parts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use punctual_stats::histogram::{Histogram, SparseHistogram};
+use punctual_stats::histogram::{DecodeError, Histogram, SparseHistogram};
 
 use super::blocks::Blocking;
 use super::condition::Demand;
-use super::conditions::{Role, differences};
+use super::conditions::{Difference, Role, differences};
 use super::event::{Ending, Event, Happening, State};
 use super::evidence::missed_late;
-use super::field::Field;
 use super::gaps::Gaps;
 use super::judgement::analyse_record;
 use super::ledger::Ledger;
@@ -29,7 +28,7 @@ use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
 const GAP_NS: u64 = 1_000_000_000;
 
 /// Why runs were not merged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MergeError {
     /// No run was added.
@@ -38,8 +37,8 @@ pub enum MergeError {
     Different {
         /// Which, counted from 0.
         run: usize,
-        /// In what, in words.
-        differences: Vec<String>,
+        /// In what.
+        differences: Vec<Difference>,
     },
     /// A run that is in the sum already: counted twice it would prove too much.
     Twice {
@@ -53,7 +52,7 @@ pub enum MergeError {
         /// Which, counted from 0.
         run: usize,
         /// What is wrong.
-        reason: String,
+        source: DecodeError,
     },
 }
 
@@ -63,21 +62,28 @@ impl fmt::Display for MergeError {
             Self::Nothing => f.write_str("no run to merge"),
             Self::Different { run, differences } => write!(
                 f,
-                "run {} differs from the first in {}; --force merges them all the same",
+                "run {} differs from the first in {} of the conditions that must agree",
                 run + 1,
-                differences.join("; ")
+                differences.len()
             ),
             Self::Twice { run, started } => write!(
                 f,
-                "run {} (begun {started}) is in the sum already: name each run once",
+                "run {} (begun {started}) was given twice: name each run once",
                 run + 1
             ),
-            Self::Damaged { run, reason } => write!(f, "run {}: {reason}", run + 1),
+            Self::Damaged { run, source } => write!(f, "run {}: {source}", run + 1),
         }
     }
 }
 
-impl std::error::Error for MergeError {}
+impl std::error::Error for MergeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Damaged { source, .. } => Some(source),
+            Self::Nothing | Self::Different { .. } | Self::Twice { .. } => None,
+        }
+    }
+}
 
 /// Adds up runs one at a time, so that a thousand take the memory of one.
 #[derive(Debug)]
@@ -149,9 +155,9 @@ impl Merger {
     /// # Errors
     /// [`MergeError`].
     pub fn add(&mut self, run: &Run) -> Result<(), MergeError> {
-        let decoded = Decoded::of(run).map_err(|e| MergeError::Damaged {
+        let decoded = Decoded::whole(run).map_err(|source| MergeError::Damaged {
             run: self.added,
-            reason: e.to_string(),
+            source,
         })?;
         self.add_decoded(run, &decoded)
     }
@@ -188,8 +194,7 @@ impl Merger {
             let watched = watched.as_ref().and_then(|places| places.get(index));
             let key = match watched {
                 Some(place) => *place,
-                None if run.knows(Field::Cpus) => thread.cpu,
-                None => index,
+                None => thread.cpu.unwrap_or(index),
             };
             let late = late(run, thread, histogram, limit_ns);
             let missed_late = if limit_ns == run.deadline_ns() {
@@ -243,26 +248,17 @@ impl Merger {
             return Ok(());
         };
         let found = differences(first, run);
-        let words = |difference: &super::conditions::Difference| {
-            format!(
-                "{} ({} / {})",
-                difference.name, difference.first, difference.second
-            )
-        };
-        let weighty: Vec<_> = found
-            .iter()
-            .filter(|d| d.role != Role::Detail)
-            .map(words)
-            .collect();
-        if !weighty.is_empty() && !self.force {
+        let weighty = |difference: &&Difference| difference.role != Role::Detail;
+        if !self.force && found.iter().any(|difference| weighty(&difference)) {
             return Err(MergeError::Different {
                 run: number,
-                differences: weighty,
+                differences: found.iter().filter(weighty).cloned().collect(),
             });
         }
-        for difference in found.iter().map(words) {
+        for difference in found {
             // A thousand runs may differ in a thousand ways.
-            if self.merged.differences.len() < 100 && !self.merged.differences.contains(&difference)
+            if self.merged.differences.len() < Merged::DIFFERENCES
+                && !self.merged.differences.contains(&difference)
             {
                 self.merged.differences.push(difference);
             }
@@ -275,7 +271,7 @@ impl Merger {
         let first = self.first.as_deref().unwrap_or(run);
         let alike = first.measured_ns.abs_diff(length_ns) <= length_ns / 10;
         if self.added == 0 {
-            self.blocks = Some(Blocking::of(length_ns));
+            self.blocks = Some(Blocking::new(length_ns));
         }
         if !alike || run.merged.is_some() {
             self.blocks = None;
@@ -379,12 +375,12 @@ impl Merger {
         own.clock_read_ns = own.clock_read_ns.max(cost.clock_read_ns);
     }
 
-    /// The merged run, analysed and judged anew. `command` is the command line
+    /// The merged run, analysed and judged again. `command` is the command line
     /// that merged them.
     ///
     /// # Errors
     /// [`MergeError::Nothing`].
-    pub fn finish(self, command: Vec<String>) -> Result<Run, MergeError> {
+    pub fn into_run(self, command: Vec<String>) -> Result<Run, MergeError> {
         let first = self.first.ok_or(MergeError::Nothing)?;
         let mut request = first.request;
         request.duration_ns = self.duration_ns;
@@ -413,13 +409,13 @@ impl Merger {
             measured_ns: self.measured_ns,
             threads: self
                 .threads
-                .into_iter()
-                .map(|(key, thread)| thread.finish(key))
+                .into_values()
+                .map(MergedThread::into_thread)
                 .collect(),
-            timeline: self.timeline.finish(),
+            timeline: self.timeline.into_timeline(),
             blocks: self.blocks.as_ref().and_then(Blocking::blocks),
-            loads: self.loads.finish(),
-            events: self.events.finish(),
+            loads: self.loads.into_loads(),
+            events: self.events.into_events(),
             own_cost: self.own_cost,
             analysis: None,
             verdict: None,
@@ -441,10 +437,10 @@ impl Merger {
         let whole = run.watch.take();
         run.watch = whole.clone().filter(fits);
         if whole.is_some() && run.watch.is_none() {
-            run.events.push(Event::told(0, Happening::WatchLeftOut));
+            run.events.push(Event::new(0, Happening::WatchLeftOut));
         }
-        let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
-        let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;
+        let analysis =
+            analyse_record(&run).map_err(|source| MergeError::Damaged { run: 0, source })?;
         run.conclude(analysis);
         Ok(run)
     }
@@ -491,5 +487,5 @@ pub fn merge(runs: &[Run], force: bool, command: Vec<String>) -> Result<Run, Mer
     for run in runs {
         merger.add(run)?;
     }
-    merger.finish(command)
+    merger.into_run(command)
 }

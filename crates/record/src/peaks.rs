@@ -6,7 +6,7 @@ use punctual_stats::peaks::Peak;
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Cycle, instant asked for, latency, skipped periods.
+/// Cycle, requested instant, latency, skipped periods.
 #[derive(Deserialize)]
 struct Row(u64, u64, u64, #[serde(default)] u64);
 

@@ -178,7 +178,7 @@ fn check_version(
         _ => Err(RecordError::malformed(
             path,
             "format",
-            format!("not a punctual record: it doesn't say \"format\": \"{FORMAT}\""),
+            format!("not a punctual record: expected \"format\": \"{FORMAT}\""),
         )),
     }
 }

@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::Blocks;
 use super::condition::Demand;
+use super::conditions::Difference;
 use super::cross::CrossCheck;
 use super::event::{Event, State};
 use super::explanation::Explanation;
 use super::field::Field;
 use super::gaps::Gaps;
 use super::laboratory::{GuestTime, Laboratory};
-use super::load::WorkCheck;
+use super::load::{LoadFailure, WorkCheck};
 use super::placement::Placement;
 use super::stops::Stops;
 use super::system::SystemState;
@@ -58,14 +59,14 @@ pub struct Run {
     pub start_ns: Option<u64>,
     /// Whether the record is whole.
     pub state: State,
-    /// What was asked for.
+    /// What was requested.
     pub request: Request,
     /// Where the parts of the run were placed; absent where the record doesn't say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// The machine as it was found.
     pub system: SystemState,
-    /// What was asked of the kernel and what was read back.
+    /// What was requested of the kernel and what was read back.
     pub demands: Vec<Demand>,
     /// Time measured so far, warm-up excluded.
     pub measured_ns: u64,
@@ -102,7 +103,7 @@ pub struct Run {
     /// For a run that looked for gaps and not for wake-ups: how, and how much it watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
-    /// The same by the kernel's own tracer; absent where nobody asked for it.
+    /// The same by the kernel's own tracer; absent where it was not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_check: Option<CrossCheck>,
     /// For a watch: whose threads these are, and what else they went through.
@@ -184,7 +185,7 @@ impl Run {
             return format!("{}/{}", thread.task.name, thread.task.tid);
         }
         match self.threads.get(index) {
-            Some(thread) if self.knows(Field::Cpus) => format!("CPU {}", thread.cpu),
+            Some(Thread { cpu: Some(cpu), .. }) => format!("CPU {cpu}"),
             _ => format!("thread {index}"),
         }
     }
@@ -230,7 +231,7 @@ pub struct ImportedThread {
 }
 
 /// What a merged record was made of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Merged {
     /// Runs that went into it.
@@ -244,10 +245,15 @@ pub struct Merged {
     /// The latest beginning.
     pub last_started: String,
     /// In what the runs differ although they were merged.
-    pub differences: Vec<String>,
+    pub differences: Vec<Difference>,
     /// Which runs these were, as far as they say: none is to be counted twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begun: Vec<Beginning>,
+}
+
+impl Merged {
+    /// Differences that are kept.
+    pub const DIFFERENCES: usize = 100;
 }
 
 /// Host, time of day and instant of a clock that starts with the machine: no two runs share
@@ -273,7 +279,7 @@ pub struct Tool {
     pub version: String,
 }
 
-/// What was asked for.
+/// What was requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
@@ -287,9 +293,9 @@ pub struct Request {
     pub policy: String,
     /// Real-time priority 1-99; 0 under `other`.
     pub priority: u32,
-    /// Duration asked for; absent where only loops or Ctrl-C end the run.
+    /// Requested duration; absent where only loops or Ctrl-C end the run.
     pub duration_ns: Option<u64>,
-    /// Cycles asked for of each thread.
+    /// Requested cycles of each thread.
     pub loops: Option<u64>,
     /// `-b`: stop at the first latency above.
     pub break_ns: Option<u64>,
@@ -356,13 +362,13 @@ impl Interval {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
-    /// Its CPU.
-    pub cpu: usize,
+    /// Its CPU; absent where another tool doesn't state it.
+    pub cpu: Option<usize>,
     /// Its thread id while it lived.
     pub tid: i32,
     /// Every latency; the exact minimum, maximum, sum and count.
     pub latency: HistogramRecord,
-    /// Wake-ups later than the first deadline asked for.
+    /// Wake-ups later than the first requested deadline.
     pub late: u64,
     /// Periods that were skipped because the thread was late.
     pub missed: u64,
@@ -372,7 +378,7 @@ pub struct Thread {
     pub missed_late: Option<u64>,
     /// Samples that found the ring full; above zero the run is not valid.
     pub lost: u64,
-    /// Wake-ups before the instant asked for; counted as a latency of zero.
+    /// Wake-ups before the requested instant; counted as a latency of zero.
     pub early: u64,
     /// Warm-up cycles before time counted.
     pub warm_up: u64,
@@ -397,8 +403,22 @@ pub struct Thread {
     /// Misses of the deadline in the first half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_half_misses: Option<u64>,
-    /// Why the thread ended early, if it did.
-    pub error: Option<String>,
+    /// Why the thread did not measure until the end, if so.
+    pub fault: Option<ThreadFault>,
+}
+
+/// Why a probe thread did not measure until the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum ThreadFault {
+    /// It could not wait.
+    WaitFailed {
+        /// The operating system's text.
+        error: String,
+    },
+    /// It did not end in time: it waits for an instant far ahead.
+    StillWaiting,
 }
 
 /// Page faults of a thread.
@@ -488,7 +508,7 @@ pub struct Load {
     /// Work per second.
     pub rate: f64,
     /// Why it failed, if it did.
-    pub failed: Option<String>,
+    pub failed: Option<LoadFailure>,
     /// Whether it went on working; absent where it was not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<WorkCheck>,

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | `cpu` | int32 | the probe's CPU |
 //! | `cycle` | int64 | index of the wake-up in its thread |
-//! | `asked_ns` | int64 | the instant that was asked for, CLOCK_MONOTONIC |
+//! | `asked_ns` | int64 | the instant that was requested, CLOCK_MONOTONIC |
 //! | `latency_ns` | int64 | wake-up time minus that instant |
 //! | `missed` | int64 | periods that passed while the thread was late |
 
@@ -31,9 +31,9 @@ use crate::files::{Folder, Unfinished, hold_space};
 
 /// The directory of the parts within the run directory.
 pub const SAMPLES_DIRECTORY: &str = "samples";
-/// A part is closed at the first checkpoint after so many seconds.
+/// A part is closed at the first checkpoint after this many seconds.
 pub const PART_SECONDS: u64 = 60;
-/// A part is closed after so many samples in any case.
+/// A part is closed after this many samples in any case.
 pub const PART_ROWS: u64 = 1 << 22;
 /// Samples held in memory before they are written: 40 bytes each.
 const GROUP_ROWS: usize = 1 << 16;
@@ -45,11 +45,11 @@ pub struct Sample {
     pub cpu: u32,
     /// Index of the wake-up in its thread.
     pub cycle: u64,
-    /// The instant that was asked for, CLOCK_MONOTONIC.
+    /// The instant that was requested, CLOCK_MONOTONIC.
     pub asked_ns: u64,
     /// Wake-up time minus that instant.
     pub latency_ns: u64,
-    /// Periods that passed while the thread was late.
+    /// Periods that were skipped because the thread was late.
     pub missed: u64,
 }
 
@@ -160,7 +160,7 @@ impl SampleWriter {
     ///
     /// # Errors
     /// As [`SampleWriter::push`].
-    pub fn finish(mut self) -> Result<u64, RecordError> {
+    pub fn close(mut self) -> Result<u64, RecordError> {
         self.end()?;
         Ok(self.written)
     }
@@ -270,7 +270,7 @@ impl SampleWriter {
         } = part;
         let held = hold_space();
         let closed = match close(writer) {
-            Ok(file) => self.directory.finish(&file, unfinished, OsStr::new(&name)),
+            Ok(file) => self.directory.publish(&file, unfinished, OsStr::new(&name)),
             Err(error) => {
                 self.directory.abandon(unfinished);
                 Err(error)
@@ -303,7 +303,7 @@ fn close(writer: parquet::Writer<BufWriter<File>>) -> io::Result<File> {
         time::rfc3339(std::time::SystemTime::now())
     );
     writer
-        .finish(&created)?
+        .write_footer(&created)?
         .into_inner()
         .map_err(io::IntoInnerError::into_error)
 }

@@ -11,7 +11,7 @@ use super::run::{Run, VERSION};
 pub fn run() -> Value {
     described::<Run>(
         &format!("punctual run record, version {VERSION}"),
-        "run.json in a run directory. Times are nanoseconds. Fields that aren't named here may \
+        "run.json in a run directory. Times are nanoseconds. Fields that are not named here may \
          stand in records of later programs and are passed over.",
     )
 }
@@ -21,7 +21,7 @@ pub fn run() -> Value {
 pub fn lab() -> Value {
     described::<Lab>(
         &format!("punctual lab record, version {LAB_VERSION}"),
-        "lab.json in the directory of a lab. Times are nanoseconds. Fields that aren't named here \
+        "lab.json in the directory of a lab. Times are nanoseconds. Fields that are not named here \
          may stand in records of later programs and are passed over.",
     )
 }

@@ -1,4 +1,4 @@
-//! Stops of the measuring process, or of the program that is watched: what nobody may take for a
+//! Stops of the measuring process, or of the program that is watched: which must not be taken for a
 //! latency of the machine.
 
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// So many are kept one by one.
+    /// Stops that are kept one by one.
     pub const LISTED: usize = 100;
 
     /// A run that was stopped for more than this share of its time is not valid.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::unread::Unread;
+
 /// What is known of the machine. A field that could not be read is `None` or
 /// empty, and `unread` says why.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -28,8 +30,8 @@ pub struct SystemState {
     pub limits: Limits,
     /// Memory.
     pub memory: Memory,
-    /// What could not be read: `path: reason`.
-    pub unread: Vec<String>,
+    /// What could not be read.
+    pub unread: Vec<Unread>,
 }
 
 /// The kernel.

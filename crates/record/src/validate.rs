@@ -4,7 +4,7 @@ use punctual_stats::histogram::SparseHistogram;
 
 use super::blocks::Blocks;
 use super::bounds::{Bounds, Broken, Extent, at_most, broken, cpu, ensure, histogram};
-use super::run::{Interval, Run, Thread};
+use super::run::{Interval, Merged, Run, Thread};
 use super::stops::Stops;
 
 pub fn validate(run: &Run) -> Result<(), Broken> {
@@ -29,7 +29,7 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
             ensure(
                 ordered,
                 format!("loads[{index}].check"),
-                "more time without work than was looked at",
+                "more time without work than was checked",
             )?;
         }
     }
@@ -65,6 +65,8 @@ fn lists(run: &Run) -> Result<(), Broken> {
         .as_ref()
         .map_or(0, |check| check.figures.len());
     at_most(figures, Bounds::SHORT_LIST, "cross_check.figures")?;
+    let differences = run.merged.as_ref().map_or(0, |it| it.differences.len());
+    at_most(differences, Merged::DIFFERENCES, "merged.differences")?;
     at_most(run.command.len(), Bounds::SHORT_LIST, "command")
 }
 
@@ -129,7 +131,9 @@ fn system(run: &Run) -> Result<(), Broken> {
 }
 
 fn thread(thread: &Thread, place: &str) -> Result<(), Broken> {
-    cpu(thread.cpu, format!("{place}.cpu"))?;
+    if let Some(number) = thread.cpu {
+        cpu(number, format!("{place}.cpu"))?;
+    }
     let latency = histogram(&thread.latency, &format!("{place}.latency"))?;
     if let Some(half) = &thread.first_half {
         let place = format!("{place}.first_half");

@@ -22,7 +22,7 @@ pub struct Watch {
     /// One entry for each thread of the run, in their order; none for a whole system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<WatchedThread>,
-    /// Threads that there was no room for.
+    /// Threads that were not recorded for lack of space.
     #[serde(default)]
     pub beyond: u64,
     /// Switches of threads that the kernel's side had no room for: how many threads these
@@ -44,10 +44,10 @@ pub struct Watch {
     /// The wake-up above the break value that ended the watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breach: Option<Breach>,
-    /// Where the threads were while they were off the CPU, if that was asked for.
+    /// Where the threads were while they were off the CPU, if that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_cpu: Option<OffCpu>,
-    /// How long threads waited for a CPU, if that was asked for.
+    /// How long threads waited for a CPU, if that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_queue: Option<RunQueue>,
     /// Places of the program that its threads passed.
@@ -56,7 +56,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Calls of one thread that are told apart.
+    /// Calls of one thread that are distinguished.
     pub const CALLS: usize = 1024;
     /// Worst wake-ups of a system that are kept.
     pub const WORST: usize = 256;
@@ -164,9 +164,9 @@ pub struct WatchedThread {
     /// something else.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped_itself: u64,
-    /// Wake-ups by a timer: counted from the instant that the timer was asked for.
+    /// Wake-ups by a timer: counted from the instant that the timer was requested.
     pub by_timer: HistogramRecord,
-    /// Other wake-ups: counted from the moment at which somebody began to wake the thread.
+    /// Other wake-ups: counted from the moment at which another thread or an interrupt began to wake it.
     pub by_others: HistogramRecord,
     /// Waits that began when their instant had passed: the work before took too long.
     pub overruns: u64,
@@ -187,11 +187,11 @@ pub struct WatchedThread {
     pub budgets_beyond: u64,
     /// What it slept in, the most time first.
     pub calls: Vec<WatchedCall>,
-    /// Sleeps that found no room among the calls.
+    /// Sleeps in calls that were not recorded for lack of space.
     #[serde(default)]
     pub calls_beyond: u64,
     /// Wake-ups that the kernel did not show: each may have been late, and the verdict
-    /// reckons with that.
+    /// takes that into account.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen: u64,
     /// It slept all the time, and ran only to be stopped and to go on sleeping: that it was never
@@ -309,7 +309,7 @@ pub struct WorstWakeUp {
     /// Who had the CPU longest meanwhile; absent where it was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<WatchedTask>,
-    /// Whether it counts from the instant that a timer was asked for.
+    /// Whether it counts from the instant that a timer was requested.
     pub by_timer: bool,
 }
 
@@ -365,7 +365,7 @@ pub(super) fn check(watch: &Watch, threads: usize, extent: &Extent) -> Result<()
         ensure(
             thread.skips.iter().all(sound),
             format!("{place}.skips"),
-            "an entry without a period, or one whose least exceeds its most",
+            "an entry without a period, or with a minimum above its maximum",
         )?;
     }
     let (off_cpu, run_queue) = (watch.off_cpu.as_ref(), watch.run_queue.as_ref());

@@ -102,7 +102,7 @@ pub fn compare(
     let resolution_ns = all().map(Run::resolution_ns).max().unwrap_or(1);
     let lowest = all().map(|run| run.request.confidence).fold(1.0, f64::min);
     let confidence = confidence.unwrap_or(lowest);
-    let known = |run: &Run| Known::of(run, resolution_ns);
+    let known = |run: &Run| Known::from_run(run, resolution_ns);
     let own = [first, second].map(|runs| runs.iter().map(known).collect::<Result<Vec<_>, _>>());
     let [own_first, own_second] = own;
     let own = [own_first?, own_second?];
@@ -199,7 +199,7 @@ fn side_differences(first: &[Run], second: &[Run]) -> Vec<Difference> {
     for a in first {
         for b in second {
             for difference in differences(a, b) {
-                if !found.iter().any(|known| known.name == difference.name) {
+                if !found.iter().any(|known| known.aspect == difference.aspect) {
                     found.push(difference);
                 }
             }

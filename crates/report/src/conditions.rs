@@ -31,7 +31,7 @@ pub fn method(run: &Run) -> String {
         0 => request.policy.clone(),
         priority => format!("{} {priority}", request.policy),
     };
-    // Not what was asked for, but what ran.
+    // Not what was requested, but what ran.
     if let Some(demand) = run
         .demands
         .iter()
@@ -172,7 +172,7 @@ pub fn load(run: &Run) -> String {
 #[must_use]
 pub fn failed(load: &Load) -> Option<String> {
     let idle = load.idle_run.as_ref();
-    let error = load.failed.clone();
+    let error = load.failed.as_ref().map(facts::load_failure);
     error.or_else(|| idle.map(|check| verdict::in_one_run(check, &load.unit)))
 }
 
@@ -380,7 +380,8 @@ pub fn conditions(run: &Run) -> Vec<Fact> {
         facts.push(fact("cgroup limits", s.limits.cgroup_limits.join(", ")));
     }
     if !s.unread.is_empty() {
-        facts.push(fact("Could not be read", s.unread.join("; ")));
+        let all: Vec<String> = s.unread.iter().map(facts::unread).collect();
+        facts.push(fact("Could not be read", all.join("; ")));
     }
     facts
 }
@@ -448,7 +449,10 @@ pub(super) fn origin(run: &Run) -> Vec<Fact> {
             ),
         ));
         if !merged.differences.is_empty() {
-            facts.push(fact("Merged although", merged.differences.join("; ")));
+            facts.push(fact(
+                "Merged although",
+                facts::differences(&merged.differences),
+            ));
         }
     }
     facts

@@ -4,11 +4,11 @@
 //! Histograms are read one at a time and reduced at once, so that a record of
 //! 256 CPUs costs no more memory than one of two.
 
-use punctual_record::Field;
 use std::collections::BTreeMap;
 
-use punctual_stats::histogram::{Histogram, HistogramRecord, LadderRung, MIN_SAMPLES_BEYOND};
+use punctual_stats::histogram::{Histogram, LadderRung, MIN_SAMPLES_BEYOND};
 
+use super::facts;
 use super::known::{Known, Reading};
 use punctual_record::{Run, Thread};
 
@@ -58,7 +58,7 @@ pub struct Row {
     pub missed: u64,
     /// Lost samples.
     pub lost: u64,
-    /// Wake-ups before the instant asked for.
+    /// Wake-ups before the requested instant.
     pub early: u64,
     /// The histogram in logarithmic bins.
     pub bins: Bins,
@@ -171,7 +171,7 @@ pub struct Figures {
 impl Figures {
     /// Computes the figures of a run.
     #[must_use]
-    pub fn of(run: &Run) -> Self {
+    pub fn from_run(run: &Run) -> Self {
         let threads = run
             .watch
             .as_ref()
@@ -245,24 +245,19 @@ impl Figures {
 }
 
 fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
-    let shared = run
-        .threads
-        .iter()
-        .filter(|other| other.cpu == thread.cpu)
-        .count()
-        > 1;
-    let (label, name) = match (run.knows(Field::Cpus), shared) {
+    let on = |cpu: usize| run.threads.iter().filter(move |it| it.cpu == Some(cpu));
+    let (label, name) = match thread.cpu {
         _ if run.watched(index).is_some() => {
             let name = super::words::label(&run.thread_label(index));
             (name.clone(), name)
         }
-        (false, _) => (index.to_string(), run.thread_label(index)),
-        (true, false) => (thread.cpu.to_string(), run.thread_label(index)),
-        (true, true) => {
-            let label = format!("{}/{}", thread.cpu, thread.tid);
+        None => (index.to_string(), run.thread_label(index)),
+        Some(cpu) if on(cpu).count() > 1 => {
+            let label = format!("{cpu}/{}", thread.tid);
             let name = format!("CPU {label}");
             (label, name)
         }
+        Some(cpu) => (cpu.to_string(), run.thread_label(index)),
     };
     let mut row = Row {
         label,
@@ -271,10 +266,10 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
         missed: thread.missed,
         lost: thread.lost,
         early: thread.early,
-        note: thread.error.clone(),
+        note: thread.fault.as_ref().map(facts::thread_fault),
         ..Row::default()
     };
-    match read(&thread.latency) {
+    match Histogram::try_from(&thread.latency) {
         Ok(histogram) => {
             all.merge(&histogram);
             row.fill(&histogram);
@@ -282,13 +277,9 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
                 row.import(run, index, &histogram);
             }
         }
-        Err(why) => row.note = Some(why),
+        Err(error) => row.note = Some(error.to_string()),
     }
     row
-}
-
-fn read(record: &HistogramRecord) -> Result<Histogram, String> {
-    Histogram::try_from(record).map_err(|error| error.to_string())
 }
 
 fn bins(histogram: &Histogram) -> Bins {

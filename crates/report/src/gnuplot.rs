@@ -23,7 +23,7 @@ pub const TIMELINE: &str = "timeline.dat";
 /// The script and its data: name and content of each file.
 #[must_use]
 pub fn files(run: &Run) -> Vec<(&'static str, String)> {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     vec![
         (HISTOGRAM, histogram(&figures)),
         (TIMELINE, timeline(run)),
@@ -89,7 +89,7 @@ fn script(run: &Run, figures: &Figures) -> String {
     );
     let _ = writeln!(out, "set output 'latency.png'");
     let all = &figures.merged;
-    let terms = Terms::of(run);
+    let terms = Terms::for_run(run);
     let title = format!(
         "{} {} on {}: {} {} in {}",
         run.tool.name,

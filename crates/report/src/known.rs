@@ -42,8 +42,8 @@ impl Known {
     ///
     /// # Errors
     /// [`DecodeError`]; a run that was read has no such fault.
-    pub fn of(run: &Run, resolution_ns: u64) -> Result<Self, DecodeError> {
-        let evidence = Evidence::of(run)?;
+    pub fn from_run(run: &Run, resolution_ns: u64) -> Result<Self, DecodeError> {
+        let evidence = Evidence::decode(run)?;
         let total = Histogram::merged(evidence.histograms());
         let total = in_steps(total, run, resolution_ns);
         let Some(imported) = &run.imported else {

@@ -59,6 +59,6 @@ pub fn marks(run: &Run) -> Marks {
         percentiles,
         tail,
         heading,
-        terms: Terms::of(run),
+        terms: Terms::for_run(run),
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_choice_is_told_with_its_reason() {
+    fn every_choice_of_cpus_is_stated_with_its_reason() {
         let place = |chosen, load: &[usize], housekeeping| Placement {
             chosen,
             inherited: vec![0, 1],

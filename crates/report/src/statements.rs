@@ -35,7 +35,7 @@ pub struct Headline {
 /// The verdict in its sentence, or what was measured where nothing was required.
 #[must_use]
 pub fn headline(run: &Run) -> Headline {
-    if let Some(judgement) = Judgement::of(run) {
+    if let Some(judgement) = Judgement::from_run(run) {
         return Headline {
             outcome: Some(judgement.verdict.outcome),
             claim: verdict::claim(&judgement),
@@ -75,7 +75,7 @@ pub fn headline(run: &Run) -> Headline {
             words::duration(max)
         ),
         None if run.gaps.is_some() => format!(
-            "No verdict ({not_judged}): not one gap in {}.",
+            "No verdict ({not_judged}): no gap in {}.",
             words::duration(run.measured_ns)
         ),
         Some(max) => format!(
@@ -83,7 +83,7 @@ pub fn headline(run: &Run) -> Headline {
             words::plural(count, "wake-up", "wake-ups"),
             words::duration(max)
         ),
-        None => format!("No verdict ({not_judged}): not one wake-up was measured."),
+        None => format!("No verdict ({not_judged}): no wake-up was measured."),
     };
     Headline {
         outcome: None,
@@ -130,11 +130,11 @@ pub fn standing(run: &Run) -> Option<String> {
     match run.state {
         State::Finished => None,
         State::Unfinished => Some(format!(
-            "UNFINISHED: the run was still going when this was saved, or it was killed; \
+            "UNFINISHED: the run was in progress when this was saved, or it was killed; \
              {measured}{asked} had been measured."
         )),
         State::Stopped(ending) => Some(format!(
-            "Stopped early ({}): {measured}{asked} were measured, and all of it stands.",
+            "Stopped early ({}): {measured}{asked} were measured, and all of it is valid data.",
             why(ending)
         )),
     }
@@ -148,13 +148,13 @@ pub const WHAT_INVALID_MEANS: &str = "Note: these figures were measured, but und
 pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a period without a \
     wake-up, because the thread was still late; missed: the deadlines that the verdict counts, \
     late wake-ups and the skipped periods that belong to them; lost: a sample that the recorder \
-    had no room for.";
+    had no space for.";
 
 /// Further reasons for the verdict: the outcome of each requirement, where there are several. What
 /// makes a run invalid is all in its sentence.
 #[must_use]
 pub fn reasons(run: &Run) -> Vec<String> {
-    let judgement = Judgement::of(run);
+    let judgement = Judgement::from_run(run);
     let decided = judgement.filter(|it| it.verdict.outcome != Outcome::Invalid);
     decided.map_or_else(Vec::new, |it| verdict::reasons(&it))
 }
@@ -197,7 +197,7 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
 /// Between which shares of cycles the true one lies, each end at the bound's confidence.
 #[must_use]
 pub fn range(bound: &MissBound) -> String {
-    between(bound, Shares::of(&[bound.lower, bound.upper]))
+    between(bound, Shares::for_values(&[bound.lower, bound.upper]))
 }
 
 fn between(bound: &MissBound, shares: Shares) -> String {
@@ -213,7 +213,7 @@ fn between(bound: &MissBound, shares: Shares) -> String {
 /// The same with its confidence, and what independent wake-ups would show.
 #[must_use]
 pub fn bounds(bound: &MissBound) -> String {
-    let shares = Shares::of(&[bound.lower, bound.upper, bound.independent_upper]);
+    let shares = Shares::for_values(&[bound.lower, bound.upper, bound.independent_upper]);
     // Each end is one-sided: both together hold at less.
     let each = if bound.lower > 0.0 { " each" } else { "" };
     format!(

@@ -46,7 +46,7 @@ pub fn summary(run: &Run) -> String {
     if run.imported.is_some() {
         imported(&mut value, run);
     }
-    if let (Some(judgement), Some(said)) = (Judgement::of(run), value.get_mut("verdict")) {
+    if let (Some(judgement), Some(said)) = (Judgement::from_run(run), value.get_mut("verdict")) {
         say(said, &judgement);
     }
     text(&value)
@@ -85,7 +85,7 @@ fn say(said: &mut Value, judgement: &Judgement) {
 
 /// Of another tool's figures what it states alone: null is what it does not.
 fn imported(value: &mut Value, run: &Run) {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let row = |row: &Row| {
         let percentiles: serde_json::Map<String, Value> = row
             .ladder
@@ -109,7 +109,7 @@ fn imported(value: &mut Value, run: &Run) {
     };
     let mut rows: Vec<Value> = figures.rows.iter().map(row).collect();
     for (row, thread) in rows.iter_mut().zip(&run.threads) {
-        row["cpu"] = json!(run.knows(Field::Cpus).then_some(thread.cpu));
+        row["cpu"] = json!(thread.cpu);
     }
     let mut absent = vec![
         "own_cost", "timeline", "analysis", "demands", "loads", "blocks",
@@ -168,6 +168,31 @@ fn imported(value: &mut Value, run: &Run) {
     record.insert("events".to_owned(), json!(events));
 }
 
+/// Adds the words for faults and differences to their figures.
+fn with_words_of_faults(value: &mut Value, run: &Run) {
+    let mut say = |pointer: String, text: Option<String>| {
+        if let (Some(entry), Some(text)) = (value.pointer_mut(&pointer), text) {
+            entry["text"] = json!(text);
+        }
+    };
+    for (at, load) in run.loads.iter().enumerate() {
+        let text = load.failed.as_ref().map(facts::load_failure);
+        say(format!("/loads/{at}/failed"), text);
+    }
+    for (at, thread) in run.threads.iter().enumerate() {
+        let text = thread.fault.as_ref().map(facts::thread_fault);
+        say(format!("/threads/{at}/fault"), text);
+    }
+    for (at, unread) in run.system.unread.iter().enumerate() {
+        say(format!("/system/unread/{at}"), Some(facts::unread(unread)));
+    }
+    let merged = run.merged.iter().flat_map(|merged| &merged.differences);
+    for (at, difference) in merged.enumerate() {
+        let text = Some(facts::difference(difference));
+        say(format!("/merged/differences/{at}"), text);
+    }
+}
+
 /// Adds the words for conditions, events and the end to their figures.
 fn with_words(value: &mut Value, run: &Run) {
     let tool = run.tool.name.as_str();
@@ -189,6 +214,7 @@ fn with_words(value: &mut Value, run: &Run) {
     }
     value["demands"] = Value::Array(demands);
     value["events"] = Value::Array(events);
+    with_words_of_faults(value, run);
     if let State::Stopped(ending) = run.state {
         value["state"]["text"] = json!(facts::ending(ending, tool));
     }

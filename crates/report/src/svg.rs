@@ -10,7 +10,7 @@ use punctual_record::Run;
 /// has none.
 #[must_use]
 pub fn files(run: &Run) -> Vec<(&'static str, String)> {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let marks = marks(run);
     let drawn = [
         (

@@ -38,7 +38,7 @@ pub fn summary(run: &Run, style: &Style) -> String {
 
 /// Everything that fits a terminal.
 fn whole(run: &Run, style: &Style) -> Vec<String> {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let headline = statements::headline(run);
     let mut page = Page::new(style);
 
@@ -310,12 +310,12 @@ impl<'a> Page<'a> {
             let rest = words::count((run.events.len() - shown) as u64);
             self.item(Tone::Dim, &format!("and {rest} more"));
         }
-        for thread in run.threads.iter().filter(|t| t.error.is_some()).take(8) {
-            let why = thread.error.as_deref().unwrap_or_default();
-            self.item(
-                Tone::Bad,
-                &format!("the thread on CPU {} ended early: {why}", thread.cpu),
-            );
+        let failed = run.threads.iter().filter_map(|thread| {
+            let fault = thread.fault.as_ref()?;
+            Some(facts::failed_thread(thread.cpu, fault))
+        });
+        for text in failed.take(8) {
+            self.item(Tone::Bad, &text);
         }
     }
 
@@ -344,7 +344,7 @@ impl<'a> Page<'a> {
         let gaps = figures.rows.iter().chain([&figures.merged]).any(gap);
         self.section(&format!(
             "{} in {unit}{}",
-            Terms::of(run).heading,
+            Terms::for_run(run).heading,
             if gaps { " (—: too few samples)" } else { "" }
         ));
         for line in table::set(&rows, room, self.style) {

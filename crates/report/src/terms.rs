@@ -1,7 +1,9 @@
 //! What the things are called that a run measured: wake-ups with a latency, or gaps with a
 //! length. A gap is no latency, and no report may call it one.
 
-use punctual_record::{CrossCheck, Gaps, Method, Run, Subject, Watched};
+use punctual_record::{
+    CrossCheck, CrossCheckFault, CrossFigureName, Gaps, Method, Run, Subject, Watched,
+};
 
 use super::statements::{Fact, fact};
 use super::words;
@@ -62,7 +64,7 @@ impl Default for Terms {
 impl Terms {
     /// The words for a run.
     #[must_use]
-    pub fn of(run: &Run) -> Self {
+    pub fn for_run(run: &Run) -> Self {
         match (&run.gaps, &run.watch) {
             (Some(_), _) => GAPS,
             (None, Some(_)) => Self {
@@ -134,17 +136,30 @@ pub fn how(gaps: &Gaps) -> String {
     )
 }
 
-/// What the kernel's own tracer said of the same; empty where nobody asked.
+/// The comparison with the kernel's own tracer.
 #[must_use]
 pub fn cross_facts(check: &CrossCheck) -> Vec<Fact> {
     let name = "Cross-check";
-    if let Some(why) = &check.missing {
-        let text = format!("not made with {}: {why}", check.tracer);
-        return vec![fact(name, text)];
+    let tracer = check.tracer.name();
+    if let Some(fault) = &check.missing {
+        let why = match fault {
+            CrossCheckFault::RunEndedEarly => "the run was ended early",
+            CrossCheckFault::NoSamples => "the tracer reported nothing",
+            CrossCheckFault::Failed { error } => error,
+        };
+        return vec![fact(name, format!("not made with {tracer}: {why}"))];
     }
-    let value = |figure: &str, value: f64| match figure {
-        "noise" => format!("{value:.1} ppm"),
-        _ => words::duration_f64(value),
+    let value = |figure: CrossFigureName, value: f64| match figure {
+        CrossFigureName::Noise => format!("{value:.1} ppm"),
+        CrossFigureName::Median | CrossFigureName::P99 | CrossFigureName::Maximum => {
+            words::duration_f64(value)
+        }
+    };
+    let title = |figure: CrossFigureName| match figure {
+        CrossFigureName::Median => "median",
+        CrossFigureName::P99 => "p99",
+        CrossFigureName::Maximum => "maximum",
+        CrossFigureName::Noise => "noise",
     };
     let figures: Vec<String> = check
         .figures
@@ -156,9 +171,9 @@ pub fn cross_facts(check: &CrossCheck) -> Vec<Fact> {
                 .map_or_else(String::new, |ratio| format!(" (ratio {ratio:.2})"));
             format!(
                 "{} {} to {}{ratio}",
-                figure.name,
-                value(&figure.name, figure.ours),
-                value(&figure.name, figure.theirs)
+                title(figure.name),
+                value(figure.name, figure.ours),
+                value(figure.name, figure.theirs)
             )
         })
         .collect();
@@ -169,8 +184,8 @@ pub fn cross_facts(check: &CrossCheck) -> Vec<Fact> {
     vec![fact(
         name,
         format!(
-            "ours to the kernel's {}: {}; its {} in {}, after ours and under the same load{lost}",
-            check.tracer,
+            "ours to the kernel's {tracer}: {}; its {} in {}, after ours and under the same \
+             load{lost}",
             figures.join(", "),
             words::count(check.samples),
             words::duration(check.measured_ns)
@@ -228,8 +243,8 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         };
         let aside = sum(|thread| thread.set_aside);
         let text = if gaps.method == Method::Hwlat {
-            "nothing: interrupts were disabled, and of the kernel's own nothing but an NMI could come \
-             between; of each window of the tracer the longest gap counts"
+            "nothing: interrupts were disabled, so that only an NMI of the kernel could cause a gap; the \
+             longest gap of each window of the tracer counts"
                 .to_owned()
         } else if gaps.sifted {
             let untold = match sum(|thread| thread.untold) {
@@ -242,7 +257,8 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
                 words::duration(sum(|thread| thread.set_aside_ns))
             )
         } else {
-            "none: the kernel's events are not known, so its own gaps are among these".to_owned()
+            "none: the kernel's events are not known, so these include the kernel's own gaps"
+                .to_owned()
         };
         facts.push(fact("Set aside", text));
     }
@@ -256,7 +272,7 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         let text = format!("{} system management interrupts", words::count(most));
         facts.push(fact("SMI", text));
     } else if gaps.subject == Subject::Hardware {
-        let text = "system management interrupts can't be counted here".to_owned();
+        let text = "system management interrupts cannot be counted here".to_owned();
         facts.push(fact("SMI", text));
     }
     facts

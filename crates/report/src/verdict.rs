@@ -4,7 +4,6 @@
 mod reasons;
 
 use punctual_record::condition::FoundScheduling;
-use punctual_record::conditions::required;
 use punctual_record::{Condition, Demand, Judgement, Scheduling};
 use punctual_stats::gaps::WatchedTime;
 use punctual_stats::lengths::LengthResult;
@@ -65,7 +64,7 @@ pub fn reasons(judgement: &Judgement) -> Vec<String> {
         return judgement.reasons.iter().map(reason).collect();
     }
     let waking = verdict.requirements.iter();
-    let waking = waking.map(|result| (result.outcome, result.requirement.to_string()));
+    let waking = waking.map(|result| (result.outcome, facts::requirement(&result.requirement)));
     let taking = verdict.lengths.iter();
     let taking = taking.map(|result| (result.outcome, limit(result)));
     let lines = waking.chain(taking);
@@ -78,7 +77,7 @@ pub fn reasons(judgement: &Judgement) -> Vec<String> {
 /// What a limit on a part of a program asks.
 #[must_use]
 pub fn limit(result: &LengthResult) -> String {
-    required(&result.name, result.limit_ns)
+    facts::length_limit(&result.name, result.limit_ns)
 }
 
 /// The verdict on a requirement in a sentence, without the word of the outcome.
@@ -113,7 +112,7 @@ pub fn length(result: &LengthResult) -> String {
     let limit = words::duration(result.limit_ns);
     let count = words::count(result.count);
     match result.too_long_ns() {
-        None if result.count == 0 => format!("not one {name} was measured."),
+        None if result.count == 0 => format!("no {name} was measured."),
         None => format!("none of {count} {name} took longer than {limit}."),
         Some(longest) => format!(
             "{} of {count} {name} took longer than {limit} (the longest {}); none may.",
@@ -169,7 +168,7 @@ fn wake_ups(result: &RequirementResult, load: &str, repeats: bool) -> String {
         Outcome::Fail => bound.lower,
         _ => bound.upper,
     };
-    let shares = Shares::of(&[bound.observed_probability, named, allowed]);
+    let shares = Shares::for_values(&[bound.observed_probability, named, allowed]);
     let confidence = words::percent(bound.confidence);
     let upper = shares.at_most(bound.upper);
     let allowance = shares.exactly(allowed);
@@ -302,12 +301,10 @@ pub fn never(why: TimeUnknown) -> &'static str {
 /// What one requirement asks, at its confidence.
 #[must_use]
 pub fn asked(requirement: &Requirement, confidence: f64) -> String {
+    let asked = facts::requirement(requirement);
     if requirement.allowed() > 0.0 && confidence.is_finite() {
-        format!(
-            "{requirement}, with {} confidence",
-            words::percent(confidence)
-        )
+        format!("{asked}, with {} confidence", words::percent(confidence))
     } else {
-        requirement.to_string()
+        asked
     }
 }

@@ -119,7 +119,7 @@ pub(super) fn subject(run: &Run) -> Option<String> {
             let more = words::plural(beyond, "more thread was", "more threads were");
             text += &format!("; {more} not followed");
         }
-        _ => text += "; more threads than can be told were not followed",
+        _ => text += "; an unknown number of further threads was not followed",
     }
     if watch.children > 0 {
         let them = words::plural(watch.children, "child process", "child processes");

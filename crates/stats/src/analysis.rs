@@ -38,7 +38,7 @@ pub struct LatencySummary {
     pub cpu: Option<u32>,
     /// Samples.
     pub samples: u64,
-    /// Periods that passed while the thread was late.
+    /// Periods that were skipped because the thread was late.
     pub missed: u64,
     /// Samples later than the deadline of the run.
     pub late: u64,
@@ -172,7 +172,7 @@ pub fn analyse(evidence: &RunEvidence<'_>, settings: &Settings) -> Analysis {
         threads: evidence
             .threads
             .iter()
-            .map(|t| LatencySummary::new(Some(t.cpu), t.histogram, t.missed, late(t.late), t.lost))
+            .map(|t| LatencySummary::new(t.cpu, t.histogram, t.missed, late(t.late), t.lost))
             .collect(),
         miss,
         extremal_index: index,

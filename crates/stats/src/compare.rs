@@ -58,7 +58,7 @@ pub struct Basis {
     pub unit: Unit,
     /// How many of them on each side; of pairs, and of blocks of the same time, the same twice.
     pub units: (usize, usize),
-    /// The smallest p-value that so many units can give.
+    /// The smallest p-value that this many units can give.
     pub smallest_p: f64,
 }
 
@@ -119,7 +119,7 @@ pub enum Untested {
     NoBlocks,
     /// A run is too short: fewer than eight blocks of the length that both can have.
     TooShort,
-    /// Not one quantile lies within what both sides know.
+    /// No quantile lies within what both sides know.
     NoQuantile,
 }
 
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn students_t_has_its_table() {
+    fn students_t_agrees_with_its_table() {
         for (confidence, freedom, table) in [
             (0.95, 1.0, 12.706),
             (0.95, 4.0, 2.776),

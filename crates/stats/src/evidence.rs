@@ -8,8 +8,8 @@ use crate::peaks::Peaks;
 /// The evidence of one measuring thread.
 #[derive(Clone, Debug)]
 pub struct ThreadEvidence<'a> {
-    /// The CPU it was pinned to.
-    pub cpu: u32,
+    /// The CPU that it was pinned to, where that is known.
+    pub cpu: Option<u32>,
     /// Every latency that was measured.
     pub histogram: &'a Histogram,
     /// Samples later than [`RunEvidence::deadline_ns`], counted exactly by the

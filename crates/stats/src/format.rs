@@ -149,5 +149,5 @@ pub fn percent(share: f64) -> String {
 /// `0.010 %`, below 0.01 % as `3.2e-6`; "0" for nothing. [`Shares`] is for several of one
 /// sentence.
 pub fn share(share: f64) -> String {
-    Shares::of(&[share]).text(share)
+    Shares::for_values(&[share]).text(share)
 }

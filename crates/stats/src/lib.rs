@@ -18,7 +18,7 @@
 //!     peaks.offer(Peak::new(cycle, cycle * 1_000_000, latency_ns));
 //! }
 //! let thread = ThreadEvidence {
-//!     cpu: 0, histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0, unseen: 0,
+//!     cpu: Some(0), histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0, unseen: 0,
 //!     interval_ns: Some(1_000_000), may_be_empty: false, peaks: &peaks,
 //! };
 //! let run = RunEvidence {

@@ -73,7 +73,7 @@ const MIN_BLOCKS: f64 = 20.0;
 /// A late wake-up with the skipped periods that miss with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissEvent {
-    /// The instant that was asked for, in ns of the run's clock.
+    /// The instant that was requested, in ns of the run's clock.
     pub at_ns: u64,
     /// Its misses, above 0.
     pub weight: f64,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Peak {
     /// Index of the cycle in its thread.
     pub cycle: u64,
-    /// The instant that was asked for, in ns of the run's clock.
+    /// The instant that was requested, in ns of the run's clock.
     pub asked_ns: u64,
     /// Latency in ns.
     pub latency_ns: u64,
@@ -254,7 +254,7 @@ impl Peaks {
         sorted
     }
 
-    /// The kept samples by the instant that was asked for.
+    /// The kept samples by the instant that was requested.
     pub fn in_order(&self) -> Vec<Peak> {
         let mut sorted = self.samples.clone();
         sorted.sort_unstable_by_key(|peak| (peak.asked_ns, peak.cycle));

@@ -1,6 +1,5 @@
 //! What is required of a machine.
 
-use crate::format;
 use serde::{Deserialize, Serialize};
 
 /// One requirement on wake-up latency.
@@ -22,7 +21,7 @@ pub enum Requirement {
         limit_ns: u64,
     },
     /// The percentile lies at or below `limit_ns`: a cycle is later with a
-    /// probability of at most 1 - percentile/100. Missed periods are later.
+    /// probability of at most 1 - percentile/100. Skipped periods count as later.
     Percentile {
         /// The percentile, 0..100.
         percentile: f64,
@@ -53,28 +52,8 @@ impl Requirement {
         }
     }
 
-    /// Whether a period that passed counts as a miss.
+    /// Whether a skipped period counts as a miss.
     pub fn counts_missed(&self) -> bool {
         !matches!(self, Requirement::Max { .. })
-    }
-}
-
-impl std::fmt::Display for Requirement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let limit = format::duration(self.limit_ns());
-        match self {
-            Requirement::MissProbability { allowed, .. } if *allowed <= 0.0 => {
-                write!(f, "no cycle misses {limit}")
-            }
-            Requirement::MissProbability { allowed, .. } => {
-                let share = format::probability(*allowed);
-                let of = if share.ends_with('%') { " of" } else { "" };
-                write!(f, "at most {share}{of} cycles miss {limit}")
-            }
-            Requirement::Max { .. } => write!(f, "maximum at most {limit}"),
-            Requirement::Percentile { percentile, .. } => {
-                write!(f, "p{percentile} at most {limit}")
-            }
-        }
     }
 }

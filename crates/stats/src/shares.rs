@@ -12,7 +12,7 @@ pub enum Shares {
 
 impl Shares {
     /// The notation for these, each 0..=1.
-    pub fn of(all: &[f64]) -> Self {
+    pub fn for_values(all: &[f64]) -> Self {
         if all.iter().any(|share| two_digits(*share) >= 1e-4) {
             Shares::Percent
         } else {
@@ -63,7 +63,7 @@ impl Shares {
         self.text(rounded(share, f64::floor))
     }
 
-    /// A probability that somebody stated, exactly and in the fewest digits: `0.125 %`, `1e-6`.
+    /// A probability that was stated, exactly and in the fewest digits: `0.125 %`, `1e-6`.
     pub fn exactly(self, share: f64) -> String {
         if share.is_nan() || share <= 0.0 {
             return "0".to_owned();

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_for_want_of_room_they_keep_their_number_and_bounds_that_hold() {
+    fn skips_joined_for_lack_of_space_keep_their_number_and_valid_bounds() {
         let many = 3 * Skips::MOST as u64 + 1;
         let all = || (0..many).map(|n| skip(n * 1000, 1 + n % 5, 55 + n % 7));
         let skips: Skips = all().collect();

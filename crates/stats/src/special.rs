@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_invert() {
+    fn quantiles_invert_the_distribution() {
         for p in [1e-6, 0.05, 0.5, 0.95, 0.999] {
             for (a, b) in [(0.2, 5.0), (1.0, 1.0), (3.5, 1e9), (50.0, 20.0)] {
                 close(beta_cdf(beta_quantile(p, a, b), a, b), p, 1e-8);

@@ -115,8 +115,9 @@ pub enum InvalidEvidence {
     NoWakeUp,
     /// A thread never woke up that should have.
     NeverWoke {
-        /// Its CPU.
-        cpu: u32,
+        /// Its CPU, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpu: Option<u32>,
     },
     /// Gaps were looked for, and no time was watched.
     NothingWatched,

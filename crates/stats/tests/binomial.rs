@@ -35,7 +35,7 @@ fn bounds_solve_the_binomial_sum() {
 }
 
 #[test]
-fn known_values() {
+fn bounds_have_known_exact_values() {
     // R: qbeta(0.95, 6, 95), qbeta(0.05, 5, 96); 3/n and its exact form.
     assert!((upper(5.0, 100.0, 0.95) - 0.102_253).abs() < 1e-5);
     assert!((lower(5.0, 100.0, 0.95) - 0.019_911).abs() < 1e-5);
@@ -60,7 +60,7 @@ fn huge_numbers_of_cycles_follow_the_poisson_bound() {
 }
 
 #[test]
-fn real_counts_lie_between_whole_ones() {
+fn the_bound_of_a_real_count_lies_between_those_of_its_neighbours() {
     let bounds: Vec<f64> = (0..=40)
         .map(|i| upper(f64::from(i) / 4.0, 1000.0, 0.95))
         .collect();
@@ -68,7 +68,7 @@ fn real_counts_lie_between_whole_ones() {
 }
 
 #[test]
-fn cycles_needed_is_the_least_that_does() {
+fn cycles_needed_is_the_smallest_number_that_suffices() {
     assert_eq!(cycles_needed(0.0, 0.95, 0), None);
     assert_eq!(cycles_needed(1e-6, 0.95, 0), Some(2_995_731));
     for misses in [0u64, 1, 5] {

@@ -108,7 +108,7 @@ fn nominal(experiments: u64) -> f64 {
 }
 
 #[test]
-fn equal_sides_of_a_drifting_machine_are_told_apart_at_most_at_the_nominal_rate() {
+fn equal_sides_of_a_drifting_machine_differ_at_most_at_the_nominal_rate() {
     let experiments = 160;
     for word in [
         "ABBAABBA",
@@ -161,7 +161,7 @@ fn a_real_difference_is_found_where_runs_are_repeated_in_mixed_order() {
 }
 
 #[test]
-fn few_runs_say_how_many_it_takes() {
+fn too_few_runs_state_how_many_are_needed() {
     for (word, runs) in [("ABBAAB", 3), ("AB", 1), ("ABBA", 2)] {
         let found = several(7, word, Drift::Walk, 3.0);
         assert_eq!(found.runs, (runs, runs));
@@ -236,7 +236,7 @@ fn two_runs_of_one_steady_machine_differ_at_most_at_the_nominal_rate_however_it_
 }
 
 #[test]
-fn two_runs_that_differ_are_said_to_differ_and_no_more() {
+fn two_runs_that_differ_are_reported_to_differ_and_no_side_is_named() {
     let found = share(60, |seed| {
         let (a, b) = (
             single(2 * seed + 1, 4.0, 1.0),
@@ -250,7 +250,7 @@ fn two_runs_that_differ_are_said_to_differ_and_no_more() {
 }
 
 #[test]
-fn the_same_run_twice_and_what_cannot_be_tested() {
+fn a_run_compared_with_itself_shows_no_difference_and_untestable_runs_are_untested() {
     let one = single(3, 4.0, 1.0);
     let same = compare_single(&one, &one);
     assert_eq!(same.conclusion, Conclusion::NoDifferenceSeen);
@@ -274,7 +274,7 @@ fn the_same_run_twice_and_what_cannot_be_tested() {
 }
 
 #[test]
-fn beyond_what_a_side_knows_nothing_is_compared() {
+fn latencies_beyond_the_end_of_a_histogram_are_not_compared() {
     let (total, blocks) = single(3, 4.0, 1.0);
     let limit_ns = total.quantile(0.99);
     let known = Comparand {
@@ -327,7 +327,7 @@ fn called(seed: u64, levels: &[f64]) -> Vec<Option<bool>> {
 }
 
 #[test]
-fn the_odd_cpu_is_said_and_no_other() {
+fn only_the_cpu_that_differs_is_named() {
     let experiments = 60;
     let (slow, fast) = (Some(true), Some(false));
     let cases: [(&[f64], &[Option<bool>]); 6] = [

@@ -78,7 +78,7 @@ fn check(name: &str, scenario: Scenario, expected: &[f64]) {
 const RATES: [f64; 5] = [0.5, 2.9, 10.0, 50.0, 400.0];
 
 #[test]
-fn independent_cycles_are_covered_and_not_uselessly_wide() {
+fn the_bound_covers_independent_cycles_and_is_not_much_too_wide() {
     header();
     for misses in RATES {
         let c = coverage(

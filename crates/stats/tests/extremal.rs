@@ -6,7 +6,7 @@ use punctual_stats::extremal::{extremal_index, intervals_estimator, ring_gaps, s
 use support::Rng;
 
 #[test]
-fn known_indices_are_found() {
+fn the_extremal_index_of_known_processes_is_found() {
     let cycles = 200_000;
     for (width, low, high) in [
         (1, 0.85, 1.0),

@@ -4,7 +4,7 @@ use punctual_stats::format::{self, count, duration, large, percent, probability}
 use punctual_stats::shares::Shares;
 
 #[test]
-fn durations() {
+fn a_duration_has_three_digits_and_the_unit_that_fits() {
     let cases: [(u64, &str); 21] = [
         (0, "0 ns"),
         (999, "999 ns"),
@@ -34,7 +34,7 @@ fn durations() {
 }
 
 #[test]
-fn counts_and_shares() {
+fn counts_are_grouped_and_shares_are_percentages() {
     assert_eq!(count(0), "0");
     assert_eq!(count(999), "999");
     assert_eq!(count(1_000), "1,000");
@@ -112,7 +112,7 @@ fn a_share_never_reads_as_everything_or_as_a_larger_one() {
 
 #[test]
 fn shares_of_one_sentence_have_one_notation() {
-    let shares = |all: [f64; 2]| all.map(|share| Shares::of(&all).text(share));
+    let shares = |all: [f64; 2]| all.map(|share| Shares::for_values(&all).text(share));
     assert_eq!(shares([0.04, 1e-6]), ["4.0 %", "0.0001 %"]);
     assert_eq!(shares([3.24e-6, 0.035]), ["0.00032 %", "3.5 %"]);
     assert_eq!(shares([3.24e-6, 1e-5]), ["3.2e-6", "1e-5"]);
@@ -135,6 +135,6 @@ fn an_allowance_is_written_exactly() {
         (0.0, "0"),
     ];
     for (value, text) in shown {
-        assert_eq!(Shares::of(&[value]).exactly(value), text, "{value}");
+        assert_eq!(Shares::for_values(&[value]).exactly(value), text, "{value}");
     }
 }

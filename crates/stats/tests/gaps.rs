@@ -19,7 +19,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
     let limit_ns = requirements.first().map(Requirement::limit_ns);
     let above = |ns: &&u64| limit_ns.is_some_and(|limit| **ns > limit);
     let thread = ThreadEvidence {
-        cpu: 0,
+        cpu: Some(0),
         histogram: &histogram,
         late: gaps.iter().filter(above).count() as u64,
         missed: 0,
@@ -49,7 +49,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
 const MAX: Requirement = Requirement::Max { limit_ns: 50_000 };
 
 #[test]
-fn no_gap_at_all_is_a_pass_that_says_how_much_was_watched() {
+fn without_a_gap_the_run_passes_and_states_how_much_was_watched() {
     let verdict = judged(&[], 0, 9 * SECOND, &[MAX]);
     assert_eq!(verdict.outcome, Outcome::Pass);
     let time = WatchedTime {
@@ -66,7 +66,7 @@ fn no_gap_at_all_is_a_pass_that_says_how_much_was_watched() {
 }
 
 #[test]
-fn one_above_the_limit_is_a_fail_and_one_of_just_the_limit_is_not() {
+fn a_gap_above_the_limit_fails_and_a_gap_equal_to_it_does_not() {
     assert_eq!(
         judged(&[50_000, 3_000], 0, 9 * SECOND, &[MAX]).outcome,
         Outcome::Pass
@@ -91,7 +91,7 @@ fn one_above_the_limit_is_a_fail_and_one_of_just_the_limit_is_not() {
 }
 
 #[test]
-fn of_several_limits_the_broken_one_counts() {
+fn of_several_limits_the_one_that_is_exceeded_decides() {
     let wide = Requirement::Max { limit_ns: 90_000 };
     let verdict = judged(&[60_000], 0, SECOND, &[wide, MAX]);
     assert_eq!(verdict.outcome, Outcome::Fail);
@@ -100,7 +100,7 @@ fn of_several_limits_the_broken_one_counts() {
 }
 
 #[test]
-fn what_was_lost_or_never_watched_is_invalid_and_without_a_limit_nothing_is_said() {
+fn lost_or_unwatched_time_is_invalid_and_without_a_limit_there_is_no_verdict() {
     let lost = judged(&[], 1, SECOND, &[MAX]);
     assert_eq!(lost.outcome, Outcome::Invalid);
     assert_eq!(lost.invalid, [InvalidEvidence::Lost { samples: 1 }]);

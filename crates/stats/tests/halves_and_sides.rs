@@ -45,7 +45,7 @@ fn equal_halves_are_steady_at_any_size() {
 }
 
 #[test]
-fn a_trifle_is_no_drift_however_significant() {
+fn a_tiny_difference_is_not_called_drift_however_significant() {
     let (a, b) = (
         exponential(1, 2_000_000, 4e3),
         exponential(2, 2_000_000, 4.2e3),

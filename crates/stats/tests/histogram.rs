@@ -96,7 +96,7 @@ fn an_empty_histogram_has_no_figures() {
 }
 
 #[test]
-fn the_ladder_stops_where_the_sample_does() {
+fn the_percentile_ladder_ends_where_samples_are_too_few() {
     let mut histogram = Histogram::new();
     histogram.record_n(1000, 9_990);
     histogram.record_n(2000, 10);
@@ -112,7 +112,7 @@ fn the_ladder_stops_where_the_sample_does() {
 }
 
 #[test]
-fn the_short_way_to_a_bucket_ends_at_the_same_one_at_every_edge() {
+fn the_fast_path_finds_the_same_bucket_at_every_edge() {
     for bits in 10..32 {
         for digit in 0..1024u64 {
             let edge = (1u64 << bits) + (digit << (bits - 10));
@@ -365,7 +365,7 @@ fn bomb(length: usize) -> String {
 }
 
 #[test]
-fn a_bomb_is_refused() {
+fn a_decompression_bomb_is_refused() {
     assert_eq!(
         Histogram::decode(&bomb(64 << 20)),
         Err(DecodeError::TooLong)

@@ -16,7 +16,7 @@ fn wake_ups(requirements: &[Requirement]) -> Verdict {
     let limit_ns = requirements.first().map(Requirement::limit_ns);
     let late = limit_ns.is_some_and(|limit| limit < 20_000);
     let thread = ThreadEvidence {
-        cpu: 0,
+        cpu: Some(0),
         histogram: &histogram,
         late: if late { 1000 } else { 0 },
         missed: 0,
@@ -63,7 +63,7 @@ fn a_limit_that_was_kept_is_a_pass_to_the_nanosecond() {
 }
 
 #[test]
-fn one_that_took_longer_is_a_fail_beside_wake_ups_that_are_good() {
+fn a_length_above_its_limit_fails_although_wake_ups_are_good() {
     let good = Requirement::Max { limit_ns: 50_000 };
     let verdict = wake_ups(&[good]).with_lengths(&[step(3, 1_370_000)]);
     assert_eq!(verdict.outcome, Outcome::Fail);
@@ -80,7 +80,7 @@ fn one_that_took_longer_is_a_fail_beside_wake_ups_that_are_good() {
 }
 
 #[test]
-fn wake_ups_that_are_late_stay_a_fail_and_both_are_said_where_both_are() {
+fn late_wake_ups_still_fail_and_both_failures_are_reported() {
     let bad = Requirement::Max { limit_ns: 10_000 };
     let verdict = wake_ups(&[bad]).with_lengths(&[step(0, 1)]);
     let outcomes = |verdict: &Verdict| {
@@ -94,7 +94,7 @@ fn wake_ups_that_are_late_stay_a_fail_and_both_are_said_where_both_are() {
 }
 
 #[test]
-fn a_run_that_is_open_stays_open_and_says_how_long_it_takes() {
+fn an_inconclusive_run_stays_inconclusive_and_states_the_time_needed() {
     let rare = Requirement::MissProbability {
         deadline_ns: 50_000,
         allowed: 1e-6,
@@ -107,7 +107,7 @@ fn a_run_that_is_open_stays_open_and_says_how_long_it_takes() {
 }
 
 #[test]
-fn an_invalid_run_stays_invalid_and_what_was_not_measured_kept_no_limit() {
+fn an_invalid_run_stays_invalid_and_an_unmeasured_length_meets_no_limit() {
     let invalid = wake_ups(&[]).invalidated();
     let verdict = invalid.with_lengths(&[step(0, 1)]);
     assert_eq!(verdict.outcome, Outcome::Invalid);

@@ -62,7 +62,7 @@ impl Built {
 
     fn judged(&self, allowed: f64) -> Verdict {
         let thread = ThreadEvidence {
-            cpu: 0,
+            cpu: Some(0),
             histogram: &self.histogram,
             late: self.late,
             interval_ns: Some(PERIOD),

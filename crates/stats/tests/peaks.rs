@@ -86,7 +86,7 @@ fn ties_neither_fill_nor_lose_the_worst() {
 }
 
 #[test]
-fn about_half_of_the_room_stays_in_use() {
+fn thinning_out_keeps_about_half_of_the_peaks() {
     let latencies: Vec<u64> = (1..=100_000u64)
         .map(|i| i.wrapping_mul(2_654_435_761) % 1_000_003)
         .collect();

@@ -29,7 +29,7 @@ fn two_cpus_with_full_peaks() {
         threads: runs
             .iter()
             .map(|(run, histogram)| ThreadEvidence {
-                cpu: 0,
+                cpu: Some(0),
                 histogram,
                 late: run.late,
                 missed: 0,

@@ -26,7 +26,7 @@ fn pareto(rng: &mut Rng, shape: f64) -> f64 {
 }
 
 #[test]
-fn a_lawful_tail_is_found_within_its_interval() {
+fn the_level_of_a_known_tail_lies_within_its_interval() {
     // Most of these runs hold (5 % of fits are refused, 5 % of intervals miss).
     for shape in [-0.2, 0.001, 0.2] {
         let truth = 5_000.0 + 4_000.0 * (RETURN_CYCLES.powf(shape) - 1.0) / shape;
@@ -58,7 +58,7 @@ fn a_lawful_tail_is_found_within_its_interval() {
 }
 
 #[test]
-fn what_can_not_be_known_is_refused() {
+fn a_tail_that_cannot_be_known_is_refused() {
     let heavy = run(&mut Rng::new(1), |rng| 3_000.0 * rng.unit().powf(-0.9));
     assert!(
         matches!(tail(&heavy), Err(TailRefusal::Unbounded { .. })),

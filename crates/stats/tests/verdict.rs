@@ -51,7 +51,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
             .iter()
             .enumerate()
             .map(|(cpu, t)| ThreadEvidence {
-                cpu: cpu as u32,
+                cpu: Some(cpu as u32),
                 histogram: &t.histogram,
                 late: t.late,
                 missed: t.missed,
@@ -127,7 +127,7 @@ fn no_miss_in_too_few_cycles_says_how_long_to_run() {
 }
 
 #[test]
-fn what_is_needed_is_what_suffices() {
+fn the_stated_time_suffices() {
     let verdict = verdict(
         &[thread(CYCLES, DEADLINE, &[(5_000, 200_000)])],
         &[miss(2e-4)],
@@ -159,7 +159,7 @@ fn many_misses_fail_with_their_number_worst_and_bursts() {
 }
 
 #[test]
-fn one_burst_is_not_forty_misses() {
+fn one_burst_of_forty_misses_counts_as_one_event() {
     // The same forty in a row: one event, which proves next to nothing.
     let planted: Vec<(u64, u64)> = (0..40).map(|i| (1_000 + i, 1_520_000)).collect();
     let verdict = verdict(&[thread(CYCLES, DEADLINE, &planted)], &[miss(2e-4)]);
@@ -169,7 +169,7 @@ fn one_burst_is_not_forty_misses() {
 }
 
 #[test]
-fn where_none_may_the_first_fails() {
+fn where_no_miss_is_allowed_the_first_one_fails() {
     let clean = thread(CYCLES, DEADLINE, &[]);
     let dirty = thread(CYCLES, DEADLINE, &[(77, DEADLINE + 1)]);
     let max = Requirement::Max { limit_ns: DEADLINE };
@@ -242,7 +242,7 @@ fn skipped_periods_are_misses_of_a_deadline_within_the_interval() {
 }
 
 #[test]
-fn invalid_whatever_was_measured() {
+fn lost_samples_and_silent_threads_are_invalid_whatever_was_measured() {
     let mut lossy = thread(CYCLES, DEADLINE, &[]);
     lossy.lost = 2;
     let v = verdict(&[lossy], &[miss(0.0)]);
@@ -252,7 +252,7 @@ fn invalid_whatever_was_measured() {
         &[thread(CYCLES, DEADLINE, &[]), thread(0, DEADLINE, &[])],
         &[miss(0.0)],
     );
-    assert_eq!(v.invalid, [InvalidEvidence::NeverWoke { cpu: 1 }]);
+    assert_eq!(v.invalid, [InvalidEvidence::NeverWoke { cpu: Some(1) }]);
     let v = verdict(&[], &[miss(0.0)]);
     assert_eq!(v.outcome, Outcome::Invalid);
     // A thread that had ended before its first wake-up proves nothing against the others; alone
@@ -280,7 +280,7 @@ fn invalid_whatever_was_measured() {
 }
 
 #[test]
-fn the_worst_of_several_decides() {
+fn the_worst_of_several_outcomes_decides() {
     let threads = [thread(CYCLES, DEADLINE, &[])];
     let max = |limit_ns| Requirement::Max { limit_ns };
     let v = verdict(&threads, &[max(DEADLINE), max(4_000), miss(1e-6)]);
@@ -321,7 +321,7 @@ fn an_analysis_is_whole_repeatable_and_readable() {
 }
 
 #[test]
-fn hardly_any_data_is_no_evidence() {
+fn a_few_samples_prove_nothing() {
     for cycles in [1u64, 2, 5, 31] {
         let threads = [thread(cycles, DEADLINE, &[])];
         let v = judge(&[miss(1e-3)], &evidence(&threads, DEADLINE, cycles), 0.95);
@@ -376,7 +376,7 @@ fn a_run_without_a_cycle_still_makes_a_record() {
 }
 
 #[test]
-fn the_collectors_count_and_the_peaks_are_exact_where_buckets_are_not() {
+fn the_collectors_count_and_the_peaks_are_exact_although_buckets_are_not() {
     // 200,003 ns and 200,001 ns share a bucket.
     let one = thread(CYCLES, 200_001, &[(10, 200_003), (900, 200_001)]);
     let threads = [one];

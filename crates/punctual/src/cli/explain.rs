@@ -294,7 +294,7 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
             }
         }
     }
-    let (terms, marked) = (Terms::of(run), intervals(run));
+    let (terms, marked) = (Terms::for_run(run), intervals(run));
     filled(directory, |folder| {
         for (number, bill) in chosen(run, only) {
             let picture = whole.get(&key(bill)).or(bill.picture.as_ref());

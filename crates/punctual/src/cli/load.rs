@@ -11,7 +11,7 @@ use crate::system::cpus::{self, Place};
 use crate::system::{self, Root};
 use punctual_lab::job::load_seed;
 use punctual_load::{LoadReport, LoadSettings, LoadSpec};
-use punctual_report::words;
+use punctual_report::{facts, words};
 
 /// Runs the loads and says what they did.
 ///
@@ -54,7 +54,7 @@ pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
         report
             .failed
             .as_ref()
-            .map(|reason| format!("load {}: {reason}", report.name))
+            .map(|failure| format!("load {}: {}", report.name, facts::load_failure(failure)))
     });
     failed.map_or(Ok(ExitCode::SUCCESS), |line| Err(Failure::setup(line)))
 }

@@ -16,6 +16,7 @@ use punctual_record::files::Folder;
 use punctual_record::lab::{is_lab, read_lab};
 use punctual_record::merge::{Decoded, Merger};
 use punctual_record::{RecordError, Run, RunDirectory};
+use punctual_report::facts;
 use punctual_report::formats;
 use punctual_report::{gnuplot, html, summary_json, svg, terminal};
 
@@ -45,7 +46,7 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
                 // What lacks is told below, all of it.
                 let _ = folder.save_file(name, text.as_bytes());
             }
-            unsaved.extend(folder.unsaved());
+            unsaved.extend(folder.unsaved().iter().map(facts::unsaved));
             written = true;
         }
     }
@@ -121,12 +122,15 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
             Some(decoded) => merger.add_decoded(&run, &decoded),
             None => merger.add(&run),
         }
-        .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
+        .map_err(|error| {
+            let why = facts::merge_error(&error);
+            Failure::setup(format!("{}: {why}", path.display()))
+        })
     })?;
     let command = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let run = merger.finish(command).map_err(Failure::setup)?;
+    let run = merger.into_run(command).map_err(Failure::setup)?;
     let directory = RunDirectory::create(flags.output.as_deref(), "merge", SystemTime::now())
         .map_err(|error| Failure::usage(format!("-o: {error}")))?;
     if let Err(error) = directory.save(&run) {

@@ -71,7 +71,7 @@ fn on_breach(line: &str, run: &Run, directory: &RunDirectory) -> Result<(), Fail
         .iter()
         .max_by_key(|thread| thread.latency.max_ns);
     let worst = worst.map_or((0, 0, 0), |thread| {
-        (thread.cpu, thread.tid, thread.latency.max_ns)
+        (thread.cpu.unwrap_or(0), thread.tid, thread.latency.max_ns)
     });
     // A watch knows which one it was: threads that are watched go on, and move.
     let watched = run.watch.as_ref().and_then(|watch| watch.breach.as_ref());
@@ -101,7 +101,9 @@ fn on_breach(line: &str, run: &Run, directory: &RunDirectory) -> Result<(), Fail
 /// Tells what could not be saved. The exit status is the verdict's where all is there.
 pub(super) fn conclude(run: &Run, directory: &RunDirectory) -> ExitCode {
     let unsaved = directory.unsaved();
-    unsaved.iter().for_each(|line| out::complain(line));
+    unsaved
+        .iter()
+        .for_each(|it| out::complain(&facts::unsaved(it)));
     if unsaved.is_empty() {
         exit_code(run)
     } else {

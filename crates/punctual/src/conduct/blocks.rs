@@ -23,7 +23,7 @@ pub struct Stretches {
 impl Stretches {
     pub fn new() -> Self {
         Self {
-            blocking: Blocking::of(FIRST_NS),
+            blocking: Blocking::new(FIRST_NS),
             seen: Histogram::new(),
             seen_by_thread: Vec::new(),
             until_ns: FIRST_NS,

@@ -62,14 +62,14 @@ pub fn stop_event(stop: &Stop, stopped: Halted) -> Event {
         length_ns: stop.length_ns,
         cause: stop.cause,
     };
-    Event::told(stop.at_ns, what)
+    Event::new(stop.at_ns, what)
 }
 
 /// What a tally says of a thread.
 pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
     let peaks = tally.peaks();
     Thread {
-        cpu,
+        cpu: Some(cpu),
         tid,
         latency: HistogramRecord::from(&tally.latency()),
         late: tally.late,
@@ -85,7 +85,7 @@ pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
         preemptions: None,
         first_half: Some(HistogramRecord::from(&tally.parts()[0])),
         first_half_misses: Some(tally.part_misses()[0]),
-        error: None,
+        fault: None,
     }
 }
 

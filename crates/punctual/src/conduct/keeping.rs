@@ -8,7 +8,9 @@ use super::error::ConductError;
 use super::progress::Progress;
 use crate::system::monitor::Monitor;
 use crate::system::stolen;
-use punctual_record::{Event, Happening, RecordError, Run, RunDirectory};
+use punctual_record::{
+    Event, Happening, RecordError, Run, RunDirectory, Unsaved, UnsavedPart, UnsavedReason,
+};
 
 /// Saves a record of which nothing is measured yet.
 ///
@@ -58,7 +60,7 @@ impl<'a> Keeping<'a> {
     /// Notes what a reader must know, and what does not invalidate the run by itself.
     pub fn event(&mut self, what: Happening) {
         let at_ns = self.elapsed_ns();
-        self.run.events.push(Event::told(at_ns, what));
+        self.run.events.push(Event::new(at_ns, what));
     }
 
     /// Notes what changed of the conditions.
@@ -105,8 +107,7 @@ impl<'a> Keeping<'a> {
             }
             Err(error) => {
                 if !self.save_failed {
-                    let error = error.to_string();
-                    self.event(Happening::SaveFailed { error });
+                    self.event(Happening::SaveFailed(Unsaved::from(&error)));
                 }
                 self.save_failed = true;
             }
@@ -136,7 +137,7 @@ impl<'a> Keeping<'a> {
         if !unsaved.is_empty() {
             unsaved
                 .into_iter()
-                .for_each(|error| self.event(Happening::SaveFailed { error }));
+                .for_each(|unsaved| self.event(Happening::SaveFailed(unsaved)));
             // Of a record that lacks a part, all of it has no room now either.
             directory.amend(&self.run);
         }
@@ -153,9 +154,8 @@ impl<'a> Keeping<'a> {
         let mut run = self.run.clone();
         run.explanation = None;
         if self.directory.save(&run).is_ok() {
-            let why = "there is no space left for it".to_owned();
             self.directory
-                .note_unsaved("the explanation in run.json", why);
+                .note_unsaved(UnsavedPart::Explanation, UnsavedReason::NoSpace);
         }
     }
 }

@@ -164,7 +164,7 @@ impl Outliers {
             folder.abandon(unfinished);
             return Err(error);
         }
-        folder.finish(&new, unfinished, name)?;
+        folder.publish(&new, unfinished, name)?;
         self.kept = places.into_iter().collect();
         self.written = at;
         self.file = Some(new);

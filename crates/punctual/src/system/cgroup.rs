@@ -79,10 +79,7 @@ pub(super) fn read_of(reader: &mut Reader<'_>, file: &str) -> Cgroups {
         let mut parts = line.splitn(3, ':');
         let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
         else {
-            reader.note(
-                file,
-                format!("not understood: {}", super::root::excerpt(line)),
-            );
+            reader.note(file, super::root::not_understood(line));
             continue;
         };
         if path != "/" {

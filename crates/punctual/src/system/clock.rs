@@ -37,7 +37,7 @@ fn resolution(reader: &mut Reader<'_>) -> u64 {
     };
     // SAFETY: `time` is a valid timespec that outlives the call.
     if unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &raw mut time) } != 0 {
-        reader.note("clock_getres", std::io::Error::last_os_error());
+        reader.note_error("clock_getres", &std::io::Error::last_os_error());
         return 0;
     }
     u64::try_from(time.tv_sec)

@@ -4,6 +4,7 @@
 use std::io::Read;
 
 use super::root::{READ_LIMIT, Reader};
+use punctual_record::UnreadReason;
 use punctual_record::system::Kernel;
 
 /// Reads the kernel.
@@ -37,7 +38,7 @@ fn machine(reader: &mut Reader<'_>) -> String {
     let mut name: libc::utsname = unsafe { std::mem::zeroed() };
     // SAFETY: `name` is a valid utsname that outlives the call.
     if unsafe { libc::uname(&raw mut name) } != 0 {
-        reader.note("uname", std::io::Error::last_os_error());
+        reader.note_error("uname", &std::io::Error::last_os_error());
         return String::new();
     }
     // The sign of c_char differs between architectures.
@@ -98,15 +99,12 @@ fn preemption(
         Some((text, source)) => match configured(&text) {
             Some(model) => found(model, &source),
             None => {
-                reader.note(&source, "no preemption model in it");
+                reader.note(&source, UnreadReason::NoPreemptionModel);
                 found("unknown", &source)
             }
         },
         None => {
-            reader.note(
-                "preemption model",
-                "neither debugfs nor the kernel's configuration can be read",
-            );
+            reader.note("preemption model", UnreadReason::NoPreemptionSource);
             found("unknown", "uname -v")
         }
     }
@@ -147,7 +145,7 @@ fn configuration(reader: &mut Reader<'_>, release: &str) -> Option<(String, Stri
                 let text = String::from_utf8_lossy(&text).into_owned();
                 return Some((text, packed.to_owned()));
             }
-            Err(error) => reader.note(packed, error),
+            Err(error) => reader.note_error(packed, &error),
         }
     }
     if release.is_empty() || release.contains('/') {

@@ -68,7 +68,8 @@ fn read_topology(reader: &mut Reader<'_>) -> Topology {
 pub(super) fn read(reader: &mut Reader<'_>, probed: &[usize]) -> Processor {
     let topology = read_topology(reader);
     if !reader.root.exists(&format!("{CPU}/online")) {
-        reader.note(&format!("{CPU}/online"), "no such file or directory");
+        let absent = std::io::Error::from_raw_os_error(libc::ENOENT);
+        reader.note_error(&format!("{CPU}/online"), &absent);
     }
     let information = reader.text("/proc/cpuinfo").unwrap_or_default();
     Processor {

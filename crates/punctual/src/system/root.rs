@@ -8,10 +8,23 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use punctual_record::text::shortened;
+use punctual_record::{Unread, UnreadReason};
 
 /// The most that is read of one file. Files of `/proc` and `/sys` that matter
 /// here are far smaller; a recorded tree may hold anything.
 pub const READ_LIMIT: u64 = 1 << 20;
+
+/// A pipe, a device or a directory in the place of a file.
+#[derive(Debug)]
+struct NotRegular;
+
+impl std::fmt::Display for NotRegular {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not a regular file")
+    }
+}
+
+impl std::error::Error for NotRegular {}
 
 /// The number of entries that are read of one directory.
 const ENTRY_LIMIT: usize = 1 << 17;
@@ -79,7 +92,7 @@ impl Root {
         if file.metadata()?.is_file() {
             Ok(file)
         } else {
-            Err(io::Error::other("not a regular file"))
+            Err(io::Error::other(NotRegular))
         }
     }
 
@@ -166,7 +179,7 @@ pub(super) fn decimal<N: std::str::FromStr>(text: &str) -> Option<N> {
 pub struct Reader<'a> {
     /// The tree.
     pub root: &'a Root,
-    unread: Vec<String>,
+    unread: Vec<Unread>,
 }
 
 /// The number of reasons that are kept: garbage must not fill the record.
@@ -182,17 +195,32 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The errors: `path: reason`.
+    /// What could not be read.
     #[must_use]
-    pub fn into_unread(self) -> Vec<String> {
+    pub fn into_unread(self) -> Vec<Unread> {
         self.unread
     }
 
     /// Notes that `what` could not be read.
-    pub fn note(&mut self, what: &str, reason: impl std::fmt::Display) {
+    pub fn note(&mut self, what: &str, why: UnreadReason) {
         if self.unread.len() < UNREAD_LIMIT {
-            self.unread.push(format!("{what}: {reason}"));
+            let what = what.to_owned();
+            self.unread.push(Unread { what, why });
         }
+    }
+
+    /// Notes that `what` could not be read because of an error.
+    pub fn note_error(&mut self, what: &str, error: &io::Error) {
+        let is_not_regular = error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<NotRegular>());
+        let why = match is_not_regular {
+            true => UnreadReason::NotRegular,
+            false => UnreadReason::Error {
+                error: plain(error),
+            },
+        };
+        self.note(what, why);
     }
 
     /// The text of a file that should exist.
@@ -200,7 +228,7 @@ impl<'a> Reader<'a> {
         match self.root.text(path) {
             Ok(text) => Some(text),
             Err(error) => {
-                self.note(path, plain(&error));
+                self.note_error(path, &error);
                 None
             }
         }
@@ -213,7 +241,7 @@ impl<'a> Reader<'a> {
             Ok(text) => Some(text),
             Err(error) if absent(&error) => None,
             Err(error) => {
-                self.note(path, plain(&error));
+                self.note_error(path, &error);
                 None
             }
         }
@@ -224,7 +252,7 @@ impl<'a> Reader<'a> {
         let text = self.optional(path)?;
         let value = parse(text.trim());
         if value.is_none() {
-            self.note(path, format!("not understood: {}", excerpt(&text)));
+            self.note(path, not_understood(&text));
         }
         value
     }
@@ -260,4 +288,11 @@ pub(super) fn plain(error: &io::Error) -> String {
 /// The beginning of a text, on one line.
 pub(super) fn excerpt(text: &str) -> String {
     format!("`{}`", shortened(text, 61))
+}
+
+/// That a text is not of the expected form, with its beginning on one line.
+pub(super) fn not_understood(text: &str) -> UnreadReason {
+    UnreadReason::NotUnderstood {
+        text: shortened(text, 61),
+    }
 }

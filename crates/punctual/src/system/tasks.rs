@@ -3,6 +3,7 @@
 use super::cpus::parse_kernel;
 use super::root::{Reader, decimal};
 use super::thread::{Policy, scheduling_policy};
+use punctual_record::UnreadReason;
 use punctual_record::proc_stat::Stat;
 use punctual_record::system::TaskAbove;
 
@@ -39,7 +40,7 @@ pub(super) fn above(reader: &mut Reader<'_>, probed: &[usize], priority: u32) ->
     let processes = match reader.root.names("/proc") {
         Ok(names) => names,
         Err(error) => {
-            reader.note("/proc", super::root::plain(&error));
+            reader.note_error("/proc", &error);
             return Competitors::default();
         }
     };
@@ -49,7 +50,8 @@ pub(super) fn above(reader: &mut Reader<'_>, probed: &[usize], priority: u32) ->
         }
         for thread in reader.root.numbered(&format!("/proc/{process}/task"), "") {
             if found.len() >= LOOKED_AT {
-                reader.note("/proc", "more real-time tasks than are looked at");
+                let limit = LOOKED_AT as u64;
+                reader.note("/proc", UnreadReason::TooManyTasks { limit });
                 return sorted(found);
             }
             if let Some(task) = competitor(reader, process, thread, probed, priority) {

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual_record::Run;
+use punctual_record::{CrossCheckFault, CrossFigureName, KernelTracer, Run};
 use punctual_rt::sched::{Policy, set_current};
 
 use super::common::{Place, said, skip};
@@ -196,18 +196,21 @@ fn guest_noise_agrees_with_osnoise_if_the_kernel_has_it() {
     let (output, run) = measured("noise", &words);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let check = run.cross_check.expect("a comparison");
-    assert_eq!(check.tracer, "osnoise");
+    assert_eq!(check.tracer, KernelTracer::Osnoise);
     if !is_rt() {
         assert_eq!(check.figures, []);
         let missing = check.missing.expect("why");
-        assert!(missing.contains("no osnoise tracer"), "{missing}");
+        assert!(
+            matches!(&missing, CrossCheckFault::Failed { error } if error.contains("no osnoise tracer")),
+            "{missing:?}"
+        );
         return;
     }
     assert_eq!((check.missing, check.lost), (None, 0));
     // One each period, and perhaps one from before the run.
     assert!((4..=7).contains(&check.samples), "{}", check.samples);
-    let names: Vec<&str> = check.figures.iter().map(|f| f.name.as_str()).collect();
-    assert_eq!(names, ["noise", "maximum"]);
+    let names: Vec<_> = check.figures.iter().map(|f| f.name).collect();
+    assert_eq!(names, [CrossFigureName::Noise, CrossFigureName::Maximum]);
     for figure in &check.figures {
         // The same ticks of the kernel. It counts whole microseconds, and includes the cost of its
         // own tracing in the noise.

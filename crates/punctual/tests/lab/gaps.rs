@@ -3,7 +3,7 @@
 
 use super::common::{Place, skip};
 use super::{lab, ready};
-use punctual_record::{Method, Run};
+use punctual_record::{CrossCheckFault, CrossFigureName, KernelTracer, Method, Run};
 
 fn run(place: &Place, kernel: &str) -> Run {
     place.run_of_path(&format!("{kernel}/{kernel}/idle"))
@@ -42,11 +42,15 @@ fn timerlat_says_the_same_where_there_is_one_and_elsewhere_that_it_is_missing() 
     let flags = ["--kernel", "rt", "-o", "rt", "--"];
     lab(&place, &[&flags[..], &words].concat());
     let check = run(&place, "rt").cross_check.expect("a comparison");
-    assert_eq!((check.tracer.as_str(), check.missing), ("timerlat", None));
+    assert_eq!(
+        (check.tracer, check.missing),
+        (KernelTracer::Timerlat, None)
+    );
     assert_eq!(check.lost, 0);
     assert!((450..=550).contains(&check.samples), "{}", check.samples);
-    let names: Vec<&str> = check.figures.iter().map(|f| f.name.as_str()).collect();
-    assert_eq!(names, ["median", "p99", "maximum"]);
+    let names: Vec<_> = check.figures.iter().map(|f| f.name).collect();
+    use CrossFigureName::{Maximum, Median, P99};
+    assert_eq!(names, [Median, P99, Maximum]);
     for figure in &check.figures {
         // In virtual time; the two use different paths through the same kernel.
         let ratio = figure.ratio.expect("a ratio");
@@ -58,7 +62,10 @@ fn timerlat_says_the_same_where_there_is_one_and_elsewhere_that_it_is_missing() 
     let check = run(&place, "standard").cross_check.expect("a comparison");
     assert_eq!(check.figures, []);
     let missing = check.missing.expect("why");
-    assert!(missing.contains("no timerlat tracer"), "{missing}");
+    assert!(
+        matches!(&missing, CrossCheckFault::Failed { error } if error.contains("no timerlat tracer")),
+        "{missing:?}"
+    );
 }
 
 /// Every setting that hwlat needs, the existing instances, and our journals.

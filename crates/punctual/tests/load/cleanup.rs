@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use punctual_load::{LoadSet, LoadSettings, LoadSpec};
+use punctual_record::LoadFailure;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const SPEC: &str = "LOAD_TEST_SPEC";
@@ -214,10 +215,7 @@ fn a_killed_worker_is_a_failed_load() {
     }
     let status = &set.status()[0];
     assert!(
-        status
-            .error
-            .as_deref()
-            .is_some_and(|e| e.contains("SIGKILL")),
+        matches!(&status.failed, Some(LoadFailure::Error { error }) if error.contains("SIGKILL")),
         "{status:?}"
     );
     let reports = set.stop();
@@ -240,7 +238,7 @@ fn a_killed_supervisor_is_a_failed_load_and_leaves_nothing() {
         while !set.is_over() && Instant::now() < deadline {
             sleep(Duration::from_millis(5));
         }
-        assert!(set.status()[0].error.is_some());
+        assert!(set.status()[0].failed.is_some());
         let reports = set.stop();
         assert!(reports[0].failed.is_some());
         assert_eq!(entries(scratch.path()), 0);

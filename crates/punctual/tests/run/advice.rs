@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use crate::common::{cpus, has, is_root, skip};
 use punctual_record::Run;
 use punctual_record::explanation::{Cause, Stage};
-use punctual_report::explain::mend;
+use punctual_report::explain::fix;
 use punctual_rt::sched::{self, Policy};
 
 /// A run of a probe with priority 30 on CPU 0 that had a cause there; CPU 1 was not probed.
@@ -74,7 +74,7 @@ fn commands(advice: &str) -> Vec<String> {
 }
 
 fn advice(cause: &Cause) -> String {
-    mend(cause, &run_that_met(cause)).expect("an advice")
+    fix(cause, &run_that_met(cause)).expect("an advice")
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_shell_parses_every_advised_command() {
     let mut read = 0;
     for cause in bills::causes() {
         let run = run_that_met(&cause);
-        let Some(advice) = mend(&cause, &run) else {
+        let Some(advice) = fix(&cause, &run) else {
             continue;
         };
         for command in commands(&advice) {
@@ -163,13 +163,13 @@ fn advice_is_about_the_cpus_of_the_bills() {
     };
     let mut run = run_that_met(&cause);
     run.request.cpus = vec![0, 1];
-    let text = mend(&cause, &run).expect("an advice");
+    let text = fix(&cause, &run).expect("an advice");
     assert!(
         text.contains("off CPU 0: ") && text.contains("taskset -pc 1"),
         "{text}"
     );
     run.explanation.as_mut().expect("bills").bills[0].cpu = 1;
-    let text = mend(&cause, &run).expect("an advice");
+    let text = fix(&cause, &run).expect("an advice");
     assert!(
         text.contains("off CPU 1: ") && text.contains("taskset -pc 0"),
         "{text}"
@@ -192,7 +192,7 @@ fn no_thread_is_lowered_below_a_probe_of_lowest_priority() {
     ] {
         let mut run = run_that_met(&cause);
         run.request.priority = own;
-        let text = mend(&cause, &run).expect("an advice");
+        let text = fix(&cause, &run).expect("an advice");
         let found = text.contains("chrt -f -p").then(|| {
             let after = text.split("chrt -f -p ").nth(1).unwrap_or_default();
             after
@@ -241,13 +241,13 @@ fn no_advice_moves_threads_that_cannot_be_moved() {
         "",
     ] {
         for cause in accused(task) {
-            let text = mend(&cause, &run_that_met(&cause)).unwrap_or_default();
+            let text = fix(&cause, &run_that_met(&cause)).unwrap_or_default();
             assert!(!text.contains("taskset"), "{cause:?}: {text}");
             assert!(!text.contains("pgrep"), "{cause:?}: {text}");
         }
     }
     for cause in accused("load-balancer") {
-        let text = mend(&cause, &run_that_met(&cause)).unwrap_or_default();
+        let text = fix(&cause, &run_that_met(&cause)).unwrap_or_default();
         assert!(text.contains("load-balancer"), "{cause:?}: {text}");
         assert!(!text.contains("punctual's own"), "{cause:?}: {text}");
     }
@@ -352,7 +352,7 @@ fn every_advice_parses_and_names_existing_files() {
                     }
                 }));
             }
-            let Some(advice) = mend(cause, &run) else {
+            let Some(advice) = fix(cause, &run) else {
                 continue;
             };
             assert_eq!(placeholder(&advice), None, "{cause:?}: {advice}");

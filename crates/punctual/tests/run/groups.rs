@@ -84,7 +84,7 @@ fn bills_name_the_group_whose_quota_was_used_up() {
         };
         assert!(!idle, "{ranked:?}");
     }
-    let advice = punctual_report::explain::mend(&its.cause, &run).expect("an advice");
+    let advice = punctual_report::explain::fix(&its.cause, &run).expect("an advice");
     let file = format!("echo -1 > {directory}/cpu.cfs_quota_us");
     assert!(advice.contains(&file), "{advice}");
     // Executing the advice removes the limit.

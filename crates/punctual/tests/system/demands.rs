@@ -164,9 +164,9 @@ fn no_thread_at_all_is_not_a_pass() {
 fn the_fix_for_a_priority_matches_its_reason() {
     let refused = Some(libc::EPERM);
     // Root, in a group without runtime.
-    let mend = said(fixes::priority(&asked(), refused, &machine("vm-2cpu")));
+    let fix = said(fixes::priority(&asked(), refused, &machine("vm-2cpu")));
     assert_eq!(
-        mend,
+        fix,
         "this control group has no real-time runtime (CONFIG_RT_GROUP_SCHED): \
          `echo 950000 | sudo tee /sys/fs/cgroup/cpu/rt/none/cpu.rt_runtime_us`, or run from the \
          root group: `echo $$ | sudo tee /sys/fs/cgroup/cpu/tasks`"
@@ -174,44 +174,44 @@ fn the_fix_for_a_priority_matches_its_reason() {
     // The same within a container, where the group's files are not the host's.
     let mut contained = machine("vm-2cpu");
     contained.virtualisation.container = Some("podman".to_owned());
-    let mend = said(fixes::priority(&asked(), refused, &contained));
-    assert!(mend.contains("on the host"), "{mend}");
-    assert!(mend.contains("--cpu-rt-runtime=400000"), "{mend}");
-    assert!(!mend.contains("| sudo tee"), "{mend}");
-    let mend = said(fixes::dma_latency(&contained));
+    let fix = said(fixes::priority(&asked(), refused, &contained));
+    assert!(fix.contains("on the host"), "{fix}");
+    assert!(fix.contains("--cpu-rt-runtime=400000"), "{fix}");
+    assert!(!fix.contains("| sudo tee"), "{fix}");
+    let fix = said(fixes::dma_latency(&contained));
     assert!(
-        mend.starts_with("start the container with `--device /dev/cpu_dma_latency`"),
-        "{mend}"
+        fix.starts_with("start the container with `--device /dev/cpu_dma_latency`"),
+        "{fix}"
     );
     // A user without privileges.
-    let mend = said(fixes::priority(&asked(), refused, &machine("server-16cpu")));
-    assert!(mend.contains("sudo setcap cap_sys_nice,cap_ipc_lock=ep /opt/punctual"));
-    assert!(mend.contains("rtprio 99"), "{mend}");
+    let fix = said(fixes::priority(&asked(), refused, &machine("server-16cpu")));
+    assert!(fix.contains("sudo setcap cap_sys_nice,cap_ipc_lock=ep /opt/punctual"));
+    assert!(fix.contains("rtprio 99"), "{fix}");
     // A user whose limit is sufficient, so that something else refuses it.
-    let mend = said(fixes::priority(&asked(), refused, &machine("raspberry-pi")));
-    assert!(mend.contains("a security policy"), "{mend}");
+    let fix = said(fixes::priority(&asked(), refused, &machine("raspberry-pi")));
+    assert!(fix.contains("a security policy"), "{fix}");
     // A container.
-    let mend = said(fixes::priority(
+    let fix = said(fixes::priority(
         &asked(),
         refused,
         &machine("rootless-container"),
     ));
-    assert!(mend.contains("--ulimit rtprio=99"), "{mend}");
+    assert!(fix.contains("--ulimit rtprio=99"), "{fix}");
     let mut docker = machine("server-16cpu");
     docker.virtualisation.container = Some("docker".to_owned());
-    let mend = said(fixes::priority(&asked(), refused, &docker));
-    assert!(mend.contains("--cap-add sys_nice"), "{mend}");
+    let fix = said(fixes::priority(&asked(), refused, &docker));
+    assert!(fix.contains("--cap-add sys_nice"), "{fix}");
     // A priority that no kernel accepts.
     let wrong = Asked {
         priority: 100,
         ..asked()
     };
-    let mend = said(fixes::priority(
+    let fix = said(fixes::priority(
         &wrong,
         Some(libc::EINVAL),
         &machine("vm-2cpu"),
     ));
-    assert!(mend.contains("1 to 99"), "{mend}");
+    assert!(fix.contains("1 to 99"), "{fix}");
 }
 
 #[test]
@@ -220,12 +220,12 @@ fn an_odd_path_is_quoted_for_the_shell() {
         executable: "/home/o'neil/a b".to_owned(),
         ..asked()
     };
-    let mend = said(fixes::priority(
+    let fix = said(fixes::priority(
         &odd,
         Some(libc::EPERM),
         &machine("server-16cpu"),
     ));
-    assert!(mend.contains(r"'/home/o'\''neil/a b'"), "{mend}");
+    assert!(fix.contains(r"'/home/o'\''neil/a b'"), "{fix}");
 }
 
 #[test]
@@ -250,11 +250,11 @@ fn a_refusal_is_shown_with_the_actual_state() {
         facts::found(memory),
         "5120 KiB of 5120 KiB resident not locked (this user may lock 64 MiB)"
     );
-    let mend = facts::fix_of(memory).unwrap();
-    assert!(mend.contains("memlock unlimited"), "{mend}");
+    let fix = facts::fix_of(memory).unwrap();
+    assert!(fix.contains("memlock unlimited"), "{fix}");
     // Missing rights have one common fix.
     assert_eq!(named(&demands, "priority").fix, memory.fix);
-    assert!(!mend.contains("cpu_dma_latency"), "{mend}");
+    assert!(!fix.contains("cpu_dma_latency"), "{fix}");
 }
 
 #[test]
@@ -334,10 +334,10 @@ fn partly_locked_memory_is_not_locked() {
 #[test]
 fn fixes_for_an_affinity_name_the_cpu() {
     let system = machine("raspberry-pi");
-    let mend = said(fixes::affinity(&[3], &system));
-    assert!(mend.starts_with("this process may not use CPU 3"), "{mend}");
-    let mend = said(fixes::affinity(&[9], &system));
-    assert!(mend.starts_with("CPU 9 is offline"), "{mend}");
+    let fix = said(fixes::affinity(&[3], &system));
+    assert!(fix.starts_with("this process may not use CPU 3"), "{fix}");
+    let fix = said(fixes::affinity(&[9], &system));
+    assert!(fix.starts_with("CPU 9 is offline"), "{fix}");
 }
 
 #[test]

@@ -339,12 +339,9 @@ fn without_rights_the_fix_works() {
         facts::found(&demand),
         "other on CPU 0 (refused: operation not permitted)"
     );
-    let mend = facts::fix_of(&demand).unwrap();
-    assert!(
-        mend.contains("setcap cap_sys_nice,cap_ipc_lock=ep"),
-        "{mend}"
-    );
-    assert!(mend.contains("rtprio 99"), "{mend}");
+    let fix = facts::fix_of(&demand).unwrap();
+    assert!(fix.contains("setcap cap_sys_nice,cap_ipc_lock=ep"), "{fix}");
+    assert!(fix.contains("rtprio 99"), "{fix}");
     // The effect of the fix's limit.
     if output("prlimit --rtprio=80 echo done") != "done" {
         return eprintln!("SKIPPED: half of it: the limit can't be raised here");
@@ -376,12 +373,12 @@ fn in_a_group_without_runtime_the_fix_works() {
     let enter = format!("echo $$ > {}/tasks && exec", group.0);
     let demand = child_behind(&enter).unwrap();
     assert_eq!(demand.standing, Standing::NotInForce);
-    let mend = facts::fix_of(&demand).unwrap();
+    let fix = facts::fix_of(&demand).unwrap();
     let command = format!("echo 950000 | sudo tee {runtime}");
-    assert!(mend.contains(&command), "{mend}");
+    assert!(fix.contains(&command), "{fix}");
     assert!(
-        mend.contains("`echo $$ | sudo tee /sys/fs/cgroup/cpu/tasks`"),
-        "{mend}"
+        fix.contains("`echo $$ | sudo tee /sys/fs/cgroup/cpu/tasks`"),
+        "{fix}"
     );
     // The groups share the root's runtime: half of it is certainly available.
     fs::write(&runtime, "100000").unwrap();

@@ -287,7 +287,7 @@ fn the_event_of_a_quota_grows_with_the_run() {
     assert_eq!(events, []);
     account(8, 75_000);
     monitor.poll_into(2 * SECOND, &mut events);
-    let other = Event::told(2 * SECOND, Happening::CpuOnline { cpu: 3 });
+    let other = Event::new(2 * SECOND, Happening::CpuOnline { cpu: 3 });
     let said = facts::event(&events[0], "");
     assert!(said.contains("1 period, 5.0 ms in all"), "{said}");
     events.push(other.clone());

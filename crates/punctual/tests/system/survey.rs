@@ -4,6 +4,7 @@
 use super::support as system_support;
 
 use punctual_record::system::{IdleState, Node, Siblings};
+use punctual_record::{Unread, UnreadReason};
 use punctual_tool::system::{self, READ_LIMIT, SurveyRequest, SystemState, cpus, survey};
 use system_support::Machine;
 
@@ -73,7 +74,7 @@ fn a_virtual_machine_with_two_cpus_is_read() {
         ]
     );
     assert_eq!(state.memory.total_bytes, 24_684_092 * 1024);
-    assert_eq!(state.unread, [""; 0]);
+    assert_eq!(state.unread, []);
 }
 
 #[test]
@@ -288,8 +289,17 @@ fn a_machine_where_nothing_can_be_read_gives_an_empty_survey() {
     assert_eq!(state.clock.source, "");
     assert_eq!(state.processor.online, [0; 0]);
     let noted = |path: &str| {
-        let line = format!("{path}: no such file or directory");
-        assert!(state.unread.contains(&line), "{line} in {:?}", state.unread);
+        let unread = Unread {
+            what: path.to_owned(),
+            why: UnreadReason::Error {
+                error: "no such file or directory".to_owned(),
+            },
+        };
+        assert!(
+            state.unread.contains(&unread),
+            "{unread:?} in {:?}",
+            state.unread
+        );
     };
     noted("/proc/cpuinfo");
     noted("/sys/devices/system/cpu/online");
@@ -351,11 +361,17 @@ fn malformed_values_are_noted_with_their_text() {
     machine.write("/sys/devices/system/cpu/isolated", "3-1");
     let state = surveyed(&machine, &[0]);
     assert_eq!(state.scheduler.rt_runtime_us, None);
+    let not_understood = |path: &str, text: &str| Unread {
+        what: path.to_owned(),
+        why: UnreadReason::NotUnderstood {
+            text: text.to_owned(),
+        },
+    };
     assert_eq!(
         state.unread,
         [
-            "/sys/devices/system/cpu/isolated: not understood: `3-1`",
-            "/proc/sys/kernel/sched_rt_runtime_us: not understood: `much`",
+            not_understood("/sys/devices/system/cpu/isolated", "3-1"),
+            not_understood("/proc/sys/kernel/sched_rt_runtime_us", "much"),
         ]
     );
 }
@@ -385,18 +401,19 @@ fn pipes_and_endless_files_do_not_block() {
     let state = surveyed(&machine, &[0]);
     assert_eq!(state.memory.total_bytes, 0);
     assert!(state.kernel.version.len() as u64 <= 3 * READ_LIMIT);
-    let unread = state.unread.join("\n");
+    let why = |path: &str| {
+        let found = state.unread.iter().find(|unread| unread.what == path);
+        &found
+            .unwrap_or_else(|| panic!("{path}: {:?}", state.unread))
+            .why
+    };
+    for path in ["/proc/sys/kernel/hostname", "/proc/meminfo"] {
+        assert_eq!(*why(path), UnreadReason::NotRegular, "{path}");
+    }
+    let looped = why("/proc/cmdline");
     assert!(
-        unread.contains("/proc/sys/kernel/hostname: not a regular file"),
-        "{unread}"
-    );
-    assert!(
-        unread.contains("/proc/meminfo: not a regular file"),
-        "{unread}"
-    );
-    assert!(
-        unread.contains("/proc/cmdline: too many levels"),
-        "{unread}"
+        matches!(looped, UnreadReason::Error { error } if error.starts_with("too many levels")),
+        "{looped:?}"
     );
 }
 

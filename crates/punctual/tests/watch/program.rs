@@ -441,6 +441,6 @@ fn a_thread_that_is_only_seen_to_fall_asleep_is_on_the_cpu_that_it_left() {
     let _ = program.kill();
     let _ = program.wait();
     let run = place.run_of();
-    let cpus: Vec<usize> = run.threads.iter().map(|thread| thread.cpu).collect();
+    let cpus: Vec<usize> = run.threads.iter().filter_map(|thread| thread.cpu).collect();
     assert_eq!(cpus, [last]);
 }

@@ -100,7 +100,7 @@ pub enum Cause {
     /// A thread of lower priority ran although the probe was ready: real-time throttling, or
     /// the kernel's server for ordinary threads.
     Throttled {
-        /// Who ran; empty for nobody.
+        /// Who ran; empty where the CPU was idle.
         task: String,
     },
     /// The kernel kept the probe off the CPU because its control group had used up what the

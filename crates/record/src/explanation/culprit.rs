@@ -35,7 +35,7 @@ pub struct Culprit {
 }
 
 impl Culprit {
-    /// Threads of one row that are told apart.
+    /// Threads of one row that are distinguished.
     pub const MOST: usize = 4;
 }
 

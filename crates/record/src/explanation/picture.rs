@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What ran when. Times count from the instant that was asked for, in nanoseconds.
+/// What ran when. Times count from the instant that was requested, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Picture {
@@ -10,7 +10,7 @@ pub struct Picture {
     pub spans: Vec<Span>,
     /// Instants.
     pub marks: Vec<Mark>,
-    /// Spans that there was no room for: the shortest.
+    /// Spans that were not recorded for lack of space: the shortest.
     #[serde(default)]
     pub left_out: u64,
 }

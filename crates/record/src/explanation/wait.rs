@@ -108,7 +108,7 @@ pub struct WaitRow {
     pub ns: u64,
     /// How many wakers back: 0 is who waited, 1 who woke it, 2 who woke that one.
     pub depth: u32,
-    /// Which thread; absent where rows stand together that there was no room for.
+    /// Which thread; absent where rows stand together that were not recorded for lack of space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Culprit>,
     /// What it did.
@@ -144,6 +144,6 @@ pub enum Doing {
     Stopped,
     /// Who woke it was not seen, or events are missing.
     Unseen,
-    /// Rows that there was no room for.
+    /// Rows that were not recorded for lack of space.
     Other,
 }

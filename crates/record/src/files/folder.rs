@@ -84,7 +84,7 @@ impl Folder {
         if made.metadata()?.uid() == geteuid().as_raw() && made.is_empty()? {
             return Ok(made);
         }
-        let what = "somebody has put another directory in its place";
+        let what = "another directory was put in its place";
         Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
     }
 
@@ -232,7 +232,7 @@ impl Folder {
     ///
     /// # Errors
     /// The system's; the file is removed then.
-    pub fn finish(&self, file: &File, unfinished: Unfinished, name: &OsStr) -> io::Result<()> {
+    pub fn publish(&self, file: &File, unfinished: Unfinished, name: &OsStr) -> io::Result<()> {
         // A rename may reach the disk before the data does; then a power cut would leave an
         // empty file under the good name.
         let done = file
@@ -259,7 +259,7 @@ impl Folder {
             self.abandon(unfinished);
             return Err(error);
         }
-        self.finish(&file, unfinished, name)
+        self.publish(&file, unfinished, name)
     }
 
     /// Gives an entry another name, in place of what has it.

@@ -34,7 +34,7 @@ impl Decoded {
     }
 
     /// Decodes, however much it is.
-    pub(super) fn of(run: &Run) -> Result<Self, DecodeError> {
+    pub(super) fn whole(run: &Run) -> Result<Self, DecodeError> {
         Self::by(|record| SparseHistogram::try_from(record), run)
     }
 

@@ -10,7 +10,7 @@ use super::super::event::{Event, Happening};
 use super::super::gaps::Watched;
 use super::super::laboratory::{Fingerprint, Laboratory};
 use super::super::load::WorkCheck;
-use super::super::run::{Faults, Imported, Load, Thread, Timeline, TimelineRow};
+use super::super::run::{Faults, Imported, Load, Thread, ThreadFault, Timeline, TimelineRow};
 
 /// Peaks kept of one thread; twice as many stand in memory for a while.
 const PEAKS: usize = 1 << 16;
@@ -19,6 +19,8 @@ const EVENTS: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct MergedThread {
+    /// Where all of them ran.
+    cpu: Option<usize>,
     histogram: Histogram,
     runs: u64,
     late: u64,
@@ -32,7 +34,7 @@ pub(super) struct MergedThread {
     measured_ns: u64,
     faults: Option<Faults>,
     preemptions: Option<u64>,
-    error: Option<String>,
+    fault: Option<ThreadFault>,
     watched: Option<Watched>,
 }
 
@@ -71,6 +73,7 @@ impl MergedThread {
         }
         // A sum is known only where every term is.
         let first = self.runs == 0;
+        self.cpu = thread.cpu.filter(|_| first || self.cpu == thread.cpu);
         let none = Faults { minor: 0, major: 0 };
         let so_far = if first { Some(none) } else { self.faults };
         self.faults = so_far.zip(thread.faults).map(|(sum, term)| Faults {
@@ -81,8 +84,8 @@ impl MergedThread {
         self.preemptions = so_far
             .zip(thread.preemptions)
             .map(|(sum, term)| sum.saturating_add(term));
-        if self.error.is_none() {
-            self.error.clone_from(&thread.error);
+        if self.fault.is_none() {
+            self.fault.clone_from(&thread.fault);
         }
         self.runs += 1;
     }
@@ -130,12 +133,12 @@ impl MergedThread {
         }
     }
 
-    pub(super) fn finish(mut self, cpu: usize) -> Thread {
+    pub(super) fn into_thread(mut self) -> Thread {
         self.thin_out();
         self.peaks
             .sort_unstable_by_key(|peak| (peak.asked_ns, peak.cycle));
         Thread {
-            cpu,
+            cpu: self.cpu,
             tid: 0,
             latency: HistogramRecord::from(&self.histogram),
             late: self.late,
@@ -152,7 +155,7 @@ impl MergedThread {
             // The first half of many runs is no half of anything.
             first_half: None,
             first_half_misses: None,
-            error: self.error,
+            fault: self.fault,
         }
     }
 }
@@ -196,7 +199,7 @@ impl MergedTimeline {
         }
     }
 
-    pub(super) fn finish(mut self) -> Timeline {
+    pub(super) fn into_timeline(mut self) -> Timeline {
         if self.unfit {
             self.sum.rows.clear();
             self.sum.row_ns = 0;
@@ -268,7 +271,7 @@ impl MergedLoads {
         }
     }
 
-    pub(super) fn finish(self) -> Vec<Load> {
+    pub(super) fn into_loads(self) -> Vec<Load> {
         self.loads.into_iter().map(|(load, _)| load).collect()
     }
 }
@@ -310,7 +313,7 @@ impl MergedEvents {
         }
     }
 
-    pub(super) fn finish(mut self) -> Vec<Event> {
+    pub(super) fn into_events(mut self) -> Vec<Event> {
         let mut events = self.weighty;
         events.append(&mut self.others);
         events.sort_by_key(|event| event.at_ns);
@@ -319,7 +322,7 @@ impl MergedEvents {
             let of = of.to_owned();
             events.push(Event {
                 invalidates: self.invalidating_left_out,
-                ..Event::told(at_ns, Happening::LeftOut { of, count })
+                ..Event::new(at_ns, Happening::LeftOut { of, count })
             });
         }
         events

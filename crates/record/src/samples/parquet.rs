@@ -121,7 +121,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes the index; without it nothing can be read.
-    pub(super) fn finish(mut self, created_by: &str) -> io::Result<W> {
+    pub(super) fn write_footer(mut self, created_by: &str) -> io::Result<W> {
         let mut index = Vec::new();
         file_metadata(&mut index, &self.groups, created_by);
         let length = u32::try_from(index.len()).map_err(io::Error::other)?;

@@ -52,12 +52,12 @@ pub struct BudgetWindow {
 }
 
 impl Budget {
-    /// Budgets of one thread that are told apart.
+    /// Budgets of one thread that are distinguished.
     pub const MOST: usize = 4;
     /// Stretches of time.
     pub const WINDOWS: usize = 128;
 
-    /// What tells budgets apart: runtime, deadline and period.
+    /// What distinguishes budgets: runtime, deadline and period.
     fn key(&self) -> (u64, u64, u64) {
         (self.runtime_ns, self.deadline_ns, self.period_ns)
     }
@@ -127,13 +127,13 @@ fn windows(budget: &Budget, place: &str) -> Result<(), Broken> {
         let reason = if window.over > window.jobs {
             "more jobs over the budget than there are"
         } else if (window.over > 0) != (window.max_ns > budget.runtime_ns) {
-            "its most does not agree with its jobs over the budget"
+            "its maximum does not agree with its jobs over the budget"
         } else if window.jobs == 0 && (window.used_ns, window.throttled) != (0, 0) {
             "figures without jobs"
         } else if window.used_ns < window.max_ns
             || u128::from(window.used_ns) > u128::from(window.jobs) * u128::from(window.max_ns)
         {
-            "its sum does not agree with its most"
+            "its sum does not agree with its maximum"
         } else {
             continue;
         };
@@ -150,18 +150,18 @@ fn windows(budget: &Budget, place: &str) -> Result<(), Broken> {
         ensure(
             sum == whole,
             &at,
-            format!("their {name} sum to {sum}, where the budget's are {whole}"),
+            format!("their {name} sum to {sum}, but the budget has {whole}"),
         )?;
     }
     let most = windows.iter().map(|it| it.max_ns).max();
     ensure(
         most == Some(budget.used.max_ns),
         at,
-        "their most is not the budget's",
+        "their maximum is not the maximum of the budget",
     )
 }
 
-/// Adds the budgets of another run, and returns the jobs of those that found no room.
+/// Adds the budgets of another run, and returns the jobs of those that there was no space for.
 pub(super) fn add_up(sum: &mut Vec<Budget>, terms: &[Budget]) -> u64 {
     let mut beyond: u64 = 0;
     for one in sum.iter_mut() {

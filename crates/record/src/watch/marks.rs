@@ -30,7 +30,7 @@ pub struct WatchedMark {
     /// Passes by the program's threads that weren't watched.
     #[serde(default)]
     pub unwatched: u64,
-    /// Passes by threads that there was no room for.
+    /// Passes by threads that were not recorded for lack of space.
     #[serde(default)]
     pub beyond: u64,
 }
@@ -38,7 +38,7 @@ pub struct WatchedMark {
 impl WatchedMark {
     /// Marks of a watch.
     pub const MOST: usize = 16;
-    /// Threads of a mark that are told apart.
+    /// Threads of a mark that are distinguished.
     pub const THREADS: usize = 4096;
     /// The longest lengths of a thread that are kept.
     pub const WORST: usize = 16;

@@ -19,7 +19,7 @@ pub struct OffCpu {
     /// What was at further places.
     #[serde(default, skip_serializing_if = "TimesSum::is_empty")]
     pub beyond: TimesSum,
-    /// What found no room in the kernel: at which places isn't known.
+    /// What was not recorded in the kernel for lack of space: the places are not known.
     #[serde(default, skip_serializing_if = "TimesSum::is_empty")]
     pub no_room: TimesSum,
     /// Times at places without a stack: another one had its room in the kernel.
@@ -92,7 +92,7 @@ pub struct RunQueue {
     /// Threads that aren't among these.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub beyond: u64,
-    /// Times that found no room.
+    /// Times that were not recorded for lack of space.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
     /// In a sum of runs, of how many of them this is known; 0 in a run.
@@ -147,7 +147,7 @@ impl OffCpu {
     /// Functions of a stack.
     pub const FRAMES: usize = 64;
 
-    /// Puts the places in order, and keeps so many.
+    /// Sorts the places, and keeps the first of them.
     pub fn settle(&mut self) {
         self.places
             .sort_by_key(|place| (std::cmp::Reverse(place.total_ns), place.thread));
@@ -189,7 +189,7 @@ impl OffCpu {
 }
 
 impl OffCpuPlace {
-    /// What so many times may sum to, of which this is the longest.
+    /// What this many times may sum to, of which this is the longest.
     #[must_use]
     pub fn possible_total(count: u64, longest_ns: u64) -> RangeInclusive<u64> {
         longest_ns.min(longest_ns.saturating_mul(count))..=longest_ns.saturating_mul(count)
@@ -210,7 +210,7 @@ impl RunQueue {
     /// Threads, or names, that are kept.
     pub const MOST: usize = 256;
 
-    /// Puts the threads in order, and keeps so many.
+    /// Sorts the threads, and keeps the first of them.
     pub fn settle(&mut self) {
         self.threads
             .sort_by_key(|it| (std::cmp::Reverse(it.longest_ns()), it.task.tid));

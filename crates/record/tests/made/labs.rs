@@ -102,7 +102,7 @@ pub fn lab() -> Lab {
         unit: "forks".to_owned(),
         rate: 40.0,
     }];
-    tool.no_bill = Some("nobody watched".to_owned());
+    tool.no_bill = Some("not traced".to_owned());
     tool.bills[0].asked_ns = None;
     if let Some(laboratory) = &mut tool.laboratory {
         laboratory.program = Some("/bin/true".to_owned());

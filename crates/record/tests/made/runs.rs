@@ -51,7 +51,7 @@ pub fn thread(cpu: usize, latencies: &[u64], capacity: usize) -> Thread {
         peaks.offer(Peak::new(cycle as u64, asked_ns, *latency));
     }
     Thread {
-        cpu,
+        cpu: Some(cpu),
         tid: 4000 + cpu as i32,
         latency: HistogramRecord::from(&histogram),
         late: latencies
@@ -70,7 +70,7 @@ pub fn thread(cpu: usize, latencies: &[u64], capacity: usize) -> Thread {
         preemptions: Some(0),
         first_half: Some(HistogramRecord::from(&first_half)),
         first_half_misses: Some(0),
-        error: None,
+        fault: None,
     }
 }
 
@@ -158,7 +158,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             interval: Interval::Fixed {
                 interval_ns: 1_000_000,
             },
-            cpus: threads.iter().map(|thread| thread.cpu).collect(),
+            cpus: threads.iter().filter_map(|thread| thread.cpu).collect(),
             policy: "fifo".to_owned(),
             priority: 80,
             duration_ns: Some(10_000_000_000),
@@ -221,7 +221,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             check: None,
             idle_run: None,
         }],
-        events: vec![Event::told(
+        events: vec![Event::new(
             5_000_000_000,
             Happening::Steal {
                 cpu: 0,

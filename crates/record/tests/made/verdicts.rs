@@ -3,8 +3,8 @@
 
 use punctual_record::condition::{Astray, FoundScheduling};
 use punctual_record::{
-    Condition, Demand, Event, Happening, InvalidReason, Judgement, LoadFault, MarkFault,
-    Scheduling, Standing, WorkCheck,
+    Condition, Demand, Event, Happening, InvalidReason, Judgement, LoadFailure, LoadFault,
+    MarkFault, Scheduling, Standing, ThreadFault, WorkCheck,
 };
 use punctual_stats::extremal::{ExtremalIndex, ExtremalLevel};
 use punctual_stats::gaps::WatchedTime;
@@ -250,19 +250,21 @@ pub fn every_reason() -> Vec<InvalidReason> {
             invalidates: true,
             run: None,
         }),
-        load(LoadFault::Failed { error: error() }),
+        load(LoadFault::Failed {
+            failure: LoadFailure::Error { error: error() },
+        }),
         load(LoadFault::DidNothing),
         idle(None, false),
         idle(Some(1_500_000), false),
         idle(None, true),
         InvalidReason::ProbeFailed {
-            cpu: 3,
-            error: error(),
+            cpu: Some(3),
+            fault: ThreadFault::WaitFailed { error: error() },
         },
         stopped(false),
         stopped(true),
         evidence(InvalidEvidence::NoWakeUp),
-        evidence(InvalidEvidence::NeverWoke { cpu: 1 }),
+        evidence(InvalidEvidence::NeverWoke { cpu: Some(1) }),
         evidence(InvalidEvidence::NothingWatched),
         evidence(InvalidEvidence::Lost { samples: 1 }),
         evidence(InvalidEvidence::Lost { samples: 2_345 }),
@@ -275,7 +277,7 @@ pub fn invalid() -> Judgement {
     let mut judgement = judgement(vec![waking(1e-4, Outcome::Pass, bound())], limits);
     judgement.verdict.invalid = vec![
         InvalidEvidence::NoWakeUp,
-        InvalidEvidence::NeverWoke { cpu: 1 },
+        InvalidEvidence::NeverWoke { cpu: Some(1) },
         InvalidEvidence::NothingWatched,
         InvalidEvidence::Lost { samples: 2 },
     ];

@@ -55,12 +55,12 @@ fn each_broken_promise_is_named() {
         (
             "/request/cpus/1",
             json!(70_000),
-            "request.cpus[1]: 70000 is no CPU number",
+            "request.cpus[1]: 70000 is not a CPU number",
         ),
         (
             "/threads/1/cpu",
             json!(70_000),
-            "threads[1].cpu: 70000 is no CPU number",
+            "threads[1].cpu: 70000 is not a CPU number",
         ),
         (
             "/threads/0/cpu",

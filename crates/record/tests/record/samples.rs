@@ -83,7 +83,7 @@ fn every_sample_comes_back_across_groups() {
     for sample in &samples {
         writer.push(*sample).unwrap();
     }
-    assert_eq!(writer.finish().unwrap(), 200_000);
+    assert_eq!(writer.close().unwrap(), 200_000);
     assert_eq!(read_back(directory.path()), samples);
     let bytes: u64 = parts(directory.path())
         .iter()
@@ -152,7 +152,7 @@ fn a_full_disk_is_counted_and_survived() {
     assert!(errors > 0);
     assert!(writer.dropped() > 0);
     let dropped = writer.dropped();
-    let written = writer.finish();
+    let written = writer.close();
     let found = read_back(directory.path()).len() as u64;
     if let Ok(written) = written {
         assert_eq!(written, found);
@@ -189,7 +189,7 @@ proptest! {
         for sample in &samples {
             writer.push(*sample).unwrap();
         }
-        writer.finish().unwrap();
+        writer.close().unwrap();
         prop_assert_eq!(read_back(directory.path()), samples);
     }
 }

@@ -186,7 +186,7 @@ fn budgets_that_contradict_their_jobs_are_refused() {
                 "windows[0]: its sum",
             ),
             ("/0/windows/2/over", json!(16), "windows[2]: more jobs over"),
-            ("/0/windows/2/over", json!(0), "windows[2]: its most"),
+            ("/0/windows/2/over", json!(0), "windows[2]: its maximum"),
             (
                 "/0/windows/2/over",
                 json!(4),
@@ -195,7 +195,7 @@ fn budgets_that_contradict_their_jobs_are_refused() {
             (
                 "/0/windows/2/max_ns",
                 json!(13_000_000),
-                "windows: their most",
+                "windows: their maximum",
             ),
             (
                 "/0/windows/1",
@@ -255,7 +255,7 @@ fn waits_that_contradict_themselves_are_refused() {
             (
                 "/from_ns",
                 json!(HOUR_NS),
-                "from_ns: 3600000000000 ns is no instant",
+                "from_ns: 3600000000000 ns is not an instant",
             ),
         ],
     );
@@ -287,7 +287,10 @@ fn parts_that_a_sum_does_not_have_are_refused() {
         ("/watch/run_queue", "runs"),
     ] {
         let line = with(&single, pointer, key, 1).unwrap_err();
-        assert!(line.contains("this is no sum of runs"), "{line}");
+        assert!(
+            line.contains("this record is not a merge of runs"),
+            "{line}"
+        );
         let line = with(&sum, pointer, key, 3).unwrap_err();
         assert!(line.contains(&format!("{key}: 3 of 2 runs")), "{line}");
         assert_eq!(with(&sum, pointer, key, 2), Ok(()));

@@ -138,7 +138,7 @@ pub fn draw(run: &Run, figures: &Figures, marks: &Marks, form: Form, id: &str) -
     }
     strips(&mut svg, &frame, &lanes, figures, span_ns, form);
     svg.close("svg");
-    Some(svg.finish())
+    Some(svg.into_text())
 }
 
 /// The rows that have a lane, in their order: of many the worst.

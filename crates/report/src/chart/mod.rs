@@ -181,7 +181,7 @@ impl Canvas {
     /// The picture's text.
     fn finish(mut self) -> String {
         self.svg.close("svg");
-        self.svg.finish()
+        self.svg.into_text()
     }
 }
 

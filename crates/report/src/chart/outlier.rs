@@ -105,7 +105,7 @@ fn place<'a>(picture: &'a Picture, passed: &'a [(String, Span)]) -> Vec<Placed<'
 /// Draws the picture of a bill of a run; `None` where the record holds none.
 #[must_use]
 pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Option<String> {
-    let terms = Terms::of(run);
+    let terms = Terms::for_run(run);
     let picture = bill
         .picture
         .as_ref()
@@ -172,7 +172,7 @@ pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Opti
     }
     scale(&mut svg, (from, to), (left, right), bottom);
     svg.close("svg");
-    Some(svg.finish())
+    Some(svg.into_text())
 }
 
 /// What is shown: everything that the picture holds, and the latency.
@@ -218,7 +218,7 @@ fn bar(svg: &mut Svg, span: &Span, start: f64, end: f64, y: f64) {
     svg.close("g");
 }
 
-/// Ticks at round times, counted from the instant asked for.
+/// Ticks at round times, counted from the requested instant.
 fn scale(svg: &mut Svg, (from, to): (f64, f64), (left, right): (f64, f64), bottom: f64) {
     let rough = (to - from) / ((right - left) / 110.0);
     let power = 10f64.powf(rough.max(1.0).log10().floor());

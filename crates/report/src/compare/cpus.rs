@@ -46,7 +46,7 @@ pub fn compare_cpus(run: &Run, confidence: Option<f64>) -> Result<Cpus, CompareE
     if run.threads.len() < 2 {
         return Err(CompareError::OneThread);
     }
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let cpus = figures
         .rows
         .iter()

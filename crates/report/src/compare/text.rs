@@ -8,6 +8,7 @@ use punctual_stats::format;
 use super::cpus::Cpus;
 use super::words::{self, p_value, percentile};
 use super::{Band, Comparison, Side};
+use crate::facts;
 use crate::known::Reading;
 use punctual_record::conditions::Role;
 use punctual_record::text::{one_line, shortened};
@@ -141,7 +142,7 @@ impl Text {
         }
         if comparison.limit_ns != Some(0) {
             self.wrapped("", "", &format!(
-            "A wake-up of B is later than one of A in {} of pairs (half would be alike; Cliff's delta {}).",
+            "A wake-up of B is later than one of A in {} of pairs (half would mean no difference; Cliff's delta {}).",
             percent((statistics.delta + 1.0) / 2.0),
             signed_share(statistics.delta),
         ));
@@ -288,7 +289,7 @@ impl Text {
 
     fn differences(&mut self, comparison: &Comparison) {
         if comparison.differences.is_empty() {
-            self.heading("These runs were made alike, as far as is known.");
+            self.heading("The stated conditions of these runs are the same.");
             return;
         }
         self.heading("These runs differ in");
@@ -298,11 +299,14 @@ impl Text {
             } else {
                 " "
             };
-            let name = format!("{mark} {:<16} ", shortened(difference.name, 40));
+            let name = format!(
+                "{mark} {:<16} ",
+                shortened(facts::aspect(difference.aspect), 40)
+            );
             let text = format!(
                 "{} / {}",
-                one_line(&difference.first),
-                one_line(&difference.second)
+                one_line(&facts::value(&difference.first)),
+                one_line(&facts::value(&difference.second))
             );
             self.wrapped(&name, "                   ", &text);
         }
@@ -310,7 +314,7 @@ impl Text {
 
     fn warnings(&mut self, comparison: &Comparison) {
         if !comparison.warnings.is_empty() || comparison.resolution_ns > 1 {
-            self.heading("Beware");
+            self.heading("Warnings");
         }
         for warning in &comparison.warnings {
             let warning = words::warning(warning);

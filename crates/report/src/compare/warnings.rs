@@ -4,7 +4,7 @@ use punctual_record::Field;
 use serde::Serialize;
 
 use crate::verdict;
-use punctual_record::conditions::{Difference, Role, differences};
+use punctual_record::conditions::{Aspect, Difference, Role, differences};
 use punctual_record::{Run, State, invalid_reasons};
 
 /// A run by its place.
@@ -23,14 +23,14 @@ pub enum Warning {
     /// The sides were measured in different ways.
     Method {
         /// In what.
-        names: Vec<&'static str>,
+        aspects: Vec<Aspect>,
     },
     /// Runs of one side differ among themselves.
     WithinSide {
         /// 0 for A, 1 for B.
         side: usize,
         /// In what.
-        names: Vec<&'static str>,
+        aspects: Vec<Aspect>,
     },
     /// A run is not valid.
     Invalid {
@@ -76,15 +76,15 @@ pub(super) fn of(first: &[Run], second: &[Run], differences: &[Difference]) -> V
     let methods: Vec<_> = differences
         .iter()
         .filter(|d| d.role == Role::Method)
-        .map(|d| d.name)
+        .map(|d| d.aspect)
         .collect();
     if !methods.is_empty() {
-        warnings.push(Warning::Method { names: methods });
+        warnings.push(Warning::Method { aspects: methods });
     }
     for (side, runs) in [first, second].into_iter().enumerate() {
-        let names = among(runs);
-        if !names.is_empty() {
-            warnings.push(Warning::WithinSide { side, names });
+        let aspects = among(runs);
+        if !aspects.is_empty() {
+            warnings.push(Warning::WithinSide { side, aspects });
         }
     }
     for (side, runs) in [first, second].into_iter().enumerate() {
@@ -107,16 +107,16 @@ pub(super) fn of(first: &[Run], second: &[Run], differences: &[Difference]) -> V
 }
 
 /// In what that matters runs of one side differ.
-fn among(runs: &[Run]) -> Vec<&'static str> {
-    let mut names = Vec::new();
+fn among(runs: &[Run]) -> Vec<Aspect> {
+    let mut aspects = Vec::new();
     for other in runs.iter().skip(1) {
         for difference in differences(&runs[0], other) {
-            if difference.role != Role::Detail && !names.contains(&difference.name) {
-                names.push(difference.name);
+            if difference.role != Role::Detail && !aspects.contains(&difference.aspect) {
+                aspects.push(difference.aspect);
             }
         }
     }
-    names
+    aspects
 }
 
 fn of_run(run: &Run, named: Named, warnings: &mut Vec<Warning>) {

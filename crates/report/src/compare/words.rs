@@ -7,8 +7,9 @@ use punctual_stats::format;
 
 use super::cpus::Cpus;
 use super::warnings::{Named, Warning};
-use crate::words;
+use crate::{facts, words};
 use punctual_record::Blocks;
+use punctual_record::conditions::Aspect;
 
 /// How runs are best repeated.
 const ALTERNATE: &str = "Make the runs in turn (A1 B1 B2 A2 A3 B3 ...) and compare them with \
@@ -84,14 +85,14 @@ pub(super) fn meaning(statistics: &Statistics) -> Option<String> {
             "{} {ALTERNATE}",
             match why {
                 Untested::NoBlocks =>
-                    "A run does not say when its samples came, and latency comes in bursts: how far \
+                    "A record does not state when its samples came, and latency comes in bursts: how far \
                      apart two runs of one machine would be is not known.",
                 Untested::NoQuantile if statistics.quantiles.is_empty() =>
-                    "Not one quantile lies within what both sides know of their latencies.",
+                    "No quantile lies within what both sides know of their latencies.",
                 Untested::TooShort =>
                     "A run is too short: it takes eight stretches of time on each side, of one length.",
                 _ =>
-                    "Not one quantile lies within what both sides know, with enough samples in each \
+                    "No quantile lies within what both sides know, with enough samples in each \
                      stretch of time.",
             }
         ),
@@ -102,14 +103,14 @@ pub(super) fn meaning(statistics: &Statistics) -> Option<String> {
         ),
         Conclusion::Differ { because } => match because {
             Confounded::SingleRuns => format!(
-                "One run on each side can't show why: one machine differs from hour to hour. {ALTERNATE}"
+                "One run on each side cannot show why: one machine differs from hour to hour. {ALTERNATE}"
             ),
             Confounded::Order => format!(
-                "Their order can't show why: one side was measured mostly before the other, or they \
+                "Their order cannot show why: one side was measured mostly before the other, or they \
                  alternate too rarely, so a drift of the machine looks the same. {ALTERNATE}"
             ),
             Confounded::OrderUnknown => {
-                "Not every run says when it was begun, so a drift of the machine may be the reason."
+                "Not every record states when its run began, so a drift of the machine may be the reason."
                     .to_owned()
             }
             Confounded::Trend => {
@@ -124,8 +125,8 @@ pub(super) fn meaning(statistics: &Statistics) -> Option<String> {
                 .to_owned()
         }
         Conclusion::FirstSlower | Conclusion::SecondSlower | Conclusion::Mixed => {
-            "The order of the runs rules a steady drift out as the reason; in what else the sides \
-             differ stands below."
+            "The order of the runs rules a steady drift out as the reason; the other differences between the sides \
+             are listed below."
                 .to_owned()
         }
         _ => return None,
@@ -205,7 +206,7 @@ pub fn cpus_headline(cpus: &Cpus) -> String {
     match (statistics.untested, slower.as_slice(), faster.as_slice()) {
         (Some(Untested::NoBlocks), ..) => format!(
             "Not tested: the record holds no figures of each CPU by time. Runs of up to {} \
-             threads keep them; merged, imported and older records don't.",
+             threads keep them; merged, imported and older records do not.",
             Blocks::MOST_THREADS
         ),
         (Some(Untested::TooShort), ..) => {
@@ -229,17 +230,22 @@ pub fn cpus_headline(cpus: &Cpus) -> String {
     }
 }
 
+fn listed(aspects: &[Aspect]) -> String {
+    let names: Vec<&str> = aspects.iter().copied().map(facts::aspect).collect();
+    names.join(", ")
+}
+
 /// A warning as a sentence without its full stop.
 pub(super) fn warning(warning: &Warning) -> String {
     match warning {
-        Warning::Method { names } => format!(
-            "not measured alike ({}): a difference may come from that",
-            names.join(", ")
+        Warning::Method { aspects } => format!(
+            "measured in different ways ({}): a difference may come from that",
+            listed(aspects)
         ),
-        Warning::WithinSide { side, names } => format!(
+        Warning::WithinSide { side, aspects } => format!(
             "the runs of {} differ among themselves ({})",
             if *side == 0 { "A" } else { "B" },
-            names.join(", ")
+            listed(aspects)
         ),
         Warning::Invalid { run, reason, more } => {
             let more = match more {

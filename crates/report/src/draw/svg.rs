@@ -130,7 +130,7 @@ impl Svg {
 
     /// The picture's text so far.
     #[must_use]
-    pub fn finish(self) -> String {
+    pub fn into_text(self) -> String {
         self.out
     }
 }
@@ -240,7 +240,7 @@ mod tests {
         let mut svg = Svg::new();
         svg.label("a\"b", "start", 1.0, 2.0, "<script>&\u{1}\n");
         assert_eq!(
-            svg.finish(),
+            svg.into_text(),
             "<text class=\"a&quot;b\" text-anchor=\"start\" x=\"1\" y=\"2\">&lt;script&gt;&amp;\u{fffd}&#10;</text>\n"
         );
     }

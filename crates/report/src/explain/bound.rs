@@ -57,7 +57,7 @@ pub(super) fn advice(task: &str, work: Option<&str>, run: &Run, places: &Places)
         && cpu.bytes().all(|letter| letter.is_ascii_digit());
     of_one_cpu.then(|| {
         format!(
-            "the kernel's own thread of that CPU, which can't be moved: give it less to do there \
+            "the kernel's own thread of that CPU, which cannot be moved: give it less to do there \
              (boot with isolcpus=domain,{probed} nohz_full={probed} rcu_nocbs={probed})"
         )
     })

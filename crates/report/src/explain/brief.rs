@@ -1,7 +1,7 @@
 //! Who stole the time, in a few lines: the causes that cost most, and what to do about them.
 
 use super::name;
-use super::text::{counts, mends, not_seen, ranked};
+use super::text::{counts, known_fixes, not_seen, ranked};
 use crate::style::{Style, Tone, wrap};
 use crate::words;
 use punctual_record::Run;
@@ -123,7 +123,7 @@ fn causes(explanation: &Explanation, style: &Style, most: usize, out: &mut Vec<S
 
 /// What to do about the causes, those that cost most first.
 fn fixes(run: &Run, explanation: &Explanation, style: &Style, most: usize, out: &mut Vec<String>) {
-    let known = mends(run, explanation);
+    let known = known_fixes(run, explanation);
     let order = by_part(explanation);
     let fixes = order.iter().filter_map(|ranked| {
         let (cause, fix) = known.iter().find(|(cause, _)| **cause == ranked.cause)?;

@@ -1,6 +1,6 @@
 //! What to do about a control group that was throttled.
 
-use super::mend::quoted;
+use super::fix::quoted;
 use punctual_record::Run;
 use punctual_record::explanation::{GroupLimit, RT_RUNTIME};
 

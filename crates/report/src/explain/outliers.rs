@@ -12,7 +12,7 @@ use super::{amounts, name};
 pub struct Listed {
     /// Its CPU.
     pub cpu: u32,
-    /// The instant asked for.
+    /// The requested instant.
     pub due_ns: u64,
     /// Its latency.
     pub latency_ns: u64,

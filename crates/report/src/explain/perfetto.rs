@@ -114,7 +114,7 @@ pub fn ring(due_ns: u64, woken_ns: u64, picture: &Picture, run: &Run) -> Vec<u8>
     let outlier = Outlier {
         due_ns,
         latency_ns: woken_ns.saturating_sub(due_ns),
-        terms: Terms::of(run),
+        terms: Terms::for_run(run),
     };
     trace(picture, outlier, &[])
 }

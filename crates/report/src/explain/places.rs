@@ -45,7 +45,7 @@ fn mask(cpus: &[usize]) -> String {
 }
 
 impl Places {
-    pub fn of(run: &Run, cause: &Cause) -> Self {
+    pub fn find(run: &Run, cause: &Cause) -> Self {
         let online = &run.system.processor.online;
         let without = |cpus: &[usize]| -> Vec<usize> {
             let others = online.iter().copied();

@@ -4,9 +4,9 @@ use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
 
 use super::amounts::amounts;
 use super::brief::are_of_outliers;
-use super::mend::every_cpu_was_probed;
+use super::fix::every_cpu_was_probed;
 use super::outliers::can_be_opened;
-use super::{mend, name, waits};
+use super::{fix, name, waits};
 use crate::style::{Style, Tone, wrap};
 use crate::terms::Terms;
 use crate::words;
@@ -22,8 +22,8 @@ const MOST_WAITS: usize = 16;
 const THREADS: usize = 1;
 /// Causes that a ranking shows.
 const MOST_CAUSES: usize = 12;
-/// Mends that a summary shows.
-const MOST_MENDS: usize = 6;
+/// Fixes that a summary shows.
+const MOST_FIXES: usize = 6;
 
 pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
@@ -91,7 +91,7 @@ fn bill_lines(
         Tone::Bold,
         &format!(
             "Bill {number}: {} on CPU {}{when}{lost}",
-            Terms::of(run).outlier(bill.latency_ns),
+            Terms::for_run(run).outlier(bill.latency_ns),
             bill.cpu
         ),
     ));
@@ -227,7 +227,7 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
         MOST_WAITS
     };
     out.extend(waits::section(run, most, style));
-    to_do(&mends(run, explanation), style, &mut out);
+    to_do(&known_fixes(run, explanation), style, &mut out);
     out
 }
 
@@ -246,31 +246,31 @@ pub fn bill_section(run: &Run, number: usize, style: &Style) -> Vec<String> {
     bill_lines(run, (bill, number), Culprit::MOST, style, &mut out);
     let mut dear = bill.causes();
     dear.retain(|(_, ns)| *ns >= bill.latency_ns / 20);
-    let mends = each_once(run, dear.into_iter().map(|(cause, _)| cause));
-    to_do(&mends, style, &mut out);
+    let fixes = each_once(run, dear.into_iter().map(|(cause, _)| cause));
+    to_do(&fixes, style, &mut out);
     out
 }
 
 /// What to do about causes, the same text for several of them once.
 fn each_once<'a>(run: &Run, causes: impl Iterator<Item = &'a Cause>) -> Vec<(&'a Cause, String)> {
-    let mut mends: Vec<(&Cause, String)> = Vec::new();
+    let mut fixes: Vec<(&Cause, String)> = Vec::new();
     for cause in causes {
-        if let Some(text) = mend(cause, run)
-            && !mends.iter().any(|(_, known)| *known == text)
+        if let Some(text) = fix(cause, run)
+            && !fixes.iter().any(|(_, known)| *known == text)
         {
-            mends.push((cause, text));
+            fixes.push((cause, text));
         }
     }
-    mends
+    fixes
 }
 
-fn to_do(mends: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
-    if !mends.is_empty() {
+fn to_do(fixes: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
+    if !fixes.is_empty() {
         out.push(String::new());
         out.push(style.paint(Tone::Bold, "What to do"));
     }
-    for (cause, mend) in mends {
-        let text = format!("{}: {mend}", name(cause));
+    for (cause, fix) in fixes {
+        let text = format!("{}: {fix}", name(cause));
         for (index, line) in wrap(&text, style.columns().saturating_sub(4))
             .iter()
             .enumerate()
@@ -289,7 +289,7 @@ pub(crate) fn counts(run: &Run, explanation: &Explanation) -> String {
         .filter(|ranked| ranked.cause.is_residue())
         .map(|ranked| ranked.total_ns)
         .sum();
-    let terms = Terms::of(run);
+    let terms = Terms::for_run(run);
     let bills = words::plural(explanation.examined, "bill", "bills");
     let residue = format!(
         "{} of their time is unexplained",
@@ -515,10 +515,10 @@ fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
 }
 
 /// What can be done about what cost at least a twentieth of the time, or of a shown bill.
-pub(crate) fn mends<'a>(run: &Run, explanation: &'a Explanation) -> Vec<(&'a Cause, String)> {
+pub(crate) fn known_fixes<'a>(run: &Run, explanation: &'a Explanation) -> Vec<(&'a Cause, String)> {
     let dear = |ranked: &&Ranked| ranked.total_ns >= explanation.examined_ns / 20;
     let dear = ranked(explanation, usize::MAX).into_iter().filter(dear);
-    let mut mends = each_once(run, dear.map(|ranked| &ranked.cause));
-    mends.truncate(MOST_MENDS);
-    mends
+    let mut fixes = each_once(run, dear.map(|ranked| &ranked.cause));
+    fixes.truncate(MOST_FIXES);
+    fixes
 }

@@ -81,7 +81,7 @@ pub fn found(demand: &Demand) -> String {
         Condition::VirtualTime { cpus } => {
             format!("{cpus} processors of an emulator, at the host's pace")
         }
-        Condition::Conditions { tool } => format!("{tool} doesn't state what was in force"),
+        Condition::Conditions { tool } => format!("{tool} does not state what was in force"),
         other => of_machine(other, demand.standing),
     }
 }
@@ -114,7 +114,7 @@ fn of_machine(condition: &Condition, standing: Standing) -> String {
             stolen_ns,
             stolen_share,
         } => virtual_machine(hypervisor.as_deref(), *stolen_ns, *stolen_share),
-        Condition::Container { runtime } => format!("inside of {runtime}"),
+        Condition::Container { runtime } => format!("inside {runtime}"),
         Condition::Preemption { model } => {
             format!("the kernel's preemption model is {model}, not PREEMPT_RT")
         }
@@ -214,6 +214,10 @@ fn pinned(requested: &[usize], astray: &[Astray], in_force: bool) -> String {
     }
     if requested.is_empty() {
         return "no probe thread".to_owned();
+    }
+    // A record from elsewhere may say that it is not in force, and name no thread.
+    if astray.is_empty() {
+        return "not read back".to_owned();
     }
     let each = astray.iter().take(NAMED).map(|thread| {
         let cpu = thread.cpu;

@@ -6,7 +6,7 @@ use punctual_record::StopCause;
 use punctual_record::cpus::cpu_list;
 use punctual_record::event::{Ending, Event, Gone, Halted, Happening, RealTimeBound, Throttling};
 
-use super::scheduling;
+use super::{load_failure, missing_samples, scheduling, unsaved};
 
 /// What happened. `tool` names who measured.
 #[must_use]
@@ -64,7 +64,9 @@ fn happening(what: &Happening, tool: &str) -> String {
         Happening::LeftOut { of, count: left } => {
             format!("{} more events of kind {of}", count(*left))
         }
-        Happening::LoadFailed { load, error } => format!("load {load}: {error}"),
+        Happening::LoadFailed { load, failure } => {
+            format!("load {load}: {}", load_failure(failure))
+        }
         Happening::LoadIdle {
             load,
             length_ns,
@@ -135,15 +137,8 @@ fn happening(what: &Happening, tool: &str) -> String {
             if *periods == 1 { "" } else { "s" },
             ms(*throttled_ns),
         ),
-        Happening::Samples {
-            written,
-            measured,
-            error,
-        } => {
-            let why = error.as_deref().unwrap_or("the disk was too slow");
-            format!("{written} of {measured} samples were written: {why}")
-        }
-        Happening::SaveFailed { error } => error.clone(),
+        Happening::Samples(samples) => missing_samples(samples),
+        Happening::SaveFailed(what) => unsaved(what),
         Happening::Signal {
             signal: Ending::TimeLimit,
         } => "ended by SIGXCPU: a real-time thread of this run came to RLIMIT_RTTIME without \
@@ -178,7 +173,7 @@ fn happening(what: &Happening, tool: &str) -> String {
              {file}; echo 1 >{directory}/tracing_on resumes"
         ),
         Happening::TraceNotFrozen { file, error } => {
-            format!("{file} can't be set to 0: {error}")
+            format!("{file} cannot be set to 0: {error}")
         }
         Happening::WatchLeftOut => "what watches counted of their threads is not in this sum: not \
                                     all of the runs are watches"

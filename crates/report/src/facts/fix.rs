@@ -148,7 +148,7 @@ fn container(runtime: Option<&str>, user_namespace: bool, device: bool) -> Strin
         ),
         _ if user_namespace => {
             format!(
-                "capabilities of a user namespace (rootless container) don't reach the scheduler: \
+                "capabilities of a user namespace (rootless container) do not reach the scheduler: \
                  raise the user's limits on the host, `{}`, log in again and start the container \
                  with `--ulimit rtprio=99 --ulimit memlock=-1{flag}`; or start it as root with \
                  `--cap-add sys_nice --cap-add ipc_lock{flag}`",

@@ -3,9 +3,15 @@
 //! Nothing reads them back: a record, and what follows from it, is the same whatever they are.
 
 mod condition;
+mod difference;
 mod event;
+mod fault;
 mod fix;
+mod requirement;
 
 pub use condition::{fix_of, found, requested, scheduling};
+pub use difference::{aspect, difference, differences, merge_error, value};
 pub use event::{ending, event, stop_cause};
+pub use fault::{failed_thread, load_failure, missing_samples, thread_fault, unread, unsaved};
 pub use fix::fix;
+pub use requirement::{length_limit, requirement};

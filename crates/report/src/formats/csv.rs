@@ -1,6 +1,5 @@
 //! The histogram as comma-separated values, one row for each bucket in use.
 
-use punctual_record::Field;
 use std::fmt::Write;
 
 use super::{WriteError, rows};
@@ -15,11 +14,7 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
     let mut out = HEADER.to_owned();
     for (index, thread) in run.threads.iter().enumerate() {
         let known = rows::known(run, index)?;
-        let cpu = if run.knows(Field::Cpus) {
-            thread.cpu.to_string()
-        } else {
-            String::new()
-        };
+        let cpu = thread.cpu.map_or_else(String::new, |cpu| cpu.to_string());
         let mut below = 0_u64;
         for bucket in known.histogram.buckets() {
             below = below.saturating_add(bucket.count);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
+use super::fault::ForeignError;
 use punctual_record::{
     Condition, Demand, Ending, Event, Field, Happening, Imported, ImportedThread, Interval,
     RecordError, Request, Run, State, SystemState, Thread, Tool,
@@ -94,10 +95,16 @@ impl Foreign {
         let mut threads = Vec::with_capacity(self.threads.len());
         let mut stated = Vec::with_capacity(self.threads.len());
         let mut events = Vec::new();
+        let cpus_known = self.cpus_known();
         for (index, foreign) in self.threads.iter().enumerate() {
-            let error = |reason: String| RecordError::malformed(path, place(index), reason);
+            let error =
+                |fault: ForeignError| RecordError::malformed(path, place(index), fault.to_string());
             let (thread, summary) = foreign
-                .build(index, self.unit_ns, self.measured_ns.unwrap_or(0))
+                .build(
+                    foreign.cpu.filter(|_| cpus_known),
+                    self.unit_ns,
+                    self.measured_ns.unwrap_or(0),
+                )
                 .map_err(error)?;
             events.extend(gaps(index, foreign, &summary));
             threads.push(thread);
@@ -109,7 +116,7 @@ impl Foreign {
             interval: Interval::Fixed {
                 interval_ns: self.interval_ns.unwrap_or(0),
             },
-            cpus: threads.iter().map(|thread| thread.cpu).collect(),
+            cpus: threads.iter().filter_map(|thread| thread.cpu).collect(),
             policy: self.policy.unwrap_or_else(|| "unknown".to_owned()),
             priority: self.priority.unwrap_or(0),
             duration_ns: None,
@@ -160,10 +167,14 @@ impl Foreign {
         Ok(run)
     }
 
+    /// Whether the CPU of every thread is stated: of a part of them none is taken over.
+    fn cpus_known(&self) -> bool {
+        self.threads.iter().all(|thread| thread.cpu.is_some())
+    }
+
     fn unknown(&self) -> Vec<Field> {
-        let cpus_known = self.threads.iter().all(|thread| thread.cpu.is_some());
         [
-            (Field::Cpus, !cpus_known),
+            (Field::Cpus, !self.cpus_known()),
             (Field::Interval, self.interval_ns.is_none()),
             (Field::Priority, self.priority.is_none()),
             (Field::Policy, self.policy.is_none()),
@@ -197,29 +208,27 @@ fn gaps(index: usize, foreign: &ForeignThread, summary: &ImportedThread) -> Opti
 impl ForeignThread {
     fn build(
         &self,
-        index: usize,
+        cpu: Option<u64>,
         unit_ns: u64,
         measured_ns: u64,
-    ) -> Result<(Thread, ImportedThread), String> {
+    ) -> Result<(Thread, ImportedThread), ForeignError> {
         let scaled = |value: u64| {
             value
                 .checked_mul(unit_ns)
-                .ok_or_else(|| format!("a latency of {value} is too large"))
+                .ok_or(ForeignError::LatencyTooLarge { value })
         };
         let mut histogram = Histogram::new();
         let mut inside = 0_u64;
         for (value, count) in &self.rows {
             inside = inside
                 .checked_add(*count)
-                .ok_or("more samples than can be counted")?;
+                .ok_or(ForeignError::TooManySamples)?;
             histogram.record_n(scaled(*value)?, *count);
         }
-        let beyond = self.count.checked_sub(inside).ok_or_else(|| {
-            format!(
-                "its histogram holds {inside} samples, more than the {} counted",
-                self.count
-            )
-        })?;
+        let count = self.count;
+        let beyond = count
+            .checked_sub(inside)
+            .ok_or(ForeignError::TooFewCounted { inside, count })?;
         self.agree(beyond)?;
         let (min_ns, max_ns) = match self.count {
             0 => (0, 0),
@@ -232,10 +241,7 @@ impl ForeignThread {
             unkept -= 1;
         }
         let thread = Thread {
-            cpu: self
-                .cpu
-                .map_or(Ok(index), usize::try_from)
-                .map_err(|e| e.to_string())?,
+            cpu: cpu.map(cpu_number).transpose()?,
             tid: 0,
             latency: HistogramRecord::from(&histogram),
             late: 0,
@@ -251,7 +257,7 @@ impl ForeignThread {
             preemptions: None,
             first_half: None,
             first_half_misses: None,
-            error: None,
+            fault: None,
         };
         let mean_ns = self
             .mean
@@ -282,7 +288,7 @@ impl ForeignThread {
     }
 
     /// Whether minimum and maximum agree with the histogram.
-    fn agree(&self, beyond: u64) -> Result<(), String> {
+    fn agree(&self, beyond: u64) -> Result<(), ForeignError> {
         let in_use = || {
             self.rows
                 .iter()
@@ -293,23 +299,20 @@ impl ForeignThread {
             return Ok(());
         };
         if self.min != first {
-            return Err(format!(
-                "its minimum is {}, its histogram begins at {first}",
-                self.min
-            ));
+            let min = self.min;
+            return Err(ForeignError::Minimum { min, first });
         }
+        let max = self.max;
         match beyond {
-            0 if self.max != last => Err(format!(
-                "its maximum is {}, its histogram ends at {last}",
-                self.max
-            )),
-            1.. if self.max < last => Err(format!(
-                "its maximum of {} lies within its histogram",
-                self.max
-            )),
+            0 if max != last => Err(ForeignError::Maximum { max, last }),
+            1.. if max < last => Err(ForeignError::MaximumWithin { max }),
             _ => Ok(()),
         }
     }
+}
+
+fn cpu_number(cpu: u64) -> Result<usize, ForeignError> {
+    usize::try_from(cpu).map_err(|source| ForeignError::Cpu { cpu, source })
 }
 
 /// The value of a short or long option in a foreign command line, whole numbers only.

@@ -73,9 +73,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
         },
         unit_ns,
         unit_known: resolution.is_some(),
-        system: results
-            .sysinfo
-            .map(|info| info.system("jitterdebugger's results state the kernel alone")),
+        system: results.sysinfo.map(|info| info.system("jitterdebugger")),
         threads: results.cpu.into_values().map(thread).collect(),
         ..Foreign::default()
     }

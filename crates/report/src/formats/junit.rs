@@ -13,7 +13,7 @@ use crate::{conditions, facts, verdict, watch};
 use punctual_record::{Demand, Event, Judgement, Run, Standing, State};
 
 pub(super) fn write(run: &Run) -> String {
-    let judgement = Judgement::of(run);
+    let judgement = Judgement::from_run(run);
     let cases = cases(run, judgement.as_ref());
     let failures = cases
         .iter()
@@ -78,12 +78,12 @@ pub(super) fn write(run: &Run) -> String {
     if let Some(judgement) = &judgement {
         xml.text("system-out", &[], &verdict::sentence(judgement));
     }
-    xml.finish()
+    xml.into_text()
 }
 
 fn properties(xml: &mut Xml, run: &Run) {
     xml.start("properties", &[]);
-    let figures = Figures::of(run).merged;
+    let figures = Figures::from_run(run).merged;
     let (samples, max) = (figures.count, figures.max.unwrap_or(0));
     let properties = [
         ("command", run.command.join(" ")),
@@ -173,7 +173,7 @@ fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
         }
         None => cases.extend(run.request.requirements.iter().map(|requirement| Case {
             class: "requirement",
-            name: requirement.to_string(),
+            name: facts::requirement(requirement),
             result: Found::Error(
                 Outcome::Invalid.word(),
                 "the run holds no verdict".to_owned(),
@@ -201,7 +201,7 @@ fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
 
 fn requirement(result: &RequirementResult, judgement: &Judgement) -> Case {
     judged(
-        result.requirement.to_string(),
+        facts::requirement(&result.requirement),
         result.outcome,
         verdict::requirement(result, judgement),
         judgement,

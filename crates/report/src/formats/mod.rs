@@ -7,6 +7,7 @@
 mod csv;
 mod cyclictest;
 mod error;
+mod fault;
 mod import;
 pub use import::recorded;
 mod jitterdebugger;

@@ -78,10 +78,9 @@ fn thread_labels(run: &Run, index: usize) -> String {
     if run.watched(index).is_some() {
         return format!("host={host},thread={}", quoted(&run.thread_label(index)));
     }
-    if run.knows(Field::Cpus) {
-        format!("host={host},cpu=\"{}\"", run.threads[index].cpu)
-    } else {
-        format!("host={host},thread=\"{index}\"")
+    match run.threads[index].cpu {
+        Some(cpu) => format!("host={host},cpu=\"{cpu}\""),
+        None => format!("host={host},thread=\"{index}\""),
     }
 }
 

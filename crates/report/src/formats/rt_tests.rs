@@ -131,7 +131,7 @@ fn thread(results: ThreadResults, end: Option<u64>) -> ForeignThread {
 
 fn system(info: SysInfo) -> SystemState {
     let is_real_time = info.realtime == Some(1);
-    let mut system = info.system("rt-tests state the kernel alone");
+    let mut system = info.system("rt-tests");
     if is_real_time {
         system.kernel.preemption = "rt".to_owned();
     }
@@ -150,7 +150,7 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
             .processor
             .nodes
             .iter()
-            .find(|node| node.cpus.contains(&thread.cpu));
+            .find(|node| thread.cpu.is_some_and(|cpu| node.cpus.contains(&cpu)));
         let number = |value: usize| i64::try_from(value).ok();
         threads.insert(
             index as u64,
@@ -160,11 +160,7 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
                 min: of.min,
                 max: of.max,
                 avg: of.mean,
-                cpu: run
-                    .knows(Field::Cpus)
-                    .then(|| number(thread.cpu))
-                    .flatten()
-                    .or(Some(-1)),
+                cpu: thread.cpu.and_then(number).or(Some(-1)),
                 node: node.and_then(|node| number(node.node)).or(Some(-1)),
             },
         );

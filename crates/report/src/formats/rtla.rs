@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
+use super::fault::ForeignError;
 use super::import::{Foreign, ForeignThread};
+use punctual_record::text::shortened;
 use punctual_record::{RecordError, Run, Tool};
 
 /// How the text begins.
@@ -29,20 +31,20 @@ struct Parsed {
 
 /// Reads the text.
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
-    let error = |place: String, reason: String| RecordError::malformed(path, place, reason);
+    let error =
+        |place: String, fault: ForeignError| RecordError::malformed(path, place, fault.to_string());
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let before = bytes[..e.valid_up_to()].iter();
         let line = before.filter(|byte| **byte == b'\n').count() + 1;
-        error(format!("line {line}"), "not text".to_owned())
+        error(format!("line {line}"), ForeignError::NotText)
     })?;
     let mut parsed = Parsed::default();
     for (index, line) in text.lines().enumerate() {
         let read = parsed.line(line.trim());
-        read.map_err(|reason| error(format!("line {}", index + 1), reason))?;
+        read.map_err(|fault| error(format!("line {}", index + 1), fault))?;
     }
     if parsed.columns.is_empty() {
-        let reason = "rtla's histogram has no column of a thread (Thr-000)";
-        return Err(error(String::new(), reason.to_owned()));
+        return Err(error(String::new(), ForeignError::NoColumn));
     }
     // A row in which no CPU has a sample is not printed: the end is not stated.
     let cpus: Vec<Option<u64>> = parsed.columns.iter().map(|(_, of)| of.cpu).collect();
@@ -64,12 +66,16 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
 }
 
 impl Parsed {
-    fn line(&mut self, line: &str) -> Result<(), String> {
+    fn line(&mut self, line: &str) -> Result<(), ForeignError> {
         if let Some(unit) = line.strip_prefix("# Time unit is ") {
             self.unit_ns = match unit {
                 _ if unit.ends_with("(ns)") => Some(1),
                 _ if unit.ends_with("(us)") => Some(1000),
-                _ => return Err(format!("unknown unit '{unit}'")),
+                _ => {
+                    return Err(ForeignError::UnknownUnit {
+                        unit: shortened(unit, 40),
+                    });
+                }
             };
         } else if line.starts_with("Index") {
             self.head(line)?;
@@ -81,9 +87,9 @@ impl Parsed {
         Ok(())
     }
 
-    fn head(&mut self, line: &str) -> Result<(), String> {
+    fn head(&mut self, line: &str) -> Result<(), ForeignError> {
         if self.words != 0 {
-            return Err("a second histogram in one text".to_owned());
+            return Err(ForeignError::SecondHistogram);
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         let of = |prefix: &str| -> Vec<(usize, u64)> {
@@ -96,7 +102,7 @@ impl Parsed {
         let found = COLUMNS.into_iter().map(of).find(|found| !found.is_empty());
         let found = found.unwrap_or_default();
         if found.len() > MOST_COLUMNS {
-            return Err(format!("{} CPUs", found.len()));
+            return Err(ForeignError::TooManyThreads { most: MOST_COLUMNS });
         }
         self.words = words.len();
         let column = |(at, cpu)| {
@@ -113,26 +119,25 @@ impl Parsed {
         Ok(())
     }
 
-    fn row(&mut self, line: &str) -> Result<(), String> {
+    fn row(&mut self, line: &str) -> Result<(), ForeignError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.len() != self.words {
-            return Err(format!(
-                "{} words in a row, where the head has {}",
-                words.len(),
-                self.words
-            ));
+            return Err(ForeignError::RowLength {
+                found: words.len(),
+                expected: self.words,
+            });
         }
-        let value = number(words[0])?;
+        let value = ForeignError::count(words[0])?;
         if self.last.is_some_and(|last| last >= value) {
-            return Err(format!("row {value} is out of order"));
+            return Err(ForeignError::RowOrder { value });
         }
         self.last = Some(value);
         self.cells += self.columns.len();
         if self.cells > MOST_CELLS {
-            return Err(format!("more than {MOST_CELLS} counts"));
+            return Err(ForeignError::TooManyCounts { most: MOST_CELLS });
         }
         for (at, column) in &mut self.columns {
-            let count = number(words[*at])?;
+            let count = ForeignError::count(words[*at])?;
             if count > 0 {
                 column.rows.push((value, count));
             }
@@ -141,14 +146,18 @@ impl Parsed {
     }
 
     /// `count:`, `min:`, `avg:` and `max:`; a place without samples has `-`.
-    fn summary(&mut self, name: &str, values: &str) -> Result<(), String> {
+    fn summary(&mut self, name: &str, values: &str) -> Result<(), ForeignError> {
         // The first word of a row is its name.
         let values: Vec<&str> = values.split_whitespace().collect();
         for (at, column) in &mut self.columns {
             let Some(value) = values.get(*at - 1) else {
                 return Ok(());
             };
-            let value = if *value == "-" { 0 } else { number(value)? };
+            let value = if *value == "-" {
+                0
+            } else {
+                ForeignError::count(value)?
+            };
             match name {
                 "count" => column.count = value,
                 "min" => column.min = value,
@@ -159,10 +168,6 @@ impl Parsed {
         }
         Ok(())
     }
-}
-
-fn number(word: &str) -> Result<u64, String> {
-    word.parse().map_err(|_| format!("'{word}' is no count"))
 }
 
 #[cfg(test)]
@@ -230,9 +235,13 @@ max:          1         5         5
     fn damage_is_refused_in_a_line() {
         for (from, to, words) in [
             ("Thr-000", "Thr-x", "no column of a thread"),
-            ("3900          0         2", "3900 0", "2 words in a row"),
+            ("3900          0         2", "3900 0", "2 columns in a row"),
             ("4000 ", "3900 ", "out of order"),
-            ("4000          0         1", "4000 0 x", "'x' is no count"),
+            (
+                "4000          0         1",
+                "4000 0 x",
+                "'x' is not a count",
+            ),
             ("over:", "Index", "a second histogram"),
             ("nanoseconds (ns)", "fortnights", "unknown unit"),
             ("count:        3         4", "count: 3 2", "more than"),

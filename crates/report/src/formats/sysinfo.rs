@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use punctual_record::{Run, SystemState};
+use punctual_record::{Run, SystemState, Unread, UnreadReason};
 
 /// What `uname` says, and what each of the tools adds.
 #[derive(Serialize, Deserialize, Default)]
@@ -37,8 +37,8 @@ impl SysInfo {
         })
     }
 
-    /// The same as a record states it; `gap` says what is missing.
-    pub fn system(self, gap: &str) -> SystemState {
+    /// The same as a record states it, from results of `tool`.
+    pub fn system(self, tool: &str) -> SystemState {
         let mut system = SystemState {
             hostname: self.nodename,
             ..SystemState::default()
@@ -47,7 +47,13 @@ impl SysInfo {
         system.kernel.version = self.version;
         system.kernel.machine = self.machine;
         system.kernel.preemption = "unknown".to_owned();
-        system.unread.push(gap.to_owned());
+        system.unread.push(Unread {
+            what: String::new(),
+            why: UnreadReason::NotStated {
+                tool: tool.to_owned(),
+                kernel: true,
+            },
+        });
         system
     }
 }

@@ -42,7 +42,7 @@ impl Xml {
         let _ = writeln!(self.out, "</{name}>");
     }
 
-    pub(crate) fn finish(mut self) -> String {
+    pub(crate) fn into_text(mut self) -> String {
         while !self.open.is_empty() {
             self.end();
         }

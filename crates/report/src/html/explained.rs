@@ -4,8 +4,8 @@ use super::parts::{Html, Td, td, td_bar, td_in};
 use super::sections::figure;
 use crate::chart::outlier;
 use crate::explain::{
-    ShownWait, amounts, are_of_outliers, counts, culprit, mends, name, not_seen, part_ns, part_of,
-    parts_ns, ranked, stage_figures, waits,
+    ShownWait, amounts, are_of_outliers, counts, culprit, known_fixes, name, not_seen, part_ns,
+    part_of, parts_ns, ranked, stage_figures, waits,
 };
 use crate::terms::Terms;
 use crate::words;
@@ -149,9 +149,9 @@ fn cause_cell(cause: &Cause) -> Td {
 }
 
 fn to_do(html: &mut Html, run: &Run, explanation: &Explanation) {
-    let facts: Vec<(String, String)> = mends(run, explanation)
+    let facts: Vec<(String, String)> = known_fixes(run, explanation)
         .into_iter()
-        .map(|(cause, mend)| (name(cause), mend))
+        .map(|(cause, fix)| (name(cause), fix))
         .collect();
     if !facts.is_empty() {
         html.long_facts("What to do about what cost most", &facts);
@@ -162,7 +162,7 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(" at {}", words::instant(bill.due_ns.saturating_sub(start)))
     });
-    let terms = Terms::of(run);
+    let terms = Terms::for_run(run);
     let gap = run.gaps.is_some();
     let title = format!(
         "Bill {number}: {} on CPU {}{when}",

@@ -16,7 +16,7 @@ use punctual_record::invalid::not_in_force;
 /// The report of a run as one HTML file.
 #[must_use]
 pub fn page(run: &Run) -> String {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let marks = marks(run);
     let headline = statements::headline(run);
     let mut html = Html::default();
@@ -58,7 +58,7 @@ pub fn page(run: &Run) -> String {
     sections::provenance(&mut html, run);
     html.raw("</main>\n");
     frame::close(&mut html, &run.tool);
-    html.finish()
+    html.into_page()
 }
 
 /// The class of a verdict.
@@ -158,7 +158,7 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
         None => format!("{} skipped", words::plural(all.missed, "period", "periods")),
     };
     tiles.push((
-        Terms::of(run).late,
+        Terms::for_run(run).late,
         if late { dash() } else { words::count(all.late) },
         missed,
     ));

@@ -209,7 +209,7 @@ impl Html {
         }
     }
 
-    pub(crate) fn finish(mut self) -> String {
+    pub(crate) fn into_page(mut self) -> String {
         if let Some(place) = self.contents {
             let mut list = "<nav aria-label=\"Contents\"><ul>\n".to_owned();
             for (id, text) in &self.headings {

@@ -102,7 +102,7 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
     if figures.rows.is_empty() {
         return;
     }
-    let terms = Terms::of(run);
+    let terms = Terms::for_run(run);
     html.heading("latency", terms.heading);
     let invalid = |v: &Verdict| v.outcome == Outcome::Invalid;
     if figures.merged.count > 0 && run.verdict.as_ref().is_some_and(invalid) {

@@ -66,7 +66,7 @@ pub fn bills(lab: &Lab, style: &Style) -> String {
             let why = why.unwrap_or(if program {
                 "it has no periodic loop of punctual-rt"
             } else {
-                "nobody watched"
+                "not traced"
             });
             lines.push(format!("{}: no bill: {why}", label(cell)));
             continue;

@@ -87,5 +87,5 @@ pub fn junit(lab: &Lab) -> String {
         xml.end();
     }
     xml.text("system-out", &[], WHAT_IT_SHOWS);
-    xml.finish()
+    xml.into_text()
 }

@@ -34,13 +34,13 @@ pub fn page(lab: &Lab, base: &str) -> String {
     without_result(&mut html, lab);
     verdicts(&mut html, lab);
     bills(&mut html, lab);
-    html.heading("limits", "What this shows, and what it doesn't");
+    html.heading("limits", "What this shows, and what it does not show");
     html.raw(LIMITS);
     fingerprints(&mut html, lab, &machines);
     provenance(&mut html, lab, &machines, &loads);
     html.raw("</main>\n");
     frame::close(&mut html, &lab.tool);
-    html.finish()
+    html.into_page()
 }
 
 fn of_host(lab: &Lab) -> bool {

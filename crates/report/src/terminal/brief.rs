@@ -87,7 +87,7 @@ fn laid_out(blocks: &[Block]) -> Vec<String> {
 
 /// All blocks but the causes, from the top.
 fn blocks(run: &Run, style: &Style) -> Vec<Block> {
-    let figures = Figures::of(run);
+    let figures = Figures::from_run(run);
     let mut blocks = Vec::new();
     let mut add = |rank: u8, group: u8, lines: Vec<String>| {
         blocks.push(Block { rank, group, lines });
@@ -183,10 +183,10 @@ fn problems(run: &Run, style: &Style) -> Vec<String> {
     };
     let (bad, other): (Vec<_>, Vec<_>) = run.events.iter().partition(|event| event.invalidates);
     items.extend(bad.iter().map(|bad| (Tone::Bad, event(bad))));
-    for thread in run.threads.iter().filter(|thread| thread.error.is_some()) {
-        let why = thread.error.as_deref().unwrap_or_default();
-        let text = format!("the thread on CPU {} ended early: {why}", thread.cpu);
-        items.push((Tone::Bad, text));
+    for thread in &run.threads {
+        if let Some(fault) = &thread.fault {
+            items.push((Tone::Bad, facts::failed_thread(thread.cpu, fault)));
+        }
     }
     // Said with the demand or the event already.
     for reason in statements::reasons(run) {

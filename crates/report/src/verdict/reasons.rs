@@ -37,9 +37,7 @@ pub fn reason(reason: &InvalidReason) -> String {
         InvalidReason::Mark { name, fault } => mark(name, fault),
         InvalidReason::Event(event) => facts::event(event, "the tool"),
         InvalidReason::Load { name, fault } => format!("the load {name} {}", load(fault)),
-        InvalidReason::ProbeFailed { cpu, error } => {
-            format!("the probe thread on CPU {cpu}: {error}")
-        }
+        InvalidReason::ProbeFailed { cpu, fault } => facts::failed_thread(*cpu, fault),
         InvalidReason::Stopped {
             watched,
             total_ns,
@@ -63,8 +61,11 @@ pub fn reason(reason: &InvalidReason) -> String {
 
 fn evidence(fault: InvalidEvidence) -> String {
     match fault {
-        InvalidEvidence::NoWakeUp => "not one wake-up was measured".to_owned(),
-        InvalidEvidence::NeverWoke { cpu } => format!("the thread on CPU {cpu} never woke up"),
+        InvalidEvidence::NoWakeUp => "no wake-up was measured".to_owned(),
+        InvalidEvidence::NeverWoke { cpu: Some(cpu) } => {
+            format!("the thread on CPU {cpu} never woke up")
+        }
+        InvalidEvidence::NeverWoke { cpu: None } => "a thread never woke up".to_owned(),
         InvalidEvidence::NothingWatched => "nothing was watched".to_owned(),
         InvalidEvidence::Lost { samples: 1 } => "1 sample was lost".to_owned(),
         InvalidEvidence::Lost { samples } => {
@@ -75,21 +76,21 @@ fn evidence(fault: InvalidEvidence) -> String {
 
 fn mark(name: &str, fault: &MarkFault) -> String {
     match fault {
-        MarkFault::NotSeen { error } => format!("{name} was limited and not seen: {error}"),
+        MarkFault::NotSeen { error } => format!("{name} has a limit and was not seen: {error}"),
         MarkFault::LengthsLost { passes } => format!(
             "the lengths of {} passes of {name} were lost",
             words::count(*passes)
         ),
         MarkFault::NoRoom { passes } => format!(
-            "{} passes of {name} were by threads that found no room",
+            "{} passes of {name} were by threads that were not recorded for lack of space",
             words::count(*passes)
         ),
-        MarkFault::NeverPassed => format!("{name} was limited and never passed"),
+        MarkFault::NeverPassed => format!("{name} has a limit and was never passed"),
         MarkFault::NotMeasured => {
-            format!("{name} was limited, and not one length of it was measured")
+            format!("{name} has a limit, and no length of it was measured")
         }
         MarkFault::Unwatched => format!(
-            "{name} was limited, and threads of ordinary priority alone passed it (--all \
+            "{name} has a limit, and only threads of ordinary priority passed it (--all \
              watches them too)"
         ),
     }
@@ -97,7 +98,7 @@ fn mark(name: &str, fault: &MarkFault) -> String {
 
 fn load(fault: &LoadFault) -> String {
     match fault {
-        LoadFault::Failed { error } => format!("failed: {error}"),
+        LoadFault::Failed { failure } => format!("failed: {}", facts::load_failure(failure)),
         LoadFault::DidNothing => "did nothing".to_owned(),
         LoadFault::Idle {
             check,

@@ -64,8 +64,8 @@ pub(super) fn lacks(run: &Run, watch: &Watch) -> Vec<String> {
     if let Some(off_cpu) = &watch.off_cpu {
         say(
             off_cpu.no_room.count,
-            "off-CPU time found no room: its stack isn't known",
-            "off-CPU times found no room: their stacks aren't known",
+            "off-CPU time was not recorded for lack of space: its stack is not known",
+            "off-CPU times were not recorded for lack of space: their stacks are not known",
         );
         say(
             off_cpu.stackless,
@@ -76,8 +76,8 @@ pub(super) fn lacks(run: &Run, watch: &Watch) -> Vec<String> {
     if let Some(queue) = &watch.run_queue {
         say(
             queue.lost,
-            "run-queue latency found no room",
-            "run-queue latencies found no room",
+            "run-queue latency was not recorded for lack of space",
+            "run-queue latencies were not recorded for lack of space",
         );
         let threads = queue.threads.iter();
         let unseen = threads.fold(0_u64, |sum, it| sum.saturating_add(it.unseen));

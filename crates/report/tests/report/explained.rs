@@ -8,7 +8,7 @@ use punctual_record::Run;
 use punctual_record::explanation::{Cause, Lane, Mark, Picture, Span};
 use punctual_report::chart::{Form, outlier};
 use punctual_report::explain::perfetto::{self, Outlier};
-use punctual_report::explain::{against, around, bill_section, intervals, mend, name, section};
+use punctual_report::explain::{against, around, bill_section, fix, intervals, name, section};
 use punctual_report::style::Style;
 use punctual_report::terms::Terms;
 
@@ -25,7 +25,7 @@ fn every_cause_has_a_name_of_its_own_and_most_have_a_mend() {
     assert_eq!(unique.len(), names.len(), "{names:#?}");
     let without: Vec<Cause> = causes()
         .into_iter()
-        .filter(|cause| mend(cause, &run).is_none())
+        .filter(|cause| fix(cause, &run).is_none())
         .collect();
     assert_eq!(
         without,
@@ -50,7 +50,7 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
         irq: 36,
         name: "virtio0".to_owned(),
     };
-    let text = mend(&irq, &run).unwrap();
+    let text = fix(&irq, &run).unwrap();
     assert!(
         text.contains("echo 0-1 > /proc/irq/36/smp_affinity_list"),
         "{text}"
@@ -60,14 +60,14 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
         policy: "SCHED_FIFO".to_owned(),
         priority,
     };
-    let text = mend(&thread("irq/36-virtio0", 90), &run).unwrap();
+    let text = fix(&thread("irq/36-virtio0", 90), &run).unwrap();
     assert!(text.contains("chrt -f -p 79 $(pgrep '^irq/36-')"), "{text}");
-    let text = mend(&thread("a'; reboot; '", 50), &run).unwrap();
+    let text = fix(&thread("a'; reboot; '", 50), &run).unwrap();
     assert!(text.contains("pgrep -wx 'a'\\''; reboot; '\\'''"), "{text}");
     let tick = Cause::TimerCallback {
         function: "tick_nohz_handler".to_owned(),
     };
-    assert!(mend(&tick, &run).unwrap().contains("nohz_full=2-3"));
+    assert!(fix(&tick, &run).unwrap().contains("nohz_full=2-3"));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn limits_of_real_time_threads_are_lifted_on_named_cpus_with_a_warning() {
     let advice = |run: &Run, cpus: &[usize]| {
         let mut run = run.clone();
         run.request.cpus = cpus.to_vec();
-        mend(&throttled, &run).unwrap()
+        fix(&throttled, &run).unwrap()
     };
     let text = advice(&run, &[1]);
     assert!(!text.contains("cpuN"), "{text}");
@@ -103,7 +103,7 @@ fn limits_of_real_time_threads_are_lifted_on_named_cpus_with_a_warning() {
     let earlier = Cause::Blocked {
         state: "earlier-timer".to_owned(),
     };
-    assert_eq!(mend(&earlier, &run), None);
+    assert_eq!(fix(&earlier, &run), None);
     assert_eq!(name(&earlier), "its previous wake-up was late");
 }
 
@@ -118,7 +118,7 @@ fn a_fix_is_given_only_where_it_can_help() {
     run.request.cpus = vec![0];
     run.system.processor.online = vec![0, 1];
     // `chrt -f -p 1` would raise an ordinary thread above ordinary probes.
-    let text = mend(&ordinary("rustc"), &run).unwrap();
+    let text = fix(&ordinary("rustc"), &run).unwrap();
     assert!(!text.contains("chrt -f -p 1 "), "{text}");
     assert!(
         text.contains("pgrep -wx rustc | xargs -n1 taskset -pc 1"),
@@ -128,12 +128,12 @@ fn a_fix_is_given_only_where_it_can_help() {
     let own = Cause::LateInterrupt {
         task: "punctual".to_owned(),
     };
-    assert_eq!(mend(&own, &run), None);
+    assert_eq!(fix(&own, &run), None);
     run.request.cpus = vec![0, 1];
-    assert!(mend(&own, &run).unwrap().contains("as with -a 1"));
+    assert!(fix(&own, &run).unwrap().contains("as with -a 1"));
     // Nobody saw the host.
     run.system.virtualisation.hypervisor = Some("KVM".to_owned());
-    let text = mend(&Cause::Platform, &run).unwrap();
+    let text = fix(&Cause::Platform, &run).unwrap();
     assert!(!text.contains("the host had the processor"), "{text}");
 }
 
@@ -318,7 +318,7 @@ fn a_trace_of_a_recorded_wake_up() {
     assert_eq!(hold(&trace), picture.spans.len() + 1);
     assert!(holds(&trace, "preempt-off") && holds(&trace, "latency "));
     // A gap is no latency.
-    let terms = Terms::of(&report_fixtures::gaps());
+    let terms = Terms::for_run(&report_fixtures::gaps());
     let trace = perfetto::trace(&picture, Outlier { terms, ..outlier }, &[]);
     assert!(holds(&trace, "gap of ") && !holds(&trace, " late"));
 }
@@ -351,7 +351,7 @@ fn the_longest_of_marks_stand_beside_what_ran_meanwhile() {
     assert_eq!(all.len(), 4);
     let near = around(&all, &bill, &picture);
     assert_eq!(near.len(), 4);
-    let trace = perfetto::trace(&picture, Outlier::of(&bill, Terms::of(&run)), &near);
+    let trace = perfetto::trace(&picture, Outlier::of(&bill, Terms::for_run(&run)), &near);
     assert_eq!(hold(&trace), picture.spans.len() + 1 + 4);
     for text in [
         "marks of controller/4711",
@@ -366,10 +366,10 @@ fn the_longest_of_marks_stand_beside_what_ran_meanwhile() {
     assert!(svg.contains("controller 2.5 ms"), "{svg}");
     // All of them, and which bill to open.
     let bills = [drawn.clone(), drawn.clone()];
-    let trace = perfetto::marks_trace(&all, &bills, Terms::of(&run)).expect("a trace");
+    let trace = perfetto::marks_trace(&all, &bills, Terms::for_run(&run)).expect("a trace");
     assert_eq!(hold(&trace), 4 + 2);
     assert!(holds(&trace, "bill 2: "));
-    assert!(perfetto::marks_trace(&[], &bills, Terms::of(&run)).is_none());
+    assert!(perfetto::marks_trace(&[], &bills, Terms::for_run(&run)).is_none());
     // Elsewhere in time, or in a sum of runs, they are in no picture.
     let elsewhere = passed_at(bill.due_ns + 60_000_000_000);
     assert!(around(&intervals(&elsewhere), &bill, &picture).is_empty());

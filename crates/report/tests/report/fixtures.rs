@@ -8,8 +8,8 @@ pub use build::*;
 use punctual_record::Ledger;
 use punctual_record::explanation::Cause;
 use punctual_record::{
-    Condition, Demand, Event, Fix, Gaps, Happening, Method, Run, Scheduling, State, Subject,
-    Thread, Watched, analyse_record,
+    Condition, Demand, Event, Fix, Gaps, Happening, LoadFailure, Method, Run, Scheduling, State,
+    Subject, Thread, ThreadFault, Unsaved, UnsavedPart, UnsavedReason, Watched, analyse_record,
 };
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::Verdict;
@@ -105,7 +105,7 @@ pub fn virtual_machine() -> Run {
         },
         None,
     ));
-    run.events.push(Event::told(
+    run.events.push(Event::new(
         31_204_000_000,
         Happening::Steal {
             cpu: 0,
@@ -120,7 +120,9 @@ pub fn virtual_machine() -> Run {
             probed: true,
         },
     ));
-    run.loads[1].failed = Some("fork: Resource temporarily unavailable".into());
+    run.loads[1].failed = Some(LoadFailure::Error {
+        error: "fork: Resource temporarily unavailable".into(),
+    });
     run.loads[1].rate = 0.0;
     run.verdict = run.verdict.map(Verdict::invalidated);
     run
@@ -135,7 +137,9 @@ pub fn no_samples() -> Run {
         requirements: vec![miss(100_000, 1e-4)],
         latency: &|_, _, _| 0.0,
     });
-    run.threads[1].error = Some("sched_setattr: Operation not permitted".into());
+    run.threads[1].fault = Some(ThreadFault::WaitFailed {
+        error: "sched_setattr: Operation not permitted".into(),
+    });
     run
 }
 
@@ -239,9 +243,12 @@ pub fn hostile() -> Run {
     run.loads[0].name = evil.into();
     run.system.processor.model = "M".repeat(400);
     run.demands[0].condition = Condition::Conditions { tool: evil.into() };
-    let error = evil.into();
-    run.events
-        .push(Event::told(1, Happening::SaveFailed { error }));
+    let what = Happening::SaveFailed(Unsaved {
+        directory: evil.into(),
+        parts: vec![UnsavedPart::File { name: evil.into() }],
+        why: UnsavedReason::Error { error: evil.into() },
+    });
+    run.events.push(Event::new(1, what));
     run
 }
 

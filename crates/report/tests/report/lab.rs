@@ -26,7 +26,7 @@ fn the_matrix_has_every_figure_its_ratio_and_its_function() {
         "the guest&#39;s kernel panicked: x",
         "FAIL: 3 of 2,402 step() took longer than 500 µs (the longest 1.37 ms); none may.",
         "47,455 instructions later than at its earliest",
-        "standard, fork: no function is named: nobody watched.",
+        "standard, fork: no function is named: not traced.",
         "SMIs",
         "No real time:",
         "6.1.0-49-rt-amd64 preempt=full",
@@ -103,7 +103,7 @@ fn hostile_names_stay_text_and_a_browser_complains_of_nothing() {
             return;
         };
         assert!(
-            dom.contains("What this shows, and what it doesn't"),
+            dom.contains("What this shows, and what it does not show"),
             "{name}"
         );
         assert!(!log.contains("CONSOLE"), "{name}: {log}");

@@ -6,11 +6,14 @@ mod browser;
 #[path = "../../../trace/tests/attribute/data.rs"]
 mod data;
 mod explained;
+mod facts;
 mod fixtures;
 mod formats;
 mod gallery;
 mod gaps;
 mod gnuplot;
+#[path = "../../../record/tests/made/kinds.rs"]
+mod kinds;
 mod lab;
 mod lab_table;
 #[path = "../../../record/tests/made/labs.rs"]

@@ -98,7 +98,7 @@ fn each_cpu_has_a_lane_where_the_record_says_when() {
     };
     let picture = lanes(&run).expect("lanes");
     for thread in &run.threads {
-        let label = format!(">CPU {}</text>", thread.cpu);
+        let label = format!(">CPU {}</text>", thread.cpu.expect("a CPU"));
         assert_eq!(picture.matches(&label).count(), 1, "{label}");
     }
     // Of one CPU the timeline says the same; without a start nobody knows when.
@@ -272,7 +272,7 @@ fn no_count_stands_ungrouped() {
         stolen_ns: 1,
         between_ns: 2,
     };
-    let event = Event::told(1_000_000, what);
+    let event = Event::new(1_000_000, what);
     run.events.extend(vec![event; 5_000]);
     for thread in &mut run.threads {
         (thread.late, thread.missed, thread.lost) = (5_191, 6_789, 9_876);
@@ -280,7 +280,7 @@ fn no_count_stands_ungrouped() {
     let thread = report_fixtures::no_samples().threads.remove(0);
     run.threads
         .extend((4..1200).map(|cpu| punctual_record::Thread {
-            cpu,
+            cpu: Some(cpu),
             ..thread.clone()
         }));
     // Not counts: the seed, the date, the pid of a thread, CPUs.

@@ -5,6 +5,7 @@ use super::fixtures as report_fixtures;
 use proptest::prelude::*;
 use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
 use punctual_record::{Ending, Event, Happening, Interval, Load, Run, State, TimelineRow};
+use punctual_record::{LoadFailure, Unsaved, UnsavedPart, UnsavedReason};
 use punctual_report::live;
 use punctual_report::style::Style;
 use punctual_report::{gnuplot, html, svg, terminal};
@@ -90,7 +91,7 @@ prop_compose! {
             (thread.late, thread.missed, thread.lost, thread.early) = counts;
             thread.peaks = peaks.iter().map(|p| Peak::new(p.0, p.1, p.2).with_skipped(p.0)).collect();
             thread.measured_ns = measured_ns;
-            thread.cpu = if i % 5 == 4 { usize::MAX } else { i };
+            thread.cpu = (i % 7 < 6).then_some(if i % 5 == 4 { usize::MAX } else { i });
         }
         run.timeline.row_ns = row_ns;
         run.timeline.rows = rows
@@ -107,8 +108,12 @@ prop_compose! {
         run.system.virtualisation.stolen_ns = Some(counts.1);
         run.system.virtualisation.stolen_share = Some(share);
         run.loads.push(Load { name: text.clone(), rate, work: counts.2, unit: text.clone(), ..run.loads[0].clone() });
-        let what = Happening::SaveFailed { error: text.clone() };
-        run.events.push(Event { invalidates: state == 1, ..Event::told(counts.3, what) });
+        let what = Happening::SaveFailed(Unsaved {
+            directory: text.clone(),
+            parts: vec![UnsavedPart::File { name: text.clone() }],
+            why: UnsavedReason::Error { error: text.clone() },
+        });
+        run.events.push(Event { invalidates: state == 1, ..Event::new(counts.3, what) });
         run.state = match state {
             0 => State::Finished,
             1 => State::Unfinished,
@@ -145,7 +150,13 @@ fn finite(text: &str, what: &str) {
 /// An event with such a text in it.
 fn failed(error: String) -> Event {
     let load = error.clone();
-    Event::told(0, Happening::LoadFailed { load, error })
+    Event::new(
+        0,
+        Happening::LoadFailed {
+            load,
+            failure: LoadFailure::Error { error },
+        },
+    )
 }
 
 proptest! {

@@ -191,7 +191,7 @@ fn gaps_and_lengths_have_their_own_sentences() {
         ),
         (
             length(Outcome::Inconclusive, 0, 0, None),
-            "INCONCLUSIVE: not one step() was measured.",
+            "INCONCLUSIVE: no step() was measured.",
         ),
     ] {
         assert_eq!(
@@ -272,12 +272,12 @@ fn an_invalid_run_says_why_and_claims_nothing() {
         "2 threads were not followed, and nothing of them was measured: there was room for 64",
         "more than 2 threads were not followed, and nothing of them was measured: there was room \
          for 64",
-        "step() was limited and not seen: EPERM",
+        "step() has a limit and was not seen: EPERM",
         "the lengths of 1,234 passes of step() were lost",
-        "1,234 passes of step() were by threads that found no room",
-        "step() was limited and never passed",
-        "step() was limited, and not one length of it was measured",
-        "step() was limited, and threads of ordinary priority alone passed it (--all watches \
+        "1,234 passes of step() were by threads that were not recorded for lack of space",
+        "step() has a limit and was never passed",
+        "step() has a limit, and no length of it was measured",
+        "step() has a limit, and only threads of ordinary priority passed it (--all watches \
          them too)",
         "CPU 1, which is probed, was taken offline",
         "the load fork failed: EPERM",
@@ -290,11 +290,11 @@ fn an_invalid_run_says_why_and_claims_nothing() {
         "the load fork failed: in one of the runs it did no work in 2.0 of 10.0 s, where 10 % of \
          the time is allowed (the number of its forks did not grow, or processes of it were \
          stopped)",
-        "the probe thread on CPU 3: EPERM",
+        "the probe thread on CPU 3 ended early: the wait failed: EPERM",
         "the measuring process was stopped for 0.51 s, 5.1 % of the run, where 5 % are allowed",
         "threads of the watched program were stopped for 0.51 s, 5.1 % of the run, where 5 % are \
          allowed",
-        "not one wake-up was measured",
+        "no wake-up was measured",
         "the thread on CPU 1 never woke up",
         "nothing was watched",
         "1 sample was lost",
@@ -391,7 +391,7 @@ fn a_record_holds_no_word_of_its_verdict() {
         // The summary has it, beside the same data.
         let summary: Value = serde_json::from_str(&summary_json::summary(run)).unwrap();
         assert_eq!(summary["verdict"]["sentence"], sentence.as_str());
-        let judgement = Judgement::of(run).unwrap();
+        let judgement = Judgement::from_run(run).unwrap();
         let words = verdict::requirement(&judgement.verdict.requirements[0], &judgement);
         let said = &summary["verdict"]["requirements"][0]["sentence"];
         assert_eq!(*said, words.as_str());

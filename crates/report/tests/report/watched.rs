@@ -53,7 +53,7 @@ fn who_holds_cpu_dma_latency_is_said_of_a_watched_program() {
 fn stacks_that_are_less_deep_are_spoken_of() {
     let text = |frames| {
         let what = punctual_record::Happening::OffCpuStacks { frames, wanted: 64 };
-        punctual_report::facts::event(&punctual_record::Event::told(0, what), "")
+        punctual_report::facts::event(&punctual_record::Event::new(0, what), "")
     };
     assert!(text(16).starts_with("--off-cpu: stacks have at most 16 functions: kernel.perf"));
     assert!(text(0).starts_with("--off-cpu: there are no stacks: "));

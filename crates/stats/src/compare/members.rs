@@ -231,7 +231,7 @@ fn described(
 
 /// Takes back what is stated of members because of others that stand out: beside a slow one, all
 /// others would be fast. The one that stands out most is left out, and the rest is looked at
-/// again, until nobody of them stands out. This only takes statements back, so chance alone makes
+/// again, until none of them differs. This only takes statements back, so chance alone makes
 /// no more of them than before. Of two that differ, each is the other's odd one.
 fn keep_odd_ones(
     members: &mut [Member],

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_by_name() {
+    fn the_orders_of_runs_are_recognised() {
         for (word, expected) in [
             ("ABABAB", Order::Pairs),
             ("ABBAABBA", Order::Pairs),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_straight_trend_is_told_from_a_step_between_the_sides() {
+    fn a_straight_trend_is_distinguished_from_a_step_between_the_sides() {
         let points: Vec<_> = (0..8)
             .map(|at| (at * 60, at % 2 == 1, at as f64 * 0.1))
             .collect();

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn three_and_three_reach_a_tenth_and_four_and_four_a_thirty_fifth() {
+    fn three_runs_a_side_reach_a_p_value_of_a_tenth_and_four_of_a_thirty_fifth() {
         let tested = sides(&one(&[1.0, 1.1, 1.2]), &one(&[5.0, 5.1, 5.3]));
         assert_eq!((tested.p[0], tested.smallest), (0.1, 0.1));
         let tested = sides(&one(&[1.0, 1.1, 1.2, 1.3]), &one(&[5.0, 5.1, 5.3, 5.2]));

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::histogram::Histogram;
 
-/// More runs than this are never asked for.
+/// More runs than this are never recommended.
 const MOST_NEEDED: usize = 1000;
 
 /// One run of a side.

@@ -8,7 +8,7 @@
 /// - Limit not above the interval: every skipped period misses. It got no wake-up of its own,
 ///   and the next one belongs to a period that is due after its limit.
 /// - Limit above the interval: the late wake-up can still serve a period that it skipped. The
-///   k-th was due `k` intervals after the instant asked for, and misses if the thread ran more
+///   k-th was due `k` intervals after the requested instant, and misses if the thread ran more
 ///   than `limit_ns` after that.
 /// - No interval known: all of them if the wake-up is later than the limit, else none.
 #[must_use]
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_interval_the_wake_up_decides_for_all() {
+    fn without_an_interval_the_wake_up_alone_decides() {
         assert_eq!(misses_of(10, 3, None, 9), 4);
         assert_eq!(misses_of(9, 3, None, 9), 0);
         assert_eq!(misses_of(u64::MAX, u64::MAX, None, 9), u64::MAX);

@@ -170,7 +170,7 @@ impl Made {
             let sum: u64 = rows.map(|row| row.ns).sum();
             assert_eq!(
                 sum,
-                bill.stages.of(stage).unwrap_or(0),
+                bill.stages.get(stage).unwrap_or(0),
                 "{stage:?} {bill:#?}"
             );
         }

@@ -198,7 +198,7 @@ fn a_preemption_before_the_clock_is_read_is_billed() {
         .switch(5_000, &idle(), &probe())
         .switch(6_000, &probe(), &higher)
         .switch(106_000, &higher, &probe());
-    assert_eq!(made.bill().stages.of(User), Some(105_000));
+    assert_eq!(made.bill().stages.get(User), Some(105_000));
     let cause = Cause::Thread {
         task: text("spinner"),
         policy: text("SCHED_FIFO"),

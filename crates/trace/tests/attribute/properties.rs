@@ -195,7 +195,7 @@ proptest! {
         for stage in Stage::ALL {
             let rows: Vec<_> = bill.rows.iter().filter(|row| row.stage == stage).collect();
             let sum: u128 = rows.iter().map(|row| u128::from(row.ns)).sum();
-            prop_assert_eq!(sum, u128::from(bill.stages.of(stage).unwrap_or(0)));
+            prop_assert_eq!(sum, u128::from(bill.stages.get(stage).unwrap_or(0)));
             prop_assert!(rows.windows(2).all(|pair| pair[0].ns >= pair[1].ns));
         }
         prop_assert!(bill.rows.iter().all(|row| row.ns > 0));

@@ -25,7 +25,7 @@ use crate::conduct::lab::{self, Bench, Column, LabPlan, Limits, Making, Outcome}
 use flags::{GuestFlags, HostFlags, LabAction};
 use punctual_lab::cell::Work;
 use punctual_record::lab::{LAB_PAGE, Lab, LabCell};
-use punctual_report::{formats, lab as report};
+use punctual_report::{facts, formats, lab as report};
 use screen::LabScreen;
 
 /// Makes the cells, or looks at those that were made.
@@ -131,10 +131,11 @@ fn make(wanted: &Wanted<'_>) -> Result<Concluded, Failure> {
         directory.discard_if_empty();
         return Err(Failure::setup(why));
     }
-    let (lab, mut trouble) = (made.lab, made.unsaved);
+    let (lab, mut unsaved) = (made.lab, made.unsaved);
     // What becomes of it is noted in the directory.
     let _ = directory.save_file(LAB_PAGE, report::page(&lab, "").as_bytes());
-    trouble.extend(directory.unsaved());
+    unsaved.extend(directory.unsaved());
+    let mut trouble: Vec<String> = unsaved.iter().map(facts::unsaved).collect();
     if let Some(file) = &host.junit
         && let Err(error) = save_whole(file, report::junit(&lab).as_bytes())
     {

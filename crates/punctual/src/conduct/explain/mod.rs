@@ -23,6 +23,7 @@ use crate::system::Root;
 use crate::system::group_limits::GroupLimits;
 use punctual_record::explanation::Explanation;
 use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
+use punctual_record::{UnsavedPart, UnsavedReason};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::symbols::Symbols;
@@ -64,7 +65,7 @@ pub fn begin(wanted: Option<Wanted>, events: &mut Vec<Event>) -> Option<(Explain
                 fix: why.mend,
                 gaps: wanted.polling.is_some(),
             };
-            events.push(Event::told(0, what));
+            events.push(Event::new(0, what));
         })
         .ok()
 }
@@ -244,7 +245,10 @@ impl Explaining {
         drop(account);
         let saved = saved.map_err(|source| {
             if last {
-                directory.note_unsaved(OUTLIERS_FILE, source.to_string());
+                let part = UnsavedPart::File {
+                    name: OUTLIERS_FILE.to_owned(),
+                };
+                directory.note_unsaved(part, UnsavedReason::from(&source));
             }
             let path = directory.path().join(OUTLIERS_FILE);
             RecordError::Save { path, source }

@@ -15,7 +15,7 @@ use punctual_lab::observer::Observer;
 use punctual_lab::{CellPlan, LabError, Made};
 use punctual_record::lab::{CellFigures, LabCell, LabVariant};
 use punctual_record::laboratory::GuestTime;
-use punctual_record::{Judgement, RunDirectory};
+use punctual_record::{Judgement, RunDirectory, Unsaved};
 
 /// The result of a program that prints its figures.
 pub const STDOUT: &str = "stdout";
@@ -170,13 +170,13 @@ pub fn keep(
     cell: &Cell<'_>,
     outcome: &Result<Made, LabError>,
     progress: &mut dyn LabProgress,
-) -> Vec<String> {
+) -> Vec<Unsaved> {
     let Ok(made) = outcome else {
         return Vec::new();
     };
     let folder = match lab.within(Path::new(&cell.directory)) {
         Ok(folder) => folder,
-        Err(error) => return vec![error.to_string()],
+        Err(error) => return vec![Unsaved::from(&error)],
     };
     // What becomes of each file is noted in its directory.
     if let (Work::Own(_), Some(run)) = (&cell.plan.work, &made.run) {
@@ -187,7 +187,7 @@ pub fn keep(
             let _ = folder.save_file(name, bytes);
         }
     }
-    let mut trouble = Vec::new();
+    let mut unsaved = Vec::new();
     for (name, bytes) in &made.files {
         let path = Path::new(name);
         let within = path.parent().filter(|it| !it.as_os_str().is_empty());
@@ -198,20 +198,20 @@ pub fn keep(
         match folder.within(within) {
             Ok(within) => {
                 let _ = within.save_file(file, bytes);
-                trouble.extend(within.unsaved());
+                unsaved.extend(within.unsaved());
             }
-            Err(error) => trouble.push(error.to_string()),
+            Err(error) => unsaved.push(Unsaved::from(&error)),
         }
     }
-    trouble.extend(folder.unsaved());
-    trouble
+    unsaved.extend(folder.unsaved());
+    unsaved
 }
 
 /// A cell's figures, where they are latencies.
 #[must_use]
 pub fn figures(made: &Made) -> Option<CellFigures> {
     let run = made.run.as_ref()?;
-    (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::of(run))?
+    (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::from_run(run))?
 }
 
 /// Reads what a program left as the record of its run.
@@ -258,7 +258,7 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         figures: made.and_then(figures),
         verdict: made
             .and_then(|made| made.run.as_ref())
-            .and_then(Judgement::of),
+            .and_then(Judgement::from_run),
         bills: made.map_or_else(Vec::new, |made| made.bills.clone()),
         no_bill: made.and_then(|made| made.no_bill.clone()),
         laboratory: made.map(|made| made.laboratory.clone()),

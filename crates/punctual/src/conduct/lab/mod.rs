@@ -15,6 +15,7 @@ pub use plan::{Bench, Column, LabPlan, Limits, NoBench, Part, plan};
 use punctual_lab::{LabError, Made};
 use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab};
 use punctual_record::{RecordError, Run, RunDirectory, Tool, time};
+use punctual_record::{Unsaved, UnsavedPart, UnsavedReason};
 
 /// Where a lab, while it goes, says how it stands.
 pub trait LabProgress {
@@ -50,7 +51,7 @@ pub struct MadeLab {
     /// What came of each cell, in their order.
     pub outcomes: Vec<Outcome>,
     /// What could not be saved.
-    pub unsaved: Vec<String>,
+    pub unsaved: Vec<Unsaved>,
 }
 
 impl MadeLab {
@@ -117,9 +118,16 @@ pub fn make(
 }
 
 /// What becomes of the file is noted in the directory.
-fn save(lab: &Lab, directory: &RunDirectory) -> Result<(), String> {
-    let mut bytes =
-        serde_json::to_vec_pretty(lab).map_err(|error| format!("{LAB_FILE}: {error}"))?;
+fn save(lab: &Lab, directory: &RunDirectory) -> Result<(), Unsaved> {
+    let mut bytes = serde_json::to_vec_pretty(lab).map_err(|error| Unsaved {
+        directory: directory.path().display().to_string(),
+        parts: vec![UnsavedPart::File {
+            name: LAB_FILE.to_owned(),
+        }],
+        why: UnsavedReason::Error {
+            error: error.to_string(),
+        },
+    })?;
     bytes.push(b'\n');
     let _ = directory.save_file(LAB_FILE, &bytes);
     Ok(())

@@ -10,7 +10,7 @@ use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use punctual_load::{LoadReport, LoadStatus, Pause};
-use punctual_record::{Event, Faults, Happening, Load, Run, Thread, Watched};
+use punctual_record::{Event, Faults, Happening, Load, Run, Thread, ThreadFault, Watched};
 
 /// What is kept of a lane while the record is made: a copy, so that the collector
 /// is held still only for copying.
@@ -66,7 +66,7 @@ pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
 pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
     for (thread, outcome) in run.threads.iter_mut().zip(outcomes) {
         let Some(outcome) = outcome else {
-            thread.error = Some("did not end in time: it still waits for a far instant".to_owned());
+            thread.fault = Some(ThreadFault::StillWaiting);
             continue;
         };
         thread.faults = outcome.disturbances.map(|disturbances| Faults {
@@ -78,7 +78,9 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
             .map(|disturbances| disturbances.preemptions);
         run.own_cost.probes_cpu_ns += outcome.cpu_ns;
         if let Ended::Failed(error) = outcome.ended {
-            thread.error = Some(format!("the wait failed: {error}"));
+            thread.fault = Some(ThreadFault::WaitFailed {
+                error: error.to_string(),
+            });
         }
     }
 }
@@ -138,7 +140,7 @@ pub fn pause(pause: &Pause, start_ns: u64) -> Event {
         stopped: pause.stopped.map(|(stopped, _)| stopped as u64),
         processes: pause.stopped.map(|(_, all)| all as u64),
     };
-    Event::told(pause.begin_ns.saturating_sub(start_ns), what)
+    Event::new(pause.begin_ns.saturating_sub(start_ns), what)
 }
 
 /// A load that still runs, as the record keeps it.
@@ -150,7 +152,7 @@ pub fn load_under_way(status: &LoadStatus) -> Load {
         work: status.work,
         unit: status.unit.clone(),
         rate: status.rate,
-        failed: status.error.clone(),
+        failed: status.failed.clone(),
         check: (status.check.looked_ns > 0).then_some(status.check),
         idle_run: None,
     }

@@ -8,7 +8,7 @@ use crate::probe::collector::SampleSink;
 use crate::probe::cycle;
 use punctual_record::files::Folder;
 use punctual_record::samples::{Sample, SampleWriter};
-use punctual_record::{Happening, RecordError};
+use punctual_record::{MissingSamples, RecordError};
 
 /// Samples that are handed over at once.
 const BATCH: usize = 4096;
@@ -30,24 +30,17 @@ pub struct Written {
 }
 
 impl Written {
-    /// What lacks of so many, and why.
+    /// How many of the measured samples are missing in the files, and why; `None` where all
+    /// were written.
     #[must_use]
-    pub fn lacks(&self, measured: u64) -> Option<Happening> {
+    pub fn missing(&self, measured: u64) -> Option<MissingSamples> {
         let Self { samples, trouble } = self;
-        let lacks = *samples != measured || trouble.is_some();
-        lacks.then(|| Happening::Samples {
+        let is_whole = *samples == measured && trouble.is_none();
+        (!is_whole).then(|| MissingSamples {
             written: *samples,
             measured,
             error: trouble.clone(),
         })
-    }
-
-    /// The same as text, for the list of what the directory lacks.
-    #[must_use]
-    pub fn unsaved(&self, measured: u64) -> String {
-        let Self { samples, trouble } = self;
-        let why = trouble.as_deref().unwrap_or("the disk was too slow");
-        format!("{samples} of {measured} samples were written: {why}")
     }
 }
 

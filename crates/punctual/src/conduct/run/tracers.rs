@@ -17,7 +17,10 @@ use crate::conduct::error::ConductError;
 use crate::conduct::progress::Progress;
 use crate::conduct::signals::Signals;
 use crate::probe::gaps::GapFeed;
-use punctual_record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
+use punctual_record::{
+    CrossCheck, CrossCheckFault, CrossFigure, CrossFigureName, Gaps, KernelTracer, Method, Run,
+    State,
+};
 use punctual_trace::tracers::lines::Line;
 use punctual_trace::tracers::{Setup, Tracer};
 
@@ -99,21 +102,23 @@ pub fn cross_check(
     progress: &mut dyn Progress,
 ) -> CrossCheck {
     let tracer = if probes.gaps.is_some() {
-        "osnoise"
+        KernelTracer::Osnoise
     } else {
-        "timerlat"
+        KernelTracer::Timerlat
     };
     let mut check = CrossCheck {
-        tracer: tracer.to_owned(),
-        ..CrossCheck::default()
+        tracer,
+        missing: None,
+        measured_ns: 0,
+        samples: 0,
+        lost: 0,
+        figures: Vec::new(),
     };
     if run.state != State::Finished {
-        check.missing = Some("the run was ended before its time".to_owned());
+        check.missing = Some(CrossCheckFault::RunEndedEarly);
         return check;
     }
-    if let Err(why) = measure((probes, load), run, progress, tracer, &mut check) {
-        check.missing = Some(why);
-    }
+    check.missing = measure((probes, load), run, progress, tracer.name(), &mut check).err();
     check
 }
 
@@ -133,7 +138,7 @@ fn measure(
     progress: &mut dyn Progress,
     tracer: &'static str,
     check: &mut CrossCheck,
-) -> Result<(), String> {
+) -> Result<(), CrossCheckFault> {
     let cpus = punctual_record::cpu_list(&plan.cpus);
     let us = |ns: u64| (ns / 1_000).max(1).to_string();
     let mut settings = vec![("osnoise/cpus", cpus)];
@@ -153,16 +158,16 @@ fn measure(
         cpus: plan.cpus.clone(),
         settings,
     };
-    // Before the loads: if it can't be had, nothing need be started.
-    punctual_trace::tracers::offers(tracer).map_err(|why| why.to_string())?;
-    let signals = Signals::listen().map_err(|error| error.to_string())?;
-    let loads = setup::start_loads(load, &signals, progress).map_err(|error| error.to_string())?;
+    // Before the loads: without the tracer nothing need be started.
+    punctual_trace::tracers::offers(tracer).map_err(failed)?;
+    let signals = Signals::listen().map_err(failed)?;
+    let loads = setup::start_loads(load, &signals, progress).map_err(failed)?;
     let length = Duration::from_nanos(run.measured_ns);
     progress.stage(&format!(
         "cross-checking with {tracer} for {:.0} s",
         length.as_secs_f64()
     ));
-    let mut tracing = Tracer::start(&setup).map_err(|why| why.to_string())?;
+    let mut tracing = Tracer::start(&setup).map_err(failed)?;
     set_policy(tracer, &plan.cpus, plan.policy);
     let begin = Instant::now();
     let mut said = Said::default();
@@ -176,10 +181,16 @@ fn measure(
     drop(loads);
     check.samples = said.samples;
     if said.samples == 0 {
-        return Err(format!("{tracer} told of nothing"));
+        return Err(CrossCheckFault::NoSamples);
     }
     check.figures = figures(run, &said);
     Ok(())
+}
+
+fn failed(error: impl std::fmt::Display) -> CrossCheckFault {
+    CrossCheckFault::Failed {
+        error: error.to_string(),
+    }
 }
 
 impl Said {
@@ -218,19 +229,20 @@ fn figures(run: &Run, said: &Said) -> Vec<CrossFigure> {
         let ppm = |part: f64, whole: f64| 1e6 * part / whole.max(1.0);
         return vec![
             CrossFigure::new(
-                "noise",
+                CrossFigureName::Noise,
                 ppm(ours.sum() as f64, watched_ns as f64),
                 ppm(said.noise_us as f64, said.runtime_us as f64),
             ),
-            CrossFigure::new("maximum", max_ns, said.max_us as f64 * 1e3),
+            CrossFigure::new(CrossFigureName::Maximum, max_ns, said.max_us as f64 * 1e3),
         ];
     }
     let at = |histogram: &Histogram, quantile| histogram.quantile(quantile).unwrap_or(0) as f64;
-    let mut figures: Vec<CrossFigure> = [("median", 0.5), ("p99", 0.99)]
-        .map(|(name, q)| CrossFigure::new(name, at(&ours, q), at(&said.latency, q)))
-        .into();
+    let mut figures: Vec<CrossFigure> =
+        [(CrossFigureName::Median, 0.5), (CrossFigureName::P99, 0.99)]
+            .map(|(name, q)| CrossFigure::new(name, at(&ours, q), at(&said.latency, q)))
+            .into();
     let theirs = said.latency.max().unwrap_or(0) as f64;
-    figures.push(CrossFigure::new("maximum", max_ns, theirs));
+    figures.push(CrossFigure::new(CrossFigureName::Maximum, max_ns, theirs));
     figures
 }
 

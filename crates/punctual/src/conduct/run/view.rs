@@ -65,6 +65,6 @@ fn load(status: &LoadStatus) -> LiveLoad {
         name: status.name.clone(),
         unit: status.unit.clone(),
         rate: status.rate,
-        failed: status.error.is_some(),
+        failed: status.failed.is_some(),
     }
 }

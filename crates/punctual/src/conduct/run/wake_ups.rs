@@ -25,6 +25,7 @@ use punctual_load::{LoadSet, Pause};
 use punctual_record::event::Halted;
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State, Thread};
+use punctual_record::{UnsavedPart, UnsavedReason};
 use punctual_trace::attribute::event::Window;
 
 /// How often somebody looks whether the run is over.
@@ -120,7 +121,7 @@ impl Measured for WakeUps {
             explaining.put_into(run);
             if let Some(gaps) = &mut run.gaps {
                 for (watched, thread) in gaps.threads.iter_mut().zip(&run.threads) {
-                    watched.smi = explaining.smi_count(thread.cpu);
+                    watched.smi = thread.cpu.and_then(|cpu| explaining.smi_count(cpu));
                 }
             }
         }
@@ -176,11 +177,11 @@ impl Measured for WakeUps {
             .iter()
             .flat_map(|explanation| &explanation.bills);
         let bill = bills.max_by_key(|bill| bill.latency_ns)?;
-        let on = |thread: &&Thread| number(thread.cpu) == bill.cpu;
+        let on = |thread: &&Thread| thread.cpu.map(number) == Some(bill.cpu);
         let thread = run.threads.iter().find(on)?;
         let woken_ns = bill.due_ns.saturating_add(bill.latency_ns);
         let explaining = self.explaining.as_ref()?;
-        Some(explaining.ring(thread.tid, thread.cpu, bill.due_ns, woken_ns))
+        Some(explaining.ring(thread.tid, thread.cpu?, bill.due_ns, woken_ns))
     }
 }
 
@@ -240,10 +241,13 @@ impl WakeUps {
             let threads = kept.run.threads.iter();
             let measured: u64 = threads.map(|thread| thread.latency.count).sum();
             let written = sampling.end();
-            if let Some(what) = written.lacks(measured) {
-                let why = written.unsaved(measured);
-                kept.directory.note_unsaved(SAMPLES_DIRECTORY, why);
-                kept.event(what);
+            if let Some(missing) = written.missing(measured) {
+                let part = UnsavedPart::File {
+                    name: SAMPLES_DIRECTORY.to_owned(),
+                };
+                let why = UnsavedReason::Samples(missing.clone());
+                kept.directory.note_unsaved(part, why);
+                kept.event(Happening::Samples(missing));
             }
         }
     }
@@ -263,7 +267,7 @@ fn tell_failed_loads(kept: &mut Keeping<'_>) {
     let failed = loads.iter().filter_map(|load| {
         Some(Happening::LoadFailed {
             load: load.name.clone(),
-            error: load.failed.clone()?,
+            failure: load.failed.clone()?,
         })
     });
     for what in failed.collect::<Vec<_>>() {

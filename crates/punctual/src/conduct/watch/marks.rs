@@ -64,7 +64,7 @@ impl<'a> Marks<'a> {
                     reason: why.reason.clone(),
                     fix: why.mend.clone(),
                 };
-                events.push(Event::told(0, what));
+                events.push(Event::new(0, what));
             }
         }
         Some(marks)

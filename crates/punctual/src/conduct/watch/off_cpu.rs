@@ -42,7 +42,7 @@ impl Aways {
         events.extend(shallow(frames));
         let known = known.unwrap_or_else(|| Symbols::load().map(Arc::new));
         let kernel = known.unwrap_or_else(|why| {
-            events.push(Event::told(0, Happening::OffCpuNames { error: why }));
+            events.push(Event::new(0, Happening::OffCpuNames { error: why }));
             Arc::default()
         });
         Self {
@@ -170,7 +170,7 @@ fn shallow(frames: u32) -> Option<Event> {
         frames,
         wanted: AWAY_FRAMES,
     };
-    (frames < AWAY_FRAMES).then(|| Event::told(0, what))
+    (frames < AWAY_FRAMES).then(|| Event::new(0, what))
 }
 
 /// A frame without a name, as other tools write it.

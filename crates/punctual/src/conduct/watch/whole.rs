@@ -296,7 +296,7 @@ fn thread(cpu: &Cpu, worst: &[(usize, SystemWorst)], elapsed_ns: u64) -> Thread 
         peak.cycle = cycle;
     }
     Thread {
-        cpu: cpu.number,
+        cpu: Some(cpu.number),
         tid: 0,
         latency: HistogramRecord::from(&cpu.latency),
         late: cpu.counts.late.min(cpu.latency.count()),
@@ -312,6 +312,6 @@ fn thread(cpu: &Cpu, worst: &[(usize, SystemWorst)], elapsed_ns: u64) -> Thread 
         preemptions: None,
         first_half: None,
         first_half_misses: None,
-        error: None,
+        fault: None,
     }
 }

@@ -93,7 +93,7 @@ fn notable(record: &str, at_ns: u64) -> Option<Event> {
     } else {
         return None;
     };
-    Some(Event::told(at_ns, what))
+    Some(Event::new(at_ns, what))
 }
 
 #[cfg(test)]

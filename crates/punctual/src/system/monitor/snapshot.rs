@@ -111,7 +111,7 @@ impl Snapshot {
                     before: before.clone(),
                     now: governor.clone(),
                 };
-                events.push(Event::told(later.at_ns, what));
+                events.push(Event::new(later.at_ns, what));
             }
         }
         events
@@ -128,13 +128,13 @@ impl Snapshot {
             let what = Happening::CpuOffline { cpu: *cpu, probed };
             events.push(Event {
                 invalidates: probed,
-                ..Event::told(later.at_ns, what)
+                ..Event::new(later.at_ns, what)
             });
         }
         let new = later.online.iter().filter(|c| !self.online.contains(c));
         for cpu in new {
             let what = Happening::CpuOnline { cpu: *cpu };
-            events.push(Event::told(later.at_ns, what));
+            events.push(Event::new(later.at_ns, what));
         }
     }
 
@@ -172,7 +172,7 @@ impl Snapshot {
                 };
                 events.push(Event {
                     invalidates: now.cpus != [cpu],
-                    ..Event::told(later.at_ns, what)
+                    ..Event::new(later.at_ns, what)
                 });
             }
             let (was, is) = (before.to_record(), now.to_record());
@@ -201,7 +201,7 @@ impl Snapshot {
             let step = now.wall_ns.saturating_sub(before.wall_ns);
             if step.saturating_abs() > least {
                 let what = Happening::ClockSet { step_ns: step };
-                events.push(Event::told(later.at_ns, what));
+                events.push(Event::new(later.at_ns, what));
             }
         }
         if let (Some(before), Some(now)) = (&self.clock_source, &later.clock_source)
@@ -239,7 +239,7 @@ impl Snapshot {
                     stolen_ns: stolen,
                     between_ns: between,
                 };
-                events.push(Event::told(later.at_ns, what));
+                events.push(Event::new(later.at_ns, what));
             }
         }
     }

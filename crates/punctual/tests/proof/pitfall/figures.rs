@@ -218,7 +218,7 @@ fn pitfall_03_a_thread_that_never_woke_up_is_no_pass() {
     let ended = going.end().expect(4);
     assert!(ended.stdout.starts_with("INVALID: "), "{}", ended.stdout);
     assert!(
-        ended.stdout.contains("not one wake-up was measured"),
+        ended.stdout.contains("no wake-up was measured"),
         "{}",
         ended.stdout
     );
@@ -245,7 +245,7 @@ fn pitfall_03_a_thread_that_never_woke_up_is_no_pass() {
     run.threads[1].late = 0;
     let verdict = punctual_record::analyse_record(&run).unwrap().verdict;
     assert_eq!(verdict.outcome, Outcome::Invalid);
-    let cpu = run.threads[1].cpu as u32;
+    let cpu = run.threads[1].cpu.map(|cpu| cpu as u32);
     assert_eq!(verdict.invalid, [InvalidEvidence::NeverWoke { cpu }]);
 }
 
@@ -319,7 +319,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
     let peaks = punctual_stats::peaks::Peaks::with_capacity(16);
     let evidence = RunEvidence {
         threads: vec![ThreadEvidence {
-            cpu: 0,
+            cpu: Some(0),
             histogram,
             late: 0,
             missed: 0,

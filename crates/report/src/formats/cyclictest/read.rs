@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
+use super::super::fault::ForeignError;
 use super::super::import::{Foreign, ForeignThread};
-use punctual_record::{RecordError, Run, SystemState, Tool};
+use punctual_record::{RecordError, Run, SystemState, Tool, Unread, UnreadReason};
 
 /// Columns, so threads.
 const MOST_THREADS: usize = 4096;
@@ -41,22 +42,21 @@ struct Summary {
 
 /// Reads the text.
 pub(in super::super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
-    let error =
-        |line: usize, reason: String| RecordError::malformed(path, format!("line {line}"), reason);
+    let error = |line: usize, fault: ForeignError| {
+        RecordError::malformed(path, format!("line {line}"), fault.to_string())
+    };
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let before = &bytes[..e.valid_up_to()];
         error(
             before.iter().filter(|b| **b == b'\n').count() + 1,
-            "not text".to_owned(),
+            ForeignError::NotText,
         )
     })?;
     let mut parsed = Parsed::default();
     for (index, line) in text.lines().enumerate() {
-        parsed
-            .line(line)
-            .map_err(|reason| error(index + 1, reason))?;
+        parsed.line(line).map_err(|fault| error(index + 1, fault))?;
     }
-    let whole = |reason: String| RecordError::malformed(path, "", reason);
+    let whole = |fault: ForeignError| RecordError::malformed(path, "", fault.to_string());
     parsed
         .into_foreign()
         .map_err(whole)?
@@ -64,7 +64,7 @@ pub(in super::super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordErr
 }
 
 impl Parsed {
-    fn line(&mut self, line: &str) -> Result<(), String> {
+    fn line(&mut self, line: &str) -> Result<(), ForeignError> {
         let line = without_escapes(line);
         let line = line.trim();
         if let Some(comment) = line.strip_prefix('#') {
@@ -80,10 +80,10 @@ impl Parsed {
         Ok(())
     }
 
-    fn comment(&mut self, comment: &str) -> Result<(), String> {
+    fn comment(&mut self, comment: &str) -> Result<(), ForeignError> {
         if comment == "Histogram" {
             if self.histogram {
-                return Err("a second histogram in one file".to_owned());
+                return Err(ForeignError::SecondHistogram);
             }
             self.histogram = true;
             return Ok(());
@@ -109,24 +109,26 @@ impl Parsed {
         Ok(())
     }
 
-    fn row(&mut self, line: &str) -> Result<(), String> {
+    fn row(&mut self, line: &str) -> Result<(), ForeignError> {
         let numbers = numbers(line)?;
-        let (value, counts) = numbers.split_first().ok_or("an empty row")?;
+        let (value, counts) = numbers.split_first().ok_or(ForeignError::EmptyRow)?;
         if self.columns == 0 {
             self.columns = counts.len();
         }
-        if counts.is_empty() || counts.len() != self.columns {
-            return Err(format!(
-                "{} counts in a row, where {} stood before",
-                counts.len(),
-                self.columns
-            ));
+        if counts.is_empty() {
+            return Err(ForeignError::EmptyRow);
+        }
+        if counts.len() != self.columns {
+            return Err(ForeignError::RowLength {
+                found: numbers.len(),
+                expected: self.columns + 1,
+            });
         }
         if self.values.last().is_some_and(|before| before >= value) {
-            return Err(format!("row {value} is out of order"));
+            return Err(ForeignError::RowOrder { value: *value });
         }
         if self.cells.len() + counts.len() > MOST_CELLS {
-            return Err(format!("more than {MOST_CELLS} counts"));
+            return Err(ForeignError::TooManyCounts { most: MOST_CELLS });
         }
         self.values.push(*value);
         self.cells.extend_from_slice(counts);
@@ -134,19 +136,17 @@ impl Parsed {
     }
 
     /// `0 (11782) P:80 I:500 C:   3999 Min:      7 Act:   12 Avg:   11 Max:     681`
-    fn summary(&mut self, rest: &str) -> Result<(), String> {
+    fn summary(&mut self, rest: &str) -> Result<(), ForeignError> {
         let rest = rest.trim_start();
         let (thread, rest) = rest
             .split_once('(')
-            .ok_or("a summary without its thread id")?;
+            .ok_or(ForeignError::SummaryLacks { part: "thread id" })?;
         let thread: usize = thread
             .trim()
             .parse()
-            .map_err(|_| "a summary without its thread")?;
+            .map_err(|_| ForeignError::SummaryLacks { part: "thread" })?;
         if thread >= MOST_THREADS {
-            return Err(format!(
-                "thread {thread}, where {MOST_THREADS} are the most"
-            ));
+            return Err(ForeignError::TooManyThreads { most: MOST_THREADS });
         }
         let mut summary = Summary::default();
         for (name, slot) in [
@@ -157,7 +157,7 @@ impl Parsed {
             ("Avg:", &mut summary.mean),
             ("Max:", &mut summary.max),
         ] {
-            *slot = labelled(rest, name).ok_or_else(|| format!("a summary without {name}"))?;
+            *slot = labelled(rest, name).ok_or(ForeignError::SummaryLacks { part: name })?;
         }
         if self.summaries.len() <= thread {
             self.summaries.resize(thread + 1, None);
@@ -167,7 +167,7 @@ impl Parsed {
         Ok(())
     }
 
-    fn into_foreign(self) -> Result<Foreign, String> {
+    fn into_foreign(self) -> Result<Foreign, ForeignError> {
         let threads = if self.histogram {
             self.histogram_threads()?
         } else {
@@ -193,9 +193,13 @@ impl Parsed {
             system: self.dma_latency_us.map(|us| {
                 let mut system = SystemState::default();
                 system.power.cpu_dma_latency_held_us = Some(us);
-                system
-                    .unread
-                    .push("cyclictest's text says nothing of the machine".to_owned());
+                system.unread.push(Unread {
+                    what: String::new(),
+                    why: UnreadReason::NotStated {
+                        tool: "cyclictest".to_owned(),
+                        kernel: false,
+                    },
+                });
                 system
             }),
             threads,
@@ -203,10 +207,10 @@ impl Parsed {
         })
     }
 
-    fn histogram_threads(&self) -> Result<Vec<ForeignThread>, String> {
+    fn histogram_threads(&self) -> Result<Vec<ForeignThread>, ForeignError> {
         let threads = self.min.len();
         if threads == 0 || threads > MOST_THREADS {
-            return Err("its histogram ends without minima: it was cut short".to_owned());
+            return Err(ForeignError::CutShort);
         }
         let rows_agree = self.columns == threads || self.columns == threads + 1 && threads > 1;
         // With -H there is one column more, the sum of the others.
@@ -218,9 +222,7 @@ impl Parsed {
                 .any(|list| list.len() < threads || list.len() > threads + 1)
             || ![0, threads, threads + 1].contains(&means)
         {
-            return Err(format!(
-                "figures of {threads} threads expected in each line"
-            ));
+            return Err(ForeignError::FiguresMissing { threads });
         }
         let mut found = Vec::with_capacity(threads);
         for index in 0..threads {
@@ -236,14 +238,14 @@ impl Parsed {
                 .iter()
                 .try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
             if inside != Some(self.total[index]) {
-                return Err(format!(
-                    "thread {index}: the rows don't add up to the total of {}",
-                    self.total[index]
-                ));
+                return Err(ForeignError::Total {
+                    thread: index,
+                    total: self.total[index],
+                });
             }
             let count = self.total[index]
                 .checked_add(self.overflows[index])
-                .ok_or("more samples than can be counted")?;
+                .ok_or(ForeignError::TooManySamples)?;
             found.push(ForeignThread {
                 cpu: None,
                 rows,
@@ -257,16 +259,14 @@ impl Parsed {
         Ok(found)
     }
 
-    fn summary_threads(&self) -> Result<Vec<ForeignThread>, String> {
+    fn summary_threads(&self) -> Result<Vec<ForeignThread>, ForeignError> {
         if self.summaries.is_empty() {
-            return Err(
-                "neither a punctual record nor output of cyclictest, jitterdebugger or rtla timerlat".to_owned(),
-            );
+            return Err(ForeignError::UnknownFormat);
         }
         let thread = |(index, summary): (usize, &Option<Summary>)| {
             let summary = summary
                 .as_ref()
-                .ok_or(format!("the line of thread {index} is missing"))?;
+                .ok_or(ForeignError::NoSummary { thread: index })?;
             Ok(ForeignThread {
                 cpu: None,
                 rows: Vec::new(),
@@ -281,16 +281,13 @@ impl Parsed {
     }
 }
 
-fn numbers(text: &str) -> Result<Vec<u64>, String> {
+fn numbers(text: &str) -> Result<Vec<u64>, ForeignError> {
     let mut numbers = Vec::new();
     for word in text.split_ascii_whitespace() {
         if numbers.len() > MOST_THREADS + 1 {
-            return Err(format!("more than {MOST_THREADS} threads"));
+            return Err(ForeignError::TooManyThreads { most: MOST_THREADS });
         }
-        numbers.push(
-            word.parse()
-                .map_err(|_| format!("{word:?} is not a count"))?,
-        );
+        numbers.push(ForeignError::count(word)?);
     }
     Ok(numbers)
 }

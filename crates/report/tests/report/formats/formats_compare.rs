@@ -4,7 +4,7 @@ use crate::support as record_support;
 
 use std::path::Path;
 
-use punctual_record::conditions::Role;
+use punctual_record::conditions::{Aspect, Role};
 use punctual_record::{Blocking, Run, State};
 use punctual_report::compare::{
     Comparison, TextStyle, Warning, compare, compare_cpus, compare_text, cpus_text,
@@ -23,7 +23,7 @@ fn in_stretches(seed: u64, by_ns: u64) -> Run {
     });
     let [one, two] = &lists;
     let mut run = run_of(vec![thread(0, one, 512), thread(1, two, 512)]);
-    let mut blocking = Blocking::of(1_000_000_000);
+    let mut blocking = Blocking::new(1_000_000_000);
     for (a, b) in one.chunks(1_000).zip(two.chunks(1_000)) {
         let parts = [a, b].map(|part| {
             let mut block = Histogram::new();
@@ -68,7 +68,10 @@ fn no_difference_is_said_plainly() {
         text.starts_with("No difference seen. That does not show that there is none.\n"),
         "{text}"
     );
-    assert!(text.contains("These runs were made alike"), "{text}");
+    assert!(
+        text.contains("The stated conditions of these runs are the same"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -85,7 +88,7 @@ fn one_run_on_each_side_never_names_a_slower_side() {
     let text = text(&comparison);
     assert!(text.starts_with("These two runs differ in p50"), "{text}");
     assert!(
-        text.contains("One run on each side can't show why"),
+        text.contains("One run on each side cannot show why"),
         "{text}"
     );
     for word in ["slower", "faster", "earlier"] {
@@ -237,15 +240,15 @@ fn a_run_is_evidence_once() {
 }
 
 #[test]
-fn runs_of_one_side_that_differ_are_told() {
+fn a_warning_names_what_runs_of_one_side_differ_in() {
     let [first, mut second] = several("ABBAABBA", 0);
     second[2].system.kernel.release = "7.0-rt".to_owned();
     let found = compare(&first, &second, None).unwrap();
-    let names = vec!["kernel"];
+    let aspects = vec![Aspect::Kernel];
     assert!(
         found
             .warnings
-            .contains(&Warning::WithinSide { side: 1, names })
+            .contains(&Warning::WithinSide { side: 1, aspects })
     );
     assert!(text(&found).contains("the runs of B differ among themselves (kernel)"));
 }
@@ -318,19 +321,19 @@ fn conditions_and_what_is_unfair() {
     let names: Vec<_> = comparison
         .differences
         .iter()
-        .map(|d| (d.name, d.role))
+        .map(|d| (d.aspect, d.role))
         .collect();
     assert_eq!(
         names,
         [
-            ("priority", Role::Method),
-            ("load", Role::Method),
-            ("kernel", Role::Subject)
+            (Aspect::Priority, Role::Method),
+            (Aspect::Load, Role::Method),
+            (Aspect::Kernel, Role::Subject)
         ]
     );
     let text = text(&comparison);
     for words in [
-        "not measured alike (priority, load)",
+        "measured in different ways (priority, load)",
         "B is not valid: it lost 5 samples",
         "B is unfinished",
         "more than twice as long",

@@ -181,15 +181,15 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         (
             "# Histogram\n000001 0001\n000002 0001\t0002\n",
-            "line 3: 2 counts in a row",
+            "line 3: 3 columns in a row, expected 2",
         ),
         (
             "# Histogram\n000001 00x1\n",
-            "line 2: \"00x1\" is not a count",
+            "line 2: '00x1' is not a count",
         ),
-        ("# Histogram\n000001 0001\n", "cut short"),
+        ("# Histogram\n000001 0001\n", "not complete"),
         ("T: 0 (1) P:80 I:500\n", "line 1: a summary without C:"),
-        ("T: 999999 (1) P:80\n", "thread 999999"),
+        ("T: 999999 (1) P:80\n", "line 1: more than 4096 threads"),
         ("{\"cpu\": {}}", "no thread"),
         (
             "{\"cpu\": {\"0\": {\"histogram\": {\"5\": 3}, \"count\": 2, \"min\": 5, \"max\": 5}}}",

@@ -93,13 +93,13 @@ fn the_same_data_are_no_different_where_one_histogram_overflowed() {
 #[test]
 fn a_percentile_beyond_the_histogram_has_no_value() {
     let run = parsed(&histogram(400));
-    let row = &Figures::of(&run).merged;
+    let row = &Figures::from_run(&run).merged;
     assert_eq!((row.count, row.unkept), (1000, 4));
     assert_eq!(whole_us(row.reading(90.0)), Reading::Value(10_000));
     assert_eq!(whole_us(row.reading(99.0)), Reading::Value(300_000));
     assert_eq!(row.reading(99.9), Reading::TooFew);
     let run = parsed(&histogram(200));
-    let row = &Figures::of(&run).merged;
+    let row = &Figures::from_run(&run).merged;
     assert_eq!(row.reading(99.0), Reading::AtLeast(200_000));
     assert_eq!((row.min, row.max), (Some(10_000), Some(900_000)));
     assert_eq!(row.mean, Some(22_000.0));
@@ -260,7 +260,7 @@ fn what_was_not_kept_is_not_kept_in_another_format_either() {
             )
         };
         assert_eq!(of(&back), of(&run), "{format}");
-        let row = Figures::of(&back).merged;
+        let row = Figures::from_run(&back).merged;
         assert!(
             matches!(row.reading(99.0), Reading::AtLeast(51_000..=200_000)),
             "{format}"
@@ -287,7 +287,7 @@ fn merged_runs_of_another_tool_know_as_far_as_all_of_them() {
         with(histogram(40), "2026-11-21T02:50:24Z"),
     ];
     let merged = merge(&runs, true, Vec::new()).unwrap();
-    let row = Figures::of(&merged).merged;
+    let row = Figures::from_run(&merged).merged;
     assert_eq!(row.count, 2000);
     assert_eq!(whole_us(row.reading(50.0)), Reading::Value(10_000));
     assert_eq!(row.reading(99.0), Reading::AtLeast(40_000));
@@ -299,7 +299,11 @@ fn merged_runs_of_another_tool_know_as_far_as_all_of_them() {
             Format::Cyclictest | Format::RtTestsJson | Format::Jitterdebugger
         ) {
             let back = parsed(&text);
-            assert_eq!(Figures::of(&back).merged.count, 2000, "{format}: {text}");
+            assert_eq!(
+                Figures::from_run(&back).merged.count,
+                2000,
+                "{format}: {text}"
+            );
         }
     }
     shown(&merged);

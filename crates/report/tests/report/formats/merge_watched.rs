@@ -184,7 +184,7 @@ fn instants_of_the_parts_are_not_shown_as_instants_of_the_sum() {
 fn a_watch_that_is_left_out_of_a_sum_is_said() {
     let left_out = |run: &Run| run.events.iter().any(|it| it.kind() == "watch-left-out");
     let mut other = run(2);
-    other.threads[0].cpu = 7;
+    other.threads[0].cpu = Some(7);
     let mixed = sum(&[waiting(1, Vec::new()), other]);
     assert_eq!(mixed.watch, None);
     assert!(left_out(&mixed));

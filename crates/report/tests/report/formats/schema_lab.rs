@@ -2,25 +2,60 @@
 
 use std::path::Path;
 
-use punctual_record::lab::parse_lab;
+use punctual_record::lab::{Lab, parse_lab};
+use punctual_record::{Event, InvalidReason, LoadFault};
 use serde_json::{Value, json};
 
 use super::schema::{Walk, named, published};
+use crate::kinds;
 use crate::labs::lab;
+
+/// A lab with verdicts that are invalid for reasons of every kind.
+fn whole_lab() -> Lab {
+    let mut lab = lab();
+    let judgements = lab
+        .cells
+        .iter_mut()
+        .filter_map(|cell| cell.verdict.as_mut());
+    let judgement = judgements
+        .max_by_key(|judgement| judgement.reasons.len())
+        .expect("a verdict");
+    let reasons = &mut judgement.reasons;
+    reasons.extend(kinds::demands().into_iter().map(InvalidReason::Demand));
+    reasons.extend(kinds::events().into_iter().map(InvalidReason::Event));
+    let of_part = Event {
+        run: Some(1),
+        ..kinds::events()[0].clone()
+    };
+    reasons.push(InvalidReason::Event(of_part));
+    for failure in kinds::load_failures() {
+        reasons.push(InvalidReason::Load {
+            name: "fork".to_owned(),
+            fault: LoadFault::Failed { failure },
+        });
+    }
+    for fault in kinds::thread_faults() {
+        reasons.push(InvalidReason::ProbeFailed {
+            cpu: Some(0),
+            fault,
+        });
+    }
+    lab
+}
 
 #[test]
 fn labs_are_valid_under_the_schema() {
     let schema = published("lab-1");
     assert!(jsonschema::meta::is_valid(&schema));
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let whole = serde_json::to_value(lab()).unwrap();
+    let whole = serde_json::to_value(whole_lab()).unwrap();
     let errors: Vec<_> = validator
         .iter_errors(&whole)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
     let read = parse_lab(Path::new("lab.json"), whole.to_string().as_bytes()).unwrap();
-    assert_eq!(read, lab());
+    assert_eq!(read, whole_lab());
     for (pointer, value) in [
         ("/format", json!("punctual-run")),
         ("/version", json!(2)),
@@ -42,7 +77,7 @@ fn labs_are_valid_under_the_schema() {
 fn labs_hold_what_the_schema_names() {
     let schema = published("lab-1");
     let mut walk = Walk::of(&schema);
-    walk.whole(&schema, &serde_json::to_value(lab()).unwrap(), "lab");
+    walk.whole(&schema, &serde_json::to_value(whole_lab()).unwrap(), "lab");
     let names = named(&schema);
     let unused = walk.unused(&names);
     assert!(unused.is_empty(), "no lab holds {unused:#?}");

@@ -34,7 +34,7 @@ impl Quota {
         if periods == 0 {
             return;
         }
-        let event = Event::told(
+        let event = Event::new(
             self.told.as_ref().map_or(at_ns, |told| told.at_ns),
             Happening::Quota {
                 group: self.directory.clone(),

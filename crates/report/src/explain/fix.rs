@@ -16,11 +16,11 @@ pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
 
 /// What to do about a cause, if anything is known.
 #[must_use]
-pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
+pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
     if let Some(advice) = own_load::advice(cause, run) {
         return Some(advice);
     }
-    let places = Places::of(run, cause);
+    let places = Places::find(run, cause);
     let Places {
         hit,
         probed,
@@ -47,7 +47,7 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
             "move it: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list (and stop irqbalance, \
              which moves it back: systemctl stop irqbalance){}",
             if name.contains("timer") {
-                "; a timer's can't be moved"
+                "; a timer interrupt cannot be moved"
             } else {
                 ""
             }
@@ -181,10 +181,14 @@ fn throttled(task: &str, run: &Run) -> String {
 
 /// Where threads of the run were seen, or probes were asked for.
 fn places_of(run: &Run) -> Vec<usize> {
-    let mut cpus = match run.watch {
-        Some(_) => run.threads.iter().map(|thread| thread.cpu).collect(),
+    let mut cpus: Vec<usize> = match run.watch {
+        Some(_) => run.threads.iter().filter_map(|it| it.cpu).collect(),
         None => run.request.cpus.clone(),
     };
+    if cpus.is_empty() {
+        // Of merged watches each thread may have run elsewhere.
+        cpus.clone_from(&run.system.processor.online);
+    }
     cpus.sort_unstable();
     cpus.dedup();
     cpus

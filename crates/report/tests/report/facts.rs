@@ -1,0 +1,140 @@
+//! Every kind of condition, event, fix, end and fault has words of its own.
+
+use punctual_record::conditions::Aspect;
+use punctual_report::facts;
+
+use super::kinds;
+
+/// A line to be read by a person: text of its own, and no value as a debugger shows it.
+fn check(line: &str) {
+    assert!(!line.trim().is_empty(), "nothing is said");
+    assert_eq!(line, line.trim(), "{line:?}");
+    assert!(!line.contains(['\n', '\r', '\t']), "{line:?}");
+    for debug in ["Some(", "None", "Ok(", "Err(", " { ", "\\\"", "Vec", "::"] {
+        assert!(!line.contains(debug), "{debug:?} in {line:?}");
+    }
+    assert!(!line.contains("  "), "two spaces in {line:?}");
+    assert!(!line.ends_with([':', ';', ',']), "{line:?}");
+}
+
+/// Lines of which each says something else.
+fn check_distinct(lines: Vec<String>) {
+    lines.iter().for_each(|line| check(line));
+    for (at, line) in lines.iter().enumerate() {
+        assert!(!lines[..at].contains(line), "twice: {line:?}");
+    }
+}
+
+#[test]
+fn every_condition_says_what_was_requested_and_what_was_found() {
+    for demand in kinds::demands() {
+        check(&facts::requested(&demand));
+        check(&facts::found(&demand));
+    }
+}
+
+#[test]
+fn every_fix_says_what_to_do() {
+    check_distinct(kinds::fixes().iter().map(facts::fix).collect());
+}
+
+#[test]
+fn every_event_says_what_happened() {
+    let events = kinds::events();
+    let mut lines: Vec<String> = events
+        .iter()
+        .map(|event| facts::event(event, "cyclictest"))
+        .collect();
+    lines.iter().for_each(|line| check(line));
+    // What the kernel says of throttling is an event like any other message of it.
+    lines.dedup();
+    assert_eq!(lines.len(), events.len(), "two events in the same words");
+    for event in &events {
+        let mut of_part = event.clone();
+        of_part.run = Some(3);
+        let line = facts::event(&of_part, "cyclictest");
+        assert!(line.starts_with("run 3: "), "{line}");
+        check(&line);
+    }
+}
+
+#[test]
+fn every_end_of_a_run_has_words() {
+    let endings = kinds::endings().into_iter();
+    check_distinct(endings.map(|it| facts::ending(it, "cyclictest")).collect());
+}
+
+#[test]
+fn every_fault_says_what_failed() {
+    check_distinct(
+        kinds::load_failures()
+            .iter()
+            .map(facts::load_failure)
+            .collect(),
+    );
+    check_distinct(
+        kinds::thread_faults()
+            .iter()
+            .map(facts::thread_fault)
+            .collect(),
+    );
+    for fault in kinds::thread_faults() {
+        check(&facts::failed_thread(Some(3), &fault));
+        check(&facts::failed_thread(None, &fault));
+    }
+    check_distinct(kinds::unsaved().iter().map(facts::unsaved).collect());
+    check_distinct(kinds::unread().iter().map(facts::unread).collect());
+}
+
+#[test]
+fn every_difference_names_the_condition_and_both_values() {
+    let differences = kinds::differences();
+    for difference in &differences {
+        let line = facts::difference(difference);
+        check(&line);
+        for part in [
+            facts::aspect(difference.aspect).to_owned(),
+            facts::value(&difference.first),
+            facts::value(&difference.second),
+        ] {
+            assert!(line.contains(&part), "{part:?} in {line:?}");
+        }
+    }
+    let names = Aspect::ALL.map(|aspect| facts::aspect(aspect).to_owned());
+    check_distinct(names.into());
+}
+
+/// A sum that was refused says in what the runs differ and what to do.
+#[test]
+fn a_refused_merge_names_the_differences_and_the_flag() {
+    let error = punctual_record::MergeError::Different {
+        run: 1,
+        differences: kinds::differences(),
+    };
+    let line = facts::merge_error(&error);
+    check(&line);
+    assert!(line.starts_with("run 2 differs from the first in source (none / kvm); "));
+    assert!(line.contains("--force"), "{line}");
+}
+
+/// A message of the record and the same samples in the list of what was not saved: one fact, one
+/// sentence.
+#[test]
+fn missing_samples_are_stated_in_the_same_words_everywhere() {
+    use punctual_record::{Event, Happening, MissingSamples, Unsaved, UnsavedReason};
+    let samples = MissingSamples {
+        written: 5,
+        measured: 7,
+        error: None,
+    };
+    let words = "5 of 7 samples were written: the disk was too slow";
+    assert_eq!(facts::missing_samples(&samples), words);
+    let event = Event::new(0, Happening::Samples(samples.clone()));
+    assert_eq!(facts::event(&event, "punctual"), words);
+    let unsaved = Unsaved {
+        directory: "run".to_owned(),
+        parts: Vec::new(),
+        why: UnsavedReason::Samples(samples),
+    };
+    assert!(facts::unsaved(&unsaved).ends_with(words));
+}
