@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::Other;
 
+pub mod error;
 pub mod find;
 pub mod image;
 #[cfg(feature = "kernel")]

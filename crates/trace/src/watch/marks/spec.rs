@@ -6,7 +6,7 @@ use std::fmt;
 /// Marks of one watch, at most.
 pub const MOST: usize = 16;
 /// Bytes of a mark's text, at most.
-const LONGEST: usize = 512;
+pub(super) const LONGEST: usize = 512;
 
 /// The expected syntax, for a message.
 pub const ACCEPTED: &str = "[NAME=]PLACE, PLACE..PLACE or FUNCTION(), where PLACE is FUNCTION, \
