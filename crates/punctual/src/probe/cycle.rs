@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_rt::clock::mark_woken;
+use punctual_rt::clock::mark_wake_up;
 use punctual_rt::periodic::{Intervals, Schedule};
 use punctual_rt::ring::Producer;
 
@@ -140,7 +140,7 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
             }
         }
         let woke_ns = source.now_ns();
-        mark_woken();
+        mark_wake_up();
         let late_ns = woke_ns.wrapping_sub(asked_ns) as i64;
         if late_ns <= in_time_ns {
             ring.push(Sample {
@@ -150,7 +150,7 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
             });
         } else {
             let missed;
-            (schedule, missed) = passed_over(schedule, woke_ns);
+            (schedule, missed) = skip_missed(schedule, woke_ns);
             ring.push(Sample {
                 asked_ns,
                 late_ns,
@@ -171,8 +171,8 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
 /// A function of its own, so that its code is not in the path of a punctual cycle.
 #[cold]
 #[inline(never)]
-fn passed_over<I: Intervals>(mut schedule: Schedule<I>, woke_ns: u64) -> (Schedule<I>, u64) {
-    let missed = schedule.pass_over(woke_ns);
+fn skip_missed<I: Intervals>(mut schedule: Schedule<I>, woke_ns: u64) -> (Schedule<I>, u64) {
+    let missed = schedule.skip_until(woke_ns);
     (schedule, missed)
 }
 

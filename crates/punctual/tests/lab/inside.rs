@@ -321,7 +321,7 @@ fn guest_an_isolated_partition_is_probed_from_within() {
         }
     }
     // Linux 6.1 may leave the CPU with the others after a partition was removed.
-    let own = punctual_rt::affinity::of(0).expect("its own");
+    let own = punctual_rt::affinity::get(0).expect("its own");
     let (run, said) = measured(&[]);
     assert_eq!(run.request.cpus, own, "{said}");
     // From within, it has all available CPUs, also for the load.

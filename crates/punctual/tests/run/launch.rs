@@ -154,7 +154,7 @@ fn threads_that_request_more_than_the_largest_class_keep_their_own_stack() {
     let (said, told) = succeeds(&["-v"], &[text(threads()), "sizes"]);
     assert!(said.contains("size 67108864 faults 0"), "{said}");
     assert!(said.contains("default size 2097152"), "{said}");
-    assert!(told.contains("their own made present 6"), "{told}");
+    assert!(told.contains("on their own stacks 6 prefaulted"), "{told}");
 }
 
 #[test]
