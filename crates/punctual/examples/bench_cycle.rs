@@ -135,17 +135,17 @@ mod counted {
         let mut collector = Collector::new(vec![lane], start_ns, Vec::new())
             .with_evidence(Some(Box::new(NeverStopped(Arc::clone(&settled_ns)))));
         let mut state = 1u64;
-        let mut asked_ns = start_ns;
+        let mut requested_ns = start_ns;
         for first in (0..BEFORE + COUNTED).step_by(BATCH as usize) {
             for _ in 0..BATCH {
                 producer.push(Sample {
-                    asked_ns,
+                    requested_ns,
                     late_ns: latency_ns(&mut state),
                     missed: 0,
                 });
-                asked_ns += INTERVAL_NS;
+                requested_ns += INTERVAL_NS;
             }
-            settled_ns.store(asked_ns - UNSETTLED_NS, Ordering::Release);
+            settled_ns.store(requested_ns - UNSETTLED_NS, Ordering::Release);
             if first >= BEFORE {
                 stop();
             }

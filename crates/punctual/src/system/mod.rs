@@ -24,7 +24,7 @@ pub mod memory;
 pub mod monitor;
 pub mod stolen;
 pub mod thread;
-pub mod whose;
+pub mod thread_owner;
 
 mod cgroup;
 mod clock;

@@ -8,7 +8,7 @@ pub mod wakeups;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufRead, Read};
 
-use super::attribute::event::{Event, Task, What};
+use super::attribute::event::{Event, Kind, Task};
 use lines::Line;
 pub use wakeups::{WakeUp, Wakers};
 
@@ -216,12 +216,12 @@ impl Recording {
         address
     }
 
-    fn push(&mut self, at_ns: u64, cpu: u32, what: What) {
+    fn push(&mut self, at_ns: u64, cpu: u32, kind: Kind) {
         if self.events.len() >= EVENTS {
             self.events.pop_front();
             self.dropped += 1;
         }
-        self.events.push_back(Event { at_ns, cpu, what });
+        self.events.push_back(Event { at_ns, cpu, kind });
     }
 
     fn event(&mut self, line: &Line<'_>) {
@@ -236,33 +236,33 @@ impl Recording {
         self.seen.extend(with_end.next());
         if let Some((vector, is_entry)) = lines::vector(line.event) {
             self.seen.insert("irq_vectors");
-            let what = if is_entry {
-                What::VectorEntry {
+            let kind = if is_entry {
+                Kind::VectorEntry {
                     vector,
                     interrupted: None,
                 }
             } else {
-                What::VectorExit { vector }
+                Kind::VectorExit { vector }
             };
-            return self.push(at, cpu, what);
+            return self.push(at, cpu, kind);
         }
         match line.event {
             "sched_switch" => self.switch(line),
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => self.waking(line),
             "sched_migrate_task" => {
                 if let (Some(tid), Some(to_cpu)) = (small("pid"), small("dest_cpu")) {
-                    self.push(at, cpu, What::Migrate { tid, to_cpu });
+                    self.push(at, cpu, Kind::Migrate { tid, to_cpu });
                 }
             }
             "irq_handler_entry" => {
                 let name = bounded(line.word("name").unwrap_or_default(), NAME).to_owned();
                 if let Some(irq) = small("irq") {
-                    self.push(at, cpu, What::HandlerEntry { irq, name });
+                    self.push(at, cpu, Kind::HandlerEntry { irq, name });
                 }
             }
             "irq_handler_exit" => {
                 if let Some(irq) = small("irq") {
-                    self.push(at, cpu, What::HandlerExit { irq });
+                    self.push(at, cpu, Kind::HandlerExit { irq });
                 }
             }
             "softirq_entry" | "softirq_exit" => {
@@ -272,9 +272,9 @@ impl Recording {
                         at,
                         cpu,
                         if is_entry {
-                            What::SoftirqEntry { number }
+                            Kind::SoftirqEntry { number }
                         } else {
-                            What::SoftirqExit { number }
+                            Kind::SoftirqExit { number }
                         },
                     );
                 }
@@ -291,21 +291,21 @@ impl Recording {
             "hrtimer_expire_exit" => {
                 if let Some(timer) = line.address("hrtimer") {
                     self.wakers.timer_done(cpu);
-                    self.push(at, cpu, What::TimerDone { timer });
+                    self.push(at, cpu, Kind::TimerDone { timer });
                 }
             }
             "workqueue_execute_start" => {
                 let function = self.name(line.word("function").unwrap_or_default());
-                self.push(at, cpu, What::WorkStart { function });
+                self.push(at, cpu, Kind::WorkStart { function });
             }
             "nmi_handler" => {
                 if let Some(duration_ns) = number("delta_ns:") {
-                    self.push(at, cpu, What::Nmi { duration_ns });
+                    self.push(at, cpu, Kind::Nmi { duration_ns });
                 }
             }
             "cpu_idle" => {
                 let state = small("state").filter(|state| *state != u32::MAX);
-                self.push(at, cpu, What::Idle { state });
+                self.push(at, cpu, Kind::Idle { state });
             }
             "irq_noise" | "softirq_noise" | "thread_noise" | "nmi_noise" => self.noise(line),
             _ => self.timerlat(line),
@@ -323,13 +323,13 @@ impl Recording {
         self.wakers.switched(line.at_ns, line.cpu, &to);
         self.on_cpu.insert(line.cpu, to.clone());
         let (from_state, preempted) = switch.state;
-        let what = What::Switch {
+        let kind = Kind::Switch {
             from,
             from_state,
             preempted,
             to,
         };
-        self.push(line.at_ns, line.cpu, what);
+        self.push(line.at_ns, line.cpu, kind);
     }
 
     fn waking(&mut self, line: &Line<'_>) {
@@ -349,7 +349,7 @@ impl Recording {
         let by = (line.tid != 0 && !line.in_interrupt)
             .then(|| self.tasks.get(&line.tid).cloned())
             .flatten();
-        self.push(line.at_ns, line.cpu, What::Waking { tid, by });
+        self.push(line.at_ns, line.cpu, Kind::Waking { tid, by });
     }
 
     fn expires(&mut self, line: &Line<'_>) {
@@ -358,13 +358,13 @@ impl Recording {
         };
         let expires_ns = self.wakers.expired(line.at_ns, line.cpu, timer, now);
         let function = self.name(line.word("function").unwrap_or_default());
-        let what = What::TimerExpire {
+        let kind = Kind::TimerExpire {
             timer,
             function,
             expires_ns: expires_ns.unwrap_or(line.at_ns),
             of_probe: false,
         };
-        self.push(line.at_ns, line.cpu, what);
+        self.push(line.at_ns, line.cpu, kind);
     }
 
     /// osnoise's own measurement: something ran from an instant on for so long.
@@ -379,25 +379,25 @@ impl Recording {
                 self.seen.insert("irq_noise");
                 match lines::vector(&format!("{}_entry", noise.name)) {
                     Some((vector, _)) => {
-                        let what = What::VectorEntry {
+                        let kind = Kind::VectorEntry {
                             vector,
                             interrupted: None,
                         };
-                        self.push(from, cpu, what);
-                        self.push(to, cpu, What::VectorExit { vector });
+                        self.push(from, cpu, kind);
+                        self.push(to, cpu, Kind::VectorExit { vector });
                     }
                     None => {
                         let (irq, name) = (noise.number, bounded(noise.name, NAME).to_owned());
-                        self.push(from, cpu, What::HandlerEntry { irq, name });
-                        self.push(to, cpu, What::HandlerExit { irq });
+                        self.push(from, cpu, Kind::HandlerEntry { irq, name });
+                        self.push(to, cpu, Kind::HandlerExit { irq });
                     }
                 }
             }
             "softirq_noise" => {
                 self.seen.insert("softirq_noise");
                 let number = noise.number;
-                self.push(from, cpu, What::SoftirqEntry { number });
-                self.push(to, cpu, What::SoftirqExit { number });
+                self.push(from, cpu, Kind::SoftirqEntry { number });
+                self.push(to, cpu, Kind::SoftirqExit { number });
             }
             "thread_noise" => {
                 self.seen.insert("thread_noise");
@@ -406,7 +406,7 @@ impl Recording {
             }
             _ => {
                 let duration_ns = noise.ns;
-                self.push(to, cpu, What::Nmi { duration_ns });
+                self.push(to, cpu, Kind::Nmi { duration_ns });
             }
         }
     }
@@ -414,13 +414,13 @@ impl Recording {
     fn switched_to(&mut self, at: u64, cpu: u32, to: Task) {
         let from = self.on_cpu.insert(cpu, to.clone());
         let from = from.unwrap_or_else(|| task(0, "swapper", None));
-        let what = What::Switch {
+        let kind = Kind::Switch {
             from,
             from_state: 1,
             preempted: false,
             to,
         };
-        self.push(at, cpu, what);
+        self.push(at, cpu, kind);
     }
 
     /// `#123 context thread timer_latency 4567 ns`: the kernel's own measurement.
@@ -445,14 +445,14 @@ impl Recording {
         let irq = self.wakers.timerlat_thread(at, cpu, &said, &thread);
         if let Some(irq_ns) = irq {
             let function = self.name("timerlat_irq");
-            let expires = What::TimerExpire {
+            let expires = Kind::TimerExpire {
                 timer: 1,
                 function,
                 expires_ns: due,
                 of_probe: true,
             };
             self.push(due.saturating_add(irq_ns), cpu, expires);
-            let waking = What::Waking {
+            let waking = Kind::Waking {
                 tid: thread.tid,
                 by: None,
             };

@@ -18,7 +18,7 @@ use self::tracer::{Account, Tracer, poller};
 use self::waits::Waits;
 use super::housekeeper::Housekeeper;
 use super::outliers::Outliers;
-use crate::probe::collector::Sieve;
+use crate::probe::collector::Classifier;
 use crate::system::Root;
 use crate::system::group_limits::GroupLimits;
 use punctual_record::explanation::Explanation;
@@ -169,7 +169,7 @@ impl Explaining {
 
     /// Tells gaps in which the kernel did something from those in which it did nothing.
     #[must_use]
-    pub fn sieve(&self) -> Box<dyn Sieve> {
+    pub fn classifier(&self) -> Box<dyn Classifier> {
         Box::new(Quiet(Arc::clone(&self.capture)))
     }
 

@@ -11,7 +11,7 @@ use object::ReadCache;
 use super::super::mappings::Mapping;
 use super::error::{FunctionError, Known, NotFound, PlaceError};
 use super::image::{Function, Image};
-use super::spec::{LONGEST, Place, Shape, Spec, What};
+use super::spec::{Kind, LONGEST, Place, Shape, Spec};
 use super::{Mark, Role, Site};
 
 /// Places of one mark, at most: a USDT probe may be at many.
@@ -162,10 +162,10 @@ impl Files {
 
     fn sites(&mut self, place: &Place, role: Role) -> Result<Vec<Site>, PlaceError> {
         let file = place.file.as_deref();
-        let (index, offset) = match &place.what {
-            What::Probe { provider, name } => return self.probes(provider, name, role),
-            What::Offset(offset) => self.code(file, *offset)?,
-            What::Function(wanted) => self.function(file, wanted)?,
+        let (index, offset) = match &place.kind {
+            Kind::Probe { provider, name } => return self.probes(provider, name, role),
+            Kind::Offset(offset) => self.code(file, *offset)?,
+            Kind::Function(wanted) => self.function(file, wanted)?,
         };
         let path = self.loaded[index].path.clone();
         let reached = self.loaded[index].reached.clone();

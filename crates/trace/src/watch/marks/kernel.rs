@@ -105,7 +105,7 @@ impl Marking {
             kind,
             fresh: Vec::new(),
         };
-        marking.tie();
+        marking.attach();
         Ok(marking)
     }
 
@@ -116,12 +116,12 @@ impl Marking {
     }
 
     /// The kernel identifies the program by its first thread: the watch ends with that.
-    fn tie(&mut self) {
+    fn attach(&mut self) {
         for (index, mark) in self.marks.iter().enumerate() {
             // The end first: an end without a start is not counted as a length.
             let sites = mark.sites.iter().rev();
             let links: Result<Vec<OwnedFd>, Unavailable> =
-                sites.map(|site| self.tie_site(index, site)).collect();
+                sites.map(|site| self.attach_site(index, site)).collect();
             match links {
                 Ok(links) => self.links.extend(links),
                 Err(why) => self.refused[index] = Some(why),
@@ -129,7 +129,7 @@ impl Marking {
         }
     }
 
-    fn tie_site(&self, index: usize, site: &Site) -> Result<OwnedFd, Unavailable> {
+    fn attach_site(&self, index: usize, site: &Site) -> Result<OwnedFd, Unavailable> {
         let program = self
             .program()
             .ok_or_else(|| refused("the marks", &absent("on_mark")))?;
