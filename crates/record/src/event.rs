@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::Scheduling;
 use super::stops::StopCause;
+use super::unavailable::Unavailable;
 
 /// Something that happened during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,9 +161,7 @@ pub enum Happening {
         /// Its name.
         mark: String,
         /// Why.
-        reason: String,
-        /// What to do.
-        fix: String,
+        why: Unavailable,
     },
     /// Threads ended before they were woken.
     NeverWoke {
@@ -184,9 +183,7 @@ pub enum Happening {
     /// Late wake-ups, or gaps, are not explained.
     NotExplained {
         /// Why.
-        reason: String,
-        /// What to do.
-        fix: String,
+        why: Unavailable,
         /// Whether it is gaps.
         gaps: bool,
     },

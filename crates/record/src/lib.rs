@@ -38,6 +38,7 @@ mod stops;
 pub mod system;
 pub mod text;
 pub mod time;
+mod unavailable;
 mod validate;
 pub mod watch;
 
@@ -64,3 +65,4 @@ pub use run::*;
 pub use samples::{Sample, SampleWriter};
 pub use stops::{Stop, StopCause, Stops};
 pub use system::SystemState;
+pub use unavailable::{ProbeRefusal, TracingPart, TracingStep, Unavailable};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use punctual_record::{Demand, Ending};
+use punctual_report::facts;
 use punctual_trace::capture::Unavailable;
 
 /// Why a run could not be begun.
@@ -59,7 +60,9 @@ impl fmt::Display for ConductError {
             ),
             Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
-            Self::Watch(why) => write!(f, "nothing can be watched: {why}"),
+            Self::Watch(why) => {
+                write!(f, "nothing can be watched: {}", facts::unavailable(why))
+            }
             Self::TimeLimit { needs_us, hard_us } => {
                 let length = match needs_us {
                     Some(us) => format!("for {us} µs in each period"),

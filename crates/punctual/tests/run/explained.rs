@@ -7,8 +7,9 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{Place, Running, cpus, has, is_root, read_json, skip, until};
-use punctual_record::Explanation;
 use punctual_record::explanation::{Bill, BillRow, Cause};
+use punctual_record::{Explanation, Unavailable};
+use punctual_report::facts;
 use punctual_trace::attribute;
 use punctual_trace::attribute::event::Window;
 use serde_json::Value;
@@ -32,8 +33,8 @@ fn why_not(record: &Value) -> Option<String> {
     let event = events
         .iter()
         .find(|event| event["kind"] == "not-explained")?;
-    let (reason, fix) = (event["reason"].as_str()?, event["fix"].as_str()?);
-    Some(format!("{reason}; {fix}"))
+    let why: Unavailable = serde_json::from_value(event["why"].clone()).ok()?;
+    Some(facts::unavailable(&why))
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub fn cant() -> Option<String> {
     }
     punctual_trace::capture::unavailable::check()
         .err()
-        .map(|why| why.to_string())
+        .map(|why| punctual_report::facts::unavailable(&why))
 }
 
 #[allow(unused_macros, reason = "not every test may be skipped")]

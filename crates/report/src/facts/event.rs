@@ -6,7 +6,7 @@ use punctual_record::StopCause;
 use punctual_record::cpus::cpu_list;
 use punctual_record::event::{Ending, Event, Gone, Halted, Happening, RealTimeBound, Throttling};
 
-use super::scheduling;
+use super::{scheduling, unavailable};
 
 /// What happened. `tool` names who measured.
 #[must_use]
@@ -80,8 +80,8 @@ fn happening(what: &Happening, tool: &str) -> String {
                 _ => format!("the load {load} did no work for {seconds:.1} s"),
             }
         }
-        Happening::MarkRefused { mark, reason, fix } => {
-            format!("the mark {mark} is not seen: {reason}; {fix}")
+        Happening::MarkRefused { mark, why } => {
+            format!("the mark {mark} is not seen: {}", unavailable(why))
         }
         Happening::NeverWoke { count, threads } => never_woke(*count, threads),
         Happening::NoHistogram { thread } => format!(
@@ -89,9 +89,9 @@ fn happening(what: &Happening, tool: &str) -> String {
              known"
         ),
         Happening::NoSamples { thread } => format!("thread {thread} measured nothing"),
-        Happening::NotExplained { reason, fix, gaps } => {
+        Happening::NotExplained { why, gaps } => {
             let what = if *gaps { "gaps" } else { "late wake-ups" };
-            format!("{what} are not explained: {reason}; {fix}")
+            format!("{what} are not explained: {}", unavailable(why))
         }
         Happening::OffCpuNames { error } => {
             format!("--off-cpu: functions of the kernel have no names: {error}")

@@ -5,7 +5,9 @@
 mod condition;
 mod event;
 mod fix;
+mod unavailable;
 
 pub use condition::{fix_of, found, requested, scheduling};
 pub use event::{ending, event, stop_cause};
 pub use fix::fix;
+pub use unavailable::unavailable;

@@ -75,7 +75,12 @@ fn evidence(fault: InvalidEvidence) -> String {
 
 fn mark(name: &str, fault: &MarkFault) -> String {
     match fault {
-        MarkFault::NotSeen { error } => format!("{name} was limited and not seen: {error}"),
+        MarkFault::NotSeen { why } => {
+            format!(
+                "{name} was limited and not seen: {}",
+                facts::unavailable(why)
+            )
+        }
         MarkFault::LengthsLost { passes } => format!(
             "the lengths of {} passes of {name} were lost",
             words::count(*passes)

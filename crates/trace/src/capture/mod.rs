@@ -41,7 +41,7 @@ use self::recorder::Recorder;
 use self::slot::{Names, Own, Slot, kind};
 use self::smi::SmiCounts;
 use self::stacks::Stacks;
-use self::symbols::Symbols;
+use self::symbols::{Symbols, SymbolsError};
 pub use self::unavailable::Unavailable;
 use crate::attribute::event::{Event, Interrupted, Kind, Task, Window};
 use crate::attribute::groups;
@@ -112,7 +112,7 @@ pub struct Capture {
     names: Names,
     own: Own,
     stacks: Stacks,
-    symbols: Result<Arc<Symbols>, String>,
+    symbols: Result<Arc<Symbols>, SymbolsError>,
     smi: Option<SmiCounts>,
     /// The stolen time of each CPU: at the start, and at the last reading.
     stolen: BTreeMap<u32, (u64, u64)>,
@@ -504,7 +504,7 @@ impl Capture {
                 _ => {}
             }
         }
-        window.symbols = symbols.of(addresses.into_iter());
+        window.symbols = symbols.names_of(addresses.into_iter());
     }
 
     /// Events that were overwritten before they were copied.
@@ -523,7 +523,7 @@ impl Capture {
     /// hides.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        let hidden = self.symbols.as_ref().err().cloned();
+        let hidden = self.symbols.as_ref().err().map(ToString::to_string);
         self.recorder
             .missing()
             .iter()

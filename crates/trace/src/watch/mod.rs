@@ -81,10 +81,7 @@ mod wakeups {
 
 #[cfg(not(feature = "kernel"))]
 fn built_without() -> crate::capture::Unavailable {
-    crate::capture::Unavailable::new(
-        "this punctual was built without tracing (--no-default-features)",
-        "build it anew: make",
-    )
+    crate::capture::Unavailable::BuiltWithout
 }
 
 #[cfg(not(feature = "kernel"))]

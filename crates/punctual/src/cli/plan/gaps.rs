@@ -11,6 +11,7 @@ use crate::conduct::RunPlan;
 use crate::probe::gaps::step_ns;
 use crate::probe::kinds::KINDS;
 use punctual_record::{Gaps, Interval, Method, Subject};
+use punctual_report::facts;
 use punctual_trace::tracers;
 
 /// The shortest gap that is looked for by itself: what is shorter is the loop's own.
@@ -186,7 +187,8 @@ fn method(subject: Subject, gaps: &GapFlags) -> Result<Method, Failure> {
             Ok(_) => Ok(Method::Hwlat),
             Err(_) if wanted.is_none() => Ok(Method::Polling),
             Err(missing) => Err(Failure::setup(format!(
-                "--method hwlat: {missing}, or --method polling"
+                "--method hwlat: {}, or use --method polling",
+                facts::unavailable(&missing)
             ))),
         },
     }

@@ -25,7 +25,7 @@ use punctual_record::explanation::Explanation;
 use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::capture::symbols::Symbols;
+use punctual_trace::capture::symbols::{Symbols, SymbolsError};
 use punctual_trace::capture::{self, Capture, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
@@ -60,8 +60,7 @@ pub fn begin(wanted: Option<Wanted>, events: &mut Vec<Event>) -> Option<(Explain
     begun
         .map_err(|why| {
             let what = Happening::NotExplained {
-                reason: why.reason,
-                fix: why.mend,
+                why,
                 gaps: wanted.polling.is_some(),
             };
             events.push(Event::told(0, what));
@@ -151,7 +150,9 @@ impl Explaining {
         let round = move |last| tracer.round(last);
         let thread =
             Housekeeper::begin("tracer", 1 << 20, wanted.housekeeping, round).map_err(|error| {
-                Unavailable::new(format!("no thread for it: {error}"), "free some memory")
+                Unavailable::NoThread {
+                    error: error.to_string(),
+                }
             })?;
         let explaining = Self {
             account,
@@ -187,8 +188,8 @@ impl Explaining {
     /// The kernel's names, or why there are none.
     ///
     /// # Errors
-    /// In words.
-    pub fn symbols(&self) -> Result<Arc<Symbols>, String> {
+    /// [`SymbolsError`].
+    pub fn symbols(&self) -> Result<Arc<Symbols>, SymbolsError> {
         lock(&self.capture).symbols()
     }
 

@@ -90,7 +90,7 @@ fn pitfall_06_every_thread_has_priority_80_and_the_same_start() {
     let instants: Vec<u64> = run
         .threads
         .iter()
-        .filter_map(|thread| Some(thread.peaks.first()?.requested_ns % MS))
+        .filter_map(|thread| Some(thread.peaks.first()?.asked_ns % MS))
         .collect();
     assert_eq!(instants.len(), 4);
     assert!(

@@ -419,7 +419,7 @@ fn fields(schema: &Value, place: &str, names: &mut BTreeSet<String>) {
 
 /// Types that made-up records don't hold whole: an extrapolated tail needs a longer run than a test
 /// makes up; the kinds of conditions, events and fixes are too many.
-pub const ELSEWHERE: [&str; 17] = [
+pub const ELSEWHERE: [&str; 20] = [
     "Astray",
     "Competitor",
     "Demand",
@@ -431,12 +431,15 @@ pub const ELSEWHERE: [&str; 17] = [
     "Governed",
     "Halted",
     "IdleBoundError",
+    "ProbeRefusal",
     "RealTimeBound",
     "Scheduling",
     "State",
     "Tail",
     "Target",
     "Throttling",
+    "TracingStep",
+    "Unavailable",
 ];
 
 #[test]
