@@ -47,4 +47,4 @@ pub use processor::{online, topology};
 pub use punctual_record::system::SystemState;
 pub use root::{READ_LIMIT, Reader, Root};
 pub use survey::{SurveyRequest, survey};
-pub use thread::{Policy, ThreadScheduling, read_back, tracer};
+pub use thread::{Policy, ReadBackError, ThreadScheduling, read_back, tracer};

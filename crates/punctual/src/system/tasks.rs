@@ -49,7 +49,10 @@ pub(super) fn above(reader: &mut Reader<'_>, probed: &[usize], priority: u32) ->
         }
         for thread in reader.root.numbered(&format!("/proc/{process}/task"), "") {
             if found.len() >= LOOKED_AT {
-                reader.note("/proc", "more real-time tasks than are looked at");
+                reader.note(
+                    "/proc",
+                    "more real-time tasks than the limit: the others are not listed",
+                );
                 return sorted(found);
             }
             if let Some(task) = competitor(reader, process, thread, probed, priority) {

@@ -180,7 +180,7 @@ impl<'a, 'w> Context<'a, 'w> {
         };
         let late_ns = expired_ns.saturating_sub(expires_ns);
         let note = format!(
-            "it waited for the wake-up before this one: that timer expired {} late",
+            "it still waited for the previous wake-up, whose timer expired {} late",
             punctual_stats::format::duration(late_ns)
         );
         let state = EARLIER_TIMER.to_owned();
@@ -198,8 +198,8 @@ impl<'a, 'w> Context<'a, 'w> {
     fn irqs_off(&self, found: Interrupted, task: String) -> Attribution {
         let place = naming::symbol(self.window, found.address);
         let note = format!(
-            "the timer's interrupt came at {place}: interrupts were disabled until there, or the \
-             platform was late"
+            "the timer interrupt came at {place}: interrupts were disabled until then, or the \
+             platform delayed it"
         );
         let function = naming::function(self.window, found.address);
         if !ENABLES.iter().any(|part| function.contains(part)) {
@@ -213,7 +213,10 @@ impl<'a, 'w> Context<'a, 'w> {
             return gap::classify(self, slice);
         }
         let Some(thread) = slice.thread else {
-            return (Cause::Blind, Some("who ran is not known".to_owned()));
+            return (
+                Cause::Blind,
+                Some("the running thread is unknown".to_owned()),
+            );
         };
         let doing = self.life.at(slice.from).0;
         let is_probe = thread.tid == self.window.probe.tid;

@@ -36,7 +36,10 @@ pub(super) fn is_busy(window: &Window, pieces: &[Slice<'_>]) -> bool {
 pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribution {
     let window = context.window;
     let Some(thread) = slice.thread else {
-        return (Cause::Blind, Some("who ran is not known".to_owned()));
+        return (
+            Cause::Blind,
+            Some("the running thread is unknown".to_owned()),
+        );
     };
     if thread.tid == window.probe.tid {
         if slice.fault {

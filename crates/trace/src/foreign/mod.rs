@@ -115,7 +115,7 @@ impl Recording {
             recording.take(&String::from_utf8_lossy(&line));
         }
         if recording.lines == 0 {
-            let why = "no line in it is an event of the kernel's tracers";
+            let why = "it has no events of the kernel's tracers: expected the text of trace-cmd or perf script";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         recording
@@ -125,11 +125,11 @@ impl Recording {
         let (wake_ups, without_room) = std::mem::take(&mut recording.wakers).done();
         recording.wake_ups = wake_ups;
         recording.span_ns = recording.ends_ns.map_or(0, |(first, last)| last - first);
-        recording.say_what_is_missing(without_room);
+        recording.report_missing(without_room);
         Ok(recording)
     }
 
-    fn say_what_is_missing(&mut self, without_room: u64) {
+    fn report_missing(&mut self, without_room: u64) {
         let seen = |name: &str| self.seen.contains(name);
         let lacks = NEEDED
             .iter()
@@ -139,24 +139,26 @@ impl Recording {
             .iter()
             .filter(|(begins, ends)| seen(begins) && !seen(ends))
             .map(|(begins, ends)| {
-                format!("the recording lacks {ends}: after each {begins} it isn't known what runs")
+                format!("the recording lacks {ends}: what runs after each {begins} is unknown")
             });
         let lacks: Vec<String> = lacks.chain(without_end).collect();
         self.missing.extend(lacks);
         if self.dropped > 0 {
             let dropped = self.dropped;
-            let what =
-                format!("{dropped} earlier events: of a recording the last {EVENTS} are kept");
+            let what = format!(
+                "{dropped} earlier events: only the last {EVENTS} of a recording are examined"
+            );
             self.missing.push(what);
         }
         if without_room > 0 {
             let most = wakeups::MOST;
-            let what =
-                format!("{without_room} earlier wake-ups: of a recording the last {most} are kept");
+            let what = format!(
+                "{without_room} earlier wake-ups: only the last {most} of a recording are examined"
+            );
             self.missing.push(what);
         }
         if !self.lost.is_empty() {
-            let what = "the recording lost events; wake-ups that were under way then are left out";
+            let what = "the recording lost events: wake-ups during the losses are not examined";
             self.missing.push(what.to_owned());
         }
     }

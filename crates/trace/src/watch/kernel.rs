@@ -364,7 +364,7 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         throttles: words[THROTTLES],
         throttled_ns: words[THROTTLES + 1],
         worst_throttle_ns: words[THROTTLES + 2],
-        beyond: words[18],
+        no_room: words[18],
         unseen: words[19],
         program: words[PROGRAM] as u32,
         asleep: words[LEFT] != 0 && words[STOP] == 0,

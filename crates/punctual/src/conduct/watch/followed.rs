@@ -331,7 +331,7 @@ mod tests {
             throttles: 0,
             throttled_ns: 0,
             worst_throttle_ns: 0,
-            beyond: 0,
+            no_room: 0,
             unseen: 0,
             program: 7,
             asleep: false,

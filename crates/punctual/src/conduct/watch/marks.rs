@@ -168,7 +168,7 @@ impl<'a> Marks<'a> {
                 refused: self.refused(index).cloned(),
                 threads: threads.into_iter().map(|it| it.compose(numbers)).collect(),
                 unwatched: self.unseen[index].unwatched,
-                beyond: self.unseen[index].beyond,
+                beyond: self.unseen[index].no_room,
             }
         };
         self.marks.iter().enumerate().map(of).collect()

@@ -191,7 +191,7 @@ impl Marking {
             let words = map.as_ref()?.get(&(index as u32), 0).ok()?;
             Some(Unseen {
                 unwatched: words[0],
-                beyond: words[1],
+                no_room: words[1],
             })
         };
         (0..self.marks.len())
