@@ -55,34 +55,6 @@ pub enum Unavailable {
         /// Why.
         refusal: ProbeRefusal,
     },
-    /// tracefs is not mounted.
-    NoTracefs,
-    /// tracefs may not be read.
-    TracefsForbidden {
-        /// Where it is mounted.
-        path: String,
-    },
-    /// The kernel lacks a tracer of its own.
-    NoTracer {
-        /// Its name.
-        tracer: String,
-    },
-    /// The kernel refused a step in setting up its own tracer.
-    TracerRefused {
-        /// The file, or the step.
-        step: String,
-        /// The kernel's reason.
-        error: String,
-    },
-    /// A setting of the kernel's tracer is not in force.
-    TracerSetting {
-        /// The file.
-        file: String,
-        /// The requested value.
-        requested: String,
-        /// The value in force.
-        found: String,
-    },
 }
 
 /// A step in setting up the tracing of our own.
@@ -195,20 +167,6 @@ mod tests {
             Unavailable::Incomplete { part: text("ring") },
             Unavailable::NoThread { error: error() },
             Unavailable::NoUprobes,
-            Unavailable::NoTracefs,
-            Unavailable::TracefsForbidden { path: text("/x") },
-            Unavailable::NoTracer {
-                tracer: text("hwlat"),
-            },
-            Unavailable::TracerRefused {
-                step: text("trace_pipe"),
-                error: error(),
-            },
-            Unavailable::TracerSetting {
-                file: text("osnoise/runtime_us"),
-                requested: text("5"),
-                found: text("7"),
-            },
         ];
         all.extend(steps.map(|step| Unavailable::Refused {
             step,

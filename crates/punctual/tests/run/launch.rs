@@ -390,7 +390,7 @@ fn root_of_a_user_namespace_cannot_lock_and_learns_why() {
     }
     assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
     assert!(
-        errors(&output).contains("up to 64 KB only"),
+        errors(&output).contains("locked memory is 64 KB"),
         "{}",
         errors(&output)
     );

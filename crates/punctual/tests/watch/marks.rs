@@ -405,7 +405,10 @@ fn malformed_and_missing_marks_are_reported_in_one_line() {
             "no code of a file 'libnone.so'",
         ),
         (&["--mark", "usdt:known:stap"], "near: usdt:known:step"),
-        (&["--mark", "usdt:other:it"], "there are usdt:known:guarded"),
+        (
+            &["--mark", "usdt:other:it"],
+            "expected one of usdt:known:guarded",
+        ),
         (&["--mark", "+0x1"], "no code at +0x1"),
         (&["--mark", "a..a"], "from a place to itself"),
         (&["--mark", "a b"], "FILE:FUNCTION"),

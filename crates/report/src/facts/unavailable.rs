@@ -49,15 +49,6 @@ fn reason(why: &Unavailable) -> String {
             };
             format!("no probe at +{offset:#x}: {why}")
         }
-        Unavailable::NoTracefs => "tracefs is not mounted".to_owned(),
-        Unavailable::TracefsForbidden { path } => format!("{path} may not be read"),
-        Unavailable::NoTracer { tracer } => format!("the kernel has no {tracer} tracer"),
-        Unavailable::TracerRefused { step, error } => format!("{step}: {error}"),
-        Unavailable::TracerSetting {
-            file,
-            requested,
-            found,
-        } => format!("{file} is {found} after it was set to {requested}"),
     }
 }
 
@@ -121,16 +112,6 @@ fn remedy(why: &Unavailable) -> &'static str {
                 "marks need a kernel of 5.15 or later with CONFIG_UPROBE_EVENTS=y"
             }
         },
-        Unavailable::NoTracefs | Unavailable::TracefsForbidden { .. } => {
-            "as root: mount -t tracefs none /sys/kernel/tracing"
-        }
-        Unavailable::NoTracer { .. } => {
-            "it needs CONFIG_HWLAT_TRACER, CONFIG_OSNOISE_TRACER and CONFIG_TIMERLAT_TRACER, as \
-             the PREEMPT_RT kernels of distributions have them"
-        }
-        Unavailable::TracerRefused { .. } | Unavailable::TracerSetting { .. } => {
-            "it needs root, and no other user of the kernel's tracers at the same time"
-        }
     }
 }
 
@@ -207,34 +188,6 @@ mod tests {
                 "the-error",
             ),
             (probe(ProbeRefusal::Other { error: error() }), "the-error"),
-            (Unavailable::NoTracefs, "mount"),
-            (
-                Unavailable::TracefsForbidden {
-                    path: text("/sys/kernel/tracing"),
-                },
-                "/sys/kernel/tracing may",
-            ),
-            (
-                Unavailable::NoTracer {
-                    tracer: text("hwlat"),
-                },
-                "no hwlat tracer",
-            ),
-            (
-                Unavailable::TracerRefused {
-                    step: text("trace_pipe"),
-                    error: error(),
-                },
-                "trace_pipe: the-error",
-            ),
-            (
-                Unavailable::TracerSetting {
-                    file: text("osnoise/runtime_us"),
-                    requested: text("5"),
-                    found: text("7"),
-                },
-                "osnoise/runtime_us is 7 after it was set to 5",
-            ),
         ];
         for (why, wanted) in all {
             let text = unavailable(&why);

@@ -5,6 +5,7 @@
 //! program, started again) waits until this process has ended; if it did not restore its changes
 //! (`kill -9`), the guard does. If the guard was killed too, the next tracer that starts here does.
 
+pub mod error;
 pub mod journal;
 pub mod lines;
 
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::capture::Unavailable;
+use self::error::TracerError;
 use journal::Journal;
 use lines::{Line, Lines};
 
@@ -43,22 +44,20 @@ pub struct Setup {
 ///
 /// # Errors
 /// What is missing, and what to do.
-pub fn offers(tracer: &str) -> Result<PathBuf, Unavailable> {
-    let mut why = Unavailable::NoTracefs;
+pub fn offers(tracer: &str) -> Result<PathBuf, TracerError> {
+    let mut why = TracerError::NotMounted;
     for place in PLACES {
         match fs::read_to_string(Path::new(place).join("available_tracers")) {
             Ok(names) if names.split_whitespace().any(|name| name == tracer) => {
                 return Ok(PathBuf::from(place));
             }
             Ok(_) => {
-                return Err(Unavailable::NoTracer {
+                return Err(TracerError::Absent {
                     tracer: tracer.to_owned(),
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                why = Unavailable::TracefsForbidden {
-                    path: place.to_owned(),
-                };
+                why = TracerError::Forbidden { path: place };
             }
             Err(_) => {}
         }
@@ -82,15 +81,12 @@ impl Tracer {
     ///
     /// # Errors
     /// What was refused; nothing is left behind.
-    pub fn start(setup: &Setup) -> Result<Self, Unavailable> {
+    pub fn start(setup: &Setup) -> Result<Self, TracerError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let root = offers(setup.tracer)?;
         let failed = |step: &str| {
             let step = step.to_owned();
-            move |error: io::Error| Unavailable::TracerRefused {
-                step,
-                error: error.to_string(),
-            }
+            move |source: io::Error| TracerError::Step { step, source }
         };
         journal::settle_old(Path::new(JOURNALS)).map_err(failed(JOURNALS))?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -116,7 +112,7 @@ impl Tracer {
         for (file, value) in &setup.settings {
             let found = fs::read_to_string(root.join(file)).map_err(failed(file))?;
             if !same(&found, value) {
-                return Err(Unavailable::TracerSetting {
+                return Err(TracerError::Setting {
                     file: (*file).to_owned(),
                     requested: value.clone(),
                     found: found.trim().to_owned(),
@@ -276,9 +272,7 @@ mod tests {
         let refused = offers("no-such-tracer").unwrap_err();
         assert!(matches!(
             refused,
-            Unavailable::NoTracer { .. }
-                | Unavailable::NoTracefs
-                | Unavailable::TracefsForbidden { .. }
+            TracerError::Absent { .. } | TracerError::NotMounted | TracerError::Forbidden { .. }
         ));
         let setup = Setup {
             tracer: "no-such-tracer",

@@ -11,7 +11,6 @@ use crate::conduct::RunPlan;
 use crate::probe::gaps::step_ns;
 use crate::probe::kinds::KINDS;
 use punctual_record::{Gaps, Interval, Method, Subject};
-use punctual_report::facts;
 use punctual_trace::tracers;
 
 /// The shortest gap that is looked for by itself: what is shorter is the loop's own.
@@ -187,8 +186,7 @@ fn method(subject: Subject, gaps: &GapFlags) -> Result<Method, Failure> {
             Ok(_) => Ok(Method::Hwlat),
             Err(_) if wanted.is_none() => Ok(Method::Polling),
             Err(missing) => Err(Failure::setup(format!(
-                "--method hwlat: {}, or use --method polling",
-                facts::unavailable(&missing)
+                "--method hwlat: {missing}, or use --method polling"
             ))),
         },
     }

@@ -18,7 +18,6 @@ use crate::conduct::progress::Progress;
 use crate::conduct::signals::Signals;
 use crate::probe::gaps::GapFeed;
 use punctual_record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
-use punctual_report::facts;
 use punctual_trace::tracers::lines::Line;
 use punctual_trace::tracers::{Setup, Tracer};
 
@@ -57,8 +56,7 @@ impl Hwlat {
                 ("hwlat_detector/mode", "per-cpu".to_owned()),
             ],
         };
-        let tracer =
-            Tracer::start(&setup).map_err(|why| ConductError::Tracer(facts::unavailable(&why)))?;
+        let tracer = Tracer::start(&setup).map_err(ConductError::Tracer)?;
         Ok(Some(Self(Mutex::new(Found {
             tracer,
             waiting: BTreeMap::new(),
@@ -156,7 +154,7 @@ fn measure(
         settings,
     };
     // Before the loads: if it can't be had, nothing need be started.
-    punctual_trace::tracers::offers(tracer).map_err(|why| facts::unavailable(&why))?;
+    punctual_trace::tracers::offers(tracer).map_err(|why| why.to_string())?;
     let signals = Signals::listen().map_err(|error| error.to_string())?;
     let loads = setup::start_loads(load, &signals, progress).map_err(|error| error.to_string())?;
     let length = Duration::from_nanos(run.measured_ns);
@@ -164,7 +162,7 @@ fn measure(
         "cross-checking with {tracer} for {:.0} s",
         length.as_secs_f64()
     ));
-    let mut tracing = Tracer::start(&setup).map_err(|why| facts::unavailable(&why))?;
+    let mut tracing = Tracer::start(&setup).map_err(|why| why.to_string())?;
     set_policy(tracer, &plan.cpus, plan.policy);
     let begin = Instant::now();
     let mut said = Said::default();
