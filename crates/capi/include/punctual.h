@@ -1072,36 +1072,36 @@ ssize_t punctual_irq_preview(const char *journal,
  *
  * # Safety
  * `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes. */
-int punctual_cpuset_make(const char *name,
-                         const unsigned int *cpus,
-                         size_t count,
-                         char *reason,
-                         size_t room);
+int punctual_cpuset_create(const char *name,
+                           const unsigned int *cpus,
+                           size_t count,
+                           char *reason,
+                           size_t room);
 
 /* 0 if the set with this name is isolated now: another set may invalidate it later.
  *
  * Not for a real-time thread: it reads files. -1 with errno, and the reason, as
- * punctual_cpuset_make(); ENOENT no such set.
+ * punctual_cpuset_create(); ENOENT no such set.
  *
  * # Safety
- * As punctual_cpuset_make(). */
+ * As punctual_cpuset_create(). */
 int punctual_cpuset_state(const char *name, char *reason, size_t room);
 
 /* Moves a process into the set with this name; 0 is the caller's.
  *
  * Not for a real-time thread: it reads and writes files. -1 with errno: ENOENT no such set;
- * ESRCH no such process; ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
+ * ESRCH no such process; ENOTSUP, EINVAL, EACCES as punctual_cpuset_create().
  *
  * # Safety
  * `name` is NULL or a string. */
-int punctual_cpuset_take(const char *name,
-                         pid_t process);
+int punctual_cpuset_move_process(const char *name,
+                                 pid_t process);
 
 /* Moves the tasks of the set with this name away and removes it, even if another program created
  * it; 0 also if it no longer exists.
  *
  * Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be
- * moved; ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
+ * moved; ENOTSUP, EINVAL, EACCES as punctual_cpuset_create().
  *
  * # Safety
  * `name` is NULL or a string. */
@@ -1112,7 +1112,7 @@ int punctual_cpuset_remove(const char *name);
  *
  * Not for a real-time thread: it reads files. -1 with errno: EFAULT `list` is NULL; ERANGE it
  * doesn't fit, and nothing is written; ENOENT no such set; ENOTSUP, EINVAL as
- * punctual_cpuset_make().
+ * punctual_cpuset_create().
  *
  * # Safety
  * `name` is NULL or a string; `list` is NULL, or `size` bytes are writable. */

@@ -35,7 +35,7 @@ pub extern "C" fn punctual_timespec(ns: u64) -> timespec {
 }
 
 pub(crate) const MALFORMED: &CStr =
-    c"a timespec has 0 to 999999999 ns, is not negative, and ends 584 years from 0";
+    c"timespec: expected 0 to 999999999 ns, not negative, and less than 584 years";
 
 /// The result of an interrupted sleep.
 #[cold]
@@ -168,12 +168,12 @@ pub unsafe extern "C" fn punctual_loop_init(
         _ => {
             return fail(
                 libc::EINVAL,
-                c"overrun is PUNCTUAL_SKIP or PUNCTUAL_CATCH_UP",
+                c"overrun: expected PUNCTUAL_SKIP or PUNCTUAL_CATCH_UP",
             );
         }
     };
     if period_ns == 0 || period_ns > 1 << 62 {
-        return fail(libc::EINVAL, c"a period is 1 to 2^62 ns");
+        return fail(libc::EINVAL, c"period: expected 1 to 2^62 ns");
     }
     let made = Inside {
         magic: MAGIC,
@@ -196,7 +196,7 @@ unsafe fn inside<'a>(wheel: *const punctual_loop) -> Result<&'a Inside, c_int> {
     if unsafe { wheel.cast::<u64>().read() } != MAGIC {
         return Err(fail(
             libc::EINVAL,
-            c"that is no loop: call punctual_loop_init() first",
+            c"the loop is not initialised: call punctual_loop_init() first",
         ));
     }
     // SAFETY: the first word shows that punctual_loop_init() has initialised it.

@@ -3,7 +3,7 @@
 use std::ffi::c_uint;
 
 use punctual_rt::affinity::MAX_CPUS;
-use punctual_rt::cpulist::of_mask;
+use punctual_rt::cpulist::from_mask;
 
 /// Why an array is not a valid set of CPUs.
 pub(crate) enum NotCpus {
@@ -26,5 +26,5 @@ pub(crate) unsafe fn numbers(cpus: *const c_uint, count: usize) -> Result<Vec<us
             *word |= 1 << (cpu % 64);
         }
     }
-    of_mask(&mask).map_err(|_| NotCpus::NoMemory)
+    from_mask(&mask).map_err(|_| NotCpus::NoMemory)
 }

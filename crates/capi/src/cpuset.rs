@@ -37,11 +37,11 @@ unsafe fn answer(done: Result<(), CpusetError>, reason: *mut c_char, room: usize
 /// `name` is NULL or a string.
 unsafe fn sets<'a>(name: *const c_char) -> Result<(Cpusets, &'a str), CpusetError> {
     if name.is_null() {
-        return Err(CpusetError::Wrong);
+        return Err(CpusetError::InvalidArgument);
     }
     // SAFETY: by contract `name` is NULL or a string.
     let name = unsafe { CStr::from_ptr(name) }.to_str();
-    let name = name.map_err(|_| CpusetError::Wrong)?;
+    let name = name.map_err(|_| CpusetError::InvalidArgument)?;
     Cpusets::of_this_machine().map(|sets| (sets, name))
 }
 
@@ -66,7 +66,7 @@ unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
 /// # Safety
 /// `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn punctual_cpuset_make(
+pub unsafe extern "C" fn punctual_cpuset_create(
     name: *const c_char,
     cpus: *const c_uint,
     count: usize,
@@ -90,10 +90,10 @@ pub unsafe extern "C" fn punctual_cpuset_make(
 /// 0 if the set with this name is isolated now: another set may invalidate it later.
 ///
 /// Not for a real-time thread: it reads files. -1 with errno, and the reason, as
-/// punctual_cpuset_make(); ENOENT no such set.
+/// punctual_cpuset_create(); ENOENT no such set.
 ///
 /// # Safety
-/// As punctual_cpuset_make().
+/// As punctual_cpuset_create().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_cpuset_state(
     name: *const c_char,
@@ -110,16 +110,19 @@ pub unsafe extern "C" fn punctual_cpuset_state(
 /// Moves a process into the set with this name; 0 is the caller's.
 ///
 /// Not for a real-time thread: it reads and writes files. -1 with errno: ENOENT no such set;
-/// ESRCH no such process; ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
+/// ESRCH no such process; ENOTSUP, EINVAL, EACCES as punctual_cpuset_create().
 ///
 /// # Safety
 /// `name` is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc::pid_t) -> c_int {
+pub unsafe extern "C" fn punctual_cpuset_move_process(
+    name: *const c_char,
+    process: libc::pid_t,
+) -> c_int {
     let _held = hold();
     // SAFETY: by contract `name` is NULL or a string.
     let set = unsafe { found(name) };
-    let done = set.and_then(|set| set.take(process));
+    let done = set.and_then(|set| set.move_process(process));
     done.map_or_else(refused, |()| 0)
 }
 
@@ -127,7 +130,7 @@ pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc
 /// it; 0 also if it no longer exists.
 ///
 /// Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be
-/// moved; ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
+/// moved; ENOTSUP, EINVAL, EACCES as punctual_cpuset_create().
 ///
 /// # Safety
 /// `name` is NULL or a string.
@@ -149,7 +152,7 @@ pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
 ///
 /// Not for a real-time thread: it reads files. -1 with errno: EFAULT `list` is NULL; ERANGE it
 /// doesn't fit, and nothing is written; ENOENT no such set; ENOTSUP, EINVAL as
-/// punctual_cpuset_make().
+/// punctual_cpuset_create().
 ///
 /// # Safety
 /// `name` is NULL or a string; `list` is NULL, or `size` bytes are writable.

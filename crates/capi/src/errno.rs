@@ -9,9 +9,10 @@ use punctual_rt::stack::StackError;
 use crate::advice::keep;
 use crate::reserve::malloc_is_empty;
 
-pub(crate) const NULL: &CStr = c"a pointer is NULL that must not be";
+pub(crate) const NULL: &CStr = c"a pointer is NULL: expected a valid pointer";
 pub(crate) const RESERVED: &CStr =
-    c"struct_size is not the size of the struct, or what is reserved is not 0";
+    c"struct_size is not the size of the struct, or a reserved field is not 0: zero the struct, \
+      then set struct_size";
 
 /// Sets the calling thread's `errno`, and stores the text for it.
 #[cold]

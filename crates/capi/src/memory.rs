@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::mem::offset_of;
 
 use punctual_rt::advice::{Attempt, advice};
-use punctual_rt::heap::{self, Mark};
+use punctual_rt::heap::{self, FaultMark};
 use punctual_rt::memory::{self, Disturbances};
 
 use crate::errno::{fail, null, refused, wrong_size};
@@ -55,7 +55,7 @@ pub extern "C" fn punctual_memory_lock(present_only: c_int) -> c_int {
     let done = match present_only {
         0 => memory::lock_all(),
         1 => memory::lock_present(),
-        _ => return fail(libc::EINVAL, c"present_only is 0 or 1"),
+        _ => return fail(libc::EINVAL, c"present_only: expected 0 or 1"),
     };
     match done {
         Ok(()) => 0,
@@ -109,7 +109,9 @@ pub unsafe extern "C" fn punctual_faults_mark(out: *mut punctual_faults) -> c_in
     if out.is_null() {
         return null();
     }
-    let now = Mark::now().map(|mark| mark.counts()).unwrap_or_default();
+    let now = FaultMark::now()
+        .map(|mark| mark.counts())
+        .unwrap_or_default();
     // SAFETY: not NULL, so by contract `struct_size` bytes are writable.
     unsafe { write_counts(out, now) }
 }
@@ -141,10 +143,10 @@ pub unsafe extern "C" fn punctual_late_faults(mark: *const punctual_faults) -> i
 unsafe fn since(mark: *const punctual_faults) -> Result<Disturbances, c_int> {
     // SAFETY: by contract `struct_size` bytes are readable.
     let Some(mark) = (unsafe { versioned::read(mark) }) else {
-        let words = c"the mark was not filled in by punctual_faults_mark()";
+        let words = c"the mark is not one of punctual_faults_mark(): call it first";
         return Err(fail(libc::EINVAL, words));
     };
-    let mark = Mark::of(Disturbances {
+    let mark = FaultMark::from_counts(Disturbances {
         minor_faults: mark.minor,
         major_faults: mark.major,
         preemptions: mark.preemptions,

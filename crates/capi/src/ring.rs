@@ -34,8 +34,8 @@ pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *
         Err(error) => number(&error),
     };
     let words = match number {
-        libc::ENOMEM => c"no memory for the ring: look at free memory and the memory cgroup",
-        _ => c"a ring has records of at least 1 byte, and 1 GB in all at most",
+        libc::ENOMEM => c"no memory for the ring: check free memory and the memory cgroup",
+        _ => c"ring: expected records of at least 1 byte, and at most 1 GB in total",
     };
     fail(number, words);
     std::ptr::null_mut()
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn punctual_ring_push(
     } else {
         fail(
             libc::EAGAIN,
-            c"the ring is full: the record is lost, and counted",
+            c"the ring is full: the record is lost and counted",
         )
     }
 }
@@ -213,7 +213,10 @@ unsafe fn open(
     capacity: usize,
 ) -> Result<punctual_log, c_int> {
     if capacity == 0 || capacity > 1 << 20 {
-        return Err(fail(libc::EINVAL, c"a log has 1 to 1048576 records"));
+        return Err(fail(
+            libc::EINVAL,
+            c"log capacity: expected 1 to 1048576 records",
+        ));
     }
     if formats.is_null() && count != 0 {
         return Err(null());
@@ -249,7 +252,7 @@ unsafe fn open(
         let error = io::Error::last_os_error();
         return Err(fail(
             number(&error),
-            c"the log's file descriptor is not open, or there are too many",
+            c"the file descriptor of the log is not open, or the limit of descriptors is reached",
         ));
     }
     // SAFETY: the descriptor is new, and nothing else owns it.
@@ -257,7 +260,7 @@ unsafe fn open(
     let opened = log::open(capacity, kept, Waiting(sink));
     let (logger, writer) = opened.map_err(|error| match number(&error) {
         libc::ENOMEM => no_memory(),
-        _ => match RealTime::of(&error) {
+        _ => match RealTime::from_error(&error) {
             Some(refused) => fail(refused.errno, refused.advice()),
             None => no_thread(&error),
         },
@@ -286,7 +289,7 @@ pub unsafe extern "C" fn punctual_log_put(
         return null();
     };
     if count > PUNCTUAL_LOG_ARGUMENTS {
-        return fail(libc::EINVAL, c"a record of a log has at most 6 numbers");
+        return fail(libc::EINVAL, c"log record: expected at most 6 numbers");
     }
     let arguments = match (count, arguments.is_null()) {
         (0, _) => &[],
@@ -299,7 +302,7 @@ pub unsafe extern "C" fn punctual_log_put(
     } else {
         fail(
             libc::EAGAIN,
-            c"the log is full: the record is lost, and counted",
+            c"the log is full: the record is lost and counted",
         )
     }
 }
@@ -329,7 +332,7 @@ pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
     }
     // SAFETY: not NULL, so by contract open and not used any more.
     let log = unsafe { Box::from_raw(log) };
-    match log.writer.finish() {
+    match log.writer.close() {
         Ok(lost) => i64::try_from(lost).unwrap_or(i64::MAX),
         Err(error) => {
             let number = error.raw_os_error().unwrap_or(libc::EIO);

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::io::{self, ErrorKind};
 use std::mem::offset_of;
 
-use punctual_rt::advice::{Attempt, of_list};
+use punctual_rt::advice::{Attempt, cpu_list};
 use punctual_rt::affinity;
 use punctual_rt::cpulist::{CpuList, CpuListError, text};
 use punctual_rt::sched::{self, Policy};
@@ -48,7 +48,7 @@ unsafe impl Versioned for punctual_sched {
 }
 
 pub(crate) const ODD: &CStr =
-    c"the policy is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have \
+    c"expected a policy that is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have \
                      no priority, and FIFO and RR have no times";
 
 /// The policy for C's numbers; parameters of another policy are an error, not ignored.
@@ -134,12 +134,12 @@ pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual
     if out.is_null() {
         return null();
     }
-    let policy = match thread(tid).and_then(sched::of) {
+    let policy = match thread(tid).and_then(sched::get) {
         Ok(Some(policy)) => policy,
         Ok(None) => {
             return fail(
                 libc::ENOTSUP,
-                c"the thread has another policy than OTHER, FIFO, RR and DEADLINE",
+                c"the policy of the thread is not one of OTHER, FIFO, RR and DEADLINE",
             );
         }
         Err(error) => return refused(Attempt::Policy(Policy::Other), &error),
@@ -231,7 +231,7 @@ fn online() -> Result<Vec<usize>, CpuListError> {
     match list {
         Ok(CpuList::Only(cpus)) => Ok(cpus),
         Err(CpuListError::NoMemory) => Err(CpuListError::NoMemory),
-        _ => affinity::of(0).map_err(|_| CpuListError::NoMemory),
+        _ => affinity::get(0).map_err(|_| CpuListError::NoMemory),
     }
 }
 
@@ -251,14 +251,14 @@ pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_
     if cpus.is_null() {
         return null();
     }
-    let own = match affinity::of(tid) {
+    let own = match affinity::get(tid) {
         Ok(own) => own,
         Err(error) => return refused(Attempt::Affinity, &error),
     };
     // SAFETY: by contract `cpus` is NULL or a string.
     let chosen = match unsafe { chosen(cpus, &own) } {
         Ok(chosen) => chosen,
-        Err(error) => return fail(error.errno(), of_list(error)),
+        Err(error) => return fail(error.errno(), cpu_list(error)),
     };
     match affinity::set(tid, &chosen) {
         Ok(()) => 0,
@@ -283,13 +283,13 @@ pub unsafe extern "C" fn punctual_affinity_get(
     if list.is_null() {
         return null() as libc::ssize_t;
     }
-    let cpus = match affinity::of(tid) {
+    let cpus = match affinity::get(tid) {
         Ok(cpus) => cpus,
         Err(error) => return refused(Attempt::Affinity, &error) as libc::ssize_t,
     };
     let text = match text(&cpus) {
         Ok(text) => text,
-        Err(error) => return fail(error.errno(), of_list(error)) as libc::ssize_t,
+        Err(error) => return fail(error.errno(), cpu_list(error)) as libc::ssize_t,
     };
     // SAFETY: by contract `size` bytes at `list` are writable.
     unsafe { write_list(&text, list, size) }
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn punctual_affinity_get(
 /// `size` bytes at `list` are writable, and don't overlap the text.
 pub(crate) unsafe fn write_list(text: &str, list: *mut c_char, size: usize) -> libc::ssize_t {
     if text.len() >= size {
-        let words = c"the list has no room in that many bytes";
+        let words = c"the buffer has no room for the list: give it more bytes";
         return fail(libc::ERANGE, words) as libc::ssize_t;
     }
     // SAFETY: the text and the 0 fit in `size` bytes, and by contract don't overlap.

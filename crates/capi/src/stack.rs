@@ -144,9 +144,9 @@ pub extern "C" fn punctual_stack_set_live(stack: *const c_void, live: c_int) -> 
         0 | 1 if stack::set_live(stack as usize, live == 1) => 0,
         0 | 1 => fail(
             libc::EINVAL,
-            c"that is no stack in use, or it is marked so already",
+            c"not a stack in use, or it already has this mark",
         ),
-        _ => fail(libc::EINVAL, c"live is 0 or 1"),
+        _ => fail(libc::EINVAL, c"live: expected 0 or 1"),
     }
 }
 

@@ -43,7 +43,10 @@ unsafe fn wait(condvar: *mut punctual_condvar, mutex: *mut pthread_mutex_t, at_n
     // SAFETY: not NULL, so by contract initialised, with ERRORCHECK.
     match unsafe { condvar.wait_with(mutex, at_ns) } {
         Ok(true) => 0,
-        Ok(false) => fail(libc::ETIMEDOUT, c"the instant came before a notification"),
+        Ok(false) => fail(
+            libc::ETIMEDOUT,
+            c"timed out: no notification before the instant",
+        ),
         Err(error) => {
             let words = match number(&error) {
                 libc::EPERM => c"the mutex is not held: lock it before the wait",
@@ -58,16 +61,16 @@ unsafe fn wait(condvar: *mut punctual_condvar, mutex: *mut pthread_mutex_t, at_n
 fn of_mutex(number: c_int) -> &'static CStr {
     match number {
         libc::EOWNERDEAD => {
-            c"its holder ended with the mutex: make what it guards whole, then call \
-              punctual_mutex_make_consistent()"
+            c"the holder ended without unlocking the mutex: repair the data that it protects, then \
+              call punctual_mutex_make_consistent()"
         }
         libc::ENOTRECOVERABLE => {
-            c"the mutex was unlocked before it was made consistent: initialise it anew"
+            c"the mutex was unlocked before it was made consistent: destroy and initialise it again"
         }
-        libc::EDEADLK => c"the caller holds the mutex already",
-        libc::ETIMEDOUT => c"the instant came before the mutex was free",
+        libc::EDEADLK => c"the caller already holds the mutex: unlock it first",
+        libc::ETIMEDOUT => c"timed out: the mutex was not free before the instant",
         libc::ENOTSUP => c"a timed lock with priority inheritance needs Linux 5.14 and glibc 2.35",
-        _ => c"the mutex is not one of punctual_mutexattr_init()",
+        _ => c"the mutex was not initialised with attributes of punctual_mutexattr_init()",
     }
 }
 
@@ -123,7 +126,7 @@ pub unsafe extern "C" fn punctual_mutex_make_consistent(mutex: *mut pthread_mute
         Ok(()) => 0,
         Err(error) => fail(
             number(&error),
-            c"no holder of the mutex has ended with it, or it is not robust",
+            c"the mutex is not robust, or no holder of it has ended",
         ),
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::offset_of;
 
-use punctual_rt::advice::{Attempt, of_list};
+use punctual_rt::advice::{Attempt, cpu_list};
 use punctual_rt::affinity;
 use punctual_rt::sys::cancel::hold;
 use punctual_rt::thread::{Builder, Joinable, Main, SpawnError, Start, reap};
@@ -66,7 +66,7 @@ pub struct punctual_thread {
 extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
     // SAFETY: the start that the thread was created with, which exists until it was joined.
     let start = unsafe { &*start.cast_const().cast::<Start>() };
-    match start.pass() {
+    match start.wait() {
         // SAFETY: the program guarantees that the function takes the argument.
         Some((main, argument)) => unsafe { main(argument) },
         None => std::ptr::null_mut(),
@@ -90,7 +90,7 @@ unsafe fn requested(attr: *const punctual_thread_attr) -> Result<Builder, c_int>
     if attr.flags & !PUNCTUAL_THREAD_SIGNALS != 0 {
         return Err(fail(
             libc::EINVAL,
-            c"an unknown flag: flags is PUNCTUAL_THREAD_SIGNALS or 0",
+            c"unknown flag: expected PUNCTUAL_THREAD_SIGNALS or 0",
         ));
     }
     let times = [attr.runtime_ns, attr.deadline_ns, attr.period_ns];
@@ -109,10 +109,10 @@ unsafe fn requested(attr: *const punctual_thread_attr) -> Result<Builder, c_int>
         builder = builder.name_bytes(name.to_bytes());
     }
     if !attr.cpus.is_null() {
-        let own = affinity::of(0).map_err(|error| refused(Attempt::Affinity, &error))?;
+        let own = affinity::get(0).map_err(|error| refused(Attempt::Affinity, &error))?;
         // SAFETY: not NULL, so by contract a string.
         let chosen = unsafe { chosen(attr.cpus, &own) };
-        let chosen = chosen.map_err(|error| fail(error.errno(), of_list(error)))?;
+        let chosen = chosen.map_err(|error| fail(error.errno(), cpu_list(error)))?;
         builder = builder.cpus_vec(chosen);
     }
     Ok(builder)

@@ -69,7 +69,7 @@ fn make_present() {
     });
     match done {
         Ok(_) => count(&COUNTS.wrapped),
-        Err(_) => count(&COUNTS.not_present),
+        Err(_) => count(&COUNTS.not_prefaulted),
     }
 }
 

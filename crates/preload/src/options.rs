@@ -98,7 +98,7 @@ pub(crate) fn read() -> Options {
     };
     let options = match Options::parse(words) {
         Ok(options) => options,
-        Err(word) => crate::report::end("PUNCTUAL_RUN has a word that is not known: ", word),
+        Err(word) => crate::report::end("PUNCTUAL_RUN has an unknown word: ", word),
     };
     let stacks = match options.stacks {
         Stacks::None => 0,

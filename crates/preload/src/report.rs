@@ -16,7 +16,7 @@ pub(crate) struct Counts {
     /// On a stack that the program provides, left unchanged.
     pub(crate) own: AtomicU64,
     /// On its own stack, which could not be prefaulted.
-    pub(crate) not_present: AtomicU64,
+    pub(crate) not_prefaulted: AtomicU64,
     /// Not started, because no stack could be allocated.
     pub(crate) refused: AtomicU64,
 }
@@ -27,7 +27,7 @@ impl Counts {
             pooled: AtomicU64::new(0),
             wrapped: AtomicU64::new(0),
             own: AtomicU64::new(0),
-            not_present: AtomicU64::new(0),
+            not_prefaulted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }
     }
@@ -88,7 +88,7 @@ pub(crate) fn any() -> bool {
         &COUNTS.pooled,
         &COUNTS.wrapped,
         &COUNTS.own,
-        &COUNTS.not_present,
+        &COUNTS.not_prefaulted,
         &COUNTS.refused,
     ];
     counts
@@ -101,12 +101,12 @@ pub(crate) fn summary() {
     let made: u64 = Class::all().map(|class| Stats::of(class).made).sum();
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     line(format_args!(
-        "process {}: threads on stacks of the pool {} ({made} stacks made), on their own made \
-         present {}, not made present {}, on stacks of the program's left alone {}, refused {}",
+        "process {}: threads on stacks of the pool {} ({made} stacks created), on their own \
+         stacks {} prefaulted and {} not prefaulted, on stacks of the program {}, refused {}",
         std::process::id(),
         read(&COUNTS.pooled),
         read(&COUNTS.wrapped),
-        read(&COUNTS.not_present),
+        read(&COUNTS.not_prefaulted),
         read(&COUNTS.own),
         read(&COUNTS.refused),
     ));

@@ -67,7 +67,7 @@ fn make_primary_present(options: Options) {
     // The kernel keeps a gap below the lowest page of the stack.
     let bytes = options.size.min(room / 2);
     if bytes > 0 && stack::prefault(bytes).is_err() {
-        report::count(&report::COUNTS.not_present);
+        report::count(&report::COUNTS.not_prefaulted);
     }
 }
 
@@ -79,15 +79,17 @@ fn lock() {
     // SAFETY: mallopt takes numbers, and keeps no pointer.
     unsafe { libc::mallopt(libc::M_MMAP_MAX, 0) };
     if let Err(error) = memory::lock_all() {
-        report::end("the memory can't be locked: ", reason(&error));
+        report::end("could not lock memory: ", reason(&error));
     }
 }
 
 fn reason(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM) => "not permitted (RLIMIT_MEMLOCK is 0 and CAP_IPC_LOCK is missing)",
-        Some(libc::ENOMEM) => "it is above RLIMIT_MEMLOCK, or there is too little of it",
-        Some(libc::EAGAIN) => "there is too little of it",
-        _ => "the kernel refuses",
+        Some(libc::ENOMEM) => {
+            "above RLIMIT_MEMLOCK (raise it with ulimit -l), or too little memory is free"
+        }
+        Some(libc::EAGAIN) => "too little memory is free",
+        _ => "the kernel refused",
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn set_up() {
     let mut key = 0;
     // SAFETY: the place is live; the destructor is never unloaded, see build.rs.
     if unsafe { libc::pthread_key_create(&mut key, Some(ends)) } != 0 {
-        crate::report::end("the C library has no key left for threads", "");
+        crate::report::end("the C library has no thread-specific key left", "");
     }
     KEY.store(key, Ordering::Relaxed);
     // SAFETY: the handlers are functions of this library, which is never unloaded.

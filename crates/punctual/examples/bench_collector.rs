@@ -23,7 +23,7 @@ const DRAWN: usize = 1 << 16;
 
 struct Probe {
     ring: Producer<Sample>,
-    asked_ns: u64,
+    requested_ns: u64,
     state: u64,
 }
 
@@ -33,15 +33,15 @@ impl Probe {
         for _ in 0..cycles {
             self.state = self.state.wrapping_mul(6_364_136_223_846_793_005) | 1;
             // A slow drift keeps causing new peaks, however long the run is.
-            let drift = self.asked_ns >> 38;
+            let drift = self.requested_ns >> 38;
             let latency_ns = drawn[(self.state >> 48) as usize] + drift;
             let missed = latency_ns / INTERVAL_NS;
             self.ring.push(Sample {
-                asked_ns: self.asked_ns,
+                requested_ns: self.requested_ns,
                 late_ns: latency_ns as i64,
                 missed,
             });
-            self.asked_ns += (1 + missed) * INTERVAL_NS;
+            self.requested_ns += (1 + missed) * INTERVAL_NS;
         }
     }
 }
@@ -58,7 +58,7 @@ fn main() {
         let (producer, consumer) = ring(Collector::ring_capacity(INTERVAL_NS));
         probes.push(Probe {
             ring: producer,
-            asked_ns: INTERVAL_NS,
+            requested_ns: INTERVAL_NS,
             state: cpu * 2 + 1,
         });
         let halves = Halves::At(samples / cpus * INTERVAL_NS / 2);

@@ -34,7 +34,7 @@ mod counted {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use punctual_rt::clock::{mark_woken, now_ns};
+    use punctual_rt::clock::{mark_wake_up, now_ns};
     use punctual_rt::periodic::{Fixed, Schedule};
     use punctual_rt::ring::ring;
     use punctual_tool::probe::collector::{Collector, Lane};
@@ -60,7 +60,7 @@ mod counted {
     const COUNTED: u64 = 50_000;
     /// How far back the stops' watch hasn't checked yet.
     const UNSETTLED_NS: u64 = 12_500_000;
-    /// The bytes of `mark_woken`, which ends a cycle, and a collection.
+    /// The bytes of `mark_wake_up`, which ends a cycle, and a collection.
     const MARK: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74];
 
     /// Instructions of the program itself, and of the kernel's code in its memory (vDSO).
@@ -135,22 +135,22 @@ mod counted {
         let mut collector = Collector::new(vec![lane], start_ns, Vec::new())
             .with_evidence(Some(Box::new(NeverStopped(Arc::clone(&settled_ns)))));
         let mut state = 1u64;
-        let mut asked_ns = start_ns;
+        let mut requested_ns = start_ns;
         for first in (0..BEFORE + COUNTED).step_by(BATCH as usize) {
             for _ in 0..BATCH {
                 producer.push(Sample {
-                    asked_ns,
+                    requested_ns,
                     late_ns: latency_ns(&mut state),
                     missed: 0,
                 });
-                asked_ns += INTERVAL_NS;
+                requested_ns += INTERVAL_NS;
             }
-            settled_ns.store(asked_ns - UNSETTLED_NS, Ordering::Release);
+            settled_ns.store(requested_ns - UNSETTLED_NS, Ordering::Release);
             if first >= BEFORE {
                 stop();
             }
             collector.collect();
-            mark_woken();
+            mark_wake_up();
         }
     }
 

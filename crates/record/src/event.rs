@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::condition::Scheduling;
 use super::load::LoadFailure;
 use super::stops::StopCause;
+use super::unavailable::Unavailable;
 use super::unsaved::{MissingSamples, Unsaved};
 
 /// Something that happened during the run.
@@ -162,9 +163,7 @@ pub enum Happening {
         /// Its name.
         mark: String,
         /// Why.
-        reason: String,
-        /// What to do.
-        fix: String,
+        why: Unavailable,
     },
     /// Threads ended before they were woken.
     NeverWoke {
@@ -186,9 +185,7 @@ pub enum Happening {
     /// Late wake-ups, or gaps, are not explained.
     NotExplained {
         /// Why.
-        reason: String,
-        /// What to do.
-        fix: String,
+        why: Unavailable,
         /// Whether it is gaps.
         gaps: bool,
     },

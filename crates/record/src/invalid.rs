@@ -7,6 +7,7 @@ use super::condition::{Demand, Standing};
 use super::event::Event;
 use super::load::{LoadFailure, WorkCheck};
 use super::run::{Load, Run, Thread, ThreadFault};
+use super::unavailable::Unavailable;
 use super::watch::{Subject, WatchedMark};
 
 /// Why a run is not valid.
@@ -80,8 +81,8 @@ pub enum InvalidReason {
 pub enum MarkFault {
     /// It was not seen.
     NotSeen {
-        /// The error that kept it from being seen.
-        error: String,
+        /// Why.
+        why: Unavailable,
     },
     /// Lengths were overwritten before they were read.
     LengthsLost {
@@ -207,10 +208,8 @@ fn mark(mark: &WatchedMark) -> Option<InvalidReason> {
 }
 
 fn mark_fault(mark: &WatchedMark) -> Option<MarkFault> {
-    if let Some(error) = &mark.refused {
-        return Some(MarkFault::NotSeen {
-            error: error.clone(),
-        });
+    if let Some(why) = &mark.refused {
+        return Some(MarkFault::NotSeen { why: why.clone() });
     }
     let lost = mark.sum(|thread| thread.lost);
     if lost > 0 {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use punctual_rt::affinity;
 use punctual_rt::cpulist::CpuList;
-use punctual_rt::heap::{self, Mark};
+use punctual_rt::heap::{self, FaultMark};
 use punctual_rt::log::{self, Logger};
 use punctual_rt::memory::Disturbances;
 use punctual_rt::periodic::{Loop, Overrun};
@@ -33,7 +33,7 @@ fn motor(speed: f64, voltage: f64) -> f64 {
 }
 
 fn control(cycles: u64, log: &mut Logger) -> std::io::Result<Outcome> {
-    let mark = Mark::now()?;
+    let mark = FaultMark::now()?;
     let mut every = Loop::every(1_000_000, Overrun::Skip);
     let (mut speed, mut integral, mut longest_ns) = (0.0, 0.0, 0);
     while every.cycles() < cycles {
@@ -70,7 +70,7 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let seconds: u64 = words.next().map_or(Ok(5), |word| word.parse())?;
     let list: CpuList = words.next().map_or(Ok(CpuList::All), |word| word.parse())?;
-    let cpus = list.choose(&affinity::of(0)?)?;
+    let cpus = list.choose(&affinity::get(0)?)?;
     let formats = vec!["cycle %u: speed %f, late %u ns, missed %u".to_owned()];
     let (mut logger, writer) = log::open(1024, formats, std::io::stderr())?;
     let thread = Builder::new()
@@ -80,7 +80,7 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
         .policy(Policy::Fifo(80))
         .start(move || control(1000 * seconds, &mut logger))?;
     let outcome = thread.join().map_err(|_| "the thread panicked")??;
-    writer.finish()?;
+    writer.close()?;
     let faults = outcome.since.minor_faults + outcome.since.major_faults;
     println!(
         "{} cycles, {} missed, {faults} faults, at most {} ns late, speed {:.1}",

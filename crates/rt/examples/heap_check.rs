@@ -2,14 +2,14 @@
 //! thread and counts.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
-use punctual_rt::heap::{self, Mark};
+use punctual_rt::heap::{self, FaultMark};
 use punctual_rt::thread::Builder;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // First, because the heap that is kept is the first thread's.
     heap::keep(16 << 20)?;
     let worker = Builder::new().spawn(|_| {
-        let mark = Mark::now()?;
+        let mark = FaultMark::now()?;
         for round in 0..200_usize {
             let small: Vec<_> = (0..50).map(|_| Box::new([round as u8; 100])).collect();
             // Without `heap::keep`, malloc would map a block of this size separately.

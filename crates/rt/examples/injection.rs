@@ -13,7 +13,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use punctual_rt::clock;
-use punctual_rt::heap::{self, Mark};
+use punctual_rt::heap::{self, FaultMark};
 use punctual_rt::sched::Policy;
 use punctual_rt::thread::Builder;
 
@@ -42,7 +42,7 @@ struct Injections {
 }
 
 fn inject(engine: &Engine, until_ns: u64) -> std::io::Result<Injections> {
-    let mark = Mark::now()?;
+    let mark = FaultMark::now()?;
     let mut done = Injections::default();
     loop {
         let now = clock::now_ns();

@@ -53,14 +53,14 @@ fn check(set: &Cpuset, cpu: usize, all: &Vec<usize>) -> Result<(), Error> {
     println!("isolated: the kernel says so");
     expect("its CPUs", &set.cpus()?, &cpu.to_string())?;
     let moved = Waiting::start()?;
-    set.take(moved.process())?;
+    set.move_process(moved.process())?;
     expect(
         "CPUs of a process inside",
-        &affinity::of(moved.process())?,
+        &affinity::get(moved.process())?,
         &vec![cpu],
     )?;
     set.remove()?;
-    let after = affinity::of(moved.process())?;
+    let after = affinity::get(moved.process())?;
     expect("CPUs of the process outside again", &after, all)
 }
 
@@ -73,7 +73,7 @@ fn run() -> Result<ExitCode, Error> {
         }
     };
     println!("cpuset controller: version {:?}", sets.version());
-    let cpus = affinity::of(0)?;
+    let cpus = affinity::get(0)?;
     let [_, .., cpu] = cpus[..] else {
         eprintln!("one CPU alone can't be isolated");
         return Ok(ExitCode::from(77));
@@ -81,7 +81,7 @@ fn run() -> Result<ExitCode, Error> {
     let name = format!("punctual-check-{}", std::process::id());
     let set = match sets.create(&name, &[cpu]) {
         Ok(set) => set,
-        Err(error @ (CpusetError::Invalid(_) | CpusetError::System(..))) => {
+        Err(error @ (CpusetError::NotIsolated(_) | CpusetError::System(..))) => {
             eprintln!("CPU {cpu}: {error}");
             return Ok(ExitCode::from(77));
         }

@@ -179,7 +179,7 @@ fn new_threads() -> [[f64; 3]; 2] {
     let attributes = [attribute(None, SIZE), attribute(Some(stack), SIZE)];
     let mut seen = [const { Vec::new() }; 2];
     // On one CPU: waking another CPU from idle would be measured, too.
-    let before = affinity::of(0).expect("CPUs");
+    let before = affinity::get(0).expect("CPUs");
     affinity::set_current(&before[..1]).expect("one of them");
     for _ in 0..200 {
         for (attr, seen) in attributes.iter().zip(&mut seen) {

@@ -96,7 +96,7 @@ struct Across;
 impl Pass for Across {
     fn run(mut push: impl FnMut(Value) -> bool + Send, mut pop: impl FnMut() -> usize) -> f64 {
         const COUNT: usize = 1_000_000;
-        let cpus = affinity::of(0).expect("our CPUs");
+        let cpus = affinity::get(0).expect("our CPUs");
         let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
         let start = Barrier::new(2);
         let passed = thread::scope(|scope| {

@@ -34,7 +34,7 @@ pub enum Attempt {
 #[must_use]
 pub fn advice(attempt: Attempt, errno: c_int) -> &'static CStr {
     if errno == libc::ESRCH {
-        return c"there is no such thread any more";
+        return c"no such thread: it has ended, or the ID is wrong";
     }
     match attempt {
         Attempt::Policy(policy) => of_policy(policy, errno),
@@ -48,16 +48,22 @@ pub fn advice(attempt: Attempt, errno: c_int) -> &'static CStr {
 
 /// What is wrong with a CPU list, and how to fix it. Real-time safe.
 #[must_use]
-pub fn of_list(error: CpuListError) -> &'static CStr {
+pub fn cpu_list(error: CpuListError) -> &'static CStr {
     match error {
-        CpuListError::Empty => c"the CPU list is empty: write it like 3, 0-2,5, 0-7:2, !1-2 or all",
-        CpuListError::Malformed => {
-            c"that is no CPU list: write it like 3, 0-2,5, 0-7:2, !1-2 or all"
+        CpuListError::Empty => {
+            c"the CPU list is empty: expected a list like 3, 0-2,5, 0-7:2, !1-2 or all"
         }
-        CpuListError::Backwards => c"a range of the CPU list ends before it begins",
-        CpuListError::TooLarge => c"the CPU list goes beyond the last possible CPU, 8191",
-        CpuListError::TooLong => c"the CPU list is too long",
-        CpuListError::NoneLeft => c"the CPU list leaves none of the CPUs that may be used",
+        CpuListError::Malformed => {
+            c"not a CPU list: expected a list like 3, 0-2,5, 0-7:2, !1-2 or all"
+        }
+        CpuListError::Backwards => {
+            c"a range of the CPU list ends before it begins: write the smaller number first"
+        }
+        CpuListError::TooLarge => c"the CPU list has a number above 8191, the last possible CPU",
+        CpuListError::TooLong => c"the CPU list is too long: combine numbers to ranges",
+        CpuListError::NoneLeft => {
+            c"the CPU list selects none of the CPUs that this process may use"
+        }
         CpuListError::NotAllowed(_) => {
             c"the CPU list names a CPU that is offline, or outside the cpuset of this process"
         }
@@ -86,33 +92,33 @@ fn of_policy(policy: Policy, errno: c_int) -> &'static CStr {
             c"SCHED_DEADLINE: the deadline is longer than the period"
         }
         (Policy::Deadline { .. }, libc::EINVAL) => {
-            c"SCHED_DEADLINE wants 1024 ns <= runtime <= deadline <= period, and a period between \
+            c"SCHED_DEADLINE needs 1024 ns <= runtime <= deadline <= period, and a period between \
               kernel.sched_deadline_period_min_us and _max_us (100 us and 4 s)"
         }
         (Policy::Deadline { .. }, libc::EBUSY) => {
-            c"SCHED_DEADLINE: not admitted, the CPUs have less than runtime/period left; ask for \
-              less, or raise kernel.sched_rt_runtime_us"
+            c"SCHED_DEADLINE: not admitted, because the CPUs have less than runtime/period left; \
+              request less, or raise kernel.sched_rt_runtime_us"
         }
         (Policy::Deadline { .. }, libc::EPERM) if is_partly_placed() => {
-            c"SCHED_DEADLINE: the thread may not use all CPUs; give it back all of them, or a \
-              cpuset partition of its own"
+            c"SCHED_DEADLINE: the affinity of the thread lacks some CPUs; allow all of them, or \
+              move it to a cpuset partition"
         }
         (Policy::Deadline { .. }, libc::EPERM) => {
-            c"SCHED_DEADLINE needs CAP_SYS_NICE and a thread that may use all CPUs"
+            c"SCHED_DEADLINE needs CAP_SYS_NICE, and a thread whose affinity has all CPUs"
         }
         (Policy::Deadline { .. }, libc::ENOTSUP) => {
-            c"POSIX attributes know no SCHED_DEADLINE: punctual_thread_create() does, and \
+            c"POSIX attributes do not support SCHED_DEADLINE: use punctual_thread_create(), or \
               punctual_sched_set() in the thread itself"
         }
         (_, libc::EPERM) => {
-            c"a real-time priority needs CAP_SYS_NICE or a limit (ulimit -r, RLIMIT_RTPRIO) as \
-              high as it; in a cgroup with RT_GROUP_SCHED also its cpu.rt_runtime_us"
+            c"a real-time priority needs CAP_SYS_NICE or a limit (ulimit -r, RLIMIT_RTPRIO) at \
+              least as high; in a cgroup with RT_GROUP_SCHED also cpu.rt_runtime_us"
         }
         (Policy::Fifo(_) | Policy::RoundRobin(_), libc::EINVAL) => {
-            c"a real-time priority is between 1 and 99"
+            c"expected a real-time priority between 1 and 99"
         }
         (_, libc::EINVAL) => {
-            c"the policy is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have no \
+            c"expected a policy that is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have no \
               priority, and FIFO and RR have no times"
         }
         _ => c"the kernel refused the scheduling policy",
@@ -129,10 +135,11 @@ fn is_partly_placed() -> bool {
 
 fn of_affinity(errno: c_int) -> &'static CStr {
     match errno {
-        libc::EINVAL => c"none of these CPUs may be used: offline, or outside the cpuset",
-        libc::EPERM => c"another user's thread is placed with CAP_SYS_NICE alone",
+        libc::EINVAL => c"none of these CPUs may be used: they are offline, or outside the cpuset",
+        libc::EPERM => c"setting the CPUs of another user's thread needs CAP_SYS_NICE",
         libc::EBUSY => {
-            c"a SCHED_DEADLINE thread can't be narrowed to fewer CPUs than it was admitted for"
+            c"a SCHED_DEADLINE thread needs the CPUs for which it was admitted: set another policy \
+              first"
         }
         _ => c"the kernel refused the CPUs",
     }
@@ -151,9 +158,11 @@ fn of_lock(errno: c_int) -> &'static CStr {
 
 fn of_heap(errno: c_int) -> &'static CStr {
     match errno {
-        libc::ENOTSUP => c"this malloc can't be told to keep its memory (not glibc's, or replaced)",
+        libc::ENOTSUP => {
+            c"this malloc has no setting to keep its memory: use glibc's malloc, not replaced"
+        }
         _ => {
-            c"no memory for the heap: look at free memory, the memory cgroup, RLIMIT_DATA and \
+            c"no memory for the heap: check free memory, the memory cgroup, RLIMIT_DATA and \
               RLIMIT_MEMLOCK"
         }
     }
@@ -161,26 +170,26 @@ fn of_heap(errno: c_int) -> &'static CStr {
 
 fn of_stack(errno: c_int) -> &'static CStr {
     match errno {
-        libc::EINVAL => c"stacks have at most 2 MB",
+        libc::EINVAL => c"stack size: expected at most 2 MB",
         libc::EAGAIN => {
             c"no stack: the limit of locked memory is reached (ulimit -l, RLIMIT_MEMLOCK)"
         }
-        _ => c"no stack: look at free memory, RLIMIT_AS and vm.max_map_count",
+        _ => c"no memory for a stack: check free memory, RLIMIT_AS and vm.max_map_count",
     }
 }
 
 fn of_thread(errno: c_int) -> &'static CStr {
     match errno {
         libc::EAGAIN => {
-            c"no more threads: look at RLIMIT_NPROC, kernel.threads-max and pids.max, and whether \
-              a SCHED_DEADLINE thread starts it, which may not"
+            c"no more threads: check RLIMIT_NPROC, kernel.threads-max and pids.max; a \
+              SCHED_DEADLINE thread may not start threads"
         }
         libc::EINVAL => {
-            c"the stack is too small for the thread-local storage of the program, which lies on \
-              it: ask for a larger one (at most 2 MB)"
+            c"the stack is too small for the thread-local storage of the program, which is on \
+              the stack: request a larger one (at most 2 MB)"
         }
-        libc::EBUSY => c"a thread runs on this stack already",
-        libc::EDEADLK => c"a thread can't join itself",
+        libc::EBUSY => c"a thread already runs on this stack: join it first",
+        libc::EDEADLK => c"a thread must not join itself",
         _ => c"the thread could not be started",
     }
 }

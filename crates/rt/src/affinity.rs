@@ -44,9 +44,9 @@ pub fn set(tid: i32, cpus: &[usize]) -> io::Result<()> {
 ///
 /// # Errors
 /// ESRCH for a dead thread, ENOMEM.
-pub fn of(tid: i32) -> io::Result<Vec<usize>> {
+pub fn get(tid: i32) -> io::Result<Vec<usize>> {
     let mask = task::affinity(tid)?;
-    cpulist::of_mask(&mask).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))
+    cpulist::from_mask(&mask).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))
 }
 
 /// How many CPUs a thread (0: the caller) may use. Real-time safe; one system call.
@@ -65,13 +65,13 @@ mod tests {
     #[test]
     fn the_affinity_that_was_set_is_read_back() {
         std::thread::spawn(|| {
-            let allowed = of(0).unwrap();
+            let allowed = get(0).unwrap();
             let last = *allowed.last().unwrap();
             set_current(&[last]).unwrap();
-            assert_eq!(of(0).unwrap(), [last]);
+            assert_eq!(get(0).unwrap(), [last]);
             assert_eq!(task::current_cpu(), last);
             set_current(&allowed).unwrap();
-            assert_eq!(of(0).unwrap(), allowed);
+            assert_eq!(get(0).unwrap(), allowed);
         })
         .join()
         .unwrap();

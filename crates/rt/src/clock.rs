@@ -2,7 +2,7 @@
 
 use crate::sys::time;
 
-pub use crate::sys::mark::woken as mark_woken;
+pub use crate::sys::mark::mark_wake_up;
 pub use time::{Sleeper, sleep_for, sleep_until};
 
 /// The time now on CLOCK_MONOTONIC, in ns. Real-time safe.

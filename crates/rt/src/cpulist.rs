@@ -43,11 +43,21 @@ impl fmt::Display for CpuListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "the CPU list is empty"),
-            Self::Malformed => write!(f, "a CPU list is like 3, 0-2,5, 0-7:2, !1-2 or all"),
+            Self::Malformed => write!(
+                f,
+                "not a CPU list: expected a list like 3, 0-2,5, 0-7:2, !1-2 or all"
+            ),
             Self::Backwards => write!(f, "a range of the CPU list ends before it begins"),
-            Self::TooLarge => write!(f, "the CPU list goes beyond CPU {}", MAX_CPUS - 1),
+            Self::TooLarge => write!(
+                f,
+                "the CPU list has a number above {}, the last possible CPU",
+                MAX_CPUS - 1
+            ),
             Self::TooLong => write!(f, "the CPU list is too long"),
-            Self::NoneLeft => write!(f, "the CPU list leaves none of the CPUs that may be used"),
+            Self::NoneLeft => write!(
+                f,
+                "the CPU list selects none of the CPUs that this process may use"
+            ),
             Self::NotAllowed(cpu) => write!(
                 f,
                 "CPU {cpu} may not be used: it is offline, or outside the cpuset"
@@ -166,14 +176,14 @@ pub fn numbers(text: &str) -> Result<Vec<usize>, Refused<'_>> {
             .cpus()
             .for_each(|cpu| named[cpu / 64] |= 1 << (cpu % 64));
     }
-    of_mask(&named).map_err(|error| Refused { error, part: text })
+    from_mask(&named).map_err(|error| Refused { error, part: text })
 }
 
 /// The CPUs of a mask, in ascending order. For setting up: it allocates.
 ///
 /// # Errors
 /// [`CpuListError::NoMemory`].
-pub fn of_mask(mask: &CpuMask) -> Result<Vec<usize>, CpuListError> {
+pub fn from_mask(mask: &CpuMask) -> Result<Vec<usize>, CpuListError> {
     let count = mask.iter().map(|word| word.count_ones() as usize).sum();
     // Most of the mask is 0: testing 8,192 single bits would take as long as starting a thread.
     let words = mask.iter().enumerate().filter(|(_, word)| **word != 0);
@@ -360,8 +370,8 @@ mod tests {
     fn a_list_of_every_possible_cpu_is_parsed_and_formatted() {
         let all: Vec<usize> = (0..MAX_CPUS).collect();
         assert_eq!(numbers("0-8191"), Ok(all.clone()));
-        assert_eq!(of_mask(&[u64::MAX; CPU_MASK_WORDS]), Ok(all));
-        assert_eq!(of_mask(&[0; CPU_MASK_WORDS]), Ok(Vec::new()));
+        assert_eq!(from_mask(&[u64::MAX; CPU_MASK_WORDS]), Ok(all));
+        assert_eq!(from_mask(&[0; CPU_MASK_WORDS]), Ok(Vec::new()));
     }
 
     proptest! {

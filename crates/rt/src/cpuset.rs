@@ -38,9 +38,9 @@ pub enum CpusetError {
     /// The kernel has no cpuset controller, or none is mounted (ENOTSUP).
     Absent,
     /// The kernel can't provide the isolation, with the kernel's reason (EBUSY).
-    Invalid(String),
+    NotIsolated(String),
     /// The name is not valid for a directory, or no CPU is named (EINVAL).
-    Wrong,
+    InvalidArgument,
     /// This CPU doesn't exist (EINVAL).
     NoSuchCpu(usize),
     /// The file, and the kernel's error for it.
@@ -60,8 +60,8 @@ impl CpusetError {
     pub fn errno(&self) -> i32 {
         match self {
             Self::Absent => libc::ENOTSUP,
-            Self::Invalid(_) => libc::EBUSY,
-            Self::Wrong | Self::NoSuchCpu(_) => libc::EINVAL,
+            Self::NotIsolated(_) => libc::EBUSY,
+            Self::InvalidArgument | Self::NoSuchCpu(_) => libc::EINVAL,
             // Reading a file allocates room for its text.
             Self::System(_, error) if error.kind() == io::ErrorKind::OutOfMemory => libc::ENOMEM,
             Self::System(_, error) => error.raw_os_error().unwrap_or(libc::EIO),
@@ -74,22 +74,22 @@ impl CpusetError {
     #[must_use]
     pub fn advice(&self) -> &'static CStr {
         match self {
-            Self::Absent => c"no cpuset controller is mounted, in version 1 or 2",
-            Self::Invalid(_) => {
-                c"the kernel doesn't isolate the set: another one has a CPU of it, or only some \
-                  are left; the call with a buffer tells the kernel's reason"
+            Self::Absent => c"no cpuset controller is mounted: mount cgroup v2, or the cpuset controller of v1",
+            Self::NotIsolated(_) => {
+                c"the kernel does not isolate the set: another set has one of its CPUs, or some are \
+                  offline; call with a buffer to get the kernel's reason"
             }
-            Self::Wrong => c"a set wants a name without slashes and at least one CPU",
-            Self::NoSuchCpu(_) => c"a CPU of the set is offline, or is not there",
+            Self::InvalidArgument => c"a set needs a name without slashes, and at least one CPU",
+            Self::NoSuchCpu(_) => c"a CPU of the set is offline or does not exist",
             Self::System(..) if self.errno() == libc::ENOMEM => c"no memory for the set",
             Self::System(_, error) => match error.raw_os_error() {
-                Some(libc::ENAMETOOLONG) => c"the name of a set has at most 255 bytes",
-                Some(libc::EEXIST) => c"the name is taken by another set",
-                Some(libc::ENOENT) => c"there is no such set",
-                Some(libc::ESRCH) => c"there is no such process",
-                Some(libc::EBUSY) => c"the set has tasks that can't be moved, or sets within",
+                Some(libc::ENAMETOOLONG) => c"name of the set: expected at most 255 bytes",
+                Some(libc::EEXIST) => c"the name is taken by another set: choose another, or remove that set",
+                Some(libc::ENOENT) => c"no such set: create it first",
+                Some(libc::ESRCH) => c"no such process: it has ended, or the ID is wrong",
+                Some(libc::EBUSY) => c"the set has child sets, or tasks that refuse to move: remove those first",
                 Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
-                    c"processor sets are root's, and their file system must be writable"
+                    c"processor sets need root, and a writable cgroup file system"
                 }
                 _ => c"the kernel refused a file of the set",
             },
@@ -100,14 +100,17 @@ impl CpusetError {
 impl fmt::Display for CpusetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Absent => write!(f, "no cpuset controller is mounted, in version 1 or 2"),
-            Self::Invalid(reason) => {
-                write!(f, "the kernel doesn't isolate the processor set: {reason}")
-            }
-            Self::NoSuchCpu(cpu) => write!(f, "CPU {cpu} is offline, or is not there"),
-            Self::Wrong => write!(
+            Self::Absent => write!(
                 f,
-                "a processor set wants a name without slashes and at least one CPU"
+                "no cpuset controller is mounted: mount cgroup v2, or the cpuset controller of v1"
+            ),
+            Self::NotIsolated(reason) => {
+                write!(f, "the kernel does not isolate the processor set: {reason}")
+            }
+            Self::NoSuchCpu(cpu) => write!(f, "CPU {cpu} is offline or does not exist"),
+            Self::InvalidArgument => write!(
+                f,
+                "a processor set needs a name without slashes, and at least one CPU"
             ),
             Self::System(..) if self.errno() == libc::ENOMEM => {
                 write!(f, "no memory for the processor set")
@@ -197,7 +200,7 @@ impl Cpusets {
     /// thread: it reads files.
     ///
     /// # Errors
-    /// [`CpusetError::Wrong`]; ENOENT when no such set exists.
+    /// [`CpusetError::InvalidArgument`]; ENOENT when no such set exists.
     pub fn find(&self, name: &str) -> Result<Cpuset> {
         let set = self.named(name)?;
         match fs::metadata(&set.folder) {
@@ -210,12 +213,12 @@ impl Cpusets {
     /// Not for a real-time thread: it writes files.
     ///
     /// # Errors
-    /// [`CpusetError::Invalid`] with the kernel's reason, [`CpusetError::Wrong`], or the kernel's
+    /// [`CpusetError::NotIsolated`] with the kernel's reason, [`CpusetError::InvalidArgument`], or the kernel's
     /// error for a file: EEXIST when the name is taken, EACCES without permission.
     pub fn create(&self, name: &str, cpus: &[usize]) -> Result<Cpuset> {
         let set = self.named(name)?;
         if cpus.is_empty() {
-            return Err(CpusetError::Wrong);
+            return Err(CpusetError::InvalidArgument);
         }
         // The kernel has several errors for a CPU that doesn't exist: EINVAL, ERANGE, EOVERFLOW.
         // The root's own list lacks the CPUs of other partitions.
@@ -250,7 +253,7 @@ impl Cpusets {
             return Err(CpusetError::System(self.root.clone(), error));
         }
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\n', '\0']) {
-            return Err(CpusetError::Wrong);
+            return Err(CpusetError::InvalidArgument);
         }
         Ok(Cpuset {
             folder: self.root.join(name),
@@ -275,7 +278,7 @@ impl Cpuset {
         // All CPUs exist, as checked above, so EINVAL means that another set has one of them.
         let taken = |error| match error {
             CpusetError::System(_, told) if told.raw_os_error() == Some(libc::EINVAL) => {
-                CpusetError::Invalid("another set has one of these CPUs".to_owned())
+                CpusetError::NotIsolated("another set has one of these CPUs".to_owned())
             }
             other => other,
         };
@@ -299,7 +302,7 @@ impl Cpuset {
     /// Checks whether the set is isolated now. Not for a real-time thread: it reads files.
     ///
     /// # Errors
-    /// [`CpusetError::Invalid`] with the kernel's reason.
+    /// [`CpusetError::NotIsolated`] with the kernel's reason.
     pub fn state(&self) -> Result<()> {
         match self.sets.version {
             Version::Two => {
@@ -310,18 +313,18 @@ impl Cpuset {
                 let reason = state
                     .split_once('(')
                     .map_or(&*state, |(_, reason)| reason.trim_end_matches(')'));
-                Err(CpusetError::Invalid(reason.to_owned()))
+                Err(CpusetError::NotIsolated(reason.to_owned()))
             }
             Version::One => {
                 if read(&self.file("cpu_exclusive"))? != "1" {
-                    return Err(CpusetError::Invalid(
-                        "it isn't exclusive any more".to_owned(),
+                    return Err(CpusetError::NotIsolated(
+                        "it is no longer exclusive".to_owned(),
                     ));
                 }
                 let effective = read(&self.file("effective_cpus"))?;
                 if effective.is_empty() || effective != read(&self.file("cpus"))? {
-                    return Err(CpusetError::Invalid(format!(
-                        "of its CPUs it has {effective} only: the others are offline or taken"
+                    return Err(CpusetError::NotIsolated(format!(
+                        "only its CPUs {effective} are left: the others are offline or taken"
                     )));
                 }
                 Ok(())
@@ -346,7 +349,7 @@ impl Cpuset {
     ///
     /// # Errors
     /// ESRCH for a dead process, EACCES without permission.
-    pub fn take(&self, process: libc::pid_t) -> Result<()> {
+    pub fn move_process(&self, process: libc::pid_t) -> Result<()> {
         write(&self.folder.join("cgroup.procs"), &process.to_string())
     }
 

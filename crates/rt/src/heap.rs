@@ -86,10 +86,10 @@ fn configure_malloc(_: usize) -> io::Result<()> {
 ///
 /// # Errors
 /// The first step that failed and why; [`crate::advice`] explains how to fix it.
-pub fn prepare(heap: usize, stack: usize) -> Result<(), Unready> {
-    keep(heap).map_err(Unready::Heap)?;
-    crate::stack::prefault(stack).map_err(Unready::Stack)?;
-    memory::lock_all().map_err(Unready::Lock)?;
+pub fn prepare(heap: usize, stack: usize) -> Result<(), PrepareError> {
+    keep(heap).map_err(PrepareError::Heap)?;
+    crate::stack::prefault(stack).map_err(PrepareError::Stack)?;
+    memory::lock_all().map_err(PrepareError::Lock)?;
     touch_clock();
     Ok(())
 }
@@ -102,7 +102,7 @@ fn touch_clock() {
 
 /// Why the memory of a program is not ready.
 #[derive(Debug)]
-pub enum Unready {
+pub enum PrepareError {
     /// The heap.
     Heap(io::Error),
     /// The stack.
@@ -111,7 +111,7 @@ pub enum Unready {
     Lock(io::Error),
 }
 
-impl Unready {
+impl PrepareError {
     /// The step that failed, and the kernel's errno. Real-time safe.
     #[must_use]
     pub fn attempt(&self) -> (crate::advice::Attempt, i32) {
@@ -125,25 +125,25 @@ impl Unready {
     }
 }
 
-impl fmt::Display for Unready {
+impl fmt::Display for PrepareError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (attempt, errno) = self.attempt();
         let advice = crate::advice::advice(attempt, errno).to_string_lossy();
         match self {
-            Self::Heap(error) => write!(f, "can't prepare the heap: {error} ({advice})"),
-            Self::Stack(error) => write!(f, "can't prepare the stack: {error}"),
-            Self::Lock(error) => write!(f, "can't lock memory: {error} ({advice})"),
+            Self::Heap(error) => write!(f, "could not prepare the heap: {error} ({advice})"),
+            Self::Stack(error) => write!(f, "could not prepare the stack: {error}"),
+            Self::Lock(error) => write!(f, "could not lock memory: {error} ({advice})"),
         }
     }
 }
 
-impl std::error::Error for Unready {}
+impl std::error::Error for PrepareError {}
 
 /// The end of a thread's setup: page faults after it are late.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark(Disturbances);
+pub struct FaultMark(Disturbances);
 
-impl Mark {
+impl FaultMark {
     /// Marks the current moment for the calling thread. Real-time safe; two system calls, because
     /// the first reading of usage and clock may fault itself.
     ///
@@ -157,7 +157,7 @@ impl Mark {
 
     /// A mark with counts that were read earlier. Real-time safe.
     #[must_use]
-    pub fn of(counts: Disturbances) -> Self {
+    pub fn from_counts(counts: Disturbances) -> Self {
         Self(counts)
     }
 
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_late_fault_is_reported() {
-        let mark = Mark::now().unwrap();
+        let mark = FaultMark::now().unwrap();
         assert_eq!(mark.check(), Ok(()));
         let fresh = vec![0_u8; 8 << 20];
         let sum: u32 = fresh

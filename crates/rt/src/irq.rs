@@ -282,27 +282,28 @@ impl Interrupts {
 #[must_use]
 pub fn advice(error: &io::Error) -> &'static CStr {
     match error.raw_os_error() {
-        None => c"the file that was named as the journal is no journal of interrupts",
-        Some(libc::EINVAL) => c"no CPU is named, or one that is offline or not there",
+        None => c"the journal is not a file that this library wrote: give another path",
+        Some(libc::EINVAL) => c"no CPU is given, or one that is offline or does not exist",
         Some(libc::ENOMEM) => c"no memory for the list of interrupts",
         Some(libc::ENOENT | libc::ENOTDIR) => {
-            c"the folder of the journal doesn't exist, or /proc isn't mounted"
+            c"the folder of the journal does not exist, or /proc is not mounted"
         }
         Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
-            c"the journal can't be written there, or read"
+            c"no permission for the journal: run as root, or give a path that is writable"
         }
         _ => c"the journal could not be read or written",
     }
 }
 
-const MANAGED: &str = "the kernel manages it (or it belongs to one CPU) and lets nobody steer it";
+const MANAGED: &str =
+    "the kernel manages its affinity (or it belongs to one CPU), and refuses to change it";
 
 fn reason(error: &io::Error) -> Cow<'static, str> {
     match error.raw_os_error() {
         // EIO before Linux 6.
         Some(libc::EPERM | libc::EIO) => MANAGED.into(),
-        Some(libc::EACCES) => "not permitted: steering interrupts is root's".into(),
-        Some(libc::ENOENT) => "it is there no more".into(),
+        Some(libc::EACCES) => "not permitted: run as root".into(),
+        Some(libc::ENOENT) => "it no longer exists".into(),
         Some(libc::ENOSPC) => "no interrupt vector is left on these CPUs".into(),
         _ => error.to_string().into(),
     }

@@ -60,7 +60,7 @@ impl Logger {
 /// ignored: `"%" PRIu64` is `%u`. A conversion without an argument prints a question mark,
 /// surplus arguments are ignored, and any other text is copied. Not for a real-time thread: it
 /// allocates.
-pub fn put(format: &str, record: &Record, text: &mut String) {
+pub fn format_record(format: &str, record: &Record, text: &mut String) {
     let mut arguments = record.arguments.iter().take(record.count as usize);
     let mut rest = format;
     while let Some((before, after)) = rest.split_once('%') {
@@ -96,7 +96,7 @@ pub fn put(format: &str, record: &Record, text: &mut String) {
     text.push_str(rest);
 }
 
-/// The ordinary thread that writes. `finish` or a drop writes the remaining records first.
+/// The ordinary thread that writes. `close` or a drop writes the remaining records first.
 pub struct Writer {
     thread: Option<Handle<io::Result<u64>>>,
     /// The process of the thread: after a fork the child has a copy of this.
@@ -176,7 +176,7 @@ pub struct RealTime {
 impl RealTime {
     /// The [`RealTime`] in an error of [`open`], if that was the cause. Real-time safe.
     #[must_use]
-    pub fn of(error: &io::Error) -> Option<Self> {
+    pub fn from_error(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
 
@@ -267,7 +267,7 @@ fn line(format: Option<&String>, record: &Record, text: &mut String) {
     );
     let _ = write!(text, "{seconds}.{rest:09} ");
     match format {
-        Some(format) => put(format, record, text),
+        Some(format) => format_record(format, record, text),
         None => {
             let _ = write!(text, "record {}", record.id);
             for number in record.arguments.iter().take(record.count as usize) {
@@ -285,7 +285,7 @@ impl Writer {
     /// # Errors
     /// The first error of the sink; nothing was written to it after that. ESRCH: the log belongs
     /// to the process that forked this one, and that process writes it.
-    pub fn finish(mut self) -> io::Result<u64> {
+    pub fn close(mut self) -> io::Result<u64> {
         self.end()
     }
 
@@ -324,7 +324,7 @@ mod tests {
         };
         record.arguments[..arguments.len()].copy_from_slice(arguments);
         let mut text = String::new();
-        put(format, &record, &mut text);
+        format_record(format, &record, &mut text);
         text
     }
 
@@ -366,7 +366,7 @@ mod tests {
         while logger.log(0, &[taken]) {
             taken += 1;
         }
-        let lost = writer.finish().unwrap();
+        let lost = writer.close().unwrap();
         assert_eq!(lost, 1);
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         let (cycles, said): (Vec<_>, Vec<_>) =
@@ -395,7 +395,7 @@ mod tests {
         let (mut logger, writer) = open(8, Vec::new(), Full).unwrap();
         assert!(logger.log(3, &[1, 2]));
         assert_eq!(
-            writer.finish().unwrap_err().raw_os_error(),
+            writer.close().unwrap_err().raw_os_error(),
             Some(libc::ENOSPC)
         );
     }

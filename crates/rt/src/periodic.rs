@@ -143,7 +143,7 @@ impl<I: Intervals> Schedule<I> {
     /// Skips each period that was due by `now_ns`, and returns their number: the missed periods.
     /// Real-time safe; with [`Primes`] it takes a few ns for each missed period.
     #[inline]
-    pub fn pass_over(&mut self, now_ns: u64) -> u64 {
+    pub fn skip_until(&mut self, now_ns: u64) -> u64 {
         if now_ns < self.next_ns {
             return 0;
         }
@@ -230,7 +230,7 @@ impl<I: Intervals> Loop<I> {
     /// EINTR when a signal handler ran; the same period is still due.
     pub fn wait(&mut self) -> io::Result<Cycle> {
         if self.overrun == Overrun::Skip {
-            self.missed += self.schedule.pass_over(clock::now_ns());
+            self.missed += self.schedule.skip_until(clock::now_ns());
         }
         let due_ns = self.schedule.next_ns;
         clock::sleep_until(due_ns)?;
@@ -240,7 +240,7 @@ impl<I: Intervals> Loop<I> {
         self.told = self.missed;
         let woke_ns = clock::now_ns();
         // A no-operation by which the laboratory recognises a wake-up.
-        clock::mark_woken();
+        clock::mark_wake_up();
         Ok(Cycle {
             due_ns,
             woke_ns,
@@ -282,17 +282,17 @@ mod tests {
                 let mut one_by_one = Schedule::new(10, Slow(length));
                 let mut at_once = Schedule::new(10, Fixed(length));
                 let now = 10 + late;
-                assert_eq!(at_once.pass_over(now), one_by_one.pass_over(now));
+                assert_eq!(at_once.skip_until(now), one_by_one.skip_until(now));
                 assert_eq!(at_once.advance(), one_by_one.advance());
             }
         }
         // 10 s of 1 ns periods: advancing one by one would take a real-time thread seconds.
         let mut shortest = Schedule::new(0, Fixed(1));
-        assert_eq!(shortest.pass_over(1 << 60), 1 << 60);
+        assert_eq!(shortest.skip_until(1 << 60), 1 << 60);
         assert_eq!(shortest.advance(), (1 << 60) + 1);
         // An instant that never comes.
         let mut never = Schedule::new(5, Fixed(u64::MAX));
-        assert_eq!(never.pass_over(u64::MAX - 1), 0);
+        assert_eq!(never.skip_until(u64::MAX - 1), 0);
         assert_eq!(never.advance(), u64::MAX);
         assert_eq!(never.advance(), u64::MAX);
     }
@@ -342,10 +342,10 @@ mod tests {
     fn one_stall_of_a_second_is_one_late_wake_up_and_999_missed_periods() {
         let mut schedule = Schedule::new(0, Fixed(1_000_000));
         assert_eq!(schedule.advance(), 1_000_000);
-        assert_eq!(schedule.pass_over(1_005_000), 0);
+        assert_eq!(schedule.skip_until(1_005_000), 0);
         assert_eq!(schedule.advance(), 2_000_000);
         // Due at 2 ms, woken at 1,002 ms: the periods from 3 ms to 1,002 ms are missed.
-        assert_eq!(schedule.pass_over(1_001_999_999), 999);
+        assert_eq!(schedule.skip_until(1_001_999_999), 999);
         assert_eq!(schedule.advance(), 1_002_000_000);
     }
 
@@ -353,9 +353,9 @@ mod tests {
     fn a_period_is_missed_exactly_when_its_instant_has_come() {
         let mut schedule = Schedule::new(0, Fixed(100));
         schedule.advance();
-        assert_eq!(schedule.pass_over(199), 0);
-        assert_eq!(schedule.pass_over(200), 1);
-        assert_eq!(schedule.pass_over(200), 0);
+        assert_eq!(schedule.skip_until(199), 0);
+        assert_eq!(schedule.skip_until(200), 1);
+        assert_eq!(schedule.skip_until(200), 0);
         assert_eq!(schedule.advance(), 300);
     }
 

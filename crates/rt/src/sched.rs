@@ -113,7 +113,7 @@ pub fn is_real_time(tid: i32) -> io::Result<bool> {
 ///
 /// # Errors
 /// ESRCH for a dead thread.
-pub fn of(tid: i32) -> io::Result<Option<Policy>> {
+pub fn get(tid: i32) -> io::Result<Option<Policy>> {
     let attr = task::scheduling(tid)?;
     Ok(match attr.policy as libc::c_int {
         libc::SCHED_OTHER => Some(Policy::Other),
@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn the_policy_is_read_back() {
-        assert_eq!(of(0).unwrap(), Some(Policy::Other));
+        assert_eq!(get(0).unwrap(), Some(Policy::Other));
         set_current(Policy::Other).unwrap();
-        assert_eq!(of(0).unwrap(), Some(Policy::Other));
+        assert_eq!(get(0).unwrap(), Some(Policy::Other));
     }
 
     #[test]
@@ -149,11 +149,11 @@ mod tests {
             set_current(Policy::Fifo(0)).unwrap_err().raw_os_error(),
             Some(libc::EINVAL)
         );
-        assert_eq!(of(0).unwrap(), Some(Policy::Other));
+        assert_eq!(get(0).unwrap(), Some(Policy::Other));
     }
 
     #[test]
     fn a_dead_thread_gives_esrch() {
-        assert_eq!(of(i32::MAX).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(get(i32::MAX).unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 }

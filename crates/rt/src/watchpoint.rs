@@ -87,14 +87,14 @@ impl WatchError {
                   end the debugger"
             }
             Self::Misaligned => {
-                c"a watchpoint covers 1, 2, 4 or 8 bytes at an address that is a multiple of that"
+                c"watchpoint: expected 1, 2, 4 or 8 bytes at an address that is a multiple of the length"
             }
             Self::NoHardware => {
                 c"no hardware watchpoints with signals here: Linux 5.13 and debug registers have \
                   them, some virtual machines don't"
             }
             Self::Forbidden(_) => {
-                c"watchpoints are not permitted: look at kernel.perf_event_paranoid and seccomp"
+                c"watchpoints are not permitted: check kernel.perf_event_paranoid and seccomp"
             }
             Self::System(_) => c"the kernel refused the watchpoint, or memory is short",
         }
@@ -128,7 +128,7 @@ impl fmt::Display for WatchError {
             ),
             Self::Misaligned => write!(
                 f,
-                "a watchpoint covers 1, 2, 4 or 8 bytes at an address that is a multiple of that"
+                "watchpoint: expected 1, 2, 4 or 8 bytes at an address that is a multiple of the length"
             ),
             Self::NoHardware => write!(
                 f,
@@ -137,10 +137,10 @@ impl fmt::Display for WatchError {
             ),
             Self::Forbidden(_) => write!(
                 f,
-                "watchpoints are not permitted: look at kernel.perf_event_paranoid and at seccomp \
+                "watchpoints are not permitted: check kernel.perf_event_paranoid and at seccomp \
                  (containers)"
             ),
-            Self::System(error) => write!(f, "the watchpoint can't be set: {error}"),
+            Self::System(error) => write!(f, "could not set the watchpoint: {error}"),
         }
     }
 }

@@ -26,7 +26,7 @@ fn sets() -> Option<(MutexGuard<'static, ()>, Cpusets, usize)> {
             return None;
         }
     };
-    let cpus = affinity::of(0).expect("affinity");
+    let cpus = affinity::get(0).expect("affinity");
     if cpus.len() < 2 {
         println!("SKIPPED: one CPU alone");
         return None;
@@ -64,7 +64,7 @@ fn a_set_is_created_used_and_removed() {
     let name = name("used");
     let set = match sets.create(&name, &[cpu]) {
         Ok(set) => Removed(set),
-        Err(error @ CpusetError::Invalid(_)) => {
+        Err(error @ CpusetError::NotIsolated(_)) => {
             assert_eq!(error.errno(), libc::EBUSY);
             assert!(sets.find(&name).is_err(), "it was removed again");
             println!("SKIPPED: {error}");
@@ -89,15 +89,15 @@ fn a_set_is_created_used_and_removed() {
     child.args(["--ignored", "--exact", "a_process_that_waits"]);
     let mut child = Ended(child.spawn().expect("a child"));
     let process = child.0.id() as libc::pid_t;
-    set.0.take(process).expect("moved");
-    assert_eq!(affinity::of(process).expect("affinity"), [cpu]);
+    set.0.move_process(process).expect("moved");
+    assert_eq!(affinity::get(process).expect("affinity"), [cpu]);
     // Removal as by another process that only knows the name, with a task in the set.
     let found = sets.find(&name).expect("found");
     found.remove().expect("removed");
     found.remove().expect("removing again does nothing");
     assert!(sets.find(&name).is_err());
     assert!(
-        affinity::of(process).expect("affinity").len() > 1,
+        affinity::get(process).expect("affinity").len() > 1,
         "the task is back"
     );
     let ended = child.0.try_wait().expect("asked");
@@ -141,11 +141,14 @@ fn invalid_names_and_empty_cpu_lists_are_refused() {
     let sets = Cpusets::at("/no/such/hierarchy", Version::Two);
     for name in ["", ".", "..", "a/b", "a\nb"] {
         assert!(
-            matches!(sets.create(name, &[0]), Err(CpusetError::Wrong)),
+            matches!(sets.create(name, &[0]), Err(CpusetError::InvalidArgument)),
             "{name:?}"
         );
     }
-    assert!(matches!(sets.create("a", &[]), Err(CpusetError::Wrong)));
+    assert!(matches!(
+        sets.create("a", &[]),
+        Err(CpusetError::InvalidArgument)
+    ));
     let gone = sets.find("a").expect_err("no such set");
     assert_eq!(gone.errno(), libc::ENOENT);
 }

@@ -121,7 +121,7 @@ fn impossible_deadline_parameters_are_refused() {
         eprintln!("SKIPPED: SCHED_DEADLINE is not permitted here");
         return;
     }
-    let cpus = affinity::of(0).unwrap();
+    let cpus = affinity::get(0).unwrap();
     if cpus.len() > 1 {
         let some = errno_of(policy(MS, 100 * MS, 100 * MS), Some(&cpus[..1]));
         assert_eq!(some, Some(libc::EPERM), "some of the CPUs alone");

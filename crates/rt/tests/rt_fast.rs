@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use punctual_rt::advice::{Attempt, advice};
-use punctual_rt::heap::Mark;
+use punctual_rt::heap::FaultMark;
 use punctual_rt::periodic::{Loop, Overrun};
 use punctual_rt::records::Records;
 use punctual_rt::sched::Policy;
@@ -106,7 +106,7 @@ fn the_calls_of_a_real_time_section_allocate_nothing_and_take_no_page_fault() {
         duty.once();
         let mut every = Loop::every(50_000, Overrun::Skip);
         every.wait().unwrap();
-        let mark = Mark::now().unwrap();
+        let mark = FaultMark::now().unwrap();
         // SAFETY: pthread_self has no precondition.
         WATCHED.store(unsafe { libc::pthread_self() } as usize, Ordering::Relaxed);
         for _ in 0..2_000 {
@@ -118,7 +118,7 @@ fn the_calls_of_a_real_time_section_allocate_nothing_and_take_no_page_fault() {
     });
     assert_eq!(thread.unwrap().join().unwrap(), Ok(()));
     assert_eq!(ASKED.load(Ordering::Relaxed), 0, "calls of the allocator");
-    writer.finish().unwrap();
+    writer.close().unwrap();
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn the_calls_of_a_real_time_section_make_no_system_call() {
     // The thread exits by the raw system call, so it can't be joined.
     for _ in 0..5_000 {
         if DONE.load(Ordering::SeqCst) {
-            writer.finish().unwrap();
+            writer.close().unwrap();
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));

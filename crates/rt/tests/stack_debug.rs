@@ -100,7 +100,7 @@ fn case() {
             eprintln!("expected: thread {thread}");
             std::mem::forget(started.unwrap());
         }
-        "unwatched" => assert_eq!(stack::debug_check(2), Err(StackError::NotWatched)),
+        "unwatched" => assert_eq!(stack::debug_check(2), Err(StackError::GuardsDisabled)),
         "thread" => {
             let started = Builder::new().name("kept").start(|| {
                 std::thread::park();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
-use super::attribute::event::{What, Window};
+use super::attribute::event::{Kind, Window};
 use punctual_record::{RecordError, scan};
 
 /// The file name in a run directory.
@@ -52,8 +52,8 @@ pub fn parse(path: &Path, number: usize, line: &[u8]) -> Result<Window, RecordEr
             "more than {EVENTS} events or {SYMBOLS} names"
         )));
     }
-    let deep = |what: &What| matches!(what, What::Stack { frames, .. } | What::Left { frames, .. } if frames.len() > FRAMES);
-    if window.events.iter().any(|event| deep(&event.what)) {
+    let deep = |kind: &Kind| matches!(kind, Kind::Stack { frames, .. } | Kind::Left { frames, .. } if frames.len() > FRAMES);
+    if window.events.iter().any(|event| deep(&event.kind)) {
         return Err(wrong(format!("a stack of more than {FRAMES} addresses")));
     }
     Ok(window)

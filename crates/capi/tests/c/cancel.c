@@ -118,10 +118,10 @@ static void files(void)
     STEP(punctual_watchpoint_clear(watched));
     STEP(punctual_irq_steer(NULL, 0, &cpu, 1, "/no/such/journal", NULL, NULL));
     STEP(punctual_irq_restore("/no/such/journal", NULL, NULL));
-    STEP(punctual_cpuset_make("no/such", &cpu, 1, reason, sizeof reason));
+    STEP(punctual_cpuset_create("no/such", &cpu, 1, reason, sizeof reason));
     STEP(punctual_cpuset_state("no-such-set", reason, sizeof reason));
     STEP(punctual_cpuset_cpus("no-such-set", list, sizeof list));
-    STEP(punctual_cpuset_take("no-such-set", 0));
+    STEP(punctual_cpuset_move_process("no-such-set", 0));
     STEP(punctual_cpuset_remove("no-such-set"));
 }
 

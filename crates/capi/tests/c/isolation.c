@@ -50,12 +50,12 @@ static void processor_sets(void)
 {
     char reason[128] = "";
     unsigned cpu = 0;
-    CHECK(punctual_cpuset_make(NULL, &cpu, 1, reason, sizeof reason) == -1);
+    CHECK(punctual_cpuset_create(NULL, &cpu, 1, reason, sizeof reason) == -1);
     CHECK(errno == EINVAL || errno == ENOTSUP);
     CHECK(strlen(reason) > 0);
-    CHECK(punctual_cpuset_make("a/b", &cpu, 1, NULL, 0) == -1);
+    CHECK(punctual_cpuset_create("a/b", &cpu, 1, NULL, 0) == -1);
     CHECK(punctual_cpuset_state("no-such-set", reason, 4) == -1 && strlen(reason) <= 3);
-    CHECK(punctual_cpuset_take("no-such-set", 0) == -1);
+    CHECK(punctual_cpuset_move_process("no-such-set", 0) == -1);
     CHECK(punctual_cpuset_remove("no-such-set") == 0 || errno == ENOTSUP);
 }
 
@@ -76,7 +76,7 @@ static void one_set(void)
         return;
     }
     snprintf(name, sizeof name, "punctual-c-%d", (int)getpid());
-    if (punctual_cpuset_make(name, &last, 1, reason, sizeof reason) != 0) {
+    if (punctual_cpuset_create(name, &last, 1, reason, sizeof reason) != 0) {
         CHECK(errno == ENOTSUP || errno == EBUSY || errno == EACCES || errno == EROFS);
         CHECK(strlen(reason) > 0);
         fprintf(stderr, "isolation.c: no processor set: %s\n", reason);
@@ -87,9 +87,9 @@ static void one_set(void)
         pause();
         _exit(0);
     }
-    CHECK(punctual_cpuset_make(name, &last, 1, NULL, 0) == -1 && errno == EEXIST);
+    CHECK(punctual_cpuset_create(name, &last, 1, NULL, 0) == -1 && errno == EEXIST);
     CHECK(punctual_cpuset_state(name, reason, sizeof reason) == 0);
-    CHECK(punctual_cpuset_take(name, child) == 0);
+    CHECK(punctual_cpuset_move_process(name, child) == 0);
     snprintf(reason, sizeof reason, "%u", last);
     CHECK(punctual_cpuset_cpus(name, cpus, sizeof cpus) == (ssize_t)strlen(reason));
     CHECK(strcmp(cpus, reason) == 0);

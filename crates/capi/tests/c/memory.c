@@ -168,7 +168,7 @@ static int cpuset(void)
 {
     char reason[64] = "";
 
-    return found_out(punctual_cpuset_make("a/b", cpus, 2 * CPUS, reason, sizeof reason)) ||
+    return found_out(punctual_cpuset_create("a/b", cpus, 2 * CPUS, reason, sizeof reason)) ||
            strlen(reason) == 0;
 }
 

@@ -333,7 +333,7 @@ void small_ones()
     CHECK(punctual::irq_preview("/no/such/journal").changes.empty());
     const auto plan = punctual::irq_preview_steer({4000000}, {0});
     CHECK(plan.changes.empty() && plan.skipped.size() == 1 && plan.skipped[0].irq == 4000000);
-    CHECK(plan.skipped[0].reason == "it is there no more");
+    CHECK(plan.skipped[0].reason == "it no longer exists");
 }
 
 void drained_rings()

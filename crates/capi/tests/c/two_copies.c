@@ -73,7 +73,7 @@ int main(int count, char **arguments)
         CHECK(punctual_watchpoint_count(watched) == 4);
         punctual_watchpoint_clear(watched);
         /* An error of the other copy isn't this copy's last error. */
-        CHECK(strcmp(punctual_last_error(), "present_only is 0 or 1") == 0);
+        CHECK(strcmp(punctual_last_error(), "present_only: expected 0 or 1") == 0);
     }
     CHECK(punctual_thread_create(&thread, NULL, returns, &thread) == 0);
     CHECK(punctual_thread_join(thread, &result) == 0 && result == &thread);

@@ -8,7 +8,7 @@
 #include "check.h"
 #include "punctual.h"
 
-static const char *const SENTINEL = "present_only is 0 or 1";
+static const char *const SENTINEL = "present_only: expected 0 or 1";
 static int calls;
 
 /* The text of another failure, which the next one must replace. */
@@ -53,12 +53,12 @@ static void stacks(void)
     REFUSED(punctual_stack_alloc(5) == NULL, EINVAL, "32 KB to 2 MB");
     REFUSED(punctual_stack_class((2 << 20) + 1) == 0, EINVAL, "32 KB to 2 MB");
     REFUSED(punctual_stack_guard_size(7) == 0, EINVAL, "32 KB to 2 MB");
-    REFUSED(punctual_stack_free(stack, 65536) == -1, EINVAL, "another size");
+    REFUSED(punctual_stack_free(stack, 65536) == -1, EINVAL, "different size");
     REFUSED(punctual_stack_free(NULL, 65536) == -1, EINVAL, "not a stack");
     REFUSED(punctual_stack_free(&word, 32768) == -1, EINVAL, "not a stack");
     REFUSED(punctual_stack_reserve(7, 1) == -1, EINVAL, "32 KB to 2 MB");
     REFUSED(punctual_stack_trim(7, 1) == -1, EINVAL, "32 KB to 2 MB");
-    REFUSED(punctual_stack_set_live(stack, 2) == -1, EINVAL, "live is 0 or 1");
+    REFUSED(punctual_stack_set_live(stack, 2) == -1, EINVAL, "expected 0 or 1");
     REFUSED(punctual_stack_set_live(&word, 1) == -1, EINVAL, "in use");
     CHECK(punctual_stack_set_live(stack, 1) == 0);
     REFUSED(punctual_stack_free(stack, 32768) == -1, EBUSY, "running thread");
@@ -88,8 +88,8 @@ static void stacks(void)
     REFUSED(punctual_stack_residency((char *)stack + 8, 4096, &residency) == -1, EINVAL, "page");
     REFUSED(punctual_stack_residency((void *)4096, 4096, &residency) == -1, ENOMEM, "mapped");
     CHECK(punctual_stack_free(stack, 32768) == 0);
-    REFUSED(punctual_stack_free(stack, 32768) == -1, EINVAL, "free already");
-    REFUSED(punctual_stack_high_water(stack) == -1, EINVAL, "free already");
+    REFUSED(punctual_stack_free(stack, 32768) == -1, EINVAL, "already free");
+    REFUSED(punctual_stack_high_water(stack) == -1, EINVAL, "already free");
     REFUSED(punctual_stack_high_water(&word) == -1, EINVAL, "not a stack");
     REFUSED(punctual_stack_high_water_of_class(7) == -1, EINVAL, "32 KB to 2 MB");
 }
@@ -261,28 +261,28 @@ static void isolation(void)
     snprintf(other, sizeof other, "punctual-other-%d", (int)getpid());
     cpu = 900;
     forget();
-    if (punctual_cpuset_make(name, &cpu, 1, NULL, 0) == -1 && errno == ENOTSUP) {
+    if (punctual_cpuset_create(name, &cpu, 1, NULL, 0) == -1 && errno == ENOTSUP) {
         fprintf(stderr, "words.c: no cpuset controller: sets not tried\n");
     } else if (errno == EACCES || errno == EPERM || errno == EROFS) {
         fprintf(stderr, "words.c: no right to make processor sets: not tried\n");
     } else {
-        REFUSED(punctual_cpuset_make(name, &cpu, 1, NULL, 0) == -1, EINVAL, "CPU");
+        REFUSED(punctual_cpuset_create(name, &cpu, 1, NULL, 0) == -1, EINVAL, "CPU");
         cpu = 0;
-        CHECK(punctual_cpuset_make(name, &cpu, 1, NULL, 0) == 0 || errno == EBUSY);
+        CHECK(punctual_cpuset_create(name, &cpu, 1, NULL, 0) == 0 || errno == EBUSY);
         if (punctual_cpuset_state(name, NULL, 0) == 0) {
-            REFUSED(punctual_cpuset_make(name, &cpu, 1, NULL, 0) == -1, EEXIST,
+            REFUSED(punctual_cpuset_create(name, &cpu, 1, NULL, 0) == -1, EEXIST,
                     "taken");
-            REFUSED(punctual_cpuset_make(other, &cpu, 1, NULL, 0) == -1, EBUSY,
+            REFUSED(punctual_cpuset_create(other, &cpu, 1, NULL, 0) == -1, EBUSY,
                     "isolate");
         }
         CHECK(punctual_cpuset_remove(name) == 0);
         REFUSED(punctual_cpuset_state(name, NULL, 0) == -1, ENOENT, "no such set");
-        REFUSED(punctual_cpuset_take(name, 0) == -1, ENOENT, "no such set");
+        REFUSED(punctual_cpuset_move_process(name, 0) == -1, ENOENT, "no such set");
         REFUSED(punctual_cpuset_remove("a/b") == -1, EINVAL, "name");
     }
     REFUSED(punctual_cpuset_cpus("a", NULL, 0) == -1, EFAULT, "NULL");
     REFUSED(punctual_cpuset_cpus(NULL, name, sizeof name) == -1, EINVAL, "name");
-    REFUSED(punctual_cpuset_make(NULL, &cpu, 1, NULL, 0) == -1, EINVAL, "name");
+    REFUSED(punctual_cpuset_create(NULL, &cpu, 1, NULL, 0) == -1, EINVAL, "name");
     REFUSED(punctual_cpuset_state(NULL, NULL, 0) == -1, EINVAL, "name");
 }
 

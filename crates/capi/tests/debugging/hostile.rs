@@ -73,8 +73,8 @@ fn a_full_non_blocking_pipe_loses_no_line() {
 fn a_report_says_what_it_could_not_read_and_does_not_guess() {
     let (status, text) = hostile("descriptor", "audit");
     assert!(status.success(), "{text}");
-    let reason = "/proc/self/maps can't be read: no file descriptor is left (RLIMIT_NOFILE)\n";
-    let said = format!("it is no stack of this allocator: what is there is not known, {reason}");
+    let reason = "could not read /proc/self/maps: no file descriptor is left (RLIMIT_NOFILE)\n";
+    let said = format!("it is no stack of this allocator: its mapping is unknown: {reason}");
     assert!(text.contains(&said), "{text}");
     assert_eq!(
         text.matches("without names of functions: ").count(),

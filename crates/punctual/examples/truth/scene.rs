@@ -78,7 +78,8 @@ impl Stage {
             length_ns: play.length_ns + LEAD_NS,
         };
         let probe = Probe::start(beat)?;
-        let numbers = Numbers::of_proc().map_err(|why| why.to_string())?;
+        let numbers =
+            Numbers::of_proc().map_err(|why| punctual_report::facts::unavailable(&why))?;
         let tid = numbers.kernels(probe.pid.unsigned_abs());
         let options = Options {
             targets: vec![(tid, cpu as u32)],
@@ -87,7 +88,8 @@ impl Stage {
             cpus: recorded.iter().map(|cpu| *cpu as u32).collect(),
             ring_events: RING_EVENTS,
         };
-        let capture = Capture::start(&options).map_err(|why| why.to_string())?;
+        let capture =
+            Capture::start(&options).map_err(|why| punctual_report::facts::unavailable(&why))?;
         capture.stacks_above(THRESHOLD_NS);
         Ok(Self {
             capture,

@@ -2,7 +2,7 @@
 
 use punctual_record::explanation::{BillRow, Cause, Culprit as Thread, Stage};
 use punctual_trace::attribute::event::Window;
-use punctual_trace::attribute::{self, Held};
+use punctual_trace::attribute::{self, Share};
 use serde::Serialize;
 
 use super::culprit::{Culprit, Truth};
@@ -190,7 +190,7 @@ fn clip(from_ns: u64, to_ns: u64, window: &Window) -> (u64, u64) {
 fn own(
     truth: &Truth,
     window: &Window,
-    account: &[Held],
+    account: &[Share],
     its: impl Fn(&Cause) -> bool,
 ) -> Option<Own> {
     let was = &truth.was;
@@ -207,7 +207,7 @@ fn own(
     let length = |(from, to): (u64, u64)| to.saturating_sub(from);
     if !truth.culprit.reads_the_clock() {
         // A thread that has the CPU by its priority delays it in any case.
-        let above = |held: &&Held| {
+        let above = |held: &&Share| {
             truth.culprit == Culprit::Throttled && matches!(held.cause, Cause::Thread { .. })
         };
         let above = |(from, to): (u64, u64)| -> u64 {
@@ -257,7 +257,7 @@ fn own(
     Some(Own { least_ns, most_ns })
 }
 
-fn overlap(held: &Held, from: u64, to: u64) -> u64 {
+fn overlap(held: &Share, from: u64, to: u64) -> u64 {
     held.to_ns
         .min(to)
         .saturating_sub(held.from_ns.max(from))

@@ -222,11 +222,11 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                 let ahead_ns = LEAD_NS + slow.mostly_ns().clamp(LEAD_NS, SLOWEST_NS);
                 let _ = time::sleep_until(due_ns - ahead_ns);
                 kernel.order(Place::Interrupt, order);
-                let asked_ns = clock::now_ns();
+                let requested_ns = clock::now_ns();
                 device.trigger();
                 let _ = time::sleep_for(1_000_000);
                 let was = kernel.take(Place::Interrupt);
-                slow.learn(was.map(|was| was.begin_ns.saturating_sub(asked_ns)));
+                slow.learn(was.map(|was| was.begin_ns.saturating_sub(requested_ns)));
                 was
             })
         }

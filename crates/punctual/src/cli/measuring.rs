@@ -145,6 +145,10 @@ pub(super) fn settled(
                 "ended by a signal ({}) before anything was measured: nothing is kept",
                 facts::ending(signal, "")
             )),
+            ConductError::Watch(why) => Failure::setup(format!(
+                "nothing can be watched: {}",
+                facts::unavailable(&why)
+            )),
             error => Failure::setup(error),
         }
     })

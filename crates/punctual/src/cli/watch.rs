@@ -11,7 +11,8 @@ use crate::conduct::{self, Scope, Target, TracingPlan, WatchPlan};
 use crate::system::Root;
 use crate::system::group;
 use crate::system::process::{self, Process};
-use punctual_trace::watch::marks::find::{self, NotFound};
+use punctual_trace::watch::marks::error::NotFound;
+use punctual_trace::watch::marks::find;
 use punctual_trace::watch::marks::{Mark, spec};
 
 /// Watches and shows what was seen.
@@ -120,7 +121,7 @@ fn marks(flags: &WatchFlags, program: &Process) -> Result<Vec<Mark>, Failure> {
         }
     }
     find::find(program.pid, &flags.marks).map_err(|why| match why {
-        NotFound::Wrong(why) => Failure::usage(why),
-        NotFound::Unread(why) => Failure::setup(why),
+        NotFound::Program { .. } => Failure::setup(why.to_string()),
+        _ => Failure::usage(why.to_string()),
     })
 }

@@ -80,7 +80,7 @@ pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
         warm_up: tally.warm_up,
         peaks: peaks.in_order(),
         peaks_above_ns: peaks.threshold(),
-        measured_ns: tally.last_asked_ns.saturating_sub(start_ns),
+        measured_ns: tally.last_requested_ns.saturating_sub(start_ns),
         faults: None,
         preemptions: None,
         first_half: Some(HistogramRecord::from(&tally.parts()[0])),

@@ -1,8 +1,8 @@
-//! Whose the threads in a bill are, read soon after: those that have ended are known by what the
+//! ThreadOwner the threads in a bill are, read soon after: those that have ended are known by what the
 //! events say.
 
 use crate::system::Root;
-use crate::system::whose::{since_boot_ns, whose};
+use crate::system::thread_owner::{since_boot_ns, thread_owner};
 use punctual_record::explanation::{Bill, BillRow, Cause, Culprit};
 use punctual_trace::capture::numbers::Numbers;
 
@@ -42,7 +42,7 @@ fn complete(all: Vec<(String, &mut Culprit)>, until_ns: u64, numbers: &Numbers) 
         let Some(tid) = numbers.in_proc(culprit.tid) else {
             continue;
         };
-        match whose(&root, tid) {
+        match thread_owner(&root, tid) {
             Some(whose) if is_same(&task, &whose.name) && !whose.is_later_than(until_ns) => {
                 culprit.pid = Some(whose.pid);
                 culprit.command = whose.command;

@@ -5,6 +5,7 @@ use std::io;
 
 use punctual_record::{Demand, Ending};
 use punctual_trace::capture::Unavailable;
+use punctual_trace::tracers::error::TracerError;
 
 /// Why a run could not be begun.
 #[derive(Debug)]
@@ -27,9 +28,9 @@ pub enum ConductError {
     },
     /// The collector or another helper thread can't be started.
     Collector(io::Error),
-    /// The kernel's own tracer can't be had.
-    Tracer(String),
-    /// Nothing can be watched here.
+    /// The kernel's own tracer is not available.
+    Tracer(TracerError),
+    /// Nothing can be watched here; `report` has the words for why.
     Watch(Unavailable),
     /// The kernel would kill the probes.
     TimeLimit {
@@ -59,7 +60,7 @@ impl fmt::Display for ConductError {
             ),
             Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
-            Self::Watch(why) => write!(f, "nothing can be watched: {why}"),
+            Self::Watch(_) => f.write_str("nothing can be watched"),
             Self::TimeLimit { needs_us, hard_us } => {
                 let length = match needs_us {
                     Some(us) => format!("for {us} µs in each period"),
@@ -85,4 +86,12 @@ impl fmt::Display for ConductError {
     }
 }
 
-impl std::error::Error for ConductError {}
+impl std::error::Error for ConductError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Tracer(source) => Some(source),
+            Self::Collector(source) | Self::Signals(source) => Some(source),
+            _ => None,
+        }
+    }
+}

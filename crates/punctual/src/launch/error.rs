@@ -156,8 +156,8 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotInPath { name } => write!(f, "{name}: there is no such program in PATH"),
-            Self::Missing { name } => write!(f, "{name}: there is no such program"),
+            Self::NotInPath { name } => write!(f, "{name}: no such program in PATH"),
+            Self::Missing { name } => write!(f, "{name}: no such program"),
             Self::Forbidden { name } => write!(f, "{name}: permission denied"),
             Self::NoFile { name } => {
                 write!(f, "{name}: not a program but a directory or a special file")
@@ -165,7 +165,7 @@ impl fmt::Display for Refusal {
             Self::NotExecutable { name } => {
                 write!(f, "{name}: the file is not executable (chmod +x)")
             }
-            Self::NotRun { name, source } => write!(f, "{name} can't be run: {}", plain(source)),
+            Self::NotRun { name, source } => write!(f, "could not run {name}: {}", plain(source)),
             Self::Closed { path, fault } => closed(f, &path.display(), fault),
             Self::LibraryNamed { path, source } => write!(
                 f,
@@ -188,26 +188,26 @@ impl fmt::Display for Refusal {
                 source,
             } => write!(
                 f,
-                "the loader {} of {} can't be run: {}",
+                "could not run the loader {} of {}: {}",
                 loader.display(),
                 program.display(),
                 plain(source)
             ),
             Self::Declined { program, why } => write!(
                 f,
-                "the loader of {} doesn't take {}: {why}",
+                "the loader of {} rejects {}: {why}",
                 program.display(),
                 library::NAME
             ),
             Self::LockLimitUnread(source) => f.write_str(&plain(source)),
             Self::LockLimit { bytes } => write!(
                 f,
-                "memory can be locked up to {} KB only, and the program would fail where it needs \
+                "the limit of locked memory is {} KB, and the program would fail when it needs \
                  more: raise `memlock` in /etc/security/limits.conf to unlimited, or run as root \
-                 (capabilities of punctual's own file don't reach the program)",
+                 (the program does not inherit the capabilities of punctual's own file)",
                 bytes >> 10
             ),
-            Self::Cpus(source) => write!(f, "the CPUs can't be had: {}", plain(source)),
+            Self::Cpus(source) => write!(f, "the CPUs are not available: {}", plain(source)),
             Self::Scheduling { policy, source } => {
                 let what = format!("{} {} is refused", policy.name(), policy.priority());
                 match source.raw_os_error() {
@@ -228,32 +228,36 @@ fn closed(f: &mut fmt::Formatter<'_>, path: &dyn fmt::Display, fault: &Fault) ->
     match fault {
         Fault::Musl => write!(
             f,
-            "{path} is linked against the C library musl, and stacks and locks are made for \
-             glibc's programs; --stack none schedules and places it"
+            "{path} is linked against musl, and stacks and memory locks need glibc: use --stack none \
+             (without --lock), which still sets policy and CPUs"
         ),
         Fault::Static => write!(
             f,
             "{path} is linked statically, so nothing can be loaded into it to give its threads \
-             stacks or lock its memory; --stack none (without --lock) schedules and places it"
+             stacks or lock its memory: use --stack none (without --lock), which still sets policy \
+             and CPUs"
         ),
         Fault::Foreign => write!(
             f,
-            "{path} is for another processor or word size than this punctual, so its library \
-             can't be loaded into it"
+            "{path} is for another processor or word size than this punctual, whose library it \
+             could not load: use --stack none without --lock"
         ),
         Fault::Unknown => write!(
             f,
-            "{path} is neither an ELF program nor a script that names its interpreter (#!)"
+            "{path} is neither an ELF program nor a script with an interpreter line (#!)"
         ),
-        Fault::Scripts => write!(f, "{path} is a script whose interpreters are scripts"),
+        Fault::Scripts => write!(
+            f,
+            "{path} is a script whose interpreter is a script: give a program as its interpreter"
+        ),
         Fault::Unreadable(source) => write!(
             f,
-            "{path} can't be read, so it can't be told whether a library can be loaded into it: {}",
+            "could not read {path}, to check whether a library can be loaded into it: {}",
             plain(source)
         ),
         Fault::NoInterpreter => write!(
             f,
-            "its interpreter {path} isn't there or can't be looked at"
+            "its interpreter {path} does not exist or is not accessible"
         ),
         Fault::SetUser | Fault::SetGroup => {
             let kind = match fault {
@@ -262,13 +266,14 @@ fn closed(f: &mut fmt::Formatter<'_>, path: &dyn fmt::Display, fault: &Fault) ->
             };
             write!(
                 f,
-                "{path} is {kind}: the loader takes no foreign library into a program that runs \
-                 with its owner's rights"
+                "{path} is {kind}: the loader loads no library of others into a program that \
+                 runs with its owner's rights; use --stack none without --lock"
             )
         }
         Fault::Capabilities => write!(
             f,
-            "{path} has file capabilities (getcap): the loader takes no foreign library into it"
+            "{path} has file capabilities (getcap): the loader loads no library of others into \
+             it; use --stack none without --lock"
         ),
     }
 }

@@ -110,7 +110,7 @@ impl Library {
         {
             return Ok(());
         }
-        let why = complaint.lines().next().unwrap_or("it doesn't say why");
+        let why = complaint.lines().next().unwrap_or("it gives no reason");
         Err(Refusal::Declined {
             program: program.path.clone(),
             why: why.to_owned(),

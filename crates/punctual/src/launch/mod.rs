@@ -27,9 +27,9 @@ pub use program::Program;
 pub enum Stacks {
     /// Prefaulted, guarded ones, kept for the next thread
     Pool,
-    /// Their own, made present before the thread begins
+    /// Their own, prefaulted before the thread starts
     Wrap,
-    /// Their own, untouched
+    /// Their own, unchanged
     None,
 }
 

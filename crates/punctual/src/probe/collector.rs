@@ -46,26 +46,26 @@ pub struct Sifted {
     /// Their total length.
     pub set_aside_ns: u64,
     /// Those of them that could not be distinguished from others.
-    pub untold: u64,
+    pub undecided: u64,
 }
 
 /// What happens to a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sorted {
+pub enum Classification {
     /// It counts.
     Keep,
     /// It belongs elsewhere.
     SetAside,
     /// That can't be decided, so it doesn't count.
-    Untold,
+    Undecided,
 }
 
 /// Classifies samples before they are counted.
-pub trait Sieve: Send {
-    /// Called when samples were taken from all rings, before they are sorted.
+pub trait Classifier: Send {
+    /// Called when samples were taken from all rings, before they are classified.
     fn prepare(&mut self);
-    /// Sorts one sample of the thread on a CPU.
-    fn sort(&mut self, cpu: usize, sample: &Sample) -> Sorted;
+    /// Classifies one sample of the thread on a CPU.
+    fn classify(&mut self, cpu: usize, sample: &Sample) -> Classification;
 }
 
 impl Lane {
@@ -113,7 +113,7 @@ fn count(
         return;
     }
     // Samples of the warm-up come first.
-    let first = samples.partition_point(|sample| sample.asked_ns < start_ns);
+    let first = samples.partition_point(|sample| sample.requested_ns < start_ns);
     for sink in sinks {
         sink.take(cpu, tid, &samples[first..]);
     }
@@ -144,7 +144,7 @@ pub struct Collector {
     pub lanes: Vec<Lane>,
     start_ns: u64,
     sinks: Vec<Box<dyn SampleSink>>,
-    sieve: Option<Box<dyn Sieve>>,
+    classifier: Option<Box<dyn Classifier>>,
     evidence: Option<Box<dyn StopEvidence>>,
     /// Stops of the process so far.
     pub stops: Stops,
@@ -161,7 +161,7 @@ impl Collector {
             lanes,
             start_ns,
             sinks,
-            sieve: None,
+            classifier: None,
             evidence: None,
             stops: Stops::default(),
             recent: Vec::new(),
@@ -175,10 +175,10 @@ impl Collector {
         self
     }
 
-    /// Sorts every sample before it is counted.
+    /// Classifies every sample before it is counted.
     #[must_use]
-    pub fn with_sieve(mut self, sieve: Option<Box<dyn Sieve>>) -> Self {
-        self.sieve = sieve;
+    pub fn with_classifier(mut self, classifier: Option<Box<dyn Classifier>>) -> Self {
+        self.classifier = classifier;
         self
     }
 
@@ -195,7 +195,7 @@ impl Collector {
     /// Drops the sinks: they have received every sample.
     pub fn end_sinks(&mut self) {
         self.sinks.clear();
-        self.sieve = None;
+        self.classifier = None;
     }
 
     /// Takes the samples since the last call, and returns their number.
@@ -206,7 +206,7 @@ impl Collector {
             None => (u64::MAX, Vec::new()),
         };
         let at_rest = self.recent.is_empty() && !self.any_stopped();
-        if self.sieve.is_some() || !windows.is_empty() || !at_rest {
+        if self.classifier.is_some() || !windows.is_empty() || !at_rest {
             return self.collect_slowly(settled_ns, &windows);
         }
         let mut taken = 0;
@@ -236,8 +236,8 @@ impl Collector {
         taken
     }
 
-    /// [`Collector::collect`] with stops or a sieve. Samples are taken from all rings first: the
-    /// search for stops and the preparation of the sieve must see all of them.
+    /// [`Collector::collect`] with stops or a classifier. Samples are taken from all rings first: the
+    /// search for stops and the preparation of the classifier must see all of them.
     fn collect_slowly(&mut self, settled_ns: u64, windows: &[StopWindow]) -> usize {
         let mut taken = 0;
         for lane in &mut self.lanes {
@@ -260,7 +260,7 @@ impl Collector {
             let known = known(&lane.waiting, settled_ns.min(stopped_ns));
             batches.push(lane.waiting.drain(..known).collect());
         }
-        self.sift(&mut batches);
+        self.classify(&mut batches);
         for (lane, batch) in self.lanes.iter_mut().zip(&batches) {
             let probe = (lane.cpu, lane.tid);
             count(
@@ -278,25 +278,25 @@ impl Collector {
         taken
     }
 
-    fn sift(&mut self, batches: &mut [Vec<Sample>]) {
-        let Some(sieve) = &mut self.sieve else {
+    fn classify(&mut self, batches: &mut [Vec<Sample>]) {
+        let Some(classifier) = &mut self.classifier else {
             return;
         };
-        sieve.prepare();
+        classifier.prepare();
         for (lane, batch) in self.lanes.iter_mut().zip(batches) {
             let (cpu, start_ns) = (lane.cpu, self.start_ns);
             let sifted = &mut lane.sifted;
             batch.retain(|sample| {
-                let sorted = match sample.asked_ns < start_ns {
-                    true => Sorted::Keep,
-                    false => sieve.sort(cpu, sample),
+                let class = match sample.requested_ns < start_ns {
+                    true => Classification::Keep,
+                    false => classifier.classify(cpu, sample),
                 };
-                if sorted != Sorted::Keep {
+                if class != Classification::Keep {
                     sifted.set_aside += 1;
                     sifted.set_aside_ns += sample.latency_ns();
-                    sifted.untold += u64::from(sorted == Sorted::Untold);
+                    sifted.undecided += u64::from(class == Classification::Undecided);
                 }
-                sorted == Sorted::Keep
+                class == Classification::Keep
             });
         }
     }
@@ -359,7 +359,7 @@ impl Collector {
                 if lane
                     .waiting
                     .last()
-                    .is_some_and(|last| last.asked_ns > seen_ns)
+                    .is_some_and(|last| last.requested_ns > seen_ns)
                 {
                     lane.stopped_at_ns = None;
                 }
@@ -391,7 +391,7 @@ impl Collector {
         }
         for lane in &mut self.lanes {
             let woke_ns = lane.waiting.last().map_or(0, Sample::woke_ns);
-            let counted_ns = lane.tally.last_asked_ns;
+            let counted_ns = lane.tally.last_requested_ns;
             lane.seen_ns = lane.seen_ns.max(woke_ns).max(counted_ns);
             let patience_ns = match lane.interval_ns {
                 0 => POLLING_NS,
@@ -435,7 +435,7 @@ mod tests {
     impl SampleSink for Keep {
         fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]) {
             assert_eq!(tid, 77);
-            let instants = samples.iter().map(|sample| (cpu, sample.asked_ns));
+            let instants = samples.iter().map(|sample| (cpu, sample.requested_ns));
             self.0.lock().unwrap().extend(instants);
         }
     }
@@ -447,9 +447,9 @@ mod tests {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let lane = Lane::new(3, 77, consumer, tally);
         let mut collector = Collector::new(vec![lane], 10, vec![Box::new(Keep(Arc::clone(&kept)))]);
-        for asked_ns in [5, 20, 30] {
+        for requested_ns in [5, 20, 30] {
             producer.push(Sample {
-                asked_ns,
+                requested_ns,
                 late_ns: 1,
                 missed: 0,
             });
@@ -463,17 +463,17 @@ mod tests {
     /// Sets odd lengths aside, and can't decide about 7.
     struct Odd(bool);
 
-    impl Sieve for Odd {
+    impl Classifier for Odd {
         fn prepare(&mut self) {
             self.0 = true;
         }
 
-        fn sort(&mut self, cpu: usize, sample: &Sample) -> Sorted {
+        fn classify(&mut self, cpu: usize, sample: &Sample) -> Classification {
             assert!(self.0 && cpu == 3);
             match sample.latency_ns() {
-                7 => Sorted::Untold,
-                ns if ns % 2 == 0 => Sorted::SetAside,
-                _ => Sorted::Keep,
+                7 => Classification::Undecided,
+                ns if ns % 2 == 0 => Classification::SetAside,
+                _ => Classification::Keep,
             }
         }
     }
@@ -485,10 +485,10 @@ mod tests {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let sink: Box<dyn SampleSink> = Box::new(Keep(Arc::clone(&kept)));
         let mut collector = Collector::new(vec![Lane::new(3, 77, consumer, tally)], 10, vec![sink])
-            .with_sieve(Some(Box::new(Odd(false))));
-        for (asked_ns, late_ns) in [(5, 2), (20, 1), (30, 4), (40, 7), (50, 9)] {
+            .with_classifier(Some(Box::new(Odd(false))));
+        for (requested_ns, late_ns) in [(5, 2), (20, 1), (30, 4), (40, 7), (50, 9)] {
             producer.push(Sample {
-                asked_ns,
+                requested_ns,
                 late_ns,
                 missed: 0,
             });
@@ -500,7 +500,7 @@ mod tests {
         let sifted = Sifted {
             set_aside: 2,
             set_aside_ns: 11,
-            untold: 1,
+            undecided: 1,
         };
         assert_eq!(lane.sifted, sifted);
     }
@@ -543,7 +543,7 @@ mod tests {
         let evidence: Box<dyn StopEvidence> = Box::new(Arc::clone(&told));
         let mut collector = Collector::new(lanes, now_ns, Vec::new()).with_evidence(Some(evidence));
         let sample = |ms: u64, late_ms: u64| Sample {
-            asked_ns: now_ns + ms * MS,
+            requested_ns: now_ns + ms * MS,
             late_ns: (late_ms * MS) as i64,
             missed: late_ms,
         };

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_rt::clock::mark_woken;
+use punctual_rt::clock::mark_wake_up;
 use punctual_rt::periodic::{Intervals, Schedule};
 use punctual_rt::ring::Producer;
 
@@ -16,7 +16,7 @@ use super::source::WaitSource;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
     /// The requested instant.
-    pub asked_ns: u64,
+    pub requested_ns: u64,
     /// How long after it the thread ran again; negative if it ran before.
     pub late_ns: i64,
     /// Periods that have passed since the requested one.
@@ -35,7 +35,7 @@ impl Sample {
     #[inline]
     #[must_use]
     pub fn woke_ns(&self) -> u64 {
-        self.asked_ns.wrapping_add_signed(self.late_ns)
+        self.requested_ns.wrapping_add_signed(self.late_ns)
     }
 }
 
@@ -97,7 +97,7 @@ pub struct Bounds {
 #[derive(Debug)]
 pub enum Ended {
     /// The requested instant or number of cycles was reached, or [`Halt::now`] was called.
-    AsAsked,
+    Completed,
     /// A latency was above `break_ns`.
     Broke,
     /// The wait source failed.
@@ -125,34 +125,34 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
     let in_time_ns = break_ns.min(passed_ns - 1);
     let mut left = bounds.cycles;
     if left == 0 {
-        return Ended::AsAsked;
+        return Ended::Completed;
     }
     loop {
-        let asked_ns = schedule.advance();
-        if asked_ns >= end_ns.load(Ordering::Relaxed) {
-            return Ended::AsAsked;
+        let requested_ns = schedule.advance();
+        if requested_ns >= end_ns.load(Ordering::Relaxed) {
+            return Ended::Completed;
         }
-        let mut waited = source.wait_until(asked_ns);
+        let mut waited = source.wait_until(requested_ns);
         if waited.is_err() {
-            waited = wait_again(&mut source, asked_ns, waited);
+            waited = wait_again(&mut source, requested_ns, waited);
             if let Err(error) = waited {
                 return Ended::Failed(error);
             }
         }
         let woke_ns = source.now_ns();
-        mark_woken();
-        let late_ns = woke_ns.wrapping_sub(asked_ns) as i64;
+        mark_wake_up();
+        let late_ns = woke_ns.wrapping_sub(requested_ns) as i64;
         if late_ns <= in_time_ns {
             ring.push(Sample {
-                asked_ns,
+                requested_ns,
                 late_ns,
                 missed: 0,
             });
         } else {
             let missed;
-            (schedule, missed) = passed_over(schedule, woke_ns);
+            (schedule, missed) = skip_missed(schedule, woke_ns);
             ring.push(Sample {
-                asked_ns,
+                requested_ns,
                 late_ns,
                 missed,
             });
@@ -163,7 +163,7 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
         }
         left -= 1;
         if left == 0 {
-            return Ended::AsAsked;
+            return Ended::Completed;
         }
     }
 }
@@ -171,8 +171,8 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
 /// A function of its own, so that its code is not in the path of a punctual cycle.
 #[cold]
 #[inline(never)]
-fn passed_over<I: Intervals>(mut schedule: Schedule<I>, woke_ns: u64) -> (Schedule<I>, u64) {
-    let missed = schedule.pass_over(woke_ns);
+fn skip_missed<I: Intervals>(mut schedule: Schedule<I>, woke_ns: u64) -> (Schedule<I>, u64) {
+    let missed = schedule.skip_until(woke_ns);
     (schedule, missed)
 }
 
@@ -180,14 +180,14 @@ fn passed_over<I: Intervals>(mut schedule: Schedule<I>, woke_ns: u64) -> (Schedu
 #[cold]
 pub(super) fn wait_again<S: WaitSource>(
     source: &mut S,
-    asked_ns: u64,
+    requested_ns: u64,
     mut waited: io::Result<()>,
 ) -> io::Result<()> {
     while let Err(error) = &waited {
         if error.raw_os_error() != Some(libc::EINTR) {
             break;
         }
-        waited = source.wait_until(asked_ns);
+        waited = source.wait_until(requested_ns);
     }
     waited
 }
@@ -245,9 +245,9 @@ mod tests {
             &Halt::at(u64::MAX),
             bounds,
         );
-        assert!(matches!(ended, Ended::AsAsked));
+        assert!(matches!(ended, Ended::Completed));
         let mut asked = Vec::new();
-        consumer.drain(|sample| asked.push((sample.asked_ns, sample.woke_ns())));
+        consumer.drain(|sample| asked.push((sample.requested_ns, sample.woke_ns())));
         assert_eq!(asked, [(100, 95), (200, 195), (300, 295), (400, 395)]);
     }
 
@@ -264,7 +264,7 @@ mod tests {
     fn latencies(samples: &[Sample]) -> Vec<u64> {
         samples
             .iter()
-            .map(|sample| sample.woke_ns() - sample.asked_ns)
+            .map(|sample| sample.woke_ns() - sample.requested_ns)
             .collect()
     }
 
@@ -288,7 +288,7 @@ mod tests {
             [0, 1000, 0]
         );
         // The phase is kept: the next wake-up is due on the grid.
-        assert_eq!(samples[2].asked_ns, 1_003_000_000);
+        assert_eq!(samples[2].requested_ns, 1_003_000_000);
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
                 let mut samples = Vec::new();
                 consumer.drain(|sample| samples.push(sample));
                 let expected = Sample {
-                    asked_ns: due_ns,
+                    requested_ns: due_ns,
                     late_ns,
                     missed,
                 };
@@ -334,14 +334,14 @@ mod tests {
         let bounds = Bounds { cycles: 3, ..FREE };
         let (samples, ended) = run_script(&[1; 10], &Halt::at(u64::MAX), bounds);
         assert_eq!(samples.len(), 3);
-        assert!(matches!(ended, Ended::AsAsked));
+        assert!(matches!(ended, Ended::Completed));
     }
 
     #[test]
     fn no_wake_up_is_requested_at_or_after_the_end() {
         let (samples, ended) = run_script(&[1; 10], &Halt::at(4_000_000), FREE);
-        assert_eq!(samples.last().unwrap().asked_ns, 3_000_000);
-        assert!(matches!(ended, Ended::AsAsked));
+        assert_eq!(samples.last().unwrap().requested_ns, 3_000_000);
+        assert!(matches!(ended, Ended::Completed));
     }
 
     #[test]

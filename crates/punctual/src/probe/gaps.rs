@@ -46,7 +46,7 @@ pub struct Account {
 
 /// A reading of an [`Account`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Progress {
     /// Time between readings that were not gaps.
     pub polled_ns: u64,
     /// Time in gaps.
@@ -68,9 +68,9 @@ impl Account {
 
     /// The values that were written last. While the thread runs, they may be from two periods.
     #[must_use]
-    pub fn told(&self) -> Told {
+    pub fn progress(&self) -> Progress {
         let last_ns = self.last_ns.load(Ordering::Acquire);
-        Told {
+        Progress {
             polled_ns: self.polled_ns.load(Ordering::Relaxed),
             gap_ns: self.gap_ns.load(Ordering::Relaxed),
             polls: self.polls.load(Ordering::Relaxed),
@@ -116,7 +116,7 @@ pub fn run<S: WaitSource>(
             if step_ns > polling.above_ns {
                 gap_ns += step_ns;
                 ring.push(Sample {
-                    asked_ns: at_ns,
+                    requested_ns: at_ns,
                     late_ns: i64::try_from(step_ns).unwrap_or(i64::MAX),
                     missed: 0,
                 });
@@ -131,7 +131,7 @@ pub fn run<S: WaitSource>(
             return Ended::Broke;
         }
         if halt.is_reached(at_ns) {
-            return Ended::AsAsked;
+            return Ended::Completed;
         }
         // The next period on the grid; periods that have passed already are skipped.
         let passed = at_ns.saturating_sub(begin_ns) / period_ns;
@@ -158,12 +158,12 @@ pub fn follow(
         let now_ns = clock::now_ns();
         let reached = halt.is_reached(now_ns);
         let mut gap_ns = 0_u64;
-        feed.take(cpu, &mut |asked_ns, length_ns| {
-            if asked_ns >= start_ns {
+        feed.take(cpu, &mut |requested_ns, length_ns| {
+            if requested_ns >= start_ns {
                 gap_ns = gap_ns.saturating_add(length_ns);
             }
             ring.push(Sample {
-                asked_ns,
+                requested_ns,
                 late_ns: i64::try_from(length_ns).unwrap_or(i64::MAX),
                 missed: 0,
             });
@@ -177,7 +177,7 @@ pub fn follow(
             before_ns = now_ns;
         }
         if reached {
-            return Ended::AsAsked;
+            return Ended::Completed;
         }
         if let Err(error) = sleep_until(now_ns + FEED_EVERY_NS)
             && error.raw_os_error() != Some(libc::EINTR)
@@ -272,7 +272,7 @@ mod tests {
         let halt = Halt::at(end_ns);
         let ended = run(clock, polling, 1_000, &mut producer, &halt, break_ns);
         let mut gaps = Vec::new();
-        consumer.drain(|sample| gaps.push((sample.asked_ns, sample.latency_ns())));
+        consumer.drain(|sample| gaps.push((sample.requested_ns, sample.latency_ns())));
         (gaps, ended)
     }
 
@@ -282,14 +282,17 @@ mod tests {
         let mut clock = Clock::new(&[(3, 90), (4, 91), (10, 5_000), (11, 90)]);
         let polling = polling(100_000, 100_000);
         let (gaps, ended) = gaps_of(&mut clock, &polling, 50_000, u64::MAX);
-        assert!(matches!(ended, Ended::AsAsked));
+        assert!(matches!(ended, Ended::Completed));
         // 100 ns are the limit, so not above it.
         assert_eq!(gaps, [(1_120, 101), (1_271, 5_010)]);
-        let told = polling.account.told();
-        assert_eq!(told.gap_ns, 101 + 5_010);
-        assert_eq!(told.polled_ns + told.gap_ns, told.last_ns - 1_010);
-        assert_eq!(told.polls + 1, clock.readings.get());
-        assert!((50_000..50_010).contains(&told.last_ns), "{told:?}");
+        let progress = polling.account.progress();
+        assert_eq!(progress.gap_ns, 101 + 5_010);
+        assert_eq!(
+            progress.polled_ns + progress.gap_ns,
+            progress.last_ns - 1_010
+        );
+        assert_eq!(progress.polls + 1, clock.readings.get());
+        assert!((50_000..50_010).contains(&progress.last_ns), "{progress:?}");
     }
 
     #[test]
@@ -300,12 +303,12 @@ mod tests {
         let (gaps, _) = gaps_of(&mut clock, &polling, 11_000, u64::MAX);
         assert_eq!(gaps, []);
         assert_eq!(clock.slept, (1..=11).map(|n| n * 1_000).collect::<Vec<_>>());
-        let told = polling.account.told();
+        let progress = polling.account.progress();
         // Woken 7 ns late, it reads the clock 10 ns later, and ends at the first reading
         // at or after 800.
-        assert_eq!(told.polled_ns, 10 * 790);
-        let span_ns = told.last_ns - 1_000;
-        assert!(told.polled_ns + told.gap_ns < span_ns);
+        assert_eq!(progress.polled_ns, 10 * 790);
+        let span_ns = progress.last_ns - 1_000;
+        assert!(progress.polled_ns + progress.gap_ns < span_ns);
     }
 
     #[test]
@@ -320,10 +323,10 @@ mod tests {
         let (gaps, _) = gaps_of(&mut full, &polling, 6_000, u64::MAX);
         assert_eq!(gaps, [(1_040, 2_355)]);
         assert_eq!(full.slept, [1_000], "it never rests");
-        let told = polling.account.told();
+        let progress = polling.account.progress();
         assert_eq!(
-            told.polled_ns + told.gap_ns,
-            told.last_ns - 1_010,
+            progress.polled_ns + progress.gap_ns,
+            progress.last_ns - 1_010,
             "nothing between two periods is lost"
         );
     }
@@ -346,8 +349,8 @@ mod tests {
         let (mut producer, mut consumer) = ring(16);
         let halt = Halt::at(150_000);
         let ended = run(&mut clock, &polling, 1_000, &mut producer, &halt, u64::MAX);
-        assert!(matches!(ended, Ended::AsAsked));
+        assert!(matches!(ended, Ended::Completed));
         assert_eq!(consumer.drain(drop) as u64 + consumer.refused(), 100);
-        assert_eq!(polling.account.told().gap_ns, 100 * 1_010);
+        assert_eq!(polling.account.progress().gap_ns, 100 * 1_010);
     }
 }

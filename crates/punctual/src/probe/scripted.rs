@@ -12,7 +12,7 @@ pub struct Scripted {
     now_ns: u64,
     latencies_ns: VecDeque<i64>,
     /// The requested instants.
-    pub asked_ns: Vec<u64>,
+    pub requested_ns: Vec<u64>,
 }
 
 impl Scripted {
@@ -32,7 +32,7 @@ impl WaitSource for Scripted {
             .latencies_ns
             .pop_front()
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ECANCELED))?;
-        self.asked_ns.push(due_ns);
+        self.requested_ns.push(due_ns);
         self.now_ns = due_ns.saturating_add_signed(latency);
         Ok(())
     }

@@ -56,14 +56,14 @@ pub fn standstill(window: &StopWindow, lanes: &[Waiting<'_>], usual_ns: u64) -> 
         let woke = lane.samples.iter().map(Sample::woke_ns);
         progress.extend(woke.filter(within));
         if lane.polls {
-            let ran = lane.samples.iter().map(|sample| sample.asked_ns);
+            let ran = lane.samples.iter().map(|sample| sample.requested_ns);
             progress.extend(ran.filter(within));
         }
     }
     progress.sort_unstable();
     // A polling thread made progress wherever it has no sample, or it rested.
     let still = |&(from_ns, to_ns): &(u64, u64)| {
-        let covers = |sample: &Sample| sample.asked_ns <= from_ns && sample.woke_ns() >= to_ns;
+        let covers = |sample: &Sample| sample.requested_ns <= from_ns && sample.woke_ns() >= to_ns;
         let mut polls = lanes.iter().filter(|lane| lane.polls).peekable();
         polls.peek().is_none()
             || to_ns - from_ns > 2 * LOOK_NS
@@ -96,15 +96,22 @@ pub fn exclude(
 ) -> Excluded {
     let mut excluded = Excluded::default();
     // They are in order: usually none of them can have been delayed by a past stop.
-    if samples.first().is_none_or(|first| first.asked_ns >= to_ns) {
+    if samples
+        .first()
+        .is_none_or(|first| first.requested_ns >= to_ns)
+    {
         return excluded;
     }
     let mut rests: Vec<(usize, Sample)> = Vec::new();
     let mut index = 0;
     samples.retain(|sample| {
         index += 1;
-        let (asked_ns, woke_ns) = (sample.asked_ns, sample.woke_ns());
-        if asked_ns < start_ns || asked_ns >= to_ns || woke_ns <= from_ns || woke_ns < asked_ns {
+        let (requested_ns, woke_ns) = (sample.requested_ns, sample.woke_ns());
+        if requested_ns < start_ns
+            || requested_ns >= to_ns
+            || woke_ns <= from_ns
+            || woke_ns < requested_ns
+        {
             return true;
         }
         let cycles = sample.missed.saturating_add(1);
@@ -128,7 +135,7 @@ pub fn exclude(
     });
     // At most one wake-up of a thread extends beyond a stop, and nothing is due before it.
     for (_, rest) in rests {
-        let at = samples.partition_point(|sample| sample.asked_ns < rest.asked_ns);
+        let at = samples.partition_point(|sample| sample.requested_ns < rest.requested_ns);
         samples.insert(at, rest);
     }
     excluded
@@ -137,21 +144,21 @@ pub fn exclude(
 /// The part of a sample after the end of a stop: it begins at the first instant that was due then.
 fn remainder(sample: &Sample, to_ns: u64, interval_ns: u64) -> Option<Sample> {
     let woke_ns = sample.woke_ns();
-    let (asked_ns, passed) = match interval_ns {
+    let (requested_ns, passed) = match interval_ns {
         0 => (to_ns, 0),
         _ => {
-            let passed = (to_ns - sample.asked_ns).div_ceil(interval_ns);
+            let passed = (to_ns - sample.requested_ns).div_ceil(interval_ns);
             let ahead_ns = passed.saturating_mul(interval_ns);
-            (sample.asked_ns.saturating_add(ahead_ns), passed)
+            (sample.requested_ns.saturating_add(ahead_ns), passed)
         }
     };
-    let late_ns = woke_ns.checked_sub(asked_ns)?;
+    let late_ns = woke_ns.checked_sub(requested_ns)?;
     // Each instant in between was a skipped period.
     if interval_ns > 0 && passed > sample.missed {
         return None;
     }
     Some(Sample {
-        asked_ns,
+        requested_ns,
         late_ns: i64::try_from(late_ns).unwrap_or(i64::MAX),
         missed: sample.missed.saturating_sub(passed),
     })
@@ -162,8 +169,8 @@ fn remainder(sample: &Sample, to_ns: u64, interval_ns: u64) -> Option<Sample> {
 pub fn of_thread(samples: &[Sample], seen_ns: u64) -> Option<(u64, u64)> {
     let sample = samples
         .iter()
-        .find(|sample| sample.asked_ns <= seen_ns && seen_ns <= sample.woke_ns())?;
-    Some((sample.asked_ns, sample.woke_ns()))
+        .find(|sample| sample.requested_ns <= seen_ns && seen_ns <= sample.woke_ns())?;
+    Some((sample.requested_ns, sample.woke_ns()))
 }
 
 /// The stop in the form of the record.
@@ -192,7 +199,7 @@ mod tests {
 
     fn sample(asked_ms: u64, late_us: u64, missed: u64) -> Sample {
         Sample {
-            asked_ns: asked_ms * MS,
+            requested_ns: asked_ms * MS,
             late_ns: late_us as i64 * 1_000,
             missed,
         }

@@ -99,7 +99,7 @@ pub struct Tally {
     /// Latency of the last sample.
     pub last_latency_ns: u64,
     /// The last requested instant.
-    pub last_asked_ns: u64,
+    pub last_requested_ns: u64,
     cycle: u64,
 }
 
@@ -134,7 +134,7 @@ impl Tally {
             early: 0,
             warm_up: 0,
             last_latency_ns: 0,
-            last_asked_ns: start_ns,
+            last_requested_ns: start_ns,
             cycle: 0,
         }
     }
@@ -158,7 +158,7 @@ impl Tally {
     pub fn start_at(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.boundary_ns = start_ns;
-        self.last_asked_ns = start_ns;
+        self.last_requested_ns = start_ns;
     }
 
     /// Counts samples in the order of their instants. A few tens of instructions
@@ -172,19 +172,19 @@ impl Tally {
     pub fn record_all(&mut self, samples: &[Sample]) {
         let mut rest = samples;
         while let Some(first) = rest.first() {
-            if first.asked_ns < self.start_ns {
+            if first.requested_ns < self.start_ns {
                 self.warm_up += 1;
                 rest = &rest[1..];
                 continue;
             }
-            if first.asked_ns >= self.boundary_ns {
-                self.cross(first.asked_ns - self.start_ns);
+            if first.requested_ns >= self.boundary_ns {
+                self.cross(first.requested_ns - self.start_ns);
             }
-            let end = if rest[rest.len() - 1].asked_ns < self.boundary_ns {
+            let end = if rest[rest.len() - 1].requested_ns < self.boundary_ns {
                 rest.len()
             } else {
                 let boundary_ns = self.boundary_ns;
-                let within = rest.partition_point(|sample| sample.asked_ns < boundary_ns);
+                let within = rest.partition_point(|sample| sample.requested_ns < boundary_ns);
                 within.max(1)
             };
             let (row, later) = rest.split_at(end);
@@ -206,7 +206,7 @@ impl Tally {
         }
         if let Some(last) = samples.last() {
             self.last_latency_ns = last.latency_ns();
-            self.last_asked_ns = last.asked_ns;
+            self.last_requested_ns = last.requested_ns;
         }
     }
 
@@ -300,7 +300,7 @@ impl Tally {
     /// Examines a counted sample that is more than a figure.
     fn note(&mut self, sample: &Sample, cycle: u64) {
         let latency_ns = sample.latency_ns();
-        let peak = Peak::new(cycle, sample.asked_ns, latency_ns);
+        let peak = Peak::new(cycle, sample.requested_ns, latency_ns);
         self.peaks.offer(peak.with_skipped(sample.missed));
         self.early += u64::from(sample.late_ns < 0);
         if latency_ns > self.deadline_ns || sample.missed != 0 {
@@ -332,7 +332,7 @@ impl Tally {
             row.misses += late + missed_late;
         }
         if late + missed_late != 0 {
-            let from_ns = sample.asked_ns - self.start_ns;
+            let from_ns = sample.requested_ns - self.start_ns;
             self.rows
                 .note_miss(from_ns, sample.woke_ns().saturating_sub(self.start_ns));
         }
@@ -408,9 +408,9 @@ mod tests {
     }
 
     fn sample(period: u64, latency_ns: u64, missed: u64) -> Sample {
-        let asked_ns = 1_000_000 + period * 1_000_000;
+        let requested_ns = 1_000_000 + period * 1_000_000;
         Sample {
-            asked_ns,
+            requested_ns,
             late_ns: latency_ns as i64,
             missed,
         }
@@ -421,7 +421,7 @@ mod tests {
         let mut tally = tally(100_000, Halves::At(2_000_000));
         tally.record_all(&[
             Sample {
-                asked_ns: 999_999,
+                requested_ns: 999_999,
                 late_ns: 8_000_001,
                 missed: 7,
             },
@@ -457,7 +457,7 @@ mod tests {
     fn an_early_wake_up_is_not_counted_as_a_huge_latency() {
         let mut tally = tally(u64::MAX, Halves::At(u64::MAX));
         tally.record_all(&[Sample {
-            asked_ns: 2_000_000,
+            requested_ns: 2_000_000,
             late_ns: -1,
             missed: 0,
         }]);
@@ -513,8 +513,8 @@ mod tests {
                 (one.early, one.late, one.missed, one.cycle)
             );
             assert_eq!(
-                (other.last_latency_ns, other.last_asked_ns),
-                (one.last_latency_ns, one.last_asked_ns)
+                (other.last_latency_ns, other.last_requested_ns),
+                (one.last_latency_ns, one.last_requested_ns)
             );
             assert_eq!(
                 timeline::merged([other.rows()], 5_000_000_000),

@@ -380,7 +380,7 @@ mod tests {
 
     /// Two threads at one line, which have reported that they are ready.
     fn lined_up(line: &Arc<StartLine>, halt: &Arc<Halt>) -> Vec<Probe> {
-        let cpu = affinity::of(0).expect("the CPUs of this thread")[0];
+        let cpu = affinity::get(0).expect("the CPUs of this thread")[0];
         let (tell, told) = mpsc::channel();
         let start = |index| {
             let request = ProbeRequest {

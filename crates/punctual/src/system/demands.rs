@@ -1,11 +1,11 @@
-//! What was asked of the kernel, compared with what was read back: pure functions that say how
+//! What was requested of the kernel, compared with what was read back: pure functions that say how
 //! each demand stands and what fixes it.
 //!
-//! What was asked for and not got makes a run invalid ([`Standing::NotInForce`]);
-//! what nobody asked for, but a reader must know, is stated ([`Standing::Stated`]).
+//! What was requested and is not in force makes a run invalid ([`Standing::NotInForce`]);
+//! what was not requested, but a reader must know, is stated ([`Standing::Stated`]).
 
 use super::memory::LockedMemory;
-use super::thread::{Policy, ThreadScheduling};
+use super::thread::{Policy, ReadBackError, ThreadScheduling};
 use punctual_record::condition::{Astray, FoundScheduling, IdleBoundError};
 use punctual_record::system::SystemState;
 use punctual_record::{Condition, Demand, Standing};
@@ -17,7 +17,7 @@ pub use stated::{rt_throttling, stated, stated_of_machine};
 
 /// What a run asks of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct Requested {
     /// Policy of the probe threads.
     pub policy: Policy,
     /// Their real-time priority; 0 where the policy has none.
@@ -34,12 +34,12 @@ pub struct Asked {
 }
 
 /// One probe thread as it was read back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ProbeFound {
     /// The CPU that it was to be pinned to.
     pub cpu: usize,
     /// What [`read_back`](super::read_back) said, or why it could not.
-    pub scheduling: Result<ThreadScheduling, String>,
+    pub scheduling: Result<ThreadScheduling, ReadBackError>,
     /// The error number with which the priority was refused, if it was.
     pub priority_refused: Option<i32>,
     /// The error number with which the affinity was refused, if it was.
@@ -47,7 +47,7 @@ pub struct ProbeFound {
 }
 
 /// Everything that was read back.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Found {
     /// The probe threads.
     pub threads: Vec<ProbeFound>,
@@ -71,22 +71,22 @@ impl Found {
 /// How every demand stands, and what else a reader must know: those not in force
 /// first, then those in force, then the statements.
 #[must_use]
-pub fn judge(asked: &Asked, found: &Found, system: &SystemState) -> Vec<Demand> {
+pub fn judge(requested: &Requested, found: &Found, system: &SystemState) -> Vec<Demand> {
     let mut demands = vec![
-        priority(asked, &found.threads, system),
+        priority(requested, &found.threads, system),
         affinity(&found.threads, system),
     ];
-    if asked.lock_memory {
-        demands.push(locked_memory(asked, found, system));
+    if requested.lock_memory {
+        demands.push(locked_memory(requested, found, system));
     }
-    if let Some(microseconds) = asked.dma_latency_us {
+    if let Some(microseconds) = requested.dma_latency_us {
         let found_us = found.dma_latency_us.as_ref();
         demands.push(dma_latency(microseconds, found_us, system));
     }
-    fixes::combine(&mut demands, asked, found, system);
+    fixes::combine(&mut demands, requested, found, system);
     demands.push(timers(system));
     demands.extend(rt_throttling(system, found.throttled));
-    demands.extend(stated(asked, &found.threads, system));
+    demands.extend(stated(requested, &found.threads, system));
     demands.sort_by_key(|demand| match demand.standing {
         Standing::NotInForce => 0,
         Standing::InForce => 1,
@@ -97,21 +97,21 @@ pub fn judge(asked: &Asked, found: &Found, system: &SystemState) -> Vec<Demand> 
 
 /// Policy and priority of the probe threads.
 #[must_use]
-pub fn priority(asked: &Asked, threads: &[ProbeFound], system: &SystemState) -> Demand {
+pub fn priority(requested: &Requested, threads: &[ProbeFound], system: &SystemState) -> Demand {
     let in_force = !threads.is_empty()
         && threads.iter().all(|thread| {
             thread.scheduling.as_ref().is_ok_and(|scheduling| {
-                scheduling.policy == asked.policy && scheduling.priority == asked.priority
+                scheduling.policy == requested.policy && scheduling.priority == requested.priority
             })
         });
     let refused = threads.iter().find_map(|thread| thread.priority_refused);
     let condition = Condition::Priority {
-        requested: asked.policy.with_priority(asked.priority),
+        requested: requested.policy.with_priority(requested.priority),
         found: grouped(threads),
         refused,
     };
     Demand::requested(condition, in_force, || {
-        fixes::priority(asked, refused, system)
+        fixes::priority(requested, refused, system)
     })
 }
 
@@ -134,7 +134,7 @@ fn astray(thread: &ProbeFound) -> Option<Astray> {
     let (allowed, error) = match &thread.scheduling {
         Ok(scheduling) if scheduling.cpus == [thread.cpu] => return None,
         Ok(scheduling) => (Some(scheduling.cpus.clone()), None),
-        Err(error) => (None, Some(error.clone())),
+        Err(error) => (None, Some(error.to_string())),
     };
     Some(Astray {
         cpu: thread.cpu,
@@ -145,7 +145,7 @@ fn astray(thread: &ProbeFound) -> Option<Astray> {
 
 /// All memory locked: nothing that is resident could be taken away.
 #[must_use]
-pub fn locked_memory(asked: &Asked, found: &Found, system: &SystemState) -> Demand {
+pub fn locked_memory(requested: &Requested, found: &Found, system: &SystemState) -> Demand {
     let memory = found.memory.unwrap_or_default();
     let in_force = found.memory_refused.is_none()
         && memory.locked_bytes > 0
@@ -161,7 +161,9 @@ pub fn locked_memory(asked: &Asked, found: &Found, system: &SystemState) -> Dema
         refused: found.memory_refused,
         limit_bytes: fixes::memory_limit(system),
     };
-    Demand::requested(condition, in_force, || fixes::locked_memory(asked, system))
+    Demand::requested(condition, in_force, || {
+        fixes::locked_memory(requested, system)
+    })
 }
 
 /// High-resolution timers: without them every wake-up waits for a tick.
@@ -196,7 +198,7 @@ fn grouped(threads: &[ProbeFound]) -> Vec<FoundScheduling> {
     for thread in threads {
         let found = thread.scheduling.as_ref();
         let scheduling = found.map(ThreadScheduling::to_record).ok();
-        let error = found.err().cloned();
+        let error = found.err().map(ToString::to_string);
         let same =
             |group: &&mut FoundScheduling| group.scheduling == scheduling && group.error == error;
         match groups.iter_mut().find(same) {

@@ -24,7 +24,7 @@ pub mod memory;
 pub mod monitor;
 pub mod stolen;
 pub mod thread;
-pub mod whose;
+pub mod thread_owner;
 
 mod cgroup;
 mod clock;
@@ -47,4 +47,4 @@ pub use processor::{online, topology};
 pub use punctual_record::system::SystemState;
 pub use root::{READ_LIMIT, Reader, Root};
 pub use survey::{SurveyRequest, survey};
-pub use thread::{Policy, ThreadScheduling, read_back, tracer};
+pub use thread::{Policy, ReadBackError, ThreadScheduling, read_back, tracer};

@@ -2,10 +2,47 @@
 
 #![expect(unsafe_code, reason = "what the kernel says of a thread")]
 
+use std::error::Error;
+use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use punctual_record::Scheduling;
 use punctual_record::proc_stat::Stat;
+
+/// Why the scheduling of a thread is not known.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ReadBackError {
+    /// The thread has no ID: it did not start.
+    NoThread,
+    /// The kernel refused it.
+    Kernel(Arc<io::Error>),
+}
+
+impl fmt::Display for ReadBackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoThread => f.write_str("the thread did not start"),
+            Self::Kernel(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for ReadBackError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NoThread => None,
+            Self::Kernel(error) => Some(&**error),
+        }
+    }
+}
+
+impl From<io::Error> for ReadBackError {
+    fn from(error: io::Error) -> Self {
+        Self::Kernel(Arc::new(error))
+    }
+}
 
 /// A scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -195,11 +232,10 @@ pub fn last_cpu(root: &super::Root, tid: u32) -> Option<u32> {
 /// of this machine.
 ///
 /// # Errors
-/// ESRCH if there is no such thread (it has ended), EINVAL if `tid` is
-/// not positive.
-pub fn read_back(tid: i32) -> io::Result<ThreadScheduling> {
+/// The kernel's error, ESRCH if the thread has ended; or `tid` is not positive.
+pub fn read_back(tid: i32) -> Result<ThreadScheduling, ReadBackError> {
     if tid <= 0 {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        return Err(ReadBackError::NoThread);
     }
     let attributes = attributes(tid)?;
     Ok(ThreadScheduling {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{Going, Place, program};
+use super::{Place, Running, program};
 
 /// Makes a command join a control group before it executes the program.
 pub fn join(command: &mut Command, group: &Path) {
@@ -56,9 +56,9 @@ impl Drop for Group {
 }
 
 /// Starts the program as a member of a group.
-pub fn in_group(place: &Place, group: &Group, flags: &[&str]) -> Going {
+pub fn in_group(place: &Place, group: &Group, flags: &[&str]) -> Running {
     let mut command = place.command(program());
     command.args(flags);
     join(&mut command, &group.0);
-    Going::start(command)
+    Running::start(command)
 }

@@ -131,14 +131,14 @@ impl Place {
 
     /// Starts the program. If this user lacks the rights that a run requests, it measures without
     /// them.
-    pub fn start(&self, arguments: &[&str]) -> Going {
+    pub fn start(&self, arguments: &[&str]) -> Running {
         let mut command = self.command(program());
         command.args(arguments);
         let measures = matches!(arguments.first(), Some(&("measure" | "qualify")));
         if measures && !arguments.contains(&"--best-effort") && !has_rights() {
             command.arg("--best-effort");
         }
-        Going::start(command)
+        Running::start(command)
     }
 
     /// Runs the program until it ends.
@@ -213,14 +213,14 @@ pub fn why_invalid(run: &punctual_record::Run) -> String {
 }
 
 /// A process that runs; killed when dropped.
-pub struct Going {
+pub struct Running {
     child: Child,
     words: String,
     stdout: Option<JoinHandle<Vec<u8>>>,
     stderr: Option<JoinHandle<Vec<u8>>>,
 }
 
-impl Going {
+impl Running {
     pub fn start(mut command: Command) -> Self {
         let words = format!("{command:?}");
         // If the tests were started by nohup, all processes ignore the signal.
@@ -338,7 +338,7 @@ impl Going {
     }
 }
 
-impl Drop for Going {
+impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -191,7 +191,7 @@ fn a_hog_in_perfs_recording_is_named() {
     command
         .args(["explain", "perf.data"])
         .env("PATH", "/nowhere");
-    let ended = common::Going::start(command).end().expect(1);
+    let ended = common::Running::start(command).end().expect(1);
     assert!(ended.stderr.contains("apt install linux-perf"), "{ended:?}");
     assert_eq!(ended.stderr.lines().count(), 1);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufReader, Read};
 
 use crate::common::{Ended, Place};
-use punctual_trace::attribute::event::What;
+use punctual_trace::attribute::event::Kind;
 use punctual_trace::foreign::Recording;
 use punctual_trace::foreign::lines::Line;
 
@@ -138,9 +138,9 @@ fn names_are_cut_and_the_rest_of_a_long_line_is_ignored() {
     let names = recording
         .events
         .iter()
-        .filter_map(|event| match &event.what {
-            What::HandlerEntry { name, .. } => Some(name.len()),
-            What::HandlerExit { irq: 77 } => panic!("{event:?}"),
+        .filter_map(|event| match &event.kind {
+            Kind::HandlerEntry { name, .. } => Some(name.len()),
+            Kind::HandlerExit { irq: 77 } => panic!("{event:?}"),
             _ => None,
         });
     assert_eq!(names.collect::<Vec<_>>(), [64]);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::common::{Going, Place, has, program, skip};
+use super::common::{Place, Running, has, program, skip};
 use super::{lab, ready};
 
 /// On the standard kernel the exit of a large process delays a wake-up by milliseconds, on
@@ -67,7 +67,7 @@ fn git_bisect_finds_the_commit_that_increased_the_latency() {
         .current_dir(&repository)
         .env("PUNCTUAL", program())
         .args(["bisect", "run", "sh", "-c", JUDGE]);
-    let ended = Going::start(command).end_within(std::time::Duration::from_secs(580));
+    let ended = Running::start(command).end_within(std::time::Duration::from_secs(580));
     let told = format!("{}{}", ended.stdout, ended.stderr);
     // The skipped commit is between the last good one and the first bad one.
     let log = git(&["bisect", "log"]);
@@ -101,7 +101,7 @@ fn an_error_that_no_commit_can_fix_ends_the_bisection() {
     }
     let mut command = place.command(program());
     command.args(["lab", "bisect"]).env("PATH", "/nowhere");
-    Going::start(command).end().expect(128);
+    Running::start(command).end().expect(128);
 }
 
 #[test]

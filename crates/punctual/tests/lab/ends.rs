@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::common::{Going, Place, program, skip, until};
+use super::common::{Place, Running, program, skip, until};
 use super::{lab, machines, ready};
 
 const SHELL: [&str; 5] = ["--kernel", "rt", "--", "sh", "-c"];
@@ -83,11 +83,11 @@ fn no_guest_outlives_the_tool() {
                 "lab", "--load", "idle", "-o", "a", "--", "measure", "-l", "100000",
             ])
             .env("TMPDIR", temporary.path());
-        let going = Going::start(command);
+        let running = Running::start(command);
         until("a machine", || machines(&place) > 0);
-        going.signal(signal);
+        running.signal(signal);
         if cleans {
-            let ended = going.end_within(Duration::from_secs(60)).expect(1);
+            let ended = running.end_within(Duration::from_secs(60)).expect(1);
             assert!(ended.stderr.contains("interrupted"), "{ended:?}");
             assert_eq!(folders(temporary.path()), 0);
             assert!(place.entries().is_empty(), "{:?}", place.entries());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::common::{Going, Place, program};
+use super::common::{Place, Running, program};
 
 fn refused(
     place: &Place,
@@ -18,7 +18,7 @@ fn refused(
     for (name, value) in environment {
         command.env(name, value);
     }
-    let ended = Going::start(command).end().expect(code);
+    let ended = Running::start(command).end().expect(code);
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
     assert!(ended.stderr.contains(words), "{words}: {ended:?}");
     assert_eq!(place.entries(), before);

@@ -171,14 +171,14 @@ fn own_thread() -> i32 {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_a_deadline_is_granted_and_met() {
-    use punctual_rt::sched::{Policy, of, set_current};
+    use punctual_rt::sched::{Policy, get, set_current};
     let policy = Policy::Deadline {
         runtime_ns: 500_000,
         deadline_ns: 1_000_000,
         period_ns: 1_000_000,
     };
     set_current(policy).expect("SCHED_DEADLINE is admitted");
-    assert_eq!(of(0).expect("it can be read"), Some(policy));
+    assert_eq!(get(0).expect("it can be read"), Some(policy));
     set_current(Policy::Other).expect("back");
     // Two threads that need a whole CPU each exceed what the kernel grants on two.
     let whole = Policy::Deadline {
@@ -214,7 +214,7 @@ fn guest_a_processor_is_isolated_and_given_back() {
         .args(["load", "cpu", "-D", "60"])
         .spawn()
         .expect("a child");
-    set.take(child.id() as i32).expect("it is moved");
+    set.move_process(child.id() as i32).expect("it is moved");
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
     let allowed = status
         .lines()
@@ -321,7 +321,7 @@ fn guest_an_isolated_partition_is_probed_from_within() {
         }
     }
     // Linux 6.1 may leave the CPU with the others after a partition was removed.
-    let own = punctual_rt::affinity::of(0).expect("its own");
+    let own = punctual_rt::affinity::get(0).expect("its own");
     let (run, said) = measured(&[]);
     assert_eq!(run.request.cpus, own, "{said}");
     // From within, it has all available CPUs, also for the load.

@@ -1,7 +1,7 @@
 //! The progress of a lab: a line for each finished cell, and on a terminal one that is
 //! redrawn in place.
 
-use super::common::{Going, Place, has, program, skip};
+use super::common::{Place, Running, has, program, skip};
 use super::ready;
 
 /// Cells that all end soon, without a result.
@@ -65,7 +65,7 @@ fn on_a_terminal_a_line_is_redrawn_and_removed() {
     command
         .args(["-q", "-e", "-c", &words, "/dev/null"])
         .env("TERM", "xterm");
-    let ended = Going::start(command)
+    let ended = Running::start(command)
         .end_within(std::time::Duration::from_secs(400))
         .expect(1);
     let shown = ended.stdout;

@@ -113,7 +113,7 @@ fn missing_dependencies_of_a_program_are_named() {
     command
         .args(["lab", "--kernel", "rt", "-o", "a", "--", "./main"])
         .env("LD_LIBRARY_PATH", place.path());
-    super::common::Going::start(command)
+    super::common::Running::start(command)
         .end_within(std::time::Duration::from_secs(300))
         .expect(0);
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
-use crate::common::{Going, Place, cpus, each, has, has_rights, in_force, read_json, skip};
+use crate::common::{Place, Running, cpus, each, has, has_rights, in_force, read_json, skip};
 use punctual_rt::sched::{Policy, set_current};
 use punctual_tool::probe::kinds::KINDS;
 
@@ -44,7 +44,7 @@ fn under_strace(what: &[&str], flags: &[&str]) -> (String, serde_json::Value) {
     command.args(["-f", "-o", "trace"]).args(what);
     command.arg(common::program());
     command.args(["measure", "-o", "run", "-q"]).args(flags);
-    let _ = Going::start(command).end();
+    let _ = Running::start(command).end();
     let record = read_json(&place.path().join("run/run.json"));
     let trace = fs::read_to_string(place.path().join("trace")).expect("the trace");
     (trace, record)

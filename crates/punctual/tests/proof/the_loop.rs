@@ -87,7 +87,7 @@ impl<I: Intervals + Clone> WithSource for Count<I> {
         let before = calls();
         let ended = cycle::run(source, &self.schedule, &mut self.ring, &self.halt, bounds);
         let after = calls();
-        assert!(matches!(ended, Ended::AsAsked), "{ended:?}");
+        assert!(matches!(ended, Ended::Completed), "{ended:?}");
         after - before
     }
 }
@@ -151,11 +151,11 @@ fn polling_allocates_nothing_whether_it_rests_or_not() {
             let before = calls();
             let ended = gaps::run(source, &polling, start_ns, &mut producer, &halt, u64::MAX);
             let after = calls();
-            assert!(matches!(ended, Ended::AsAsked), "{ended:?}");
-            let told = polling.account.told();
+            assert!(matches!(ended, Ended::Completed), "{ended:?}");
+            let progress = polling.account.progress();
             assert_eq!(
                 consumer.drain(drop) as u64 + consumer.refused(),
-                told.polls,
+                progress.polls,
                 "every step is longer than 1 ns"
             );
             after - before
@@ -205,7 +205,7 @@ proptest! {
         prop_assert_eq!(samples.len(), latencies_ns.len());
         let mut due_ns = interval_ns;
         for (sample, latency_ns) in samples.iter().zip(&latencies_ns) {
-            prop_assert_eq!(sample.asked_ns, due_ns);
+            prop_assert_eq!(sample.requested_ns, due_ns);
             prop_assert_eq!(sample.woke_ns(), due_ns.saturating_add_signed(*latency_ns));
             prop_assert_eq!(sample.missed, (*latency_ns).max(0) as u64 / interval_ns);
             due_ns += (1 + sample.missed) * interval_ns;
@@ -235,7 +235,7 @@ fn a_stall_of_an_hour_at_a_microsecond_is_counted_to_the_last_period() {
     let hour = Duration::from_secs(3600).as_nanos() as i64;
     let (samples, _, _) = script(&[0, hour, 5], 1_000_000, 8, u64::MAX);
     assert_eq!(samples[1].missed, 3_600_000);
-    assert_eq!(samples[2].asked_ns, 2_000_000 + hour as u64 + 1_000_000);
+    assert_eq!(samples[2].requested_ns, 2_000_000 + hour as u64 + 1_000_000);
 }
 
 /// A wait source that is interrupted and fails.
@@ -268,7 +268,7 @@ fn an_interrupted_wait_is_repeated_and_a_failed_one_ends_the_loop() {
     let halt = Halt::at(u64::MAX);
     let ended = cycle::run(source, &schedule, &mut producer, &halt, bounds);
     let mut asked = Vec::new();
-    consumer.drain(|sample| asked.push(sample.asked_ns));
+    consumer.drain(|sample| asked.push(sample.requested_ns));
     assert_eq!(asked, [10, 20], "interruptions are no samples");
     let Ended::Failed(error) = ended else {
         panic!("{ended:?}");

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Ended, Going, Place, has, is_root, program, skip};
+use crate::common::{Ended, Place, Running, has, is_root, program, skip};
 
 /// The other user: `nobody`.
 const OTHER: &str = "65534";
@@ -254,7 +254,7 @@ fn standard_output_devices_and_own_fifos_are_written_to() {
     let shell = |script: &str| {
         let mut command = place.command("sh");
         command.args(["-c", script]).env("P", program());
-        Going::start(command).end()
+        Running::start(command).end()
     };
     let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
     // A file that the shell opened is continued, and stays the same file.
@@ -361,7 +361,7 @@ fn only_the_group_can_execute_a_copy_with_capabilities() {
     let root = |script: &str| {
         let mut command = scene.place.command("sh");
         command.args(["-c", script]);
-        Going::start(command).end()
+        Running::start(command).end()
     };
     if !has("setcap") || root(&of_file[2]).code() != 0 {
         skip!("no setcap, or a file system without capabilities");
@@ -371,7 +371,7 @@ fn only_the_group_can_execute_a_copy_with_capabilities() {
         let user = format!("--reuid={user}");
         let group = format!("--regid={group}");
         command.args([&user, &group, "--clear-groups", "sh", "-c", script]);
-        Going::start(command).end()
+        Running::start(command).end()
     };
     let at_99 = |flags: &str| {
         format!("ulimit -l 64; ./copy run -p 99 {flags} cut -d ' ' -f 40,41 /proc/self/stat")

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::common::{Ended, Going, Place, has, is_root, program, read_json, skip, until};
+use crate::common::{Ended, Place, Running, has, is_root, program, read_json, skip, until};
 use serde_json::Value;
 
 const TRACING: &str = "/sys/kernel/tracing";
@@ -41,14 +41,14 @@ impl Tracing {
         text.expect("tracing_on").trim() == "1"
     }
 
-    fn start(&self, place: &Place, words: &[&str]) -> Going {
+    fn start(&self, place: &Place, words: &[&str]) -> Running {
         let mut command = place.command("unshare");
         command
             .args(["-m", "sh", "-c", WITHIN])
             .arg(&self.0)
             .arg(program())
             .args(words);
-        Going::start(command)
+        Running::start(command)
     }
 
     fn run(&self, place: &Place, words: &[&str]) -> Ended {
@@ -204,16 +204,16 @@ open('/proc/self/comm','w').write('rt-sleeper')\n\
 while True: time.sleep(0.001)\n";
 
 /// Ended with the test.
-struct Running(std::process::Child);
+struct Sleeper(std::process::Child);
 
-impl Running {
+impl Sleeper {
     fn python(place: &Place, script: &str) -> Self {
         let mut command = place.command("python3");
         Self(command.args(["-c", script]).spawn().expect("a program"))
     }
 }
 
-impl Drop for Running {
+impl Drop for Sleeper {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -228,7 +228,7 @@ fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
         Err(reason) => skip!("{reason}"),
     };
     let place = Place::new();
-    let sleeper = Running::python(&place, SLEEPER);
+    let sleeper = Sleeper::python(&place, SLEEPER);
     let tid = sleeper.0.id().to_string();
     let comm = format!("/proc/{tid}/comm");
     until("its name", || {
@@ -269,7 +269,7 @@ fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
     ];
     let watch = tracing.start(&place, &words);
     until("the watch", || place.path().join("run/run.json").exists());
-    let scene = Running::python(&place, SCENE);
+    let scene = Sleeper::python(&place, SCENE);
     let ended = watch.end_within(PATIENCE).expect(2);
     drop(scene);
     assert!(
@@ -306,7 +306,7 @@ fn a_breach_ends_a_watch_of_the_system_and_names_the_late_thread() {
     }
     let _turn = turn();
     let place = Place::new();
-    let _sleeper = Running::python(&place, SLEEPER);
+    let _sleeper = Sleeper::python(&place, SLEEPER);
     // Any wake-up takes longer than that.
     let words = ["watch", "--system", "-D", "60", "-b", "1ns", "-o", "run"];
     let ended = place.start(&words).end_within(PATIENCE).expect(2);

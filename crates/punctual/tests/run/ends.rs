@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::hotplug::Offline;
 use crate::common::{
-    Ended, Going, Place, counts, cpus, event_kinds, has, in_force, is_root, read_json, skip, until,
+    Ended, Place, Running, counts, cpus, event_kinds, has, in_force, is_root, read_json, skip,
+    until,
 };
 
 /// Flags with which a valid run passes, whatever this machine does.
@@ -52,13 +53,13 @@ fn signals_end_a_run_cleanly() {
         (libc::SIGHUP, "hang-up"),
     ] {
         let place = Place::new();
-        let mut going = place.start(&arguments(&["-D", "600", "--load", "fork", "-o", "run"]));
-        let probes = going.await_probes(cpus().len().min(3));
+        let mut running = place.start(&arguments(&["-D", "600", "--load", "fork", "-o", "run"]));
+        let probes = running.await_probes(cpus().len().min(3));
         assert!(!probes.is_empty());
         await_figures(&place.path().join("run/run.json"));
         let begun = Instant::now();
-        going.signal(signal);
-        let ended = going.end();
+        running.signal(signal);
+        let ended = running.end();
         assert!(
             begun.elapsed() < Duration::from_secs(30),
             "{reason}: slow to end"
@@ -92,15 +93,15 @@ fn signals_end_a_run_cleanly() {
 fn a_signal_before_the_start_ends_it_and_nothing_is_left() {
     let place = Place::new();
     for _ in 0..3 {
-        let going = place.start(&arguments(&["-D", "600", "-o", "run"]));
+        let running = place.start(&arguments(&["-D", "600", "-o", "run"]));
         until("a probe", || {
-            going
+            running
                 .threads()
                 .iter()
                 .any(|(_, name)| name.starts_with("probe/"))
         });
-        going.signal(libc::SIGINT);
-        let ended = going.end();
+        running.signal(libc::SIGINT);
+        let ended = running.end();
         if place.path().join("run").exists() {
             // Without tracing the threads hardly wait.
             let record = read_json(&place.path().join("run/run.json"));
@@ -121,13 +122,13 @@ fn a_signal_before_the_start_ends_it_and_nothing_is_left() {
 #[test]
 fn many_signals_at_once_end_a_run_once() {
     let place = Place::new();
-    let mut going = place.start(&arguments(&["-D", "600", "-o", "run"]));
-    going.await_probes(cpus().len().min(3));
+    let mut running = place.start(&arguments(&["-D", "600", "-o", "run"]));
+    running.await_probes(cpus().len().min(3));
     sleep(Duration::from_millis(200));
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
-        going.signal(signal);
+        running.signal(signal);
     }
-    let ended = going.end();
+    let ended = running.end();
     let record = read_json(&place.path().join("run/run.json"));
     assert_eq!(record["state"]["state"], "stopped");
     by_verdict(&ended, &record);
@@ -143,10 +144,10 @@ fn a_run_under_nohup_survives_the_end_of_its_terminal() {
     command
         .arg(common::program())
         .args(arguments(&["-D", "1500ms", "-o", "run"]));
-    let mut going = Going::start(command);
-    going.await_probes(cpus().len().min(3));
-    going.signal(libc::SIGHUP);
-    going.end();
+    let mut running = Running::start(command);
+    running.await_probes(cpus().len().min(3));
+    running.signal(libc::SIGHUP);
+    running.end();
     let record = read_json(&place.path().join("run/run.json"));
     assert_eq!(record["state"]["state"], "finished");
 }
@@ -171,11 +172,11 @@ fn kill_9_at_any_moment_leaves_a_record_that_is_read_and_no_load() {
             "files:bytes=1M,fork,timers",
         ]);
         command.arg("-o").arg(&run);
-        let going = Going::start(command);
+        let running = Running::start(command);
         // Any time from the first instruction to well into the measurement.
         sleep(Duration::from_millis(moment * moment * 12));
-        going.signal(libc::SIGKILL);
-        drop(going);
+        running.signal(libc::SIGKILL);
+        drop(running);
         place.await_silence();
         until("the loads' files gone", || {
             fs::read_dir(&scratch).unwrap().next().is_none()
@@ -256,13 +257,13 @@ fn signals_during_the_setup_of_a_load_end_it_at_once() {
         let scratch = tempfile::tempdir().unwrap();
         let mut command = place.command(common::program());
         command.env("TMPDIR", scratch.path()).args(arguments);
-        let going = Going::start(command);
+        let running = Running::start(command);
         until("the load's files", || {
             fs::read_dir(scratch.path()).unwrap().next().is_some()
         });
         let begun = Instant::now();
-        going.signal(signal);
-        let ended = going.end().expect(1);
+        running.signal(signal);
+        let ended = running.end().expect(1);
         // Writing the requested size takes much longer, on any file system.
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(10), "{arguments:?}: {took:?}");
@@ -276,7 +277,7 @@ fn signals_during_the_setup_of_a_load_end_it_at_once() {
 #[test]
 fn records_saved_before_kill_9_remain_readable() {
     let place = Place::new();
-    let going = place.start(&[
+    let running = place.start(&[
         "measure",
         "-D",
         "600",
@@ -288,8 +289,8 @@ fn records_saved_before_kill_9_remain_readable() {
     ]);
     let run = place.path().join("run/run.json");
     await_figures(&run);
-    going.signal(libc::SIGKILL);
-    drop(going);
+    running.signal(libc::SIGKILL);
+    drop(running);
     let before = fs::read(&run).unwrap();
     for verb in [
         &["report", "run"][..],
@@ -325,7 +326,7 @@ fn a_full_disk_loses_the_record_and_is_reported_with_the_verdict() {
         .arg(common::program());
     command.args(["measure", "-D", "6", "-o", "disk/run", "--json", "-t", "8"]);
     command.args(PASSING);
-    let ended = Going::start(command).end();
+    let ended = Running::start(command).end();
     if ended.code() == 99 {
         skip!("a file system can't be mounted: {}", ended.stderr);
     }
@@ -398,7 +399,7 @@ fn a_full_standard_output_is_reported() {
     command
         .args(arguments(&["-D", "1", "-o", "run"]))
         .stdout(full());
-    let ended = Going::start(command).end();
+    let ended = Running::start(command).end();
     // The verdict is only in the record: that is not a success.
     assert_eq!(ended.code(), 1, "{ended:#?}");
     assert!(
@@ -417,7 +418,7 @@ fn a_full_standard_output_is_reported() {
     ] {
         let mut command = place.command(common::program());
         command.args(verb).stdout(full());
-        let ended = Going::start(command).end().expect(1);
+        let ended = Running::start(command).end().expect(1);
         assert!(
             ended.stderr.contains("standard output: No space left"),
             "{verb:?}"
@@ -433,7 +434,7 @@ fn closed_descriptors_cause_no_failure() {
         .args(["-c", "exec \"$0\" \"$@\" <&- >&- 2>&-"])
         .arg(common::program());
     command.args(arguments(&["-D", "1", "-o", "run"]));
-    let ended = Going::start(command).end();
+    let ended = Running::start(command).end();
     let record = read_json(&place.path().join("run/run.json"));
     assert_eq!(record["state"]["state"], "finished");
     by_verdict(&ended, &record);
@@ -442,15 +443,15 @@ fn closed_descriptors_cause_no_failure() {
 #[test]
 fn a_probe_that_loses_its_priority_makes_the_run_invalid() {
     let place = Place::new();
-    let mut going = place.start(&arguments(&["-D", "3", "-o", "run"]));
-    let probes = going.await_probes(cpus().len().min(3));
+    let mut running = place.start(&arguments(&["-D", "3", "-o", "run"]));
+    let probes = running.await_probes(cpus().len().min(3));
     sleep(Duration::from_millis(300));
     let priority = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter is valid and outlives the call.
     let lowered =
         unsafe { libc::sched_setscheduler(probes[0].0, libc::SCHED_OTHER, &raw const priority) };
     assert_eq!(lowered, 0);
-    let ended = going.end();
+    let ended = running.end();
     let record = read_json(&place.path().join("run/run.json"));
     if !in_force(&record, "priority") {
         skip!("no privilege");
@@ -472,7 +473,7 @@ fn a_probe_that_loses_its_priority_makes_the_run_invalid() {
 #[test]
 fn a_load_that_is_killed_makes_the_run_invalid() {
     let place = Place::new();
-    let mut going = place.start(&arguments(&[
+    let mut running = place.start(&arguments(&[
         "-D",
         "2",
         "--load",
@@ -480,9 +481,9 @@ fn a_load_that_is_killed_makes_the_run_invalid() {
         "-o",
         "run",
     ]));
-    going.await_probes(cpus().len().min(3));
+    running.await_probes(cpus().len().min(3));
     sleep(Duration::from_millis(300));
-    let own = going.pid();
+    let own = running.pid();
     let mut victims: Vec<u32> = place.processes();
     victims.retain(|pid| *pid != own);
     assert!(!victims.is_empty());
@@ -490,7 +491,7 @@ fn a_load_that_is_killed_makes_the_run_invalid() {
         // SAFETY: kill takes two integers and no pointer.
         unsafe { libc::kill(pid as i32, libc::SIGKILL) };
     }
-    let ended = going.end().expect(4);
+    let ended = running.end().expect(4);
     let record = read_json(&place.path().join("run/run.json"));
     assert!(
         event_kinds(&record).contains(&"load-failed"),
@@ -522,8 +523,8 @@ fn a_cpu_taken_offline_during_the_run_makes_it_invalid() {
         .map(usize::to_string)
         .collect::<Vec<_>>()
         .join(",");
-    let mut going = place.start(&arguments(&["-D", "5", "-a", &all, "-o", "run"]));
-    going.await_probes(cpus().len());
+    let mut running = place.start(&arguments(&["-D", "5", "-a", &all, "-o", "run"]));
+    running.await_probes(cpus().len());
     sleep(Duration::from_millis(500));
     let offline = Offline::take(&format!("/sys/devices/system/cpu/cpu{cpu}/online"));
     let offline = match offline {
@@ -532,7 +533,7 @@ fn a_cpu_taken_offline_during_the_run_makes_it_invalid() {
     };
     sleep(Duration::from_secs(2));
     drop(offline);
-    let ended = going.end().expect(4);
+    let ended = running.end().expect(4);
     let record = read_json(&place.path().join("run/run.json"));
     assert!(
         event_kinds(&record).contains(&"cpu-offline"),
@@ -567,8 +568,8 @@ fn a_clock_that_is_set_back_is_recorded_and_changes_no_figure() {
         unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const now) == 0 }
     };
     let place = Place::new();
-    let mut going = place.start(&arguments(&["-D", "4", "-o", "run"]));
-    going.await_probes(cpus().len().min(3));
+    let mut running = place.start(&arguments(&["-D", "4", "-o", "run"]));
+    running.await_probes(cpus().len().min(3));
     sleep(Duration::from_millis(300));
     if !shift(-1) {
         skip!(
@@ -578,7 +579,7 @@ fn a_clock_that_is_set_back_is_recorded_and_changes_no_figure() {
     }
     sleep(Duration::from_millis(1500));
     shift(1);
-    let ended = going.end();
+    let ended = running.end();
     let record = read_json(&place.path().join("run/run.json"));
     assert!(
         event_kinds(&record).contains(&"clock-set"),

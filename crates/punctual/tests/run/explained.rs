@@ -6,9 +6,10 @@ use std::fs;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Going, Place, cpus, has, is_root, read_json, skip, until};
-use punctual_record::Explanation;
+use crate::common::{Place, Running, cpus, has, is_root, read_json, skip, until};
 use punctual_record::explanation::{Bill, BillRow, Cause};
+use punctual_record::{Explanation, Unavailable};
+use punctual_report::facts;
 use punctual_trace::attribute;
 use punctual_trace::attribute::event::Window;
 use serde_json::Value;
@@ -32,8 +33,8 @@ fn why_not(record: &Value) -> Option<String> {
     let event = events
         .iter()
         .find(|event| event["kind"] == "not-explained")?;
-    let (reason, fix) = (event["reason"].as_str()?, event["fix"].as_str()?);
-    Some(format!("{reason}; {fix}"))
+    let why: Unavailable = serde_json::from_value(event["why"].clone()).ok()?;
+    Some(facts::unavailable(&why))
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn a_program_started_by_others_has_its_own_name_in_the_bill() {
     }
     let place = Place::new();
     let cpu = cpus()[0].to_string();
-    let mut going = place.start(&[
+    let mut running = place.start(&[
         "measure",
         "-q",
         "-a",
@@ -132,7 +133,7 @@ fn a_program_started_by_others_has_its_own_name_in_the_bill() {
         "2ms",
         "--best-effort",
     ]);
-    while !going.is_over() {
+    while !running.is_over() {
         let mut hog = place.command("chrt");
         hog.args(["-f", "99", "taskset", "-c", &cpu]);
         // About 20 ms on most machines.
@@ -143,10 +144,10 @@ fn a_program_started_by_others_has_its_own_name_in_the_bill() {
             "bs=256k",
             "count=1200",
         ]);
-        Going::start(hog).end().expect(0);
+        Running::start(hog).end().expect(0);
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
-    going.end();
+    running.end();
     if let Some(why) = why_not(&place.record()) {
         skip!("{why}");
     }
@@ -237,7 +238,7 @@ fn without_the_privilege_the_run_continues_and_says_what_is_missing() {
         .arg("--bounding-set=-sys_admin,-bpf,-perfmon")
         .arg(common::program())
         .args(RUN);
-    Going::start(command).end();
+    Running::start(command).end();
     let run = place.run_of();
     assert!(run.threads.iter().all(|thread| thread.latency.count > 0));
     assert_eq!(run.explanation, None);

@@ -244,11 +244,11 @@ fn ctrl_c_and_the_break_value_end_a_run_and_everything_is_kept() {
     let _alone = alone();
     let cpu = last_cpu().to_string();
     let place = Place::new();
-    let mut going = place.start(&["measure", "noise", "-q", "-a", &cpu, "-o", "run"]);
-    going.await_probes(1);
+    let mut running = place.start(&["measure", "noise", "-q", "-a", &cpu, "-o", "run"]);
+    running.await_probes(1);
     std::thread::sleep(Duration::from_millis(700));
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let record = read_json(&place.path().join("run/run.json"));
     assert_eq!(record["state"]["reason"], "interrupt");
     sound(&place.run_of_path("run"));

@@ -9,7 +9,7 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use crate::common::groups::{Group, in_group};
-use crate::common::{Going, Place, cpus, has, is_root, skip};
+use crate::common::{Place, Running, cpus, has, is_root, skip};
 use punctual_record::explanation::Cause;
 use punctual_rt::sched::{Policy, set_current};
 
@@ -36,7 +36,7 @@ fn bills_name_the_group_whose_quota_was_used_up() {
     let mut burn = place.command("taskset");
     burn.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]);
     common::groups::join(&mut burn, &group.0);
-    let burning = Going::start(burn);
+    let burning = Running::start(burn);
     let flags = [
         "measure",
         "-q",

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::common::{Ended, Going, Place, skip, until};
+use crate::common::{Ended, Place, Running, skip, until};
 use punctual_report::facts;
 use serde_json::Value;
 
@@ -143,7 +143,7 @@ fn stopped(place: &Place, load: &str) -> Ended {
 
 /// Stops the chosen ones.
 fn stopped_some(place: &Place, load: &str, choose: fn(Vec<u32>) -> Vec<u32>) -> Ended {
-    let mut run: Going = place.start(&words("10", &[load]));
+    let mut run: Running = place.start(&words("10", &[load]));
     run.await_probes(1);
     let begin = Instant::now();
     until("the load", || below(run.pid()).len() > 2);

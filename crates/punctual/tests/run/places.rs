@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Ended, Going, Place, cpus, groups, is_root, program, skip};
+use crate::common::{Ended, Place, Running, cpus, groups, is_root, program, skip};
 use punctual_record::{Chosen, Run};
 
 const SHORT: &[&str] = &["-l", "50", "--no-explain", "--best-effort", "-o", "r"];
@@ -15,7 +15,7 @@ fn measure(place: &Place, before: impl FnOnce(&mut Command), words: &[&str]) -> 
     let mut command = place.command(program());
     command.arg("measure").args(SHORT).args(words);
     before(&mut command);
-    Going::start(command).end()
+    Running::start(command).end()
 }
 
 /// The record, and the messages as one line.
@@ -112,7 +112,7 @@ fn a_load_alone_stays_in_the_initial_affinity_unless_cpus_are_named() {
             .args(["load", "cpu", "-D", "1", "--json"])
             .args(words);
         pinned(first)(&mut command);
-        let ended = Going::start(command).end().expect(0);
+        let ended = Running::start(command).end().expect(0);
         ended.json()[0]["parameters"]["cpus"].clone()
     };
     assert_eq!(on(&[]), first.to_string());

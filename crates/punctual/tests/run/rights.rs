@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Ended, Going, Place, has, in_force, is_root, skip};
+use crate::common::{Ended, Place, Running, has, in_force, is_root, skip};
 
 /// The user id of these runs.
 const NOBODY: &str = "65534";
@@ -44,7 +44,7 @@ fn run(place: &Place, arguments: &[&str]) -> Ended {
     let words = as_user(place, arguments);
     let mut command = place.command(&words[0]);
     command.args(&words[1..]);
-    Going::start(command).end()
+    Running::start(command).end()
 }
 
 /// The commands in backquotes on the lines with advice.
@@ -92,7 +92,7 @@ fn in_a_world_of_its_own(place: &Place, lines: &str) -> Option<Ended> {
     command
         .args(["--mount", "sh", "-c", &format!("{world}{lines}")])
         .env("PLACE", place.path());
-    let ended = Going::start(command).end();
+    let ended = Running::start(command).end();
     ended.stderr.contains("READY").then_some(ended)
 }
 
@@ -173,7 +173,7 @@ fn in_a_user_namespace_missing_rights_are_reported_as_well() {
         .arg("-r")
         .arg(common::program())
         .args(["measure", "-l", "5"]);
-    let ended = Going::start(command).end();
+    let ended = Running::start(command).end();
     if ended.stderr.contains("unshare failed") {
         skip!("no user namespace: {}", ended.stderr);
     }
@@ -308,7 +308,7 @@ fn every_advised_command_parses() {
         .args(["--inh-caps=-all"])
         .arg(odd.join("punctual"))
         .args(["measure", "-l", "5"]);
-    let told = Going::start(command).end().expect(4);
+    let told = Running::start(command).end().expect(4);
     let commands = advised(&told.stderr);
     assert!(commands.len() >= 2, "{}", told.stderr);
     for advised in commands {

@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Ended, Going, Place, has, is_root, program, read_json, skip};
+use crate::common::{Ended, Place, Running, has, is_root, program, read_json, skip};
 
 /// A run that writes everything that a run can write, and passes if it is valid.
 const RUN: &str = "qualify -q -a 0 --load none -i 500 --samples --explain-above 20 \
@@ -33,7 +33,7 @@ fn on_disk(size: &str, script: &str) -> Option<Left> {
     let mut command = place.command("unshare");
     command.args(["-m", "sh", "-c", &whole]);
     command.env("P", program()).env("RUN", RUN);
-    let ended = Going::start(command).end();
+    let ended = Running::start(command).end();
     (ended.code() != 99).then(|| Left {
         ended,
         files: place.path().join("kept"),
@@ -47,7 +47,7 @@ fn in_place(script: &str) -> Left {
     let mut command = place.command("sh");
     command.args(["-c", script]).env("P", program());
     Left {
-        ended: Going::start(command).end(),
+        ended: Running::start(command).end(),
         files: place.path().to_owned(),
         _place: place,
     }

@@ -5,7 +5,7 @@ use crate::common;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::{Going, Place, has, skip, until};
+use crate::common::{Place, Running, has, skip, until};
 
 /// A terminal with its own tmux server; closed when dropped.
 struct Terminal<'a> {
@@ -19,7 +19,7 @@ impl Terminal<'_> {
             .args(["-S", "socket", "-f", "/dev/null"])
             .args(arguments);
         command.env_remove("TMUX");
-        Going::start(command).end().expect(0).stdout
+        Running::start(command).end().expect(0).stdout
     }
 
     fn start<'a>(place: &'a Place, width: &str, height: &str, command: &str) -> Terminal<'a> {

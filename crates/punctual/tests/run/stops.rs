@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::common::stops::{FREEZERS, Freezer, trace};
-use crate::common::{Going, Place, cpus, event_kinds, has, is_root, skip, why_invalid};
+use crate::common::{Place, Running, cpus, event_kinds, has, is_root, skip, why_invalid};
 use punctual_record::{Run, StopCause};
 
 const MS: u64 = 1_000_000;
@@ -12,18 +12,18 @@ const MS: u64 = 1_000_000;
 const STOP: Duration = Duration::from_millis(400);
 
 /// A running measurement of ten seconds, traced or not, with its probe threads.
-fn under_way(place: &Place, flags: &[&str]) -> (Going, Vec<(i32, usize)>) {
+fn under_way(place: &Place, flags: &[&str]) -> (Running, Vec<(i32, usize)>) {
     let all = [&["measure", "-D", "10", "-q", "-o", "run"], flags].concat();
-    let mut going = place.start(&all);
+    let mut running = place.start(&all);
     let wanted = if flags.contains(&"-a") {
         1
     } else {
         cpus().len().min(3)
     };
-    let probes = going.await_probes(wanted);
+    let probes = running.await_probes(wanted);
     // Well after the start, which is some 50 ms in the future.
     sleep(Duration::from_millis(1500));
-    (going, probes)
+    (running, probes)
 }
 
 /// Properties of every run that was stopped once: the stop's length, and no late wake-up because of
@@ -76,13 +76,13 @@ fn a_process_that_is_stopped_and_continued_is_not_late() {
             tracing,
         ]
         .concat();
-        let (going, _) = under_way(&place, &flags);
-        going.signal(libc::SIGSTOP);
+        let (running, _) = under_way(&place, &flags);
+        running.signal(libc::SIGSTOP);
         let begin = Instant::now();
         sleep(STOP);
         let stopped = begin.elapsed();
-        going.signal(libc::SIGCONT);
-        going.end();
+        running.signal(libc::SIGCONT);
+        running.end();
         let run = place.run_of();
         one_stop(&run, stopped, StopCause::Signal);
         no_cycle_is_lost(&run);
@@ -97,17 +97,17 @@ fn a_process_that_is_stopped_and_continued_is_not_late() {
 #[test]
 fn more_than_a_twentieth_of_a_run_in_stops_makes_it_invalid() {
     let place = Place::new();
-    let (going, _) = under_way(
+    let (running, _) = under_way(
         &place,
         &["--deadline", "1h", "--miss", "0.5", "--no-explain"],
     );
     for _ in 0..3 {
-        going.signal(libc::SIGSTOP);
+        running.signal(libc::SIGSTOP);
         sleep(Duration::from_millis(400));
-        going.signal(libc::SIGCONT);
+        running.signal(libc::SIGCONT);
         sleep(Duration::from_millis(300));
     }
-    let ended = going.end().expect(4);
+    let ended = running.end().expect(4);
     assert!(
         ended
             .stdout
@@ -130,7 +130,7 @@ fn a_stall_of_the_machine_stays_late_whatever_signals_come() {
     let place = Place::new();
     let cpu = cpus()[0];
     let flags = ["-a", &cpu.to_string(), "--deadline", "20ms", "--no-explain"];
-    let (going, _) = under_way(&place, &flags);
+    let (running, _) = under_way(&place, &flags);
     let stalled = std::thread::spawn(move || {
         punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
         punctual_rt::sched::set_current(punctual_rt::sched::Policy::Fifo(99)).expect("root may");
@@ -138,11 +138,11 @@ fn a_stall_of_the_machine_stays_late_whatever_signals_come() {
         while begin.elapsed() < Duration::from_millis(80) {}
     });
     while !stalled.is_finished() {
-        going.signal(libc::SIGCONT);
+        running.signal(libc::SIGCONT);
         sleep(Duration::from_millis(1));
     }
     stalled.join().expect("a stall");
-    going.end();
+    running.end();
     let run = place.run_of();
     assert_eq!(run.stops, None);
     assert!(run.threads[0].late >= 1);
@@ -157,15 +157,15 @@ fn a_frozen_container_is_not_late() {
     let mut frozen = 0;
     for group in FREEZERS.iter().filter_map(Freezer::group) {
         let place = Place::new();
-        let (going, _) = under_way(&place, &["--deadline", "150ms", "--no-explain"]);
-        group.add(going.pid());
+        let (running, _) = under_way(&place, &["--deadline", "150ms", "--no-explain"]);
+        group.add(running.pid());
         sleep(Duration::from_millis(200));
         group.freeze();
         let begin = Instant::now();
         sleep(STOP);
         let stopped = begin.elapsed();
         group.thaw();
-        going.end();
+        running.end();
         let run = place.run_of();
         one_stop(&run, stopped, StopCause::Unknown);
         no_cycle_is_lost(&run);
@@ -179,13 +179,13 @@ fn a_frozen_container_is_not_late() {
 #[test]
 fn a_probe_that_a_debugger_stops_is_not_late() {
     let place = Place::new();
-    let (going, probes) = under_way(&place, &["--deadline", "1h", "--no-explain"]);
+    let (running, probes) = under_way(&place, &["--deadline", "1h", "--no-explain"]);
     let (tid, cpu) = probes[0];
     let length = Duration::from_millis(900);
     if !trace(tid, length) {
         skip!("no thread may be traced here");
     }
-    going.end();
+    running.end();
     let run = place.run_of();
     let stops = run.stops.as_ref().expect("a stop");
     assert_eq!(stops.list[0].cause, StopCause::Debugger);
@@ -201,8 +201,8 @@ fn threads_that_a_debugger_stops_are_not_late() {
         skip!("no gdb");
     }
     let place = Place::new();
-    let (going, _) = under_way(&place, &["--deadline", "1h", "--no-explain"]);
-    let pid = going.pid().to_string();
+    let (running, _) = under_way(&place, &["--deadline", "1h", "--no-explain"]);
+    let pid = running.pid().to_string();
     let mut gdb = place.command("gdb");
     gdb.args([
         "-batch",
@@ -213,11 +213,11 @@ fn threads_that_a_debugger_stops_are_not_late() {
         "-ex",
         "detach",
     ]);
-    let ended = Going::start(gdb).end();
+    let ended = Running::start(gdb).end();
     if !ended.stdout.contains("detached") {
         skip!("gdb may not attach: {}", ended.stderr);
     }
-    going.end();
+    running.end();
     let run = place.run_of();
     let stops = run.stops.as_ref().expect("a stop");
     assert!(stops.longest_ns >= 390 * MS, "{stops:?}");
@@ -242,13 +242,13 @@ fn a_stop_is_neither_noise_nor_watched_time() {
         "run",
         "--no-explain",
     ];
-    let mut going = place.start(&all);
-    going.await_probes(cpus().len().min(3));
+    let mut running = place.start(&all);
+    running.await_probes(cpus().len().min(3));
     sleep(Duration::from_millis(1500));
-    going.signal(libc::SIGSTOP);
+    running.signal(libc::SIGSTOP);
     sleep(STOP);
-    going.signal(libc::SIGCONT);
-    going.end();
+    running.signal(libc::SIGCONT);
+    running.end();
     let run = place.run_of();
     assert!(
         run.stops
@@ -273,11 +273,11 @@ fn a_stop_is_neither_noise_nor_watched_time() {
 #[test]
 fn a_run_that_a_stop_ends_by_its_length_says_so() {
     let place = Place::new();
-    let (going, _) = under_way(&place, &["-b", "300000", "--no-explain"]);
-    going.signal(libc::SIGSTOP);
+    let (running, _) = under_way(&place, &["-b", "300000", "--no-explain"]);
+    running.signal(libc::SIGSTOP);
     sleep(STOP);
-    going.signal(libc::SIGCONT);
-    going.end();
+    running.signal(libc::SIGCONT);
+    running.end();
     let record = place.record();
     assert_eq!(
         record["state"]["reason"], "process-stopped",
@@ -290,11 +290,11 @@ fn a_run_that_a_stop_ends_by_its_length_says_so() {
 #[test]
 fn samples_within_a_stop_are_in_no_file() {
     let place = Place::new();
-    let (going, _) = under_way(&place, &["--samples", "--no-explain"]);
-    going.signal(libc::SIGSTOP);
+    let (running, _) = under_way(&place, &["--samples", "--no-explain"]);
+    running.signal(libc::SIGSTOP);
     sleep(STOP);
-    going.signal(libc::SIGCONT);
-    going.end().expect(0);
+    running.signal(libc::SIGCONT);
+    running.end().expect(0);
     let record = place.record();
     assert!(
         !event_kinds(&record).contains(&"samples"),
@@ -309,12 +309,12 @@ fn samples_within_a_stop_are_in_no_file() {
 fn stops_at_any_moment_leave_a_readable_record() {
     for moment in [0, 20, 60, 150, 400, 1400] {
         let place = Place::new();
-        let going = place.start(&["measure", "-D", "1", "-q", "-o", "run", "--no-explain"]);
+        let running = place.start(&["measure", "-D", "1", "-q", "-o", "run", "--no-explain"]);
         sleep(Duration::from_millis(moment));
-        going.signal(libc::SIGSTOP);
+        running.signal(libc::SIGSTOP);
         sleep(Duration::from_millis(120));
-        going.signal(libc::SIGCONT);
-        let ended = going.end();
+        running.signal(libc::SIGCONT);
+        let ended = running.end();
         assert!([0, 4].contains(&ended.code()), "{ended:?}");
         let run = place.run_of();
         if run.stops.is_some() {

@@ -10,7 +10,7 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use crate::common::groups::{Group, in_group};
-use crate::common::{Ended, Going, Place, cpus, event_kinds, has, is_root, skip, why_invalid};
+use crate::common::{Ended, Place, Running, cpus, event_kinds, has, is_root, skip, why_invalid};
 use punctual_record::Run;
 use punctual_rt::sched::{Policy, set_current};
 
@@ -161,7 +161,7 @@ fn a_best_effort_run_without_priority_is_not_throttled() {
         // An ordinary process that is always ready.
         let mut burn = place.command("taskset");
         burn.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]);
-        let burning = Going::start(burn);
+        let burning = Running::start(burn);
         let mut command = place.command("setpriv");
         command.args(["--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"]);
         command
@@ -170,7 +170,7 @@ fn a_best_effort_run_without_priority_is_not_throttled() {
         command
             .args(["-D", "3", "--deadline", "1ms", "--best-effort"])
             .args(tracing);
-        let ended = Going::start(command).end();
+        let ended = Running::start(command).end();
         burning.signal(libc::SIGKILL);
         let run = place.run_of();
         let said = reasons(&run);
@@ -261,7 +261,7 @@ fn limited(place: &Place, us: u64, flags: &[&str]) -> Ended {
     let limit = move || punctual_rt::sys::task::set_rt_time_limit(Some(us), Some(us));
     // SAFETY: between fork and exec only one system call is made.
     unsafe { command.pre_exec(limit) };
-    Going::start(command).end()
+    Running::start(command).end()
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn a_run_of_many_threads_that_is_ended_keeps_its_figures() {
         "qualify", "-t", "99", "-D", "30", "-q", "-o", "run", "--load", "none",
     ]);
     // The figures of ninety-nine threads are written by a program that may be unoptimised.
-    let ended = Going::start(command).end_within(4 * common::PATIENCE);
+    let ended = Running::start(command).end_within(4 * common::PATIENCE);
     assert_eq!(ended.code(), 124, "{ended:?}");
     assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
     let run = place.run_of();

@@ -215,7 +215,7 @@ fn unprivileged() -> Option<(Place, RunAs)> {
         command
             .arg(place.path().join("bin/punctual"))
             .args(arguments);
-        common::Going::start(command).end()
+        common::Running::start(command).end()
     };
     Some((place, run))
 }

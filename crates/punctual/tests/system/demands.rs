@@ -5,7 +5,7 @@ use super::support as system_support;
 use punctual_record::condition::IdleBoundError;
 use punctual_record::{Demand, Fix, Standing};
 use punctual_report::facts;
-use punctual_tool::system::demands::{self, Asked, Found, ProbeFound, fixes, judge};
+use punctual_tool::system::demands::{self, Found, ProbeFound, Requested, fixes, judge};
 use punctual_tool::system::memory::LockedMemory;
 use punctual_tool::system::{Policy, SurveyRequest, SystemState, ThreadScheduling, survey};
 use system_support::Machine;
@@ -18,8 +18,8 @@ fn machine(name: &str) -> SystemState {
     survey(&Machine::recorded(name).root, &request)
 }
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> Requested {
+    Requested {
         policy: Policy::Fifo,
         priority: 80,
         lock_memory: true,
@@ -202,7 +202,7 @@ fn the_fix_for_a_priority_matches_its_reason() {
     let fix = said(fixes::priority(&asked(), refused, &docker));
     assert!(fix.contains("--cap-add sys_nice"), "{fix}");
     // A priority that no kernel accepts.
-    let wrong = Asked {
+    let wrong = Requested {
         priority: 100,
         ..asked()
     };
@@ -216,7 +216,7 @@ fn the_fix_for_a_priority_matches_its_reason() {
 
 #[test]
 fn an_odd_path_is_quoted_for_the_shell() {
-    let odd = Asked {
+    let odd = Requested {
         executable: "/home/o'neil/a b".to_owned(),
         ..asked()
     };
@@ -266,7 +266,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
     }
     found.memory_refused = Some(libc::ENOMEM);
     found.dma_latency_us = Some(Err(IdleBoundError::Forbidden));
-    let wanted = Asked {
+    let wanted = Requested {
         explain: true,
         ..asked()
     };

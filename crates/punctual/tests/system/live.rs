@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use punctual_record::system::TaskAbove;
 use punctual_record::{Demand, Event, Standing};
 use punctual_report::facts;
-use punctual_tool::system::demands::{self, Asked, ProbeFound};
+use punctual_tool::system::demands::{self, ProbeFound, Requested};
 use punctual_tool::system::monitor::{Monitor, Monitored};
 use punctual_tool::system::thread::last_cpu;
 use punctual_tool::system::{
@@ -283,8 +283,8 @@ fn the_limit_of_idle_states_is_set_and_removed() {
 #[ignore = "run by other tests, in other circumstances"]
 fn child_asks_for_a_priority() {
     let refused = set_fifo(80).err();
-    let scheduling = read_back(own_tid()).map_err(|error| error.to_string());
-    let asked = Asked {
+    let scheduling = read_back(own_tid());
+    let asked = Requested {
         policy: Policy::Fifo,
         priority: 80,
         lock_memory: false,

@@ -437,7 +437,7 @@ fn a_directory_that_is_not_empty_or_not_writable_is_refused() {
             .gid(65534);
         command.args(["measure", "-D", "1"]);
         command.args(output.map(|output| format!("-o{output}")));
-        let ended = common::Going::start(command).end().expect(64);
+        let ended = common::Running::start(command).end().expect(64);
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
         assert!(ended.stderr.contains("punctual: -o: "), "{}", ended.stderr);
         assert!(
@@ -458,7 +458,7 @@ fn a_run_that_cannot_start_leaves_nothing_behind() {
     let mut command = place.command(common::program());
     command.env("TMPDIR", "/nonexistent");
     command.args(["measure", "-D", "1", "--load", "files"]);
-    let ended = common::Going::start(command).end().expect(1);
+    let ended = common::Running::start(command).end().expect(1);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("/nonexistent"), "{}", ended.stderr);
     assert_eq!(ended.stdout, "");
@@ -479,7 +479,7 @@ fn a_run_that_cannot_start_leaves_nothing_behind() {
         "-o",
         "mine",
     ]);
-    common::Going::start(command).end().expect(1);
+    common::Running::start(command).end().expect(1);
     assert_eq!(place.entries(), ["mine"]);
     assert_eq!(fs::read_dir(place.path().join("mine")).unwrap().count(), 0);
 }

@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::sync::LazyLock;
 
-use crate::common::{Going, Place, counts, cpus, has, read_json, skip};
+use crate::common::{Place, Running, counts, cpus, has, read_json, skip};
 
 const FORMATS: [&str; 7] = [
     "cyclictest",
@@ -362,12 +362,12 @@ fn loads_alone_report_their_work() {
         "{}",
         failed.stderr
     );
-    let mut going = place.start(&["load", "timers"]);
+    let mut running = place.start(&["load", "timers"]);
     common::until("the load", || place.processes().len() > 1);
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(!going.is_over(), "without -D it goes on");
-    going.signal(libc::SIGINT);
-    going.end().expect(0);
+    assert!(!running.is_over(), "without -D it goes on");
+    running.signal(libc::SIGINT);
+    running.end().expect(0);
     place.await_silence();
     assert_eq!(place.entries(), [""; 0]);
 }
@@ -392,7 +392,7 @@ fn completions_are_valid_for_their_shells() {
             fs::write(place.path().join("script"), &text).unwrap();
             let mut command = place.command(shell);
             command.args(["-n", "script"]);
-            let checked = Going::start(command).end().expect(0);
+            let checked = Running::start(command).end().expect(0);
             assert_eq!(checked.stderr, "", "{shell}");
         }
     }
@@ -413,7 +413,7 @@ fn completions_are_valid_for_their_shells() {
         );
         let mut command = place.command("bash");
         command.args(["-c", &script]);
-        let said = Going::start(command).end().expect(0).stdout;
+        let said = Running::start(command).end().expect(0).stdout;
         assert_eq!(said.trim_end(), completed, "{words}");
     }
 }
@@ -432,7 +432,7 @@ fn the_man_page_renders() {
         .args(["--warnings", "-l", "punctual.1"])
         .env("MANWIDTH", "80")
         .env("MAN_KEEP_FORMATTING", "");
-    let ended = Going::start(command).end().expect(0);
+    let ended = Running::start(command).end().expect(0);
     assert_eq!(ended.stderr, "");
     for words in [
         "QUALIFY",
@@ -489,7 +489,7 @@ fn output_of_the_peers_is_compared() {
     command.args([
         "-l", "200", "-i", "1000", "-h", "1000", "-q", "-a", &cpu, "-t", "1",
     ]);
-    let theirs = Going::start(command).end().expect(0).stdout;
+    let theirs = Running::start(command).end().expect(0).stdout;
     fs::write(place.path().join("theirs"), theirs).unwrap();
     let one = RUNS.path().join("one");
     let compared = place

@@ -4,7 +4,7 @@
 use crate::common;
 use std::fs;
 
-use crate::common::{Going, Place, has, skip};
+use crate::common::{Place, Running, has, skip};
 
 /// Runs a command line that must be refused with one line that contains all of `wanted`.
 #[track_caller]
@@ -314,7 +314,7 @@ fn bash_completes_values() {
         );
         let mut command = place.command("bash");
         command.args(["-c", &lines]);
-        let said = Going::start(command).end().expect(0).stdout;
+        let said = Running::start(command).end().expect(0).stdout;
         assert_eq!(said.trim_end(), *completed, "{typed}");
     }
 }
@@ -334,7 +334,7 @@ fn fish_completes_values() {
             "-c",
             &format!("source ./script; complete -C 'punctual {typed}'"),
         ]);
-        let said = Going::start(command).end().expect(0).stdout;
+        let said = Running::start(command).end().expect(0).stdout;
         let words: Vec<&str> = said
             .lines()
             .filter_map(|line| line.split('\t').next())
@@ -367,7 +367,7 @@ fn zsh_completes_values() {
         let _ = fs::remove_file(place.path().join("said"));
         let mut command = place.command("zsh");
         command.args(["-f", "outer"]).env("HOME", place.path());
-        Going::start(command).end();
+        Running::start(command).end();
         let said = fs::read_to_string(place.path().join("said")).unwrap_or_default();
         let last = said.trim_end().split(' ').next_back().unwrap_or_default();
         // A list may be continued.

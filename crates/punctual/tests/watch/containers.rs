@@ -5,7 +5,7 @@ use crate::common;
 use crate::exact;
 use std::process::Command;
 
-use crate::common::{Going, Place, has, skip};
+use crate::common::{Place, Running, has, skip};
 use crate::exact::thread;
 use crate::known::{Known, watch, watched};
 use punctual_record::Run;
@@ -21,7 +21,7 @@ fn measured_in(container: &[&str]) -> Result<Run, String> {
     command.args(container).arg(common::program());
     command.args(["measure", "-q", "-D", "2", "--best-effort"]);
     command.args(["--deadline", "1ns", "--miss", "0.5"]);
-    let ended = Going::start(command).end();
+    let ended = Running::start(command).end();
     if ended.stderr.contains("unshare failed") {
         return Err(ended.stderr);
     }
@@ -74,10 +74,10 @@ fn child_watches() {
     let place = Place::new();
     let mut known = Known::start(watched(), &["cycles", "600"]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q"]);
+    let running = watch(&place, &[&number, "-q"]);
     known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of();
     let (counted, watched) = thread(&run, "rt-loop");
     assert_eq!(

@@ -62,7 +62,7 @@ pub fn its_actions_are_counted(flags: &[&str]) -> u64 {
     );
     let number = known.pid.to_string();
     let words = [&number, "--deadline", "50ms", "--miss", "0.5", "-q"];
-    let going = watch(&place, &[&words, flags].concat());
+    let running = watch(&place, &[&words, flags].concat());
     let before = (
         known.proc("voluntary_ctxt_switches"),
         known.proc("nonvoluntary_ctxt_switches"),
@@ -79,8 +79,8 @@ pub fn its_actions_are_counted(flags: &[&str]) -> u64 {
         known.proc("voluntary_ctxt_switches"),
         known.proc("nonvoluntary_ctxt_switches"),
     );
-    going.signal(libc::SIGINT);
-    let ended = going.end();
+    running.signal(libc::SIGINT);
+    let ended = running.end();
     let run = place.run_of();
     assert_eq!(run.state, State::Finished, "that is how a watch ends");
     let (counted, watched) = thread(&run, "rt-loop");
@@ -154,10 +154,10 @@ pub fn late_waits_and_skipped_instants_are_counted() {
         &["cycles", "500", "stalls", "5", "catch-up", "1"],
     );
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let running = watch(&place, &[&number, "-q", "--no-explain"]);
     let did = known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of();
     let (counted, watched) = thread(&run, "rt-loop");
     assert_eq!(counted.lost, 0);
@@ -182,10 +182,10 @@ fn of_deadline_jobs(what: &[&str]) -> Result<(Run, BTreeMap<String, u64>), Strin
     let place = Place::new();
     let mut known = Known::start(program(), what);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let running = watch(&place, &[&number, "-q", "--no-explain"]);
     let did = known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     match did.get("refused") {
         Some(error) => Err(format!("SCHED_DEADLINE is refused here: errno {error}")),
         None => Ok((place.run_of(), did)),
@@ -260,10 +260,10 @@ pub fn places_off_the_cpu_are_counted() {
     let place = Place::new();
     let mut known = Known::start(program(), &["cycles", "300", "threads", "3"]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--no-explain", "--off-cpu"]);
+    let running = watch(&place, &[&number, "-q", "--no-explain", "--off-cpu"]);
     known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of();
     let watch = run.watch.as_ref().expect("a watch");
     let off_cpu = watch.off_cpu.as_ref().expect("places");
@@ -327,7 +327,7 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
     let place = Place::new();
     let own = std::process::id().to_string();
     let subject = if of_system { "--system" } else { &own };
-    let going = watch(&place, &[subject, "-q", "--run-queue"]);
+    let running = watch(&place, &[subject, "-q", "--run-queue"]);
     let be = |priority: u32| {
         // The priority first: on that CPU it might wait for a thread that spins.
         set_current(Policy::Fifo(priority)).expect("root may");
@@ -367,8 +367,8 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
             .spawn_scoped(scope, hogs)
             .expect("a thread");
     });
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of();
     let watch = run.watch.as_ref().expect("a watch");
     let queue = watch.run_queue.as_ref().expect("run queues");
@@ -414,7 +414,7 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
 /// A thread that wakes up each ms, and one above it that keeps the CPU for 40 ms at a time.
 pub fn the_thread_in_the_way_is_named(cpu: usize) {
     let place = Place::new();
-    let going = watch(&place, &["--system", "-q"]);
+    let running = watch(&place, &["--system", "-q"]);
     let be = |priority: u32| {
         // The priority first: on that CPU it might wait for a thread that spins.
         set_current(Policy::Fifo(priority)).expect("root may");
@@ -445,8 +445,8 @@ pub fn the_thread_in_the_way_is_named(cpu: usize) {
             hog.join().expect("it ends"),
         )
     });
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of();
     let watch = run.watch.as_ref().expect("a watch");
     assert_eq!(watch.subject, Subject::System);

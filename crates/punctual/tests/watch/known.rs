@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use super::common::{Going, Place, is_root, until};
+use super::common::{Place, Running, is_root, until};
 
 /// Why no watch is possible here.
 #[allow(dead_code, reason = "not every test may be skipped")]
@@ -17,7 +17,7 @@ pub fn cant() -> Option<String> {
     }
     punctual_trace::capture::unavailable::check()
         .err()
-        .map(|why| why.to_string())
+        .map(|why| punctual_report::facts::unavailable(&why))
 }
 
 #[allow(unused_macros, reason = "not every test may be skipped")]
@@ -162,15 +162,15 @@ impl Drop for Known {
 }
 
 /// Starts a watch, and waits until it is active.
-pub fn watch(place: &Place, arguments: &[&str]) -> Going {
-    let going = place.start(&[&["watch", "-v"], arguments].concat());
-    await_watch(&going);
-    going
+pub fn watch(place: &Place, arguments: &[&str]) -> Running {
+    let running = place.start(&[&["watch", "-v"], arguments].concat());
+    await_watch(&running);
+    running
 }
 
-fn await_watch(going: &Going) {
+fn await_watch(running: &Running) {
     let begun = |pid: u32| programs_of(pid) > 0 && nice_of(pid) == Some(-10);
-    until("the watch", || begun(going.pid()));
+    until("the watch", || begun(running.pid()));
 }
 
 /// The nice value of a process: setting it is the last step before the watch.

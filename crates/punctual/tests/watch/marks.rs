@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::process::Command;
 
-use crate::common::{Going, Place, has, is_root, said, skip, until};
+use crate::common::{Place, Running, has, is_root, said, skip, until};
 use crate::known::{Known, marked, programs_of, watch};
 use punctual_record::Run;
 use punctual_record::watch::{MarkedThread, WatchedMark};
@@ -42,10 +42,10 @@ fn went(what: &[&str], marks: &[&str]) -> (Run, std::collections::BTreeMap<Strin
     for mark in marks {
         arguments.extend(["--mark", mark]);
     }
-    let going = watch(&place, &arguments);
+    let running = watch(&place, &arguments);
     let did = known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     (place.run_of(), did)
 }
 
@@ -109,10 +109,10 @@ fn threads_of_ordinary_priority_pass_marks_where_all_are_watched() {
     let place = Place::new();
     let mut known = Known::start(marked(), &["rounds", "2", "ordinary", "50"]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--all", "--mark", "tick"]);
+    let running = watch(&place, &[&number, "-q", "--all", "--mark", "tick"]);
     known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of();
     let tick = mark(&run, "tick");
     assert_eq!(thread(tick, "ordinary").count, 50);
@@ -171,16 +171,16 @@ fn every_mark_is_removed_when_a_watch_ends_or_is_killed() {
         "--mark",
         "usdt:known:guarded",
     ];
-    let going = watch(&killed, &flags);
-    let pid = going.pid();
+    let running = watch(&killed, &flags);
+    let pid = running.pid();
     assert!(programs_of(pid) >= 5);
-    going.signal(libc::SIGKILL);
-    going.end();
+    running.signal(libc::SIGKILL);
+    running.end();
     assert_eq!(programs_of(pid), 0);
     // While another watch ends normally, and before the program ends.
-    let going = watch(&place, &flags);
-    going.signal(libc::SIGINT);
-    going.end();
+    let running = watch(&place, &flags);
+    running.signal(libc::SIGINT);
+    running.end();
     // The kernel removes them some time after the last descriptor is closed.
     let count = || semaphore_of(&known);
     until("nobody to look", || count() == 0);
@@ -234,11 +234,11 @@ fn two_watches_mark_the_same_places_simultaneously() {
         "--mark",
         "work()",
     ];
-    let goings = [watch(&one, &flags), watch(&other, &flags)];
+    let all_running = [watch(&one, &flags), watch(&other, &flags)];
     known.go();
-    for going in goings {
-        going.signal(libc::SIGINT);
-        going.end();
+    for running in all_running {
+        running.signal(libc::SIGINT);
+        running.end();
     }
     for run in [one.run_of(), other.run_of()] {
         for name in ["usdt:known:guarded", "work()"] {
@@ -258,10 +258,10 @@ fn a_program_that_ends_leaves_what_its_marks_said() {
     let place = Place::new();
     let mut known = Known::start(marked(), &["rounds", "15"]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--mark", "tick"]);
+    let running = watch(&place, &[&number, "-q", "--mark", "tick"]);
     known.go();
     drop(known);
-    going.end();
+    running.end();
     let run = place.run_of();
     assert_eq!(thread(mark(&run, "tick"), "rt-one").count, 15);
     let directory = place.run_directory().display().to_string();
@@ -278,10 +278,10 @@ fn marks_of_two_records_are_added() {
     for name in ["one", "two"] {
         let mut known = Known::start(marked(), &["rounds", "12"]);
         let number = known.pid.to_string();
-        let going = watch(&place, &[&number, "-q", "-o", name, "--mark", "work()"]);
+        let running = watch(&place, &[&number, "-q", "-o", name, "--mark", "work()"]);
         known.go();
-        going.signal(libc::SIGINT);
-        going.end();
+        running.signal(libc::SIGINT);
+        running.end();
     }
     place
         .run(&["merge", "one", "two", "-o", "both", "-q"])
@@ -296,10 +296,10 @@ fn judged(what: &[&str], flags: &[&str]) -> (Option<i32>, Run, Place) {
     let place = Place::new();
     let mut known = Known::start(marked(), what);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&[&*number, "-q", "--no-explain"], flags].concat());
+    let running = watch(&place, &[&[&*number, "-q", "--no-explain"], flags].concat());
     known.go();
-    going.signal(libc::SIGINT);
-    let code = going.end().status.code();
+    running.signal(libc::SIGINT);
+    let code = running.end().status.code();
     (code, place.run_of(), place)
 }
 
@@ -405,7 +405,10 @@ fn malformed_and_missing_marks_are_reported_in_one_line() {
             "no code of a file 'libnone.so'",
         ),
         (&["--mark", "usdt:known:stap"], "near: usdt:known:step"),
-        (&["--mark", "usdt:other:it"], "there are usdt:known:guarded"),
+        (
+            &["--mark", "usdt:other:it"],
+            "expected one of usdt:known:guarded",
+        ),
         (&["--mark", "+0x1"], "no code at +0x1"),
         (&["--mark", "a..a"], "from a place to itself"),
         (&["--mark", "a b"], "FILE:FUNCTION"),
@@ -462,7 +465,7 @@ fn without_access_to_the_program_nothing_is_marked() {
         .args(["--bounding-set=-all", "--inh-caps=-all"])
         .arg(common::program())
         .args(["watch", "1", "--mark", "tick"]);
-    let ended = Going::start(command).end();
+    let ended = Running::start(command).end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("run as root"), "{}", ended.stderr);
@@ -511,10 +514,10 @@ fn a_program_whose_file_was_replaced_after_its_start_is_marked() {
     fs::write(&path, "no program").expect("another in its place");
     let number = known.pid.to_string();
     let flags = ["-q", "--no-explain", "-o", "run", "--mark", "work()"];
-    let going = watch(&place, &[&[&*number], &flags[..]].concat());
+    let running = watch(&place, &[&[&*number], &flags[..]].concat());
     known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of_path("run");
     assert_eq!(thread(mark(&run, "work()"), "rt-one").count, 30);
 }
@@ -526,13 +529,13 @@ fn a_mark_that_the_kernel_refuses_is_reported_and_the_watch_continues() {
     let mut known = Known::start(marked(), &["rounds", "5"]);
     let number = known.pid.to_string();
     let flags = ["--mark", "bad=privileged", "--mark", "tick"];
-    let going = watch(
+    let running = watch(
         &place,
         &[&[&*number, "-q", "--no-explain"], &flags[..]].concat(),
     );
     known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of();
     assert!(mark(&run, "bad").refused.is_some());
     let event = run.events.iter().find(|it| it.kind() == "mark-refused");

@@ -12,10 +12,10 @@ use super::known::{Known, watch, watched};
 fn watched_as(place: &Place, does: &[&str], asked: &[&str]) -> (Known, Run, [u64; 3]) {
     let mut known = Known::start(watched(), does);
     let number = known.pid.to_string();
-    let going = watch(place, &[&[&number, "-q", "--no-explain"], asked].concat());
+    let running = watch(place, &[&[&number, "-q", "--no-explain"], asked].concat());
     let did = known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let did = ["skipped", "clock-skipped", "begun"].map(|name| did.get(name).copied().unwrap_or(0));
     let run = place.run_of();
     (known, run, did)

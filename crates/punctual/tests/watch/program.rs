@@ -9,7 +9,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::common::{Going, Place, has, is_root, skip, until};
+use crate::common::{Place, Running, has, is_root, skip, until};
 use crate::exact::{counted_but_for_unseen, thread, times};
 use crate::known::{Known, programs_of, watch, watched};
 use punctual_record::watch::{Subject, WatchedThread};
@@ -92,10 +92,10 @@ fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
     let place = Place::new();
     let mut known = Known::start(watched(), &["cycles", "200"]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q"]);
+    let running = watch(&place, &[&number, "-q"]);
     known.go();
     drop(known);
-    going.end();
+    running.end();
     let run = place.run_of();
     assert_eq!(run.state, State::Finished);
     assert!(
@@ -130,9 +130,9 @@ fn two_simultaneous_watches_count_the_same_and_a_killed_one_leaves_nothing() {
     // Nothing is pinned: what a process holds is freed when it ends.
     assert_eq!(programs_of(pid), 0);
     known.go();
-    for going in [first, second] {
-        going.signal(libc::SIGINT);
-        going.end();
+    for running in [first, second] {
+        running.signal(libc::SIGINT);
+        running.end();
     }
     let counts = [one.run_of(), other.run_of()].map(|run| {
         let (counted, watched) = thread(&run, "rt-loop");
@@ -155,10 +155,10 @@ fn threads_of_ordinary_priority_are_watched_on_request() {
     let place = Place::new();
     let mut known = Known::start(watched(), &["cycles", "100", "reads", "5"]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "--all", "-q", "--no-explain"]);
+    let running = watch(&place, &[&number, "--all", "-q", "--no-explain"]);
     known.go();
-    going.signal(libc::SIGTERM);
-    going.end();
+    running.signal(libc::SIGTERM);
+    running.end();
     let run = place.run_of();
     assert_eq!(
         run.state,
@@ -211,10 +211,10 @@ fn threads_that_come_and_go_are_each_counted() {
     let place = Place::new();
     let mut known = Known::start(watched(), &["cycles", "100", "threads", "12"]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let running = watch(&place, &[&number, "-q", "--no-explain"]);
     known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run = place.run_of();
     let watch = run.watch.as_ref().expect("a watch");
     let brief: Vec<&WatchedThread> = watch
@@ -267,7 +267,7 @@ fn waits_of_threads_whose_number_is_reused_are_counted_or_reported_as_lost() {
     needed!();
     let _alone = alone();
     let place = Place::new();
-    let going = watch(&place, &["--system", "-q", "--run-queue"]);
+    let running = watch(&place, &["--system", "-q", "--run-queue"]);
     let run = || {
         let mut child = Command::new("true").spawn().expect("true");
         child.wait().expect("it ends");
@@ -279,8 +279,8 @@ fn waits_of_threads_whose_number_is_reused_are_counted_or_reported_as_lost() {
         fs::write(LAST, before.to_string()).is_ok() && run() == number
     };
     let reused = (0..60_u32).filter(again).count() as u64;
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     if reused < 40 {
         skip!("a number is not given out again here: {reused} of 60 times");
     }
@@ -352,7 +352,7 @@ fn without_the_privilege_nothing_is_watched_or_left_behind() {
             .arg(common::program())
             .arg("watch")
             .args(what);
-        let ended = Going::start(command).end();
+        let ended = Running::start(command).end();
         assert_eq!(ended.status.code(), Some(1));
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
         assert!(
@@ -372,9 +372,9 @@ fn every_other_verb_reads_a_watch() {
     let number = known.pid.to_string();
     let watches = ["one", "two"].map(|name| watch(&place, &[&number, "-q", "-o", name]));
     known.go();
-    for going in watches {
-        going.signal(libc::SIGINT);
-        going.end();
+    for running in watches {
+        running.signal(libc::SIGINT);
+        running.end();
     }
     let shown = place.run(&["report", "one"]).expect(0).stdout;
     for wanted in ["rt-loop", "clock_nanosleep", "What they slept in"] {
@@ -431,13 +431,13 @@ fn a_thread_that_is_only_seen_to_fall_asleep_is_on_the_cpu_that_it_left() {
     // SAFETY: takes a number, and touches no memory.
     let policy = || unsafe { libc::sched_getscheduler(program.id() as i32) };
     until("its policy", || policy() == libc::SCHED_FIFO);
-    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let running = watch(&place, &[&number, "-q", "--no-explain"]);
     fs::write(&go, "").expect("a file");
     let stat = format!("/proc/{number}/stat");
     let sleeps = || fs::read_to_string(&stat).is_ok_and(|line| line.contains(") S "));
     until("it sleeps", sleeps);
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let _ = program.kill();
     let _ = program.wait();
     let run = place.run_of();

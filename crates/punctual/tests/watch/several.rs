@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use punctual_record::Run;
 use punctual_record::watch::{Following, Subject, WatchedProgram, WatchedThread};
 
-use super::common::{Going, Place};
+use super::common::{Place, Running};
 use super::exact::{counted_but_for_unseen, times};
 use super::known::{Known, family, watch};
 
@@ -52,9 +52,9 @@ fn one(run: &Run, pid: u32) -> &WatchedThread {
     }
 }
 
-fn end(going: Going, place: &Place) -> Run {
-    going.signal(libc::SIGINT);
-    let ended = going.end();
+fn end(running: Running, place: &Place) -> Run {
+    running.signal(libc::SIGINT);
+    let ended = running.end();
     assert!(ended.status.success(), "{}", ended.stderr);
     let run = place.run_of();
     assert!(run.threads.iter().all(|thread| thread.lost == 0));
@@ -65,11 +65,11 @@ pub fn a_tree_is_followed() {
     let place = Place::new();
     let mut known = Known::start(family(), &["150", "90", "60"]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "--children", "-q", "--no-explain"]);
+    let running = watch(&place, &[&number, "--children", "-q", "--no-explain"]);
     known.go();
     // Again: two more programs.
     known.go();
-    let run = end(going, &place);
+    let run = end(running, &place);
     let (following, programs) = programs(&run);
     assert_eq!((following, programs.len()), (Following::Children, 5));
     assert_eq!(programs.iter().filter(|program| program.gone).count(), 4);
@@ -96,12 +96,12 @@ pub fn programs_of_a_name_are_followed() {
     fs::copy(family(), &program).expect("a copy");
     let mut before = Known::start(&program, &["100"]);
     let mut other = Known::start(family(), &["50"]);
-    let going = watch(&place, &["--comm", &name, "-q", "--no-explain"]);
+    let running = watch(&place, &["--comm", &name, "-q", "--no-explain"]);
     let mut later = Known::start(&program, &["70"]);
     before.go();
     other.go();
     later.go();
-    let run = end(going, &place);
+    let run = end(running, &place);
     let (following, programs) = programs(&run);
     let mut numbers: Vec<u32> = programs.iter().map(|program| program.pid).collect();
     numbers.sort_unstable();
@@ -165,7 +165,7 @@ pub fn programs_that_join_and_leave_a_group_are_followed() -> Result<(), String>
         .file_name()
         .and_then(|it| it.to_str())
         .expect("a name");
-    let going = watch(&place, &["--cgroup", name, "-q", "--no-explain"]);
+    let running = watch(&place, &["--cgroup", name, "-q", "--no-explain"]);
     stays.go();
     leaves.go();
     joins.go();
@@ -176,7 +176,7 @@ pub fn programs_that_join_and_leave_a_group_are_followed() -> Result<(), String>
     // As often as before: the cycles of `leaves` count no more, and those of `joins` do.
     leaves.go();
     joins.go();
-    let run = end(going, &place);
+    let run = end(running, &place);
     let (following, programs) = programs(&run);
     assert_eq!(following, Following::Cgroup);
     let pids: Vec<u32> = programs.iter().map(|program| program.pid).collect();

@@ -70,7 +70,7 @@ fn watched_while<T: Send>(
 ) -> (Run, BTreeMap<String, u64>, T) {
     let mut known = Known::start(watched(), does);
     let (pid, tid) = (known.pid, known.tid);
-    let going = watch(place, &[&[&*pid.to_string(), "-q"], asked].concat());
+    let running = watch(place, &[&[&*pid.to_string(), "-q"], asked].concat());
     let (did, held) = scope(|scope| {
         let happening = scope.spawn(move || {
             sleep(BEFORE);
@@ -78,8 +78,8 @@ fn watched_while<T: Send>(
         });
         (known.go(), happening.join().expect("it happens"))
     });
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     (place.run_of(), did, held)
 }
 
@@ -253,7 +253,7 @@ fn a_stop_across_the_bounds_of_a_watch_is_clipped_to_them() {
         sleep(BEFORE);
         signal(pid, libc::SIGSTOP);
         await_stopped(pid);
-        let going = watch(&place, &[&*pid.to_string(), "-q"]);
+        let running = watch(&place, &[&*pid.to_string(), "-q"]);
         let watched = Instant::now();
         sleep(STOP);
         let before = watched.elapsed();
@@ -264,8 +264,8 @@ fn a_stop_across_the_bounds_of_a_watch_is_clipped_to_them() {
         let stopped = Instant::now();
         sleep(STOP);
         let after = stopped.elapsed();
-        going.signal(libc::SIGINT);
-        going.end();
+        running.signal(libc::SIGINT);
+        running.end();
         signal(pid, libc::SIGCONT);
         done.join().expect("it ends");
         (before, after)

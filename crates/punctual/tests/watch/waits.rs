@@ -17,10 +17,10 @@ fn waits(scene: &str, ended_by: &str) -> Wait {
     let place = Place::new();
     let mut known = Known::start(chains(), &[scene, &ROUNDS.to_string()]);
     let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q"]);
+    let running = watch(&place, &[&number, "-q"]);
     known.go();
-    going.signal(libc::SIGINT);
-    going.end();
+    running.signal(libc::SIGINT);
+    running.end();
     let run: Run = place.run_of();
     let explanation = run.explanation.expect("an explanation");
     let of_it =

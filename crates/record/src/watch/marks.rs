@@ -5,6 +5,7 @@ use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
 use super::{WatchedTask, add_histogram};
+use crate::Unavailable;
 use crate::bounds::{Broken, at_most, ensure, histogram};
 
 /// A mark of a watched program.
@@ -23,7 +24,7 @@ pub struct WatchedMark {
     pub limit_ns: Option<u64>,
     /// Why it was not seen; absent where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<String>,
+    pub refused: Option<Unavailable>,
     /// The threads that passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<MarkedThread>,

@@ -20,8 +20,7 @@ fn happenings() -> Vec<Happening> {
         threads: vec![text("controller/7")],
     };
     let not_explained = |gaps| Happening::NotExplained {
-        reason: text("reason"),
-        fix: text("fix"),
+        why: Unavailable::NoUprobes,
         gaps,
     };
     let stacks = |frames| Happening::OffCpuStacks {
@@ -91,11 +90,6 @@ fn happenings() -> Vec<Happening> {
         },
         idle(None),
         idle(Some((2, 5))),
-        Happening::MarkRefused {
-            mark: text("step()"),
-            reason: text("reason"),
-            fix: text("fix"),
-        },
         never_woke(1),
         never_woke(5),
         Happening::NoHistogram { thread: 0 },
@@ -148,6 +142,10 @@ fn happenings() -> Vec<Happening> {
         },
         Happening::WatchLeftOut,
     ];
+    all.extend(unavailable().into_iter().map(|why| Happening::MarkRefused {
+        mark: text("step()"),
+        why,
+    }));
     let before = Scheduling::Fifo { priority: 80 };
     let policies = schedulings().into_iter();
     all.extend(policies.map(|now| Happening::Priority {
@@ -194,6 +192,58 @@ fn happenings() -> Vec<Happening> {
         stopped,
         length_ns: 1_500_000_000,
         cause,
+    }));
+    all
+}
+
+/// Why tracing or a mark may not be available, of every kind.
+pub fn unavailable() -> Vec<Unavailable> {
+    let error = || text("Operation not permitted");
+    let programs = |programs| TracingStep::Load { programs };
+    let steps = [
+        TracingStep::ReadTypes,
+        programs(TracingPart::Recorder),
+        programs(TracingPart::Watch),
+        programs(TracingPart::Marks),
+        TracingStep::Attach {
+            tracepoint: text("sched_switch"),
+        },
+        TracingStep::MapMemory { map: text("ring") },
+        TracingStep::AddThread,
+        TracingStep::ThreadIds,
+        TracingStep::MarkPath,
+    ];
+    let refusals = [
+        ProbeRefusal::Instruction,
+        ProbeRefusal::Gone,
+        ProbeRefusal::Forbidden { error: error() },
+        ProbeRefusal::Other { error: error() },
+    ];
+    let mut all = vec![
+        Unavailable::BuiltWithout,
+        Unavailable::Architecture,
+        Unavailable::NoTypes { error: error() },
+        Unavailable::Incomplete {
+            part: text("events"),
+        },
+        Unavailable::NoThread { error: error() },
+        Unavailable::NoUprobes,
+    ];
+    all.extend(
+        [
+            (true, false, false),
+            (true, true, true),
+            (false, true, false),
+        ]
+        .map(|(bpf, perfmon, root)| Unavailable::NoCapabilities { bpf, perfmon, root }),
+    );
+    all.extend(steps.map(|step| Unavailable::Refused {
+        step,
+        error: error(),
+    }));
+    all.extend(refusals.map(|refusal| Unavailable::NoProbe {
+        offset: 0x1139,
+        refusal,
     }));
     all
 }

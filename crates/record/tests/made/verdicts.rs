@@ -4,7 +4,7 @@
 use punctual_record::condition::{Astray, FoundScheduling};
 use punctual_record::{
     Condition, Demand, Event, Happening, InvalidReason, Judgement, LoadFailure, LoadFault,
-    MarkFault, Scheduling, Standing, ThreadFault, WorkCheck,
+    MarkFault, Scheduling, Standing, ThreadFault, Unavailable, WorkCheck,
 };
 use punctual_stats::extremal::{ExtremalIndex, ExtremalLevel};
 use punctual_stats::gaps::WatchedTime;
@@ -235,7 +235,9 @@ pub fn every_reason() -> Vec<InvalidReason> {
         unfollowed(1, false),
         unfollowed(2, false),
         unfollowed(2, true),
-        mark(MarkFault::NotSeen { error: error() }),
+        mark(MarkFault::NotSeen {
+            why: Unavailable::NoThread { error: error() },
+        }),
         mark(MarkFault::LengthsLost { passes: 1_234 }),
         mark(MarkFault::NoRoom { passes: 1_234 }),
         mark(MarkFault::NeverPassed),

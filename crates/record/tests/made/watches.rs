@@ -6,6 +6,7 @@ use punctual_record::watch::{
     QueueTimes, RunQueue, RunQueueThread, Subject, TimesSum, Timing, Watch, WatchCost, WatchedCall,
     WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
 };
+use punctual_record::{ProbeRefusal, Unavailable};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::Skips;
 
@@ -251,7 +252,12 @@ fn refused_mark(name: &str) -> WatchedMark {
         place: "usdt:control:step".to_owned(),
         point: true,
         limit_ns: None,
-        refused: Some(format!("the kernel refused {name}; take another kernel")),
+        refused: Some(Unavailable::NoProbe {
+            offset: 0x1234,
+            refusal: ProbeRefusal::Other {
+                error: name.to_owned(),
+            },
+        }),
         threads: Vec::new(),
         unwatched: 0,
         beyond: 0,

@@ -6,7 +6,7 @@ use punctual_record::StopCause;
 use punctual_record::cpus::cpu_list;
 use punctual_record::event::{Ending, Event, Gone, Halted, Happening, RealTimeBound, Throttling};
 
-use super::{load_failure, missing_samples, scheduling, unsaved};
+use super::{load_failure, missing_samples, scheduling, unavailable, unsaved};
 
 /// What happened. `tool` names who measured.
 #[must_use]
@@ -82,8 +82,8 @@ fn happening(what: &Happening, tool: &str) -> String {
                 _ => format!("the load {load} did no work for {seconds:.1} s"),
             }
         }
-        Happening::MarkRefused { mark, reason, fix } => {
-            format!("the mark {mark} is not seen: {reason}; {fix}")
+        Happening::MarkRefused { mark, why } => {
+            format!("the mark {mark} is not seen: {}", unavailable(why))
         }
         Happening::NeverWoke { count, threads } => never_woke(*count, threads),
         Happening::NoHistogram { thread } => format!(
@@ -91,9 +91,9 @@ fn happening(what: &Happening, tool: &str) -> String {
              known"
         ),
         Happening::NoSamples { thread } => format!("thread {thread} measured nothing"),
-        Happening::NotExplained { reason, fix, gaps } => {
+        Happening::NotExplained { why, gaps } => {
             let what = if *gaps { "gaps" } else { "late wake-ups" };
-            format!("{what} are not explained: {reason}; {fix}")
+            format!("{what} are not explained: {}", unavailable(why))
         }
         Happening::OffCpuNames { error } => {
             format!("--off-cpu: functions of the kernel have no names: {error}")

@@ -8,6 +8,7 @@ mod event;
 mod fault;
 mod fix;
 mod requirement;
+mod unavailable;
 
 pub use condition::{fix_of, found, requested, scheduling};
 pub use difference::{aspect, difference, differences, merge_error, value};
@@ -15,3 +16,4 @@ pub use event::{ending, event, stop_cause};
 pub use fault::{failed_thread, load_failure, missing_samples, thread_fault, unread, unsaved};
 pub use fix::fix;
 pub use requirement::{length_limit, requirement};
+pub use unavailable::unavailable;

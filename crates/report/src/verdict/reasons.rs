@@ -76,7 +76,12 @@ fn evidence(fault: InvalidEvidence) -> String {
 
 fn mark(name: &str, fault: &MarkFault) -> String {
     match fault {
-        MarkFault::NotSeen { error } => format!("{name} has a limit and was not seen: {error}"),
+        MarkFault::NotSeen { why } => {
+            format!(
+                "{name} has a limit and was not seen: {}",
+                facts::unavailable(why)
+            )
+        }
         MarkFault::LengthsLost { passes } => format!(
             "the lengths of {} passes of {name} were lost",
             words::count(*passes)

@@ -272,7 +272,7 @@ fn an_invalid_run_says_why_and_claims_nothing() {
         "2 threads were not followed, and nothing of them was measured: there was room for 64",
         "more than 2 threads were not followed, and nothing of them was measured: there was room \
          for 64",
-        "step() has a limit and was not seen: EPERM",
+        "step() has a limit and was not seen: no thread for the tracing: EPERM; free some memory",
         "the lengths of 1,234 passes of step() were lost",
         "1,234 passes of step() were by threads that were not recorded for lack of space",
         "step() has a limit and was never passed",

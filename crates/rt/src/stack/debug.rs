@@ -132,7 +132,7 @@ fn was_written(out: &mut Line, offset: usize) {
 /// Writes to `fd` a line and the traces of each free stack that was written to; returns how many.
 pub(super) fn check(fd: c_int) -> Result<usize, StackError> {
     if !DebugOptions::in_force().guards {
-        return Err(StackError::NotWatched);
+        return Err(StackError::GuardsDisabled);
     }
     let _turn = Turn::take();
     let mut names = Names::new();

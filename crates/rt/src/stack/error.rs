@@ -40,7 +40,7 @@ pub enum StackError {
     /// These bounds are invalid for a stack: misaligned, or too small.
     WrongBounds,
     /// `PUNCTUAL_STACK_DEBUG=guards` is not enabled, so writes to free stacks are not detected.
-    NotWatched,
+    GuardsDisabled,
     /// A system call failed that must not fail here.
     System(Errno),
 }
@@ -58,7 +58,7 @@ impl StackError {
             Self::NoMemory(_) | Self::NotMapped(_) => libc::ENOMEM,
             Self::LockLimit | Self::Running(_) => libc::EAGAIN,
             Self::NoSuchThread(_) => libc::ESRCH,
-            Self::NotWatched => libc::ENOTSUP,
+            Self::GuardsDisabled => libc::ENOTSUP,
             Self::System(errno) => errno,
         }
     }
@@ -68,32 +68,32 @@ impl StackError {
     pub fn advice(self) -> &'static CStr {
         match self {
             Self::NoSuchClass(_) => {
-                c"stacks have the powers of two from 32 KB to 2 MB as sizes: punctual_stack_class() rounds up"
+                c"stack size: expected a power of two from 32 KB to 2 MB; punctual_stack_class() rounds up"
             }
-            Self::NotAStack(_) => c"that is not a stack of punctual_stack_alloc(), or no whole page",
-            Self::WrongClass { .. } => c"the stack has another size than the one that was named",
-            Self::NotInUse(_) => c"the stack is free already",
+            Self::NotAStack(_) => c"not a stack of punctual_stack_alloc(), or not a whole page",
+            Self::WrongClass { .. } => c"the stack has a different size: give the size with which it was allocated",
+            Self::NotInUse(_) => c"the stack is already free",
             Self::InUse(_) => c"the stack is in use by a running thread: join it first",
             Self::NoMemory(_) => {
-                c"no memory for a stack: look at free memory, the memory cgroup, RLIMIT_AS and \
-                  vm.max_map_count; free stacks that punctual_stack_reserve() keeps for other sizes are \
-                  given back by punctual_stack_trim()"
+                c"no memory for a stack: check free memory, the memory cgroup, RLIMIT_AS and \
+                  vm.max_map_count; punctual_stack_trim() returns the free stacks of other sizes \
+                  to the kernel"
             }
             Self::LockLimit => {
                 c"no stack: the limit of locked memory is reached (ulimit -l, RLIMIT_MEMLOCK)"
             }
-            Self::NoSuchThread(_) => c"there is no such thread in this process",
+            Self::NoSuchThread(_) => c"no such thread in this process: it has ended, or the ID is wrong",
             Self::Running(_) => {
-                c"the thread is running: where its stack lies can be told while it is blocked"
+                c"the thread is running: its stack can be found only while it is blocked"
             }
             Self::NotMapped(_) => c"not all of the range is mapped",
             Self::WrongBounds => {
-                c"the bounds of a stack are aligned to words, and at least a page apart"
+                c"stack bounds: expected addresses that are aligned to words, at least a page apart"
             }
-            Self::NotWatched => {
-                c"writes to free stacks aren't watched: run the program with PUNCTUAL_STACK_DEBUG=guards"
+            Self::GuardsDisabled => {
+                c"writes to free stacks are not detected: run the program with PUNCTUAL_STACK_DEBUG=guards"
             }
-            Self::System(_) => c"the kernel refused to tell where the stack lies",
+            Self::System(_) => c"the kernel refused the address of the stack: check that /proc is mounted",
         }
     }
 
@@ -111,23 +111,23 @@ impl fmt::Display for StackError {
         match *self {
             Self::NoSuchClass(size) => write!(
                 f,
-                "no stacks of {size} bytes: the sizes are the powers of two from 32 KB to 2 MB"
+                "stack size {size}: expected a power of two from 32 KB to 2 MB"
             ),
             Self::NotAStack(place) => write!(f, "{place:#x} is not a stack of this allocator"),
             Self::WrongClass { is, named } => {
                 write!(f, "the stack has {is} bytes, not {named}")
             }
-            Self::NotInUse(place) => write!(f, "the stack at {place:#x} is free already"),
+            Self::NotInUse(place) => write!(f, "the stack at {place:#x} is already free"),
             Self::InUse(place) => {
                 write!(
                     f,
-                    "the stack at {place:#x} is the one in use by a running thread"
+                    "the stack at {place:#x} is in use by a running thread: join it first"
                 )
             }
             Self::NoMemory(errno) => write!(
                 f,
-                "no memory for a stack (errno {errno}): look at free memory, the memory cgroup, \
-                 RLIMIT_AS and vm.max_map_count (a guarded stack takes two mappings)"
+                "no memory for a stack (errno {errno}): check free memory, the memory cgroup, \
+                 RLIMIT_AS and vm.max_map_count (a guarded stack needs two mappings)"
             ),
             Self::LockLimit => write!(
                 f,
@@ -138,17 +138,17 @@ impl fmt::Display for StackError {
             Self::Running(tid) => {
                 write!(
                     f,
-                    "thread {tid} is running: its stack can't be told from outside"
+                    "thread {tid} is running: its stack can be found only while it is blocked"
                 )
             }
             Self::NotMapped(place) => write!(f, "not all of the range at {place:#x} is mapped"),
             Self::WrongBounds => write!(
                 f,
-                "bounds of a stack begin at a word and are at least a page of whole words"
+                "stack bounds: expected addresses that are aligned to words, at least a page apart"
             ),
-            Self::NotWatched => write!(
+            Self::GuardsDisabled => write!(
                 f,
-                "writes to free stacks are not watched: run the program with \
+                "writes to free stacks are not detected: run the program with \
                  PUNCTUAL_STACK_DEBUG=guards"
             ),
             Self::System(errno) => write!(f, "a system call failed (errno {errno})"),

@@ -74,7 +74,7 @@ impl Known {
             Some(State::Live) => ", which is in use as a thread's",
             Some(State::Kept | State::Stored) => ", which is free",
             Some(State::Moving) => ", which is being allocated or freed",
-            Some(State::Gone) | None => ", which was given back to the kernel",
+            Some(State::Gone) | None => ", which was returned to the kernel",
         });
     }
 }
@@ -95,7 +95,7 @@ fn foreign(out: &mut Line, address: usize, names: &mut Names) {
     out.text("no stack of this allocator: ");
     match names.mapping_of(address) {
         Err(errno) => {
-            out.text("what is there is not known, ");
+            out.text("its mapping is unknown: ");
             unreadable(out, errno);
         }
         Ok(None) => out.text("nothing is mapped there"),
@@ -171,9 +171,9 @@ pub(super) fn report(address: usize, fd: c_int) -> bool {
         Some(traces) => traces.print_both(&mut names, fd),
         None => line(fd, |out| {
             out.text(if DebugOptions::in_force().audit > 0 {
-                "  who allocated it isn't known: there was no memory to keep that"
+                "  its allocator is unknown: there was no memory to record it"
             } else {
-                "  who allocated it isn't known: PUNCTUAL_STACK_DEBUG=audit keeps that"
+                "  its allocator is unknown: PUNCTUAL_STACK_DEBUG=audit records it"
             });
         }),
     }
@@ -195,7 +195,7 @@ fn usage(known: &Known, fd: c_int) {
             out.text(if guards {
                 " bytes since it was allocated"
             } else {
-                " bytes since it was made"
+                " bytes since it was created"
             });
         });
     }
@@ -212,9 +212,9 @@ fn usage(known: &Known, fd: c_int) {
             out.text("  writes since it was freed: ");
             if !guards {
                 out.text(if DebugOptions::in_force().noaccess {
-                    "none, it is out of reach"
+                    "none: it is not accessible"
                 } else {
-                    "not watched, PUNCTUAL_STACK_DEBUG=guards does that"
+                    "not detected: PUNCTUAL_STACK_DEBUG=guards detects them"
                 });
                 return;
             }

@@ -66,7 +66,9 @@ pub(super) fn set_up() {
     // SAFETY: the handler lives as long as the library, which is never unloaded.
     if unsafe { libc::sigaction(libc::SIGSEGV, &action, null_mut()) } != 0 {
         line(libc::STDERR_FILENO, |out| {
-            out.text("punctual: SIGSEGV can't be caught: touched stacks aren't explained");
+            out.text(
+                "punctual: no handler for SIGSEGV: accesses to guarded stacks are not explained",
+            );
         });
     }
 }

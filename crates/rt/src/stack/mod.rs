@@ -195,7 +195,7 @@ pub fn debug_leaks(fd: c_int) -> usize {
 /// Not for a real-time thread: it reads all free stacks, and writes to a file.
 ///
 /// # Errors
-/// [`StackError::NotWatched`] without `PUNCTUAL_STACK_DEBUG=guards`.
+/// [`StackError::GuardsDisabled`] without `PUNCTUAL_STACK_DEBUG=guards`.
 pub fn debug_check(fd: c_int) -> Result<usize, StackError> {
     let _held = cancel::hold();
     setup::set_up();

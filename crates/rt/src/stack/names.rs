@@ -278,10 +278,10 @@ impl Drop for Names {
 
 /// `/proc/self/maps can't be read: no file descriptor is left (RLIMIT_NOFILE)`
 pub(super) fn unreadable(out: &mut Line, errno: Errno) {
-    out.text("/proc/self/maps can't be read: ");
+    out.text("could not read /proc/self/maps: ");
     match errno {
         libc::EMFILE => out.text("no file descriptor is left (RLIMIT_NOFILE)"),
-        libc::ENOMEM => out.text("there is no memory for it"),
+        libc::ENOMEM => out.text("no memory for it"),
         libc::ENOENT => out.text("/proc is not mounted here"),
         errno => {
             out.text("errno ");

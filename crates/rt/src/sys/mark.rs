@@ -4,7 +4,7 @@
 /// plugin of an emulator) recognises its bytes. On architectures without such an instruction it
 /// does nothing. Real-time safe.
 #[inline(always)]
-pub fn woken() {
+pub fn mark_wake_up() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a no-operation with an operand that is never read: `nopl 0x746b7570(%rax,%rax)`. It
     // changes no register, flag or memory. Not `nomem`, so that the compiler moves neither the

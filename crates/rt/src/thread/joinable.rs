@@ -62,8 +62,8 @@ impl Start {
 
     /// Waits until the calling thread is set up, and names it. Returns what it must call next, or
     /// `None` if it was given up. Real-time safe; at most two system calls.
-    pub fn pass(&self) -> Option<(Main, *mut c_void)> {
-        self.gate.pass()?;
+    pub fn wait(&self) -> Option<(Main, *mut c_void)> {
+        self.gate.wait()?;
         // The kernel cuts long names; naming has no other error.
         let _ = self.name.give_caller();
         Some((self.main?, self.argument))
@@ -109,7 +109,7 @@ impl Joinable {
     ///
     /// # Safety
     /// `self` is from [`Joinable::unstarted`]. `entry` may be called with a pointer to the start
-    /// on another thread, and first calls [`Start::pass`]. Nothing else joins or detaches the
+    /// on another thread, and first calls [`Start::wait`]. Nothing else joins or detaches the
     /// thread.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ impl Gate {
     /// Waits until the creator has set up the calling thread; `None` when the thread was given up
     /// and must end. Called once, first in the thread. Real-time safe; at most one system call
     /// unless `PUNCTUAL_STACK_DEBUG=noaccess` is enabled.
-    pub fn pass(&self) -> Option<Setup> {
+    pub fn wait(&self) -> Option<Setup> {
         loop {
             match self.word.load(Ordering::Acquire) {
                 SHUT => futex::wait(&self.word, SHUT),
@@ -108,7 +108,7 @@ impl Builder {
     /// Starts a thread on `stack`, which is marked live (call [`Stack::mark_idle`] after the
     /// join), and sets it up according to the builder. Refused steps are returned, and the thread
     /// runs in any case unless `all_or_nothing`. It calls `entry(argument)`, which must first
-    /// call [`Gate::pass`] and then [`super::Name::give_caller`]. Not real-time safe.
+    /// call [`Gate::wait`] and then [`super::Name::give_caller`]. Not real-time safe.
     ///
     /// The creator doesn't wait for the thread, which may have a lower priority.
     ///

@@ -313,14 +313,14 @@ pub enum SpawnError {
 impl std::fmt::Display for SpawnError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Stack(error) => write!(f, "can't make a stack for the thread: {error}"),
+            Self::Stack(error) => write!(f, "no stack for the thread: {error}"),
             Self::Thread(error) => {
                 let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
                 let advice = advice(Attempt::Thread, errno).to_string_lossy();
-                write!(f, "can't start the thread: {error} ({advice})")
+                write!(f, "could not start the thread: {error} ({advice})")
             }
             Self::Refused(refused) => {
-                write!(f, "the thread can't be what was asked for")?;
+                write!(f, "the thread could not be set up as requested")?;
                 refused
                     .iter()
                     .try_for_each(|refusal| write!(f, "; {refusal}"))
@@ -432,7 +432,7 @@ struct Launch {
 extern "C" fn enter(start: *mut c_void) -> *mut c_void {
     // SAFETY: `launch` made this pointer from a box and passed it only to this thread.
     let start = unsafe { Box::from_raw(start.cast::<Launch>()) };
-    if let Some(setup) = start.gate.pass() {
+    if let Some(setup) = start.gate.wait() {
         (start.main)(setup);
     }
     std::ptr::null_mut()
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_thread_gets_its_name_its_cpu_and_returns_its_result() {
-        let cpu = affinity::of(0).unwrap()[0];
+        let cpu = affinity::get(0).unwrap()[0];
         let handle = Builder::new()
             .name("a-name-too-long-for-it")
             .cpus(&[cpu])
@@ -452,7 +452,7 @@ mod tests {
                 assert!(setup.refused.is_empty(), "{:?}", setup.refused);
                 assert_eq!(setup.tid, task::current_tid());
                 let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
-                (name, affinity::of(0).unwrap())
+                (name, affinity::get(0).unwrap())
             })
             .unwrap();
         let (name, cpus) = handle.join().unwrap();
@@ -492,8 +492,8 @@ mod tests {
     #[test]
     fn a_real_time_thread_can_start_an_ordinary_one() {
         let creator = Builder::new().policy(Policy::Fifo(3)).start(|| {
-            let made = Builder::new().start(|| sched::of(0)).unwrap();
-            (sched::of(0).unwrap(), made.join().unwrap().unwrap())
+            let made = Builder::new().start(|| sched::get(0)).unwrap();
+            (sched::get(0).unwrap(), made.join().unwrap().unwrap())
         });
         match creator {
             Ok(creator) => assert_eq!(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Event, What};
+use super::event::{Event, Kind};
 use punctual_record::explanation::{BillRow, Cause, Culprit, Explanation, Stage};
 
 /// A stretch of time with its cause.
@@ -48,7 +48,7 @@ type Reading = (u32, u64, u64);
 /// than the wake-up, a named cause gives up only the time that was certainly stolen within it.
 pub(super) fn take_stolen(amounts: &mut Vec<Amount>, events: &[&Event]) {
     let readings = readings(events, |what| match what {
-        What::Stolen { total_ns } => Some(*total_ns),
+        Kind::Stolen { total_ns } => Some(*total_ns),
         _ => None,
     });
     let mut moved = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn take_stolen(amounts: &mut Vec<Amount>, events: &[&Event]) {
 /// Turns the platform's time into system management mode where the SMI count rose.
 pub(super) fn name_smi(amounts: &mut [Amount], events: &[&Event]) {
     let readings = readings(events, |what| match what {
-        What::SmiCount { total } => Some(*total),
+        Kind::SmiCount { total } => Some(*total),
         _ => None,
     });
     for (cpu, from, to, count) in steps(&readings) {
@@ -113,10 +113,10 @@ pub(super) fn name_smi(amounts: &mut [Amount], events: &[&Event]) {
     }
 }
 
-fn readings(events: &[&Event], take: fn(&What) -> Option<u64>) -> Vec<Reading> {
+fn readings(events: &[&Event], take: fn(&Kind) -> Option<u64>) -> Vec<Reading> {
     let mut readings: Vec<Reading> = events
         .iter()
-        .filter_map(|event| Some((event.cpu, event.at_ns, take(&event.what)?)))
+        .filter_map(|event| Some((event.cpu, event.at_ns, take(&event.kind)?)))
         .collect();
     readings.sort_unstable();
     readings

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Seen;
-use super::event::{Event, Interrupted, Task, Vector, What, Window};
+use super::event::{Event, Interrupted, Kind, Task, Vector, Window};
 use super::gap;
 use super::groups::{Groups, ready_span};
 use super::lane::{Layer, Slice};
@@ -41,10 +41,10 @@ pub(super) fn softirq_label(number: u32) -> String {
 }
 
 /// A cause, and a note for the reader.
-pub(super) type Verdict = (Cause, Option<String>);
+pub(super) type Attribution = (Cause, Option<String>);
 
 /// What is known of the whole wake-up while its stretches are classified.
-pub(super) struct Court<'a, 'w> {
+pub(super) struct Context<'a, 'w> {
     pub window: &'w Window,
     pub passage: &'a Passage<'w>,
     pub life: &'a Life<'w>,
@@ -61,7 +61,7 @@ pub(super) struct Court<'a, 'w> {
     let_run: BTreeSet<u64>,
 }
 
-impl<'a, 'w> Court<'a, 'w> {
+impl<'a, 'w> Context<'a, 'w> {
     pub(super) fn new(seen: &'a Seen<'w>, remote: bool, pieces: &[Slice<'w>]) -> Self {
         let Seen {
             window,
@@ -104,7 +104,7 @@ impl<'a, 'w> Court<'a, 'w> {
     }
 
     /// The cause of this stretch. It lies within one stage, and the probe does one thing in it.
-    pub(super) fn judge(&self, slice: &Slice<'w>) -> Verdict {
+    pub(super) fn classify(&self, slice: &Slice<'w>) -> Attribution {
         let stage = self.passage.stage_at(slice.from).0;
         if let Some(state) = self.stopped(slice)
             && self.window.lost == 0
@@ -144,7 +144,7 @@ impl<'a, 'w> Court<'a, 'w> {
         }
     }
 
-    fn vector(&self, slice: &Slice<'w>, vector: Vector, stage: Stage) -> Verdict {
+    fn vector(&self, slice: &Slice<'w>, vector: Vector, stage: Stage) -> Attribution {
         let own = self.passage.interrupt.is_some_and(|frame| {
             frame.from <= slice.from && frame.to.is_some_and(|to| slice.to <= to)
         });
@@ -170,7 +170,7 @@ impl<'a, 'w> Court<'a, 'w> {
 
     /// The probe slept and had not armed its timer for this wake-up yet: it was still in the previous
     /// wait, and an earlier timer woke it.
-    fn asleep_before(&self, slice: &Slice<'w>, sleep: Sleep<'w>) -> Verdict {
+    fn asleep_before(&self, slice: &Slice<'w>, sleep: Sleep<'w>) -> Attribution {
         let (cause, note) = asleep(sleep, self.window);
         if sleep.lock.is_some() || sleep.fault {
             return (cause, note);
@@ -180,7 +180,7 @@ impl<'a, 'w> Court<'a, 'w> {
         };
         let late_ns = expired_ns.saturating_sub(expires_ns);
         let note = format!(
-            "it waited for the wake-up before this one: that timer expired {} late",
+            "it still waited for the previous wake-up, whose timer expired {} late",
             punctual_stats::format::duration(late_ns)
         );
         let state = EARLIER_TIMER.to_owned();
@@ -195,11 +195,11 @@ impl<'a, 'w> Court<'a, 'w> {
             .flatten()
     }
 
-    fn irqs_off(&self, found: Interrupted, task: String) -> Verdict {
+    fn irqs_off(&self, found: Interrupted, task: String) -> Attribution {
         let place = naming::symbol(self.window, found.address);
         let note = format!(
-            "the timer's interrupt came at {place}: interrupts were disabled until there, or the \
-             platform was late"
+            "the timer interrupt came at {place}: interrupts were disabled until then, or the \
+             platform delayed it"
         );
         let function = naming::function(self.window, found.address);
         if !ENABLES.iter().any(|part| function.contains(part)) {
@@ -208,12 +208,15 @@ impl<'a, 'w> Court<'a, 'w> {
         (Cause::IrqsOff { function, task }, Some(note))
     }
 
-    fn thread(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+    fn thread(&self, slice: &Slice<'w>, stage: Stage) -> Attribution {
         if self.window.gap {
-            return gap::judge(self, slice);
+            return gap::classify(self, slice);
         }
         let Some(thread) = slice.thread else {
-            return (Cause::Blind, Some("who ran is not known".to_owned()));
+            return (
+                Cause::Blind,
+                Some("the running thread is unknown".to_owned()),
+            );
         };
         let doing = self.life.at(slice.from).0;
         let is_probe = thread.tid == self.window.probe.tid;
@@ -259,7 +262,7 @@ impl<'a, 'w> Court<'a, 'w> {
     }
 
     /// The timer was due, and its interrupt had not arrived.
-    fn before_timer(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+    fn before_timer(&self, slice: &Slice<'w>, stage: Stage) -> Attribution {
         let idle = slice.thread.is_some_and(|thread| thread.tid == 0);
         let found = self.late_timer(slice);
         match found {
@@ -278,7 +281,7 @@ impl<'a, 'w> Court<'a, 'w> {
     }
 
     /// The probe was ready from an instant on, and another thread had the CPU.
-    fn ready(&self, slice: &Slice<'w>, since: u64) -> Verdict {
+    fn ready(&self, slice: &Slice<'w>, since: u64) -> Attribution {
         let Some(thread) = slice.thread else {
             return (Cause::Blind, None);
         };
@@ -346,7 +349,7 @@ fn is_before_armed(slice: &Slice<'_>, window: &Window) -> bool {
 fn let_run(window: &Window, passage: &Passage<'_>, pieces: &[Slice<'_>]) -> BTreeSet<u64> {
     let from = passage.handed_over.saturating_add(REQUEST_MOST_NS);
     let in_user_mode = window.events.iter().filter(|event| {
-        let What::VectorEntry { interrupted, .. } = &event.what else {
+        let Kind::VectorEntry { interrupted, .. } = &event.kind else {
             return false;
         };
         event.cpu == window.cpu && event.at_ns > from && interrupted.is_some_and(|it| it.user)
@@ -361,7 +364,7 @@ fn let_run(window: &Window, passage: &Passage<'_>, pieces: &[Slice<'_>]) -> BTre
 }
 
 /// The wake-up's own path, unless it took longer than that can.
-fn path(slice: &Slice<'_>, stage: Stage) -> Verdict {
+fn path(slice: &Slice<'_>, stage: Stage) -> Attribution {
     if slice.to - slice.from <= PATH_MOST_NS {
         return (Cause::WakePath, None);
     }
@@ -376,13 +379,13 @@ fn path(slice: &Slice<'_>, stage: Stage) -> Verdict {
 }
 
 /// An idle CPU although a thread is ready.
-pub(super) fn idle_though_ready() -> Verdict {
+pub(super) fn idle_though_ready() -> Attribution {
     let task = String::new();
     let note = "the CPU went idle although the probe was ready".to_owned();
     (Cause::Throttled { task }, Some(note))
 }
 
-fn idle_exit(slice: &Slice<'_>) -> Verdict {
+fn idle_exit(slice: &Slice<'_>) -> Attribution {
     if slice.to - slice.from > IDLE_EXIT_MOST_NS {
         let note = "the CPU was idle, and no idle state takes that long to leave".to_owned();
         return (Cause::Platform, Some(note));
@@ -391,7 +394,7 @@ fn idle_exit(slice: &Slice<'_>) -> Verdict {
 }
 
 /// The probe has the CPU and has not read the clock yet.
-fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Verdict {
+fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Attribution {
     if let Some(lock) = slice.lock {
         return (locked(lock.address, lock.holder, window), None);
     }
@@ -420,7 +423,7 @@ fn locked(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
 fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
     let waking = window.events.iter().position(|event| {
         event.at_ns >= from
-            && matches!(event.what, What::Waking { tid, .. } if tid == window.probe.tid)
+            && matches!(event.kind, Kind::Waking { tid, .. } if tid == window.probe.tid)
     })?;
     let cpu = window.events[waking].cpu;
     // Only its callback lies between.
@@ -428,7 +431,7 @@ fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
     match before.find(|event| event.cpu == cpu)? {
         Event {
             at_ns,
-            what: What::TimerExpire { expires_ns, .. },
+            kind: Kind::TimerExpire { expires_ns, .. },
             ..
         } => Some((*at_ns, *expires_ns)),
         _ => None,
@@ -436,7 +439,7 @@ fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
 }
 
 /// The probe itself went to sleep in this stage.
-pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
+pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Attribution {
     if let Some(lock) = sleep.lock {
         return (locked(lock.address, lock.holder, window), None);
     }

@@ -96,7 +96,8 @@ pub struct Event {
     /// On which CPU.
     pub cpu: u32,
     /// What happened.
-    pub what: What,
+    #[serde(rename = "what")]
+    pub kind: Kind,
 }
 
 /// In the flags of a lock: it is a futex, and its address is in the program.
@@ -105,7 +106,7 @@ pub const FUTEX: u32 = 1 << 16;
 /// What an event reports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum Kind {
     /// An interrupt of the CPU itself began.
     VectorEntry {
         /// Which one.

@@ -3,7 +3,7 @@
 //! At both ends the probe itself ran its own code, so nothing outside the gap
 //! matters: no interrupt and no other thread can have been active there.
 
-use super::classify::{Court, Verdict};
+use super::classify::{Attribution, Context};
 use super::event::{Event, Window};
 use super::lane::{Layer, Slice};
 use super::naming;
@@ -33,42 +33,50 @@ pub(super) fn is_busy(window: &Window, pieces: &[Slice<'_>]) -> bool {
 }
 
 /// The cause of a stretch during which no interrupt ran.
-pub(super) fn judge(court: &Court<'_, '_>, slice: &Slice<'_>) -> Verdict {
-    let window = court.window;
+pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribution {
+    let window = context.window;
     let Some(thread) = slice.thread else {
-        return (Cause::Blind, Some("who ran is not known".to_owned()));
+        return (
+            Cause::Blind,
+            Some("the running thread is unknown".to_owned()),
+        );
     };
     if thread.tid == window.probe.tid {
         if slice.fault {
             return (Cause::Fault, None);
         }
-        return match (court.busy, slice.to - slice.from) {
+        return match (context.busy, slice.to - slice.from) {
             (true, ..=CROSSING_MOST_NS) => (Cause::Crossing, None),
             // The missing events may be the cause.
             _ if window.lost > 0 => (Cause::Blind, None),
             _ => (Cause::Platform, None),
         };
     }
-    if let Some(Doing::Asleep(sleep)) = court.life.at(slice.from).0 {
+    if let Some(Doing::Asleep(sleep)) = context.life.at(slice.from).0 {
         return super::classify::asleep(sleep, window);
     }
     if thread.tid == 0 {
         let span = (slice.from, slice.to);
-        let by_group = court.groups.idle(&window.probe, true, slice.from, span);
+        let by_group = context.groups.idle(&window.probe, true, slice.from, span);
         return by_group.unwrap_or_else(super::classify::idle_though_ready);
     }
     if thread.is_ordinary() && window.probe.is_ordinary() {
-        let since = match court.life.at(slice.from).0 {
+        let since = match context.life.at(slice.from).0 {
             Some(Doing::Ready(since)) => since,
             _ => window.due_ns,
         };
-        let by_group = court.groups.ordinary(slice.to, (since, window.woken_ns));
+        let by_group = context.groups.ordinary(slice.to, (since, window.woken_ns));
         return by_group.unwrap_or_else(|| (naming::interference(thread), None));
     }
     if thread.priority <= window.probe.priority || window.probe.is_ordinary() {
         return (naming::interference(thread), None);
     }
     let task = naming::bounded(&thread.name);
-    let other = || (Cause::Throttled { task }, court.groups.doubt(&window.probe));
-    court.groups.below(slice.to).unwrap_or_else(other)
+    let other = || {
+        (
+            Cause::Throttled { task },
+            context.groups.doubt(&window.probe),
+        )
+    };
+    context.groups.below(slice.to).unwrap_or_else(other)
 }

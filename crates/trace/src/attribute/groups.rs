@@ -1,8 +1,8 @@
 //! Throttling by control groups: the probe is ready, and its group has used up its CPU time.
 //! The thread that runs meanwhile, if any, is not the cause.
 
-use super::classify::Verdict;
-use super::event::{Task, Vector, What, Window};
+use super::classify::Attribution;
+use super::event::{Kind, Task, Vector, Window};
 use super::naming;
 use super::passage::{Doing, Life};
 use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
@@ -67,8 +67,8 @@ impl<'w> Groups<'w> {
         let mut switches: Vec<(u64, &Task)> = Vec::new();
         for event in &window.events {
             let here = event.cpu == cpu;
-            match &event.what {
-                What::TimerExpire { function, .. } | What::CallEntry { function, .. } => {
+            match &event.kind {
+                Kind::TimerExpire { function, .. } | Kind::CallEntry { function, .. } => {
                     let function = naming::function(window, *function);
                     if QUOTA_ENDS.contains(&function.as_str()) {
                         groups.renewed.push(event.at_ns);
@@ -76,11 +76,11 @@ impl<'w> Groups<'w> {
                         groups.rt_renewed.push(event.at_ns);
                     }
                 }
-                What::VectorEntry {
+                Kind::VectorEntry {
                     vector: Vector::Reschedule,
                     ..
                 } if here => groups.requests.push(event.at_ns),
-                What::Switch { to, .. } if here => switches.push((event.at_ns, to)),
+                Kind::Switch { to, .. } if here => switches.push((event.at_ns, to)),
                 _ => {}
             }
         }
@@ -116,7 +116,7 @@ impl<'w> Groups<'w> {
         came_after: bool,
         at: u64,
         (since, until): (u64, u64),
-    ) -> Option<Verdict> {
+    ) -> Option<Attribution> {
         let next = self.switches.partition_point(|switch| *switch <= at);
         let until = self.switches.get(next).map_or(until, |it| until.min(*it));
         if !came_after && until.saturating_sub(since) <= IDLE_EXIT_MOST_NS {
@@ -131,7 +131,7 @@ impl<'w> Groups<'w> {
     /// An ordinary thread runs while an ordinary probe is ready: until the instant at which the
     /// quota was replenished the probe's group was throttled; from then on they share the CPU. The
     /// stretch ends at `to`.
-    pub(super) fn ordinary(&self, to: u64, (since, until): (u64, u64)) -> Option<Verdict> {
+    pub(super) fn ordinary(&self, to: u64, (since, until): (u64, u64)) -> Option<Attribution> {
         let (limit, throttled) = self.quota?;
         let enough = |at: u64| throttled.ns >= (at - since) / 10 * 9;
         let within = |at: &u64| *at > since && *at <= until;
@@ -147,7 +147,7 @@ impl<'w> Groups<'w> {
     /// A thread of lower priority runs while a real-time probe is ready: the group is throttled
     /// if its runtime was replenished as the time of the lower threads ended. Other real-time
     /// threads, outside the group, may have run in between.
-    pub(super) fn below(&self, to: u64) -> Option<Verdict> {
+    pub(super) fn below(&self, to: u64) -> Option<Attribution> {
         let limit = self.real_time?;
         let renewed_before = |came: u64| {
             let after = self.rt_renewed.partition_point(|renewed| *renewed <= came);
@@ -196,7 +196,7 @@ fn cause(limit: &GroupLimit) -> Cause {
     }
 }
 
-fn real_time(limit: &GroupLimit) -> Verdict {
+fn real_time(limit: &GroupLimit) -> Attribution {
     let note = format!(
         "its real-time threads may run for {} of each {} µs",
         limit.runtime_us, limit.period_us
@@ -204,7 +204,7 @@ fn real_time(limit: &GroupLimit) -> Verdict {
     (cause(limit), Some(note))
 }
 
-fn quota((limit, throttled): (&GroupLimit, GroupThrottling)) -> Verdict {
+fn quota((limit, throttled): (&GroupLimit, GroupThrottling)) -> Attribution {
     let note = format!(
         "it may run for {} of each {} µs; around this wake-up it was throttled for {}, all CPUs \
          together",

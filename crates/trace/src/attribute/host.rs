@@ -1,7 +1,7 @@
 //! CPUs that stood still at once: neither a thread nor an interrupt of this kernel took the time.
 
 use super::amounts::Amount;
-use super::event::{Event, Stall, Vector, What, Window};
+use super::event::{Event, Kind, Stall, Vector, Window};
 use punctual_record::explanation::Cause;
 
 /// A shorter overlap may be chance.
@@ -153,7 +153,7 @@ pub(super) fn take(amounts: &mut Vec<Amount>, window: &Window, events: &[&Event]
         let own: Vec<(u64, Sign)> = events
             .iter()
             .filter(|event| event.cpu == cpu)
-            .filter_map(|event| Some((event.at_ns, sign(&event.what)?)))
+            .filter_map(|event| Some((event.at_ns, sign(&event.kind)?)))
             .collect();
         for own in standstills(&own) {
             if let Some(common) = common(cpu, own, &window.stalls) {
@@ -164,22 +164,22 @@ pub(super) fn take(amounts: &mut Vec<Amount>, window: &Window, events: &[&Event]
 }
 
 /// What an event says; `None` for a counter that is read, which shows no activity.
-fn sign(what: &What) -> Option<Sign> {
-    Some(match what {
-        What::Stolen { .. } | What::SmiCount { .. } => return None,
-        What::VectorEntry {
+fn sign(kind: &Kind) -> Option<Sign> {
+    Some(match kind {
+        Kind::Stolen { .. } | Kind::SmiCount { .. } => return None,
+        Kind::VectorEntry {
             vector: Vector::LocalTimer,
             interrupted,
         } => Sign::Timer {
             over_program: interrupted.is_some_and(|it| it.user),
         },
-        What::VectorEntry { .. } => Sign::Enter,
-        What::VectorExit { .. } => Sign::Leave,
-        What::TimerExpire { expires_ns, .. } => Sign::Expire(*expires_ns),
-        What::Switch { to, .. } => Sign::Switch {
+        Kind::VectorEntry { .. } => Sign::Enter,
+        Kind::VectorExit { .. } => Sign::Leave,
+        Kind::TimerExpire { expires_ns, .. } => Sign::Expire(*expires_ns),
+        Kind::Switch { to, .. } => Sign::Switch {
             to_idle: to.tid == 0,
         },
-        What::Idle { .. } => Sign::Idle,
+        Kind::Idle { .. } => Sign::Idle,
         _ => Sign::Other,
     })
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Event, FUTEX, Interrupted, Task, Vector, What, Window};
+use super::event::{Event, FUTEX, Interrupted, Kind, Task, Vector, Window};
 use super::overlay::{lay_over, tracers_timers};
 
 /// What ran on top.
@@ -221,8 +221,8 @@ struct Builder<'w> {
 
 impl<'w> Builder<'w> {
     fn new(window: &Window, events: &[&'w Event], begin: u64) -> Self {
-        let thread = events.iter().find_map(|event| match &event.what {
-            What::Switch { from, .. } => Some(from),
+        let thread = events.iter().find_map(|event| match &event.kind {
+            Kind::Switch { from, .. } => Some(from),
             _ => None,
         });
         Self {
@@ -269,19 +269,19 @@ impl<'w> Builder<'w> {
 
     fn take(&mut self, event: &'w Event) {
         self.advance(event.at_ns);
-        match &event.what {
-            What::VectorEntry {
+        match &event.kind {
+            Kind::VectorEntry {
                 vector,
                 interrupted,
             } => self.open(Layer::Vector(*vector), *interrupted),
-            What::VectorExit { vector } => self.close(Layer::Vector(*vector)),
-            What::HandlerEntry { irq, name } => self.open(Layer::Handler(*irq, name), None),
-            What::HandlerExit { irq } => self.close(Layer::Handler(*irq, "")),
-            What::SoftirqEntry { number } => self.open(Layer::Softirq(*number), None),
-            What::SoftirqExit { number } => self.close(Layer::Softirq(*number)),
-            What::CallEntry { function, .. } => self.open(Layer::Call(*function), None),
-            What::CallExit { function } => self.close(Layer::Call(*function)),
-            What::TimerExpire {
+            Kind::VectorExit { vector } => self.close(Layer::Vector(*vector)),
+            Kind::HandlerEntry { irq, name } => self.open(Layer::Handler(*irq, name), None),
+            Kind::HandlerExit { irq } => self.close(Layer::Handler(*irq, "")),
+            Kind::SoftirqEntry { number } => self.open(Layer::Softirq(*number), None),
+            Kind::SoftirqExit { number } => self.close(Layer::Softirq(*number)),
+            Kind::CallEntry { function, .. } => self.open(Layer::Call(*function), None),
+            Kind::CallExit { function } => self.close(Layer::Call(*function)),
+            Kind::TimerExpire {
                 function, of_probe, ..
             } => {
                 // Callbacks follow each other; the end of one may not be recorded.
@@ -289,16 +289,16 @@ impl<'w> Builder<'w> {
                 let (function, of_probe) = (*function, *of_probe);
                 self.open(Layer::Timer { function, of_probe }, None);
             }
-            What::TimerDone { .. } => self.end_timer(),
-            What::Switch { from, to, .. } => self.switch(from, to),
-            What::Rename { task } => self.rename(task),
-            What::Idle { state } => self.idle = state.or(self.idle),
-            What::WorkStart { function } => {
+            Kind::TimerDone { .. } => self.end_timer(),
+            Kind::Switch { from, to, .. } => self.switch(from, to),
+            Kind::Rename { task } => self.rename(task),
+            Kind::Idle { state } => self.idle = state.or(self.idle),
+            Kind::WorkStart { function } => {
                 if let Some(thread) = self.thread {
                     self.works.insert(thread.tid, *function);
                 }
             }
-            What::LockWait {
+            Kind::LockWait {
                 lock,
                 holder,
                 flags,
@@ -309,18 +309,18 @@ impl<'w> Builder<'w> {
                     of_program: false,
                 });
             }
-            What::LockDone { lock }
+            Kind::LockDone { lock }
                 if self.probe_runs() && self.lock.is_some_and(|l| l.address == *lock) =>
             {
                 self.lock = None;
             }
-            What::Fault { .. } if self.probe_runs() => self.fault = true,
-            What::Stack { tid, frames, .. } => self.lane.stacks.push(Caught {
+            Kind::Fault { .. } if self.probe_runs() => self.fault = true,
+            Kind::Stack { tid, frames, .. } => self.lane.stacks.push(Caught {
                 at: event.at_ns,
                 tid: *tid,
                 frames,
             }),
-            What::Left { tid, call, frames } => self.lane.left.push(Left {
+            Kind::Left { tid, call, frames } => self.lane.left.push(Left {
                 at: event.at_ns,
                 tid: *tid,
                 call: *call,
@@ -488,21 +488,21 @@ impl<'w> Builder<'w> {
         self.mark();
         let mut lane = self.lane;
         let own = tracers_timers(window, &lane.frames);
-        let overlay = |take: fn(&What) -> Option<u64>| {
+        let overlay = |take: fn(&Kind) -> Option<u64>| {
             let spans = events.iter().filter_map(|event| {
-                let length = take(&event.what)?;
+                let length = take(&event.kind)?;
                 Some((event.at_ns.saturating_sub(length), event.at_ns))
             });
             spans.collect::<Vec<_>>()
         };
         let tracer = overlay(|what| match what {
-            What::Stack { cost_ns, .. } => Some(*cost_ns),
+            Kind::Stack { cost_ns, .. } => Some(*cost_ns),
             _ => None,
         });
         lay_over(&mut lane.slices, tracer, Layer::Tracer);
         lay_over(&mut lane.slices, own, Layer::Tracer);
         let nmi = overlay(|what| match what {
-            What::Nmi { duration_ns } => Some(*duration_ns),
+            Kind::Nmi { duration_ns } => Some(*duration_ns),
             _ => None,
         });
         for (from, to) in &nmi {

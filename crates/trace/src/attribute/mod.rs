@@ -32,8 +32,8 @@ pub use punctual_record::explanation::{
 };
 
 use amounts::Amount;
-use classify::Court;
-use event::{Event, Task, What, Window};
+use classify::Context;
+use event::{Event, Kind, Task, Window};
 use groups::Groups;
 use lane::{Lane, Layer, Slice};
 use passage::{Life, Passage, Traces};
@@ -69,13 +69,13 @@ pub fn picture(window: &Window) -> Picture {
 
 /// A stretch of a wake-up with exactly one owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct Share {
     /// From when.
     pub from_ns: u64,
     /// To when.
     pub to_ns: u64,
     /// How much of it belongs to this cause; the hypervisor took the rest of the stretch, which
-    /// has a [`Held`] of its own.
+    /// has a [`Share`] of its own.
     pub ns: u64,
     /// The stage of the wake-up.
     pub stage: Stage,
@@ -85,15 +85,15 @@ pub struct Held {
 
 /// The owner of each moment of the wake-up, in order: the rows of its bill are the sums of these.
 #[must_use]
-pub fn account(window: &Window) -> Vec<Held> {
-    let held = |amount: Amount| Held {
+pub fn account(window: &Window) -> Vec<Share> {
+    let held = |amount: Amount| Share {
         from_ns: amount.from,
         to_ns: amount.to,
         ns: amount.ns,
         stage: amount.stage,
         cause: amount.cause,
     };
-    let mut account: Vec<Held> = Seen::of(window).amounts().into_iter().map(held).collect();
+    let mut account: Vec<Share> = Seen::of(window).amounts().into_iter().map(held).collect();
     account.sort_by_key(|held| (held.from_ns, held.to_ns));
     account
 }
@@ -229,11 +229,11 @@ impl<'w> Seen<'w> {
         let pieces = self.pieces();
         let slices: Vec<Slice<'w>> = pieces.iter().map(|(_, slice)| *slice).collect();
         let remote = self.waking_cpu != self.running_cpu;
-        let court = Court::new(self, remote, &slices);
+        let context = Context::new(self, remote, &slices);
         let senders = Senders::of(&self.events);
         let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
         for (cpu, slice) in pieces {
-            let (cause, note) = court.judge(&slice);
+            let (cause, note) = context.classify(&slice);
             let seen = self.lanes.get(&cpu);
             let place = seen.and_then(|lane| place::of(self.window, lane, &slice, &cause));
             let (stack, where_) = place.unwrap_or_default();
@@ -287,7 +287,7 @@ fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option
     }
     let switched = events
         .iter()
-        .any(|event| matches!(event.what, What::Switch { .. }));
+        .any(|event| matches!(event.kind, Kind::Switch { .. }));
     let within = |event: &&Event| {
         event.cpu == traces.running_cpu(window)
             && event.at_ns >= window.due_ns

@@ -1,7 +1,7 @@
 //! The course of a wake-up: who woke the probe, where, and when it passed from
 //! one stage to the next.
 
-use super::event::{Event, FUTEX, Task, What, Window};
+use super::event::{Event, FUTEX, Kind, Task, Window};
 use super::lane::{Frame, Lane, Lock};
 use super::naming;
 use punctual_record::explanation::{Instants, Stage};
@@ -26,8 +26,8 @@ impl Traces {
             events
                 .iter()
                 .filter(within)
-                .filter_map(|event| match event.what {
-                    What::TimerExpire {
+                .filter_map(|event| match event.kind {
+                    Kind::TimerExpire {
                         of_probe: true,
                         expires_ns,
                         ..
@@ -43,8 +43,8 @@ impl Traces {
             events
                 .iter()
                 .filter(within)
-                .filter_map(|event| match event.what {
-                    What::Waking { tid, .. } if tid == window.probe.tid => {
+                .filter_map(|event| match event.kind {
+                    Kind::Waking { tid, .. } if tid == window.probe.tid => {
                         Some((event.at_ns, event.cpu))
                     }
                     _ => None,
@@ -59,8 +59,8 @@ impl Traces {
         let switch = events
             .iter()
             .filter(within)
-            .find_map(|event| match &event.what {
-                What::Switch { to, .. } if to.tid == window.probe.tid && event.at_ns >= ready => {
+            .find_map(|event| match &event.kind {
+                Kind::Switch { to, .. } if to.tid == window.probe.tid && event.at_ns >= ready => {
                     Some((event.at_ns, event.cpu))
                 }
                 _ => None,
@@ -172,7 +172,7 @@ pub(super) struct Sleep<'w> {
 const SLEEPERS: &str = "hrtimer_wakeup";
 
 fn is_waking(event: &Event, tid: u32) -> bool {
-    matches!(event.what, What::Waking { tid: woken, .. } if woken == tid)
+    matches!(event.kind, Kind::Waking { tid: woken, .. } if woken == tid)
 }
 
 /// Its timer expired, and it slept on: since 6.1 the kernel freezes a sleeping thread without
@@ -203,9 +203,9 @@ impl<'w> Life<'w> {
         // The thread of the first switch away was running before.
         let mut on_cpu = events
             .iter()
-            .find_map(|event| match &event.what {
-                What::Switch { from, .. } if is_probe(from) => Some(Some(event.cpu)),
-                What::Switch { to, .. } if is_probe(to) => Some(None),
+            .find_map(|event| match &event.kind {
+                Kind::Switch { from, .. } if is_probe(from) => Some(Some(event.cpu)),
+                Kind::Switch { to, .. } if is_probe(to) => Some(None),
                 _ => None,
             })
             .flatten();
@@ -215,9 +215,9 @@ impl<'w> Life<'w> {
         }
         // It left before the first event, and was ready all the time; or it ran without a waking,
         // and armed its timer after that.
-        let first = events.iter().find_map(|event| match &event.what {
-            What::Waking { tid, .. } if *tid == probe.tid => Some(None),
-            What::Switch { to, .. } if is_probe(to) => Some(Some(event.at_ns)),
+        let first = events.iter().find_map(|event| match &event.kind {
+            Kind::Waking { tid, .. } if *tid == probe.tid => Some(None),
+            Kind::Switch { to, .. } if is_probe(to) => Some(Some(event.at_ns)),
             _ => None,
         });
         let unwoken = first.flatten().is_some_and(|at| at <= window.waiting_ns);
@@ -235,15 +235,15 @@ impl<'w> Life<'w> {
                 }
             }
             let runs_here = on_cpu == Some(event.cpu);
-            match &event.what {
-                What::Switch { to, .. } if is_probe(to) => {
+            match &event.kind {
+                Kind::Switch { to, .. } if is_probe(to) => {
                     on_cpu = Some(event.cpu);
                     sleep.fault = false;
                     // No event reports the end of a futex wait; this is its end.
                     sleep.lock = sleep.lock.filter(|lock| !lock.of_program);
                     turns.push((event.at_ns, Doing::Running));
                 }
-                What::Switch {
+                Kind::Switch {
                     from,
                     from_state,
                     preempted,
@@ -257,7 +257,7 @@ impl<'w> Life<'w> {
                         (event.at_ns, Doing::Asleep(Sleep { state, ..sleep }))
                     });
                 }
-                What::Waking { tid, by } if *tid == probe.tid => match turns.last_mut() {
+                Kind::Waking { tid, by } if *tid == probe.tid => match turns.last_mut() {
                     None => {
                         let state = window.left;
                         turns.push((0, Doing::Asleep(Sleep { state, ..sleep })));
@@ -274,7 +274,7 @@ impl<'w> Life<'w> {
                     }
                     Some(_) => {}
                 },
-                What::LockWait {
+                Kind::LockWait {
                     lock,
                     holder,
                     flags,
@@ -285,13 +285,13 @@ impl<'w> Life<'w> {
                         of_program: flags & FUTEX != 0,
                     });
                 }
-                What::LockDone { lock }
+                Kind::LockDone { lock }
                     if runs_here && sleep.lock.is_some_and(|l| l.address == *lock) =>
                 {
                     sleep.lock = None;
                 }
-                What::Fault { .. } if runs_here => sleep.fault = true,
-                What::TimerExpire {
+                Kind::Fault { .. } if runs_here => sleep.fault = true,
+                Kind::TimerExpire {
                     of_probe: true,
                     function,
                     ..

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::amounts::Amount;
 use super::classify::softirq_label;
-use super::event::{Event, Task, What, Window};
+use super::event::{Event, Kind, Task, Window};
 use super::lane::{Frame, Lane, Layer};
 use super::naming;
 use super::passage::Passage;
@@ -227,13 +227,13 @@ impl<'w> Draft<'_, 'w> {
             }
         }
         for event in self.events {
-            let label = match &event.what {
-                What::Fault { .. } => "page fault".to_owned(),
-                What::Migrate { tid, to_cpu } if *tid == self.window.probe.tid => {
+            let label = match &event.kind {
+                Kind::Fault { .. } => "page fault".to_owned(),
+                Kind::Migrate { tid, to_cpu } if *tid == self.window.probe.tid => {
                     format!("moved to CPU {to_cpu}")
                 }
-                What::Stack { frames, .. } if !frames.is_empty() => "stack caught".to_owned(),
-                What::LockWait { lock, .. } => {
+                Kind::Stack { frames, .. } if !frames.is_empty() => "stack caught".to_owned(),
+                Kind::LockWait { lock, .. } => {
                     format!("waits for {}", naming::symbol(self.window, *lock))
                 }
                 _ => continue,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Vector, What, Window};
+use super::event::{Kind, Vector, Window};
 use super::lane::Slice;
 use super::passage::{Life, Passage};
 
@@ -15,7 +15,7 @@ impl Requests {
     pub(super) fn of(window: &Window, passage: &Passage<'_>, life: &Life<'_>) -> Self {
         let wakings = window.events.iter().filter(|event| {
             event.cpu != window.cpu
-                && matches!(event.what, What::Waking { tid, .. } if tid == window.probe.tid)
+                && matches!(event.kind, Kind::Waking { tid, .. } if tid == window.probe.tid)
         });
         let mut asked: BTreeMap<u64, u64> = wakings.map(|event| (event.at_ns, u64::MAX)).collect();
         if asked.is_empty() {
@@ -24,7 +24,7 @@ impl Requests {
         let requests = window.events.iter().filter(|event| {
             let vector = Vector::Reschedule;
             event.cpu == window.cpu
-                && matches!(event.what, What::VectorEntry { vector: is, .. } if is == vector)
+                && matches!(event.kind, Kind::VectorEntry { vector: is, .. } if is == vector)
         });
         for request in requests {
             if let Some((_, at_ns)) = asked.range_mut(..request.at_ns).next_back() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Event, Task, What};
+use super::event::{Event, Kind, Task};
 use super::lane::{Lane, Layer, Slice};
 use super::naming;
 use punctual_record::explanation::Culprit;
@@ -25,8 +25,8 @@ impl<'w> Senders<'w> {
         let mut sent: BTreeMap<(u32, u64), Sent<'w>> = BTreeMap::new();
         let mut senders = BTreeMap::new();
         for event in events {
-            match &event.what {
-                What::CallSent {
+            match &event.kind {
+                Kind::CallSent {
                     request,
                     from_cpu,
                     by,
@@ -36,7 +36,7 @@ impl<'w> Senders<'w> {
                     let from_cpu = *from_cpu;
                     sent.insert((event.cpu, *request), Sent { from_cpu, by });
                 }
-                What::CallEntry { request, .. } => {
+                Kind::CallEntry { request, .. } => {
                     if let Some(sent) = sent.remove(&(event.cpu, *request)) {
                         senders.insert((event.cpu, event.at_ns), sent);
                     }

@@ -8,10 +8,13 @@ use aya::maps::{Map, MapData};
 use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf};
 
+use punctual_record::{TracingPart, TracingStep};
+
 use super::shared::Shared;
 use super::unavailable::Unavailable;
 
-pub fn refused(what: &str, error: &dyn std::error::Error) -> Unavailable {
+/// The step that the kernel refused, with its own reason.
+pub fn refused(step: TracingStep, error: &dyn std::error::Error) -> Unavailable {
     // The innermost error is the kernel's own; a verifier's log has many lines.
     let mut reason = error.to_string();
     let mut next = error.source();
@@ -23,26 +26,48 @@ pub fn refused(what: &str, error: &dyn std::error::Error) -> Unavailable {
         .lines()
         .rfind(|line| !line.trim().is_empty())
         .unwrap_or_default();
-    Unavailable::new(
-        format!("the kernel refused {what}: {line}"),
-        "it takes a kernel of 5.15 or later that allows BPF to this user (lockdown, \
-         containers and seccomp may not)",
-    )
+    Unavailable::Refused {
+        step,
+        error: line.trim().to_owned(),
+    }
+}
+
+/// A compiled program lacks this map or program.
+pub fn incomplete(part: &str) -> Unavailable {
+    Unavailable::Incomplete {
+        part: part.to_owned(),
+    }
+}
+
+/// The step of attaching to a tracepoint.
+pub fn attach(tracepoint: &str) -> TracingStep {
+    TracingStep::Attach {
+        tracepoint: tracepoint.to_owned(),
+    }
+}
+
+/// The step of mapping a map.
+pub fn map_memory(name: &str) -> TracingStep {
+    TracingStep::MapMemory {
+        map: name.to_owned(),
+    }
+}
+
+/// The step of loading programs.
+pub fn load(programs: TracingPart) -> TracingStep {
+    TracingStep::Load { programs }
 }
 
 pub fn map<'a>(programs: &'a Ebpf, name: &str) -> Result<&'a MapData, Unavailable> {
     match programs.map(name) {
         Some(Map::Array(data) | Map::HashMap(data)) => Ok(data),
-        _ => Err(Unavailable::new(
-            format!("the recorder lacks its map {name}"),
-            "build punctual anew",
-        )),
+        _ => Err(incomplete(name)),
     }
 }
 
 pub fn shared(programs: &Ebpf, name: &str, words: usize) -> Result<Shared, Unavailable> {
     Shared::map(map(programs, name)?.fd().as_fd(), words)
-        .map_err(|error| refused(&format!("mapping {name}"), &error))
+        .map_err(|error| refused(map_memory(name), &error))
 }
 
 pub fn absent(name: &str) -> ProgramError {

@@ -41,9 +41,9 @@ use self::recorder::Recorder;
 use self::slot::{Names, Own, Slot, kind};
 use self::smi::SmiCounts;
 use self::stacks::Stacks;
-use self::symbols::Symbols;
+use self::symbols::{Symbols, SymbolsError};
 pub use self::unavailable::Unavailable;
-use crate::attribute::event::{Event, Interrupted, Task, What, Window};
+use crate::attribute::event::{Event, Interrupted, Kind, Task, Window};
 use crate::attribute::groups;
 use punctual_record::explanation::Instants;
 
@@ -112,7 +112,7 @@ pub struct Capture {
     names: Names,
     own: Own,
     stacks: Stacks,
-    symbols: Result<Arc<Symbols>, String>,
+    symbols: Result<Arc<Symbols>, SymbolsError>,
     smi: Option<SmiCounts>,
     /// The stolen time of each CPU: at the start, and at the last reading.
     stolen: BTreeMap<u32, (u64, u64)>,
@@ -387,16 +387,16 @@ impl Capture {
                 && account != Some(total_ns)
             {
                 account = Some(total_ns);
-                events.push(event(slot, What::Stolen { total_ns }));
+                events.push(event(slot, Kind::Stolen { total_ns }));
             }
         }
         events.extend(slots.iter().filter_map(|slot| {
-            let what = match slot.kind() {
+            let kind = match slot.kind() {
                 kind::STACK => self.stacks.caught(slot),
                 kind::LEFT => Some(stacks::cost(slot)),
-                _ => slot.what(&self.names, self.own, of_probe),
+                _ => slot.event_kind(&self.names, self.own, of_probe),
             };
-            Some(event(slot, what?))
+            Some(event(slot, kind?))
         }));
         for cpu in self.options.cpus.iter().copied() {
             let readings = self.smi.as_ref().map(|smi| smi.around(cpu, from_ns, to_ns));
@@ -404,8 +404,8 @@ impl Capture {
                 && first != last
             {
                 for (at_ns, total) in [(before, first), (after, last)] {
-                    let what = What::SmiCount { total };
-                    events.push(Event { at_ns, cpu, what });
+                    let kind = Kind::SmiCount { total };
+                    events.push(Event { at_ns, cpu, kind });
                 }
             }
         }
@@ -461,8 +461,8 @@ impl Capture {
 
     /// The probe as it was switched to.
     fn probe(&self, tid: u32, events: &[Event]) -> Task {
-        let came = events.iter().rev().find_map(|event| match &event.what {
-            What::Switch { to, .. } if to.tid == tid => Some(to.clone()),
+        let came = events.iter().rev().find_map(|event| match &event.kind {
+            Kind::Switch { to, .. } if to.tid == tid => Some(to.clone()),
             _ => None,
         });
         came.unwrap_or_else(|| Task {
@@ -482,8 +482,8 @@ impl Capture {
         stacks::trim(&mut window.events, symbols);
         let mut addresses = BTreeSet::new();
         for event in &window.events {
-            match &event.what {
-                What::VectorEntry {
+            match &event.kind {
+                Kind::VectorEntry {
                     interrupted:
                         Some(Interrupted {
                             address,
@@ -494,17 +494,17 @@ impl Capture {
                 } => {
                     addresses.insert(*address);
                 }
-                What::TimerExpire { function, .. }
-                | What::CallSent { function, .. }
-                | What::CallEntry { function, .. }
-                | What::WorkStart { function } => {
+                Kind::TimerExpire { function, .. }
+                | Kind::CallSent { function, .. }
+                | Kind::CallEntry { function, .. }
+                | Kind::WorkStart { function } => {
                     addresses.insert(*function);
                 }
-                What::Stack { frames, .. } | What::Left { frames, .. } => addresses.extend(frames),
+                Kind::Stack { frames, .. } | Kind::Left { frames, .. } => addresses.extend(frames),
                 _ => {}
             }
         }
-        window.symbols = symbols.of(addresses.into_iter());
+        window.symbols = symbols.names_of(addresses.into_iter());
     }
 
     /// Events that were overwritten before they were copied.
@@ -523,7 +523,7 @@ impl Capture {
     /// hides.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        let hidden = self.symbols.as_ref().err().cloned();
+        let hidden = self.symbols.as_ref().err().map(ToString::to_string);
         self.recorder
             .missing()
             .iter()
@@ -533,11 +533,11 @@ impl Capture {
     }
 }
 
-fn event(slot: &Slot, what: What) -> Event {
+fn event(slot: &Slot, kind: Kind) -> Event {
     Event {
         at_ns: slot.at_ns(),
         cpu: slot.cpu(),
-        what,
+        kind,
     }
 }
 

@@ -138,34 +138,32 @@ fn read() -> Result<Vec<(u32, u32)>, Unavailable> {
     use aya::programs::{Iter, Program};
     use aya::{Btf, EbpfLoader};
 
-    use super::kernel::{absent, refused};
+    use super::kernel::{incomplete, refused};
     use super::unavailable;
+    use punctual_record::TracingStep;
 
     /// The compiled program.
     static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/numbers.bpf.o"));
     unavailable::check()?;
-    let doing = "telling the threads of this container from the host's";
-    let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
+    let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
     let mut programs = EbpfLoader::new()
         .btf(Some(&btf))
         .load(OBJECT)
-        .map_err(|error| refused(doing, &error))?;
+        .map_err(|error| refused(TracingStep::ThreadIds, &error))?;
     let name = "each_task";
-    let program = programs
-        .program_mut(name)
-        .ok_or_else(|| refused(doing, &absent(name)))?;
+    let program = programs.program_mut(name).ok_or_else(|| incomplete(name))?;
     let mut file = <&mut Program>::try_into(program)
         .and_then(|program: &mut Iter| {
             program.load("task", &btf)?;
             let link = program.attach()?;
             program.take_link(link)
         })
-        .map_err(|error| refused(doing, &error))?
+        .map_err(|error| refused(TracingStep::ThreadIds, &error))?
         .into_file()
-        .map_err(|error| refused(doing, &error))?;
+        .map_err(|error| refused(TracingStep::ThreadIds, &error))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)
-        .map_err(|error| refused(doing, &error))?;
+        .map_err(|error| refused(TracingStep::ThreadIds, &error))?;
     let word = |bytes: &[u8]| {
         bytes
             .iter()

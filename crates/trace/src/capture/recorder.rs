@@ -1,15 +1,23 @@
 //! The recorder's kernel side: loaded, attached, and read.
 
+use std::error::Error;
+use std::fmt;
 use std::fs;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use aya::maps::{HashMap, MapData};
-use aya::programs::{Program, SchedClassifier};
+use aya::programs::{Program, ProgramError, SchedClassifier};
 use aya::{Btf, Ebpf, EbpfLoader};
 
+use punctual_record::{TracingPart, TracingStep};
+
 use super::Options;
-use super::kernel::{attach_raw, attach_typed, kernel_is_at_least, possible_cpus, refused, shared};
+use super::kernel::{
+    absent, attach, attach_raw, attach_typed, incomplete, kernel_is_at_least, load, possible_cpus,
+    refused, shared,
+};
 use super::layout;
 use super::rings::{Plan, Rings};
 use super::shared::{Shared, run_once};
@@ -85,7 +93,7 @@ impl Recorder {
     /// # Errors
     /// What the kernel refused.
     pub fn start(options: &Options) -> Result<Self, Unavailable> {
-        let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
+        let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
         let layout = layout::parse(&fs::read(BTF).unwrap_or_default());
         let cpus = possible_cpus();
         let plan = Plan::new(cpus, &options.cpus, options.ring_events).with_others(OTHERS);
@@ -118,7 +126,7 @@ impl Recorder {
         plan.size(&mut loader);
         let mut programs = loader
             .load(OBJECT)
-            .map_err(|error| refused("taking the recorder's maps", &error))?;
+            .map_err(|error| refused(load(TracingPart::Recorder), &error))?;
         let stacks = shared(&programs, "stacks", cpus as usize * STACKS * FRAMES)?;
         let rings = plan.map(&programs)?;
         // A CPU with several targets searches all of them.
@@ -129,7 +137,7 @@ impl Recorder {
         for (tid, _) in &options.targets {
             targets
                 .insert(tid, 0, 0)
-                .map_err(|error| refused("naming the threads", &error))?;
+                .map_err(|error| refused(TracingStep::AddThread, &error))?;
         }
         let mut recorder = Self {
             programs,
@@ -149,27 +157,22 @@ impl Recorder {
     ) -> Result<(), Unavailable> {
         let programs = &mut self.programs;
         if !sentinel && interrupt_above_ns > 0 {
-            let why = "stacks while a CPU is blocked (it takes a kernel of 6.7 or later)";
+            let why = "stacks while a CPU is blocked (they need a kernel of 6.7 or later)";
             self.missing.push(why.to_owned());
         }
         if sentinel {
             // Without it, stacks are taken in the interrupts that come anyway.
             if let Err(why) = make_sentinels(programs) {
-                let why = why.to_string();
-                // If the verifier prints nothing, only its heading is left.
-                let why = why.trim_end().trim_end_matches("Verifier output:");
-                self.missing.push(format!(
-                    "stacks while a CPU is blocked ({})",
-                    why.trim_end()
-                ));
+                self.missing
+                    .push(format!("stacks while a CPU is blocked ({why})"));
             }
         }
         attach_typed(programs, "on_sched_switch", "sched_switch", btf)
             .or_else(|_| attach_typed(programs, "on_sched_switch_of_old", "sched_switch", btf))
-            .map_err(|error| refused("tracing sched_switch", &error))?;
+            .map_err(|error| refused(attach("sched_switch"), &error))?;
         for tracepoint in NEEDED {
             attach_typed(programs, &format!("on_{tracepoint}"), tracepoint, btf)
-                .map_err(|error| refused(&format!("tracing {tracepoint}"), &error))?;
+                .map_err(|error| refused(attach(tracepoint), &error))?;
         }
         for tracepoint in WELCOME {
             // If a kernel lacks the tracepoint of such an interrupt, it lacks the interrupt itself.
@@ -237,7 +240,7 @@ impl Recorder {
     pub fn follow(&mut self, tid: u32) -> Result<(), Unavailable> {
         targets(&mut self.programs)?
             .insert(tid, 0, 0)
-            .map_err(|error| refused("naming one more thread", &error))
+            .map_err(|error| refused(TracingStep::AddThread, &error))
     }
 
     /// Stops following a thread.
@@ -263,22 +266,58 @@ impl Recorder {
 fn targets(programs: &mut Ebpf) -> Result<HashMap<&mut MapData, u32, u64>, Unavailable> {
     let map = programs
         .map_mut("targets")
-        .ok_or_else(|| Unavailable::new("the recorder lacks its targets", "build punctual anew"))?;
-    HashMap::try_from(map).map_err(|error| refused("naming the threads", &error))
+        .ok_or_else(|| incomplete("targets"))?;
+    HashMap::try_from(map).map_err(|error| refused(TracingStep::AddThread, &error))
+}
+
+/// Why CPUs have no sentinel timers.
+#[derive(Debug)]
+enum SentinelError {
+    /// The program can't be loaded.
+    Load(ProgramError),
+    /// The program can't be run.
+    Run(io::Error),
+    /// The kernel refused a step in starting the timers.
+    Timers { step: u32 },
+}
+
+impl fmt::Display for SentinelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // If the verifier prints nothing, only its heading is left.
+            Self::Load(error) => {
+                let text = error.to_string();
+                let text = text.trim_end().trim_end_matches("Verifier output:");
+                f.write_str(text.trim_end())
+            }
+            Self::Run(error) => error.fmt(f),
+            Self::Timers { step } => write!(f, "timers: step {step}"),
+        }
+    }
+}
+
+impl Error for SentinelError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Load(error) => Some(error),
+            Self::Run(error) => Some(error),
+            Self::Timers { .. } => None,
+        }
+    }
 }
 
 /// Gives every CPU its sentinel timer.
-fn make_sentinels(programs: &mut Ebpf) -> Result<(), String> {
-    let text = |error: aya::programs::ProgramError| error.to_string();
+fn make_sentinels(programs: &mut Ebpf) -> Result<(), SentinelError> {
     let name = "make_sentinels";
-    let program = programs.program_mut(name).ok_or("no such program")?;
-    let program: &mut SchedClassifier = <&mut Program>::try_into(program).map_err(text)?;
-    program.load().map_err(text)?;
-    let fd = program.fd().map_err(text)?;
-    match run_once(fd.as_fd()) {
-        Ok(0) => Ok(()),
-        Ok(step) => Err(format!("timers: step {step}")),
-        Err(error) => Err(error.to_string()),
+    let program = programs.program_mut(name);
+    let program = program.ok_or_else(|| SentinelError::Load(absent(name)))?;
+    let program: &mut SchedClassifier =
+        <&mut Program>::try_into(program).map_err(SentinelError::Load)?;
+    program.load().map_err(SentinelError::Load)?;
+    let fd = program.fd().map_err(SentinelError::Load)?;
+    match run_once(fd.as_fd()).map_err(SentinelError::Run)? {
+        0 => Ok(()),
+        step => Err(SentinelError::Timers { step }),
     }
 }
 

@@ -7,10 +7,7 @@ pub enum Recorder {}
 
 impl Recorder {
     pub fn start(_: &Options) -> Result<Self, Unavailable> {
-        Err(Unavailable::new(
-            "this punctual was built without tracing (--no-default-features)",
-            "build it anew: make",
-        ))
+        Err(Unavailable::BuiltWithout)
     }
     pub fn lanes(&self) -> usize {
         match *self {}

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::attribute::event::{Interrupted, Task, Vector, What};
+use crate::attribute::event::{Interrupted, Kind, Task, Vector};
 
 /// Words of a slot.
 pub const WORDS: usize = 8;
@@ -169,10 +169,15 @@ impl Slot {
     /// Its meaning, or `None` for an unknown kind. Stacks are looked up elsewhere; names
     /// of threads that leave a CPU were learnt when they began to run.
     #[must_use]
-    pub fn what(&self, names: &Names, own: Own, of_probe: impl Fn(u64) -> bool) -> Option<What> {
+    pub fn event_kind(
+        &self,
+        names: &Names,
+        own: Own,
+        of_probe: impl Fn(u64) -> bool,
+    ) -> Option<Kind> {
         let (a, b, c) = (self.a(), self.b(), self.c());
         Some(match self.kind() {
-            kind::VECTOR_ENTRY => What::VectorEntry {
+            kind::VECTOR_ENTRY => Kind::VectorEntry {
                 vector: vector(a as u32),
                 interrupted: (b != 0).then(|| Interrupted {
                     address: b,
@@ -181,32 +186,32 @@ impl Slot {
                     preempt_count: own.without(preempt_count((a >> 32) as u32)),
                 }),
             },
-            kind::VECTOR_EXIT => What::VectorExit {
+            kind::VECTOR_EXIT => Kind::VectorExit {
                 vector: vector(a as u32),
             },
-            kind::HANDLER_ENTRY => What::HandlerEntry {
+            kind::HANDLER_ENTRY => Kind::HandlerEntry {
                 irq: a as u32,
                 name: self.name(),
             },
-            kind::HANDLER_EXIT => What::HandlerExit { irq: a as u32 },
-            kind::SOFTIRQ_ENTRY => What::SoftirqEntry { number: a as u32 },
-            kind::SOFTIRQ_EXIT => What::SoftirqExit { number: a as u32 },
-            kind::TIMER_START => What::TimerStart {
+            kind::HANDLER_EXIT => Kind::HandlerExit { irq: a as u32 },
+            kind::SOFTIRQ_ENTRY => Kind::SoftirqEntry { number: a as u32 },
+            kind::SOFTIRQ_EXIT => Kind::SoftirqExit { number: a as u32 },
+            kind::TIMER_START => Kind::TimerStart {
                 timer: a,
                 expires_ns: b,
             },
-            kind::TIMER_EXPIRE => What::TimerExpire {
+            kind::TIMER_EXPIRE => Kind::TimerExpire {
                 timer: a,
                 function: b,
                 expires_ns: c,
                 of_probe: of_probe(a),
             },
-            kind::TIMER_DONE => What::TimerDone { timer: a },
-            kind::WAKING => What::Waking {
+            kind::TIMER_DONE => Kind::TimerDone { timer: a },
+            kind::WAKING => Kind::Waking {
                 tid: a as u32,
                 by: self.waker(),
             },
-            kind::SWITCH => What::Switch {
+            kind::SWITCH => Kind::Switch {
                 from: Task {
                     tid: self.from_tid(),
                     name: names.of(self.from_tid()),
@@ -222,34 +227,34 @@ impl Slot {
                     policy: (c >> 48) as u32,
                 },
             },
-            kind::MIGRATE => What::Migrate {
+            kind::MIGRATE => Kind::Migrate {
                 tid: a as u32,
                 to_cpu: b as u32,
             },
-            kind::NMI => What::Nmi { duration_ns: a },
-            kind::IDLE => What::Idle {
+            kind::NMI => Kind::Nmi { duration_ns: a },
+            kind::IDLE => Kind::Idle {
                 state: Some(a as u32).filter(|state| *state != AWAKE),
             },
-            kind::CALL_SENT => What::CallSent {
+            kind::CALL_SENT => Kind::CallSent {
                 function: a,
                 from_cpu: (b >> 32) as u32,
                 request: self.d(),
                 by: (b as u32 != 0).then(|| self.other(b as u32)),
             },
-            kind::CALL_ENTRY => What::CallEntry {
+            kind::CALL_ENTRY => Kind::CallEntry {
                 function: a,
                 request: b,
             },
-            kind::CALL_EXIT => What::CallExit { function: a },
-            kind::WORK_START => What::WorkStart { function: a },
-            kind::LOCK_WAIT => What::LockWait {
+            kind::CALL_EXIT => Kind::CallExit { function: a },
+            kind::WORK_START => Kind::WorkStart { function: a },
+            kind::LOCK_WAIT => Kind::LockWait {
                 lock: a,
                 flags: (b >> 32) as u32,
                 holder: (b as u32 != 0).then(|| self.other(b as u32)),
             },
-            kind::LOCK_DONE => What::LockDone { lock: a },
-            kind::FAULT => What::Fault { address: a },
-            kind::RENAME => What::Rename {
+            kind::LOCK_DONE => Kind::LockDone { lock: a },
+            kind::FAULT => Kind::Fault { address: a },
+            kind::RENAME => Kind::Rename {
                 task: self.other(a as u32),
             },
             _ => return None,
@@ -360,8 +365,8 @@ mod tests {
     }
 
     fn count(slot: Slot, own: Own) -> u32 {
-        match slot.what(&Names::default(), own, |_| false) {
-            Some(What::VectorEntry {
+        match slot.event_kind(&Names::default(), own, |_| false) {
+            Some(Kind::VectorEntry {
                 interrupted: Some(interrupted),
                 ..
             }) => interrupted.preempt_count,
@@ -405,7 +410,7 @@ mod tests {
             0,
             0,
         ]);
-        let what = went.what(&names, Own::default(), |_| false);
+        let kind = went.event_kind(&names, Own::default(), |_| false);
         let task = |tid, name: &str, priority, policy| Task {
             tid,
             name: name.to_owned(),
@@ -413,8 +418,8 @@ mod tests {
             policy,
         };
         assert_eq!(
-            what,
-            Some(What::Switch {
+            kind,
+            Some(Kind::Switch {
                 from: task(9, "kworker/", 120, 0),
                 from_state: 1,
                 preempted: true,
@@ -430,10 +435,10 @@ mod tests {
             for word in [0, 1, u64::MAX, 0x8000_0000_0000_0000] {
                 let head = u64::from(of as u16) << 32;
                 let slot = Slot([word, head, word, word, word, word, word, word]);
-                let what = slot.what(&Names::default(), Own::default(), |_| true);
+                let kind = slot.event_kind(&Names::default(), Own::default(), |_| true);
                 let elsewhere = [0, i32::from(kind::STACK), i32::from(kind::LEFT)];
                 let none = elsewhere.contains(&of) || of > i32::from(kind::CALL_SENT);
-                assert_eq!(what.is_none(), none);
+                assert_eq!(kind.is_none(), none);
                 let _ = slot.stolen_ns();
             }
         }

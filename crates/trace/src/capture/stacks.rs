@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::slot::Slot;
 use super::symbols::Symbols;
-use crate::attribute::event::{Event, What};
+use crate::attribute::event::{Event, Kind};
 
 /// Stacks that are kept.
 const KEPT: usize = 1024;
@@ -27,8 +27,8 @@ impl Stacks {
     }
 
     /// The stack of what an interrupt interrupted.
-    pub(super) fn caught(&self, slot: &Slot) -> Option<What> {
-        Some(What::Stack {
+    pub(super) fn caught(&self, slot: &Slot) -> Option<Kind> {
+        Some(Kind::Stack {
             tid: slot.d() as u32,
             cost_ns: slot.c(),
             frames: self.of(slot)?,
@@ -38,7 +38,7 @@ impl Stacks {
     /// The stack with which a thread released the CPU, at that instant.
     pub(super) fn left(&self, slot: &Slot) -> Option<Event> {
         let call = (slot.d() >> 32) as u32;
-        let what = What::Left {
+        let kind = Kind::Left {
             tid: slot.d() as u32,
             // -1 outside system calls.
             call: (call as i32 >= 0).then_some(call),
@@ -47,14 +47,14 @@ impl Stacks {
         Some(Event {
             at_ns: slot.left_ns(),
             cpu: slot.cpu(),
-            what,
+            kind,
         })
     }
 }
 
 /// The cost of taking the stack of a thread that released the CPU: the tracer's own time.
-pub(super) fn cost(slot: &Slot) -> What {
-    What::Stack {
+pub(super) fn cost(slot: &Slot) -> Kind {
+    Kind::Stack {
         tid: slot.d() as u32,
         cost_ns: slot.c(),
         frames: Vec::new(),
@@ -65,8 +65,8 @@ pub(super) fn cost(slot: &Slot) -> What {
 /// scheduler through which a thread released the CPU.
 pub(super) fn trim(events: &mut [Event], symbols: &Symbols) {
     for event in events {
-        match &mut event.what {
-            What::Stack { frames, .. } => {
+        match &mut event.kind {
+            Kind::Stack { frames, .. } => {
                 let interrupt = |address: &u64| {
                     let name = symbols.name(*address);
                     name.is_some_and(|name| name.starts_with("asm_sysvec_"))
@@ -75,7 +75,7 @@ pub(super) fn trim(events: &mut [Event], symbols: &Symbols) {
                     frames.drain(..=at);
                 }
             }
-            What::Left { frames, .. } => {
+            Kind::Left { frames, .. } => {
                 let name = |address: &u64| symbols.name(*address);
                 let way_out = |address: &u64| name(address).is_some_and(|name| is_way_out(&name));
                 let inner = frames.iter().take_while(|at| way_out(at)).count();

@@ -1,8 +1,10 @@
 //! Names for the kernel's addresses, from /proc/kallsyms.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::sync::Arc;
 
 /// The kernel's functions by address.
@@ -16,12 +18,43 @@ pub struct Symbols {
 /// An address farther from a function's beginning is not in it.
 const FAR: u64 = 1 << 20;
 
+/// Why the kernel's addresses have no names.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum SymbolsError {
+    /// The table can't be read.
+    Unreadable(Arc<io::Error>),
+    /// The table hides its addresses.
+    Hidden,
+}
+
+impl fmt::Display for SymbolsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "/proc/kallsyms: {error}"),
+            Self::Hidden => f.write_str(
+                "the kernel hides its addresses (kptr_restrict): functions have no names; \
+                 run as root, or: sysctl kernel.kptr_restrict=1 with CAP_SYSLOG",
+            ),
+        }
+    }
+}
+
+impl Error for SymbolsError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(&**error),
+            Self::Hidden => None,
+        }
+    }
+}
+
 impl super::Capture {
     /// The kernel's names, which take some ms to read: read once and shared.
     ///
     /// # Errors
-    /// Why there are none, in words.
-    pub fn symbols(&self) -> Result<Arc<Symbols>, String> {
+    /// Why there are none.
+    pub fn symbols(&self) -> Result<Arc<Symbols>, SymbolsError> {
         self.symbols.clone()
     }
 }
@@ -30,24 +63,20 @@ impl Symbols {
     /// Reads the running kernel's table.
     ///
     /// # Errors
-    /// In words, with what to do: the table can't be read, or hides its addresses.
-    pub fn load() -> Result<Self, String> {
+    /// The table can't be read, or hides its addresses.
+    pub fn load() -> Result<Self, SymbolsError> {
         let table = File::open("/proc/kallsyms").and_then(|file| {
             // Line by line: the whole text is many times what is kept, and touched memory
             // stays locked.
             let mut symbols = Self::default();
             for line in BufReader::with_capacity(1 << 16, file).lines() {
-                symbols.take(&line?);
+                symbols.add_line(&line?);
             }
-            Ok(symbols.in_order())
+            Ok(symbols.sorted())
         });
-        let symbols = table.map_err(|error| format!("/proc/kallsyms: {error}"))?;
+        let symbols = table.map_err(|error| SymbolsError::Unreadable(Arc::new(error)))?;
         if symbols.places.is_empty() {
-            return Err(
-                "the kernel hides its addresses (kptr_restrict): functions have no names; \
-                 run as root, or: sysctl kernel.kptr_restrict=1 with CAP_SYSLOG"
-                    .to_owned(),
-            );
+            return Err(SymbolsError::Hidden);
         }
         Ok(symbols)
     }
@@ -56,11 +85,11 @@ impl Symbols {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut symbols = Self::default();
-        text.lines().for_each(|line| symbols.take(line));
-        symbols.in_order()
+        text.lines().for_each(|line| symbols.add_line(line));
+        symbols.sorted()
     }
 
-    fn take(&mut self, line: &str) {
+    fn add_line(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         let (Some(address), Some(class), Some(name)) = (words.next(), words.next(), words.next())
         else {
@@ -81,7 +110,7 @@ impl Symbols {
         self.places.push((address, at, length));
     }
 
-    fn in_order(mut self) -> Self {
+    fn sorted(mut self) -> Self {
         self.places.sort_by_key(|(address, ..)| *address);
         self.places.shrink_to_fit();
         self.names.shrink_to_fit();
@@ -107,7 +136,7 @@ impl Symbols {
 
     /// The names of some addresses, if they have any.
     #[must_use]
-    pub fn of(&self, addresses: impl Iterator<Item = u64>) -> BTreeMap<u64, String> {
+    pub fn names_of(&self, addresses: impl Iterator<Item = u64>) -> BTreeMap<u64, String> {
         addresses
             .filter_map(|address| Some((address, self.name(address)?)))
             .collect()

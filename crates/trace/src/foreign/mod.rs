@@ -8,7 +8,7 @@ pub mod wakeups;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufRead, Read};
 
-use super::attribute::event::{Event, Task, What};
+use super::attribute::event::{Event, Kind, Task};
 use lines::Line;
 pub use wakeups::{WakeUp, Wakers};
 
@@ -115,7 +115,7 @@ impl Recording {
             recording.take(&String::from_utf8_lossy(&line));
         }
         if recording.lines == 0 {
-            let why = "no line in it is an event of the kernel's tracers";
+            let why = "it has no events of the kernel's tracers: expected the text of trace-cmd or perf script";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         recording
@@ -125,11 +125,11 @@ impl Recording {
         let (wake_ups, without_room) = std::mem::take(&mut recording.wakers).done();
         recording.wake_ups = wake_ups;
         recording.span_ns = recording.ends_ns.map_or(0, |(first, last)| last - first);
-        recording.say_what_is_missing(without_room);
+        recording.report_missing(without_room);
         Ok(recording)
     }
 
-    fn say_what_is_missing(&mut self, without_room: u64) {
+    fn report_missing(&mut self, without_room: u64) {
         let seen = |name: &str| self.seen.contains(name);
         let lacks = NEEDED
             .iter()
@@ -139,24 +139,26 @@ impl Recording {
             .iter()
             .filter(|(begins, ends)| seen(begins) && !seen(ends))
             .map(|(begins, ends)| {
-                format!("the recording lacks {ends}: after each {begins} it isn't known what runs")
+                format!("the recording lacks {ends}: what runs after each {begins} is unknown")
             });
         let lacks: Vec<String> = lacks.chain(without_end).collect();
         self.missing.extend(lacks);
         if self.dropped > 0 {
             let dropped = self.dropped;
-            let what =
-                format!("{dropped} earlier events: of a recording the last {EVENTS} are kept");
+            let what = format!(
+                "{dropped} earlier events: only the last {EVENTS} of a recording are examined"
+            );
             self.missing.push(what);
         }
         if without_room > 0 {
             let most = wakeups::MOST;
-            let what =
-                format!("{without_room} earlier wake-ups: of a recording the last {most} are kept");
+            let what = format!(
+                "{without_room} earlier wake-ups: only the last {most} of a recording are examined"
+            );
             self.missing.push(what);
         }
         if !self.lost.is_empty() {
-            let what = "the recording lost events; wake-ups that were under way then are left out";
+            let what = "the recording lost events: wake-ups during the losses are not examined";
             self.missing.push(what.to_owned());
         }
     }
@@ -216,12 +218,12 @@ impl Recording {
         address
     }
 
-    fn push(&mut self, at_ns: u64, cpu: u32, what: What) {
+    fn push(&mut self, at_ns: u64, cpu: u32, kind: Kind) {
         if self.events.len() >= EVENTS {
             self.events.pop_front();
             self.dropped += 1;
         }
-        self.events.push_back(Event { at_ns, cpu, what });
+        self.events.push_back(Event { at_ns, cpu, kind });
     }
 
     fn event(&mut self, line: &Line<'_>) {
@@ -236,33 +238,33 @@ impl Recording {
         self.seen.extend(with_end.next());
         if let Some((vector, is_entry)) = lines::vector(line.event) {
             self.seen.insert("irq_vectors");
-            let what = if is_entry {
-                What::VectorEntry {
+            let kind = if is_entry {
+                Kind::VectorEntry {
                     vector,
                     interrupted: None,
                 }
             } else {
-                What::VectorExit { vector }
+                Kind::VectorExit { vector }
             };
-            return self.push(at, cpu, what);
+            return self.push(at, cpu, kind);
         }
         match line.event {
             "sched_switch" => self.switch(line),
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => self.waking(line),
             "sched_migrate_task" => {
                 if let (Some(tid), Some(to_cpu)) = (small("pid"), small("dest_cpu")) {
-                    self.push(at, cpu, What::Migrate { tid, to_cpu });
+                    self.push(at, cpu, Kind::Migrate { tid, to_cpu });
                 }
             }
             "irq_handler_entry" => {
                 let name = bounded(line.word("name").unwrap_or_default(), NAME).to_owned();
                 if let Some(irq) = small("irq") {
-                    self.push(at, cpu, What::HandlerEntry { irq, name });
+                    self.push(at, cpu, Kind::HandlerEntry { irq, name });
                 }
             }
             "irq_handler_exit" => {
                 if let Some(irq) = small("irq") {
-                    self.push(at, cpu, What::HandlerExit { irq });
+                    self.push(at, cpu, Kind::HandlerExit { irq });
                 }
             }
             "softirq_entry" | "softirq_exit" => {
@@ -272,9 +274,9 @@ impl Recording {
                         at,
                         cpu,
                         if is_entry {
-                            What::SoftirqEntry { number }
+                            Kind::SoftirqEntry { number }
                         } else {
-                            What::SoftirqExit { number }
+                            Kind::SoftirqExit { number }
                         },
                     );
                 }
@@ -291,21 +293,21 @@ impl Recording {
             "hrtimer_expire_exit" => {
                 if let Some(timer) = line.address("hrtimer") {
                     self.wakers.timer_done(cpu);
-                    self.push(at, cpu, What::TimerDone { timer });
+                    self.push(at, cpu, Kind::TimerDone { timer });
                 }
             }
             "workqueue_execute_start" => {
                 let function = self.name(line.word("function").unwrap_or_default());
-                self.push(at, cpu, What::WorkStart { function });
+                self.push(at, cpu, Kind::WorkStart { function });
             }
             "nmi_handler" => {
                 if let Some(duration_ns) = number("delta_ns:") {
-                    self.push(at, cpu, What::Nmi { duration_ns });
+                    self.push(at, cpu, Kind::Nmi { duration_ns });
                 }
             }
             "cpu_idle" => {
                 let state = small("state").filter(|state| *state != u32::MAX);
-                self.push(at, cpu, What::Idle { state });
+                self.push(at, cpu, Kind::Idle { state });
             }
             "irq_noise" | "softirq_noise" | "thread_noise" | "nmi_noise" => self.noise(line),
             _ => self.timerlat(line),
@@ -323,13 +325,13 @@ impl Recording {
         self.wakers.switched(line.at_ns, line.cpu, &to);
         self.on_cpu.insert(line.cpu, to.clone());
         let (from_state, preempted) = switch.state;
-        let what = What::Switch {
+        let kind = Kind::Switch {
             from,
             from_state,
             preempted,
             to,
         };
-        self.push(line.at_ns, line.cpu, what);
+        self.push(line.at_ns, line.cpu, kind);
     }
 
     fn waking(&mut self, line: &Line<'_>) {
@@ -349,7 +351,7 @@ impl Recording {
         let by = (line.tid != 0 && !line.in_interrupt)
             .then(|| self.tasks.get(&line.tid).cloned())
             .flatten();
-        self.push(line.at_ns, line.cpu, What::Waking { tid, by });
+        self.push(line.at_ns, line.cpu, Kind::Waking { tid, by });
     }
 
     fn expires(&mut self, line: &Line<'_>) {
@@ -358,13 +360,13 @@ impl Recording {
         };
         let expires_ns = self.wakers.expired(line.at_ns, line.cpu, timer, now);
         let function = self.name(line.word("function").unwrap_or_default());
-        let what = What::TimerExpire {
+        let kind = Kind::TimerExpire {
             timer,
             function,
             expires_ns: expires_ns.unwrap_or(line.at_ns),
             of_probe: false,
         };
-        self.push(line.at_ns, line.cpu, what);
+        self.push(line.at_ns, line.cpu, kind);
     }
 
     /// osnoise's own measurement: something ran from an instant on for so long.
@@ -379,25 +381,25 @@ impl Recording {
                 self.seen.insert("irq_noise");
                 match lines::vector(&format!("{}_entry", noise.name)) {
                     Some((vector, _)) => {
-                        let what = What::VectorEntry {
+                        let kind = Kind::VectorEntry {
                             vector,
                             interrupted: None,
                         };
-                        self.push(from, cpu, what);
-                        self.push(to, cpu, What::VectorExit { vector });
+                        self.push(from, cpu, kind);
+                        self.push(to, cpu, Kind::VectorExit { vector });
                     }
                     None => {
                         let (irq, name) = (noise.number, bounded(noise.name, NAME).to_owned());
-                        self.push(from, cpu, What::HandlerEntry { irq, name });
-                        self.push(to, cpu, What::HandlerExit { irq });
+                        self.push(from, cpu, Kind::HandlerEntry { irq, name });
+                        self.push(to, cpu, Kind::HandlerExit { irq });
                     }
                 }
             }
             "softirq_noise" => {
                 self.seen.insert("softirq_noise");
                 let number = noise.number;
-                self.push(from, cpu, What::SoftirqEntry { number });
-                self.push(to, cpu, What::SoftirqExit { number });
+                self.push(from, cpu, Kind::SoftirqEntry { number });
+                self.push(to, cpu, Kind::SoftirqExit { number });
             }
             "thread_noise" => {
                 self.seen.insert("thread_noise");
@@ -406,7 +408,7 @@ impl Recording {
             }
             _ => {
                 let duration_ns = noise.ns;
-                self.push(to, cpu, What::Nmi { duration_ns });
+                self.push(to, cpu, Kind::Nmi { duration_ns });
             }
         }
     }
@@ -414,13 +416,13 @@ impl Recording {
     fn switched_to(&mut self, at: u64, cpu: u32, to: Task) {
         let from = self.on_cpu.insert(cpu, to.clone());
         let from = from.unwrap_or_else(|| task(0, "swapper", None));
-        let what = What::Switch {
+        let kind = Kind::Switch {
             from,
             from_state: 1,
             preempted: false,
             to,
         };
-        self.push(at, cpu, what);
+        self.push(at, cpu, kind);
     }
 
     /// `#123 context thread timer_latency 4567 ns`: the kernel's own measurement.
@@ -445,14 +447,14 @@ impl Recording {
         let irq = self.wakers.timerlat_thread(at, cpu, &said, &thread);
         if let Some(irq_ns) = irq {
             let function = self.name("timerlat_irq");
-            let expires = What::TimerExpire {
+            let expires = Kind::TimerExpire {
                 timer: 1,
                 function,
                 expires_ns: due,
                 of_probe: true,
             };
             self.push(due.saturating_add(irq_ns), cpu, expires);
-            let waking = What::Waking {
+            let waking = Kind::Waking {
                 tid: thread.tid,
                 by: None,
             };

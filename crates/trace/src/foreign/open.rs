@@ -131,8 +131,8 @@ impl fmt::Display for OpenError {
                      the text that `{command}` prints"
                 )
             }
-            Fault::NotRun { program, source } => write!(f, "{program} can't be run: {source}"),
-            Fault::Refused { program, said } => write!(f, "{program} can't read it: {said}"),
+            Fault::NotRun { program, source } => write!(f, "could not run {program}: {source}"),
+            Fault::Refused { program, said } => write!(f, "{program} could not read it: {said}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::super::attribute::event::{Event, Task, What, Window};
+use super::super::attribute::event::{Event, Kind, Task, Window};
 use super::Recording;
 use super::lines::Timerlat;
 
@@ -57,19 +57,19 @@ impl WakeUp {
         let mut before: BTreeMap<u32, &Event> = BTreeMap::new();
         let early = first.saturating_sub(EVENTS);
         for event in &events[early..first] {
-            if matches!(event.what, What::Switch { .. }) {
+            if matches!(event.kind, Kind::Switch { .. }) {
                 before.insert(event.cpu, event);
             }
         }
         let inside = events[first..end].iter();
         let mut events: Vec<Event> = before.into_values().chain(inside).cloned().collect();
         for event in &mut events {
-            if let What::TimerExpire {
+            if let Kind::TimerExpire {
                 timer,
                 expires_ns,
                 of_probe,
                 ..
-            } = &mut event.what
+            } = &mut event.kind
                 && (Some(*timer), *expires_ns) == (self.timer, self.due_ns)
             {
                 *of_probe = true;
@@ -99,8 +99,8 @@ impl WakeUp {
 
 /// The names of the addresses in a window.
 fn names(recording: &Recording, events: &[Event]) -> BTreeMap<u64, String> {
-    let of = |event: &Event| match event.what {
-        What::TimerExpire { function, .. } | What::WorkStart { function } => {
+    let of = |event: &Event| match event.kind {
+        Kind::TimerExpire { function, .. } | Kind::WorkStart { function } => {
             let name = recording.symbols.get(&function)?;
             Some((function, name.clone()))
         }

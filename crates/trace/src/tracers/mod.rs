@@ -5,6 +5,7 @@
 //! program, started again) waits until this process has ended; if it did not restore its changes
 //! (`kill -9`), the guard does. If the guard was killed too, the next tracer that starts here does.
 
+pub mod error;
 pub mod journal;
 pub mod lines;
 
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::capture::Unavailable;
+use self::error::TracerError;
 use journal::Journal;
 use lines::{Line, Lines};
 
@@ -43,30 +44,25 @@ pub struct Setup {
 ///
 /// # Errors
 /// What is missing, and what to do.
-pub fn offers(tracer: &str) -> Result<PathBuf, Unavailable> {
-    let mut reason = "tracefs is not mounted".to_owned();
+pub fn offers(tracer: &str) -> Result<PathBuf, TracerError> {
+    let mut why = TracerError::NotMounted;
     for place in PLACES {
         match fs::read_to_string(Path::new(place).join("available_tracers")) {
             Ok(names) if names.split_whitespace().any(|name| name == tracer) => {
                 return Ok(PathBuf::from(place));
             }
             Ok(_) => {
-                return Err(Unavailable::new(
-                    format!("the kernel has no {tracer} tracer"),
-                    "it takes one with CONFIG_HWLAT_TRACER, CONFIG_OSNOISE_TRACER and \
-                     CONFIG_TIMERLAT_TRACER, as distributions' PREEMPT_RT kernels have them",
-                ));
+                return Err(TracerError::Absent {
+                    tracer: tracer.to_owned(),
+                });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                reason = format!("{place} may not be read");
+                why = TracerError::Forbidden { path: place };
             }
             Err(_) => {}
         }
     }
-    Err(Unavailable::new(
-        reason,
-        "as root: mount -t tracefs none /sys/kernel/tracing",
-    ))
+    Err(why)
 }
 
 /// A running tracer. When it is dropped, all settings are restored.
@@ -85,18 +81,12 @@ impl Tracer {
     ///
     /// # Errors
     /// What was refused; nothing is left behind.
-    pub fn start(setup: &Setup) -> Result<Self, Unavailable> {
+    pub fn start(setup: &Setup) -> Result<Self, TracerError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let root = offers(setup.tracer)?;
-        let refused = |what: String, error: &dyn std::fmt::Display| {
-            Unavailable::new(
-                format!("{what}: {error}"),
-                "it takes root, and no other user of the kernel's tracers at the same time",
-            )
-        };
-        let failed = |what: &str| {
-            let what = what.to_owned();
-            move |error: io::Error| refused(what, &error)
+        let failed = |step: &str| {
+            let step = step.to_owned();
+            move |source: io::Error| TracerError::Step { step, source }
         };
         journal::settle_old(Path::new(JOURNALS)).map_err(failed(JOURNALS))?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -106,14 +96,15 @@ impl Tracer {
             journal.note(file).map_err(failed(file))?;
         }
         journal.write().map_err(failed(JOURNALS))?;
-        let guard = guard(journal.path()).map_err(failed("starting a guard"))?;
+        let guard = guard(journal.path())
+            .map_err(failed("starting the process that restores the settings"))?;
         // From here on everything is restored on drop.
         let mut held = Held {
             journal: Some(journal),
             guard: Some(guard),
         };
         let instance = root.join("instances").join(&name);
-        fs::create_dir(&instance).map_err(failed("making a tracing instance"))?;
+        fs::create_dir(&instance).map_err(failed("creating a tracing instance"))?;
         // Two settings may bound each other: one that can't be set before another can be set after it.
         for (file, value) in setup.settings.iter().chain(&setup.settings) {
             let _ = put(&root.join(file), value);
@@ -121,8 +112,11 @@ impl Tracer {
         for (file, value) in &setup.settings {
             let found = fs::read_to_string(root.join(file)).map_err(failed(file))?;
             if !same(&found, value) {
-                let what = format!("setting {file} to {value}");
-                return Err(refused(what, &format!("it reads {}", found.trim())));
+                return Err(TracerError::Setting {
+                    file: (*file).to_owned(),
+                    requested: value.clone(),
+                    found: found.trim().to_owned(),
+                });
             }
         }
         put(&instance.join("trace_clock"), "mono").map_err(failed("trace_clock"))?;
@@ -276,7 +270,10 @@ mod tests {
     #[test]
     fn a_missing_tracer_is_refused_with_a_reason() {
         let refused = offers("no-such-tracer").unwrap_err();
-        assert!(!refused.reason.is_empty() && !refused.mend.is_empty());
+        assert!(matches!(
+            refused,
+            TracerError::Absent { .. } | TracerError::NotMounted | TracerError::Forbidden { .. }
+        ));
         let setup = Setup {
             tracer: "no-such-tracer",
             cpus: vec![0],

@@ -8,11 +8,12 @@ use super::{
     RunQueues, Sleeper, StoppedThread, Timer, Wake, away, queue,
 };
 use crate::calls;
-use crate::capture::kernel::{attach_typed, possible_cpus, refused};
+use crate::capture::kernel::{attach, attach_typed, load, possible_cpus, refused};
 use crate::capture::rings::{Plan, Rings};
 use crate::capture::slot::{Slot, text};
 use crate::capture::unavailable::{self, Unavailable};
 use punctual_record::StopCause;
+use punctual_record::{TracingPart, TracingStep};
 
 /// Besides the switches; all of them are needed.
 const TRACEPOINTS: &[&str] = &[
@@ -73,7 +74,7 @@ impl Watching {
     /// What is missing here, and what to do.
     pub fn start(options: &Options) -> Result<Self, Unavailable> {
         unavailable::check()?;
-        let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
+        let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
         let cpus = possible_cpus();
         let all: Vec<u32> = (0..cpus).collect();
         let plan = Plan::new(cpus, &all, options.ring);
@@ -115,18 +116,18 @@ impl Watching {
         let (away_frames, object) = away::object(options.off_cpu);
         let mut programs = loader
             .load(object)
-            .map_err(|error| refused("taking the maps of the watch", &error))?;
+            .map_err(|error| refused(load(TracingPart::Watch), &error))?;
         let rings = plan.map(&programs)?;
         for tracepoint in TRACEPOINTS.iter().chain(&coming) {
             attach_typed(&mut programs, &format!("on_{tracepoint}"), tracepoint, &btf)
-                .map_err(|error| refused(&format!("tracing {tracepoint}"), &error))?;
+                .map_err(|error| refused(attach(tracepoint), &error))?;
         }
         attach_typed(&mut programs, "on_sched_switch", "sched_switch", &btf)
             .or_else(|_| {
                 let of_old = "on_sched_switch_of_old";
                 attach_typed(&mut programs, of_old, "sched_switch", &btf)
             })
-            .map_err(|error| refused("tracing sched_switch", &error))?;
+            .map_err(|error| refused(attach("sched_switch"), &error))?;
         Ok(Self {
             programs,
             rings,
@@ -363,7 +364,7 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         throttles: words[THROTTLES],
         throttled_ns: words[THROTTLES + 1],
         worst_throttle_ns: words[THROTTLES + 2],
-        beyond: words[18],
+        no_room: words[18],
         unseen: words[19],
         program: words[PROGRAM] as u32,
         asleep: words[LEFT] != 0 && words[STOP] == 0,

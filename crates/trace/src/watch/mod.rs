@@ -81,10 +81,7 @@ mod wakeups {
 
 #[cfg(not(feature = "kernel"))]
 fn built_without() -> crate::capture::Unavailable {
-    crate::capture::Unavailable::new(
-        "this punctual was built without tracing (--no-default-features)",
-        "build it anew: make",
-    )
+    crate::capture::Unavailable::BuiltWithout
 }
 
 #[cfg(not(feature = "kernel"))]
@@ -366,7 +363,7 @@ pub struct Sleeper {
     /// The longest of them, in ns.
     pub worst_throttle_ns: u64,
     /// Sleeps that exceeded the map of calls.
-    pub beyond: u64,
+    pub no_room: u64,
     /// Sleeps whose end or waking the kernel did not show.
     pub unseen: u64,
     /// The program that it belongs to, by the kernel's number.

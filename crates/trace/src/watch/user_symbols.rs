@@ -10,9 +10,11 @@ use object::ReadCache;
 use super::mappings::Mapping;
 use super::marks::image::Image;
 
-/// Programs and files that are kept at once: beyond that, addresses have no names.
+/// Programs, files and the bytes of their symbols that are kept at once: beyond that, addresses have
+/// no names.
 const MOST_PROGRAMS: usize = 256;
 const MOST_FILES: usize = 256;
+const MOST_BYTES: usize = 512 << 20;
 /// If a function's length isn't known, an address farther from its beginning is not in it.
 const FAR: u64 = 1 << 20;
 
@@ -22,6 +24,8 @@ pub struct UserSymbols {
     programs: BTreeMap<u32, Vec<Loaded>>,
     /// By inode and path: several programs may map one file.
     files: BTreeMap<(u64, String), Functions>,
+    /// The memory that these need.
+    bytes: usize,
 }
 
 /// Code of a file that a program has mapped.
@@ -55,10 +59,12 @@ impl UserSymbols {
         let file = key.1.rsplit('/').next().unwrap_or_default().to_owned();
         let in_file = || format!("{file}+{offset:#x}");
         if !self.files.contains_key(&key) {
-            if self.files.len() >= MOST_FILES {
+            if self.files.len() >= MOST_FILES || self.bytes >= MOST_BYTES {
                 return Some(in_file());
             }
-            self.files.insert(key.clone(), functions(&reached));
+            let (functions, bytes) = functions(&reached);
+            self.files.insert(key.clone(), functions);
+            self.bytes += bytes;
         }
         Some(named(&self.files[&key], offset).unwrap_or_else(in_file))
     }
@@ -89,12 +95,14 @@ impl UserSymbols {
     }
 }
 
-/// No functions if a file can't be read, or isn't an ELF file.
-fn functions(reached: &PathBuf) -> Functions {
+/// The functions, and the memory that they need; none if a file can't be read, or isn't an ELF file.
+fn functions(reached: &PathBuf) -> (Functions, usize) {
     let image = File::open(reached)
         .ok()
         .and_then(|file| Image::read(&ReadCache::new(file)).ok());
-    let functions = image.map(|image| image.functions).unwrap_or_default();
+    let image = image.unwrap_or_default();
+    let bytes = image.bytes();
+    let functions = image.functions;
     let mut functions: Functions = functions
         .into_iter()
         .map(|function| {
@@ -113,7 +121,7 @@ fn functions(reached: &PathBuf) -> Functions {
         (a.start, one.len(), one).cmp(&(b.start, other.len(), other))
     });
     functions.dedup_by_key(|(range, _)| range.start);
-    functions
+    (functions, bytes)
 }
 
 fn named(functions: &Functions, offset: u64) -> Option<String> {

@@ -11,10 +11,13 @@ use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::lengths::{bounds, places};
 use super::{CpuWakeUps, Other, RunQueues, SystemWorst, Taken, queue};
-use crate::capture::kernel::{attach_typed, possible_cpus, refused};
+use crate::capture::kernel::{
+    attach, attach_typed, incomplete, load, map_memory, possible_cpus, refused,
+};
 use crate::capture::shared::Shared;
 use crate::capture::slot;
 use crate::capture::unavailable::{self, Unavailable};
+use punctual_record::{TracingPart, TracingStep};
 
 /// The compiled program.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakeups.bpf.o"));
@@ -78,7 +81,7 @@ impl SystemWatching {
     /// What is missing here, and what to do.
     pub fn start(deadline_ns: Option<u64>, run_queue: bool) -> Result<Self, Unavailable> {
         unavailable::check()?;
-        let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
+        let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
         let cpus = possible_cpus();
         let deadline_ns = deadline_ns.unwrap_or(0);
         let mut loader = EbpfLoader::new();
@@ -90,23 +93,20 @@ impl SystemWatching {
         queue::ask(&mut loader, &asked);
         let mut programs = loader
             .load(OBJECT)
-            .map_err(|error| refused("taking the maps of the watch", &error))?;
+            .map_err(|error| refused(load(TracingPart::Watch), &error))?;
         let data = match programs.map("by_cpu") {
             Some(Map::Array(data)) => data,
             _ => {
-                return Err(Unavailable::new(
-                    "the watch lacks its map",
-                    "build punctual anew",
-                ));
+                return Err(incomplete("by_cpu"));
             }
         };
         let cpus = cpus as usize;
         let memory = Shared::map(data.fd().as_fd(), cpus * WORDS)
-            .map_err(|error| refused("mapping by_cpu", &error))?;
+            .map_err(|error| refused(map_memory("by_cpu"), &error))?;
         let queues: &[&str] = if run_queue { queue::TRACEPOINTS } else { &[] };
         for tracepoint in queues.iter().chain(TRACEPOINTS) {
             attach_typed(&mut programs, &format!("on_{tracepoint}"), tracepoint, &btf)
-                .map_err(|error| refused(&format!("tracing {tracepoint}"), &error))?;
+                .map_err(|error| refused(attach(tracepoint), &error))?;
         }
         let mut watching = Self {
             programs,

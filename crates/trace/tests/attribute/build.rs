@@ -1,6 +1,6 @@
 //! Windows made by hand. Times are relative to the requested instant, in nanoseconds.
 
-use punctual_trace::attribute::event::{Event, Interrupted, Task, Vector, What, Window};
+use punctual_trace::attribute::event::{Event, Interrupted, Kind, Task, Vector, Window};
 use punctual_trace::attribute::{Bill, Cause, Stage, bill};
 
 /// The requested instant.
@@ -76,11 +76,11 @@ impl Made {
         self
     }
 
-    pub fn at(&mut self, at: i64, what: What) -> &mut Self {
+    pub fn at(&mut self, at: i64, kind: Kind) -> &mut Self {
         self.window.events.push(Event {
             at_ns: DUE.checked_add_signed(at).unwrap(),
             cpu: self.cpu,
-            what,
+            kind,
         });
         self
     }
@@ -88,7 +88,7 @@ impl Made {
     pub fn leaves(&mut self, at: i64, from: &Task, state: u64, to: &Task) -> &mut Self {
         self.at(
             at,
-            What::Switch {
+            Kind::Switch {
                 from: from.clone(),
                 from_state: state,
                 preempted: state == 0,
@@ -104,7 +104,7 @@ impl Made {
     pub fn irq(&mut self, at: i64, vector: Vector) -> &mut Self {
         self.at(
             at,
-            What::VectorEntry {
+            Kind::VectorEntry {
                 vector,
                 interrupted: None,
             },
@@ -112,7 +112,7 @@ impl Made {
     }
 
     pub fn irq_exit(&mut self, at: i64, vector: Vector) -> &mut Self {
-        self.at(at, What::VectorExit { vector })
+        self.at(at, Kind::VectorExit { vector })
     }
 
     /// The timer's interrupt, from `from` to `to`; the probe's callback and its
@@ -121,13 +121,13 @@ impl Made {
         let vector = Vector::LocalTimer;
         self.at(
             from,
-            What::VectorEntry {
+            Kind::VectorEntry {
                 vector,
                 interrupted,
             },
         )
         .callback(from + 1_000)
-        .at(from + 1_300, What::Waking { tid: 100, by: None })
+        .at(from + 1_300, Kind::Waking { tid: 100, by: None })
         .irq_exit(to, vector)
     }
 
@@ -137,12 +137,12 @@ impl Made {
         self.irq(-10_000, Vector::CallFunctionSingle)
             .at(
                 -9_500,
-                What::CallEntry {
+                Kind::CallEntry {
                     function: 0xd0,
                     request: 0xe1,
                 },
             )
-            .at(583_600, What::CallExit { function: 0xd0 })
+            .at(583_600, Kind::CallExit { function: 0xd0 })
             .irq_exit(584_000, Vector::CallFunctionSingle)
             .timer(584_200, 587_000, KERNEL)
             .switch(590_000, &hog(), &probe())
@@ -151,7 +151,7 @@ impl Made {
     pub fn callback(&mut self, at: i64) -> &mut Self {
         self.at(
             at,
-            What::TimerExpire {
+            Kind::TimerExpire {
                 timer: 0x77,
                 function: 0x99,
                 expires_ns: DUE,

@@ -1,7 +1,7 @@
 //! Each cause alone, and several at once.
 
 use punctual_trace::attribute::Stage::{Exit, Interrupt, Switch, User};
-use punctual_trace::attribute::event::{Task, Vector, What};
+use punctual_trace::attribute::event::{Kind, Task, Vector};
 use punctual_trace::attribute::{Cause, Stage};
 
 use super::build::*;
@@ -25,14 +25,14 @@ fn an_interrupt_and_its_softirq_are_named() {
     made.timer(500, 3_000, USER)
         .at(
             3_500,
-            What::HandlerEntry {
+            Kind::HandlerEntry {
                 irq: 36,
                 name: text("virtio0-input.0"),
             },
         )
-        .at(44_500, What::HandlerExit { irq: 36 })
-        .at(45_000, What::SoftirqEntry { number: 3 })
-        .at(372_000, What::SoftirqExit { number: 3 })
+        .at(44_500, Kind::HandlerExit { irq: 36 })
+        .at(45_000, Kind::SoftirqEntry { number: 3 })
+        .at(372_000, Kind::SoftirqExit { number: 3 })
         .switch(373_000, &hog(), &probe());
     assert_eq!(
         others(&made, Switch),
@@ -68,9 +68,9 @@ fn a_late_timer_over_any_kernel_code_may_be_the_platforms_delay() {
     let over = |name: &str| {
         let mut made = asleep(&hog(), 600_000);
         made.window.symbols.insert(0xb0, name.to_owned());
-        made.at(-100, What::Stolen { total_ns: 0 })
+        made.at(-100, Kind::Stolen { total_ns: 0 })
             .timer(586_000, 588_000, KERNEL)
-            .at(587_900, What::Stolen { total_ns: 500_000 })
+            .at(587_900, Kind::Stolen { total_ns: 500_000 })
             .switch(590_000, &hog(), &probe());
         others(&made, Interrupt)
     };
@@ -134,7 +134,7 @@ fn a_worker_is_named_with_its_work_item() {
     let worker = task(33, "kworker/1:2", 120, 0);
     let mut made = asleep(&hog(), 100_000);
     made.switch(-50_000, &hog(), &worker)
-        .at(-40_000, What::WorkStart { function: 0xe0 })
+        .at(-40_000, Kind::WorkStart { function: 0xe0 })
         .timer(500, 3_000, KERNEL)
         .switch(93_000, &worker, &probe());
     let cause = Cause::PreemptOff {
@@ -214,7 +214,7 @@ fn locked(holder: &Task) -> Made {
         .switch(5_000, &idle(), &probe())
         .at(
             6_000,
-            What::LockWait {
+            Kind::LockWait {
                 lock: 0xf0,
                 flags: 32,
                 holder: Some(holder.clone()),
@@ -223,9 +223,9 @@ fn locked(holder: &Task) -> Made {
         .leaves(7_000, &probe(), 2, holder)
         .irq(50_000, Vector::IrqWork)
         .irq_exit(52_000, Vector::IrqWork)
-        .at(180_000, What::Waking { tid: 100, by: None })
+        .at(180_000, Kind::Waking { tid: 100, by: None })
         .switch(182_000, holder, &probe())
-        .at(183_000, What::LockDone { lock: 0xf0 });
+        .at(183_000, Kind::LockDone { lock: 0xf0 });
     made
 }
 
@@ -263,7 +263,7 @@ fn a_page_fault_in_the_probe_is_billed() {
     let mut made = asleep(&idle(), 30_000);
     made.timer(500, 3_000, KERNEL)
         .switch(5_000, &idle(), &probe())
-        .at(6_000, What::Fault { address: 0x7f00 });
+        .at(6_000, Kind::Fault { address: 0x7f00 });
     assert_eq!(others(&made, User), [(Cause::Fault, 24_000)]);
 }
 
@@ -272,9 +272,9 @@ fn a_page_fault_that_waits_for_the_disk_is_billed() {
     let mut made = asleep(&idle(), 9_000_000);
     made.timer(500, 3_000, KERNEL)
         .switch(5_000, &idle(), &probe())
-        .at(6_000, What::Fault { address: 0x7f00 })
+        .at(6_000, Kind::Fault { address: 0x7f00 })
         .leaves(8_000, &probe(), 2, &idle())
-        .at(8_900_000, What::Waking { tid: 100, by: None })
+        .at(8_900_000, Kind::Waking { tid: 100, by: None })
         .switch(8_903_000, &idle(), &probe());
     assert_eq!(others(&made, User)[0], (Cause::Fault, 8_894_000));
 }
@@ -284,7 +284,7 @@ fn a_stop_by_a_signal_is_billed() {
     let mut made = asleep(&idle(), 50_000_000);
     made.window.events.clear();
     made.leaves(-500_000, &probe(), 4, &idle())
-        .at(49_990_000, What::Waking { tid: 100, by: None })
+        .at(49_990_000, Kind::Waking { tid: 100, by: None })
         .switch(49_993_000, &idle(), &probe());
     let state = text("stopped");
     assert_eq!(
@@ -298,18 +298,18 @@ fn a_storm_of_timers_within_the_interrupt_is_billed_by_callback() {
     let mut made = asleep(&hog(), 200_000);
     made.at(
         500,
-        What::VectorEntry {
+        Kind::VectorEntry {
             vector: Vector::LocalTimer,
             interrupted: USER,
         },
     )
     .callback(1_000)
-    .at(1_300, What::Waking { tid: 100, by: None });
+    .at(1_300, Kind::Waking { tid: 100, by: None });
     for n in 0..10 {
         let timer = 0x1000 + n as u64;
         made.at(
             2_000 + n * 15_000,
-            What::TimerExpire {
+            Kind::TimerExpire {
                 timer,
                 function: 0xa0,
                 expires_ns: DUE,
@@ -331,7 +331,7 @@ fn on_preempt_rt_a_softirq_belongs_to_its_thread() {
     let softirqd = task(15, "ksoftirqd/1", 120, 0);
     let mut made = asleep(&softirqd, 60_000);
     made.window.preempt_rt = true;
-    made.at(-90_000, What::SoftirqEntry { number: 3 })
+    made.at(-90_000, Kind::SoftirqEntry { number: 3 })
         .timer(500, 3_000, USER)
         .switch(43_000, &softirqd, &probe());
     let task = text("ksoftirqd/1");
@@ -350,14 +350,14 @@ fn the_wait_for_the_previous_wake_up_is_not_billed_as_a_sleep() {
         made.irq(44_850_000, Vector::LocalTimer)
             .at(
                 44_951_000,
-                What::TimerExpire {
+                Kind::TimerExpire {
                     timer: 0x55,
                     function: 0x99,
                     expires_ns,
                     of_probe: false,
                 },
             )
-            .at(44_953_000, What::Waking { tid: 100, by: None })
+            .at(44_953_000, Kind::Waking { tid: 100, by: None })
             .irq_exit(45_000_000, Vector::LocalTimer)
             .switch(45_010_000, &idle(), &probe())
             .leaves(65_010_000, &probe(), 1, &idle())
@@ -402,28 +402,28 @@ fn several_causes_at_once_share_the_time_and_none_is_billed_twice() {
     let mut made = asleep(&hog(), 1_000_000);
     made.at(
         -1_000,
-        What::HandlerEntry {
+        Kind::HandlerEntry {
             irq: 24,
             name: text("nvme0q1"),
         },
     )
-    .at(30_000, What::HandlerExit { irq: 24 })
+    .at(30_000, Kind::HandlerExit { irq: 24 })
     .timer(31_000, 33_000, KERNEL)
-    .at(34_000, What::SoftirqEntry { number: 4 })
+    .at(34_000, Kind::SoftirqEntry { number: 4 })
     .irq(40_000, Vector::CallFunction)
     .at(
         41_000,
-        What::CallEntry {
+        Kind::CallEntry {
             function: 0xd0,
             request: 0xe1,
         },
     )
-    .at(60_000, What::Nmi { duration_ns: 5_000 })
-    .at(70_000, What::CallExit { function: 0xd0 })
+    .at(60_000, Kind::Nmi { duration_ns: 5_000 })
+    .at(70_000, Kind::CallExit { function: 0xd0 })
     .irq_exit(71_000, Vector::CallFunction)
-    .at(134_000, What::SoftirqExit { number: 4 })
+    .at(134_000, Kind::SoftirqExit { number: 4 })
     .switch(634_000, &hog(), &probe())
-    .at(700_000, What::Fault { address: 1 });
+    .at(700_000, Kind::Fault { address: 1 });
     let name = text("nvme0q1");
     assert_eq!(
         others(&made, Interrupt),
@@ -472,18 +472,18 @@ fn the_tracers_own_timer_is_billed_to_the_tracer() {
         made.timer(500, 3_000, USER)
             .irq(50_000, Vector::LocalTimer)
             .irq_exit(52_000, Vector::LocalTimer)
-            .at(53_000, What::SoftirqEntry { number: 8 })
+            .at(53_000, Kind::SoftirqEntry { number: 8 })
             .at(
                 53_200,
-                What::TimerExpire {
+                Kind::TimerExpire {
                     timer: 9,
                     function: 0x88,
                     expires_ns: DUE,
                     of_probe: false,
                 },
             )
-            .at(53_700, What::TimerDone { timer: 9 })
-            .at(54_000, What::SoftirqExit { number: 8 })
+            .at(53_700, Kind::TimerDone { timer: 9 })
+            .at(54_000, Kind::SoftirqExit { number: 8 })
             .switch(93_000, &hog(), &probe());
         others(&made, Switch)
     };

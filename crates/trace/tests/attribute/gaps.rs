@@ -1,6 +1,6 @@
 //! Gaps in a thread that polls the clock: windows made by hand, with the complete bill.
 
-use punctual_trace::attribute::event::{Task, Vector, What, Window};
+use punctual_trace::attribute::event::{Kind, Task, Vector, Window};
 use punctual_trace::attribute::{Cause, plain_bill};
 
 use super::build::*;
@@ -48,8 +48,8 @@ fn an_interrupt_has_its_time_and_the_path_to_it_a_row_of_its_own() {
     let mut made = gap(probe(), 30_000);
     made.irq(1_200, Vector::LocalTimer)
         .irq_exit(9_200, Vector::LocalTimer)
-        .at(9_300, What::SoftirqEntry { number: 3 })
-        .at(28_300, What::SoftirqExit { number: 3 });
+        .at(9_300, Kind::SoftirqEntry { number: 3 })
+        .at(28_300, Kind::SoftirqExit { number: 3 });
     let vector = "local timer".to_owned();
     assert_eq!(
         causes(&made),
@@ -126,34 +126,34 @@ fn a_thread_that_takes_the_cpu_is_named() {
 fn a_poller_that_was_stopped_or_had_a_fault_lost_the_time_itself() {
     let mut made = gap(probe(), 900_000);
     made.leaves(1_000, &probe(), 4, &idle())
-        .at(890_000, What::Waking { tid: 100, by: None })
+        .at(890_000, Kind::Waking { tid: 100, by: None })
         .switch(899_000, &idle(), &probe());
     let state = "stopped".to_owned();
     let rows = causes(&made);
     assert_eq!(rows[0], (Cause::Blocked { state }, 889_000));
     let mut made = gap(probe(), 4_000);
-    made.at(500, What::Fault { address: 0x1000 });
+    made.at(500, Kind::Fault { address: 0x1000 });
     assert_eq!(causes(&made)[0], (Cause::Fault, 3_500));
 }
 
 #[test]
 fn time_that_the_hypervisor_or_smis_account_for_is_billed_to_them() {
     let mut made = gap(probe(), 100_000);
-    made.at(-400_000, What::Stolen { total_ns: 7 })
-        .at(300_000, What::Stolen { total_ns: 90_007 });
+    made.at(-400_000, Kind::Stolen { total_ns: 7 })
+        .at(300_000, Kind::Stolen { total_ns: 90_007 });
     assert_eq!(
         causes(&made),
         [(Cause::Steal, 90_000), (Cause::Platform, 10_000)]
     );
     let mut made = gap(probe(), 100_000);
-    made.at(-400_000, What::SmiCount { total: 41 })
-        .at(300_000, What::SmiCount { total: 42 });
+    made.at(-400_000, Kind::SmiCount { total: 41 })
+        .at(300_000, Kind::SmiCount { total: 42 });
     assert_eq!(causes(&made), [(Cause::Smi, 100_000)]);
     // The count of another CPU says nothing about this one.
     let mut made = gap(probe(), 100_000);
     made.on(CPU + 1)
-        .at(-400_000, What::SmiCount { total: 41 })
-        .at(300_000, What::SmiCount { total: 42 });
+        .at(-400_000, Kind::SmiCount { total: 41 })
+        .at(300_000, Kind::SmiCount { total: 42 });
     assert_eq!(causes(&made), [(Cause::Platform, 100_000)]);
 }
 

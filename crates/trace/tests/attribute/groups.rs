@@ -2,7 +2,7 @@
 //! answer; `punctual`'s test run::throttled checks that the kernel behaves so.
 
 use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
-use punctual_trace::attribute::event::{Task, What};
+use punctual_trace::attribute::event::{Kind, Task};
 
 use super::build::{CPU, Made, USER, asleep, hog, idle, probe, task};
 
@@ -41,13 +41,13 @@ fn expires(made: &mut Made, at: i64, function: &str) {
     let address = 0x5000;
     let symbols = &mut made.window.symbols;
     symbols.insert(address, function.to_owned());
-    let what = What::TimerExpire {
+    let kind = Kind::TimerExpire {
         timer: 0x66,
         function: address,
         expires_ns: 0,
         of_probe: false,
     };
-    made.on(CPU + 1).at(at, what).on(CPU);
+    made.on(CPU + 1).at(at, kind).on(CPU);
 }
 
 /// An ordinary probe that is woken while another ordinary thread has its CPU from 0.005 to
@@ -234,7 +234,7 @@ fn a_probe_that_was_ready_before_the_first_event_still_is() {
         .switch(39 * MS, &hog(), &probe)
         .at(
             39 * MS + 990_000,
-            What::TimerStart {
+            Kind::TimerStart {
                 timer: 0x77,
                 expires_ns: super::build::DUE,
             },

@@ -2,7 +2,7 @@
 //! hypervisor took is drawn as its own.
 
 use punctual_record::explanation::{Cause, Lane};
-use punctual_trace::attribute::event::{Stall, Task, Vector, What};
+use punctual_trace::attribute::event::{Kind, Stall, Task, Vector};
 use punctual_trace::attribute::{self, host::LIKELY};
 
 use super::build::{CPU, DUE, Made, USER, asleep, hog, idle, probe, task};
@@ -41,14 +41,14 @@ fn of_host(made: &Made) -> u64 {
 fn tick(made: &mut Made, at: i64, expires: i64) {
     made.at(
         at,
-        What::VectorEntry {
+        Kind::VectorEntry {
             vector: Vector::LocalTimer,
             interrupted: USER,
         },
     )
     .at(
         at + 1_000,
-        What::TimerExpire {
+        Kind::TimerExpire {
             timer: 0x55,
             function: 0xa0,
             expires_ns: DUE.checked_add_signed(expires).expect("small"),
@@ -63,10 +63,10 @@ fn in_a_callback(still: Option<(i64, i64)>) -> Made {
     let mut made = asleep(&idle(), 9_900_000);
     made.irq(500, Vector::LocalTimer)
         .callback(1_500)
-        .at(1_800, What::Waking { tid: 100, by: None });
+        .at(1_800, Kind::Waking { tid: 100, by: None });
     made.at(
         2_500,
-        What::TimerExpire {
+        Kind::TimerExpire {
             timer: 0x55,
             function: 0xa0,
             expires_ns: DUE,
@@ -104,7 +104,7 @@ fn over_a_thread(ends: impl Fn(&mut Made, &Task)) -> Made {
     let hog = task(300, "stress-ng-vm", 9, 1);
     made.timer(500, 3_000, USER)
         .switch(5_000, &idle(), &hog)
-        .at(10 * MS, What::Idle { state: None });
+        .at(10 * MS, Kind::Idle { state: None });
     ends(&mut made, &hog);
     made.switch(30 * MS + 20_000, &hog, &probe());
     stood_still(&mut made, 11 * MS, 30 * MS);
@@ -169,11 +169,11 @@ fn cpus_that_resume_one_after_the_other_stood_still_together() {
 #[test]
 fn time_that_the_hypervisor_took_is_drawn_as_its_own() {
     let mut made = asleep(&hog(), 100 * MS as u64);
-    made.at(-100, What::Stolen { total_ns: 0 })
+    made.at(-100, Kind::Stolen { total_ns: 0 })
         .timer(99 * MS + 500_000, 99 * MS + 503_000, USER)
         .at(
             99 * MS + 500_500,
-            What::Stolen {
+            Kind::Stolen {
                 total_ns: 99_000_000,
             },
         )
@@ -203,7 +203,7 @@ fn time_that_the_hypervisor_took_is_drawn_as_its_own() {
 fn a_picture_with_the_hypervisors_spans_is_no_larger() {
     let other = task(300, "cc1", 120, 0);
     let mut made = asleep(&hog(), 20 * MS as u64);
-    made.at(-100, What::Stolen { total_ns: 0 })
+    made.at(-100, Kind::Stolen { total_ns: 0 })
         .timer(500, 3_000, USER);
     for at in 0..400 {
         let at = 10_000 + at * 20_000;
@@ -212,7 +212,7 @@ fn a_picture_with_the_hypervisors_spans_is_no_larger() {
     }
     made.at(
         19 * MS,
-        What::Stolen {
+        Kind::Stolen {
             total_ns: 18 * MS as u64,
         },
     )
@@ -232,7 +232,7 @@ fn a_stop_keeps_its_time_where_the_host_stands_still() {
         made.leaves(-300_000, &probe(), 4, &idle());
         tick(&mut made, 20 * MS, 12 * MS);
         made.irq_exit(20 * MS + 9_000, Vector::LocalTimer)
-            .at(30 * MS, What::Waking { tid: 100, by: None })
+            .at(30 * MS, Kind::Waking { tid: 100, by: None })
             .switch(30 * MS + 5_000, &idle(), &probe());
         if still {
             stood_still(&mut made, MS, 20 * MS);
@@ -257,8 +257,8 @@ fn a_stop_keeps_its_time_where_the_host_stands_still() {
 fn a_system_management_interrupt_is_not_billed_to_the_host() {
     let mut made = in_a_callback(Some((-100_000, 9_800_000)));
     assert!(of_host(&made) > 9 * MS as u64);
-    made.at(-400_000, What::SmiCount { total: 41 })
-        .at(9_950_000, What::SmiCount { total: 42 });
+    made.at(-400_000, Kind::SmiCount { total: 41 })
+        .at(9_950_000, Kind::SmiCount { total: 42 });
     assert_eq!(of_host(&made), 0);
     assert!(sum(&made, |cause| *cause == Cause::Smi) > 9 * MS as u64);
 }
@@ -269,7 +269,7 @@ fn a_system_management_interrupt_is_not_billed_to_the_host() {
 fn a_late_timer_over_an_idle_cpu_shows_that_the_other_ones_standstill_is_the_hosts() {
     let idle_for = |from: i64, to: i64| {
         let mut made = asleep(&idle(), 30 * MS as u64 + 200_000);
-        made.at(-900_000, What::Idle { state: Some(1) })
+        made.at(-900_000, Kind::Idle { state: Some(1) })
             .timer(30 * MS, 30 * MS + 30_000, None)
             .switch(30 * MS + 80_000, &idle(), &probe());
         stood_still_in_kernel(&mut made, from, to);
@@ -288,7 +288,7 @@ fn on_its_way(rests: bool) -> Made {
     let mut made = asleep(&idle(), 30 * MS as u64 + 50_000);
     made.timer(860_000, 870_000, None);
     if rests {
-        made.at(875_000, What::Idle { state: Some(1) });
+        made.at(875_000, Kind::Idle { state: Some(1) });
     }
     made.switch(30 * MS, &idle(), &probe());
     made

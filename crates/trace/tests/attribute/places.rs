@@ -2,7 +2,7 @@
 
 use punctual_trace::attribute::Cause;
 use punctual_trace::attribute::Stage::Switch;
-use punctual_trace::attribute::event::{Vector, What};
+use punctual_trace::attribute::event::{Kind, Vector};
 
 use super::build::*;
 use super::causes::{others, text};
@@ -14,7 +14,7 @@ fn preemption_disabled_has_the_stack_that_was_taken() {
         .irq(100_000, Vector::LocalTimer)
         .at(
             106_700,
-            What::Stack {
+            Kind::Stack {
                 tid: 200,
                 cost_ns: 6_000,
                 frames: vec![0xc0, 0xc1],
@@ -54,16 +54,16 @@ fn preemption_disabled_has_the_stack_that_was_taken() {
 
 #[test]
 fn a_thread_that_released_the_cpu_has_the_stack_of_that_moment() {
-    let left = |tid, frames: &[u64]| What::Left {
+    let left = |tid, frames: &[u64]| Kind::Left {
         tid,
         call: Some(libc::SYS_munmap as u32),
         frames: frames.to_vec(),
     };
-    let bill = |what: What| {
+    let bill = |kind: Kind| {
         let mut made = asleep(&hog(), 580_000);
         made.timer(500, 3_000, KERNEL)
             .switch(569_700, &hog(), &probe())
-            .at(569_700, what);
+            .at(569_700, kind);
         let rows = made.bill().rows.into_iter();
         let row = rows.filter(|row| matches!(row.cause, Cause::PreemptOff { .. }));
         row.map(|row| (row.stack, row.note)).next().unwrap()
@@ -86,7 +86,7 @@ fn interrupts_disabled_has_the_stack_of_a_thread_that_was_preempted_there() {
     let stack = |frames: &[u64]| {
         let frames = frames.to_vec();
         let mut made = asleep(&hog(), 590_000);
-        let left = What::Left {
+        let left = Kind::Left {
             tid: 200,
             call: None,
             frames,
@@ -109,9 +109,9 @@ fn interrupts_disabled_has_the_stack_of_a_thread_that_was_preempted_there() {
 #[test]
 fn a_thread_that_a_softirq_interrupted_is_not_blamed() {
     let mut made = asleep(&hog(), 600_000);
-    made.at(-50_000, What::SoftirqEntry { number: 3 })
+    made.at(-50_000, Kind::SoftirqEntry { number: 3 })
         .timer(586_000, 588_000, KERNEL)
-        .at(588_500, What::SoftirqExit { number: 3 })
+        .at(588_500, Kind::SoftirqExit { number: 3 })
         .switch(590_000, &hog(), &probe());
     let rows = made.bill().rows;
     let of_softirq =

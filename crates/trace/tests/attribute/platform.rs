@@ -2,7 +2,7 @@
 
 use punctual_trace::attribute::Cause;
 use punctual_trace::attribute::Stage::{Callback, Interrupt, Switch, User};
-use punctual_trace::attribute::event::{Vector, What};
+use punctual_trace::attribute::event::{Kind, Vector};
 
 use super::build::*;
 
@@ -27,14 +27,14 @@ fn time_in_the_hypervisors_account_is_billed_to_it() {
     let mut made = asleep(&hog(), 100_000);
     made.at(
         -100,
-        What::Stolen {
+        Kind::Stolen {
             total_ns: 5_000_000,
         },
     )
     .timer(80_000, 82_000, USER)
     .at(
         81_900,
-        What::Stolen {
+        Kind::Stolen {
             total_ns: 5_060_000,
         },
     )
@@ -54,9 +54,9 @@ fn a_named_cause_gives_up_only_time_that_was_certainly_stolen() {
     // these are before the wake-up, so at least 200 µs were stolen within it.
     let stolen = |before: i64| {
         let mut made = asleep(&hog(), 320_000);
-        made.at(before, What::Stolen { total_ns: 0 })
+        made.at(before, Kind::Stolen { total_ns: 0 })
             .timer(500, 3_000, USER)
-            .at(300_000, What::Stolen { total_ns: 300_000 })
+            .at(300_000, Kind::Stolen { total_ns: 300_000 })
             .switch(313_000, &hog(), &probe());
         let rows = made.rows();
         let sum = |cause: &Cause| -> u64 {
@@ -75,9 +75,9 @@ fn a_named_cause_gives_up_only_time_that_was_certainly_stolen() {
 #[test]
 fn no_more_than_the_gap_is_billed_as_stolen() {
     let mut made = asleep(&hog(), 100_000);
-    made.at(-100, What::Stolen { total_ns: 0 })
+    made.at(-100, Kind::Stolen { total_ns: 0 })
         .timer(80_000, 82_000, USER)
-        .at(90_000, What::Stolen { total_ns: u64::MAX })
+        .at(90_000, Kind::Stolen { total_ns: u64::MAX })
         .switch(84_000, &hog(), &probe());
     let stolen: u64 = made
         .rows()
@@ -91,10 +91,10 @@ fn no_more_than_the_gap_is_billed_as_stolen() {
 #[test]
 fn the_platforms_gap_is_an_smi_if_the_count_rose() {
     let mut made = asleep(&hog(), 100_000);
-    made.at(-100, What::SmiCount { total: 7 })
+    made.at(-100, Kind::SmiCount { total: 7 })
         .timer(80_000, 82_000, USER)
         .switch(84_000, &hog(), &probe())
-        .at(100_500, What::SmiCount { total: 8 });
+        .at(100_500, Kind::SmiCount { total: 8 });
     assert_eq!(made.rows()[0], (Interrupt, Cause::Smi, 80_000));
     assert!(made.bill().rows[0].note.as_ref().unwrap().contains('1'));
 }
@@ -104,13 +104,13 @@ fn too_long_a_time_within_the_interrupt_is_unexplained() {
     let mut made = asleep(&hog(), 100_000);
     made.at(
         500,
-        What::VectorEntry {
+        Kind::VectorEntry {
             vector: Vector::LocalTimer,
             interrupted: USER,
         },
     )
     .callback(80_500)
-    .at(81_000, What::Waking { tid: 100, by: None })
+    .at(81_000, Kind::Waking { tid: 100, by: None })
     .irq_exit(82_000, Vector::LocalTimer)
     .switch(84_000, &hog(), &probe());
     assert!(
@@ -135,7 +135,7 @@ fn a_window_without_events_is_blind() {
 fn a_window_that_begins_after_the_wake_up_is_blind() {
     let mut made = asleep(&hog(), 70_000);
     made.window.events.clear();
-    made.at(300_000_000, What::Stolen { total_ns: 9 });
+    made.at(300_000_000, Kind::Stolen { total_ns: 9 });
     assert_eq!(made.rows(), [(User, Cause::Blind, 70_000)]);
     made.switch(300_001_000, &hog(), &idle());
     assert_eq!(made.rows(), [(User, Cause::Blind, 70_000)]);
@@ -148,12 +148,12 @@ fn a_missing_switch_blinds_the_threads_and_not_the_interrupts() {
     made.timer(500, 3_000, USER)
         .at(
             10_000,
-            What::HandlerEntry {
+            Kind::HandlerEntry {
                 irq: 9,
                 name: "acpi".to_owned(),
             },
         )
-        .at(20_000, What::HandlerExit { irq: 9 })
+        .at(20_000, Kind::HandlerExit { irq: 9 })
         .switch(93_000, &unseen, &probe());
     let rows = made.rows();
     assert!(rows.contains(&(Interrupt, Cause::Blind, 500)));

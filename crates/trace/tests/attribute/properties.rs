@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use punctual_record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME, Wait};
 use punctual_record::parse;
-use punctual_trace::attribute::event::{Event, Interrupted, Stall, Task, Vector, What, Window};
+use punctual_trace::attribute::event::{Event, Interrupted, Kind, Stall, Task, Vector, Window};
 use punctual_trace::attribute::waits::chain;
 use punctual_trace::attribute::{Ledger, Stage, bill, picture};
 
@@ -26,7 +26,7 @@ fn vectors() -> impl Strategy<Value = Vector> {
     ]
 }
 
-fn whats() -> impl Strategy<Value = What> {
+fn kinds() -> impl Strategy<Value = Kind> {
     let interrupted =
         proptest::option::of(
             (0u64..9, any::<bool>()).prop_map(|(address, user)| Interrupted {
@@ -36,71 +36,71 @@ fn whats() -> impl Strategy<Value = What> {
             }),
         );
     prop_oneof![
-        (vectors(), interrupted).prop_map(|(vector, interrupted)| What::VectorEntry {
+        (vectors(), interrupted).prop_map(|(vector, interrupted)| Kind::VectorEntry {
             vector,
             interrupted
         }),
-        vectors().prop_map(|vector| What::VectorExit { vector }),
-        (0u32..3).prop_map(|irq| What::HandlerEntry {
+        vectors().prop_map(|vector| Kind::VectorExit { vector }),
+        (0u32..3).prop_map(|irq| Kind::HandlerEntry {
             irq,
             name: "eth0".to_owned()
         }),
-        (0u32..3).prop_map(|irq| What::HandlerExit { irq }),
-        (0u32..12).prop_map(|number| What::SoftirqEntry { number }),
-        (0u32..12).prop_map(|number| What::SoftirqExit { number }),
+        (0u32..3).prop_map(|irq| Kind::HandlerExit { irq }),
+        (0u32..12).prop_map(|number| Kind::SoftirqEntry { number }),
+        (0u32..12).prop_map(|number| Kind::SoftirqExit { number }),
         (0u64..3, 0u64..2_000, any::<bool>()).prop_map(|(timer, expires_ns, of_probe)| {
-            What::TimerExpire {
+            Kind::TimerExpire {
                 timer,
                 function: timer,
                 expires_ns,
                 of_probe,
             }
         }),
-        (0u64..3).prop_map(|timer| What::TimerDone { timer }),
-        (0u32..6, proptest::option::of(tasks())).prop_map(|(tid, by)| What::Waking { tid, by }),
+        (0u64..3).prop_map(|timer| Kind::TimerDone { timer }),
+        (0u32..6, proptest::option::of(tasks())).prop_map(|(tid, by)| Kind::Waking { tid, by }),
         (
             tasks(),
             prop_oneof![Just(0u64), any::<u64>()],
             any::<bool>(),
             tasks()
         )
-            .prop_map(|(from, from_state, preempted, to)| What::Switch {
+            .prop_map(|(from, from_state, preempted, to)| Kind::Switch {
                 from,
                 from_state,
                 preempted,
                 to
             }),
-        (0u64..3_000).prop_map(|duration_ns| What::Nmi { duration_ns }),
-        proptest::option::of(0u32..4).prop_map(|state| What::Idle { state }),
-        (0u64..3).prop_map(|function| What::CallEntry {
+        (0u64..3_000).prop_map(|duration_ns| Kind::Nmi { duration_ns }),
+        proptest::option::of(0u32..4).prop_map(|state| Kind::Idle { state }),
+        (0u64..3).prop_map(|function| Kind::CallEntry {
             function,
             request: function
         }),
-        (0u64..3).prop_map(|function| What::CallExit { function }),
-        (0u64..3, proptest::option::of(tasks())).prop_map(|(lock, holder)| What::LockWait {
+        (0u64..3).prop_map(|function| Kind::CallExit { function }),
+        (0u64..3, proptest::option::of(tasks())).prop_map(|(lock, holder)| Kind::LockWait {
             lock,
             flags: 0,
             holder
         }),
-        (0u64..3).prop_map(|lock| What::LockDone { lock }),
-        Just(What::Fault { address: 1 }),
-        tasks().prop_map(|task| What::Rename { task }),
+        (0u64..3).prop_map(|lock| Kind::LockDone { lock }),
+        Just(Kind::Fault { address: 1 }),
+        tasks().prop_map(|task| Kind::Rename { task }),
         (0u32..6, prop_oneof![0u64..3_000, any::<u64>()]).prop_map(|(tid, cost_ns)| {
-            What::Stack {
+            Kind::Stack {
                 tid,
                 cost_ns,
                 frames: vec![1, 2, 3],
             }
         }),
-        prop_oneof![0u64..5_000, any::<u64>()].prop_map(|total_ns| What::Stolen { total_ns }),
-        (0u64..5).prop_map(|total| What::SmiCount { total }),
-        (0u64..5).prop_map(|function| What::WorkStart { function }),
+        prop_oneof![0u64..5_000, any::<u64>()].prop_map(|total_ns| Kind::Stolen { total_ns }),
+        (0u64..5).prop_map(|total| Kind::SmiCount { total }),
+        (0u64..5).prop_map(|function| Kind::WorkStart { function }),
     ]
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let at = prop_oneof![20 => 0u64..3_000, 1 => any::<u64>()];
-    let event = (at, 0u32..3, whats()).prop_map(|(at_ns, cpu, what)| Event { at_ns, cpu, what });
+    let event = (at, 0u32..3, kinds()).prop_map(|(at_ns, cpu, kind)| Event { at_ns, cpu, kind });
     proptest::collection::vec(event, 0..80)
 }
 

@@ -1,16 +1,16 @@
 //! The sender of an interprocessor interrupt.
 
 use punctual_trace::attribute::Cause;
-use punctual_trace::attribute::event::{Task, What};
+use punctual_trace::attribute::event::{Kind, Task};
 
 use super::build::*;
 
-fn sent(by: Option<&Task>) -> What {
+fn sent(by: Option<&Task>) -> Kind {
     sent_as(0xe1, by)
 }
 
-fn sent_as(request: u64, by: Option<&Task>) -> What {
-    What::CallSent {
+fn sent_as(request: u64, by: Option<&Task>) -> Kind {
+    Kind::CallSent {
         request,
         function: 0xd0,
         from_cpu: 3,
@@ -19,7 +19,7 @@ fn sent_as(request: u64, by: Option<&Task>) -> What {
 }
 
 /// The rows of a call that began before the wake-up was due: the sender, and the notes.
-fn rows(sends: &[(i64, What)]) -> Vec<(Option<String>, Option<String>)> {
+fn rows(sends: &[(i64, Kind)]) -> Vec<(Option<String>, Option<String>)> {
     let mut made = asleep(&hog(), 600_000);
     for (at, what) in sends {
         made.at(*at, what.clone());

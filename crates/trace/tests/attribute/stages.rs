@@ -1,7 +1,7 @@
 //! Stages: where each begins and ends, and what happens if one does not exist.
 
 use punctual_trace::attribute::Stage::{Callback, Exit, Interrupt, Switch, User, Waking};
-use punctual_trace::attribute::event::{Vector, What};
+use punctual_trace::attribute::event::{Kind, Vector};
 use punctual_trace::attribute::{Cause, Instants, StageTimes};
 
 use super::build::*;
@@ -9,9 +9,9 @@ use super::build::*;
 #[test]
 fn an_undisturbed_wake_up_from_idle_has_all_its_stages() {
     let mut made = asleep(&idle(), 9_000);
-    made.at(-499_000, What::Idle { state: Some(2) })
+    made.at(-499_000, Kind::Idle { state: Some(2) })
         .timer(1_200, 4_000, KERNEL)
-        .at(4_500, What::Idle { state: None })
+        .at(4_500, Kind::Idle { state: None })
         .switch(6_000, &idle(), &probe());
     assert_eq!(
         made.bill().stages.ns,
@@ -44,16 +44,16 @@ fn a_timer_that_expires_in_a_running_interrupt_has_no_first_stage() {
     made.irq(-2_000, Vector::LocalTimer)
         .at(
             -1_500,
-            What::TimerExpire {
+            Kind::TimerExpire {
                 timer: 1,
                 function: 0xa0,
                 expires_ns: DUE - 3_000,
                 of_probe: false,
             },
         )
-        .at(500, What::TimerDone { timer: 1 })
+        .at(500, Kind::TimerDone { timer: 1 })
         .callback(700)
-        .at(900, What::Waking { tid: 100, by: None })
+        .at(900, Kind::Waking { tid: 100, by: None })
         .irq_exit(2_000, Vector::LocalTimer)
         .switch(3_000, &hog(), &probe());
     assert_eq!(
@@ -88,7 +88,7 @@ fn a_wake_up_by_another_thread_has_no_timer_stages() {
     let mut made = asleep(&idle(), 12_000);
     made.on(0)
         .switch(-400_000, &hog(), &waker)
-        .at(3_000, What::Waking { tid: 100, by: None })
+        .at(3_000, Kind::Waking { tid: 100, by: None })
         .switch(900_000, &waker, &hog())
         .on(CPU)
         .irq(5_000, Vector::Reschedule)

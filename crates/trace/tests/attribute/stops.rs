@@ -3,7 +3,7 @@
 //! were made by hand.
 
 use punctual_trace::attribute::Stage::{Callback, Exit, Interrupt, Switch, User, Waking};
-use punctual_trace::attribute::event::{Vector, What};
+use punctual_trace::attribute::event::{Kind, Vector};
 use punctual_trace::attribute::{Cause, Stage, bill};
 
 use super::build::*;
@@ -111,9 +111,9 @@ fn an_idle_cpu_is_the_stops_while_it_lasts_and_the_idle_states_after() {
     made.window.events.clear();
     made.window.left = Some(STOPPED);
     made.switch(-300_000, &hog(), &idle())
-        .at(-299_000, What::Idle { state: Some(1) })
+        .at(-299_000, Kind::Idle { state: Some(1) })
         .on(0)
-        .at(2_000_000_000, What::Waking { tid: 100, by: None })
+        .at(2_000_000_000, Kind::Waking { tid: 100, by: None })
         .on(CPU)
         .irq(2_000_040_000, Vector::CallFunctionSingle)
         .irq_exit(2_000_041_000, Vector::CallFunctionSingle)
@@ -139,10 +139,10 @@ fn a_softirq_during_a_stop_delays_no_timer() {
     made.window.left = Some(STOPPED);
     made.window.waiting_ns = DUE + 310_000;
     made.switch(-300_000, &idle(), &hog())
-        .at(100_000, What::SoftirqEntry { number: 9 })
-        .at(120_000, What::SoftirqExit { number: 9 })
+        .at(100_000, Kind::SoftirqEntry { number: 9 })
+        .at(120_000, Kind::SoftirqExit { number: 9 })
         .on(0)
-        .at(300_000, What::Waking { tid: 100, by: None })
+        .at(300_000, Kind::Waking { tid: 100, by: None })
         .on(CPU)
         .irq(302_000, Vector::Reschedule)
         .irq_exit(303_000, Vector::Reschedule)
@@ -164,7 +164,7 @@ fn a_softirq_during_a_stop_delays_no_timer() {
 fn a_request_to_switch_on_its_way_blames_no_thread() {
     let mut made = asleep(&hog(), 100_000);
     made.on(0)
-        .at(-1_000, What::Waking { tid: 100, by: None })
+        .at(-1_000, Kind::Waking { tid: 100, by: None })
         .on(CPU)
         .irq(40_000, Vector::Reschedule)
         .irq_exit(41_000, Vector::Reschedule)
@@ -180,7 +180,7 @@ fn a_request_to_switch_on_its_way_blames_no_thread() {
     );
     // A request that comes for another reason, while its own CPU woke it.
     let mut made = asleep(&hog(), 100_000);
-    made.at(-1_000, What::Waking { tid: 100, by: None })
+    made.at(-1_000, Kind::Waking { tid: 100, by: None })
         .irq(40_000, Vector::Reschedule)
         .irq_exit(41_000, Vector::Reschedule)
         .switch(90_000, &hog(), &probe());
@@ -192,7 +192,7 @@ fn a_request_to_switch_on_its_way_blames_no_thread() {
 fn the_tracers_interrupt_is_billed_to_it_before_another_timers() {
     let mut made = asleep(&hog(), 400_000);
     made.window.symbols.insert(0xbb, "bpf_timer_cb".to_owned());
-    let timer = What::TimerExpire {
+    let timer = Kind::TimerExpire {
         timer: 5,
         function: 0xbb,
         expires_ns: DUE + 60_000,
@@ -200,9 +200,9 @@ fn the_tracers_interrupt_is_billed_to_it_before_another_timers() {
     };
     made.irq(61_000, Vector::LocalTimer)
         .irq_exit(70_000, Vector::LocalTimer)
-        .at(71_000, What::SoftirqEntry { number: 8 })
+        .at(71_000, Kind::SoftirqEntry { number: 8 })
         .at(71_500, timer)
-        .at(73_000, What::SoftirqExit { number: 8 })
+        .at(73_000, Kind::SoftirqExit { number: 8 })
         .timer(380_000, 390_000, USER)
         .switch(395_000, &hog(), &probe());
     let tracer = (Interrupt, Cause::Tracer, 9_000 + 2_000);
@@ -220,17 +220,17 @@ fn frozen() -> Cause {
 #[test]
 fn a_timer_that_woke_no_thread_shows_a_freezer() {
     let above = task(300, "fifo99-hog", 0, 1);
-    let made = |by: Vec<What>| {
+    let made = |by: Vec<Kind>| {
         let mut made = asleep(&hog(), 400_000);
         made.irq(10_000, Vector::LocalTimer).callback(11_000);
-        for (what, at) in by.into_iter().zip(11_300..) {
-            made.at(at, what);
+        for (kind, at) in by.into_iter().zip(11_300..) {
+            made.at(at, kind);
         }
         made.irq_exit(14_000, Vector::LocalTimer)
             .switch(100_000, &hog(), &above)
             .switch(200_000, &above, &hog())
             .on(0)
-            .at(350_000, What::Waking { tid: 100, by: None })
+            .at(350_000, Kind::Waking { tid: 100, by: None })
             .on(CPU)
             .irq(352_000, Vector::Reschedule)
             .irq_exit(353_000, Vector::Reschedule)
@@ -252,10 +252,10 @@ fn a_timer_that_woke_no_thread_shows_a_freezer() {
     };
     assert!(slept.rows().iter().all(|(_, cause, _)| !accused(cause)));
     // A thread that is woken by its timer, is already awake, or has lost events, is not frozen.
-    let woken = made(vec![What::Waking { tid: 100, by: None }]);
+    let woken = made(vec![Kind::Waking { tid: 100, by: None }]);
     assert_eq!(its(&woken), 0, "{:#?}", woken.rows());
     let mut awake = made(Vec::new());
-    awake.at(-1_000, What::Waking { tid: 100, by: None });
+    awake.at(-1_000, Kind::Waking { tid: 100, by: None });
     assert_eq!(its(&awake), 0, "{:#?}", awake.rows());
     let mut lost = made(Vec::new());
     lost.window.lost = 1;
@@ -278,7 +278,7 @@ fn a_frozen_thread_blames_no_other_thread() {
     made.window.waiting_ns = DUE + 360_000;
     made.switch(-300_000, &idle(), &hog())
         .on(0)
-        .at(350_000, What::Waking { tid: 100, by: None })
+        .at(350_000, Kind::Waking { tid: 100, by: None })
         .on(CPU)
         .irq(352_000, Vector::Reschedule)
         .irq_exit(353_000, Vector::Reschedule)

@@ -1,7 +1,7 @@
 //! Threads related to the probe: they hold its lock, or their priority rises.
 
 use punctual_record::explanation::Cause;
-use punctual_trace::attribute::event::{FUTEX, What};
+use punctual_trace::attribute::event::{FUTEX, Kind};
 
 use super::build::{KERNEL, USER, asleep, idle, probe, task};
 
@@ -15,7 +15,7 @@ fn a_futexs_holder_is_the_thread_that_wakes_the_probe() {
         .switch(5_000, &idle(), &probe())
         .at(
             7_000,
-            What::LockWait {
+            Kind::LockWait {
                 lock: 0x7f00_0000_1000,
                 flags: FUTEX,
                 holder: None,
@@ -24,7 +24,7 @@ fn a_futexs_holder_is_the_thread_that_wakes_the_probe() {
         .leaves(7_001, &probe(), 1, &low)
         .at(
             180_000,
-            What::Waking {
+            Kind::Waking {
                 tid: 100,
                 by: Some(low.clone()),
             },
@@ -72,7 +72,7 @@ fn a_thread_that_executed_another_program_has_its_new_name() {
         let task = after.clone();
         let mut made = asleep(&before, 200_000);
         made.timer(500, 3_000, USER)
-            .at(at, What::Rename { task })
+            .at(at, Kind::Rename { task })
             .switch(190_000, &after, &probe());
         let rows = made.rows();
         let of = |name: &str| -> u64 {
@@ -86,7 +86,7 @@ fn a_thread_that_executed_another_program_has_its_new_name() {
     assert_eq!(no, 0);
     assert!(all > 170_000, "{all}");
     assert_eq!(renamed(100_000), (all - 90_000, 90_000), "each its part");
-    let other = What::Rename {
+    let other = Kind::Rename {
         task: task(301, "else", 120, 0),
     };
     let mut made = asleep(&before, 200_000);

@@ -1,7 +1,7 @@
 //! Chains of waits: each hop a row, and rows sum.
 
 use punctual_record::explanation::{Cause, Doing, WaitRow};
-use punctual_trace::attribute::event::{Task, Vector, What};
+use punctual_trace::attribute::event::{Kind, Task, Vector};
 use punctual_trace::attribute::waits::{Chain, chain};
 
 use crate::build::{DUE, Made, idle, probe, task};
@@ -21,7 +21,7 @@ fn waits(then: &Task, to: i64) -> Made {
 
 fn wakes(made: &mut Made, at: i64, tid: u32, by: Option<&Task>) {
     let by = by.cloned();
-    made.at(at, What::Waking { tid, by });
+    made.at(at, Kind::Waking { tid, by });
 }
 
 fn of(made: &Made) -> Chain {
@@ -119,13 +119,13 @@ fn a_sleep_ended_by_a_timer_is_distinguished_from_one_ended_by_a_device() {
     // own timer.
     made.at(
         395 * US,
-        What::HandlerEntry {
+        Kind::HandlerEntry {
             irq: 36,
             name: "virtio1".to_owned(),
         },
     );
     wakes(&mut made, 400 * US, 202, None);
-    made.at(405 * US, What::HandlerExit { irq: 36 });
+    made.at(405 * US, Kind::HandlerExit { irq: 36 });
     made.switch(410 * US, &idle(), &third);
     wakes(&mut made, 500 * US, 201, Some(&third));
     made.leaves(510 * US, &third, 1, &second);
@@ -182,9 +182,9 @@ fn data_of_another_process_is_billed_to_the_sender_and_data_of_a_card_is_not() {
             made.irq(470 * US, Vector::Other(40));
             made.irq_exit(479 * US, Vector::Other(40));
         }
-        made.at(480 * US, What::SoftirqEntry { number: 3 });
+        made.at(480 * US, Kind::SoftirqEntry { number: 3 });
         wakes(&mut made, 485 * US, 100, None);
-        made.at(490 * US, What::SoftirqExit { number: 3 });
+        made.at(490 * US, Kind::SoftirqExit { number: 3 });
         made.switch(500 * US, &sender, &probe());
         let chain = of(&made);
         let device = row(&chain, 100, |doing| matches!(doing, Doing::Device { .. }));

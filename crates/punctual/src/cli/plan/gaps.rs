@@ -186,7 +186,7 @@ fn method(subject: Subject, gaps: &GapFlags) -> Result<Method, Failure> {
             Ok(_) => Ok(Method::Hwlat),
             Err(_) if wanted.is_none() => Ok(Method::Polling),
             Err(missing) => Err(Failure::setup(format!(
-                "--method hwlat: {missing}, or --method polling"
+                "--method hwlat: {missing}, or use --method polling"
             ))),
         },
     }

@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
 use super::{lock, number};
-use crate::probe::collector::{SampleSink, Sieve, Sorted};
+use crate::probe::collector::{Classification, Classifier, SampleSink};
 use crate::probe::cycle::Sample;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::{Capture, Place};
@@ -56,7 +56,7 @@ impl SampleSink for Feed {
             tid,
             at: Place::on(number(cpu)),
             waiting_ns: None,
-            due_ns: sample.asked_ns,
+            due_ns: sample.requested_ns,
             woken_ns: sample.woke_ns(),
             slept_in: None,
             at_switch: false,
@@ -74,17 +74,17 @@ impl SampleSink for Feed {
 /// Keeps the gaps in which the kernel was not seen to do anything.
 pub(super) struct Quiet(pub(super) Arc<Mutex<Capture>>);
 
-impl Sieve for Quiet {
+impl Classifier for Quiet {
     fn prepare(&mut self) {
         lock(&self.0).drain();
     }
 
-    fn sort(&mut self, cpu: usize, sample: &Sample) -> Sorted {
+    fn classify(&mut self, cpu: usize, sample: &Sample) -> Classification {
         let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
-        match lock(&self.0).is_quiet(cpu, sample.asked_ns, sample.woke_ns()) {
-            Some(true) => Sorted::Keep,
-            Some(false) => Sorted::SetAside,
-            None => Sorted::Untold,
+        match lock(&self.0).is_quiet(cpu, sample.requested_ns, sample.woke_ns()) {
+            Some(true) => Classification::Keep,
+            Some(false) => Classification::SetAside,
+            None => Classification::Undecided,
         }
     }
 }

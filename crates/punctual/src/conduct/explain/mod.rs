@@ -18,7 +18,7 @@ use self::tracer::{Account, Tracer, poller};
 use self::waits::Waits;
 use super::housekeeper::Housekeeper;
 use super::outliers::Outliers;
-use crate::probe::collector::Sieve;
+use crate::probe::collector::Classifier;
 use crate::system::Root;
 use crate::system::group_limits::GroupLimits;
 use punctual_record::explanation::Explanation;
@@ -26,7 +26,7 @@ use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, 
 use punctual_record::{UnsavedPart, UnsavedReason};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::capture::symbols::Symbols;
+use punctual_trace::capture::symbols::{Symbols, SymbolsError};
 use punctual_trace::capture::{self, Capture, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
@@ -61,8 +61,7 @@ pub fn begin(wanted: Option<Wanted>, events: &mut Vec<Event>) -> Option<(Explain
     begun
         .map_err(|why| {
             let what = Happening::NotExplained {
-                reason: why.reason,
-                fix: why.mend,
+                why,
                 gaps: wanted.polling.is_some(),
             };
             events.push(Event::new(0, what));
@@ -152,7 +151,9 @@ impl Explaining {
         let round = move |last| tracer.round(last);
         let thread =
             Housekeeper::begin("tracer", 1 << 20, wanted.housekeeping, round).map_err(|error| {
-                Unavailable::new(format!("no thread for it: {error}"), "free some memory")
+                Unavailable::NoThread {
+                    error: error.to_string(),
+                }
             })?;
         let explaining = Self {
             account,
@@ -170,7 +171,7 @@ impl Explaining {
 
     /// Tells gaps in which the kernel did something from those in which it did nothing.
     #[must_use]
-    pub fn sieve(&self) -> Box<dyn Sieve> {
+    pub fn classifier(&self) -> Box<dyn Classifier> {
         Box::new(Quiet(Arc::clone(&self.capture)))
     }
 
@@ -188,8 +189,8 @@ impl Explaining {
     /// The kernel's names, or why there are none.
     ///
     /// # Errors
-    /// In words.
-    pub fn symbols(&self) -> Result<Arc<Symbols>, String> {
+    /// [`SymbolsError`].
+    pub fn symbols(&self) -> Result<Arc<Symbols>, SymbolsError> {
         lock(&self.capture).symbols()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::conduct::compose::{leave_out_stopped_seconds, put_memory, thread_of};
 use crate::probe::collector::{Collector, Lane, Sifted};
 use crate::probe::cycle::Ended;
-use crate::probe::gaps::{Account, Told};
+use crate::probe::gaps::{Account, Progress};
 use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
@@ -23,7 +23,7 @@ pub struct LaneCopy {
     /// Time in stops, of one that polls.
     stopped_ns: u64,
     /// For a thread that polls: how far it has come.
-    polled: Option<Told>,
+    polled: Option<Progress>,
 }
 
 /// Copies all lanes. `accounts` are those of threads that poll, in their order.
@@ -35,7 +35,7 @@ pub fn copy(collector: &Collector, accounts: &[Arc<Account>]) -> Vec<LaneCopy> {
         tally: lane.tally.clone(),
         sifted: lane.sifted,
         stopped_ns: lane.stopped.ns,
-        polled: accounts.get(index).map(|account| account.told()),
+        polled: accounts.get(index).map(|account| account.progress()),
     };
     collector.lanes.iter().enumerate().map(copy).collect()
 }
@@ -87,20 +87,20 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
 
 /// The time of a thread that polls, in parts that sum to it.
 fn polled(start_ns: u64, lane: &LaneCopy) -> Watched {
-    let mut told = lane.polled.unwrap_or_default();
+    let mut progress = lane.polled.unwrap_or_default();
     // A stop was not watched.
-    told.gap_ns = told.gap_ns.saturating_sub(lane.stopped_ns);
-    let in_loop_ns = told.polled_ns + told.gap_ns;
-    let span_ns = told.last_ns.saturating_sub(start_ns).max(in_loop_ns);
+    progress.gap_ns = progress.gap_ns.saturating_sub(lane.stopped_ns);
+    let in_loop_ns = progress.polled_ns + progress.gap_ns;
+    let span_ns = progress.last_ns.saturating_sub(start_ns).max(in_loop_ns);
     Watched {
         span_ns,
-        polled_ns: told.polled_ns,
-        gap_ns: told.gap_ns,
+        polled_ns: progress.polled_ns,
+        gap_ns: progress.gap_ns,
         unwatched_ns: span_ns - in_loop_ns,
-        polls: told.polls,
+        polls: progress.polls,
         set_aside: lane.sifted.set_aside,
-        set_aside_ns: lane.sifted.set_aside_ns.min(told.gap_ns),
-        untold: lane.sifted.untold,
+        set_aside_ns: lane.sifted.set_aside_ns.min(progress.gap_ns),
+        untold: lane.sifted.undecided,
         smi: None,
     }
 }

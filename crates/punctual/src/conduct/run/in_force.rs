@@ -7,7 +7,7 @@ use super::plan::ConditionsPlan;
 use super::probes::Probes;
 use crate::conduct::error::ConductError;
 use crate::probe::thread::Ready;
-use crate::system::demands::{self, Asked, Found, ProbeFound};
+use crate::system::demands::{self, Found, ProbeFound, Requested};
 use crate::system::dma_latency::HoldError;
 use crate::system::{self, DmaLatency, Root};
 use punctual_record::{Demand, Standing, SystemState};
@@ -63,12 +63,12 @@ pub fn hold(
         .iter()
         .map(|(cpu, ready)| ProbeFound {
             cpu: *cpu,
-            scheduling: system::read_back(ready.tid).map_err(|error| error.to_string()),
+            scheduling: system::read_back(ready.tid),
             priority_refused: refused(ready, "policy"),
             affinity_refused: refused(ready, "affinity"),
         })
         .collect();
-    let asked = Asked {
+    let asked = Requested {
         policy: match probes.policy {
             Policy::Other => system::Policy::Other,
             Policy::Fifo(_) => system::Policy::Fifo,

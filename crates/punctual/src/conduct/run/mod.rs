@@ -140,10 +140,10 @@ fn measure(
 
     let lanes = setup::lanes(&plan.probes, plan.duration_ns, deadline_ns, &probes, rings);
     let pace = Arc::new(Pace::of(&plan.probes.interval));
-    let sieve = setup::sieve(explaining.as_ref(), run.gaps.as_mut());
+    let classifier = setup::classifier(explaining.as_ref(), run.gaps.as_mut());
     let stops = setup::stop_detector(&plan.probes, &signals, housekeeping, &pace)?;
     let collector = Collector::new(lanes, u64::MAX, sinks)
-        .with_sieve(sieve)
+        .with_classifier(classifier)
         .with_evidence(stops.as_ref().map(StopDetector::evidence));
     let gathering = Gathering::begin(collector, housekeeping, &pace)?;
 

@@ -137,7 +137,7 @@ impl SampleSink for Sink {
             self.batch.push(Sample {
                 cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
                 cycle,
-                asked_ns: sample.asked_ns,
+                asked_ns: sample.requested_ns,
                 latency_ns: sample.latency_ns(),
                 missed: sample.missed,
             });

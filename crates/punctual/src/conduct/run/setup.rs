@@ -17,7 +17,7 @@ use crate::conduct::explain::{Explaining, Wanted};
 use crate::conduct::plan::TracingPlan;
 use crate::conduct::progress::Progress;
 use crate::conduct::signals::Signals;
-use crate::probe::collector::{Lane, Sieve};
+use crate::probe::collector::{Classifier, Lane};
 use crate::probe::cycle::Sample;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::StartLine;
@@ -82,13 +82,16 @@ pub fn wanted(
 
 /// What tells the platform's gaps from the kernel's, where the platform's alone are asked for
 /// and the kernel's events are known.
-pub fn sieve(explaining: Option<&Explaining>, gaps: Option<&mut Gaps>) -> Option<Box<dyn Sieve>> {
+pub fn classifier(
+    explaining: Option<&Explaining>,
+    gaps: Option<&mut Gaps>,
+) -> Option<Box<dyn Classifier>> {
     let (gaps, explaining) = (gaps?, explaining?);
     if gaps.method == Method::Hwlat {
         return None;
     }
     gaps.sifted = gaps.subject == Subject::Hardware;
-    gaps.sifted.then(|| explaining.sieve())
+    gaps.sifted.then(|| explaining.classifier())
 }
 
 /// What knows of stops of this process; nothing where the kernel finds the gaps by itself.

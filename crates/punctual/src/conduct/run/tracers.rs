@@ -59,7 +59,7 @@ impl Hwlat {
                 ("hwlat_detector/mode", "per-cpu".to_owned()),
             ],
         };
-        let tracer = Tracer::start(&setup).map_err(|why| ConductError::Tracer(why.to_string()))?;
+        let tracer = Tracer::start(&setup).map_err(ConductError::Tracer)?;
         Ok(Some(Self(Mutex::new(Found {
             tracer,
             waiting: BTreeMap::new(),

@@ -67,7 +67,7 @@ pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> 
         budgets,
         budgets_beyond,
         calls,
-        calls_beyond: sleeper.beyond,
+        calls_beyond: sleeper.no_room,
         unseen: sleeper.unseen,
         slept_but_for_stops: followed.slept_but_for_stops(),
     }

@@ -144,7 +144,7 @@ impl Followed {
         }
         let late_ns = i64::try_from(wake.end_ns.saturating_sub(from_ns)).unwrap_or(i64::MAX);
         let sample = self.stops.left_of(Sample {
-            asked_ns: from_ns,
+            requested_ns: from_ns,
             late_ns,
             missed: 0,
         })?;
@@ -155,7 +155,7 @@ impl Followed {
         };
         by.record(sample.latency_ns());
         self.tally.record_all(&[sample]);
-        Some(sample.asked_ns)
+        Some(sample.requested_ns)
     }
 
     /// Takes what a timer says of the thread's rhythm, and returns how late the wait began through
@@ -331,7 +331,7 @@ mod tests {
             throttles: 0,
             throttled_ns: 0,
             worst_throttle_ns: 0,
-            beyond: 0,
+            no_room: 0,
             unseen: 0,
             program: 7,
             asleep: false,

@@ -61,8 +61,7 @@ impl<'a> Marks<'a> {
             if let Some(why) = marks.refused(index) {
                 let what = Happening::MarkRefused {
                     mark: mark.name.clone(),
-                    reason: why.reason.clone(),
-                    fix: why.mend.clone(),
+                    why: why.clone(),
                 };
                 events.push(Event::new(0, what));
             }
@@ -166,10 +165,10 @@ impl<'a> Marks<'a> {
                 place: mark.text.clone(),
                 point: mark.is_point,
                 limit_ns: self.limit_ns(index),
-                refused: self.refused(index).map(ToString::to_string),
+                refused: self.refused(index).cloned(),
                 threads: threads.into_iter().map(|it| it.compose(numbers)).collect(),
                 unwatched: self.unseen[index].unwatched,
-                beyond: self.unseen[index].beyond,
+                beyond: self.unseen[index].no_room,
             }
         };
         self.marks.iter().enumerate().map(of).collect()

@@ -54,7 +54,7 @@ struct Length {
 /// A wake-up above the break value.
 #[derive(Debug, Clone)]
 struct Breached {
-    /// Whose, by the kernel's number.
+    /// ThreadOwner, by the kernel's number.
     task: Other,
     /// On which CPU the thread ran again.
     cpu: u32,

@@ -8,7 +8,7 @@ use punctual_record::watch::{OffCpu, OffCpuPlace, OffCpuWhy, TimesSum};
 use punctual_record::{Event, Happening};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::stacks;
-use punctual_trace::capture::symbols::Symbols;
+use punctual_trace::capture::symbols::{Symbols, SymbolsError};
 use punctual_trace::watch::user_symbols::UserSymbols;
 use punctual_trace::watch::{AWAY_FRAMES, Away, AwayLost, Watching, Why};
 
@@ -35,14 +35,15 @@ pub(super) struct Aways {
 impl Aways {
     /// With the kernel's names, where these are known already.
     pub fn new(
-        known: Option<Result<Arc<Symbols>, String>>,
+        known: Option<Result<Arc<Symbols>, SymbolsError>>,
         frames: u32,
         events: &mut Vec<Event>,
     ) -> Self {
         events.extend(shallow(frames));
         let known = known.unwrap_or_else(|| Symbols::load().map(Arc::new));
         let kernel = known.unwrap_or_else(|why| {
-            events.push(Event::new(0, Happening::OffCpuNames { error: why }));
+            let error = why.to_string();
+            events.push(Event::new(0, Happening::OffCpuNames { error }));
             Arc::default()
         });
         Self {

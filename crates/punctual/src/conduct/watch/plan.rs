@@ -67,7 +67,7 @@ impl WatchPlan {
     }
 }
 
-/// Whose threads are watched.
+/// ThreadOwner threads are watched.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// One program's.

@@ -66,7 +66,7 @@ impl ThreadStops {
 
     /// What is left of a wake-up: all of it, what is later than the end of a stop, or nothing.
     pub fn left_of(&mut self, sample: Sample) -> Option<Sample> {
-        if !self.between(sample.asked_ns, sample.woke_ns()) {
+        if !self.between(sample.requested_ns, sample.woke_ns()) {
             return Some(sample);
         }
         let mut left = vec![sample];
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_wake_up_that_a_stop_lies_over_counts_from_its_end() {
         let wait = |asked_ms: u64, woke_ms: u64| Sample {
-            asked_ns: asked_ms * MS,
+            requested_ns: asked_ms * MS,
             late_ns: ((woke_ms - asked_ms) * MS) as i64,
             missed: 0,
         };

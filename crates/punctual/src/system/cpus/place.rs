@@ -53,7 +53,7 @@ fn everywhere() -> io::Result<Vec<usize>> {
     let ask = || {
         let every: Vec<usize> = (0..affinity::MAX_CPUS).collect();
         affinity::set_current(&every)?;
-        affinity::of(0)
+        affinity::get(0)
     };
     let thread = thread::Builder::new().spawn(ask)?;
     thread

@@ -1,13 +1,13 @@
 //! What a person can do about a demand that is not in force, for the reason that was found.
 
-use super::{Asked, Found};
+use super::{Found, Requested};
 use punctual_record::system::SystemState;
 use punctual_record::{Condition, Demand, Fix, Standing};
 
 /// What a real-time group is given where it has nothing: the kernel's own default.
 const GROUP_RUNTIME_US: u32 = 950_000;
 
-/// Whose rights lack.
+/// ThreadOwner rights lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lacks {
     /// The program's or its user's.
@@ -21,11 +21,11 @@ type Help = Result<Lacks, Fix>;
 
 impl Lacks {
     /// `device`: the bound on idle wake-up time lacks as well.
-    fn fix(self, asked: &Asked, system: &SystemState, device: bool) -> Fix {
+    fn fix(self, requested: &Requested, system: &SystemState, device: bool) -> Fix {
         match self {
             Self::Rights => Fix::Rights {
-                program: asked.executable.clone(),
-                capabilities: capabilities(asked, system),
+                program: requested.executable.clone(),
+                capabilities: capabilities(requested, system),
                 device,
             },
             Self::Container => Fix::ContainerRights {
@@ -37,16 +37,21 @@ impl Lacks {
     }
 }
 
-fn settle(help: Help, asked: &Asked, system: &SystemState) -> Fix {
-    help.map_or_else(|other| other, |lacks| lacks.fix(asked, system, false))
+fn settle(help: Help, requested: &Requested, system: &SystemState) -> Fix {
+    help.map_or_else(|other| other, |lacks| lacks.fix(requested, system, false))
 }
 
 /// Gives demands that lack for want of rights one fix in common, in the place of one each: a
 /// person runs it once, and it holds for all of them.
-pub(super) fn combine(demands: &mut [Demand], asked: &Asked, found: &Found, system: &SystemState) {
+pub(super) fn combine(
+    demands: &mut [Demand],
+    requested: &Requested,
+    found: &Found,
+    system: &SystemState,
+) {
     let refused = found.threads.iter().find_map(|it| it.priority_refused);
     let help_for = |demand: &Demand| match demand.condition {
-        Condition::Priority { .. } => Some(for_priority(asked, refused, system)),
+        Condition::Priority { .. } => Some(for_priority(requested, refused, system)),
         Condition::LockedMemory { .. } => Some(for_memory(system)),
         Condition::CpuDmaLatency { .. } => Some(for_device(found.may_not_open_device(), system)),
         _ => None,
@@ -60,7 +65,7 @@ pub(super) fn combine(demands: &mut [Demand], asked: &Asked, found: &Found, syst
             |demand: &&mut Demand| matches!(demand.condition, Condition::CpuDmaLatency { .. });
         let device = same.iter().any(is_device);
         if same.len() > 1 {
-            let fix = lacks.fix(asked, system, device);
+            let fix = lacks.fix(requested, system, device);
             for demand in &mut same {
                 demand.fix = Some(fix.clone());
             }
@@ -70,22 +75,22 @@ pub(super) fn combine(demands: &mut [Demand], asked: &Asked, found: &Found, syst
 
 /// For a policy or priority that is not in force, by the reason.
 #[must_use]
-pub fn priority(asked: &Asked, refused: Option<i32>, system: &SystemState) -> Fix {
-    settle(for_priority(asked, refused, system), asked, system)
+pub fn priority(requested: &Requested, refused: Option<i32>, system: &SystemState) -> Fix {
+    settle(for_priority(requested, refused, system), requested, system)
 }
 
-fn for_priority(asked: &Asked, refused: Option<i32>, system: &SystemState) -> Help {
+fn for_priority(requested: &Requested, refused: Option<i32>, system: &SystemState) -> Help {
     // The kernel takes 1 to 99 only.
     if refused == Some(libc::EINVAL) {
         return Err(Fix::PriorityInRange {
-            priority: asked.priority,
+            priority: requested.priority,
         });
     }
     let limits = &system.limits;
     let capable = has(system, "cap_sys_nice");
     let within_limit = limits
         .rtprio
-        .is_some_and(|limit| limit >= u64::from(asked.priority));
+        .is_some_and(|limit| limit >= u64::from(requested.priority));
     if capable || within_limit {
         return Err(not_for_want_of_rights(system));
     }
@@ -148,10 +153,10 @@ fn root_group<'f>(file: &'f str, system: &SystemState) -> &'f str {
 
 /// All capabilities that a run takes and that it has already: a command that sets them replaces
 /// those that the file has.
-fn capabilities(asked: &Asked, system: &SystemState) -> Vec<String> {
+fn capabilities(requested: &Requested, system: &SystemState) -> Vec<String> {
     const RUN: [&str; 2] = ["cap_sys_nice", "cap_ipc_lock"];
     const EXPLAIN: [&str; 3] = ["cap_bpf", "cap_perfmon", "cap_syslog"];
-    let held = |name: &&str| asked.explain || has(system, name);
+    let held = |name: &&str| requested.explain || has(system, name);
     RUN.into_iter()
         .chain(EXPLAIN.into_iter().filter(held))
         .map(str::to_owned)
@@ -180,8 +185,8 @@ pub fn affinity(astray: &[usize], system: &SystemState) -> Fix {
 
 /// For memory that is not locked.
 #[must_use]
-pub fn locked_memory(asked: &Asked, system: &SystemState) -> Fix {
-    settle(for_memory(system), asked, system)
+pub fn locked_memory(requested: &Requested, system: &SystemState) -> Fix {
+    settle(for_memory(system), requested, system)
 }
 
 fn for_memory(system: &SystemState) -> Help {

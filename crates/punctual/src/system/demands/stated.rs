@@ -1,6 +1,6 @@
-//! What nobody asked for, but a reader must know.
+//! What was not requested, but a reader must know.
 
-use super::{Asked, ProbeFound};
+use super::{ProbeFound, Requested};
 use punctual_record::condition::{Competitor, Governed};
 use punctual_record::system::SystemState;
 use punctual_record::{Condition, Demand, Fix};
@@ -19,19 +19,19 @@ const FAST_CLOCKS: &[&str] = &[
 
 /// Everything that is stated, in order of weight.
 #[must_use]
-pub fn stated(asked: &Asked, threads: &[ProbeFound], system: &SystemState) -> Vec<Demand> {
+pub fn stated(requested: &Requested, threads: &[ProbeFound], system: &SystemState) -> Vec<Demand> {
     let probed: Vec<usize> = threads.iter().map(|thread| thread.cpu).collect();
     [
         virtual_machine(system),
         container(system),
         preemption(system),
         clock_source(system),
-        tasks_above(asked, system),
+        tasks_above(requested, system),
         siblings(system, &probed),
         governor(system, &probed),
-        idle_states(asked, system),
+        idle_states(requested, system),
         timer_slack(threads),
-        time_limit(asked, system),
+        time_limit(requested, system),
         group_limits(system),
     ]
     .into_iter()
@@ -114,7 +114,7 @@ fn clock_source(system: &SystemState) -> Option<Demand> {
     Some(Demand::stated(condition, fix))
 }
 
-fn tasks_above(asked: &Asked, system: &SystemState) -> Option<Demand> {
+fn tasks_above(requested: &Requested, system: &SystemState) -> Option<Demand> {
     let scheduler = &system.scheduler;
     if scheduler.above_count == 0 {
         return None;
@@ -143,7 +143,8 @@ fn tasks_above(asked: &Asked, system: &SystemState) -> Option<Demand> {
         kernel: scheduler.above_kernel_count,
         listed,
     };
-    let can_rise = asked.priority > 0 && asked.priority < 98 && asked.policy.is_real_time();
+    let can_rise =
+        requested.priority > 0 && requested.priority < 98 && requested.policy.is_real_time();
     Some(Demand::stated(
         condition,
         can_rise.then_some(Fix::HigherPriority),
@@ -189,8 +190,8 @@ fn governor(system: &SystemState, probed: &[usize]) -> Option<Demand> {
     })
 }
 
-fn idle_states(asked: &Asked, system: &SystemState) -> Option<Demand> {
-    if asked.dma_latency_us.is_some() {
+fn idle_states(requested: &Requested, system: &SystemState) -> Option<Demand> {
+    if requested.dma_latency_us.is_some() {
         return None;
     }
     let deepest = system
@@ -223,10 +224,10 @@ fn timer_slack(threads: &[ProbeFound]) -> Option<Demand> {
 }
 
 /// RLIMIT_RTTIME kills a real-time thread that runs on without sleeping.
-fn time_limit(asked: &Asked, system: &SystemState) -> Option<Demand> {
+fn time_limit(requested: &Requested, system: &SystemState) -> Option<Demand> {
     let limit_us = system.limits.rttime_us?;
     let condition = Condition::RtTimeLimit { limit_us };
-    let concerns = asked.policy.is_real_time();
+    let concerns = requested.policy.is_real_time();
     concerns.then(|| Demand::stated(condition, Some(Fix::NoTimeLimit)))
 }
 

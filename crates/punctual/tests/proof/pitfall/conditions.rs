@@ -5,11 +5,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::{MS, measure};
-use crate::common::{Going, Place, cpus, in_force, read_json, skip};
+use crate::common::{Place, Running, cpus, in_force, read_json, skip};
 
 /// Whether a process limits the exit latency of idle states.
-fn holds_dma_latency(going: &Going) -> bool {
-    let entries = fs::read_dir(format!("/proc/{}/fd", going.pid())).expect("its descriptors");
+fn holds_dma_latency(running: &Running) -> bool {
+    let entries = fs::read_dir(format!("/proc/{}/fd", running.pid())).expect("its descriptors");
     entries
         .flatten()
         .filter_map(|entry| fs::read_link(entry.path()).ok())
@@ -21,11 +21,11 @@ fn pitfall_05_what_is_tuned_is_said_and_nothing_is_with_as_deployed() {
     for tuned in [true, false] {
         let place = Place::new();
         let flags: &[&str] = if tuned { &[] } else { &["--as-deployed"] };
-        let mut going = place.start(&[&["measure", "-D", "1", "-o", "run"], flags].concat());
-        going.await_probes(cpus().len().min(3));
+        let mut running = place.start(&[&["measure", "-D", "1", "-o", "run"], flags].concat());
+        running.await_probes(cpus().len().min(3));
         sleep(Duration::from_millis(400));
-        let held = holds_dma_latency(&going);
-        let ended = going.end();
+        let held = holds_dma_latency(&running);
+        let ended = running.end();
         let record = read_json(&place.path().join("run/run.json"));
         if tuned && !in_force(&record, "cpu-dma-latency") {
             skip!("the device can't be opened");
@@ -62,8 +62,8 @@ fn pitfall_05_what_is_tuned_is_said_and_nothing_is_with_as_deployed() {
 #[test]
 fn pitfall_06_every_thread_has_priority_80_and_the_same_start() {
     let place = Place::new();
-    let mut going = place.start(&["measure", "-D", "1", "-t", "4", "-q", "-o", "run"]);
-    let probes = going.await_probes(4);
+    let mut running = place.start(&["measure", "-D", "1", "-t", "4", "-q", "-o", "run"]);
+    let probes = running.await_probes(4);
     sleep(Duration::from_millis(400));
     let seen: Vec<(i32, i32)> = probes
         .iter()
@@ -76,7 +76,7 @@ fn pitfall_06_every_thread_has_priority_80_and_the_same_start() {
             (policy, parameter.sched_priority)
         })
         .collect();
-    going.end();
+    running.end();
     let record = read_json(&place.path().join("run/run.json"));
     assert_eq!(record["request"]["policy"], "fifo");
     assert_eq!(record["request"]["priority"], 80);
@@ -161,7 +161,7 @@ fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
         skip!("one CPU alone");
     };
     let place = Place::new();
-    let mut going = place.start(&[
+    let mut running = place.start(&[
         "measure",
         "-D",
         "1",
@@ -171,17 +171,17 @@ fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
         "-o",
         "run",
     ]);
-    let tid = going.await_probes(1)[0].0;
+    let tid = running.await_probes(1)[0].0;
     sleep(Duration::from_millis(300));
     let status = |tid: i32, field: &str| {
-        let path = format!("/proc/{}/task/{tid}/status", going.pid());
+        let path = format!("/proc/{}/task/{tid}/status", running.pid());
         let text = fs::read_to_string(path).unwrap_or_default();
         let line = text
             .lines()
             .find_map(|line| line.strip_prefix(field).map(str::to_owned));
         line.unwrap_or_default().trim().to_owned()
     };
-    let (collector, _) = going
+    let (collector, _) = running
         .threads()
         .into_iter()
         .find(|(_, name)| name == "collector")
@@ -195,7 +195,7 @@ fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
     // SAFETY: sched_getscheduler takes an integer and no pointer.
     let policy = unsafe { libc::sched_getscheduler(collector) };
     assert_eq!(policy, libc::SCHED_OTHER);
-    going.end();
+    running.end();
 }
 
 #[test]

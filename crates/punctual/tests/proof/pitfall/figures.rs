@@ -61,7 +61,7 @@ fn pitfall_01_one_stall_is_one_late_wake_up_and_its_missed_periods() {
 fn pitfall_01_a_process_that_is_stopped_and_continued_says_so() {
     let _alone = HOG.lock();
     let place = Place::new();
-    let mut going = place.start(&[
+    let mut running = place.start(&[
         "measure",
         "-D",
         "2",
@@ -71,12 +71,12 @@ fn pitfall_01_a_process_that_is_stopped_and_continued_says_so() {
         "--deadline",
         "100ms",
     ]);
-    let probes = going.await_probes(cpus().len().min(3)).len();
+    let probes = running.await_probes(cpus().len().min(3)).len();
     sleep(Duration::from_millis(500));
-    going.signal(libc::SIGSTOP);
+    running.signal(libc::SIGSTOP);
     sleep(Duration::from_millis(300));
-    going.signal(libc::SIGCONT);
-    going.end();
+    running.signal(libc::SIGCONT);
+    running.end();
     let record = read_json(&place.path().join("run/run.json"));
     assert!(
         event_kinds(&record).contains(&"stopped"),
@@ -131,8 +131,8 @@ fn pitfall_02_exports_keep_the_tail() {
     ];
     // Before the run begins, because it must not end while another test has the lock.
     let _alone = HOG.lock();
-    let mut going = place.start(&words);
-    going.await_probes(1);
+    let mut running = place.start(&words);
+    running.await_probes(1);
     sleep(Duration::from_millis(300));
     // Above the probe, on its CPU: what follows is the machine's latency.
     std::thread::spawn(move || {
@@ -143,7 +143,7 @@ fn pitfall_02_exports_keep_the_tail() {
     })
     .join()
     .expect("it ends");
-    going.end();
+    running.end();
     let record = read_json(&place.path().join("run/run.json"));
     let max = |thread: &serde_json::Value| thread["latency"]["max_ns"].as_u64().unwrap();
     let highest = record["threads"]
@@ -211,11 +211,11 @@ fn pitfall_03_a_tripped_limit_is_no_success() {
 fn pitfall_03_a_thread_that_never_woke_up_is_no_pass() {
     // Ended before the first wake-up of any thread.
     let place = Place::new();
-    let mut going = place.start(&["measure", "-i", "5s", "-q", "--deadline", "1h", "-o", "run"]);
-    going.await_probes(cpus().len().min(3));
+    let mut running = place.start(&["measure", "-i", "5s", "-q", "--deadline", "1h", "-o", "run"]);
+    running.await_probes(cpus().len().min(3));
     sleep(Duration::from_millis(400));
-    going.signal(libc::SIGINT);
-    let ended = going.end().expect(4);
+    running.signal(libc::SIGINT);
+    let ended = running.end().expect(4);
     assert!(ended.stdout.starts_with("INVALID: "), "{}", ended.stdout);
     assert!(
         ended.stdout.contains("no wake-up was measured"),

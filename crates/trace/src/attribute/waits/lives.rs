@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::attribute::event::{Event, Task, What};
+use crate::attribute::event::{Event, Kind, Task};
 use crate::attribute::naming;
 
 /// What a thread does.
@@ -100,8 +100,8 @@ impl<'w> Lives<'w> {
         let mut lives = Self::default();
         for event in events {
             let (at, cpu) = (event.at_ns, event.cpu);
-            match &event.what {
-                What::Switch {
+            match &event.kind {
+                Kind::Switch {
                     from,
                     from_state,
                     preempted,
@@ -127,12 +127,12 @@ impl<'w> Lives<'w> {
                         lives.tasks.insert(to.tid, to);
                     }
                 }
-                What::Waking { tid, by } => {
+                Kind::Waking { tid, by } => {
                     let by = by.as_ref();
                     let woken = Woken { at, cpu, by };
                     lives.threads.entry(*tid).or_default().wakes(woken);
                 }
-                What::Rename { task } => {
+                Kind::Rename { task } => {
                     lives.tasks.insert(task.tid, task);
                 }
                 _ => {}

@@ -1,29 +1,26 @@
 //! Finds the places of the marks of a running program: in its own file, or in a library that it
 //! has loaded.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use object::ReadCache;
 
 use super::super::mappings::Mapping;
+use super::error::{FunctionError, Known, NotFound, PlaceError};
 use super::image::{Function, Image};
-use super::spec::{Place, Shape, Spec, What};
+use super::spec::{Kind, LONGEST, Place, Shape, Spec};
 use super::{Mark, Role, Site};
 
 /// Places of one mark, at most: a USDT probe may be at many.
 const MOST_SITES: usize = 64;
 
-/// Why a mark's places are not known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotFound {
-    /// The place does not exist.
-    Wrong(String),
-    /// The program can't be read.
-    Unread(String),
-}
+/// Names of probes that are compared with one that is missing, at most.
+const MOST_KNOWN: usize = 1 << 16;
+/// Bytes of the images that are kept, at most; an image beyond that is read again when it is needed.
+const MOST_KEPT: usize = 512 << 20;
 
 /// A file whose code a program has mapped.
 struct Loaded {
@@ -43,7 +40,7 @@ pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
     if specs.is_empty() {
         return Ok(Vec::new());
     }
-    let mut files = Files::of(pid)?;
+    let mut files = Files::mapped_by(pid)?;
     let mark = |spec: &Spec| {
         let mut all = Vec::new();
         let places = match &spec.shape {
@@ -52,11 +49,11 @@ pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
             Shape::Call(place) => vec![(place, Role::Call)],
         };
         for (place, role) in places {
-            let found = files.sites(place, role).map_err(|why| match why {
-                NotFound::Wrong(why) => NotFound::Wrong(format!("--mark {}: {why}", spec.name)),
-                other => other,
-            })?;
-            all.extend(found);
+            let found = files.sites(place, role);
+            all.extend(found.map_err(|source| NotFound::Place {
+                mark: spec.name.clone(),
+                source,
+            })?);
         }
         Ok(Mark {
             name: spec.name.clone(),
@@ -69,17 +66,17 @@ pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
 }
 
 impl Loaded {
-    fn read(&self) -> Result<Image, NotFound> {
-        let opened = File::open(&self.reached).map_err(|error| {
-            NotFound::Wrong(format!(
-                "{} can't be read ({error}); if it was replaced since the program began, start \
-                 the program anew",
-                self.path
-            ))
+    fn read(&self) -> Result<Image, PlaceError> {
+        let path = || self.path.clone();
+        let opened = File::open(&self.reached).map_err(|source| PlaceError::Unreadable {
+            path: path(),
+            source,
         })?;
         let cache = ReadCache::new(opened);
-        let read = Image::read(&cache);
-        read.map_err(|why| NotFound::Wrong(format!("{} {why}", self.path)))
+        Image::read(&cache).map_err(|source| PlaceError::Image {
+            path: path(),
+            source,
+        })
     }
 }
 
@@ -89,15 +86,13 @@ struct Files {
 }
 
 impl Files {
-    fn of(pid: u32) -> Result<Self, NotFound> {
-        let unread = |what: &str, error: &io::Error| {
-            NotFound::Unread(format!(
-                "the program's files can't be looked up (/proc/{pid}/{what}: {error}): run as root"
-            ))
-        };
-        let own = fs::read_link(format!("/proc/{pid}/exe")).map_err(|it| unread("exe", &it))?;
-        let maps =
-            fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|it| unread("maps", &it))?;
+    fn mapped_by(pid: u32) -> Result<Self, NotFound> {
+        let exe = format!("/proc/{pid}/exe");
+        let maps = format!("/proc/{pid}/maps");
+        let own = fs::read_link(&exe);
+        let own = own.map_err(|source| NotFound::Program { file: exe, source })?;
+        let text = fs::read_to_string(&maps);
+        let maps = text.map_err(|source| NotFound::Program { file: maps, source })?;
         let mut loaded = vec![Loaded {
             path: own.display().to_string(),
             reached: PathBuf::from(format!("/proc/{pid}/exe")),
@@ -115,16 +110,21 @@ impl Files {
         Ok(Self { loaded })
     }
 
-    fn image(&mut self, index: usize) -> Result<&Image, NotFound> {
-        let file = &mut self.loaded[index];
-        let image = match file.image.take() {
+    fn image(&mut self, index: usize) -> Result<&Image, PlaceError> {
+        let image = match self.loaded[index].image.take() {
             Some(image) => image,
-            None => file.read()?,
+            None => {
+                let images = self.loaded.iter().filter_map(|it| it.image.as_ref());
+                if images.map(Image::bytes).sum::<usize>() > MOST_KEPT {
+                    self.loaded.iter_mut().for_each(|it| it.image = None);
+                }
+                self.loaded[index].read()?
+            }
         };
-        Ok(file.image.insert(image))
+        Ok(self.loaded[index].image.insert(image))
     }
 
-    fn which(&self, wanted: Option<&str>) -> Result<usize, NotFound> {
+    fn which(&self, wanted: Option<&str>) -> Result<usize, PlaceError> {
         let Some(wanted) = wanted else {
             return Ok(0);
         };
@@ -145,27 +145,27 @@ impl Files {
             [] => {
                 let names = self.loaded.iter().map(|file| file.path.as_str());
                 let short = names.map(|path| path.rsplit('/').next().unwrap_or(path));
-                Err(NotFound::Wrong(format!(
-                    "the program runs no code of a file '{wanted}'; it does of {}",
-                    listed(short)
-                )))
+                Err(PlaceError::NoFile {
+                    wanted: wanted.to_owned(),
+                    mapped: listed(short),
+                })
             }
             _ => {
                 let paths = found.iter().map(|index| self.loaded[*index].path.as_str());
-                Err(NotFound::Wrong(format!(
-                    "the program runs code of several files '{wanted}': name one by its path ({})",
-                    listed(paths)
-                )))
+                Err(PlaceError::SeveralFiles {
+                    wanted: wanted.to_owned(),
+                    paths: listed(paths),
+                })
             }
         }
     }
 
-    fn sites(&mut self, place: &Place, role: Role) -> Result<Vec<Site>, NotFound> {
+    fn sites(&mut self, place: &Place, role: Role) -> Result<Vec<Site>, PlaceError> {
         let file = place.file.as_deref();
-        let (index, offset) = match &place.what {
-            What::Probe { provider, name } => return self.probes(provider, name, role),
-            What::Offset(offset) => self.code(file, *offset)?,
-            What::Function(wanted) => self.function(file, wanted)?,
+        let (index, offset) = match &place.kind {
+            Kind::Probe { provider, name } => return self.probes(provider, name, role),
+            Kind::Offset(offset) => self.code(file, *offset)?,
+            Kind::Function(wanted) => self.function(file, wanted)?,
         };
         let path = self.loaded[index].path.clone();
         let reached = self.loaded[index].reached.clone();
@@ -179,28 +179,23 @@ impl Files {
             return Ok(vec![site(role)]);
         }
         if self.image(index)?.moves_stacks {
-            return Err(NotFound::Wrong(format!(
-                "{path} is written in Go, whose stacks move: catching a return would end it; mark \
-                 two places"
-            )));
+            return Err(PlaceError::MovingStacks { path });
         }
         Ok(vec![site(Role::Call), site(Role::Return)])
     }
 
     /// The file that contains this code, and the place in it.
-    fn code(&mut self, file: Option<&str>, offset: u64) -> Result<(usize, u64), NotFound> {
+    fn code(&mut self, file: Option<&str>, offset: u64) -> Result<(usize, u64), PlaceError> {
         let index = self.which(file)?;
         if self.image(index)?.is_code(offset) {
             return Ok((index, offset));
         }
-        let path = &self.loaded[index].path;
-        Err(NotFound::Wrong(format!(
-            "{path} has no code at +{offset:#x}"
-        )))
+        let path = self.loaded[index].path.clone();
+        Err(PlaceError::NoCode { path, offset })
     }
 
     /// The file that has this function, and the place for a mark of its start.
-    fn function(&mut self, file: Option<&str>, wanted: &str) -> Result<(usize, u64), NotFound> {
+    fn function(&mut self, file: Option<&str>, wanted: &str) -> Result<(usize, u64), PlaceError> {
         let index = self.which(file)?;
         match function(self.image(index)?, wanted) {
             Ok(offset) => {
@@ -211,31 +206,32 @@ impl Files {
                 Ok((index, offset + behind))
             }
             Err(why) => {
-                let why = self.elsewhere(index, wanted).unwrap_or(why);
-                let path = &self.loaded[index].path;
-                Err(NotFound::Wrong(format!("{path} {why}")))
+                let source = self.elsewhere(index, wanted).unwrap_or(why);
+                let path = self.loaded[index].path.clone();
+                Err(PlaceError::Function { path, source })
             }
         }
     }
 
     /// A hint if another of the files has that function.
-    fn elsewhere(&mut self, but: usize, wanted: &str) -> Option<String> {
+    fn elsewhere(&mut self, but: usize, wanted: &str) -> Option<FunctionError> {
         for index in (0..self.loaded.len()).filter(|index| *index != but) {
             let has = |image: &Image| function(image, wanted).is_ok();
             if self.image(index).is_ok_and(has) {
                 let path = &self.loaded[index].path;
                 let name = path.rsplit('/').next().unwrap_or(path);
-                return Some(format!(
-                    "has no function '{wanted}', but {name} has: {name}:{wanted}"
-                ));
+                return Some(FunctionError::Elsewhere {
+                    wanted: wanted.to_owned(),
+                    file: name.to_owned(),
+                });
             }
         }
         None
     }
 
-    fn probes(&mut self, provider: &str, name: &str, role: Role) -> Result<Vec<Site>, NotFound> {
+    fn probes(&mut self, provider: &str, name: &str, role: Role) -> Result<Vec<Site>, PlaceError> {
         let mut sites = Vec::new();
-        let mut known: Vec<String> = Vec::new();
+        let mut known: BTreeSet<String> = BTreeSet::new();
         for index in 0..self.loaded.len() {
             let reached = self.loaded[index].reached.clone();
             // A file that can't be read is no reason to reject what another one has.
@@ -251,38 +247,39 @@ impl Files {
                         role,
                     });
                 }
-                known.push(format!("usdt:{}:{}", probe.provider, probe.name));
+                if known.len() < MOST_KNOWN {
+                    known.insert(format!("usdt:{}:{}", probe.provider, probe.name));
+                }
             }
         }
         sites.sort_by(|a, b| (&a.path, a.offset).cmp(&(&b.path, b.offset)));
         sites.dedup();
         match sites.len() {
             0 => {
-                known.sort();
-                known.dedup();
                 let wanted = format!("usdt:{provider}:{name}");
-                Err(NotFound::Wrong(if known.is_empty() {
-                    format!("neither the program nor its libraries have probes, so no '{wanted}'")
+                let known = if known.is_empty() {
+                    Known::None
                 } else {
-                    let near = near(&wanted, known.iter().map(String::as_str));
-                    let near = if near.is_empty() {
-                        format!("there are {}", listed(known.iter().map(String::as_str)))
-                    } else {
-                        format!("near: {}", near.join(", "))
-                    };
-                    format!("there is no probe '{wanted}'; {near}")
-                }))
+                    match near(&wanted, known.iter().map(String::as_str)) {
+                        near if near.is_empty() => {
+                            Known::Some(listed(known.iter().map(String::as_str)))
+                        }
+                        near => Known::Near(near.join(", ")),
+                    }
+                };
+                Err(PlaceError::NoProbe { wanted, known })
             }
-            some if some > MOST_SITES => Err(NotFound::Wrong(format!(
-                "the probe stands in {some} places, and {MOST_SITES} can be marked"
-            ))),
+            found if found > MOST_SITES => Err(PlaceError::TooManyPlaces {
+                found,
+                most: MOST_SITES,
+            }),
             _ => Ok(sites),
         }
     }
 }
 
 /// Where a function begins.
-fn function(image: &Image, wanted: &str) -> Result<u64, String> {
+fn function(image: &Image, wanted: &str) -> Result<u64, FunctionError> {
     let first = image
         .functions
         .partition_point(|it| it.name.as_str() < wanted);
@@ -290,33 +287,35 @@ fn function(image: &Image, wanted: &str) -> Result<u64, String> {
     let found: Vec<&Function> = of_name.take_while(|it| it.name == wanted).collect();
     let mut offsets: Vec<u64> = found.iter().map(|it| it.offset).collect();
     offsets.dedup();
+    let name = wanted.to_owned();
     match offsets[..] {
-        [_] if found.iter().any(|it| it.chooses) => Err(format!(
-            "has a function '{wanted}' that only chooses which one is called: mark that one"
-        )),
+        [_] if found.iter().any(|it| it.is_ifunc) => Err(FunctionError::Selects { wanted: name }),
         [offset] => Ok(offset),
         [] => {
             let near = near(wanted, image.functions.iter().map(|it| it.name.as_str()));
             Err(if !near.is_empty() {
-                format!("has no function '{wanted}'; near: {}", near.join(", "))
-            } else if image.tells_functions {
-                format!(
-                    "has no function '{wanted}' (it may be inlined); `nm` lists those there are"
-                )
+                FunctionError::Near {
+                    wanted: name,
+                    near: near.join(", "),
+                }
+            } else if image.omitted_functions > 0 {
+                FunctionError::Omitted {
+                    wanted: name,
+                    functions: image.omitted_functions,
+                }
+            } else if image.has_symbol_table {
+                FunctionError::Absent { wanted: name }
             } else {
-                format!(
-                    "exports no function '{wanted}', and was stripped of the names of others: run \
-                     one that wasn't, or mark +OFFSET or usdt:PROVIDER:PROBE"
-                )
+                FunctionError::Stripped { wanted: name }
             })
         }
         _ => {
             let places = offsets.iter().take(4).map(|offset| format!("+{offset:#x}"));
-            Err(format!(
-                "has {} functions '{wanted}': mark one by its place ({})",
-                offsets.len(),
-                places.collect::<Vec<_>>().join(", ")
-            ))
+            Err(FunctionError::Several {
+                wanted: name,
+                functions: offsets.len(),
+                offsets: places.collect::<Vec<_>>().join(", "),
+            })
         }
     }
 }
@@ -334,7 +333,9 @@ fn begins_with(path: &Path, offset: u64, wanted: &[u8; 4]) -> bool {
 /// Names that may be meant, the most similar first.
 fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = wanted.to_lowercase();
+    // No mark could name a longer one.
     let mut found: Vec<(usize, &str)> = names
+        .filter(|name| name.len() <= LONGEST)
         .filter_map(|name| {
             let all = name.to_lowercase();
             // A mangled name contains the original one.
@@ -374,9 +375,7 @@ mod tests {
         let marks = found("it=main()").expect("main");
         assert_eq!(marks[0].sites.len(), 2);
         assert_eq!(marks[0].sites[0].offset, marks[0].sites[1].offset);
-        let Err(NotFound::Wrong(why)) = found("it=mian") else {
-            panic!("there is no mian");
-        };
+        let why = found("it=mian").expect_err("there is no mian").to_string();
         assert!(why.contains("near: main"), "{why}");
         for (text, wanted) in [
             ("libnone.so:f", "no code of a file 'libnone.so'"),
@@ -384,9 +383,7 @@ mod tests {
             ("usdt:no:such", "usdt:no:such"),
             ("no_such_function_zzzz", "no function"),
         ] {
-            let Err(NotFound::Wrong(why)) = found(text) else {
-                panic!("{text} was found");
-            };
+            let why = found(text).expect_err(text).to_string();
             assert!(why.contains(wanted), "{why}");
             assert_eq!(why.lines().count(), 1, "{why}");
         }

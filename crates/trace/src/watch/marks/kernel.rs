@@ -9,11 +9,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::programs::UProbe;
 use aya::{Btf, Ebpf, EbpfLoader};
+use punctual_record::{ProbeRefusal, TracingPart, TracingStep};
 use punctual_rt::sys::perf::{self, Probe};
 
 use super::super::kernel::other;
 use super::{Length, Mark, Passed, Passes, Role, Site, Unseen};
-use crate::capture::kernel::{absent, possible_cpus, refused};
+use crate::capture::kernel::{incomplete, load, possible_cpus, refused};
 use crate::capture::rings::{Plan, Rings};
 use crate::capture::shared::link;
 use crate::capture::slot::Slot;
@@ -67,13 +68,8 @@ impl Marking {
         let kind = fs::read_to_string(KIND)
             .ok()
             .and_then(|text| text.trim().parse().ok())
-            .ok_or_else(|| {
-                Unavailable::new(
-                    format!("this kernel has no probes in programs ({KIND})"),
-                    "it takes one with CONFIG_UPROBE_EVENTS=y, as distributions have it",
-                )
-            })?;
-        let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
+            .ok_or(Unavailable::NoUprobes)?;
+        let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
         let cpus = possible_cpus();
         let all: Vec<u32> = (0..cpus).collect();
         let plan = Plan::new(cpus, &all, RING);
@@ -86,15 +82,15 @@ impl Marking {
         plan.size(&mut loader);
         let mut programs = loader
             .load(OBJECT)
-            .map_err(|error| refused("taking the maps of the marks", &error))?;
+            .map_err(|error| refused(load(TracingPart::Marks), &error))?;
         let rings = plan.map(&programs)?;
         let program = programs
             .program_mut("on_mark")
-            .ok_or_else(|| refused("the marks", &absent("on_mark")))?;
-        let load = |program: &mut UProbe| program.load();
+            .ok_or_else(|| incomplete("on_mark"))?;
+        let loaded = |program: &mut UProbe| program.load();
         <&mut UProbe>::try_from(program)
-            .and_then(load)
-            .map_err(|error| refused("the program of the marks", &error))?;
+            .and_then(loaded)
+            .map_err(|error| refused(load(TracingPart::Marks), &error))?;
         let mut marking = Self {
             programs,
             rings,
@@ -105,7 +101,7 @@ impl Marking {
             kind,
             fresh: Vec::new(),
         };
-        marking.tie();
+        marking.attach();
         Ok(marking)
     }
 
@@ -116,12 +112,12 @@ impl Marking {
     }
 
     /// The kernel identifies the program by its first thread: the watch ends with that.
-    fn tie(&mut self) {
+    fn attach(&mut self) {
         for (index, mark) in self.marks.iter().enumerate() {
             // The end first: an end without a start is not counted as a length.
             let sites = mark.sites.iter().rev();
             let links: Result<Vec<OwnedFd>, Unavailable> =
-                sites.map(|site| self.tie_site(index, site)).collect();
+                sites.map(|site| self.attach_site(index, site)).collect();
             match links {
                 Ok(links) => self.links.extend(links),
                 Err(why) => self.refused[index] = Some(why),
@@ -129,12 +125,10 @@ impl Marking {
         }
     }
 
-    fn tie_site(&self, index: usize, site: &Site) -> Result<OwnedFd, Unavailable> {
-        let program = self
-            .program()
-            .ok_or_else(|| refused("the marks", &absent("on_mark")))?;
+    fn attach_site(&self, index: usize, site: &Site) -> Result<OwnedFd, Unavailable> {
+        let program = self.program().ok_or_else(|| incomplete("on_mark"))?;
         let path = CString::new(site.path.as_os_str().as_bytes())
-            .map_err(|error| refused("the path of a program", &error))?;
+            .map_err(|error| refused(TracingStep::MarkPath, &error))?;
         let probe = Probe {
             path: &path,
             offset: site.offset,
@@ -197,7 +191,7 @@ impl Marking {
             let words = map.as_ref()?.get(&(index as u32), 0).ok()?;
             Some(Unseen {
                 unwatched: words[0],
-                beyond: words[1],
+                no_room: words[1],
             })
         };
         (0..self.marks.len())
@@ -219,25 +213,17 @@ impl Marking {
 fn not_placed(offset: u64, error: &io::Error) -> Unavailable {
     /// The kernel's own number for "not supported"; no C library names it.
     const NOT_SUPPORTED: i32 = 524;
-    let (why, mend) = match error.raw_os_error() {
-        Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | NOT_SUPPORTED) => (
-            "the kernel can't put a probe on that instruction".to_owned(),
-            "mark another place",
-        ),
-        Some(libc::ENOENT | libc::ESRCH) => (
-            "the program, or its file, is gone".to_owned(),
-            "start it again",
-        ),
-        Some(libc::EPERM | libc::EACCES) => (
-            format!("the kernel refused ({error})"),
-            "it takes root, or CAP_PERFMON and CAP_BPF, and no lockdown",
-        ),
-        _ => (
-            format!("the kernel refused ({error})"),
-            "it takes a kernel of 5.15 or later with CONFIG_UPROBE_EVENTS=y",
-        ),
+    let number = error.raw_os_error();
+    let error = || error.to_string();
+    let refusal = match number {
+        Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | NOT_SUPPORTED) => {
+            ProbeRefusal::Instruction
+        }
+        Some(libc::ENOENT | libc::ESRCH) => ProbeRefusal::Gone,
+        Some(libc::EPERM | libc::EACCES) => ProbeRefusal::Forbidden { error: error() },
+        _ => ProbeRefusal::Other { error: error() },
     };
-    Unavailable::new(format!("no probe at +{offset:#x}: {why}"), mend)
+    Unavailable::NoProbe { offset, refusal }
 }
 
 fn passed(slot: &Slot) -> Passed {

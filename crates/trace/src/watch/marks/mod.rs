@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::Other;
 
+pub mod error;
 pub mod find;
 pub mod image;
 #[cfg(feature = "kernel")]
@@ -144,5 +145,5 @@ pub struct Unseen {
     /// By threads that aren't watched.
     pub unwatched: u64,
     /// By threads that exceeded the map's size.
-    pub beyond: u64,
+    pub no_room: u64,
 }

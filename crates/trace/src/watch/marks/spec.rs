@@ -6,7 +6,7 @@ use std::fmt;
 /// Marks of one watch, at most.
 pub const MOST: usize = 16;
 /// Bytes of a mark's text, at most.
-const LONGEST: usize = 512;
+pub(super) const LONGEST: usize = 512;
 
 /// The expected syntax, for a message.
 pub const ACCEPTED: &str = "[NAME=]PLACE, PLACE..PLACE or FUNCTION(), where PLACE is FUNCTION, \
@@ -40,12 +40,12 @@ pub struct Place {
     /// The file, as `libm.so.6` or by its path; absent for the program's own file.
     pub file: Option<String>,
     /// The place in it.
-    pub what: What,
+    pub kind: Kind,
 }
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum Kind {
     /// A function's first instruction.
     Function(String),
     /// Offset in the file.
@@ -103,7 +103,7 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
     }
     let shape = if let Some(function) = marked.strip_suffix("()") {
         match place(function).ok_or_else(refused)? {
-            place if matches!(place.what, What::Function(_)) => Shape::Call(place),
+            place if matches!(place.kind, Kind::Function(_)) => Shape::Call(place),
             _ => return Err(SpecError::NoReturn),
         }
     } else {
@@ -129,11 +129,11 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
 fn place(text: &str) -> Option<Place> {
     if let Some(probe) = text.strip_prefix("usdt:") {
         let (provider, name) = probe.split_once(':')?;
-        let what = What::Probe {
+        let kind = Kind::Probe {
             provider: word(provider)?,
             name: word(name)?,
         };
-        return Some(Place { file: None, what });
+        return Some(Place { file: None, kind });
     }
     let (file, what) = match text.rsplit_once(':') {
         Some((file, what)) => (Some(file), what),
@@ -147,11 +147,11 @@ fn place(text: &str) -> Option<Place> {
         }
         Some(file) => Some(file.to_owned()),
     };
-    let what = match what.strip_prefix('+') {
-        Some(offset) => What::Offset(number(offset)?),
-        None => What::Function(word(what)?),
+    let kind = match what.strip_prefix('+') {
+        Some(offset) => Kind::Offset(number(offset)?),
+        None => Kind::Function(word(what)?),
     };
-    Some(Place { file, what })
+    Some(Place { file, kind })
 }
 
 /// A name as compilers and USDT probes use it.
@@ -178,7 +178,7 @@ mod tests {
     fn function(file: Option<&str>, name: &str) -> Place {
         Place {
             file: file.map(str::to_owned),
-            what: What::Function(name.to_owned()),
+            kind: Kind::Function(name.to_owned()),
         }
     }
 
@@ -196,7 +196,7 @@ mod tests {
         );
         let offset = |file: Option<&str>, at| Place {
             file: file.map(str::to_owned),
-            what: What::Offset(at),
+            kind: Kind::Offset(at),
         };
         assert_eq!(
             shape("x=+0x1a..lib.so:+42"),
@@ -204,7 +204,7 @@ mod tests {
         );
         let probe = |name: &str| Place {
             file: None,
-            what: What::Probe {
+            kind: Kind::Probe {
                 provider: "control".to_owned(),
                 name: name.to_owned(),
             },

@@ -10,7 +10,7 @@ const COMMAND: usize = 256;
 
 /// What `/proc` says about a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whose {
+pub struct ThreadOwner {
     /// The name of the thread.
     pub name: String,
     /// Its process.
@@ -28,7 +28,7 @@ pub struct Whose {
 /// The unit of a thread's start time in `/proc/PID/stat`: USER_HZ is 100.
 const TICK_NS: u64 = 10_000_000;
 
-impl Whose {
+impl ThreadOwner {
     /// Whether it started after an instant: then it only has the number of an earlier thread.
     #[must_use]
     pub fn is_later_than(&self, since_boot_ns: u64) -> bool {
@@ -49,7 +49,7 @@ pub fn since_boot_ns(root: &Root, monotonic_ns: u64) -> Option<u64> {
 
 /// Reads it; `None` if the thread has ended or is not visible.
 #[must_use]
-pub fn whose(root: &Root, tid: u32) -> Option<Whose> {
+pub fn thread_owner(root: &Root, tid: u32) -> Option<ThreadOwner> {
     let status = root.text(&format!("/proc/{tid}/status")).ok()?;
     let value = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -67,7 +67,7 @@ pub fn whose(root: &Root, tid: u32) -> Option<Whose> {
     let stat = Stat::parse(&stat);
     let is_of_kernel = stat.as_ref().is_some_and(Stat::is_of_kernel);
     let has_command = !command.is_empty() || is_of_kernel;
-    Some(Whose {
+    Some(ThreadOwner {
         name: value("Name:")?.to_owned(),
         pid: value("Tgid:")?.parse().ok()?,
         command: has_command.then_some(command),
@@ -96,7 +96,7 @@ fn group(groups: &str) -> Option<String> {
 mod tests {
     use punctual_rt::clock;
 
-    use super::{group, since_boot_ns, whose};
+    use super::{group, since_boot_ns, thread_owner};
     use crate::system::Root;
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         while !is_zombie() {
             std::thread::yield_now();
         }
-        let ended = whose(&Root::live(), child.id()).unwrap();
+        let ended = thread_owner(&Root::live(), child.id()).unwrap();
         assert_eq!((&*ended.name, ended.command), ("true", None));
         child.wait().unwrap();
     }
@@ -122,8 +122,8 @@ mod tests {
             .arg("9")
             .spawn()
             .unwrap();
-        let own = whose(&root, std::process::id()).unwrap();
-        let later = whose(&root, child.id()).unwrap();
+        let own = thread_owner(&root, std::process::id()).unwrap();
+        let later = thread_owner(&root, child.id()).unwrap();
         let after = since_boot_ns(&root, clock::now_ns()).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
