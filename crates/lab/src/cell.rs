@@ -16,6 +16,7 @@ use super::kernel::Kernel;
 use super::libraries;
 use super::machine::{Machine, Time, tail};
 use super::observer::ObserverError;
+use super::program_error::ProgramError;
 use super::qemu::Qemu;
 use super::room::Room;
 use super::rootfs::{self, RootfsError};
@@ -146,8 +147,8 @@ impl CellPlan<'_> {
         if line.len() > COMMAND_LINE {
             return Err(LabError::Guest {
                 reason: format!(
-                    "the kernel's command line would have {} characters, and {COMMAND_LINE} are \
-                     the most: give fewer --param",
+                    "the kernel's command line would have {} characters, at most {COMMAND_LINE} are \
+                     possible: give fewer --param",
                     line.len()
                 ),
             });
@@ -187,9 +188,7 @@ impl CellPlan<'_> {
             _ => {
                 return Err(LabError::Program {
                     path: "/proc/self/exe".into(),
-                    reason: "this build of punctual is no static x86-64 program, so it can't run \
-                             in the guest: build it with make"
-                        .to_owned(),
+                    source: ProgramError::OwnBuild,
                 });
             }
         }
@@ -307,18 +306,18 @@ impl CellPlan<'_> {
         };
         let came = match machine.run(&folder, ends) {
             Ok(came) => came,
-            Err(error) => return Err(machine.ask_early(&folder, ends, error)),
+            Err(error) => return Err(machine.explain_early_death(&folder, ends, error)),
         };
         let mut frames = match channel::parse(&came.stream) {
             Ok(frames) => frames,
             Err(error) => {
                 let error = came.without_result(error);
-                return Err(machine.ask_early(&folder, ends, error));
+                return Err(machine.explain_early_death(&folder, ends, error));
             }
         };
         let result: JobResult = frames
             .remove("result")
-            .ok_or("it has no frame 'result'".to_owned())
+            .ok_or("the frame 'result' is missing".to_owned())
             .and_then(|bytes| serde_json::from_slice(bytes).map_err(|error| error.to_string()))
             .map_err(|reason| LabError::Result { reason })?;
         let mut taken = |name: &str| frames.remove(name).unwrap_or_default().to_vec();

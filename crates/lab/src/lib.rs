@@ -16,6 +16,7 @@ pub mod libraries;
 pub mod machine;
 pub mod observer;
 mod processor;
+pub mod program_error;
 pub mod qemu;
 pub mod room;
 pub mod rootfs;
@@ -24,4 +25,5 @@ pub mod work;
 
 pub use cell::{CellPlan, Made, Watcher};
 pub use error::{LabError, Silence};
+pub use program_error::ProgramError;
 pub use qemu::Qemu;

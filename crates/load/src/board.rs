@@ -119,7 +119,8 @@ impl Board {
     /// The board behind an inherited descriptor.
     pub fn open(fd: OwnedFd) -> io::Result<Self> {
         let file = std::fs::File::from(fd);
-        let not_ours = || io::Error::new(io::ErrorKind::InvalidInput, "it is no load's board");
+        let not_ours =
+            || io::Error::new(io::ErrorKind::InvalidInput, "it is not the board of a load");
         if file.metadata()?.len() != size_of::<Layout>() as u64 {
             return Err(not_ours());
         }

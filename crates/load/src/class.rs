@@ -46,7 +46,10 @@ pub struct UnknownClass(pub String);
 impl fmt::Display for UnknownClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.0;
-        write!(f, "unknown load class '{text}': it is other, batch or idle")
+        write!(
+            f,
+            "unknown load class '{text}': expected other, batch or idle"
+        )
     }
 }
 

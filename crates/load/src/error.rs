@@ -65,19 +65,19 @@ impl fmt::Display for SpecError {
         match self {
             Self::UnknownLoad { name, set, known } => {
                 let alone = match name.as_str() {
-                    "none" | "standard" => ", which stand alone",
+                    "none" | "standard" => ", each without other loads",
                     _ => "",
                 };
                 write!(
                     f,
-                    "unknown load '{name}': known are standard and none{alone}, {set}, a list of \
+                    "unknown load '{name}': expected standard or none{alone}, {set}, a list of \
                      {}, or a command line with a space or a slash in it",
                     known.join(", ")
                 )
             }
             Self::UnknownParameter { load, key, known } => write!(
                 f,
-                "load {load} has no parameter '{key}': it has {}",
+                "load {load} has no parameter '{key}': expected {}",
                 known.join(", ")
             ),
             Self::Value {
@@ -89,19 +89,17 @@ impl fmt::Display for SpecError {
                 description,
             } => write!(
                 f,
-                "load {load}: {key}='{text}' is not accepted: give a number from {least} to \
-                 {most} ({description})"
+                "load {load}: {key}='{text}': expected a number from {least} to {most} \
+                 ({description})"
             ),
             Self::Twice { load, key } => write!(f, "load {load}: {key} is set twice"),
             Self::ClassicArgument(argument) => write!(
                 f,
-                "hackbench: unknown argument '{argument}': known are -g -l -s -f with a number, \
+                "hackbench: unknown argument '{argument}': expected -g -l -s -f with a number, \
                  and -p -T -P"
             ),
             Self::ClassicNumber(letter) => write!(f, "hackbench: {letter} needs a number"),
-            Self::ClassicNothing => {
-                f.write_str("hackbench: -l 0 would do nothing: give a number from 1")
-            }
+            Self::ClassicNothing => f.write_str("hackbench: -l 0: expected a number from 1"),
         }
     }
 }
@@ -156,7 +154,7 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { load } => write!(f, "load {load}: there is no such load"),
+            Self::Unknown { load } => write!(f, "load {load}: no load has this name"),
             Self::Supervisor { load, source } => {
                 write!(f, "load {load}: starting its supervisor failed: {source}")
             }
@@ -168,7 +166,7 @@ impl fmt::Display for LoadError {
                 timeout,
             } => write!(
                 f,
-                "load {load}: only {alive} of {expected} tasks are there after {timeout:?}"
+                "load {load}: only {alive} of {expected} tasks are running after {timeout:?}"
             ),
             Self::Memory {
                 loads,
@@ -315,11 +313,11 @@ impl fmt::Display for WorkError {
                 write!(f, "it ended before it was stopped: {end}")?;
                 said.iter().try_for_each(|line| write!(f, ": {line}"))
             }
-            Self::Early { who } => write!(f, "{who} ended before it was told to"),
+            Self::Early { who } => write!(f, "{who} ended too early"),
             Self::Lost { who } => write!(f, "{who} is lost"),
             Self::NoRoom { threads } => write!(
                 f,
-                "there is no memory for {threads} threads: raise its limit (ulimit -v)"
+                "no memory for {threads} threads: raise the limit (ulimit -v)"
             ),
             Self::Panicked => f.write_str("a thread panicked"),
             Self::NotGiven { what } => write!(f, "no {what} was given"),
@@ -332,17 +330,16 @@ impl fmt::Display for WorkError {
                 "{wanted} descriptors are wanted, and the limit of open files (ulimit -Hn) is \
                  {limit}: give fewer with poll:descriptors={possible}, or raise the limit"
             ),
-            Self::Unknown => f.write_str("there is no such load"),
-            Self::ToldToStop => f.write_str("the supervisor was told to stop by a signal"),
+            Self::Unknown => f.write_str("no load has this name"),
+            Self::ToldToStop => f.write_str("a signal stopped the supervisor"),
             Self::Cpus { wanted, got } => write!(
                 f,
-                "asked to run on CPUs {wanted:?} and got {got:?}: are they online and in the \
+                "requested CPUs {wanted:?}, running on {got:?}: are they online and in the \
                  cpuset?"
             ),
-            Self::Class { wanted, got } => write!(
-                f,
-                "asked for the class {wanted}, and policy {got} is in force"
-            ),
+            Self::Class { wanted, got } => {
+                write!(f, "requested class {wanted}, policy {got} is in force")
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ impl fmt::Display for JobError {
         match self {
             Self::Missing => f.write_str("no load is described"),
             Self::NotText(argument) => write!(f, "not text: {argument:?}"),
-            Self::Json(error) => write!(f, "no description of a load: {error}"),
+            Self::Json(error) => write!(f, "not a description of a load: {error}"),
         }
     }
 }

@@ -86,7 +86,7 @@ impl Running {
         // In this order: a supervisor writes its reason before it goes.
         self.board.error().or_else(|| {
             (is_gone && !finished).then(|| {
-                "its supervisor is gone without a word (killed, or not a punctual binary)".into()
+                "its supervisor ended without a message (killed, or not a punctual binary)".into()
             })
         })
     }
@@ -148,7 +148,7 @@ impl Running {
             ..
         } = self.status();
         let never_ran = self.board.begin().is_none();
-        let not_ready = never_ran.then(|| "it was stopped before it was let go".into());
+        let not_ready = never_ran.then(|| "it was stopped before it was started".into());
         LoadReport {
             parameters: self.parameters(),
             also,

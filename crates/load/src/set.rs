@@ -117,7 +117,7 @@ impl LoadSet {
         let mut reports = self.conclude();
         for (report, _) in reports.iter_mut().zip(done).filter(|(_, done)| *done) {
             let seconds = report.seconds;
-            let early = || format!("it was done after {seconds:.3} s, before it was stopped");
+            let early = || format!("it ended after {seconds:.3} s, before it was stopped");
             report.failed = report.failed.take().or_else(|| Some(early()));
         }
         reports

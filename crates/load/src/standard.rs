@@ -114,7 +114,7 @@ pub(crate) fn items() -> Vec<LoadItem> {
 
 /// The definition as a table in Markdown.
 pub fn markdown() -> String {
-    let mut text = String::from("| load | what it is there for | parameters |\n|---|---|---|\n");
+    let mut text = String::from("| load | purpose | parameters |\n|---|---|---|\n");
     for Part { name, why, set } in PARTS {
         let set: Vec<_> = set
             .iter()

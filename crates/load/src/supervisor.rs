@@ -178,7 +178,7 @@ fn settle(job: &Job) -> Result<(), WorkError> {
     sys::set_policy(libc::SCHED_OTHER).map_err(WorkError::system("setting SCHED_OTHER failed"))?;
     sys::set_nice(0).map_err(WorkError::advised(
         "setting nice 0 failed",
-        "don't start punctual under nice, or be root",
+        "start punctual without nice, or as root",
     ))?;
     sys::set_timer_slack(Duration::from_micros(50));
     let wanted = job.cpus.as_deref();

@@ -45,9 +45,7 @@ impl Ended {
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status.terminating_signal() {
-            Some(libc::SIGKILL) => {
-                f.write_str("killed by SIGKILL (out of memory, or somebody's kill -9)")
-            }
+            Some(libc::SIGKILL) => f.write_str("killed by SIGKILL (out of memory, or kill -9)"),
             Some(libc::SIGABRT) => f.write_str("it aborted (out of memory? is ulimit -v too low?)"),
             Some(signal) => write!(f, "killed by signal {signal}"),
             None => match self.status.exit_status().unwrap_or(0) {

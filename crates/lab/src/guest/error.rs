@@ -60,8 +60,8 @@ impl fmt::Display for GuestError {
                 }
                 write!(f, "; its log: {}", log.join("; "))
             }
-            Self::Mount { place, source } => write!(f, "{place} can't be mounted: {source}"),
-            Self::Start { what, source } => write!(f, "{what} can't be started: {source}"),
+            Self::Mount { place, source } => write!(f, "cannot mount {place}: {source}"),
+            Self::Start { what, source } => write!(f, "cannot start {what}: {source}"),
             Self::Loads { said } => write!(f, "the loads failed: {said}"),
         }
     }

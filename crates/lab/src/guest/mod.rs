@@ -139,11 +139,7 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestError> {
     if job.rooted {
         files::enter(ROOT)?;
     }
-    start(
-        own().args([VERB, SPIN]),
-        "/dev/null",
-        "what keeps the processor busy",
-    )?;
+    start(own().args([VERB, SPIN]), "/dev/null", "the busy process")?;
     let mut reaper = Reaper::begin();
     let loads = match &job.load {
         Some(load) => {
@@ -257,7 +253,7 @@ fn last_line(path: &str) -> String {
     let text = String::from_utf8_lossy(&text);
     text.lines()
         .last()
-        .unwrap_or("without a word")
+        .unwrap_or("without a message")
         .trim()
         .to_owned()
 }

@@ -251,7 +251,7 @@ impl Apt {
     fn none_such(&self, wanted: &Wanted) -> Result<String, Refusal> {
         let names = self.names(PREFIX)?;
         if names.is_empty() {
-            return Ok("apt knows no kernels at all: sudo apt-get update".to_owned());
+            return Ok("apt knows no kernels: run sudo apt-get update".to_owned());
         }
         let flavour = match wanted {
             Wanted::Newest { flavour, .. } => *flavour,
@@ -329,7 +329,7 @@ impl Apt {
 fn run(command: &mut Command) -> Result<Output, Refusal> {
     command.output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Refusal::NoApt,
-        _ => Refusal::Said(format!("apt can't be run: {error}")),
+        _ => Refusal::Said(format!("cannot run apt: {error}")),
     })
 }
 
@@ -353,8 +353,8 @@ fn offer(text: &str, control: Control) -> Result<Offer, Refusal> {
         |text: &&str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let Some(sha256) = field("SHA256").filter(is_hash) else {
         return Err(Refusal::Said(format!(
-            "{name} {version} is installed here and in no archive that apt knows: give its image \
-             in /boot by its path"
+            "{name} {version} is installed here and not in any archive that apt knows: give the path \
+             of its image in /boot"
         )));
     };
     Ok(Offer {
@@ -415,7 +415,7 @@ impl Refusal {
                 return Error::cache(cache, io::Error::from(ErrorKind::StorageFull));
             }
             Self::Said(why) => why,
-            Self::NoApt => "names of kernels are looked up by apt, which is not here: give the \
+            Self::NoApt => "kernel names are looked up with apt, which is not installed: give the \
                             path of a Debian package (linux-image-*.deb) or of a bzImage"
                 .to_owned(),
         };

@@ -135,7 +135,7 @@ impl Cache {
         match self.look_up(key) {
             Found::Whole(entry) => return Ok(entry),
             Found::Damaged(why) => tell(&format!(
-                "{} in the cache is damaged ({why}) and is made anew",
+                "{} in the cache is damaged ({why}): it is unpacked again",
                 self.directory.join(key).display()
             )),
             Found::Nothing => {}
@@ -272,7 +272,7 @@ impl Draft {
             CopyError::Write(error) => failed(error),
             CopyError::TooLong => Error::unfit(
                 source,
-                format!("holds more than a kernel does: {name} is longer than {limit} bytes"),
+                format!("is not a kernel package: {name} in it is longer than {limit} bytes"),
             ),
         })?;
         // The kernel may tell here that there is no space.
@@ -373,10 +373,9 @@ pub(super) fn unpacking(source: &Path, error: &io::Error) -> Error {
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Error::damaged(source, "it ends too early"),
-        io::ErrorKind::OutOfMemory => Error::unfit(
-            source,
-            "is packed so that more than 128 MiB of memory are needed to unpack it",
-        ),
+        io::ErrorKind::OutOfMemory => {
+            Error::unfit(source, "needs more than 128 MiB of memory to be unpacked")
+        }
         _ => Error::damaged(source, error.to_string()),
     }
 }

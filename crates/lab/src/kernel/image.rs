@@ -72,7 +72,7 @@ pub fn kind(bytes: &[u8]) -> Kind {
     if bytes.starts_with(b"!<arch>\n") {
         return match bytes.get(8..21) {
             Some(b"debian-binary") => Kind::Package,
-            _ => other("is an archive, and no Debian package"),
+            _ => other("is an archive, not a Debian package"),
         };
     }
     // Images of these two begin like programs for EFI, as a bzImage does.
@@ -110,7 +110,7 @@ fn bz_image(bytes: &[u8]) -> Kind {
     let protocol = u16_at(bytes, 0x206).unwrap_or(0);
     // 2.12, of Linux 3.8, is the first to tell 64 bits from 32.
     if protocol < 0x020c {
-        return other("is a bzImage of before Linux 3.8, which is too old");
+        return other("is a bzImage older than Linux 3.8: too old");
     }
     if u16_at(bytes, 0x236).unwrap_or(0) & 1 == 0 {
         return other("is a 32-bit kernel; the laboratory boots x86-64");
@@ -118,7 +118,7 @@ fn bz_image(bytes: &[u8]) -> Kind {
     let (Some(offset), Some(length), Some(&sectors)) =
         (u32_at(bytes, 0x248), u32_at(bytes, 0x24c), bytes.get(0x1f1))
     else {
-        return other("is a bzImage that is cut short");
+        return other("is a truncated bzImage");
     };
     let sectors = if sectors == 0 { 4 } else { u64::from(sectors) };
     if length < 8 {
@@ -140,7 +140,7 @@ fn bz_image(bytes: &[u8]) -> Kind {
 fn elf(bytes: &[u8]) -> Kind {
     let other = |why: &str| Kind::Other(why.to_owned());
     let Ok(header) = bytes.read_at::<FileHeader64<Endianness>>(0) else {
-        return other("is an ELF file that is cut short");
+        return other("is a truncated ELF file");
     };
     let endian = header.endian().unwrap_or_default();
     let machine = header.e_machine(endian);

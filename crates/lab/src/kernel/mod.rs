@@ -105,8 +105,8 @@ pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Resul
         Some(wanted) => by_name(apt, asked, &wanted, cache, tell),
         None if !asked.contains('/') && !path.exists() => Err(Error::Package {
             asked: asked.to_owned(),
-            why: "is neither a file nor a name: rt, standard, cloud, a release (6.12, 6.12-rt) or \
-                  a package (linux-image-...)"
+            why: "expected a file, rt, standard, cloud, a release (6.12, 6.12-rt) or a package \
+                  (linux-image-...)"
                 .to_owned(),
         }),
         None => from_file(asked, path, cache, tell),
@@ -164,7 +164,7 @@ fn by_name(
             let which = package.map_or_else(String::new, |package| {
                 format!("{} {}", package.name, package.version)
             });
-            tell(&format!("{refused}; taking {which} from the cache"));
+            tell(&format!("{refused}; using {which} from the cache"));
             Ok(from_entry(asked, &entry))
         }
         None => Err(refused),
@@ -199,8 +199,8 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
             if !enters_guests(path, &mut file, &elf)? {
                 return Err(Error::unfit(
                     path,
-                    "can't be entered by a virtual machine: it is no kernel, or one without \
-                     CONFIG_PVH; give its bzImage (vmlinuz)",
+                    "cannot be booted by QEMU: it is not a kernel, or has no CONFIG_PVH; give its \
+                     bzImage (vmlinuz)",
                 ));
             }
             let release = banner(path, &mut file)?;
@@ -290,7 +290,7 @@ fn unpack_package(
             if !found.bytes().all(plain) {
                 return Err(Error::unfit(
                     path,
-                    format!("holds a kernel of a strange name: {below}"),
+                    format!("holds a kernel with an unexpected name: {below}"),
                 ));
             }
             if release.replace(found.to_owned()).is_some() {
@@ -318,7 +318,7 @@ fn unpack_package(
             .iter()
             .find(|name| name.starts_with("linux-image-"));
         let hint = hint.map_or_else(String::new, |name| {
-            format!(": it only names {name}, which does")
+            format!(": it only depends on {name}, which does")
         });
         return Err(Error::unfit(
             path,
@@ -345,7 +345,7 @@ fn unpack_package(
         _ => {
             return Err(Error::unfit(
                 path,
-                format!("holds a boot/vmlinuz-{release} that is no bzImage"),
+                format!("holds a boot/vmlinuz-{release} that is not a bzImage"),
             ));
         }
     }
@@ -379,8 +379,8 @@ fn unpack_image(
     let Some(packing) = Packing::of(&magic) else {
         return Err(Error::unfit(
             path,
-            "holds a kernel packed with neither gzip, xz, zstd, lz4 nor lzma, which punctual \
-             can't unpack; give the ELF vmlinux",
+            "holds a kernel that is not packed with gzip, xz, zstd, lz4 or lzma: give the ELF \
+             vmlinux",
         ));
     };
     let trailer = read_part(path, file, end - 4, 4)?;
@@ -388,7 +388,7 @@ fn unpack_image(
     if unpacked > LONGEST_IMAGE {
         return Err(Error::unfit(
             path,
-            format!("says that it holds {unpacked} bytes unpacked: no kernel is so long"),
+            format!("states an unpacked length of {unpacked} bytes: too long for a kernel"),
         ));
     }
     // gzip ends with that length, to the others it was added.
@@ -406,7 +406,7 @@ fn unpack_image(
     if sum.size != unpacked {
         return Err(Error::damaged(
             path,
-            format!("{unpacked} bytes should be in it, and {} are", sum.size),
+            format!("it states {unpacked} unpacked bytes, but has {}", sum.size),
         ));
     }
     let image = draft.directory.join(IMAGE);
@@ -487,7 +487,7 @@ fn open(path: &Path) -> Result<(File, u64), Error> {
         let what = if data.is_dir() {
             "a directory"
         } else {
-            "no ordinary file"
+            "not a regular file"
         };
         return Err(Error::unfit(
             path,
@@ -507,7 +507,7 @@ fn read_part(path: &Path, file: &mut File, at: u64, length: u64) -> Result<Vec<u
 }
 
 fn seek(path: &Path, file: &mut File, at: u64) -> Result<(), Error> {
-    let damaged = || Error::damaged(path, "it names a place beyond its end");
+    let damaged = || Error::damaged(path, "it refers to a place beyond its end");
     let at = i64::try_from(at).map_err(|_| damaged())?;
     match file.seek(SeekFrom::Start(at.unsigned_abs())) {
         Ok(_) => Ok(()),

@@ -103,7 +103,7 @@ pub fn tar<'a>(
         None if member.name == name => Packing::Plain,
         None => {
             return Err(invalid(format!(
-                "{} is packed with neither gzip, xz nor zstd",
+                "{} is not packed with gzip, xz or zstd",
                 member.name
             )));
         }
@@ -125,7 +125,7 @@ impl<R: Read> Read for Limited<R> {
         let read = self.stream.read(into)?;
         match self.left.checked_sub(read as u64) {
             Some(left) => self.left = left,
-            None => return Err(invalid("it holds more than 8 GiB: no kernel does")),
+            None => return Err(invalid("it holds more than 8 GiB: too large for a kernel")),
         }
         Ok(read)
     }
@@ -199,14 +199,14 @@ pub fn control(tar: impl Read) -> io::Result<Control> {
             Ok(())
         },
     )?;
-    let text = text.ok_or_else(|| invalid("it doesn't say what it is (no control file)"))?;
+    let text = text.ok_or_else(|| invalid("it has no control file"))?;
     let stated = paragraph(&text);
     if stated.package.is_empty() || stated.version.is_empty() {
-        return Err(invalid("it doesn't say its name and version"));
+        return Err(invalid("its control file states no name or no version"));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-:".contains(&byte);
     if !(stated.package.bytes().all(plain) && stated.version.bytes().all(plain)) {
-        return Err(invalid("its name or version is none that Debian allows"));
+        return Err(invalid("its name or version is not valid for Debian"));
     }
     Ok(stated)
 }

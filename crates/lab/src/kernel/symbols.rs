@@ -141,8 +141,8 @@ impl Kernel {
         kallsyms::symbols(&read(&self.image, LONGEST_IMAGE)?).ok_or_else(|| {
             Error::unfit(
                 &self.image,
-                "has no names of functions: it comes without System.map, and holds no table of \
-                 CONFIG_KALLSYMS that punctual can read",
+                "has no function names: it has no System.map, and no CONFIG_KALLSYMS table that \
+                 punctual can read",
             )
         })
     }

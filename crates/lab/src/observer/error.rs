@@ -58,29 +58,29 @@ impl fmt::Display for ObserverError {
             Self::Symbols(error) => error.fmt(f),
             Self::Threads(threads) => write!(
                 f,
-                "a bill is made of one probe thread, and there were {threads}"
+                "a bill needs exactly one probe thread, the run had {threads}"
             ),
             Self::Trail(error) => write!(f, "the observer's file: {error}"),
-            Self::TrailTooLarge => f.write_str("the observer's file is larger than it can be"),
-            Self::NoTrail => f.write_str("the observer left no file that it could have written"),
-            Self::TrailCut => f.write_str("the observer's file is cut short"),
+            Self::TrailTooLarge => f.write_str("the observer's file is too large"),
+            Self::NoTrail => f.write_str("the observer's file is missing or has another format"),
+            Self::TrailCut => f.write_str("the observer's file is truncated"),
             Self::Stretches(stretches) => {
                 write!(f, "the observer's file has {stretches} stretches")
             }
             Self::NoMark(mark) => write!(f, "the observer's file has no mark {mark}"),
-            Self::NoBlock => f.write_str("the observer's file names a block that it hasn't"),
+            Self::NoBlock => f.write_str("the observer's file refers to a missing block"),
             Self::OtherMarks(marks) => write!(
                 f,
-                "the observer's {marks} marks can't be told to be the wake-ups of this record"
+                "the observer's {marks} marks do not match the wake-ups of this record"
             ),
             Self::FewMarks { marks, fewest } => write!(
                 f,
-                "it woke {marks} times from a periodic loop of punctual-rt, and {fewest} are the \
-                 fewest that show its period"
+                "it woke {marks} times from a periodic loop of punctual-rt, at least {fewest} wake-ups \
+                 are needed to find its period"
             ),
-            Self::NoPeriod => f.write_str("its wake-ups keep no one period"),
+            Self::NoPeriod => f.write_str("its wake-ups do not have one period"),
             Self::SeveralLoops => f.write_str(
-                "it has several periodic loops, and the observer can't tell which wake-up is whose",
+                "it has several periodic loops, and the observer cannot assign the wake-ups to them",
             ),
         }
     }

@@ -25,7 +25,7 @@ const TRIES: i32 = 8;
 /// first.
 ///
 /// # Errors
-/// There is no one period, in one line.
+/// The wake-ups do not have one period: one line says so.
 pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, ObserverError> {
     if marks.len() < FEWEST {
         return Err(ObserverError::FewMarks {
@@ -202,7 +202,7 @@ mod tests {
             lateness(&[5; 100])
                 .unwrap_err()
                 .to_string()
-                .contains("no one period")
+                .contains("not have one period")
         );
         let mut state = 1_u64;
         let mut at = 0;
@@ -219,7 +219,7 @@ mod tests {
             lateness(&random)
                 .unwrap_err()
                 .to_string()
-                .contains("no one period")
+                .contains("not have one period")
         );
         let one = marks(1000, 0.0, |_| 0);
         let mut two: Vec<u64> = one

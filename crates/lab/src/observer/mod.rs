@@ -44,7 +44,7 @@ const BILLS: usize = 4;
 /// Behind this word stands the version of QEMU's interface that the plugin asks for.
 const VERSION_FOLLOWS: &[u8] = b"punctual-api";
 /// Said where even the second look didn't find it.
-const NOT_THE_WORST: &str = "the worst wake-up was not among those that the observer kept";
+const NOT_THE_WORST: &str = "the observer did not keep the worst wake-up";
 /// The interval of a probe that isn't told another.
 const INTERVAL_NS: u64 = 1_000_000;
 
@@ -78,7 +78,7 @@ impl Observer {
             if let LabError::NoResult { emulator, .. } = &mut error
                 && emulator.contains("plugin")
             {
-                *emulator += " (--no-explain does without the plugin)";
+                *emulator += " (--no-explain runs without the plugin)";
             }
             error
         })?;
@@ -89,7 +89,7 @@ impl Observer {
         let again = plan.make(own, Some(&Again { observer, mark }), ends)?;
         let result = |made: &Made| made.laboratory.fingerprint.result_sha256.clone();
         if result(&again) != result(&made) {
-            made.no_bill = Some("run again to find it, the guest gave another result".to_owned());
+            made.no_bill = Some("the second run, made to find it, gave another result".to_owned());
             return Ok(made);
         }
         made.took += again.took;

@@ -2,7 +2,9 @@
 //! leads out is refused, and no more is kept in memory than the guest takes.
 
 use std::io::{self, Read};
+use std::string::FromUtf8Error;
 
+use punctual_record::text::shortened;
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
 use super::super::room::Room;
@@ -131,7 +133,10 @@ fn add(
     let path = said
         .path
         .unwrap_or_else(|| entry.header().path_bytes().into_owned());
-    let path = text(path).map_err(|path| RootfsError::Name.of(in_a_line(&path)))?;
+    let path = text(path).map_err(|error| {
+        let path = String::from_utf8_lossy(error.as_bytes());
+        RootfsError::Name.of(in_a_line(&path))
+    })?;
     let wrong = |error: RootfsError| error.of(in_a_line(&path));
     let size = entry.size();
     if said.size.is_some_and(|said| said != size) {
@@ -181,20 +186,15 @@ fn add(
     done.map_err(wrong)
 }
 
-fn text(mut bytes: Vec<u8>) -> Result<String, String> {
-    bytes.truncate(
-        bytes
-            .iter()
-            .position(|&byte| byte == 0)
-            .unwrap_or(bytes.len()),
-    );
-    String::from_utf8(bytes).map_err(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+/// The text before the first zero byte.
+fn text(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    bytes.truncate(end.unwrap_or(bytes.len()));
+    String::from_utf8(bytes)
 }
 
-/// What an archive says, in a line that a terminal can show.
-pub fn in_a_line(text: &str) -> String {
-    let shown = text.chars().take(200);
-    shown
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+/// A name from an archive, as a message shows it.
+pub fn in_a_line(name: &str) -> String {
+    const LONGEST: usize = 200;
+    shortened(name, LONGEST)
 }

@@ -107,24 +107,24 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
         if mode & 0o111 == 0 {
             return Err(RootfsError::NotExecutable { place });
         }
-        let wanted = match interpreter(bytes) {
+        let needed = match interpreter(bytes) {
             Some(interpreter) => Some(interpreter),
             None => match loader(bytes) {
-                Ok(wanted) => wanted,
+                Ok(needed) => needed,
                 Err(what) => return Err(RootfsError::Program { place, what }),
             },
         };
-        let Some(wanted) = wanted else {
+        let Some(needed) = needed else {
             return Ok(());
         };
-        let Some((_, bytes, _)) = tree.file(&wanted) else {
-            return Err(RootfsError::NoInterpreter { place, wanted });
+        let Some((_, bytes, _)) = tree.file(&needed) else {
+            return Err(RootfsError::NoInterpreter { place, needed });
         };
         return match loader(bytes) {
             Ok(_) => Ok(()),
             Err(what) => Err(RootfsError::Interpreter {
                 place,
-                wanted,
+                needed,
                 what,
             }),
         };
@@ -283,13 +283,17 @@ mod tests {
                 "x",
                 "/bin/sh, which is a program for another",
             ),
-            (&[("bin/x", &shell[..70])], "x", "cut short"),
+            (&[("bin/x", &shell[..70])], "x", "truncated"),
             (
                 &[("bin/x", &own)],
                 "./bin/x",
-                "name it from the root: /bin/x",
+                "expected an absolute path, /bin/x",
             ),
-            (&[("bin/x", &own)], "bin/x", "name it from the root: /bin/x"),
+            (
+                &[("bin/x", &own)],
+                "bin/x",
+                "expected an absolute path, /bin/x",
+            ),
         ] {
             let error = said(files, word).expect_err(words);
             assert!(error.contains(words) && !error.contains('\n'), "{error}");

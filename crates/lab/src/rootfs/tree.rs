@@ -366,10 +366,13 @@ mod tests {
     fn what_does_harm_is_refused_by_its_name() {
         for (name, words) in [
             ("leads-out", "../../etc/passwd: its path leads out"),
-            ("circle", "a/x: its symbolic links go in circles"),
+            ("circle", "a/x: its symbolic links form a loop"),
             ("hard", "z: its path leads out"),
             ("huge", "huge: no room for 1099511627776 bytes"),
-            ("file-above", "a/b: leads through a, which is no directory"),
+            (
+                "file-above",
+                "a/b: leads through a, which is not a directory",
+            ),
         ] {
             let error = unpacked(name, false).0.expect_err(name);
             assert!(error.contains(words), "{error}");

@@ -25,7 +25,7 @@ pub const GENERATOR: Generator = Generator {
         },
         Parameter {
             key: "bytes",
-            description: "memory that each walks through",
+            description: "memory that each process reads and writes",
             default: Amount::Memory(16 << 20),
             least: 4096,
             most: 1 << 40,

@@ -19,11 +19,11 @@ pub const GENERATOR: Generator = Generator {
     name: "files",
     unit: "bytes",
     also: &["files"],
-    description: "files read in parallel; others created, truncated and unlinked",
+    description: "files are read in parallel; others are created, truncated and unlinked",
     parameters: &[
         Parameter {
             key: "readers",
-            description: "threads that read a file each",
+            description: "threads, each reading a file",
             default: Amount::PerCpu(1),
             least: 1,
             most: 4096,
@@ -51,14 +51,14 @@ pub const GENERATOR: Generator = Generator {
         },
         Parameter {
             key: "small",
-            description: "small files that each of these has at a time",
+            description: "small files of each of these threads at a time",
             default: Amount::Fixed(64),
             least: 1,
             most: 1 << 20,
         },
         Parameter {
             key: "cold",
-            description: "1: the page cache is dropped after each reading",
+            description: "1: drop the page cache after each reading",
             default: Amount::Fixed(0),
             least: 0,
             most: 1,

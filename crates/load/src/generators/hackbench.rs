@@ -24,14 +24,14 @@ pub const GENERATOR: Generator = Generator {
     parameters: &[
         Parameter {
             key: "groups",
-            description: "groups of 'fds' senders and as many receivers",
+            description: "groups, each with 'fds' senders and 'fds' receivers",
             default: Amount::PerCpu(1),
             least: 1,
             most: 10_000,
         },
         Parameter {
             key: "loops",
-            description: "messages from each sender to each receiver; 0 is without end",
+            description: "messages from each sender to each receiver; 0: no limit",
             default: Amount::Fixed(0),
             least: 0,
             most: 1_000_000_000,
@@ -45,21 +45,21 @@ pub const GENERATOR: Generator = Generator {
         },
         Parameter {
             key: "fds",
-            description: "senders, and receivers, in a group",
+            description: "senders, and also receivers, in a group",
             default: Amount::Fixed(20),
             least: 1,
             most: 1000,
         },
         Parameter {
             key: "pipe",
-            description: "1: pipes instead of socket pairs",
+            description: "1: use pipes instead of socket pairs",
             default: Amount::Fixed(0),
             least: 0,
             most: 1,
         },
         Parameter {
             key: "threads",
-            description: "1: threads instead of processes",
+            description: "1: use threads instead of processes",
             default: Amount::Fixed(0),
             least: 0,
             most: 1,

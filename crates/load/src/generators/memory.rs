@@ -19,7 +19,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::WORKERS,
     Parameter {
         key: "bytes",
-        description: "memory that each has at a time",
+        description: "memory of each process at a time",
         default: Amount::Area(100 << 20),
         least: 1 << 16,
         most: 1 << 40,
@@ -53,35 +53,35 @@ pub const EXIT: Generator = generator(
     "exit",
     "exits",
     &["pages"],
-    "exits of processes with much memory",
+    "exits of processes with large memory",
     exit,
 );
 pub const MUNMAP: Generator = generator(
     "munmap",
     "unmappings",
     &["pages"],
-    "much memory touched, and unmapped in one call",
+    "a large area is touched, and unmapped in one call",
     munmap,
 );
 pub const MPROTECT: Generator = generator(
     "mprotect",
     "changes",
     &[],
-    "protection of much memory changed in one call, to and fro",
+    "the protection of a large area is changed and restored, in one call each",
     mprotect,
 );
 pub const HUGEPAGES: Generator = generator(
     "hugepages",
     "unmappings",
     &["pages", "page faults"],
-    "much memory touched in huge pages, where the kernel has them, and unmapped",
+    "a large area is touched, in huge pages if the kernel has them, and unmapped",
     hugepages,
 );
 pub const VMREAD: Generator = generator(
     "vmread",
     "bytes",
     &[],
-    "half of the memory read into the other half by process_vm_readv",
+    "one half of the memory is read into the other with process_vm_readv",
     vmread,
 );
 

@@ -16,7 +16,7 @@ pub const GENERATOR: Generator = Generator {
     name: "mmap",
     unit: "pages",
     also: &["mappings"],
-    description: "large areas mapped, touched, protected and unmapped",
+    description: "large areas are mapped, touched, protected and unmapped",
     parameters: &[
         Parameter::WORKERS,
         Parameter {

@@ -19,14 +19,14 @@ pub const GENERATOR: Generator = Generator {
     parameters: &[
         Parameter {
             key: "pairs",
-            description: "connections with small messages to and fro",
+            description: "connections with small messages in both directions",
             default: Amount::PerCpu(1),
             least: 1,
             most: 1024,
         },
         Parameter {
             key: "streams",
-            description: "connections with as much as they carry, one way",
+            description: "connections that stream at full speed in one direction",
             default: Amount::PerCpu(1),
             least: 0,
             most: 1024,

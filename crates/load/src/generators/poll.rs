@@ -14,7 +14,7 @@ pub const GENERATOR: Generator = Generator {
     name: "poll",
     unit: "polls",
     also: &[],
-    description: "poll of very many descriptors at once",
+    description: "poll of many thousand descriptors at once",
     parameters: &[
         Parameter {
             key: "workers",

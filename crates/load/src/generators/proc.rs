@@ -16,7 +16,7 @@ pub const GENERATOR: Generator = Generator {
     name: "proc",
     unit: "files",
     also: &["walks"],
-    description: "walks of /proc that read what the kernel says of itself and of each process",
+    description: "walks through /proc that read the files of the kernel and of each process",
     parameters: &[Parameter {
         key: "workers",
         description: "processes that walk",
@@ -43,8 +43,7 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
         let mut block = vec![0; BLOCK];
         context.board().arrive();
         loop {
-            walk(slot, &mut block)
-                .map_err(WorkError::advised("/proc can't be read", "mount it"))?;
+            walk(slot, &mut block).map_err(WorkError::advised("cannot read /proc", "mount it"))?;
             slot.add_also(0, 1);
         }
     })

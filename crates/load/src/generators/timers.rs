@@ -27,14 +27,14 @@ pub const GENERATOR: Generator = Generator {
         Parameter::WORKERS,
         Parameter {
             key: "timers",
-            description: "periodic timers in each",
+            description: "periodic timers in each process",
             default: Amount::Fixed(64),
             least: 1,
             most: 10_000,
         },
         Parameter {
             key: "sleepers",
-            description: "threads in each that sleep for short times",
+            description: "threads in each process that sleep for short times",
             default: Amount::Fixed(4),
             least: 0,
             most: 1024,

@@ -15,7 +15,7 @@ pub const GENERATOR: Generator = Generator {
     name: "truncate",
     unit: "truncations",
     also: &["bytes"],
-    description: "a large file on tmpfs, written and cut to nothing",
+    description: "a large file on tmpfs is written and truncated to zero",
     parameters: &[
         Parameter::WORKERS,
         Parameter {

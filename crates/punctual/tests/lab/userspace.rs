@@ -201,11 +201,11 @@ fn missing_files_of_a_root_file_system_are_named_before_anything_boots() {
     refused(
         "root",
         "/opt/lost.sh",
-        "wants /bin/perl, which is not in it",
+        "needs /bin/perl, which is not in it",
     );
     refused("root", "/opt/plain.sh", "not executable");
     refused("root", "opt/work.sh", "name it from the root: /opt/work.sh");
-    refused("/etc/passwd", "sh", "is no tar");
+    refused("/etc/passwd", "sh", "is not a tar");
     refused("nowhere", "sh", "nowhere");
 }
 
@@ -258,7 +258,7 @@ fn a_module_file_is_checked_and_loaded_or_refused_with_the_kernels_error() {
     for (name, words) in [
         ("./other.ko", "was built for 5."),
         ("./options.ko", "was built with other options"),
-        ("./cut.ko", "is cut short: its section headers end at"),
+        ("./cut.ko", "is truncated: its section headers end at"),
         ("./text.ko", "is not a module"),
         ("./nowhere.ko", "nowhere.ko"),
         ("/bin/sh", "is a program or a library"),

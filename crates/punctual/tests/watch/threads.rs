@@ -63,7 +63,7 @@ fn a_missing_program_is_wrong_usage() {
     let place = Place::new();
     for (arguments, said) in [
         (&["--cgroup", "no-such-group-here"][..], "no control group"),
-        (&["--comm", ""], "has a name"),
+        (&["--comm", ""], "the name of a program"),
         (&["--children"], "is missing"),
         (&["1", "--comm", "a"], "cannot be used with"),
     ] {

@@ -1,10 +1,11 @@
-//! Runs by the kernel's own tracers: hwlat in place of a polling thread, timerlat and osnoise
-//! for comparison with ours.
+//! Runs with the kernel's own tracers: hwlat instead of a polling thread, timerlat and osnoise for
+//! comparison with our own figures.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use punctual_rt::clock;
 use punctual_rt::sched::{self, Policy};
@@ -18,6 +19,7 @@ use crate::conduct::progress::Progress;
 use crate::conduct::signals::Signals;
 use crate::probe::gaps::GapFeed;
 use punctual_record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
+use punctual_trace::capture::Unavailable;
 use punctual_trace::tracers::lines::Line;
 use punctual_trace::tracers::{Setup, Tracer};
 
@@ -31,15 +33,15 @@ pub struct Hwlat(Mutex<Found>);
 #[derive(Debug)]
 struct Found {
     tracer: Tracer,
-    /// Beginning and length of gaps that nobody has taken yet.
+    /// Start and length of gaps that are not read yet.
     waiting: BTreeMap<usize, Vec<(u64, u64)>>,
 }
 
 impl Hwlat {
-    /// Starts it where the plan says so.
+    /// Starts it if the plan says so.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The tracer is not available.
     pub fn begin(plan: &ProbePlan) -> Result<Option<Self>, ConductError> {
         let hwlat = |gaps: &&Gaps| gaps.method == Method::Hwlat;
         let Some(gaps) = plan.gaps.as_ref().filter(hwlat) else {
@@ -56,7 +58,7 @@ impl Hwlat {
                 ("hwlat_detector/mode", "per-cpu".to_owned()),
             ],
         };
-        let tracer = Tracer::start(&setup).map_err(|why| ConductError::Tracer(why.to_string()))?;
+        let tracer = Tracer::start(&setup).map_err(ConductError::Tracer)?;
         Ok(Some(Self(Mutex::new(Found {
             tracer,
             waiting: BTreeMap::new(),
@@ -68,7 +70,7 @@ impl GapFeed for Hwlat {
     fn take(&self, cpu: usize, each: &mut dyn FnMut(u64, u64)) {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Found { tracer, waiting } = &mut *found;
-        // Its instants are of the wall clock.
+        // Its times are CLOCK_REALTIME.
         let ahead_ns = i128::from(clock_now(libc::CLOCK_REALTIME)) - i128::from(clock::now_ns());
         tracer.take(|line| {
             if let Line::Hwlat {
@@ -90,8 +92,8 @@ impl GapFeed for Hwlat {
     }
 }
 
-/// Measures the same again with the kernel's own tracer: after the run, on its CPUs, under its
-/// load, for as long.
+/// Measures a second time with the kernel's own tracer: after the run, on the same CPUs, under the
+/// same load, for the same time.
 pub fn cross_check(
     probes: &ProbePlan,
     load: &LoadPlan,
@@ -112,14 +114,54 @@ pub fn cross_check(
         return check;
     }
     if let Err(why) = measure((probes, load), run, progress, tracer, &mut check) {
-        check.missing = Some(why);
+        check.missing = Some(why.to_string());
     }
     check
 }
 
-/// What a tracer said.
+/// Why the kernel's tracer measured nothing.
+#[derive(Debug)]
+enum CrossCheckError {
+    /// The tracer is not available.
+    Tracer(Unavailable),
+    /// The load or the signals could not be set up again.
+    Setup(ConductError),
+    /// The tracer reported no sample.
+    NoSamples {
+        /// Its name.
+        tracer: &'static str,
+    },
+}
+
+impl fmt::Display for CrossCheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tracer(why) => why.fmt(f),
+            Self::Setup(error) => error.fmt(f),
+            Self::NoSamples { tracer } => write!(f, "{tracer} reported no sample"),
+        }
+    }
+}
+
+impl Error for CrossCheckError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Tracer(why) => Some(why),
+            Self::Setup(error) => Some(error),
+            Self::NoSamples { .. } => None,
+        }
+    }
+}
+
+impl From<ConductError> for CrossCheckError {
+    fn from(error: ConductError) -> Self {
+        Self::Setup(error)
+    }
+}
+
+/// What a tracer reported.
 #[derive(Default)]
-struct Said {
+struct Reported {
     latency: Histogram,
     runtime_us: u64,
     noise_us: u64,
@@ -133,7 +175,7 @@ fn measure(
     progress: &mut dyn Progress,
     tracer: &'static str,
     check: &mut CrossCheck,
-) -> Result<(), String> {
+) -> Result<(), CrossCheckError> {
     let cpus = punctual_record::cpu_list(&plan.cpus);
     let us = |ns: u64| (ns / 1_000).max(1).to_string();
     let mut settings = vec![("osnoise/cpus", cpus)];
@@ -153,37 +195,37 @@ fn measure(
         cpus: plan.cpus.clone(),
         settings,
     };
-    // Before the loads: if it can't be had, nothing need be started.
-    punctual_trace::tracers::offers(tracer).map_err(|why| why.to_string())?;
-    let signals = Signals::listen().map_err(|error| error.to_string())?;
-    let loads = setup::start_loads(load, &signals, progress).map_err(|error| error.to_string())?;
+    // Before the loads: without the tracer, no load needs to start.
+    punctual_trace::tracers::offers(tracer).map_err(CrossCheckError::Tracer)?;
+    let signals = Signals::listen().map_err(ConductError::Signals)?;
+    let loads = setup::start_loads(load, &signals, progress)?;
     let length = Duration::from_nanos(run.measured_ns);
     progress.stage(&format!(
         "cross-checking with {tracer} for {:.0} s",
         length.as_secs_f64()
     ));
-    let mut tracing = Tracer::start(&setup).map_err(|why| why.to_string())?;
+    let mut tracing = Tracer::start(&setup).map_err(CrossCheckError::Tracer)?;
     set_policy(tracer, &plan.cpus, plan.policy);
     let begin = Instant::now();
-    let mut said = Said::default();
+    let mut reported = Reported::default();
     while begin.elapsed() < length && signals.end().is_none() {
         std::thread::sleep(NAP.min(length.saturating_sub(begin.elapsed())));
-        tracing.take(|line| said.hear(line));
+        tracing.take(|line| reported.add(line));
     }
     check.measured_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     check.lost = tracing.lost();
     drop(tracing);
     drop(loads);
-    check.samples = said.samples;
-    if said.samples == 0 {
-        return Err(format!("{tracer} told of nothing"));
+    check.samples = reported.samples;
+    if reported.samples == 0 {
+        return Err(CrossCheckError::NoSamples { tracer });
     }
-    check.figures = figures(run, &said);
+    check.figures = figures(run, &reported);
     Ok(())
 }
 
-impl Said {
-    fn hear(&mut self, line: Line) {
+impl Reported {
+    fn add(&mut self, line: Line) {
         match line {
             Line::Timerlat {
                 thread: true,
@@ -206,7 +248,7 @@ impl Said {
     }
 }
 
-fn figures(run: &Run, said: &Said) -> Vec<CrossFigure> {
+fn figures(run: &Run, theirs: &Reported) -> Vec<CrossFigure> {
     let ours = run
         .threads
         .iter()
@@ -220,21 +262,21 @@ fn figures(run: &Run, said: &Said) -> Vec<CrossFigure> {
             CrossFigure::new(
                 "noise",
                 ppm(ours.sum() as f64, watched_ns as f64),
-                ppm(said.noise_us as f64, said.runtime_us as f64),
+                ppm(theirs.noise_us as f64, theirs.runtime_us as f64),
             ),
-            CrossFigure::new("maximum", max_ns, said.max_us as f64 * 1e3),
+            CrossFigure::new("maximum", max_ns, theirs.max_us as f64 * 1e3),
         ];
     }
     let at = |histogram: &Histogram, quantile| histogram.quantile(quantile).unwrap_or(0) as f64;
     let mut figures: Vec<CrossFigure> = [("median", 0.5), ("p99", 0.99)]
-        .map(|(name, q)| CrossFigure::new(name, at(&ours, q), at(&said.latency, q)))
+        .map(|(name, q)| CrossFigure::new(name, at(&ours, q), at(&theirs.latency, q)))
         .into();
-    let theirs = said.latency.max().unwrap_or(0) as f64;
-    figures.push(CrossFigure::new("maximum", max_ns, theirs));
+    let their_max = theirs.latency.max().unwrap_or(0) as f64;
+    figures.push(CrossFigure::new("maximum", max_ns, their_max));
     figures
 }
 
-/// Gives the tracer's threads the policy that ours had: like is compared with like.
+/// Gives the tracer's threads the policy of our own, so that the figures are comparable.
 fn set_policy(tracer: &str, cpus: &[usize], policy: Policy) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
@@ -245,7 +287,7 @@ fn set_policy(tracer: &str, cpus: &[usize], policy: Policy) {
             .is_some_and(|cpu: usize| cpus.contains(&cpu));
         let id = entry.file_name().to_str().and_then(|id| id.parse().ok());
         if let (true, Some(id)) = (of_tracer, id) {
-            // What is refused shows in the figures.
+            // An error shows in the figures.
             let _ = sched::set(id, policy);
         }
     }

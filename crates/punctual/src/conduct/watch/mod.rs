@@ -124,7 +124,7 @@ pub fn watch(
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
-    progress.stage("looking at the machine");
+    progress.stage("reading the machine's settings");
     let cpus = system::online(&root);
     let mut run = survey(plan, &cpus, &root);
     progress.stage("setting up tracing");
