@@ -39,7 +39,7 @@ impl fmt::Display for LoadClass {
     }
 }
 
-/// A text that names no class.
+/// A text that is not the name of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownClass(pub String);
 

@@ -278,10 +278,7 @@ fn what_may_not_be_read_or_written_is_named() {
 
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
     let answer = as_nobody(&path, place.cache().directory()).expect("an answer");
-    assert!(
-        answer.contains("bzImage: permission denied"),
-        "{answer}"
-    );
+    assert!(answer.contains("bzImage: permission denied"), "{answer}");
 }
 
 #[test]

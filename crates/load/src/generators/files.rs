@@ -1,5 +1,5 @@
-//! Many files read in parallel, one thread each: the parallel read benchmark;
-//! beside them files created, written, truncated and unlinked.
+//! Reads many files in parallel, one thread each: the parallel read benchmark. Other threads create,
+//! write, truncate and unlink files.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -99,13 +99,12 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
     })
 }
 
-/// A file that has no name, or loses it before anything is written: nothing
-/// of it can stay behind.
+/// A file without a name, or unlinked before anything is written: nothing of it can remain.
 fn nameless(directory: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
     let unnamed = options.custom_flags(libc::O_TMPFILE).open(directory);
-    // Not every file system can.
+    // Not every file system supports it.
     unnamed.or_else(|_| {
         let name = format!("read-{:?}", std::thread::current().id());
         let path = directory.join(name);

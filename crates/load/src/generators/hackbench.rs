@@ -1,6 +1,6 @@
 //! The classic scheduler benchmark: groups of senders that each write to
 //! every receiver of their group. The same letters, counts and output line as
-//! the hackbench of rt-tests; without end unless `loops` is given.
+//! the hackbench of rt-tests; no limit unless `loops` is given.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -112,7 +112,7 @@ struct Plan {
     datasize: usize,
 }
 
-/// The end that is read and the end that is written.
+/// The read end and the write end.
 type Channel = (File, File);
 
 fn channel(pipe: bool) -> io::Result<Channel> {
@@ -171,7 +171,7 @@ fn run_threads(
     let board = context.board();
     let broken = |error: WorkError| {
         board.fail(&error);
-        // The others wait for messages that will never come.
+        // The other threads wait for messages that will never come.
         sys::exit_now(1);
     };
     let member = |group: usize, index: usize| {
@@ -204,7 +204,7 @@ fn run_threads(
     Ok(())
 }
 
-/// `loops` times a message to each receiver.
+/// Sends `loops` messages to each receiver.
 fn send(plan: &Plan, channels: &[Channel]) -> io::Result<()> {
     let data = vec![b'-'; plan.datasize];
     let mut done = 0;
@@ -218,7 +218,7 @@ fn send(plan: &Plan, channels: &[Channel]) -> io::Result<()> {
     Ok(())
 }
 
-/// `loops` messages from each sender of the group.
+/// Receives `loops` messages from each sender of the group.
 fn receive(plan: &Plan, reader: &File, slot: &Slot) -> io::Result<()> {
     let mut data = vec![0; plan.datasize];
     let messages = plan.loops * plan.fds as u64;

@@ -1,5 +1,4 @@
-//! Large areas of memory, given back in one call, in each of the ways there are, or walked by
-//! the kernel in one.
+//! Large areas of memory that the kernel frees, protects or copies in one call.
 
 use std::io;
 use std::mem::forget;
@@ -111,7 +110,7 @@ fn exit(context: &Context<'_>) -> Result<(), WorkError> {
         let child = context.fork(|| {
             let mut area = Area::map_with(bytes, false).map_err(failed)?;
             slot.add_also(0, area.touch(0, bytes, page));
-            // The exit is to give it back.
+            // The exit must free it.
             forget(area);
             Ok(())
         })?;
@@ -144,7 +143,7 @@ fn hugepages(context: &Context<'_>) -> Result<(), WorkError> {
         let mut area = Area::map_with(bytes, true).map_err(failed)?;
         let before = sys::faults();
         slot.add_also(0, area.touch(0, bytes, page));
-        // Pages for each fault: how huge the pages were.
+        // Pages per fault: the size of the huge pages.
         slot.add_also(1, sys::faults().saturating_sub(before));
         drop(area);
         slot.add(1);
@@ -152,7 +151,7 @@ fn hugepages(context: &Context<'_>) -> Result<(), WorkError> {
     })
 }
 
-/// An area that stays for the whole of the load, for each worker.
+/// For each worker, an area that exists during the whole load.
 fn standing(
     context: &Context<'_>,
     round: impl Fn(&Slot, &mut Area, usize) -> io::Result<()>,
