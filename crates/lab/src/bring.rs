@@ -142,7 +142,7 @@ impl Brought {
                 place: self.to.clone(),
             }));
         }
-        if let Some(file) = archive.blocked(&self.to) {
+        if let Some(file) = archive.file_above(&self.to) {
             let file = file.to_owned();
             return Err(self.refused(ProgramError::BelowFile { file }));
         }

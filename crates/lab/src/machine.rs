@@ -164,7 +164,7 @@ impl Machine<'_> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(errors);
-        sys::leash(&mut command);
+        sys::kill_with_parent(&mut command);
         let begin = Instant::now();
         let child = command.spawn().map_err(|source| LabError::Qemu {
             path: self.qemu.path.clone(),

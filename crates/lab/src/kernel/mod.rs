@@ -1,4 +1,4 @@
-//! Finds a kernel and makes it ready to boot: by name, as a package, as an image.
+//! Finds a kernel by name, as a package or as an image, and makes it ready to boot.
 
 pub mod apt;
 mod cache;
@@ -26,22 +26,22 @@ use self::unpack::Packing;
 /// A kernel, ready to boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// What it was asked for as: `rt`, `standard`, `cloud`, `6.12-rt`, or a file's path.
+    /// The name that the user gave: `rt`, `standard`, `cloud`, `6.12-rt`, or a file's path.
     pub asked: String,
-    /// Its release, as `uname -r` will say it: `6.1.0-49-rt-amd64`.
+    /// Its release, as `uname -r` prints it: `6.1.0-49-rt-amd64`.
     pub release: String,
-    /// The package that it came from and that package's version, where it came from one.
+    /// Its package and the package's version, if it is from a package.
     pub package: Option<Package>,
-    /// An uncompressed ELF image, which boots faster than a bzImage; or the bzImage, where
-    /// its kernel can't be entered in another way (it was built without `CONFIG_PVH`).
+    /// An uncompressed ELF image, which boots faster than a bzImage; or the bzImage, if QEMU cannot
+    /// boot the ELF image (a kernel without `CONFIG_PVH`).
     pub image: PathBuf,
     /// SHA-256 of `image`, in hexadecimal.
     pub sha256: String,
-    /// Names and addresses of its functions, where the package holds them.
+    /// Names and addresses of its functions, if the package has them.
     pub system_map: Option<PathBuf>,
-    /// Its configuration, where the package holds it.
+    /// Its configuration, if the package has it.
     pub config: Option<PathBuf>,
-    /// The directory `lib/modules/RELEASE` of its modules, where the package holds them.
+    /// The directory `lib/modules/RELEASE` of its modules, if the package has them.
     pub modules: Option<PathBuf>,
 }
 
@@ -54,23 +54,22 @@ pub struct Package {
     pub version: String,
 }
 
-/// Is told in a line what takes time, and what was done otherwise than expected.
+/// Receives a line about each step that takes time, and about unexpected results.
 pub type Tell<'a> = &'a mut dyn FnMut(&str);
 
-/// A kernel and its unpacked image are no longer than this, in bytes. Debian's are 8 and 40
-/// million.
+/// The longest kernel or unpacked image, in bytes. Debian's have 8 and 40 million.
 const LONGEST_IMAGE: u64 = 512 << 20;
 
 /// The image in an entry of the cache.
 const IMAGE: &str = "vmlinux";
-/// And where it can only unpack itself.
+/// The image in an entry whose kernel can only unpack itself.
 const PACKED_IMAGE: &str = "vmlinuz";
 const SYSTEM_MAP: &str = "System.map";
 const CONFIG: &str = "config";
 const MODULES: &str = "lib/modules/";
-/// Where a package lies while it is unpacked.
+/// The path of a package while it is unpacked.
 const DOWNLOAD: &str = "download";
-/// Symbols or configuration, in bytes.
+/// The longest symbols or configuration, in bytes.
 const LONGEST_TEXT: u64 = 64 << 20;
 
 /// Finds a kernel, and makes it ready to boot.
@@ -81,20 +80,19 @@ const LONGEST_TEXT: u64 = 64 << 20;
 /// - a Debian package, `linux-image-6.1.0-49-rt-amd64` or `linux-image-rt-amd64`;
 /// - a path to a bzImage, an ELF image or a Debian package.
 ///
-/// What is fetched or unpacked is kept in the cache, and verified each time that it is taken
-/// from there. Where apt can't give it, the newest such kernel of the cache is taken, and
-/// `tell` says which.
+/// Downloaded and unpacked files are kept in the cache, and verified at each use. If apt has no
+/// result, the newest such kernel in the cache is used, and `tell` receives its name.
 ///
 /// # Errors
-/// See [`Error`]; each is one line. Nothing incomplete is left behind.
+/// See [`Error`]; each is one line. Nothing incomplete is left.
 pub fn find(asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
     find_with(&Apt::default(), asked, cache, tell)
 }
 
-/// [`find`], with programs of apt from elsewhere.
+/// Like [`find`], with other apt programs.
 ///
 /// # Errors
-/// As [`find`].
+/// Those of [`find`].
 pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
     let path = Path::new(asked);
     let wanted = Wanted::parse(asked).filter(|wanted| {
@@ -151,7 +149,7 @@ fn by_name(
             });
             match made {
                 Ok(entry) => return Ok(from_entry(asked, &entry)),
-                // Anything else than apt's refusal would fail again.
+                // Other errors than apt's would come again.
                 Err(error) if refused.is_none() => return Err(error),
                 Err(error) => error,
             }
@@ -171,7 +169,7 @@ fn by_name(
     }
 }
 
-/// The newest kernel in the cache that is what was asked for.
+/// The newest kernel in the cache that matches the name.
 fn newest(cache: &Cache, wanted: &Wanted) -> Option<cache::Entry> {
     let entries = cache.entries().into_iter().filter(|entry| {
         let package = entry.manifest.package.as_ref();
@@ -349,7 +347,7 @@ fn unpack_package(
             ));
         }
     }
-    // Debian's says in one line that the true one is in another package.
+    // Debian's file says in one line that the real one is in another package.
     if draft.size(SYSTEM_MAP).is_some_and(|size| size < 4096) {
         draft.forget(SYSTEM_MAP)?;
     }
@@ -391,7 +389,7 @@ fn unpack_image(
             format!("states an unpacked length of {unpacked} bytes: too long for a kernel"),
         ));
     }
-    // gzip ends with that length, to the others it was added.
+    // gzip ends with that length; the kernel's build appends it to the others.
     let packed = match packing {
         Packing::Gzip => u64::from(bz_image.length),
         _ => u64::from(bz_image.length) - 4,
@@ -426,7 +424,7 @@ fn unpack_image(
     Ok(release)
 }
 
-/// Refuses an image that ends before what its headers name.
+/// Refuses an image that ends before the parts that its headers name.
 fn whole(path: &Path, elf: &Elf, length: u64) -> Result<(), Error> {
     match elf.parts.iter().find(|part| part.end() > length) {
         None => Ok(()),
@@ -443,7 +441,7 @@ fn whole(path: &Path, elf: &Elf, length: u64) -> Result<(), Error> {
     }
 }
 
-/// Whether the image can be entered by a virtual machine as it is.
+/// Whether QEMU can boot the image directly.
 fn enters_guests(path: &Path, file: &mut File, elf: &Elf) -> Result<bool, Error> {
     /// Debian's kernels have 500 bytes of notes.
     const LONGEST: u64 = 1 << 16;
@@ -456,10 +454,10 @@ fn enters_guests(path: &Path, file: &mut File, elf: &Elf) -> Result<bool, Error>
     Ok(false)
 }
 
-/// The release that an image states somewhere within.
+/// The release that an image contains.
 fn banner(path: &Path, file: &mut File) -> Result<String, Error> {
     const PART: u64 = 4 << 20;
-    /// The banner may lie across the border of two parts.
+    /// The banner may cross the border of two parts.
     const OVERLAP: u64 = 256;
     let mut at = 0;
     while at < LONGEST_IMAGE {
@@ -481,7 +479,7 @@ fn banner(path: &Path, file: &mut File) -> Result<String, Error> {
 /// A file and its length in bytes.
 fn open(path: &Path) -> Result<(File, u64), Error> {
     let unreadable = |error| Error::unreadable(path, error);
-    // A pipe would keep us waiting until it is opened.
+    // Opening a pipe would wait for a writer.
     let data = std::fs::metadata(path).map_err(unreadable)?;
     if !data.is_file() {
         let what = if data.is_dir() {

@@ -14,36 +14,36 @@ use super::archive::in_a_line;
 pub enum RootfsError {
     /// The guest has no room for it.
     Room(RoomError),
-    /// It can't be read.
+    /// It cannot be read.
     Read(io::Error),
-    /// What it is packed in can't be read.
+    /// It cannot be unpacked.
     Unpack(io::Error),
-    /// A file of the layout is no such JSON.
+    /// A JSON file of the layout is not valid.
     Json(serde_json::Error),
     /// It is neither a directory nor an archive.
     Kind,
-    /// It is a file, and no archive that is known.
+    /// It is a file, but not a known archive.
     NotTar,
-    /// It holds nothing.
+    /// It is empty.
     Empty,
     /// It is an archive of a layout.
     PackedLayout,
-    /// An archive with headers that belong to no file.
+    /// An archive with headers without a file.
     Headers,
     /// An archive that never ends.
     TooLong {
         /// What it may have, in GiB.
         most_gib: u64,
     },
-    /// An archive that was cut short.
+    /// A truncated archive.
     Cut,
-    /// A name of an archive that is too long to be read.
+    /// A name in an archive that is too long.
     LongName,
-    /// A name that is no text.
+    /// A name that is not text.
     Name,
-    /// The target of a link is no text.
+    /// The target of a link is not text.
     Target,
-    /// The name that an entry of an archive links to is no text.
+    /// The name to which an entry links is not text.
     LinkedName,
     /// A size that no guest has room for.
     Size,
@@ -53,15 +53,15 @@ pub enum RootfsError {
     Sparse,
     /// A path that is too long.
     LongPath,
-    /// A path that is too long, or has a zero in it.
+    /// A path that is too long, or has a zero byte.
     BadPath,
-    /// A link whose target is too long, or has a zero in it.
+    /// A link whose target is too long, or has a zero byte.
     BadTarget,
     /// A path with `..`.
     LeadsOut,
-    /// A path through something that is no directory.
+    /// A path through something that is not a directory.
     Through {
-        /// What that is.
+        /// What it is.
         path: String,
     },
     /// A hard link to nothing.
@@ -74,12 +74,12 @@ pub enum RootfsError {
         /// What it names.
         target: String,
     },
-    /// Symbolic links that lead to each other.
+    /// A loop of symbolic links.
     Circle {
         /// One of them.
         at: String,
     },
-    /// Names that would take hours.
+    /// Links that would take hours to follow.
     Entangled,
     /// A layout without an image for the guest.
     NoImage,
@@ -93,23 +93,23 @@ pub enum RootfsError {
         /// How many it may have.
         most: usize,
     },
-    /// A layer that is no tar.
+    /// A layer that is not a tar.
     LayerKind {
-        /// What it says that it is.
+        /// Its stated type.
         kind: String,
     },
-    /// A file of a layout that isn't what its name says.
+    /// A file of a layout whose hash differs from its name.
     Damaged,
-    /// What is no digest.
+    /// Not a digest.
     Digest {
         /// What it is.
         digest: String,
     },
-    /// JSON of a layout that is too long.
+    /// A JSON file of a layout that is too long.
     LongJson,
-    /// A program named from where the work begins.
+    /// A program with a relative path.
     Relative {
-        /// How it was named.
+        /// The path.
         word: String,
     },
     /// A program without the permission to run.
@@ -117,27 +117,27 @@ pub enum RootfsError {
         /// The program.
         place: String,
     },
-    /// A program that the guest can't run.
+    /// A program that the guest cannot run.
     Program {
         /// The program.
         place: String,
         /// What it is.
         what: &'static str,
     },
-    /// A program whose interpreter isn't there.
+    /// A program whose interpreter is missing.
     NoInterpreter {
         /// The program.
         place: String,
         /// Its interpreter.
         needed: String,
     },
-    /// A program whose interpreter the guest can't run.
+    /// A program whose interpreter the guest cannot run.
     Interpreter {
         /// The program.
         place: String,
         /// Its interpreter.
         needed: String,
-        /// What that is.
+        /// What it is.
         what: &'static str,
     },
     /// There is no such file.
@@ -157,17 +157,17 @@ pub enum RootfsError {
         /// What it is.
         what: &'static str,
     },
-    /// Something in it.
+    /// An error about an entry.
     Of {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         error: Box<RootfsError>,
     },
 }
 
 impl RootfsError {
-    /// The same of an entry of this name.
+    /// The same error about an entry of this name.
     #[must_use]
     pub fn of(self, name: impl Into<String>) -> Self {
         Self::Of {

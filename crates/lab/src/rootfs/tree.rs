@@ -1,5 +1,5 @@
-//! A root file system as it is put together from its layers. Paths are resolved as in a `chroot`:
-//! no name and no link leads out of it, whatever an archive says.
+//! A root file system that is built from its layers. Paths are resolved as in a `chroot`: no name and
+//! no link leads out of it.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,14 @@ use super::super::initramfs::Initramfs;
 use super::super::room::Room;
 use super::error::RootfsError;
 
-/// As the kernel has it.
+/// The kernel's limit of symbolic links in a path.
 const MOST_LINKS: usize = 40;
 /// A path or a link's target, in bytes; the kernel's limit is 4096.
 const LONGEST: usize = 4000;
-/// Parts of paths that are looked at, all together: an archive whose names are entangled on
-/// purpose would take hours else.
+/// Parts of paths that are resolved in total: a hostile archive would otherwise take hours.
 const MOST_STEPS: u64 = 50_000_000;
 
-/// What stands under a path.
+/// The entry of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     /// A directory.
@@ -48,12 +47,12 @@ impl Tree {
         Self::default()
     }
 
-    /// What is added from now on belongs to the next layer.
+    /// Starts the next layer.
     pub fn next_layer(&mut self) {
         self.layer += 1;
     }
 
-    /// Adds an entry, in the place of what another layer or the same has there.
+    /// Adds an entry; replaces an existing one.
     ///
     /// # Errors
     /// The path leads out, is too long, or leads through a file.
@@ -94,7 +93,7 @@ impl Tree {
     /// Adds another name of a file.
     ///
     /// # Errors
-    /// As [`Tree::add`], or there is no such file.
+    /// Those of [`Tree::add`], or there is no such file.
     pub fn add_name(
         &mut self,
         path: &str,
@@ -119,7 +118,7 @@ impl Tree {
         self.add(path, mode, node.clone(), room)
     }
 
-    /// Removes what the layers below have under a path.
+    /// Removes a path's entry of the layers below.
     ///
     /// # Errors
     /// The path leads out.
@@ -134,7 +133,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes what the layers below have in a directory.
+    /// Removes the entries of the layers below in a directory.
     ///
     /// # Errors
     /// The path leads out.
@@ -143,7 +142,7 @@ impl Tree {
         self.remove_below(&place, self.layer)
     }
 
-    /// Makes sure that a directory stands under a path, in the place of anything else.
+    /// Makes sure that a path is a directory; replaces anything else.
     ///
     /// # Errors
     /// There is no room.
@@ -156,7 +155,7 @@ impl Tree {
         }
     }
 
-    /// The file that a path leads to, with its place and permissions.
+    /// The file that a path resolves to, with its place and permissions.
     #[must_use]
     pub fn file(&mut self, path: &str) -> Option<(String, &[u8], u32)> {
         let parts: Vec<&str> = path.split('/').collect();
@@ -190,7 +189,7 @@ impl Tree {
         }
     }
 
-    /// Where a new entry stands, with the directories above it made; `None` for the root.
+    /// The place of a new entry, after making the directories above it; `None` for the root.
     fn place(&mut self, path: &str, room: &mut Room) -> Result<Option<String>, RootfsError> {
         let mut parts = plain(path)?;
         let Some(name) = parts.pop() else {
@@ -225,7 +224,7 @@ impl Tree {
         Ok(Some(place))
     }
 
-    /// Follows links as a process does whose root this is.
+    /// Follows links like a process in this root file system.
     fn resolve(&mut self, parts: &[&str], follow_last: bool) -> Result<String, RootfsError> {
         let mut todo: Vec<String> = parts.iter().rev().map(|part| (*part).to_owned()).collect();
         let mut at = String::new();
@@ -269,7 +268,7 @@ impl Tree {
             .map(|(path, entry)| (path.clone(), entry.layer < layer))
             .collect();
         self.step(found.len() as u64)?;
-        // From the leaves on: a directory stays while something of this layer is in it.
+        // From the leaves up: a directory is kept while it contains something of this layer.
         for (path, _) in found.into_iter().rev().filter(|(_, lower)| *lower) {
             if !self.has_children(&path) {
                 self.entries.remove(&path);
@@ -293,7 +292,7 @@ impl Tree {
     }
 }
 
-/// Where entries below a directory begin, and whether one still is.
+/// The first key below a directory, and a test whether a key is below it.
 fn below(folder: &str) -> (String, impl Fn(&str) -> bool) {
     let from = if folder.is_empty() {
         String::new()

@@ -47,7 +47,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return punctual_trace::tracers::guard_main(arguments.into_iter().skip(2));
     }
     // In the laboratory's guest, this program is the first process.
-    if punctual_lab::guest::is_called(&arguments) {
+    if punctual_lab::guest::is_first_process(&arguments) {
         punctual_lab::guest::init();
     }
     if arguments

@@ -28,7 +28,7 @@ pub fn check(bytes: &[u8]) {
                 !path.split('/').any(|part| part == ".." || part.is_empty()),
                 "{path}"
             );
-            assert_eq!(archive.blocked(path), None, "{path}");
+            assert_eq!(archive.file_above(path), None, "{path}");
         }
     }
 }
