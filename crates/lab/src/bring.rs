@@ -158,7 +158,7 @@ impl Brought {
         if bytes.starts_with(b"\x7fELF") {
             libraries::add_needed(archive, &self.from, &bytes, room)?;
         }
-        archive.file_of(&self.to, bytes, data.permissions().mode() & 0o7777);
+        archive.file_with_mode(&self.to, bytes, data.permissions().mode() & 0o7777);
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl Brought {
         let failed = |error| LabError::file(&self.from, error);
         let file = File::open(&self.from).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        room.take_for(&self.from, length)?;
+        room.reserve_for(&self.from, length)?;
         let mut bytes = Vec::new();
         file.take(length).read_to_end(&mut bytes).map_err(failed)?;
         Ok(bytes)
@@ -251,7 +251,7 @@ pub fn script(
         };
         brought.add(archive, room)?;
     }
-    archive.file_of(&script.to, bytes, 0o755);
+    archive.file_with_mode(&script.to, bytes, 0o755);
     Ok(Some(format!("/{}", script.to)))
 }
 
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     fn archive_of(asked: &[&str]) -> Result<Initramfs, String> {
-        let (mut archive, mut room) = (Initramfs::new(), Room::of(1024));
+        let (mut archive, mut room) = (Initramfs::new(), Room::for_memory(1024));
         for asked in asked {
             let brought = Brought::parse(Path::new(asked)).map_err(|error| error.to_string())?;
             let added = brought.add(&mut archive, &mut room);
@@ -355,7 +355,7 @@ mod tests {
         ] {
             let path = folder.path().join("script");
             fs::write(&path, format!("{line}\necho\n")).unwrap();
-            let (mut archive, mut room) = (Initramfs::new(), Room::of(1024));
+            let (mut archive, mut room) = (Initramfs::new(), Room::for_memory(1024));
             let place = script(&mut archive, &path, &mut room).unwrap();
             assert_eq!(place.as_deref(), Some("/lab/bin/script"));
             assert!(archive.holds(interpreter) && archive.holds("lab/lib/libc.so.6"));
@@ -363,7 +363,7 @@ mod tests {
         }
         let path = folder.path().join("lost");
         fs::write(&path, "#!/no/such/sh\n").unwrap();
-        let error = script(&mut Initramfs::new(), &path, &mut Room::of(1024)).unwrap_err();
+        let error = script(&mut Initramfs::new(), &path, &mut Room::for_memory(1024)).unwrap_err();
         assert!(error.to_string().contains("needs /no/such/sh"), "{error}");
     }
 }

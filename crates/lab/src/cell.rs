@@ -99,13 +99,13 @@ pub trait Watcher: Sync {
         &self,
         plan: &CellPlan<'_>,
         folder: &Path,
-        made: &mut Made,
+        made: &mut CellResult,
     ) -> Result<(), ObserverError>;
 }
 
 /// The result of a cell.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct CellResult {
     /// The record, if `measure` or `qualify` left one.
     pub run: Option<Run>,
     /// Other files of the work, by name.
@@ -206,7 +206,7 @@ impl CellPlan<'_> {
             line("passwd: files\ngroup: files\nhosts: files\n"),
             false,
         );
-        let mut room = Room::of(self.memory_mib);
+        let mut room = Room::for_memory(self.memory_mib);
         let program = match &self.rootfs {
             None => self.bring(&mut archive, &mut room)?,
             Some(rootfs) => self.bring_root(rootfs, &mut archive, &mut room)?,
@@ -279,7 +279,7 @@ impl CellPlan<'_> {
         own: &[u8],
         watcher: Option<&dyn Watcher>,
         ends: &dyn Fn() -> bool,
-    ) -> Result<Made, LabError> {
+    ) -> Result<CellResult, LabError> {
         let folder = WorkFolder::make()?;
         let initramfs = self.initramfs(own)?;
         folder.write("initramfs", &initramfs)?;
@@ -346,7 +346,7 @@ impl CellPlan<'_> {
             .filter_map(|(name, bytes)| Some((name.strip_prefix("out/")?.to_owned(), bytes)))
             .map(|(name, bytes)| (name, bytes.to_vec()))
             .collect();
-        let mut made = Made {
+        let mut made = CellResult {
             run: None,
             files,
             stdout,
@@ -422,7 +422,7 @@ impl CellPlan<'_> {
                 .map(|path| path.to_string_lossy().into_owned()),
             virtual_limit_ns: u64::try_from(self.virtual_limit.as_nanos()).unwrap_or(u64::MAX),
             load,
-            time: match Time::of(self.cpus) {
+            time: match Time::with_cpus(self.cpus) {
                 Time::Virtual => GuestTime::Virtual,
                 Time::Host => GuestTime::Host,
             },
@@ -440,7 +440,7 @@ fn work_of(loads: Option<serde_json::Value>) -> Vec<LabLoad> {
         .unwrap_or_default()
 }
 
-impl Made {
+impl CellResult {
     /// The record that `measure` or `qualify` left, with its origin.
     fn own_record(&mut self, status: i32, last: &str) -> Result<Run, LabError> {
         let Some(bytes) = self.files.remove(RUN_FILE) else {

@@ -33,11 +33,11 @@ impl Initramfs {
 
     /// Adds a file; folders above it are added too.
     pub fn file(&mut self, path: &str, bytes: Vec<u8>, runs: bool) {
-        self.file_of(path, bytes, if runs { 0o755 } else { 0o644 });
+        self.file_with_mode(path, bytes, if runs { 0o755 } else { 0o644 });
     }
 
     /// Adds a file with these permissions.
-    pub fn file_of(&mut self, path: &str, bytes: Vec<u8>, mode: u32) {
+    pub fn file_with_mode(&mut self, path: &str, bytes: Vec<u8>, mode: u32) {
         self.add(path, FILE | mode & 0o7777, (0, 0), bytes);
     }
 
@@ -47,7 +47,7 @@ impl Initramfs {
     }
 
     /// Adds a folder with these permissions.
-    pub fn folder_of(&mut self, path: &str, mode: u32) {
+    pub fn folder_with_mode(&mut self, path: &str, mode: u32) {
         self.add(path, FOLDERS | mode & 0o7777, (0, 0), Vec::new());
     }
 

@@ -23,7 +23,7 @@ pub mod rootfs;
 mod sys;
 pub mod work;
 
-pub use cell::{CellPlan, Made, Watcher};
+pub use cell::{CellPlan, CellResult, Watcher};
 pub use error::{LabError, Silence};
 pub use program_error::ProgramError;
 pub use qemu::Qemu;

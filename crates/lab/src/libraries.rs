@@ -162,7 +162,7 @@ pub fn add_needed(
     let elf = parse(bytes).map_err(|what| refused(ProgramError::Elf(what)))?;
     let mut add = |archive: &mut Initramfs, path: &str, bytes: Vec<u8>| {
         if !archive.holds(path) {
-            room.take_for(program, bytes.len() as u64)?;
+            room.reserve_for(program, bytes.len() as u64)?;
             archive.file(path, bytes, true);
         }
         Ok::<(), LabError>(())
@@ -290,7 +290,12 @@ mod tests {
     fn a_program_comes_with_all_that_it_needs() {
         let mut archive = Initramfs::new();
         assert_eq!(
-            bring(&mut archive, Path::new("/bin/sh"), &mut Room::of(1024)).unwrap(),
+            bring(
+                &mut archive,
+                Path::new("/bin/sh"),
+                &mut Room::for_memory(1024)
+            )
+            .unwrap(),
             "/lab/bin/sh"
         );
         assert!(archive.holds("lab/bin/sh"));
@@ -315,7 +320,8 @@ mod tests {
         ] {
             let path = folder.path().join("program");
             fs::write(&path, bytes).unwrap();
-            let error = bring(&mut Initramfs::new(), &path, &mut Room::of(1024)).unwrap_err();
+            let error =
+                bring(&mut Initramfs::new(), &path, &mut Room::for_memory(1024)).unwrap_err();
             let error = error.to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
         }

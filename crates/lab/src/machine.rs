@@ -36,7 +36,7 @@ impl Time {
     /// parallel in virtual time: QEMU runs them in turns, and the turns look like latency (in 7.2
     /// the second one does not even start).
     #[must_use]
-    pub fn of(cpus: usize) -> Self {
+    pub fn with_cpus(cpus: usize) -> Self {
         if cpus == 1 { Self::Virtual } else { Self::Host }
     }
 }
@@ -65,7 +65,7 @@ pub struct Machine<'a> {
 
 /// What a guest left.
 #[derive(Debug)]
-pub struct Came {
+pub struct GuestOutput {
     /// The guest's output.
     pub stream: Vec<u8>,
     /// QEMU's output and status.
@@ -79,7 +79,7 @@ pub struct Came {
 impl Machine<'_> {
     /// QEMU's arguments; the files are named relative to the working directory.
     fn arguments(&self) -> Vec<OsString> {
-        let time: &[&str] = match Time::of(self.cpus) {
+        let time: &[&str] = match Time::with_cpus(self.cpus) {
             Time::Virtual => &[
                 "-accel",
                 "tcg,thread=single",
@@ -143,7 +143,11 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// QEMU cannot be started, a limit was reached, or a signal came.
-    pub fn run(&self, folder: &WorkFolder, ends: &dyn Fn() -> bool) -> Result<Came, LabError> {
+    pub fn run(
+        &self,
+        folder: &WorkFolder,
+        ends: &dyn Fn() -> bool,
+    ) -> Result<GuestOutput, LabError> {
         let folder = folder.path();
         // QEMU splits some of its arguments at commas: these short names have none.
         let kernel =
@@ -210,7 +214,7 @@ impl Machine<'_> {
                 reason: format!("it has {} MiB", length >> 20),
             });
         }
-        Ok(Came {
+        Ok(GuestOutput {
             stream: fs::read(&out).unwrap_or_default(),
             emulator: if said.is_empty() {
                 status
@@ -304,7 +308,7 @@ fn panic_line(console: &str) -> Option<String> {
     })
 }
 
-impl Came {
+impl GuestOutput {
     /// Why there is no result.
     #[must_use]
     pub fn without_result(&self, channel: ChannelError) -> LabError {

@@ -61,7 +61,7 @@ pub struct Room {
 impl Room {
     /// The room in a guest with this memory: two fifths of it.
     #[must_use]
-    pub fn of(memory_mib: u64) -> Self {
+    pub fn for_memory(memory_mib: u64) -> Self {
         let whole_mib = (memory_mib / 5 * 2).min(MOST_MIB);
         Self {
             whole_mib,
@@ -75,7 +75,7 @@ impl Room {
     ///
     /// # Errors
     /// There is not enough left.
-    pub fn take(&mut self, bytes: u64) -> Result<(), RoomError> {
+    pub fn reserve(&mut self, bytes: u64) -> Result<(), RoomError> {
         let Some(files) = self.files.checked_sub(1) else {
             return Err(RoomError::Files);
         };
@@ -95,8 +95,8 @@ impl Room {
     ///
     /// # Errors
     /// There is not enough left.
-    pub fn take_for(&mut self, path: &Path, bytes: u64) -> Result<(), LabError> {
-        self.take(bytes).map_err(|source| LabError::Room {
+    pub fn reserve_for(&mut self, path: &Path, bytes: u64) -> Result<(), LabError> {
+        self.reserve(bytes).map_err(|source| LabError::Room {
             path: path.to_owned(),
             source,
         })

@@ -96,7 +96,7 @@ impl Cache {
     ///
     /// # Errors
     /// Neither that nor HOME is an absolute path.
-    pub fn of_user() -> Result<Self, Error> {
+    pub fn for_user() -> Result<Self, Error> {
         let named = |variable| {
             let path = std::env::var_os(variable).map(PathBuf::from);
             path.filter(|path| path.is_absolute())

@@ -374,7 +374,7 @@ fn unpack_image(
         ));
     }
     let magic = read_part(path, file, bz_image.payload, 16)?;
-    let Some(packing) = Packing::of(&magic) else {
+    let Some(packing) = Packing::detect(&magic) else {
         return Err(Error::unfit(
             path,
             "holds a kernel that is not packed with gzip, xz, zstd, lz4 or lzma: give the ELF \

@@ -358,7 +358,7 @@ fn canonical(name: &str) -> String {
 fn load(path: &Path) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     File::open(path)?.take(LONGEST).read_to_end(&mut packed)?;
-    let packing = Packing::of(&packed)
+    let packing = Packing::detect(&packed)
         .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "is not a module"))?;
     if packing == Packing::Plain {
         return Ok(packed);

@@ -97,7 +97,7 @@ pub fn tar<'a>(
     };
     file.seek(SeekFrom::Start(member.offset))?;
     let mut packed = BufReader::with_capacity(1 << 16, file.take(member.size));
-    let packing = match Packing::of(packed.fill_buf()?) {
+    let packing = match Packing::detect(packed.fill_buf()?) {
         Some(packing) => packing,
         None if member.name == name => Packing::Plain,
         None => {

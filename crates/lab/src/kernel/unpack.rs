@@ -31,7 +31,7 @@ pub enum Packing {
 impl Packing {
     /// Detects it from the first bytes; `None` if it cannot be unpacked here.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn detect(bytes: &[u8]) -> Option<Self> {
         let known: [(&[u8], Self); 6] = [
             (b"\x1f\x8b", Self::Gzip),
             (b"\xfd7zXZ\0", Self::Xz),
@@ -44,12 +44,12 @@ impl Packing {
         known.find_map(|(magic, packing)| bytes.starts_with(magic).then_some(packing))
     }
 
-    /// Like [`Packing::of`], for a file that may contain several streams: `pzstd` begins with a frame
+    /// Like [`Packing::detect`], for a file that may contain several streams: `pzstd` begins with a frame
     /// that states the length of the next one.
     #[must_use]
-    pub fn of_several(bytes: &[u8]) -> Option<Self> {
+    pub fn detect_several(bytes: &[u8]) -> Option<Self> {
         let skipped = is_skippable(bytes).then_some(Self::Zstd);
-        skipped.or_else(|| Self::of(bytes))
+        skipped.or_else(|| Self::detect(bytes))
     }
 
     /// A reader of all consecutive streams, as parallel packers write them.

@@ -20,7 +20,7 @@ use punctual_stats::peaks::Peak;
 
 pub use self::error::ObserverError;
 use self::trail::Trail;
-use super::cell::{CellPlan, Made, Watcher, Work};
+use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
 use super::kernel::{Kernel, Symbols};
 use super::machine::Time;
@@ -60,7 +60,7 @@ impl Observer {
     /// `punctual-rt`, in virtual time.
     #[must_use]
     pub fn suits(plan: &CellPlan<'_>) -> bool {
-        !EMBEDDED.is_empty() && Time::of(plan.cpus) == Time::Virtual
+        !EMBEDDED.is_empty() && Time::with_cpus(plan.cpus) == Time::Virtual
     }
 
     /// Runs a cell and observes it. If the worst wake-up was not kept, the cell runs once more, with the
@@ -73,7 +73,7 @@ impl Observer {
         plan: &CellPlan<'_>,
         own: &[u8],
         ends: &dyn Fn() -> bool,
-    ) -> Result<Made, LabError> {
+    ) -> Result<CellResult, LabError> {
         let mut made = plan.make(own, Some(self), ends).map_err(|mut error| {
             if let LabError::NoResult { emulator, .. } = &mut error
                 && emulator.contains("plugin")
@@ -87,7 +87,7 @@ impl Observer {
         };
         let observer = self;
         let again = plan.make(own, Some(&Again { observer, mark }), ends)?;
-        let result = |made: &Made| made.laboratory.fingerprint.result_sha256.clone();
+        let result = |made: &CellResult| made.laboratory.fingerprint.result_sha256.clone();
         if result(&again) != result(&made) {
             made.no_bill = Some("the second run, made to find it, gave another result".to_owned());
             return Ok(made);
@@ -134,7 +134,7 @@ impl Watcher for Again<'_> {
         &self,
         plan: &CellPlan<'_>,
         folder: &Path,
-        made: &mut Made,
+        made: &mut CellResult,
     ) -> Result<(), ObserverError> {
         self.observer.take(plan, folder, made)
     }
@@ -166,7 +166,7 @@ impl Watcher for Observer {
         &self,
         plan: &CellPlan<'_>,
         folder: &Path,
-        made: &mut Made,
+        made: &mut CellResult,
     ) -> Result<(), ObserverError> {
         let symbols = self.symbols(plan.kernel);
         let bills = symbols.and_then(|symbols| match &plan.work {

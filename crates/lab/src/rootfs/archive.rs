@@ -172,7 +172,7 @@ fn add(
         EntryType::Regular | EntryType::Continuous => {
             // Before it is read: a header may state any size.
             room.clone()
-                .take(size)
+                .reserve(size)
                 .map_err(|error| wrong(error.into()))?;
             let mut bytes = Vec::new();
             let read = entry.take(size).read_to_end(&mut bytes);

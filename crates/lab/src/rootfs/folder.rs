@@ -54,7 +54,7 @@ pub fn read(
                 Node::Link(target.map_err(|_| wrong(&path, RootfsError::Target))?)
             } else if data.is_file() {
                 room.clone()
-                    .take(data.len())
+                    .reserve(data.len())
                     .map_err(|error| wrong(&path, error.into()))?;
                 let bytes = read_at_most(&path, data.len());
                 Node::File(bytes.map_err(|error| failed(&path, error))?)

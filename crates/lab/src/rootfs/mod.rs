@@ -179,7 +179,7 @@ fn unpack_file(
 ) -> Result<(), RootfsError> {
     let mut packed = BufReader::with_capacity(1 << 16, file);
     let beginning = packed.fill_buf().map_err(RootfsError::Read)?;
-    let packing = match Packing::of_several(beginning) {
+    let packing = match Packing::detect_several(beginning) {
         Some(packing) => packing,
         None if is_tar(beginning) => Packing::Plain,
         None => return Err(RootfsError::NotTar),
@@ -227,7 +227,7 @@ mod tests {
     fn streams_that_follow_each_other_are_one_archive() {
         for name in ["two-streams.tar.xz", "two-frames.tar.zst"] {
             let path = format!("{DATA}{name}");
-            let mut tree = read(Path::new(&path), &mut Room::of(256)).expect(name);
+            let mut tree = read(Path::new(&path), &mut Room::for_memory(256)).expect(name);
             let (_, bytes, _) = tree.file("a/two").expect(name);
             assert_eq!(bytes, [b'x'; 3000], "{name}");
             // The second stream is not the end of a first that is cut short.
@@ -236,7 +236,9 @@ mod tests {
             let cut = folder.path().join(name);
             for length in [whole.len() - 1, whole.len() - 20, whole.len() / 2] {
                 std::fs::write(&cut, &whole[..length]).expect("written");
-                let error = read(&cut, &mut Room::of(256)).map(|_| ()).expect_err(name);
+                let error = read(&cut, &mut Room::for_memory(256))
+                    .map(|_| ())
+                    .expect_err(name);
                 assert!(!error.to_string().contains('\n'), "{error}");
             }
         }
@@ -244,7 +246,7 @@ mod tests {
 
     /// A tree of these files, each executable.
     fn tree_of(files: &[(&str, &[u8])]) -> Tree {
-        let (mut tree, mut room) = (Tree::new(), Room::of(256));
+        let (mut tree, mut room) = (Tree::new(), Room::for_memory(256));
         for (path, bytes) in files {
             let node = Node::File(bytes.to_vec());
             tree.add(path, 0o755, node, &mut room).expect(path);

@@ -75,7 +75,7 @@ impl Tree {
             }
             Node::Link(target) => target.len(),
         };
-        room.take((bytes + place.len()) as u64)?;
+        room.reserve((bytes + place.len()) as u64)?;
         let is_folder = |node: &Node| matches!(node, Node::Folder);
         let replaced = self.entries.get(&place);
         if replaced.is_some_and(|old| is_folder(&old.node) && !is_folder(&node)) {
@@ -113,7 +113,7 @@ impl Tree {
         let (node, mode) = (&entry.node, entry.mode);
         if let Node::File(bytes) = node {
             // Before the copy is made.
-            room.clone().take(bytes.len() as u64)?;
+            room.clone().reserve(bytes.len() as u64)?;
         }
         self.add(path, mode, node.clone(), room)
     }
@@ -182,8 +182,8 @@ impl Tree {
         for (path, entry) in self.entries {
             let path = format!("{under}/{path}");
             match entry.node {
-                Node::Folder => archive.folder_of(&path, entry.mode),
-                Node::File(bytes) => archive.file_of(&path, bytes, entry.mode),
+                Node::Folder => archive.folder_with_mode(&path, entry.mode),
+                Node::File(bytes) => archive.file_with_mode(&path, bytes, entry.mode),
                 Node::Link(target) => archive.link(&path, &target),
             }
         }
@@ -207,7 +207,7 @@ impl Tree {
                     return Err(RootfsError::Through { path });
                 }
                 None => {
-                    room.take(folder.len() as u64)?;
+                    room.reserve(folder.len() as u64)?;
                     let entry = Entry {
                         node: Node::Folder,
                         mode: 0o755,
@@ -336,7 +336,7 @@ mod tests {
     /// What an archive gives; `Err` has what was said.
     fn unpacked(name: &str, is_layer: bool) -> (Result<(), String>, Tree) {
         let bytes = std::fs::read(format!("{DATA}{name}")).expect("an archive");
-        let (mut tree, mut room) = (Tree::new(), Room::of(256));
+        let (mut tree, mut room) = (Tree::new(), Room::for_memory(256));
         let done = unpack(&bytes[..], is_layer, &mut tree, &mut room);
         (done.map_err(|error| error.to_string()), tree)
     }
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn whiteouts_take_away_what_is_below_and_nothing_of_their_own_layer() {
-        let mut room = Room::of(256);
+        let mut room = Room::for_memory(256);
         let mut tree = Tree::new();
         let file = |tree: &mut Tree, path: &str, room: &mut Room| {
             tree.add(path, 0o644, Node::File(Vec::new()), room)

@@ -283,7 +283,7 @@ fn what_may_not_be_read_or_written_is_named() {
 
 #[test]
 fn the_users_cache_is_where_caches_are() {
-    let place = Cache::of_user();
+    let place = Cache::for_user();
     if let Ok(cache) = place {
         assert!(cache.directory().ends_with("punctual/kernels"), "{cache:?}");
         assert!(cache.directory().is_absolute());

@@ -215,7 +215,7 @@ fn a_module_file_is_checked_and_loaded_or_refused_with_the_kernels_error() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
-    let cache = Cache::of_user().expect("a cache");
+    let cache = Cache::for_user().expect("a cache");
     let rt = kernel::find("rt", &cache, &mut |_| {}).expect("a kernel");
     let mut module = rt.module("null_blk").expect("a module").pop().expect("it");
     // A changed module must not have its signature: length, then 28 bytes at the end.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::super::out;
 use super::status::{self, StatusLine};
 use crate::conduct::lab::{Cell, Forecast, LabProgress};
-use punctual_lab::{LabError, Made};
+use punctual_lab::{CellResult, LabError};
 use punctual_record::{Run, RunDirectory};
 use punctual_report::{gnuplot, html, svg};
 
@@ -30,7 +30,12 @@ impl LabProgress for LabScreen {
         self.line.draw(&status::line(forecast, Instant::now()));
     }
 
-    fn done(&mut self, cell: &Cell<'_>, outcome: &Result<Made, LabError>, forecast: &Forecast) {
+    fn done(
+        &mut self,
+        cell: &Cell<'_>,
+        outcome: &Result<CellResult, LabError>,
+        forecast: &Forecast,
+    ) {
         if self.prints_cells {
             self.line.clear();
             out::print(&status::done_line(cell, outcome, forecast));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use punctual_stats::format::count as grouped;
 
 use crate::conduct::lab::{Cell, Forecast, figures};
-use punctual_lab::{LabError, Made};
+use punctual_lab::{CellResult, LabError};
 use punctual_report::lab::label_of;
 
 /// `3 of 16`.
@@ -32,7 +32,11 @@ pub fn rest(forecast: &Forecast, now: Instant) -> String {
 }
 
 /// The line for a cell that is done: how many are, its result, and the time left.
-pub fn done_line(cell: &Cell<'_>, outcome: &Result<Made, LabError>, forecast: &Forecast) -> String {
+pub fn done_line(
+    cell: &Cell<'_>,
+    outcome: &Result<CellResult, LabError>,
+    forecast: &Forecast,
+) -> String {
     let label = label_of(&cell.column, &cell.load, cell.plan.seed);
     let result = match outcome {
         Ok(made) => {

@@ -12,7 +12,7 @@ use super::{host_cpus, making};
 use crate::conduct::Signals;
 use crate::conduct::lab::Bench;
 use crate::conduct::lab::verify::{self, Before, VerifyError};
-use punctual_lab::Made;
+use punctual_lab::CellResult;
 use punctual_report::lab::{self as report, label_of};
 
 /// Runs it again and prints what differs.
@@ -53,7 +53,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
 }
 
 /// Whether both results are equal, and the line that says so.
-fn judge(record: &Before, made: &Made) -> (bool, String) {
+fn judge(record: &Before, made: &CellResult) -> (bool, String) {
     let (old, new) = (&record.laboratory.fingerprint, &made.laboratory.fingerprint);
     let others = old.differs_in(new).into_iter().map(report::dependency);
     let others: Vec<&str> = others.collect();

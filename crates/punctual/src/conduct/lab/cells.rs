@@ -12,7 +12,7 @@ use super::{Bench, Forecast, LabProgress, Making, round};
 use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
 use punctual_lab::observer::Observer;
-use punctual_lab::{CellPlan, LabError, Made};
+use punctual_lab::{CellPlan, CellResult, LabError};
 use punctual_record::lab::{CellFigures, LabCell, LabVariant};
 use punctual_record::laboratory::GuestTime;
 use punctual_record::{Judgement, RunDirectory};
@@ -38,7 +38,7 @@ pub struct Cell<'a> {
 }
 
 /// The outcome of a cell; `None` if a signal came before.
-pub type Outcome = Option<Result<Made, LabError>>;
+pub type Outcome = Option<Result<CellResult, LabError>>;
 
 /// A name that is valid for a folder.
 fn plain(text: &str) -> String {
@@ -88,7 +88,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// What is reported.
 pub enum News<'a, 'b> {
     /// A cell is done.
-    Done(&'a Cell<'b>, &'a Result<Made, LabError>),
+    Done(&'a Cell<'b>, &'a Result<CellResult, LabError>),
     /// A second went by.
     Tick,
 }
@@ -96,7 +96,7 @@ pub enum News<'a, 'b> {
 /// What the threads report that run cells.
 enum Step {
     Begun(usize),
-    Done(usize, Box<Result<Made, LabError>>),
+    Done(usize, Box<Result<CellResult, LabError>>),
 }
 
 /// Runs all cells, some in parallel, and reports each that is done and each second that passes.
@@ -167,7 +167,7 @@ pub fn run_all(
 pub fn keep(
     lab: &RunDirectory,
     cell: &Cell<'_>,
-    outcome: &Result<Made, LabError>,
+    outcome: &Result<CellResult, LabError>,
     progress: &mut dyn LabProgress,
 ) -> Vec<String> {
     let Ok(made) = outcome else {
@@ -208,13 +208,13 @@ pub fn keep(
 
 /// A cell's figures, if they are latencies.
 #[must_use]
-pub fn figures(made: &Made) -> Option<CellFigures> {
+pub fn figures(made: &CellResult) -> Option<CellFigures> {
     let run = made.run.as_ref()?;
     (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::of(run))?
 }
 
 /// Parses the file that a program left as the record of its run.
-fn read_result(cell: &Cell<'_>, made: &mut Made, making: &Making) -> Result<(), LabError> {
+fn read_result(cell: &Cell<'_>, made: &mut CellResult, making: &Making) -> Result<(), LabError> {
     let Some(name) = &cell.result else {
         return Ok(());
     };

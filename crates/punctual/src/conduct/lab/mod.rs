@@ -12,7 +12,7 @@ pub use cells::{Cell, Outcome, STDOUT, figures};
 use cells::{News, run_all};
 pub use forecast::Forecast;
 pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
-use punctual_lab::{LabError, Made};
+use punctual_lab::{CellResult, LabError};
 use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab};
 use punctual_record::{RecordError, Run, RunDirectory, Tool, time};
 
@@ -22,7 +22,12 @@ pub trait LabProgress {
     fn tick(&mut self, forecast: &Forecast);
 
     /// A cell is done and saved.
-    fn done(&mut self, cell: &Cell<'_>, outcome: &Result<Made, LabError>, forecast: &Forecast) {
+    fn done(
+        &mut self,
+        cell: &Cell<'_>,
+        outcome: &Result<CellResult, LabError>,
+        forecast: &Forecast,
+    ) {
         let _ = (cell, outcome, forecast);
     }
 
@@ -44,7 +49,7 @@ pub struct Making {
 }
 
 /// A lab that has run.
-pub struct MadeLab {
+pub struct FinishedLab {
     /// Its record.
     pub lab: Lab,
     /// The outcome of each cell, in their order.
@@ -53,7 +58,7 @@ pub struct MadeLab {
     pub unsaved: Vec<String>,
 }
 
-impl MadeLab {
+impl FinishedLab {
     /// The error, if no cell has a result.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
@@ -76,7 +81,7 @@ pub fn make(
     command: Vec<String>,
     ends: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn LabProgress,
-) -> MadeLab {
+) -> FinishedLab {
     let begin = Instant::now();
     let started = time::rfc3339(SystemTime::now());
     directory.reserve_for(LAB_FILE);
@@ -109,7 +114,7 @@ pub fn make(
         unsaved.extend(save(&lab, directory).err().map(|error| error.to_string()));
         directory.release();
     }
-    MadeLab {
+    FinishedLab {
         lab,
         outcomes,
         unsaved,

@@ -119,7 +119,7 @@ impl Bench {
         let mut found: Vec<Kernel> = Vec::new();
         for name in kernels {
             if !found.iter().any(|kernel| kernel.asked == name) {
-                let cache = Cache::of_user().map_err(BenchError::Kernel)?;
+                let cache = Cache::for_user().map_err(BenchError::Kernel)?;
                 found.push(kernel::find(name, &cache, tell).map_err(BenchError::Kernel)?);
             }
         }
