@@ -304,7 +304,7 @@ fn flags_without_a_meaning_for_gaps_are_refused_in_one_line() {
         ),
         (
             &["futex", "--method", "hwlat"],
-            "--method: only measure hardware, not with futex",
+            "--method: only measure hardware has it, not futex",
         ),
         (&["hardware", "--method", "rtla"], "hwlat, polling"),
         (&["nois"], "noise, hardware"),

@@ -64,7 +64,7 @@ fn a_missing_program_is_wrong_usage() {
     for (arguments, said) in [
         (&["--cgroup", "no-such-group-here"][..], "no control group"),
         (&["--comm", ""], "the name of a program"),
-        (&["--children"], "is missing"),
+        (&["--children"], "missing <PID|NAME>"),
         (&["1", "--comm", "a"], "cannot be used with"),
     ] {
         let ended = place.run(&[&["watch"], arguments].concat());
