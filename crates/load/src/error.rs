@@ -326,7 +326,7 @@ impl fmt::Display for WorkError {
                 possible,
             } => write!(
                 f,
-                "{wanted} descriptors are wanted, and the limit of open files (ulimit -Hn) is \
+                "{wanted} descriptors are needed, and the limit of open files (ulimit -Hn) is \
                  {limit}: give fewer with poll:descriptors={possible}, or raise the limit"
             ),
             Self::Unknown => f.write_str("no load has this name"),

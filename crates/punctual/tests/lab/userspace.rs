@@ -204,7 +204,11 @@ fn missing_files_of_a_root_file_system_are_named_before_anything_boots() {
         "needs /bin/perl, which is not in it",
     );
     refused("root", "/opt/plain.sh", "not executable");
-    refused("root", "opt/work.sh", "expected an absolute path, /opt/work.sh");
+    refused(
+        "root",
+        "opt/work.sh",
+        "expected an absolute path, /opt/work.sh",
+    );
     refused("/etc/passwd", "sh", "is not a tar");
     refused("nowhere", "sh", "nowhere");
 }

@@ -230,7 +230,11 @@ fn loads_that_were_never_started_have_failed() {
     let set = LoadSet::start(&spec, &settings()).expect("a supervisor");
     let report = set.stop().remove(0);
     assert_eq!(report.work, 0);
-    assert!(report.failed.is_some_and(|text| text.contains("let go")));
+    assert!(
+        report
+            .failed
+            .is_some_and(|text| text.contains("before it was started"))
+    );
 }
 
 #[test]
