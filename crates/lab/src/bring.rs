@@ -1,4 +1,4 @@
-//! Files of the host that come along into a guest, each to its place.
+//! Files of the host that are copied into a guest, each to its path.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,11 +10,12 @@ use super::error::LabError;
 use super::initramfs::Initramfs;
 use super::job::{OURSELVES, PROGRAMS};
 use super::libraries;
+use super::program_error::ProgramError;
 use super::room::Room;
 use super::rootfs::tree::{Node, Tree};
 use super::rootfs::{self, RootfsError};
 
-/// The guest mounts over these, or has them from the laboratory.
+/// Paths that the guest mounts over, or that hold the laboratory's own files.
 const TAKEN: [&str; 10] = [
     "dev",
     "proc",
@@ -28,33 +29,34 @@ const TAKEN: [&str; 10] = [
     "lab/root",
 ];
 
-/// What comes along: `FILE`, or `FILE=GUESTPATH`.
+/// A file to copy: `FILE`, or `FILE=GUESTPATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brought {
     /// A file or a directory of the host.
     pub from: PathBuf,
-    /// Its place in the guest, without the slash before it.
+    /// Its path in the guest, without the leading slash.
     pub to: String,
-    /// Whether that place was given.
+    /// Whether that path was given.
     pub is_placed: bool,
 }
 
 impl Brought {
-    /// Reads what was asked for. A file whose name has a `=` is that file.
+    /// Parses the value of `--bring`. If a file with the whole name exists, a `=` in it is part of
+    /// the name.
     ///
     /// # Errors
-    /// The place can't be one of the guest's.
+    /// The path in the guest is not allowed.
     pub fn parse(asked: &Path) -> Result<Self, LabError> {
-        let refused = |reason: &str| LabError::Program {
+        let refused = |source: ProgramError| LabError::Program {
             path: asked.to_owned(),
-            reason: reason.to_owned(),
+            source,
         };
         let bytes = asked.as_os_str().as_bytes();
         let split = bytes.windows(2).rposition(|two| two == b"=/");
         let (from, to) = match split {
             Some(at) if fs::symlink_metadata(asked).is_err() => {
                 let to = std::str::from_utf8(&bytes[at + 1..])
-                    .map_err(|_| refused("its place in the guest is no UTF-8"))?;
+                    .map_err(|_| refused(ProgramError::PathNotUtf8))?;
                 (
                     Path::new(std::ffi::OsStr::from_bytes(&bytes[..at])),
                     Some(to),
@@ -63,7 +65,7 @@ impl Brought {
             _ => (asked, None),
         };
         let name = || {
-            // "." and ".." have no name of their own.
+            // "." and ".." name no directory.
             let name = fs::canonicalize(from)
                 .ok()?
                 .file_name()?
@@ -78,7 +80,7 @@ impl Brought {
         let name = || {
             name().ok_or_else(|| match fs::metadata(from) {
                 Err(error) => LabError::file(from, error),
-                Ok(_) => refused("names no file"),
+                Ok(_) => refused(ProgramError::NoName),
             })
         };
         let parts = |text: &str| -> Vec<String> {
@@ -92,7 +94,7 @@ impl Brought {
             place.push(name()?);
         }
         if place.iter().any(|part| part == "..") || place.concat().contains('\0') {
-            return Err(refused("its place in the guest leads elsewhere (..)"));
+            return Err(refused(ProgramError::PathLeadsOut));
         }
         let place = place.join("/");
         let above = |taken: &&&str| {
@@ -100,9 +102,7 @@ impl Brought {
             place.is_empty() || rest.is_some_and(|rest| rest.starts_with('/'))
         };
         if TAKEN.iter().any(|taken| above(&taken)) {
-            return Err(refused(&format!(
-                "/{place} of the guest holds what the laboratory needs: name another place"
-            )));
+            return Err(refused(ProgramError::HoldsReserved { place }));
         }
         let taken = |taken: &&&str| {
             place
@@ -110,9 +110,7 @@ impl Brought {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if let Some(taken) = TAKEN.iter().find(taken) {
-            return Err(refused(&format!(
-                "/{taken} of the guest is the laboratory's: name another place"
-            )));
+            return Err(refused(ProgramError::Reserved { place: taken }));
         }
         Ok(Self {
             from: from.to_owned(),
@@ -121,10 +119,10 @@ impl Brought {
         })
     }
 
-    fn refused(&self, reason: impl Into<String>) -> LabError {
+    fn refused(&self, source: ProgramError) -> LabError {
         LabError::Program {
             path: self.from.clone(),
-            reason: reason.into(),
+            source,
         }
     }
 
@@ -133,20 +131,20 @@ impl Brought {
         LabError::Rootfs { path, source }
     }
 
-    /// Brings it into a guest whose userspace is ours: a program with its libraries, anything else
-    /// as it is.
+    /// Copies it into a guest without a root file system: a program with its libraries, anything
+    /// else unchanged.
     ///
     /// # Errors
-    /// It can't be read, its place is taken, there is no room, or a library can't be found.
+    /// It cannot be read, its path is in use, there is no room, or a library was not found.
     pub fn add(&self, archive: &mut Initramfs, room: &mut Room) -> Result<(), LabError> {
         if archive.holds(&self.to) {
-            return Err(self.refused(format!(
-                "/{} of the guest is taken: another file that is brought along has its name",
-                self.to
-            )));
+            return Err(self.refused(ProgramError::PathInUse {
+                place: self.to.clone(),
+            }));
         }
-        if let Some(above) = archive.blocked(&self.to) {
-            return Err(self.refused(format!("/{above} of the guest is no directory")));
+        if let Some(file) = archive.file_above(&self.to) {
+            let file = file.to_owned();
+            return Err(self.refused(ProgramError::BelowFile { file }));
         }
         let data = self.metadata()?;
         if data.is_dir() {
@@ -158,16 +156,16 @@ impl Brought {
         }
         let bytes = self.read(room)?;
         if bytes.starts_with(b"\x7fELF") {
-            libraries::needed(archive, &self.from, &bytes, room)?;
+            libraries::add_needed(archive, &self.from, &bytes, room)?;
         }
-        archive.file_of(&self.to, bytes, data.permissions().mode() & 0o7777);
+        archive.file_with_mode(&self.to, bytes, data.permissions().mode() & 0o7777);
         Ok(())
     }
 
-    /// Brings it into a root file system, as it is.
+    /// Copies it unchanged into a root file system.
     ///
     /// # Errors
-    /// It can't be read, its place is taken, or there is no room.
+    /// It cannot be read, its path is in use, or there is no room.
     pub fn add_to(&self, tree: &mut Tree, room: &mut Room) -> Result<(), LabError> {
         let data = self.metadata()?;
         let done = if data.is_dir() {
@@ -185,7 +183,7 @@ impl Brought {
         if data.is_file() || data.is_dir() {
             Ok(data)
         } else {
-            Err(self.refused("is neither a file nor a directory"))
+            Err(self.refused(ProgramError::Kind))
         }
     }
 
@@ -193,17 +191,17 @@ impl Brought {
         let failed = |error| LabError::file(&self.from, error);
         let file = File::open(&self.from).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        room.take_for(&self.from, length)?;
+        room.reserve_for(&self.from, length)?;
         let mut bytes = Vec::new();
         file.take(length).read_to_end(&mut bytes).map_err(failed)?;
         Ok(bytes)
     }
 }
 
-/// Brings a script along with its interpreter, and with the program that `env` finds.
+/// Adds a script with its interpreter, and with the program that `env` finds.
 ///
 /// # Errors
-/// It is no script whose interpreter is here.
+/// Its interpreter is not installed.
 pub fn script(
     archive: &mut Initramfs,
     file: &Path,
@@ -217,9 +215,9 @@ pub fn script(
     let words = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).into_owned();
     let line = words.lines().next().unwrap_or_default();
     let missing = |what: &str| {
-        script.refused(format!(
-            "a script that wants {what}, which is not here: install it"
-        ))
+        script.refused(ProgramError::NoInterpreter {
+            needed: what.to_owned(),
+        })
     };
     let mut programs = vec![(PathBuf::from(&interpreter), interpreter.clone())];
     if Path::new(&interpreter)
@@ -253,7 +251,7 @@ pub fn script(
         };
         brought.add(archive, room)?;
     }
-    archive.file_of(&script.to, bytes, 0o755);
+    archive.file_with_mode(&script.to, bytes, 0o755);
     Ok(Some(format!("/{}", script.to)))
 }
 
@@ -262,7 +260,7 @@ mod tests {
     use super::*;
 
     fn archive_of(asked: &[&str]) -> Result<Initramfs, String> {
-        let (mut archive, mut room) = (Initramfs::new(), Room::of(1024));
+        let (mut archive, mut room) = (Initramfs::new(), Room::for_memory(1024));
         for asked in asked {
             let brought = Brought::parse(Path::new(asked)).map_err(|error| error.to_string())?;
             let added = brought.add(&mut archive, &mut room);
@@ -303,14 +301,14 @@ mod tests {
             assert_eq!(archive.mode(place), Some(mode), "{place}");
         }
         let twice = archive_of(&[&path("data"), &path("data")]).unwrap_err();
-        assert!(twice.contains("its name"), "{twice}");
+        assert!(twice.contains("already used by another file"), "{twice}");
         let through = [
             format!("{}=/srv", path("tree")),
             format!("{}=/srv/link/x", path("data")),
         ];
         let through = archive_of(&[&through[0], &through[1]]).unwrap_err();
         assert!(
-            through.contains("/srv/link of the guest is no directory"),
+            through.contains("/srv/link in the guest is not a directory"),
             "{through}"
         );
     }
@@ -320,12 +318,12 @@ mod tests {
         for (asked, words) in [
             (
                 "/etc/hosts=/proc/x",
-                "/proc of the guest is the laboratory's",
+                "/proc in the guest is reserved for the laboratory",
             ),
-            ("/etc/hosts=/init", "/init of the guest"),
-            ("/etc=/.", "what the laboratory needs"),
-            ("/etc/hosts=/lab", "what the laboratory needs"),
-            ("/etc/hosts=/a/../../b", "(..)"),
+            ("/etc/hosts=/init", "/init in the guest"),
+            ("/etc=/.", "contains files of the laboratory"),
+            ("/etc/hosts=/lab", "contains files of the laboratory"),
+            ("/etc/hosts=/a/../../b", "'..'"),
             ("/nowhere/a", "/nowhere/a"),
             ("/nowhere/a=/b", "/nowhere/a"),
             ("/dev/null=/b", "neither a file nor a directory"),
@@ -344,7 +342,7 @@ mod tests {
         let large = folder.path().join("large");
         File::create(&large).unwrap().set_len(410 << 20).unwrap();
         let error = archive_of(&[large.to_str().unwrap()]).unwrap_err();
-        let words = "a guest with 1024 MiB of memory takes 408 MiB of files";
+        let words = "a guest with 1024 MiB of memory has room for 408 MiB of files";
         assert!(error.contains(words) && error.contains("--mem"), "{error}");
     }
 
@@ -357,7 +355,7 @@ mod tests {
         ] {
             let path = folder.path().join("script");
             fs::write(&path, format!("{line}\necho\n")).unwrap();
-            let (mut archive, mut room) = (Initramfs::new(), Room::of(1024));
+            let (mut archive, mut room) = (Initramfs::new(), Room::for_memory(1024));
             let place = script(&mut archive, &path, &mut room).unwrap();
             assert_eq!(place.as_deref(), Some("/lab/bin/script"));
             assert!(archive.holds(interpreter) && archive.holds("lab/lib/libc.so.6"));
@@ -365,7 +363,7 @@ mod tests {
         }
         let path = folder.path().join("lost");
         fs::write(&path, "#!/no/such/sh\n").unwrap();
-        let error = script(&mut Initramfs::new(), &path, &mut Room::of(1024)).unwrap_err();
-        assert!(error.to_string().contains("wants /no/such/sh"), "{error}");
+        let error = script(&mut Initramfs::new(), &path, &mut Room::for_memory(1024)).unwrap_err();
+        assert!(error.to_string().contains("needs /no/such/sh"), "{error}");
     }
 }

@@ -1,5 +1,4 @@
-//! One cell of the laboratory: a kernel, what runs on it, a seed; made from the initramfs to
-//! the record.
+//! One cell of the laboratory: a kernel, the work on it, a seed; from the initramfs to the record.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,6 +15,7 @@ use super::kernel::Kernel;
 use super::libraries;
 use super::machine::{Machine, Time, tail};
 use super::observer::ObserverError;
+use super::program_error::ProgramError;
 use super::qemu::Qemu;
 use super::room::Room;
 use super::rootfs::{self, RootfsError};
@@ -24,32 +24,32 @@ use punctual_record::lab::{LabBill, LabLoad};
 use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
 use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
 
-/// Words of the kernel's command line that are ours.
+/// The laboratory's own words of the kernel's command line.
 const OWN_WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr norandmaps";
-/// The kernel takes no longer command line.
+/// The longest command line of a kernel.
 const COMMAND_LINE: usize = 2047;
 
-/// The name by which this very program is a [`Work::Program`] like any other. No path to a file
-/// is so: those that were found have a folder.
+/// The name with which this program is a [`Work::Program`] like any other. It is no file's path:
+/// those contain a directory.
 pub const OWN_NAME: &str = "punctual";
 
 /// What runs in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// This program, by these words.
+    /// This program, with these words.
     Own(Vec<String>),
-    /// Another program, its name and arguments, and loads beside it.
+    /// Another program with its arguments, and its loads.
     Program {
         /// Its file on the host, or [`OWN_NAME`].
         file: PathBuf,
-        /// What it is called by, and its arguments.
+        /// Its name and its arguments.
         words: Vec<String>,
-        /// Loads, as `--load` has them.
+        /// Loads, in the form of `--load`.
         load: Option<String>,
     },
 }
 
-/// What a cell is to be.
+/// A cell to run.
 #[derive(Debug, Clone)]
 pub struct CellPlan<'a> {
     /// The emulator.
@@ -60,11 +60,10 @@ pub struct CellPlan<'a> {
     pub parameters: Vec<String>,
     /// What runs.
     pub work: Work,
-    /// Modules of the kernel by their names, or files of others; those that they need come with
-    /// them.
+    /// Modules of the kernel by name, or files of other modules; the modules that they need are added.
     pub modules: Vec<String>,
-    /// Files of the host beside the program, `FILE` or `FILE=GUESTPATH`; of programs the libraries
-    /// come too, except into a root file system of the user's.
+    /// Further files of the host, `FILE` or `FILE=GUESTPATH`; programs with their libraries, except in a
+    /// root file system given by the user.
     pub brought: Vec<PathBuf>,
     /// The guest's userspace: a directory, a tar, an OCI layout.
     pub rootfs: Option<PathBuf>,
@@ -74,16 +73,16 @@ pub struct CellPlan<'a> {
     pub cpus: usize,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// Virtual time from boot that it may take.
+    /// Its limit of virtual time from boot.
     pub virtual_limit: Duration,
-    /// The host's time that it may take.
+    /// Its limit of the host's time.
     pub host_limit: Duration,
-    /// The host's processor time that it may take until its first process runs.
+    /// Its limit of the host's processor time until its first process runs.
     pub boot_limit: Duration,
 }
 
-/// Something that watches a machine from without: it tells QEMU more, and takes what QEMU
-/// left of it in the machine's folder. What the guest sees must not depend on it.
+/// Observes a guest from outside: it adds arguments for QEMU, and reads what QEMU leaves in the
+/// guest's folder. What the guest sees must not depend on it.
 pub trait Watcher: Sync {
     /// Arguments for QEMU, which runs in `folder`.
     ///
@@ -92,7 +91,7 @@ pub trait Watcher: Sync {
     fn arguments(&self, plan: &CellPlan<'_>, folder: &Path)
     -> Result<Vec<OsString>, ObserverError>;
 
-    /// Takes what stands in `folder` once the machine has ended; `cell` is what was made.
+    /// Reads the files in `folder` after the guest has ended; `cell` is the result.
     ///
     /// # Errors
     /// One line.
@@ -100,36 +99,36 @@ pub trait Watcher: Sync {
         &self,
         plan: &CellPlan<'_>,
         folder: &Path,
-        made: &mut Made,
+        made: &mut CellResult,
     ) -> Result<(), ObserverError>;
 }
 
-/// What came of a cell.
+/// The result of a cell.
 #[derive(Debug, Clone)]
-pub struct Made {
-    /// The record, where a verb of ours left one.
+pub struct CellResult {
+    /// The record, if `measure` or `qualify` left one.
     pub run: Option<Run>,
-    /// Other files that the work left, by their names.
+    /// Other files of the work, by name.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The work's words.
+    /// Captured standard output.
     pub stdout: Vec<u8>,
-    /// Its complaints.
+    /// Captured standard error.
     pub stderr: Vec<u8>,
-    /// Its exit status; a signal's number and 128 where one ended it, as shells have it.
+    /// Its exit status; if a signal ended it, 128 plus the signal's number, as in shells.
     pub status: i32,
-    /// What the loads got done.
+    /// The work of the loads.
     pub loads: Vec<LabLoad>,
-    /// What could not be had in the guest.
+    /// What was not available in the guest.
     pub lacking: BTreeMap<String, String>,
-    /// Where the time of the worst wake-ups went, where somebody watched.
+    /// The bills of the worst wake-ups, if the guest was observed.
     pub bills: Vec<LabBill>,
-    /// Why there is none of the worst, where somebody watched.
+    /// Why there is no bill of the worst wake-up, if the guest was observed.
     pub no_bill: Option<String>,
-    /// The mark of the worst wake-up, where what ran before it was not kept.
+    /// The mark of the worst wake-up, if its instructions were not kept.
     pub missed_mark: Option<u64>,
-    /// All that it depends on.
+    /// Everything that it depends on.
     pub laboratory: Laboratory,
-    /// The host's time that it took.
+    /// The host's time that it needed.
     pub took: Duration,
 }
 
@@ -137,7 +136,7 @@ impl CellPlan<'_> {
     /// The kernel's command line.
     ///
     /// # Errors
-    /// It would be too long.
+    /// It is too long.
     pub fn command_line(&self) -> Result<String, LabError> {
         let mut words = vec![OWN_WORDS.to_owned(), format!("lab.seed={}", self.seed)];
         words.extend(self.parameters.iter().cloned());
@@ -146,8 +145,8 @@ impl CellPlan<'_> {
         if line.len() > COMMAND_LINE {
             return Err(LabError::Guest {
                 reason: format!(
-                    "the kernel's command line would have {} characters, and {COMMAND_LINE} are \
-                     the most: give fewer --param",
+                    "the kernel's command line would have {} characters, at most {COMMAND_LINE} are \
+                     possible: give fewer --param",
                     line.len()
                 ),
             });
@@ -176,10 +175,10 @@ impl CellPlan<'_> {
         }
     }
 
-    /// The guest's files; `own` is this very program.
+    /// The guest's files; `own` is this program.
     ///
     /// # Errors
-    /// A file can't be read, or a library can't be found.
+    /// A file cannot be read, or a library was not found.
     pub fn initramfs(&self, own: &[u8]) -> Result<Vec<u8>, LabError> {
         let mut archive = Initramfs::new();
         match libraries::parse(own) {
@@ -187,9 +186,7 @@ impl CellPlan<'_> {
             _ => {
                 return Err(LabError::Program {
                     path: "/proc/self/exe".into(),
-                    reason: "this build of punctual is no static x86-64 program, so it can't run \
-                             in the guest: build it with make"
-                        .to_owned(),
+                    source: ProgramError::OwnBuild,
                 });
             }
         }
@@ -209,7 +206,7 @@ impl CellPlan<'_> {
             line("passwd: files\ngroup: files\nhosts: files\n"),
             false,
         );
-        let mut room = Room::of(self.memory_mib);
+        let mut room = Room::for_memory(self.memory_mib);
         let program = match &self.rootfs {
             None => self.bring(&mut archive, &mut room)?,
             Some(rootfs) => self.bring_root(rootfs, &mut archive, &mut room)?,
@@ -232,7 +229,7 @@ impl CellPlan<'_> {
         Ok(archive.bytes())
     }
 
-    /// What runs on our own few files; the program's path in the guest.
+    /// Adds the program to a guest without a root file system; returns its path in the guest.
     fn bring(&self, archive: &mut Initramfs, room: &mut Room) -> Result<String, LabError> {
         let program = match &self.work {
             Work::Own(_) => OURSELVES.to_owned(),
@@ -245,7 +242,7 @@ impl CellPlan<'_> {
         Ok(program)
     }
 
-    /// What runs in a root file system of the user's; the program's name or path in there.
+    /// Adds the root file system given by the user; returns the program's name or path in it.
     fn bring_root(
         &self,
         path: &Path,
@@ -273,17 +270,16 @@ impl CellPlan<'_> {
         Ok(program)
     }
 
-    /// Makes the cell; `own` is this very program. `ends` says whether somebody wants us to
-    /// stop.
+    /// Runs the cell; `own` is this program. `ends` says whether a signal asks this program to stop.
     ///
     /// # Errors
-    /// [`LabError`], one line each; nothing is left behind.
+    /// [`LabError`], one line each; no file is left.
     pub fn make(
         &self,
         own: &[u8],
         watcher: Option<&dyn Watcher>,
         ends: &dyn Fn() -> bool,
-    ) -> Result<Made, LabError> {
+    ) -> Result<CellResult, LabError> {
         let folder = WorkFolder::make()?;
         let initramfs = self.initramfs(own)?;
         folder.write("initramfs", &initramfs)?;
@@ -307,18 +303,18 @@ impl CellPlan<'_> {
         };
         let came = match machine.run(&folder, ends) {
             Ok(came) => came,
-            Err(error) => return Err(machine.ask_early(&folder, ends, error)),
+            Err(error) => return Err(machine.explain_early_death(&folder, ends, error)),
         };
         let mut frames = match channel::parse(&came.stream) {
             Ok(frames) => frames,
             Err(error) => {
                 let error = came.without_result(error);
-                return Err(machine.ask_early(&folder, ends, error));
+                return Err(machine.explain_early_death(&folder, ends, error));
             }
         };
         let result: JobResult = frames
             .remove("result")
-            .ok_or("it has no frame 'result'".to_owned())
+            .ok_or("the frame 'result' is missing".to_owned())
             .and_then(|bytes| serde_json::from_slice(bytes).map_err(|error| error.to_string()))
             .map_err(|reason| LabError::Result { reason })?;
         let mut taken = |name: &str| frames.remove(name).unwrap_or_default().to_vec();
@@ -350,7 +346,7 @@ impl CellPlan<'_> {
             .filter_map(|(name, bytes)| Some((name.strip_prefix("out/")?.to_owned(), bytes)))
             .map(|(name, bytes)| (name, bytes.to_vec()))
             .collect();
-        let mut made = Made {
+        let mut made = CellResult {
             run: None,
             files,
             stdout,
@@ -426,7 +422,7 @@ impl CellPlan<'_> {
                 .map(|path| path.to_string_lossy().into_owned()),
             virtual_limit_ns: u64::try_from(self.virtual_limit.as_nanos()).unwrap_or(u64::MAX),
             load,
-            time: match Time::of(self.cpus) {
+            time: match Time::with_cpus(self.cpus) {
                 Time::Virtual => GuestTime::Virtual,
                 Time::Host => GuestTime::Host,
             },
@@ -437,15 +433,15 @@ impl CellPlan<'_> {
     }
 }
 
-/// What loads beside a program say of themselves; nothing where they say something else.
+/// The reports of the loads beside a program; empty if they cannot be parsed.
 fn work_of(loads: Option<serde_json::Value>) -> Vec<LabLoad> {
     loads
         .and_then(|loads| serde_json::from_value(loads).ok())
         .unwrap_or_default()
 }
 
-impl Made {
-    /// The record that a verb of ours left, with its origin.
+impl CellResult {
+    /// The record that `measure` or `qualify` left, with its origin.
     fn own_record(&mut self, status: i32, last: &str) -> Result<Run, LabError> {
         let Some(bytes) = self.files.remove(RUN_FILE) else {
             return Err(LabError::Inside {
@@ -462,7 +458,7 @@ impl Made {
             refuse_latencies(&mut run, self.laboratory.cpus);
         }
         run.laboratory = Some(self.laboratory.clone());
-        // The guest did not know that its time is virtual: its advice speaks of chance.
+        // The guest did not know that its time is virtual, so its advice assumes chance.
         if run.repeats()
             && let Ok(analysis) = punctual_record::analyse_record(&run)
         {
@@ -472,8 +468,8 @@ impl Made {
     }
 }
 
-/// Several processors of an emulator wait for each other and for the host: what is measured
-/// on them is no latency, and the record must not say so.
+/// Several processors of an emulator wait for each other and for the host: their figures are not
+/// latencies, and the record must not say so.
 fn refuse_latencies(run: &mut Run, cpus: u64) {
     let condition = Condition::VirtualTime { cpus };
     run.demands

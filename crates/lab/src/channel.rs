@@ -1,12 +1,12 @@
-//! What the guest hands out: frames, one behind the other, over a port that takes bytes.
+//! The guest's output: a sequence of frames, written to an I/O port.
 //!
 //! ```text
 //! punctual-frame NAME LENGTH SHA256\n
 //! LENGTH bytes\n
 //! ```
 //!
-//! The last frame is named `end`. A guest that died in the middle leaves a cut stream, and
-//! whoever writes to the port besides us a garbled one: both are told from a whole one.
+//! The last frame is named `end`. A guest that died leaves a truncated stream, another writer to
+//! the port a damaged one: both are detected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +14,9 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 const MARK: &str = "punctual-frame";
-/// The frame that comes first, as soon as the first process runs: a sign of life.
+/// The first frame, written as soon as the first process runs.
 pub const BEGIN: &str = "begin";
-/// The frame that comes last.
+/// The last frame.
 pub const END: &str = "end";
 /// A header line is shorter than this.
 const HEADER: usize = 512;
@@ -26,14 +26,14 @@ const FRAMES: usize = 4096;
 /// What is wrong with a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChannelError {
-    /// Nothing came.
+    /// It is empty.
     Silent,
     /// It ends before the last frame.
     Cut {
-        /// Bytes that came.
+        /// Bytes that were received.
         bytes: usize,
     },
-    /// It holds what is no frame.
+    /// It contains something that is not a frame.
     Garbled {
         /// Where, in bytes from its beginning.
         at: usize,
@@ -45,7 +45,7 @@ pub enum ChannelError {
 impl fmt::Display for ChannelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Silent => f.write_str("the guest handed nothing out"),
+            Self::Silent => f.write_str("the guest's output is empty"),
             Self::Cut { bytes } => write!(f, "the guest's output ends after {bytes} bytes"),
             Self::Garbled { at, reason } => {
                 write!(f, "the guest's output is damaged at byte {at}: {reason}")
@@ -68,7 +68,7 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a frame may be called so: a path without surprises.
+/// Whether a frame may have this name: a plain relative path.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
@@ -89,10 +89,10 @@ pub fn frame(name: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads a whole stream; total, whatever the bytes.
+/// Parses a stream; never panics, whatever the bytes.
 ///
 /// # Errors
-/// [`ChannelError`] where it isn't whole.
+/// [`ChannelError`] if it is not complete.
 pub fn parse(stream: &[u8]) -> Result<BTreeMap<String, &[u8]>, ChannelError> {
     let mut frames = BTreeMap::new();
     let mut at = 0;
@@ -110,36 +110,38 @@ pub fn parse(stream: &[u8]) -> Result<BTreeMap<String, &[u8]>, ChannelError> {
             return Err(if window.len() < HEADER {
                 cut
             } else {
-                garbled("no header of a frame")
+                garbled("expected the header of a frame")
             });
         };
-        let header =
-            std::str::from_utf8(&rest[..length]).map_err(|_| garbled("no header of a frame"))?;
+        let header = std::str::from_utf8(&rest[..length])
+            .map_err(|_| garbled("expected the header of a frame"))?;
         let mut words = header.split(' ');
         if words.next() != Some(MARK) {
-            return Err(garbled("no header of a frame"));
+            return Err(garbled("expected the header of a frame"));
         }
         let (Some(name), Some(size), Some(sum), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {
-            return Err(garbled("a header of other than four words"));
+            return Err(garbled("expected a header of four words"));
         };
         if !is_name(name) {
-            return Err(garbled("a name that is none"));
+            return Err(garbled("a frame's name is not valid"));
         }
-        let size: usize = size.parse().map_err(|_| garbled("a length that is none"))?;
+        let size: usize = size
+            .parse()
+            .map_err(|_| garbled("a frame's length is not a number"))?;
         let begin = length + 1;
         let Some(end) = begin.checked_add(size).filter(|end| *end < rest.len()) else {
             return Err(cut);
         };
         let payload = &rest[begin..end];
         if rest[end] != b'\n' || sha256(payload) != sum {
-            return Err(garbled("a frame whose checksum is another"));
+            return Err(garbled("a frame's checksum is wrong"));
         }
         at += end + 1;
         let last = name == END;
         if frames.insert(name.to_owned(), payload).is_some() {
-            return Err(garbled("a frame that came already"));
+            return Err(garbled("two frames have the same name"));
         }
         if frames.len() > FRAMES {
             return Err(garbled("too many frames"));
@@ -150,7 +152,7 @@ pub fn parse(stream: &[u8]) -> Result<BTreeMap<String, &[u8]>, ChannelError> {
             } else {
                 Err(ChannelError::Garbled {
                     at,
-                    reason: "something behind the last frame",
+                    reason: "bytes follow the last frame",
                 })
             };
         }

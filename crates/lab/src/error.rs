@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use super::channel::ChannelError;
 use super::kernel;
 use super::observer::ObserverError;
+use super::program_error::ProgramError;
 use super::room::RoomError;
 use super::rootfs::RootfsError;
 
-/// What a guest did whose first process never ran.
+/// What a guest did whose first process never started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Silence {
     /// It used up its share of the host's processor time.
     Busy,
-    /// It took less, and stood still for several times as long.
+    /// It used less, and did not run for several times as long.
     Halted,
 }
 
@@ -26,7 +27,7 @@ pub enum Silence {
 pub enum LabError {
     /// There is no QEMU.
     NoQemu,
-    /// QEMU is there and can't be used.
+    /// QEMU cannot be used.
     Qemu {
         /// The program.
         path: PathBuf,
@@ -37,15 +38,15 @@ pub enum LabError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A program that can't be brought along.
+    /// A program or file that cannot be brought into the guest.
     Program {
         /// The program.
         path: PathBuf,
         /// Why, and what to do.
-        reason: String,
+        source: ProgramError,
     },
     /// There is no room for a file in the guest.
     Room {
@@ -54,38 +55,38 @@ pub enum LabError {
         /// How much there is.
         source: RoomError,
     },
-    /// A root file system that can't be taken.
+    /// A root file system that cannot be used.
     Rootfs {
         /// Where it is.
         path: PathBuf,
         /// What is wrong with it.
         source: RootfsError,
     },
-    /// What watches the machine from without failed.
+    /// The observer failed.
     Watcher(ObserverError),
-    /// The kernel hasn't what it is to have.
+    /// The kernel is not available, or lacks a required feature.
     Kernel(kernel::Error),
-    /// The host's time-out came.
+    /// The limit of the host's time was reached.
     HostLimit {
         /// Seconds that were allowed.
         seconds: u64,
-        /// The console's last words.
+        /// The end of the console's text.
         console: String,
     },
-    /// Nothing came of the guest's first process.
+    /// The guest's first process did not start in time.
     BootLimit {
         /// Seconds of the host's processor time that were allowed.
         seconds: u64,
-        /// What it did meanwhile.
+        /// What the guest did meanwhile.
         silence: Silence,
-        /// The console's last words.
+        /// The end of the console's text.
         console: String,
     },
     /// The guest ran out of virtual time.
     VirtualLimit {
         /// Virtual seconds that were allowed.
         seconds: u64,
-        /// The last words of what ran.
+        /// The end of the program's output.
         tail: String,
     },
     /// The kernel panicked.
@@ -97,12 +98,12 @@ pub enum LabError {
     NoResult {
         /// How the stream is broken.
         channel: ChannelError,
-        /// QEMU's exit status and its last words.
+        /// QEMU's exit status and the end of its output.
         emulator: String,
-        /// The console's last words.
+        /// The end of the console's text.
         console: String,
     },
-    /// The guest could not begin its work.
+    /// The guest could not start its work.
     Guest {
         /// Why.
         reason: String,
@@ -111,20 +112,20 @@ pub enum LabError {
     Inside {
         /// Its exit status.
         status: i32,
-        /// Its last words.
+        /// The end of its output.
         tail: String,
     },
-    /// The result can't be read.
+    /// The result cannot be read.
     Result {
         /// Why.
         reason: String,
     },
-    /// Somebody ended us.
+    /// A signal ended this program.
     Interrupted,
 }
 
 impl LabError {
-    /// A file and what the system said.
+    /// A file and the system's error.
     pub fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::File {
             path: path.into(),
@@ -133,11 +134,11 @@ impl LabError {
     }
 }
 
-fn said(console: &str) -> String {
+fn shown(console: &str) -> String {
     if console.is_empty() {
-        "its console is silent".to_owned()
+        "its console is empty".to_owned()
     } else {
-        format!("its console ends: {console}")
+        format!("end of its console: {console}")
     }
 }
 
@@ -148,9 +149,8 @@ impl fmt::Display for LabError {
                 "qemu-system-x86_64 is not in PATH: the laboratory runs kernels in QEMU; \
                  install it (apt install qemu-system-x86)",
             ),
-            Self::Qemu { path, reason } | Self::Program { path, reason } => {
-                write!(f, "{}: {reason}", path.display())
-            }
+            Self::Qemu { path, reason } => write!(f, "{}: {reason}", path.display()),
+            Self::Program { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Room { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Rootfs { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Watcher(error) => write!(f, "in the guest: {error}"),
@@ -158,8 +158,8 @@ impl fmt::Display for LabError {
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::HostLimit { seconds, console } => write!(
                 f,
-                "the guest was ended after {seconds} s of the host's time (--host-limit); {}",
-                said(console)
+                "the guest was stopped after {seconds} s of the host's time (--host-limit); {}",
+                shown(console)
             ),
             Self::BootLimit {
                 seconds,
@@ -169,13 +169,13 @@ impl fmt::Display for LabError {
                 let within = match silence {
                     Silence::Busy => format!("within {seconds} s of processor time"),
                     Silence::Halted => {
-                        format!("and the guest stood still for more than {seconds} s")
+                        format!("and the guest was idle for more than {seconds} s")
                     }
                 };
-                let said = said(console);
+                let console = shown(console);
                 write!(
                     f,
-                    "the guest's first process did not run {within} (--boot-limit); {said}"
+                    "the guest's first process did not start {within} (--boot-limit); {console}"
                 )
             }
             Self::VirtualLimit { seconds, tail } => {
@@ -186,7 +186,7 @@ impl fmt::Display for LabError {
                 if tail.is_empty() {
                     Ok(())
                 } else {
-                    write!(f, "; what ran in it said last: {tail}")
+                    write!(f, "; end of the program's output: {tail}")
                 }
             }
             Self::Panic { line } => write!(f, "the guest's kernel panicked: {line}"),
@@ -194,12 +194,12 @@ impl fmt::Display for LabError {
                 channel,
                 emulator,
                 console,
-            } => write!(f, "{channel}; QEMU {emulator}; {}", said(console)),
+            } => write!(f, "{channel}; QEMU {emulator}; {}", shown(console)),
             Self::Guest { reason } => write!(f, "in the guest: {reason}"),
             Self::Inside { status, tail } => {
                 write!(f, "in the guest: exit status {status}: {tail}")
             }
-            Self::Result { reason } => write!(f, "the guest's result can't be read: {reason}"),
+            Self::Result { reason } => write!(f, "cannot read the guest's result: {reason}"),
             Self::Interrupted => f.write_str("interrupted"),
         }
     }
@@ -209,6 +209,7 @@ impl Error for LabError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::File { source, .. } => Some(source),
+            Self::Program { source, .. } => Some(source),
             Self::Room { source, .. } => Some(source),
             Self::Rootfs { source, .. } => Some(source),
             Self::Watcher(error) => Some(error),

@@ -1,5 +1,5 @@
-//! The guest's files as a `newc` archive, the form that the kernel unpacks at boot. The same
-//! files give the same bytes: no times, no users, inode numbers by order.
+//! The guest's files as a `newc` archive, which the kernel unpacks at boot. The same files give the
+//! same bytes: no times, no users, inode numbers in order.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ const FOLDER: u32 = FOLDERS | 0o755;
 const LINK: u32 = 0o120_777;
 const DEVICE: u32 = 0o020_600;
 
-/// What stands under a path.
+/// The entry of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     mode: u32,
@@ -17,10 +17,10 @@ struct Entry {
     bytes: Vec<u8>,
 }
 
-/// An archive that is being put together. Paths have no leading slash.
+/// An archive that is being built. Paths have no leading slash.
 #[derive(Debug, Clone, Default)]
 pub struct Initramfs {
-    // In the order of paths, so that a folder comes before what lies in it.
+    // Ordered by path, so that a folder comes before its content.
     entries: BTreeMap<String, Entry>,
 }
 
@@ -33,11 +33,11 @@ impl Initramfs {
 
     /// Adds a file; folders above it are added too.
     pub fn file(&mut self, path: &str, bytes: Vec<u8>, runs: bool) {
-        self.file_of(path, bytes, if runs { 0o755 } else { 0o644 });
+        self.file_with_mode(path, bytes, if runs { 0o755 } else { 0o644 });
     }
 
     /// Adds a file with these permissions.
-    pub fn file_of(&mut self, path: &str, bytes: Vec<u8>, mode: u32) {
+    pub fn file_with_mode(&mut self, path: &str, bytes: Vec<u8>, mode: u32) {
         self.add(path, FILE | mode & 0o7777, (0, 0), bytes);
     }
 
@@ -47,7 +47,7 @@ impl Initramfs {
     }
 
     /// Adds a folder with these permissions.
-    pub fn folder_of(&mut self, path: &str, mode: u32) {
+    pub fn folder_with_mode(&mut self, path: &str, mode: u32) {
         self.add(path, FOLDERS | mode & 0o7777, (0, 0), Vec::new());
     }
 
@@ -61,7 +61,7 @@ impl Initramfs {
         self.add(path, DEVICE, (major, minor), Vec::new());
     }
 
-    /// Whether something stands under a path.
+    /// Whether a path has an entry.
     #[must_use]
     pub fn holds(&self, path: &str) -> bool {
         self.entries.contains_key(path.trim_matches('/'))
@@ -72,9 +72,9 @@ impl Initramfs {
         self.entries.keys().map(String::as_str)
     }
 
-    /// What stands above a path and is no folder: nothing can be under it.
+    /// The part of a path that is not a folder, so that nothing can be below it.
     #[must_use]
-    pub fn blocked<'a>(&self, path: &'a str) -> Option<&'a str> {
+    pub fn file_above<'a>(&self, path: &'a str) -> Option<&'a str> {
         let path = path.trim_matches('/');
         let above = path.match_indices('/').map(|(at, _)| &path[..at]);
         above.into_iter().find(|above| {
@@ -83,7 +83,7 @@ impl Initramfs {
         })
     }
 
-    /// The type and the permissions of what stands under a path.
+    /// The type and the permissions of a path's entry.
     #[must_use]
     pub fn mode(&self, path: &str) -> Option<u32> {
         let entry = self.entries.get(path.trim_matches('/'))?;
@@ -143,7 +143,7 @@ fn member(out: &mut Vec<u8>, inode: usize, path: &str, entry: &Entry) {
         0,
         links,
         0,
-        // The format has 32 bits for a size; what we put in is smaller by far.
+        // The format has 32 bits for a size; all our files are much smaller.
         entry.bytes.len() as u32,
         0,
         0,

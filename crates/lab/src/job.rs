@@ -1,5 +1,4 @@
-//! What a guest has to do, as told in a file of its initramfs. The kernel's command line
-//! would hold 2 KB.
+//! The job of a guest, in a file of its initramfs: the kernel's command line is limited to 2 KB.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -7,53 +6,52 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the guest finds its [`Job`].
+/// The path of the guest's [`Job`].
 pub const JOB_FILE: &str = "/lab/job.json";
-/// Where the guest's work leaves what is to be handed out.
+/// The directory for the results of the guest's work.
 pub const OUT: &str = "/out";
-/// Libraries of a program that was brought along.
+/// Libraries of a program that was copied into the guest.
 pub const LIBRARIES: &str = "/lab/lib";
-/// The program that was brought along lies here.
+/// The directory of programs that were copied into the guest.
 pub const PROGRAMS: &str = "/lab/bin";
 
-/// This very binary, in the guest.
+/// This binary, in the guest.
 pub const OURSELVES: &str = "/init";
 
-/// A root file system of the user's lies here, where there is one.
+/// The root file system given by the user, if there is one.
 pub const ROOT: &str = "/lab/root";
-/// This very binary, in there.
+/// This binary, in that root file system.
 pub const IN_ROOT: &str = "/lab/punctual";
-/// Where programs are looked for in there.
+/// PATH in that root file system.
 pub const ROOT_PATH: &str = "/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The environment variable by which programs and loads are told the seed.
+/// The environment variable that passes the seed to programs and loads.
 pub const SEED_VARIABLE: &str = "PUNCTUAL_LAB_SEED";
 
 /// One guest's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// The program: [`OURSELVES`], or one that was brought along.
+    /// The program: [`OURSELVES`], or one that was copied into the guest.
     pub program: String,
-    /// What it is called by, and its arguments.
+    /// Its name and its arguments.
     pub words: Vec<String>,
-    /// Loads to run beside it, for a program that starts none itself.
+    /// Loads to run under a program that starts none itself.
     pub load: Option<String>,
-    /// The seed, told to the program and the loads by [`SEED_VARIABLE`].
+    /// The seed, which [`SEED_VARIABLE`] passes to the program and the loads.
     pub seed: u64,
     /// Modules of the kernel, in the order of loading.
     pub modules: Vec<String>,
-    /// Whether the work runs in a root file system of the user's, in [`ROOT`].
+    /// Whether the work runs in the user's root file system, in [`ROOT`].
     #[serde(default)]
     pub rooted: bool,
     /// Virtual time from boot after which the work is ended.
     pub virtual_limit_ns: u64,
 }
 
-/// The seed for loads that are started here: 0, which changes nothing about them, but in a guest
-/// whose seed is another than the first.
+/// The seed for loads: 0, which changes nothing, except in a guest with another seed than 1.
 #[must_use]
 pub fn load_seed() -> u64 {
-    // Nobody's environment is to change the loads of a machine of their own.
+    // A user's environment must not change the loads outside the laboratory.
     let told = Path::new(JOB_FILE)
         .exists()
         .then(|| env::var(SEED_VARIABLE));
@@ -61,7 +59,7 @@ pub fn load_seed() -> u64 {
     seed.map_or(0, |seed: u64| seed.saturating_sub(1))
 }
 
-/// How a guest's work came to its end.
+/// How a guest's work ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "kebab-case")]
 pub enum End {
@@ -77,7 +75,7 @@ pub enum End {
     },
     /// Virtual time was over.
     TimeOver,
-    /// It could not be begun.
+    /// It could not start.
     Failed {
         /// Why, in one line.
         reason: String,
@@ -90,13 +88,13 @@ pub struct JobResult {
     /// How the work ended.
     #[serde(flatten)]
     pub end: End,
-    /// The kernel's release, as it says itself.
+    /// The kernel's release, as the kernel states it.
     pub release: String,
     /// Virtual time from boot to the first process.
     pub boot_ns: u64,
     /// Virtual time from boot to the end of the work.
     pub virtual_ns: u64,
-    /// What could not be had and may not matter: a mount, a module.
+    /// What was not available and may not matter: a mount, a module.
     pub lacking: BTreeMap<String, String>,
     /// Work of the loads beside a program, as the verb `load` prints it.
     pub loads: Option<serde_json::Value>,

@@ -16,12 +16,14 @@ pub mod libraries;
 pub mod machine;
 pub mod observer;
 mod processor;
+pub mod program_error;
 pub mod qemu;
 pub mod room;
 pub mod rootfs;
 mod sys;
 pub mod work;
 
-pub use cell::{CellPlan, Made, Watcher};
+pub use cell::{CellPlan, CellResult, Watcher};
 pub use error::{LabError, Silence};
+pub use program_error::ProgramError;
 pub use qemu::Qemu;

@@ -1,5 +1,4 @@
-//! What a program needs to run elsewhere: itself, its loader, the libraries that it names
-//! and those that they name.
+//! The files that a program needs: itself, its loader, its libraries, and their libraries.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +11,14 @@ use object::{LittleEndian, ReadRef as _};
 use super::error::LabError;
 use super::initramfs::Initramfs;
 use super::job::{LIBRARIES, PROGRAMS};
+use super::program_error::ProgramError;
 use super::room::Room;
 
-/// Larger files are no programs.
+/// Bytes of a program's file.
 const MOST_BYTES: u64 = 512 << 20;
 /// Libraries of one program.
 const MOST_LIBRARIES: usize = 500;
-/// Where libraries are when nothing says where.
+/// The default directories of libraries.
 const FOLDERS: &[&str] = &[
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -29,10 +29,10 @@ const FOLDERS: &[&str] = &[
     "/usr/lib",
 ];
 
-/// What an ELF file says of its loading.
+/// What an ELF file states for its loader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Elf {
-    /// The loader, for a program that isn't static.
+    /// The loader, for a program that is not static.
     pub interpreter: Option<String>,
     /// Names of libraries.
     pub needed: Vec<String>,
@@ -42,21 +42,21 @@ pub struct Elf {
 
 type Header = FileHeader64<LittleEndian>;
 
-/// Names may lie upon each other in the file: only a limit bounds the memory they take.
+/// Names may overlap in the file: only a limit bounds their memory.
 const MOST_NAMES: usize = 4096;
 
-/// Reads an ELF file for x86-64; total, whatever the bytes.
+/// Parses an ELF file for x86-64; never panics, whatever the bytes.
 ///
 /// # Errors
 /// What it is instead, in a few words.
 pub fn parse(bytes: &[u8]) -> Result<Elf, &'static str> {
     if bytes.starts_with(b"#!") {
-        return Err("a script: name its interpreter as the program instead");
+        return Err("a script: give its interpreter as the program instead");
     }
     if !bytes.starts_with(b"\x7fELF") {
-        return Err("not a program: it is no ELF file");
+        return Err("not a program: it is not an ELF file");
     }
-    let cut = "a program that is cut short";
+    let cut = "a truncated program";
     let header = bytes.read_at::<Header>(0).map_err(|()| cut)?;
     let is_64 = header.is_class_64() && header.is_little_endian();
     if !is_64 || header.e_machine(LittleEndian) != elf::EM_X86_64 {
@@ -75,7 +75,7 @@ pub fn parse(bytes: &[u8]) -> Result<Elf, &'static str> {
         let entries = part.data_as_array(LittleEndian, bytes).map_err(|()| cut)?;
         read_dynamic(bytes, parts, entries, &mut found).ok_or(cut)?;
         if found.needed.len() > MOST_NAMES || found.folders.len() > MOST_NAMES {
-            return Err("a program that names libraries without end");
+            return Err("a program that names too many libraries");
         }
     }
     Ok(found)
@@ -120,23 +120,23 @@ fn read_dynamic(
     Some(())
 }
 
-/// Up to its end, and no longer than a path is.
+/// The text up to its zero byte, at most as long as a path.
 fn text_of(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(4096)];
     let end = bytes.iter().position(|&byte| byte == 0);
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
 }
 
-/// Brings a program along, with what it needs; its path in the guest.
+/// Adds a program with everything that it needs; returns its path in the guest.
 ///
 /// # Errors
-/// It is no program for the guest, or a library can't be found.
+/// It is not a program for the guest, or a library was not found.
 pub fn bring(archive: &mut Initramfs, program: &Path, room: &mut Room) -> Result<String, LabError> {
     if let Some(place) = super::bring::script(archive, program, room)? {
         return Ok(place);
     }
     let bytes = read(program)?;
-    needed(archive, program, &bytes, room)?;
+    add_needed(archive, program, &bytes, room)?;
     let name = program
         .file_name()
         .map_or("program".into(), |name| name.to_string_lossy());
@@ -145,31 +145,32 @@ pub fn bring(archive: &mut Initramfs, program: &Path, room: &mut Room) -> Result
     Ok(inside)
 }
 
-/// Brings along what a program needs: its loader and its libraries.
+/// Adds what a program needs: its loader and its libraries.
 ///
 /// # Errors
-/// It is no program for the guest, or a library can't be found.
-pub fn needed(
+/// It is not a program for the guest, or a library was not found.
+pub fn add_needed(
     archive: &mut Initramfs,
     program: &Path,
     bytes: &[u8],
     room: &mut Room,
 ) -> Result<(), LabError> {
-    let refused = |reason: String| LabError::Program {
+    let refused = |source: ProgramError| LabError::Program {
         path: program.to_owned(),
-        reason,
+        source,
     };
-    let elf = parse(bytes).map_err(|reason| refused(reason.to_owned()))?;
+    let elf = parse(bytes).map_err(|what| refused(ProgramError::Elf(what)))?;
     let mut add = |archive: &mut Initramfs, path: &str, bytes: Vec<u8>| {
         if !archive.holds(path) {
-            room.take_for(program, bytes.len() as u64)?;
+            room.reserve_for(program, bytes.len() as u64)?;
             archive.file(path, bytes, true);
         }
         Ok::<(), LabError>(())
     };
     if let Some(interpreter) = &elf.interpreter {
         let path = Path::new(interpreter);
-        let bytes = read(path).map_err(|error| refused(format!("its loader: {error}")))?;
+        let loader = read(path).map_err(|error| ProgramError::Loader(Box::new(error)));
+        let bytes = loader.map_err(refused)?;
         add(archive, interpreter, bytes)?;
     }
     let mut todo = vec![(program.to_owned(), elf)];
@@ -180,14 +181,15 @@ pub fn needed(
                 continue;
             }
             let Some((path, bytes, library)) = find(name, &of, &elf.folders) else {
-                return Err(refused(format!(
-                    "its library {name} (named by {}) can't be found: set LD_LIBRARY_PATH to \
-                     where it lies, or link the program statically",
-                    of.display()
-                )));
+                return Err(refused(ProgramError::NoLibrary {
+                    name: name.clone(),
+                    named_by: of,
+                }));
             };
             if found.len() >= MOST_LIBRARIES {
-                return Err(refused(format!("more than {MOST_LIBRARIES} libraries")));
+                return Err(refused(ProgramError::TooManyLibraries {
+                    most: MOST_LIBRARIES,
+                }));
             }
             add(archive, &format!("{LIBRARIES}/{}", plain(name)), bytes)?;
             found.insert(name.clone(), path.clone());
@@ -197,7 +199,7 @@ pub fn needed(
     Ok(())
 }
 
-/// The last part of a name: a library may be named by a path.
+/// The last part of a library's name, which may be a path.
 fn plain(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
@@ -230,7 +232,7 @@ fn find(name: &str, of: &Path, folders: &[String]) -> Option<(PathBuf, Vec<u8>, 
     })
 }
 
-/// The folders of ld.so.conf, with what it includes by `*.conf`.
+/// The directories in ld.so.conf, and in the `*.conf` files that it includes.
 fn configured(file: &Path, depth: usize) -> Vec<PathBuf> {
     let Ok(text) = fs::read_to_string(file) else {
         return Vec::new();
@@ -263,7 +265,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     if !data.is_file() || data.len() > MOST_BYTES {
         return Err(LabError::Program {
             path: path.to_owned(),
-            reason: "not a program's file".to_owned(),
+            source: ProgramError::NotAProgram,
         });
     }
     fs::read(path).map_err(error)
@@ -288,7 +290,12 @@ mod tests {
     fn a_program_comes_with_all_that_it_needs() {
         let mut archive = Initramfs::new();
         assert_eq!(
-            bring(&mut archive, Path::new("/bin/sh"), &mut Room::of(1024)).unwrap(),
+            bring(
+                &mut archive,
+                Path::new("/bin/sh"),
+                &mut Room::for_memory(1024)
+            )
+            .unwrap(),
             "/lab/bin/sh"
         );
         assert!(archive.holds("lab/bin/sh"));
@@ -307,13 +314,14 @@ mod tests {
         for (bytes, words) in [
             (lost, "library libq.so.6"),
             (other, "another processor"),
-            (b"#!/no/such/sh\n".to_vec(), "a script"),
-            (b"text".to_vec(), "no ELF file"),
-            (fs::read("/bin/sh").unwrap()[..70].to_vec(), "cut short"),
+            (b"#!/no/such/sh\n".to_vec(), "the script needs"),
+            (b"text".to_vec(), "not an ELF file"),
+            (fs::read("/bin/sh").unwrap()[..70].to_vec(), "truncated"),
         ] {
             let path = folder.path().join("program");
             fs::write(&path, bytes).unwrap();
-            let error = bring(&mut Initramfs::new(), &path, &mut Room::of(1024)).unwrap_err();
+            let error =
+                bring(&mut Initramfs::new(), &path, &mut Room::for_memory(1024)).unwrap_err();
             let error = error.to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
         }

@@ -1,10 +1,12 @@
-//! One machine: its command line, its life and its end.
+//! One guest: its command line, and how it runs and ends.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use punctual_record::text::ending;
 
 use super::channel::{ChannelError, sha256};
 use super::error::{LabError, Silence};
@@ -13,33 +15,33 @@ use super::qemu::Qemu;
 use super::sys;
 use super::work::WorkFolder;
 
-/// More is not read of what a guest hands out.
+/// Bytes of a guest's output that are read.
 const MOST_BYTES: u64 = 512 << 20;
-/// So many times its limit may a boot last that takes no processor time.
+/// A boot that uses no processor time may last this many times its limit.
 const HALTED: u32 = 5;
-/// What is told of a console.
+/// Letters of a console's text in a message.
 const TAIL: usize = 400;
 
-/// How time passes in a machine.
+/// How time passes in a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {
     /// One processor, and an instruction is a nanosecond.
     Virtual,
-    /// Several processors, which run side by side at the host's pace.
+    /// Several processors, which run in parallel at the host's pace.
     Host,
 }
 
 impl Time {
-    /// That of a machine with so many processors. Several processors can't run side by side
-    /// in virtual time: QEMU lets them run by turns, and the turns look like latency (in
-    /// 7.2 the second doesn't even start).
+    /// The time of a guest with this number of processors. Several processors cannot run in
+    /// parallel in virtual time: QEMU runs them in turns, and the turns look like latency (in 7.2
+    /// the second one does not even start).
     #[must_use]
-    pub fn of(cpus: usize) -> Self {
+    pub fn with_cpus(cpus: usize) -> Self {
         if cpus == 1 { Self::Virtual } else { Self::Host }
     }
 }
 
-/// What a machine is to be.
+/// A guest to run.
 #[derive(Debug, Clone)]
 pub struct Machine<'a> {
     /// The emulator.
@@ -52,32 +54,32 @@ pub struct Machine<'a> {
     pub cpus: usize,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// What else QEMU is told; it must not change what the guest sees.
+    /// Further arguments for QEMU; they must not change what the guest sees.
     pub extra: Vec<OsString>,
-    /// The host's time after which it is ended.
+    /// The host's time after which it is stopped.
     pub host_limit: Duration,
-    /// The host's processor time after which it is ended if its first process gave no sign of
-    /// life. Processor time, for a host may be busy.
+    /// The host's processor time after which it is stopped if its first process did not start.
+    /// Processor time, because the host may be busy.
     pub boot_limit: Duration,
 }
 
-/// What came of a machine.
+/// What a guest left.
 #[derive(Debug)]
-pub struct Came {
-    /// What the guest handed out.
+pub struct GuestOutput {
+    /// The guest's output.
     pub stream: Vec<u8>,
-    /// QEMU's own words and status.
+    /// QEMU's output and status.
     pub emulator: String,
-    /// All that stands on the console.
+    /// The text of the console.
     pub console: String,
     /// The host's time that it took.
     pub took: Duration,
 }
 
 impl Machine<'_> {
-    /// QEMU's arguments; files are named as if they lay in the working directory.
+    /// QEMU's arguments; the files are named relative to the working directory.
     fn arguments(&self) -> Vec<OsString> {
-        let time: &[&str] = match Time::of(self.cpus) {
+        let time: &[&str] = match Time::with_cpus(self.cpus) {
             Time::Virtual => &[
                 "-accel",
                 "tcg,thread=single",
@@ -128,7 +130,7 @@ impl Machine<'_> {
         time.iter().chain(&rest).map(OsString::from).collect()
     }
 
-    /// SHA-256 of the arguments, those left out that change nothing for the guest.
+    /// SHA-256 of the arguments, without those that change nothing for the guest.
     #[must_use]
     pub fn command_sha256(&self) -> String {
         let words = self.arguments();
@@ -136,14 +138,18 @@ impl Machine<'_> {
         sha256(words.join("\0").as_bytes())
     }
 
-    /// Runs it to its end in a folder that holds `initramfs` already. `ends` says whether
-    /// somebody wants us to stop.
+    /// Runs it to its end in a folder that already holds `initramfs`. `ends` says whether a signal
+    /// asks this program to stop.
     ///
     /// # Errors
-    /// QEMU can't be started, the host's time is over, or we were told to stop.
-    pub fn run(&self, folder: &WorkFolder, ends: &dyn Fn() -> bool) -> Result<Came, LabError> {
+    /// QEMU cannot be started, a limit was reached, or a signal came.
+    pub fn run(
+        &self,
+        folder: &WorkFolder,
+        ends: &dyn Fn() -> bool,
+    ) -> Result<GuestOutput, LabError> {
         let folder = folder.path();
-        // QEMU splits some of its arguments at commas: a short name has none.
+        // QEMU splits some of its arguments at commas: these short names have none.
         let kernel =
             fs::canonicalize(self.kernel).map_err(|source| LabError::file(self.kernel, source))?;
         for left in ["kernel", "console", "out", "emulator"] {
@@ -162,11 +168,11 @@ impl Machine<'_> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(errors);
-        sys::leash(&mut command);
+        sys::kill_with_parent(&mut command);
         let begin = Instant::now();
         let child = command.spawn().map_err(|source| LabError::Qemu {
             path: self.qemu.path.clone(),
-            reason: format!("can't be started: {source}"),
+            reason: format!("cannot be started: {source}"),
         })?;
         let mut running = Running(child);
         let out = folder.join("out");
@@ -208,7 +214,7 @@ impl Machine<'_> {
                 reason: format!("it has {} MiB", length >> 20),
             });
         }
-        Ok(Came {
+        Ok(GuestOutput {
             stream: fs::read(&out).unwrap_or_default(),
             emulator: if said.is_empty() {
                 status
@@ -222,29 +228,30 @@ impl Machine<'_> {
 }
 
 impl Machine<'_> {
-    /// Whether a boot took too long, and why. A guest that halts for ever takes no processor time,
-    /// as one doesn't that a busy host leaves waiting for some.
+    /// Whether a boot took too long, and why. A guest that halts for ever uses no processor time;
+    /// neither does one that waits for a CPU of a busy host.
     fn silence(&self, running: &Running, begin: Instant) -> Option<Silence> {
         let process = running.0.id();
-        if processor::ran(process) >= self.boot_limit {
+        if processor::run_time(process) >= self.boot_limit {
             return Some(Silence::Busy);
         }
         let limit = self.boot_limit * HALTED;
         let passed = begin.elapsed();
-        let halted = passed >= limit && passed.saturating_sub(processor::waited(process)) >= limit;
+        let halted =
+            passed >= limit && passed.saturating_sub(processor::wait_time(process)) >= limit;
         halted.then_some(Silence::Halted)
     }
 }
 
-/// How QEMU ends when a guest wants to boot again, without a word.
+/// How QEMU ends, without a message, when a guest reboots.
 const REBOOTED: &str = "ended with status 0";
-/// Has the kernel speak before it has a console.
+/// Makes the kernel print before it has a console.
 const EARLY: &str = "earlyprintk=serial";
 
 impl Machine<'_> {
-    /// Of a machine that died without a word, which its kernel does before it has a console: once
-    /// more, with words from the beginning. Other errors are given back as they are.
-    pub fn ask_early(
+    /// Runs a guest again that died before its kernel had a console, now with early messages.
+    /// Returns other errors unchanged.
+    pub fn explain_early_death(
         &mut self,
         folder: &WorkFolder,
         ends: &dyn Fn() -> bool,
@@ -252,7 +259,7 @@ impl Machine<'_> {
     ) -> LabError {
         let silent = match &error {
             LabError::BootLimit { console, .. } => console.is_empty(),
-            // Where QEMU itself failed its own words are the reason.
+            // If QEMU itself failed, its own message is the reason.
             LabError::NoResult {
                 channel,
                 console,
@@ -293,7 +300,7 @@ impl Machine<'_> {
     }
 }
 
-/// The line with which a kernel panicked.
+/// The line of a kernel panic.
 fn panic_line(console: &str) -> Option<String> {
     console.lines().find_map(|line| {
         let at = line.find("Kernel panic")?;
@@ -301,7 +308,7 @@ fn panic_line(console: &str) -> Option<String> {
     })
 }
 
-impl Came {
+impl GuestOutput {
     /// Why there is no result.
     #[must_use]
     pub fn without_result(&self, channel: ChannelError) -> LabError {
@@ -316,7 +323,7 @@ impl Came {
     }
 }
 
-/// A machine that doesn't outlive whoever waits for it.
+/// A child process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -331,18 +338,11 @@ fn read_text(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The last words of a text in one line.
+/// The end of a console's text or of a program's output, in one line.
 #[must_use]
 pub fn tail(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    let line: String = line.chars().filter(|c| !c.is_control()).collect();
-    let skipped = line.chars().count().saturating_sub(TAIL);
-    if skipped == 0 {
-        return line;
-    }
-    let rest: String = line.chars().skip(skipped).collect();
-    format!("...{rest}")
+    ending(&words.join(" "), TAIL)
 }
 
 #[cfg(test)]
@@ -393,7 +393,7 @@ mod tests {
         let came = machine(&qemu, 1).run(&folder, &|| false).unwrap();
         assert!(came.stream.is_empty());
         let error = came.without_result(ChannelError::Silent).to_string();
-        assert!(error.contains("handed nothing out"), "{error}");
+        assert!(error.contains("output is empty"), "{error}");
         drop(folder);
         assert!(!path.exists());
 
@@ -417,8 +417,8 @@ mod tests {
 
     #[test]
     fn tails_are_one_line() {
-        assert_eq!(tail("a\r\nb\x1b[0m  c\n"), "a b[0m c");
+        assert_eq!(tail("a\r\nb\x1b[0m  c\n"), "a b?[0m c");
         let long = tail(&"word ".repeat(500));
-        assert!(long.starts_with("...") && long.chars().count() == TAIL + 3);
+        assert!(long.starts_with('…') && long.chars().count() == TAIL);
     }
 }

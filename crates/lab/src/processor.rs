@@ -1,21 +1,23 @@
-//! What a process had of the host's processors.
+//! How long a process ran on the host's processors, and how long it was runnable and did not run.
 
 use std::fs;
 use std::time::Duration;
 
-/// The kernel's clock ticks in a second, as it tells them to programs.
+use punctual_record::proc_stat::Stat;
+
+/// USER_HZ: clock ticks per second in files under /proc.
 const TICKS: u64 = 100;
 
-/// How long a process ran; nothing where that can't be read.
-pub fn ran(process: u32) -> Duration {
+/// How long a process ran; zero if that cannot be read.
+pub fn run_time(process: u32) -> Duration {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let ticks = stat_ticks(&text).unwrap_or(0);
+    let ticks = cpu_ticks(&text).unwrap_or(0);
     Duration::from_millis(ticks.saturating_mul(1000 / TICKS))
 }
 
-/// How long its threads were ready to run and did not, all together; nothing where that can't be
-/// read, as of a kernel without CONFIG_SCHED_INFO.
-pub fn waited(process: u32) -> Duration {
+/// How long its threads were runnable and did not run, summed over all threads; zero if that cannot
+/// be read, as on a kernel without CONFIG_SCHED_INFO.
+pub fn wait_time(process: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
     let threads = threads.into_iter().flatten().flatten();
     let texts =
@@ -24,16 +26,15 @@ pub fn waited(process: u32) -> Duration {
     Duration::from_nanos(ns.fold(0, u64::saturating_add))
 }
 
-/// The ticks in user space and in the kernel. A process's name may hold anything, so the fields are
-/// counted from the last bracket on.
-fn stat_ticks(text: &str) -> Option<u64> {
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    ticks()?.checked_add(ticks()?)
+/// The clock ticks that a process has run for, in user space and in the kernel.
+fn cpu_ticks(text: &str) -> Option<u64> {
+    const UTIME: usize = 14;
+    const STIME: usize = 15;
+    let stat = Stat::parse(text)?;
+    stat.count(UTIME)?.checked_add(stat.count(STIME)?)
 }
 
-/// Of a thread's time on a processor, its time in the queue, and how often it ran: the second.
+/// The second of three figures: time on a processor, time in the run queue, number of runs.
 fn delay_ns(text: &str) -> Option<u64> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
@@ -43,21 +44,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_found_behind_any_name() {
+    fn ticks_are_read_after_any_process_name() {
         let text = "7 (a) b) R 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 1";
-        assert_eq!(stat_ticks(text), Some(300));
+        assert_eq!(cpu_ticks(text), Some(300));
         for text in ["", "7 (a", "7 (a) R 1", "7 (a) R 1 2 3 4 5 6 7 8 9 10 x 1"] {
-            assert_eq!(stat_ticks(text), None, "{text}");
+            assert_eq!(cpu_ticks(text), None, "{text}");
         }
-        assert!(ran(0).is_zero());
+        assert!(run_time(0).is_zero());
     }
 
     #[test]
-    fn who_waits_for_a_processor_is_told_from_who_sleeps() {
+    fn the_wait_in_the_run_queue_is_the_second_figure_of_schedstat() {
         assert_eq!(delay_ns("120 3400 5\n"), Some(3400));
         for text in ["", "1", "1 x 2", "1 -2 3"] {
             assert_eq!(delay_ns(text), None, "{text}");
         }
-        assert!(waited(0).is_zero());
+        assert!(wait_time(0).is_zero());
     }
 }

@@ -1,4 +1,4 @@
-//! The emulator: found, its version looked at, its files hashed.
+//! The emulator: finds it, checks its version, hashes its files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,10 +11,10 @@ use sha2::{Digest, Sha256};
 use super::channel::hexadecimal;
 use super::error::LabError;
 
-/// The oldest that the laboratory was tried with.
+/// The oldest version that the laboratory was tested with.
 pub const OLDEST: (u32, u32) = (7, 2);
 const NAME: &str = "qemu-system-x86_64";
-/// Firmware that a boot of ours runs, or may run.
+/// Firmware that a guest's boot runs or may run.
 const FIRMWARE: &[&str] = &[
     "bios-256k.bin",
     "kvmvapic.bin",
@@ -28,7 +28,7 @@ const FIRMWARE: &[&str] = &[
 pub struct Qemu {
     /// The program.
     pub path: PathBuf,
-    /// As it says itself: `7.2.22`.
+    /// As QEMU prints it: `7.2.22`.
     pub version: String,
     /// SHA-256 of the program.
     pub sha256: String,
@@ -37,10 +37,10 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Looks for it in PATH, or at `PUNCTUAL_QEMU`.
+    /// Finds it in PATH, or at `PUNCTUAL_QEMU`.
     ///
     /// # Errors
-    /// There is none, it can't be run, or it is too old.
+    /// There is none, it cannot be run, or it is too old.
     pub fn find() -> Result<Self, LabError> {
         let path = match std::env::var_os("PUNCTUAL_QEMU") {
             Some(path) if !path.is_empty() => PathBuf::from(path),
@@ -52,13 +52,12 @@ impl Qemu {
         };
         let said = ask(&path, "--version").map_err(|error| refused(error.to_string()))?;
         let (version, number) = version(&said).ok_or_else(|| {
-            refused("does not say its version as QEMU does: is it qemu-system-x86_64?".to_owned())
+            refused("does not print QEMU's version: is it qemu-system-x86_64?".to_owned())
         })?;
         if number < OLDEST {
             let (major, minor) = OLDEST;
             return Err(refused(format!(
-                "QEMU {version} is too old: {major}.{minor} is the oldest that the laboratory \
-                 was tried with"
+                "QEMU {version} is too old: the laboratory needs {major}.{minor} or later"
             )));
         }
         let folders = ask(&path, "-Lhelp").map_err(|error| refused(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! How much may be brought into a guest: its files lie in its memory, twice while it boots.
+//! How much may be copied into a guest: its files are in its memory, twice while it boots.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::LabError;
 
-/// The firmware places no larger archive in every guest.
+/// The largest archive that the firmware loads in every guest.
 const MOST_MIB: u64 = 1024;
 /// Files of a guest.
 const MOST_FILES: u64 = 200_000;
@@ -20,11 +20,11 @@ pub enum RoomError {
     Files,
     /// There is too little memory.
     Bytes {
-        /// What the file has.
+        /// The file's length.
         bytes: u64,
         /// The guest's memory.
         memory_mib: u64,
-        /// What a guest with so much takes.
+        /// The room for files in such a guest.
         whole_mib: u64,
     },
 }
@@ -39,9 +39,9 @@ impl fmt::Display for RoomError {
                 whole_mib,
             } => write!(
                 f,
-                "no room for {bytes} bytes: a guest with {memory_mib} MiB of memory takes \
-                 {whole_mib} MiB of files; bring less, or give more by --mem (at most {MOST_MIB} \
-                 MiB of files)"
+                "no room for {bytes} bytes: a guest with {memory_mib} MiB of memory has room for \
+                 {whole_mib} MiB of files; bring fewer files, or set --mem higher (at most \
+                 {MOST_MIB} MiB of files)"
             ),
         }
     }
@@ -49,7 +49,7 @@ impl fmt::Display for RoomError {
 
 impl Error for RoomError {}
 
-/// What is left for files that are brought into a guest.
+/// The room that is left for files in a guest.
 #[derive(Debug, Clone)]
 pub struct Room {
     whole_mib: u64,
@@ -59,9 +59,9 @@ pub struct Room {
 }
 
 impl Room {
-    /// That of a guest with this memory: two fifths of it.
+    /// The room in a guest with this memory: two fifths of it.
     #[must_use]
-    pub fn of(memory_mib: u64) -> Self {
+    pub fn for_memory(memory_mib: u64) -> Self {
         let whole_mib = (memory_mib / 5 * 2).min(MOST_MIB);
         Self {
             whole_mib,
@@ -75,7 +75,7 @@ impl Room {
     ///
     /// # Errors
     /// There is not enough left.
-    pub fn take(&mut self, bytes: u64) -> Result<(), RoomError> {
+    pub fn reserve(&mut self, bytes: u64) -> Result<(), RoomError> {
         let Some(files) = self.files.checked_sub(1) else {
             return Err(RoomError::Files);
         };
@@ -95,8 +95,8 @@ impl Room {
     ///
     /// # Errors
     /// There is not enough left.
-    pub fn take_for(&mut self, path: &Path, bytes: u64) -> Result<(), LabError> {
-        self.take(bytes).map_err(|source| LabError::Room {
+    pub fn reserve_for(&mut self, path: &Path, bytes: u64) -> Result<(), LabError> {
+        self.reserve(bytes).map_err(|source| LabError::Room {
             path: path.to_owned(),
             source,
         })

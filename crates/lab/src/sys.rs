@@ -1,9 +1,9 @@
-//! The laboratory's own calls to the kernel: the guest's first process, its port to the
-//! outside, and the leash of a machine on the host.
+//! The laboratory's own system calls: for the guest's first process, its I/O ports, and the lifetime of
+//! QEMU on the host.
 
 #![expect(
     unsafe_code,
-    reason = "what a guest's first process asks of its kernel, its ports, and QEMU's leash"
+    reason = "system calls of a guest's first process, its I/O ports, and the lifetime of QEMU"
 )]
 
 use std::ffi::CString;
@@ -39,13 +39,13 @@ pub fn mount(kind: &str, target: &str, options: &str) -> io::Result<()> {
     )?)
 }
 
-/// Makes a file or a directory stand in another place too, with what is mounted below it.
+/// Bind-mounts a file or a directory, with the mounts below it.
 pub fn bind(from: &str, target: &str) -> io::Result<()> {
     Ok(rustix::mount::mount_bind_recursive(from, target)?)
 }
 
-/// Has a command's process begin in another root directory, in a directory of it. Both paths are
-/// ours and have no zero in them.
+/// Makes a command's process start in another root directory, in a directory of it. Both paths are
+/// constants without a zero byte.
 pub fn change_root(command: &mut Command, root: &str, directory: &str) {
     let path = |text: &str| CString::new(text).unwrap_or_default();
     let (root, directory) = (path(root), path(directory));
@@ -99,7 +99,7 @@ pub enum Ended {
 pub fn wait_any() -> io::Result<(u32, Ended)> {
     let options = WaitOptions::empty();
     let ended = rustix::io::retry_on_intr(|| rustix::process::wait(options))?;
-    // Without NOHANG there is one, or an error.
+    // Without NOHANG the result is a child or an error.
     let (child, status) = ended.ok_or(io::ErrorKind::NotFound)?;
     let ended = match status.terminating_signal() {
         Some(signal) => Ended::Signal(signal),
@@ -115,14 +115,14 @@ pub fn interrupt(process: u32) -> io::Result<()> {
     Ok(rustix::process::kill_process(process, Signal::INT)?)
 }
 
-/// Has a command's process killed when the thread that starts it ends, however that happens.
-pub fn leash(command: &mut Command) {
+/// Makes the kernel kill a command's process when the thread that starts it ends.
+pub fn kill_with_parent(command: &mut Command) {
     let parent = rustix::process::getpid();
-    // A group of its own: Ctrl-C reaches us alone, and we end it.
+    // A process group of its own: Ctrl-C reaches only this program, which ends it.
     command.process_group(0);
     let leashed = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before it was asked for.
+        // The parent may have died before the request.
         if rustix::process::getppid() != Some(parent) {
             // SAFETY: ends the process that has nothing yet, by the system call alone.
             unsafe { libc::_exit(1) };
@@ -144,23 +144,23 @@ pub fn power_off() -> ! {
     }
 }
 
-/// The guest's ports to the outside.
+/// The guest's I/O ports.
 #[cfg(target_arch = "x86_64")]
 pub mod port {
     use std::arch::asm;
     use std::io;
 
-    /// QEMU's isa-debugcon: what is written there stands in a file of the host.
+    /// QEMU's isa-debugcon: bytes written there are in a file of the host.
     const DEBUGCON: u16 = 0xe9;
     /// QEMU's isa-debug-exit: a write of `v` ends QEMU with the status `2 v + 1`.
     const EXIT: u16 = 0x501;
 
-    /// Both ports, once they may be used.
+    /// Both ports, after the right to use them was granted.
     #[derive(Debug)]
     pub struct Ports(());
 
     impl Drop for Ports {
-        /// Gives the right back.
+        /// Gives up the right.
         fn drop(&mut self) {
             // SAFETY: lowers this thread's own privilege and takes no memory.
             unsafe { libc::syscall(libc::SYS_iopl, 0) };
@@ -213,29 +213,29 @@ pub mod port {
 pub mod port {
     use std::io;
 
-    /// Never there.
+    /// Does not exist.
     #[derive(Debug)]
     pub struct Ports(());
 
     impl Ports {
-        /// Refused.
+        /// Not supported.
         pub fn open() -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// Nothing.
+        /// Does nothing.
         pub fn write(&self, _: &[u8]) {}
 
-        /// Nothing.
+        /// Does nothing.
         pub fn exit(&self, _: u8) {}
     }
 }
 
-/// Passes virtual time at little cost to the host: an emulator goes from block to block, and
-/// of a block that does nothing the count of its instructions is all that is left.
+/// Passes virtual time at little cost for the host: a block of instructions that do nothing costs the
+/// emulator almost only their count.
 #[cfg(target_arch = "x86_64")]
 pub fn pass_time() {
-    // SAFETY: does nothing, some hundred times.
+    // SAFETY: nops touch no memory and no register.
     unsafe {
         std::arch::asm!(
             ".rept 480",

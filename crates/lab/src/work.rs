@@ -1,4 +1,4 @@
-//! A folder for what a machine needs while it runs; gone when it is done with.
+//! A temporary folder for the files of a running guest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::LabError;
 
-/// A folder that is removed with all that lies in it.
+/// A folder that is removed with its content when it is dropped.
 #[derive(Debug)]
 pub struct WorkFolder {
     path: PathBuf,
 }
 
 impl WorkFolder {
-    /// Makes one.
+    /// Makes a folder.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn make() -> Result<Self, LabError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let parent = std::env::temp_dir();
@@ -37,7 +37,7 @@ impl WorkFolder {
         ))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -46,7 +46,7 @@ impl WorkFolder {
     /// Writes a file into it.
     ///
     /// # Errors
-    /// What the system says: no space, mostly.
+    /// The system's error, usually that there is no space.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, LabError> {
         let path = self.path.join(name);
         fs::write(&path, bytes).map_err(|error| LabError::file(&path, error))?;

@@ -15,7 +15,7 @@ pub(crate) fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Private anonymous memory that nothing but this value refers to.
+/// Private anonymous memory that only this value refers to.
 pub(crate) struct Area {
     start: NonNull<u8>,
     bytes: usize,
@@ -32,8 +32,8 @@ impl Area {
         Ok(Area { start, bytes })
     }
 
-    /// As [`map`](Self::map), with pages of the ordinary size alone, or with huge ones where
-    /// the kernel has them.
+    /// Like [`map`](Self::map), with pages of the base size only, or with huge pages if the kernel
+    /// has them.
     pub(crate) fn map_with(bytes: usize, huge: bool) -> io::Result<Self> {
         let area = Self::map(bytes)?;
         let advice = if huge {
@@ -47,7 +47,7 @@ impl Area {
         Ok(area)
     }
 
-    /// Writes to every page from `start` to `end`; how many they were.
+    /// Writes to every page from `start` to `end`; returns the number of pages.
     pub(crate) fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
         assert!(end <= self.bytes, "within the area");
         for offset in (start..end).step_by(page) {
@@ -60,8 +60,8 @@ impl Area {
         (end - start).div_ceil(page) as u64
     }
 
-    /// Has the kernel read the first half of the area into the second, as a debugger reads
-    /// another process; how many bytes it copied.
+    /// Makes the kernel read the first half of the area into the second, as a debugger reads another
+    /// process; returns the number of copied bytes.
     pub(crate) fn copy_half(&mut self) -> io::Result<u64> {
         let half = self.bytes / 2;
         let (from, to) = (self.part(0, half), self.part(half, half));

@@ -1,6 +1,6 @@
-//! The board: a piece of memory that the controller and all processes of one
-//! load share. Workers count their work on it, each on a cache line of its
-//! own; the controller reads it whenever it likes and disturbs nobody.
+//! The board: memory that the controller and all processes of one load share. Each worker counts
+//! its work on a cache line of its own; the controller can read it at any time without disturbing
+//! the workers.
 
 #![expect(unsafe_code, reason = "memory shared by the processes of a load")]
 
@@ -17,26 +17,26 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::error::WorkError;
 use crate::sys;
 
-/// How many cache lines there are; worker N counts on line N modulo this.
+/// The number of cache lines; worker N counts on line N modulo this.
 pub const SLOTS: usize = 4096;
 /// How many kinds of work besides the main one a generator may count.
 pub const ALSO: usize = 4;
-/// How much later than others a task begins at the most, where there is a seed.
+/// The largest delay of a task's start, if there is a seed.
 const MOST_DELAY: Duration = Duration::from_millis(10);
 const ERROR_BYTES: usize = 1024;
 const MAGIC: u64 = 0x7075_6e63_6c6f_6164;
 
-/// The states of a load; it only moves on, never back.
+/// The states of a load, in their order.
 pub mod state {
     /// Not all workers have arrived.
     pub const STARTING: u32 = 0;
     /// All workers have arrived and wait.
     pub const READY: u32 = 1;
-    /// The controller has let them go.
+    /// The controller has released them.
     pub const RUNNING: u32 = 2;
     /// A finite load has done all of its work.
     pub const FINISHED: u32 = 3;
-    /// Something broke; the error says what.
+    /// The load failed; the error says why.
     pub const FAILED: u32 = 4;
 }
 
@@ -73,7 +73,7 @@ impl Slot {
         self.work.store(units, Ordering::Relaxed);
     }
 
-    /// Counts units of the other work number `which`.
+    /// Counts units of additional work number `which`.
     pub fn add_also(&self, which: usize, units: u64) {
         self.also[which].fetch_add(units, Ordering::Relaxed);
     }
@@ -107,7 +107,7 @@ unsafe impl Send for Board {}
 unsafe impl Sync for Board {}
 
 impl Board {
-    /// A fresh board, all zeroes.
+    /// A new board, all zeros.
     pub fn new() -> io::Result<Self> {
         let file = std::fs::File::from(memfd_create("punctual-load", MemfdFlags::CLOEXEC)?);
         file.set_len(size_of::<Layout>() as u64)?;
@@ -119,7 +119,8 @@ impl Board {
     /// The board behind an inherited descriptor.
     pub fn open(fd: OwnedFd) -> io::Result<Self> {
         let file = std::fs::File::from(fd);
-        let not_ours = || io::Error::new(io::ErrorKind::InvalidInput, "it is no load's board");
+        let not_ours =
+            || io::Error::new(io::ErrorKind::InvalidInput, "it is not the board of a load");
         if file.metadata()?.len() != size_of::<Layout>() as u64 {
             return Err(not_ours());
         }
@@ -151,7 +152,7 @@ impl Board {
         &self.layout().header
     }
 
-    /// The descriptor, to be handed to a child.
+    /// The descriptor, for a child process.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -161,7 +162,7 @@ impl Board {
         &self.layout().slots[index % SLOTS]
     }
 
-    /// Says how many tasks (processes or threads) will arrive.
+    /// Sets how many tasks (processes or threads) will arrive.
     pub fn expect(&self, tasks: usize) {
         self.header()
             .expected
@@ -173,17 +174,17 @@ impl Board {
         self.header().expected.load(Ordering::Relaxed)
     }
 
-    /// How many tasks are there now.
+    /// How many tasks are running now.
     pub fn alive(&self) -> u64 {
         self.header().alive.load(Ordering::Relaxed)
     }
 
-    /// Overwrites the number of tasks that are there.
+    /// Overwrites the number of running tasks.
     pub fn set_alive(&self, tasks: u64) {
         self.header().alive.store(tasks, Ordering::Relaxed);
     }
 
-    /// Says that one task has left.
+    /// Counts a task that has ended.
     pub fn left(&self) {
         let _ = self
             .header()
@@ -191,13 +192,13 @@ impl Board {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
     }
 
-    /// Has the tasks begin at instants of their own, and choose otherwise where they choose.
-    /// With 0, which is how it is without this call, they begin at once.
+    /// Gives the tasks different start times and other random choices. With 0, the default, they
+    /// start at once.
     pub fn set_seed(&self, seed: u64) {
         self.header().seed.store(seed, Ordering::Relaxed);
     }
 
-    /// What a task's random choices begin with, `task` being any number of it.
+    /// The seed of a task's random choices; `task` is any number that identifies it.
     pub fn seed(&self, task: u64) -> u64 {
         match self.header().seed.load(Ordering::Relaxed) {
             0 => task,
@@ -205,9 +206,8 @@ impl Board {
         }
     }
 
-    /// Says that this task has arrived, and waits until all of this and the
-    /// other loads have and the controller lets them go together; with a seed,
-    /// for a while of its own longer.
+    /// Reports that this task is ready, and waits until all tasks of all loads are ready and the
+    /// controller releases them together; with a seed, waits for its own delay in addition.
     pub fn arrive(&self) {
         let header = self.header();
         header.alive.fetch_add(1, Ordering::Relaxed);
@@ -224,13 +224,13 @@ impl Board {
         }
     }
 
-    /// Lets the tasks go.
+    /// Releases the tasks.
     pub fn release(&self) {
         self.header().begin.store(sys::now(), Ordering::Relaxed);
         self.enter(state::RUNNING);
     }
 
-    /// Waits for at most `timeout` until the load leaves the state `now`.
+    /// Waits at most `timeout` until the load leaves the state `now`.
     pub fn await_change(&self, now: u32, timeout: Duration) {
         if self.state() == now {
             sys::futex_wait(&self.header().state, now, timeout);
@@ -247,13 +247,13 @@ impl Board {
         sys::futex_wake_all(&self.header().state);
     }
 
-    /// Says that a finite load is done.
+    /// Sets that a finite load is done.
     pub fn finish(&self) {
         self.header().end.store(sys::now(), Ordering::Relaxed);
         self.enter(state::FINISHED);
     }
 
-    /// Records why the load failed. The first reason stands.
+    /// Records why the load failed. Only the first reason is kept.
     pub fn fail(&self, why: &WorkError) {
         let why = why.to_string();
         let header = self.header();
@@ -282,7 +282,7 @@ impl Board {
         (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// When the workers were let go, in CLOCK_MONOTONIC nanoseconds.
+    /// When the workers were released, in CLOCK_MONOTONIC nanoseconds.
     pub fn begin(&self) -> Option<u64> {
         Some(self.header().begin.load(Ordering::Relaxed)).filter(|&t| t > 0)
     }
@@ -292,8 +292,7 @@ impl Board {
         Some(self.header().end.load(Ordering::Relaxed)).filter(|&t| t > 0)
     }
 
-    /// The slots that may have been counted on: there are never more workers
-    /// than tasks.
+    /// The slots that may be in use: there are never more workers than tasks.
     fn used(&self) -> &[Slot] {
         &self.layout().slots[..(self.expected() as usize).min(SLOTS)]
     }
@@ -304,7 +303,7 @@ impl Board {
         self.used().iter().map(work).fold(0, u64::wrapping_add)
     }
 
-    /// All that was counted, of whatever kind: it grows as long as there is work.
+    /// The sum of all counts of any kind: it grows as long as there is work.
     pub fn counts(&self) -> u64 {
         (0..ALSO)
             .map(|which| self.also(which))
@@ -316,7 +315,7 @@ impl Board {
         self.state() >= state::FINISHED
     }
 
-    /// The other work number `which` of all workers together.
+    /// Additional work number `which` of all workers together.
     pub fn also(&self, which: usize) -> u64 {
         let also = |slot: &Slot| slot.also[which].load(Ordering::Relaxed);
         self.used().iter().map(also).fold(0, u64::wrapping_add)

@@ -39,14 +39,17 @@ impl fmt::Display for LoadClass {
     }
 }
 
-/// A text that names no class.
+/// A text that is not the name of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownClass(pub String);
 
 impl fmt::Display for UnknownClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.0;
-        write!(f, "unknown load class '{text}': it is other, batch or idle")
+        write!(
+            f,
+            "unknown load class '{text}': expected other, batch or idle"
+        )
     }
 }
 

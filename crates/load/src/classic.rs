@@ -6,7 +6,7 @@ use crate::item::LoadItem;
 use crate::parameter::Values;
 use crate::report::LoadReport;
 
-/// The item that the classic arguments mean: `-g groups -l loops -s datasize
+/// Parses the classic arguments: `-g groups -l loops -s datasize
 /// -f fds -p|--pipe -T|--threads -P|--process`, with the classic defaults.
 /// Finite, unlike `--load hackbench`.
 pub fn classic_item(arguments: &[String]) -> Result<LoadItem, SpecError> {
@@ -44,7 +44,7 @@ pub fn classic_item(arguments: &[String]) -> Result<LoadItem, SpecError> {
     Ok(LoadItem { name, set })
 }
 
-/// `-g10` and `--groups=10` in two.
+/// Splits `-g10` and `--groups=10`.
 fn split(argument: &str) -> (&str, Option<&str>) {
     match argument.split_once('=') {
         Some((name, value)) if name.starts_with("--") => (name, Some(value)),

@@ -1,5 +1,5 @@
-//! A user's own command line as a load. What it does cannot be counted, so
-//! its processor time stands for its work; the supervisor reads it.
+//! A user's own command line as a load. Its work cannot be counted, so the supervisor reads its
+//! processor time instead.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use crate::context::Context;
 use crate::error::WorkError;
 
-/// What the work of a command is counted in.
+/// The unit of a command's work.
 pub const UNIT: &str = "CPU milliseconds";
 
-/// Becomes the command; returns only when that failed.
+/// Executes the command; returns only if that fails.
 pub(crate) fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let line = context.job.run.as_ref().ok_or(WorkError::NotGiven {
         what: "command line",

@@ -1,4 +1,4 @@
-//! What a generator is given to work with.
+//! The environment of a generator.
 
 use std::path::Path;
 use std::thread;
@@ -9,10 +9,10 @@ use crate::job::Job;
 use crate::sys;
 
 const THREAD_STACK: usize = 128 << 10;
-/// What a thread takes beside its stack: guards, a stack for signals, buffers.
+/// Memory of a thread in addition to its stack: guards, a stack for signals, buffers.
 const THREAD_REST: usize = 256 << 10;
 
-/// What a generator is given.
+/// The environment of a generator.
 pub struct Context<'a> {
     pub(crate) board: &'a Board,
     pub(crate) job: &'a Job,
@@ -22,7 +22,7 @@ impl<'a> Context<'a> {
     /// The value of a parameter.
     ///
     /// # Panics
-    /// When the generator does not declare the parameter.
+    /// If the generator does not declare the parameter.
     pub fn value(&self, key: &str) -> u64 {
         match self.job.values.get(key) {
             Some(&value) => value,
@@ -30,27 +30,27 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// As [`value`](Self::value), for sizes and counts.
+    /// Like [`value`](Self::value), for sizes and counts.
     pub fn size(&self, key: &str) -> usize {
         usize::try_from(self.value(key)).unwrap_or(usize::MAX)
     }
 
-    /// As [`value`](Self::value), for switches.
+    /// Like [`value`](Self::value), for switches.
     pub fn is_on(&self, key: &str) -> bool {
         self.value(key) != 0
     }
 
-    /// Where everybody counts.
+    /// The shared board.
     pub fn board(&self) -> &'a Board {
         self.board
     }
 
-    /// Where worker `index` counts.
+    /// The slot of worker `index`.
     pub fn slot(&self, index: usize) -> &'a Slot {
         self.board.slot(index)
     }
 
-    /// The directory for this load's files: the supervisor removes it.
+    /// The directory for this load's files, which the supervisor removes.
     pub fn scratch(&self) -> Result<&'a Path, WorkError> {
         let scratch = self.job.scratch.as_deref();
         scratch.ok_or(WorkError::NotGiven {
@@ -58,10 +58,9 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Runs `body(0)` to `body(processes - 1)` in a process each, and waits
-    /// for them. Each body announces itself with [`Board::arrive`] once for
-    /// each of its `tasks` (threads) and then works for ever; one that returns
-    /// has failed, and so has the load.
+    /// Runs `body(0)` to `body(processes - 1)` in one process each, and waits for them. Each body
+    /// calls [`Board::arrive`] once for each of its `tasks` (threads) and then works for ever; if one
+    /// returns, the load has failed.
     pub fn crew(
         &self,
         processes: usize,
@@ -82,9 +81,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Runs `body(0)` to `body(threads - 1)` in a thread each. The first that
-    /// returns takes the process with it: the others might wait for it for
-    /// ever.
+    /// Runs `body(0)` to `body(threads - 1)` in one thread each. The first that returns ends the
+    /// process: the others might wait for it for ever.
     pub fn threads(
         &self,
         threads: usize,
@@ -115,8 +113,8 @@ impl<'a> Context<'a> {
         Err(WorkError::Panicked)
     }
 
-    /// Runs `body` in a child process, which dies when this one does. What
-    /// `body` returns as an error is the load's failure.
+    /// Runs `body` in a child process that dies with this process. An error of `body` is the load's
+    /// failure.
     pub fn fork(&self, body: impl FnOnce() -> Result<(), WorkError>) -> Result<i32, WorkError> {
         let parent = std::process::id() as i32;
         let child = || {

@@ -1,4 +1,4 @@
-//! What can go wrong with loads, each in one line.
+//! Errors of loads, one line each.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::class::LoadClass;
 use crate::sys::Ended;
 
-/// Why a text names no load, or none with such parameters.
+/// Why a text is not a load with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -18,25 +18,25 @@ pub enum SpecError {
         name: String,
         /// The set that stands for several.
         set: &'static str,
-        /// Those that there are.
+        /// The existing loads.
         known: Vec<&'static str>,
     },
     /// The load has no such parameter.
     UnknownParameter {
         /// The load.
         load: &'static str,
-        /// What was to be set.
+        /// The parameter.
         key: String,
-        /// The parameters that it has.
+        /// Its parameters.
         known: Vec<&'static str>,
     },
-    /// A parameter can't have this value.
+    /// A parameter cannot have this value.
     Value {
         /// The load.
         load: &'static str,
         /// The parameter.
         key: &'static str,
-        /// What was given.
+        /// The value.
         text: String,
         /// The smallest value accepted.
         least: u64,
@@ -56,7 +56,7 @@ pub enum SpecError {
     ClassicArgument(String),
     /// An argument of hackbench without its number.
     ClassicNumber(String),
-    /// A hackbench without messages.
+    /// A hackbench without messages (`-l 0`).
     ClassicNothing,
 }
 
@@ -65,19 +65,19 @@ impl fmt::Display for SpecError {
         match self {
             Self::UnknownLoad { name, set, known } => {
                 let alone = match name.as_str() {
-                    "none" | "standard" => ", which stand alone",
+                    "none" | "standard" => ", each without other loads",
                     _ => "",
                 };
                 write!(
                     f,
-                    "unknown load '{name}': known are standard and none{alone}, {set}, a list of \
+                    "unknown load '{name}': expected standard or none{alone}, {set}, a list of \
                      {}, or a command line with a space or a slash in it",
                     known.join(", ")
                 )
             }
             Self::UnknownParameter { load, key, known } => write!(
                 f,
-                "load {load} has no parameter '{key}': it has {}",
+                "load {load} has no parameter '{key}': expected {}",
                 known.join(", ")
             ),
             Self::Value {
@@ -89,26 +89,24 @@ impl fmt::Display for SpecError {
                 description,
             } => write!(
                 f,
-                "load {load}: {key}='{text}' is not accepted: give a number from {least} to \
-                 {most} ({description})"
+                "load {load}: {key}='{text}': expected a number from {least} to {most} \
+                 ({description})"
             ),
             Self::Twice { load, key } => write!(f, "load {load}: {key} is set twice"),
             Self::ClassicArgument(argument) => write!(
                 f,
-                "hackbench: unknown argument '{argument}': known are -g -l -s -f with a number, \
+                "hackbench: unknown argument '{argument}': expected -g -l -s -f with a number, \
                  and -p -T -P"
             ),
             Self::ClassicNumber(letter) => write!(f, "hackbench: {letter} needs a number"),
-            Self::ClassicNothing => {
-                f.write_str("hackbench: -l 0 would do nothing: give a number from 1")
-            }
+            Self::ClassicNothing => f.write_str("hackbench: -l 0: expected a number from 1"),
         }
     }
 }
 
 impl Error for SpecError {}
 
-/// Why loads could not be started, or did not get going.
+/// Why loads could not be started, or were not ready in time.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -117,18 +115,18 @@ pub enum LoadError {
         /// Its name.
         load: String,
     },
-    /// The process above a load could not be started.
+    /// The supervisor of a load could not be started.
     Supervisor {
         /// The load.
         load: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A load broke off.
+    /// A load failed.
     Failed {
         /// The load.
         load: String,
-        /// Why, as its own processes said it.
+        /// Why, as its own processes report it.
         reason: String,
     },
     /// A load's supervisor ended and left no error behind.
@@ -136,22 +134,22 @@ pub enum LoadError {
         /// The load.
         load: String,
     },
-    /// A load did not get going in time.
+    /// A load was not ready in time.
     Late {
         /// The load.
         load: String,
-        /// Tasks that are there.
+        /// Tasks that are running.
         alive: u64,
-        /// Tasks that it is meant to have.
+        /// Tasks that it should have.
         expected: u64,
-        /// How long they had.
+        /// How long they had to start.
         timeout: Duration,
     },
-    /// The loads would take too much memory.
+    /// The loads would need too much memory.
     Memory {
-        /// What was asked for.
+        /// The loads.
         loads: String,
-        /// What they would take, in MiB.
+        /// What they would need, in MiB.
         wanted_mib: u64,
         /// What is available, in MiB.
         available_mib: u64,
@@ -161,7 +159,7 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { load } => write!(f, "load {load}: there is no such load"),
+            Self::Unknown { load } => write!(f, "load {load}: no load has this name"),
             Self::Supervisor { load, source } => {
                 write!(f, "load {load}: starting its supervisor failed: {source}")
             }
@@ -178,7 +176,7 @@ impl fmt::Display for LoadError {
                 timeout,
             } => write!(
                 f,
-                "load {load}: only {alive} of {expected} tasks are there after {timeout:?}"
+                "load {load}: only {alive} of {expected} tasks are running after {timeout:?}"
             ),
             Self::Memory {
                 loads,
@@ -186,7 +184,7 @@ impl fmt::Display for LoadError {
                 available_mib,
             } => write!(
                 f,
-                "load {loads}: about {wanted_mib} MiB of memory would be taken, and of the \
+                "load {loads}: about {wanted_mib} MiB of memory would be needed, and of the \
                  {available_mib} MiB available at most half may be: name fewer loads, or give \
                  them smaller numbers"
             ),
@@ -203,21 +201,20 @@ impl Error for LoadError {
     }
 }
 
-/// Why a load breaks off, as its own processes see it. The line goes to the controller over the
-/// board.
+/// Why a load fails, as its own processes report it. The board passes the line to the controller.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkError {
     /// The system refused something.
     System {
-        /// What was tried: `fork failed`.
+        /// What failed: `fork failed`.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
-        /// What to do; empty where that depends.
+        /// What to do; empty if that depends.
         advice: &'static str,
     },
-    /// A process ended that was to work for ever.
+    /// A process ended that should work for ever.
     Ended {
         /// Which: `a worker (process 7)`.
         who: String,
@@ -236,26 +233,26 @@ pub enum WorkError {
         /// Which: `a worker`.
         who: &'static str,
     },
-    /// A process is no longer there.
+    /// A process no longer exists.
     Lost {
         /// Which.
         who: &'static str,
     },
     /// There is no memory for the stacks.
     NoRoom {
-        /// Of so many threads.
+        /// The number of threads.
         threads: usize,
     },
     /// A thread panicked.
     Panicked,
-    /// The supervisor was told nothing of this.
+    /// Something is missing in the job.
     NotGiven {
-        /// What it needs.
+        /// What is missing.
         what: &'static str,
     },
     /// The limit of open files is too low.
     OpenFiles {
-        /// Descriptors that are wanted.
+        /// Descriptors that are needed.
         wanted: u64,
         /// The limit.
         limit: u64,
@@ -266,16 +263,16 @@ pub enum WorkError {
     Unknown,
     /// A signal ended the supervisor.
     ToldToStop,
-    /// Other CPUs than those asked for.
+    /// Other CPUs than the requested ones are in force.
     Cpus {
-        /// Those asked for.
+        /// The requested ones.
         wanted: Vec<usize>,
-        /// Those that the process has.
+        /// Those in force.
         got: Vec<usize>,
     },
-    /// Another class than the one asked for.
+    /// Another class than the requested one is in force.
     Class {
-        /// The one asked for.
+        /// The requested class.
         wanted: LoadClass,
         /// The policy in force.
         got: i32,
@@ -283,12 +280,12 @@ pub enum WorkError {
 }
 
 impl WorkError {
-    /// What was tried and refused, for `map_err`.
+    /// What failed, for `map_err`.
     pub fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         Self::advised(what, "")
     }
 
-    /// As [`system`](Self::system), with what to do.
+    /// Like [`system`](Self::system), with what to do.
     pub fn advised<E: Into<io::Error>>(
         what: impl Into<String>,
         advice: &'static str,
@@ -300,7 +297,7 @@ impl WorkError {
         }
     }
 
-    /// How a process ended that was to work for ever.
+    /// How a process ended that should work for ever.
     pub fn ended(who: impl Into<String>, end: Ended) -> Self {
         let who = who.into();
         Self::Ended { who, end }
@@ -325,11 +322,11 @@ impl fmt::Display for WorkError {
                 write!(f, "it ended before it was stopped: {end}")?;
                 said.iter().try_for_each(|line| write!(f, ": {line}"))
             }
-            Self::Early { who } => write!(f, "{who} ended before it was told to"),
+            Self::Early { who } => write!(f, "{who} ended too early"),
             Self::Lost { who } => write!(f, "{who} is lost"),
             Self::NoRoom { threads } => write!(
                 f,
-                "there is no memory for {threads} threads: raise its limit (ulimit -v)"
+                "no memory for {threads} threads: raise the limit (ulimit -v)"
             ),
             Self::Panicked => f.write_str("a thread panicked"),
             Self::NotGiven { what } => write!(f, "no {what} was given"),
@@ -339,20 +336,19 @@ impl fmt::Display for WorkError {
                 possible,
             } => write!(
                 f,
-                "{wanted} descriptors are wanted, and the limit of open files (ulimit -Hn) is \
+                "{wanted} descriptors are needed, and the limit of open files (ulimit -Hn) is \
                  {limit}: give fewer with poll:descriptors={possible}, or raise the limit"
             ),
-            Self::Unknown => f.write_str("there is no such load"),
-            Self::ToldToStop => f.write_str("the supervisor was told to stop by a signal"),
+            Self::Unknown => f.write_str("no load has this name"),
+            Self::ToldToStop => f.write_str("a signal stopped the supervisor"),
             Self::Cpus { wanted, got } => write!(
                 f,
-                "asked to run on CPUs {wanted:?} and got {got:?}: are they online and in the \
+                "requested CPUs {wanted:?}, running on {got:?}: are they online and in the \
                  cpuset?"
             ),
-            Self::Class { wanted, got } => write!(
-                f,
-                "asked for the class {wanted}, and policy {got} is in force"
-            ),
+            Self::Class { wanted, got } => {
+                write!(f, "requested class {wanted}, policy {got} is in force")
+            }
         }
     }
 }

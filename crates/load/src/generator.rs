@@ -1,33 +1,33 @@
-//! What a load generator is.
+//! The description of a load generator.
 
 use crate::context::Context;
 use crate::error::{SpecError, WorkError};
 use crate::parameter::{Amount, Parameter, Values, parse_number};
 
-/// A kind of load that can be asked for by name.
+/// A native load.
 #[derive(Debug)]
 pub struct Generator {
     /// Its name in `--load`.
     pub name: &'static str,
-    /// What its work is counted in, a plural.
+    /// The unit of its work, a plural.
     pub unit: &'static str,
-    /// What else it counts, a plural each.
+    /// Units of additional counts, plurals.
     pub also: &'static [&'static str],
     /// What it stresses, in one line.
     pub description: &'static str,
-    /// What can be set.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
     /// Whether it needs a directory for files.
     pub scratch: bool,
-    /// About how much memory it takes with these values, in bytes.
+    /// About how much memory it needs with these values, in bytes.
     pub memory: fn(&Values) -> u64,
-    /// The load itself; returns when it is finite and done, or has failed.
+    /// Runs the load; returns when a finite load is done, or when it failed.
     pub run: fn(&Context<'_>) -> Result<(), WorkError>,
 }
 
 impl Generator {
-    /// All parameters: those set, and the defaults of the others, for a list of so many loads.
-    /// Values set were checked when they were parsed.
+    /// All parameters: those that were set, and the defaults of the others, for a list of this many
+    /// loads. Set values were checked when they were parsed.
     pub fn resolve(
         &self,
         set: &Values,

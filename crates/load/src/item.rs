@@ -4,12 +4,12 @@ use crate::generator::Generator;
 use crate::parameter::Values;
 use crate::registry;
 
-/// One generator that was asked for.
+/// One requested generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadItem {
     /// The generator's name.
     pub name: String,
-    /// What was set, checked; all else has its default.
+    /// The parameters that were set, checked; all others have their defaults.
     pub set: Values,
 }
 

@@ -1,4 +1,4 @@
-//! What one load has to do, as its supervisor is told on its command line.
+//! The job of one load, passed to its supervisor on the command line.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::class::LoadClass;
 use crate::parameter::Values;
 
-/// The verb by which the tool starts itself again for a load.
+/// The verb with which the tool starts itself again for a load.
 pub const VERB: &str = "__load";
 
-/// What the fork load runs by this verb: a program that does nothing. No load is called so.
+/// The argument with which the fork load runs a program that does nothing. No load has this name.
 pub const NOTHING: &str = "--nothing";
 
-/// The name that a user's own command goes by.
+/// The name of a user's own command.
 pub const COMMAND: &str = "command";
 
-/// What one load has to do: one argument of its supervisor, in JSON.
+/// The job of one load: one argument of its supervisor, in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -29,7 +29,7 @@ pub struct Job {
     pub class: LoadClass,
     /// The CPUs to run on; `None` is all that are allowed.
     pub cpus: Option<Vec<usize>>,
-    /// A directory to be made and removed.
+    /// A directory to make and remove.
     #[serde(with = "path")]
     pub scratch: Option<PathBuf>,
     /// The command line, for [`COMMAND`].
@@ -38,14 +38,14 @@ pub struct Job {
     pub values: Values,
 }
 
-/// Why arguments are no job.
+/// Why arguments are not a job.
 #[derive(Debug)]
 pub enum JobError {
     /// There is none.
     Missing,
-    /// It is no text.
+    /// It is not text.
     NotText(OsString),
-    /// It is no job in JSON.
+    /// It is not a job in JSON.
     Json(serde_json::Error),
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for JobError {
         match self {
             Self::Missing => f.write_str("no load is described"),
             Self::NotText(argument) => write!(f, "not text: {argument:?}"),
-            Self::Json(error) => write!(f, "no description of a load: {error}"),
+            Self::Json(error) => write!(f, "not a description of a load: {error}"),
         }
     }
 }
@@ -69,13 +69,13 @@ impl Error for JobError {
 }
 
 impl Job {
-    /// The job as the one argument behind [`VERB`].
+    /// The job as the argument after [`VERB`].
     pub fn to_argument(&self) -> String {
-        // Its maps have text as keys, and its paths are text or bytes: nothing of it can fail.
+        // Keys are text, and paths are text or bytes: this cannot fail.
         serde_json::to_string(self).expect("a job is JSON")
     }
 
-    /// The job of a supervisor, given what follows [`VERB`].
+    /// The job of a supervisor, from the arguments after [`VERB`].
     pub fn from_arguments(mut arguments: impl Iterator<Item = OsString>) -> Result<Self, JobError> {
         let argument = arguments.next().ok_or(JobError::Missing)?;
         let text = argument.into_string().map_err(JobError::NotText)?;
@@ -83,7 +83,7 @@ impl Job {
     }
 }
 
-/// A path as text; as bytes where it is none.
+/// A path as text, or as bytes if it is not text.
 mod path {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;

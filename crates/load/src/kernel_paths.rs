@@ -1,10 +1,10 @@
-//! The set of loads that distinguish kernels: each takes one path through the kernel whose
-//! length grows with what it is given, and during which some kernels let no other thread run.
+//! The set of loads that distinguish kernels: each takes one path through the kernel whose length
+//! grows with its parameters, and on which some kernels disable preemption.
 
 use crate::item::LoadItem;
 use crate::parameter::Values;
 
-/// What the set of them is called in `--load`.
+/// The name of the set in `--load`.
 pub const KERNEL_PATHS_NAME: &str = "kernel-paths";
 
 /// The loads of the set, with the defaults of each.

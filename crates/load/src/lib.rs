@@ -1,4 +1,4 @@
-//! Loads: what keeps a machine busy while its latency is measured.
+//! Loads: they keep a machine busy while its latency is measured.
 //!
 //! [`LoadSpec`] says which loads, [`LoadSettings`] how; [`LoadSet`] starts,
 //! watches and stops them. Each load is a tree of processes:
@@ -14,12 +14,12 @@
 //! of the socket; the supervisor then kills what descends from it until
 //! nothing does, and removes the load's files.
 //!
-//! A load that did nothing or broke says so in its [`LoadReport`]: latency
-//! measured beside it proves nothing.
+//! The [`LoadReport`] of a load says if it did nothing or failed: a latency measured without its
+//! load proves nothing.
 
 //! From top to bottom: [`LoadSet`] and the supervisors; [`registry`], the list of the
 //! generators; the generators; what they work with (context, board, areas of memory, system
-//! calls). Nothing names what is above it.
+//! calls). No layer refers to a layer above it.
 
 pub mod board;
 pub mod generator;

@@ -2,27 +2,27 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Whether a limit, which none is, is lower than what is wanted.
+/// Whether a limit (`None`: unlimited) is lower than what is needed.
 fn is_below(limit: Option<u64>, wanted: u64) -> bool {
     limit.is_some_and(|limit| limit < wanted)
 }
 
-/// Makes room for so many open files in this process: the soft limit goes up, and the hard one
-/// too where that is allowed (CAP_SYS_RESOURCE). Gives the limit then in force.
-pub fn want_files(wanted: u64) -> u64 {
+/// Raises this process's limit of open files to this number: the soft limit, and the hard limit if
+/// that is allowed (CAP_SYS_RESOURCE). Returns the limit then in force.
+pub fn raise_file_limit_to(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if is_below(limit.current, wanted) {
         let raised = Rlimit {
             current: Some(wanted),
             maximum: limit.maximum.map(|maximum| maximum.max(wanted)),
         };
-        // Where it is refused, the limit that is read back says so.
+        // If it is refused, the limit that is read back shows it.
         let _ = setrlimit(Resource::Nofile, raised);
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The limit that [`want_files`] would come to; this process's own stays as it is.
+/// The limit that [`raise_file_limit_to`] would reach; this process's own limit is not changed.
 fn possible_files(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let Some(maximum) = limit.maximum.filter(|&maximum| maximum < wanted) else {
@@ -40,10 +40,10 @@ fn possible_files(wanted: u64) -> u64 {
     maximum
 }
 
-/// Files that a worker has open besides: the standard ones and the board.
+/// Other open files of a worker: the standard ones and the board.
 pub const OTHER_FILES: u64 = 64;
 
-/// How many descriptors a worker may have, if it wants so many: none are taken.
+/// How many descriptors a worker can have, if it needs this many.
 pub fn files_for(wanted: u64) -> u64 {
     let limit = possible_files(wanted.saturating_add(OTHER_FILES));
     limit.saturating_sub(OTHER_FILES).min(wanted)

@@ -1,30 +1,27 @@
-//! Whether a load goes on working, looked at every second.
+//! Checks every second whether a load continues to work.
 //!
-//! The counts of a generator have to grow. A generator that counts seldom (an exit of a
-//! process with much memory) works as long as its processes use CPU time. Of a command
-//! nothing but its CPU time is known.
+//! The counts of a generator must grow. A generator that counts rarely (an exit of a process with
+//! much memory) works as long as its processes use CPU time. A command has only its CPU time.
 //!
-//! Where some of a load's processes are stopped and others work, that is their share of its work:
-//! a stretch at whose beginning and end they were stopped counts as that part of it.
+//! If some of a load's processes are stopped while others work, their share counts as without work:
+//! an interval counts in that proportion if they were stopped at its start and at its end.
 
 use crate::board::Board;
 use crate::job::COMMAND;
 use crate::tree;
 use punctual_record::WorkCheck;
 
-/// A stretch that is judged.
+/// The interval that is judged.
 const STRETCH_NS: u64 = 1_000_000_000;
-/// Of the time between two looks no more counts against a load: they lie closer together as
-/// long as this program runs. What is beyond was a stop of this program or of the whole machine,
-/// or it waited for a CPU itself.
+/// The most time between two checks that counts against a load. Checks are more frequent while this
+/// program runs; a longer gap is a stop of this program or of the machine, or a wait for a CPU.
 const MOST_BETWEEN_NS: u64 = 300_000_000;
-/// CPU time that the processes of a generator that counts seldom use in each second, and those
-/// of a command where nothing else is asked for.
+/// The least CPU time per second of a generator that counts rarely; also the default for a command.
 pub const LEAST_CPU_NS: u64 = 1_000_000;
-/// Of loads with more processes than this, single ones are not looked at: that would cost more
-/// than a stopped one of them matters.
+/// In loads with more processes than this, single processes are not checked: that would cost more
+/// than a stopped process matters.
 const MOST_PROCESSES: u64 = 64;
-/// So many times without work are told of each load.
+/// The most times without work that are reported per load.
 const MOST_TOLD: usize = 100;
 
 /// A time without work.
@@ -36,16 +33,16 @@ pub struct Pause {
     pub begin_ns: u64,
     /// How long it was.
     pub length_ns: u64,
-    /// How many of how many processes were stopped, where the others worked.
+    /// How many of how many processes were stopped, if the others worked.
     pub stopped: Option<(usize, usize)>,
 }
 
-/// What a load did in a stretch.
+/// What a load did in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
     /// It worked.
     Work,
-    /// It worked, but for so many of so many processes, which were stopped.
+    /// It worked, but some of its processes were stopped: how many of how many.
     Part(usize, usize),
     /// It did nothing.
     Nothing,
@@ -59,7 +56,7 @@ impl Did {
         }
     }
 
-    /// The part of the time that was without work.
+    /// The share of the time without work.
     fn idle_of(self, ns: u64) -> u64 {
         match self {
             Did::Work => 0,
@@ -69,7 +66,7 @@ impl Did {
     }
 }
 
-/// A time without work while it lasts: where it began, its length, and whose it is.
+/// A time without work that has not ended: its start, its length, and the stopped processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Idle {
     begin_ns: u64,
@@ -88,11 +85,11 @@ impl Idle {
     }
 }
 
-/// A load, as far as it is looked at.
+/// A load, as far as it is checked.
 pub(crate) struct Seen<'a> {
     pub name: &'a str,
     pub board: &'a Board,
-    /// Its supervisor's process id, as long as there is one.
+    /// Its supervisor's process ID, as long as it exists.
     pub supervisor: Option<i32>,
 }
 
@@ -110,25 +107,25 @@ impl Seen<'_> {
     }
 }
 
-/// Time that passes, cut into stretches; and what was seen in them.
+/// Splits time into intervals, and keeps what was seen in them.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub check: WorkCheck,
     stretch_ns: u64,
     last_ns: Option<u64>,
-    /// Where the stretch began, and how much of it would count against the load.
+    /// The start of the interval, and how much of it would count against the load.
     begin_ns: u64,
     seen_ns: u64,
     idle: Option<Idle>,
     told: usize,
-    /// What the counts were at the last look, and whether they did not grow at one of those
-    /// of this stretch: then its CPU time is read, in case that the next has no counts at all.
+    /// The counts at the last check, and whether they did not grow at a check in this interval: then
+    /// the CPU time is read, in case the next interval has no counts at all.
     counts: u64,
     seldom: bool,
     before: Before,
 }
 
-/// What was read at the beginning of a stretch.
+/// What was read at the start of an interval.
 #[derive(Debug, Default)]
 struct Before {
     counts: u64,
@@ -157,7 +154,7 @@ impl Look {
         }
     }
 
-    /// Looks at the load; gives the time without work that is over.
+    /// Checks the load; returns a time without work that has ended.
     pub fn at(&mut self, now_ns: u64, load: &Seen<'_>) -> Option<Pause> {
         let first = self.last_ns.is_none();
         let due = self.pass(now_ns);
@@ -195,12 +192,12 @@ impl Look {
         Some(ended.of(load.name))
     }
 
-    /// The time without work that still goes on.
+    /// The current time without work.
     pub fn last(&mut self, load: &str) -> Option<Pause> {
         Some(self.over()?.of(load))
     }
 
-    /// Whether there was work in this stretch; and the CPU time by now, where it was read.
+    /// Whether there was work in this interval, and the CPU time so far, if it was read.
     fn worked(&self, load: &Seen<'_>) -> (bool, Option<tree::Used>) {
         let command = load.name == COMMAND;
         let used = (command || self.seldom).then(|| load.used());
@@ -211,13 +208,13 @@ impl Look {
         let least_ns = least_ns * u128::from(self.seen_ns) / 1_000_000_000;
         let worked = match (&self.before.used, &used) {
             (Some(before), Some(now)) => u128::from(now.since(before)) >= least_ns,
-            // It counted often, and now it does not.
+            // It counted before, and now it does not.
             _ => false,
         };
         (worked, used)
     }
 
-    /// Lets time pass until `now_ns`; true when there may be enough of it to judge.
+    /// Advances to `now_ns`; returns true if the interval may be long enough to judge.
     fn pass(&mut self, now_ns: u64) -> bool {
         let last_ns = self.last_ns.replace(now_ns).unwrap_or(now_ns);
         if self.seen_ns == 0 {
@@ -227,12 +224,12 @@ impl Look {
         now_ns.saturating_sub(self.begin_ns) >= self.stretch_ns
     }
 
-    /// Whether there was time enough for a load that did nothing.
+    /// Whether the interval was long enough to judge a load that did nothing.
     fn is_idle(&self) -> bool {
         self.seen_ns >= self.stretch_ns
     }
 
-    /// Ends a stretch. Gives the time without work that ended with it.
+    /// Ends an interval. Returns the time without work that ended with it.
     fn judge(&mut self, did: Did) -> Option<Idle> {
         let seen_ns = std::mem::take(&mut self.seen_ns);
         let looked_ns = match did {
@@ -247,7 +244,7 @@ impl Look {
             return self.over();
         }
         self.check.idle_ns += did.idle_of(seen_ns);
-        // Another part of the load than before is another time without work.
+        // Another part of the load is another time without work.
         let stopped = did.stopped();
         let goes_on = self.idle.filter(|idle| idle.stopped == stopped);
         let ended = if goes_on.is_none() { self.over() } else { None };
@@ -265,8 +262,7 @@ impl Look {
         ended
     }
 
-    /// The time without work, now that it is over. They are told up to a number, and the sum of
-    /// all stands in the check.
+    /// The time without work that has ended. Only some are reported; the check has the sum of all.
     fn over(&mut self) -> Option<Idle> {
         let over = self.idle.take()?;
         self.told += 1;

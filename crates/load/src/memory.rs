@@ -1,22 +1,22 @@
-//! How much memory the loads may take.
+//! How much memory the loads may use.
 
 use std::fs;
 use std::path::Path;
 
-/// By default one load takes at most this fraction of the memory available:
+/// By default one load uses at most this fraction of the memory available:
 /// one 16th, so that the standard load stays below one quarter.
 pub const DEFAULT_SHARE: u64 = 16;
 
-/// By default the large areas of all loads of a list together take at most this fraction of
-/// the memory available: one quarter, so that 100 MB are 100 MB in 1 GB too.
+/// By default the large areas of all loads of a list together use at most this fraction of
+/// the memory available: one quarter, so that 100 MB fit into 1 GB.
 pub const AREA_SHARE: u64 = 4;
 
-/// Loads that would together take more than this fraction of the memory
+/// Loads that together need more than this fraction of the memory
 /// available (one half) are refused.
 pub const REFUSED_SHARE: u64 = 2;
 
-/// Memory that can be had without swapping and within the limits of this
-/// process's control group, in bytes.
+/// Memory that is available without swapping and within the limits of this process's control
+/// group, in bytes.
 pub fn available() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -57,7 +57,7 @@ fn room(mount: &Path, path: &str, limit: &str, usage: &str) -> Option<u64> {
     let number = |file| -> Option<u64> { fs::read_to_string(file).ok()?.trim().parse().ok() };
     let group = mount.join(path);
     let groups = group.ancestors().take_while(|dir| dir.starts_with(mount));
-    // "max" is no number and so no limit.
+    // "max" is not a number: no limit.
     let rooms = groups.filter_map(|dir| {
         let limit = number(dir.join(limit))?;
         Some(limit.saturating_sub(number(dir.join(usage)).unwrap_or(0)))

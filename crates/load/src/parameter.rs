@@ -1,4 +1,4 @@
-//! The numbers that can be set for a load, and their defaults on a machine.
+//! The parameters of a load, and their defaults on a machine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,21 +8,21 @@ use crate::{limits, memory};
 /// The values of a generator's parameters.
 pub type Values = BTreeMap<String, u64>;
 
-/// The longest time without work that such values mean, where they mean one.
+/// The longest time without work that these values imply, if they imply one.
 pub fn pause_ns(values: &Values) -> u64 {
     values
         .get("period_us")
         .map_or(0, |us| us.saturating_mul(1000))
 }
 
-/// One number that can be set: `--load name:key=value`.
+/// One parameter: `--load name:key=value`.
 #[derive(Debug)]
 pub struct Parameter {
     /// Its name.
     pub key: &'static str,
     /// What it means, in one line.
     pub description: &'static str,
-    /// What it is when it is not set.
+    /// Its default.
     pub default: Amount,
     /// The smallest value accepted.
     pub least: u64,
@@ -31,7 +31,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// How many processes there are, where nothing special is to be said of them.
+    /// The number of processes, with the usual description.
     pub const WORKERS: Self = Self {
         key: "workers",
         description: "processes",
@@ -46,26 +46,26 @@ impl Parameter {
 pub enum Amount {
     /// The same everywhere.
     Fixed(u64),
-    /// So many for each CPU.
+    /// This many for each CPU.
     PerCpu(u64),
-    /// So many bytes for each CPU, or less where memory is short: see
+    /// This many bytes for each CPU, or less if memory is short: see
     /// [`memory::DEFAULT_SHARE`].
     Memory(u64),
-    /// One large area of so many bytes for each CPU, or less where memory is short for all
-    /// loads of the list: see [`memory::AREA_SHARE`].
+    /// One large area of this many bytes for each CPU, or less if memory is short for all loads of
+    /// the list: see [`memory::AREA_SHARE`].
     Area(u64),
-    /// So many small processes, or fewer where memory is short, as for an area.
+    /// This many small processes, or fewer if memory is short, as for an area.
     Processes(u64),
-    /// So many open files in a process, or fewer where the limit can't be raised so far.
+    /// This many open files in a process, or fewer if the limit cannot be raised that far.
     Files(u64),
 }
 
-/// About what a small forked process takes, in bytes: its stack in the kernel, its page
+/// The approximate memory of a small forked process, in bytes: its stack in the kernel, its page
 /// tables and the pages that it has touched.
 pub const PROCESS_BYTES: u64 = 64 << 10;
 
 impl Amount {
-    /// The number on a machine with so many CPUs and so much memory.
+    /// The number on a machine with these CPUs and this memory.
     pub fn on(self, cpus: usize, available_memory: u64) -> u64 {
         let cpus = cpus.max(1) as u64;
         match self {
@@ -100,7 +100,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// `128K` for what is exactly that, else the plain number.
+/// `128K` if it is exactly that, else the plain number.
 pub(crate) fn short(value: u64) -> String {
     let units = [(30, "G"), (20, "M"), (10, "K")];
     let whole = |&&(shift, _): &&(u32, _)| value > 0 && value.trailing_zeros() >= shift;
@@ -110,7 +110,7 @@ pub(crate) fn short(value: u64) -> String {
     }
 }
 
-/// A whole number, with K, M or G (powers of 1024) behind it if need be.
+/// A whole number, optionally with K, M or G (powers of 1024).
 pub fn parse_number(text: &str) -> Option<u64> {
     let (digits, shift) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 10),

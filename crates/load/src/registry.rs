@@ -4,7 +4,7 @@ use crate::generator::Generator;
 use crate::generators;
 use crate::parameter::{Parameter, short};
 
-/// The generators, in the order in which they are listed.
+/// The generators, in the order of the list.
 pub const ALL: &[&Generator] = &[
     &generators::hackbench::GENERATOR,
     &generators::mmap::GENERATOR,

@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 pub struct LoadStatus {
     /// Its name.
     pub name: String,
-    /// The process above all of its processes.
+    /// Its supervisor.
     pub supervisor: u32,
-    /// Tasks (processes or threads) that it is meant to have.
+    /// Tasks (processes or threads) that it should have.
     pub expected: u64,
     /// Tasks that it has.
     pub alive: u64,
     /// Work done so far, in `unit`.
     pub work: u64,
-    /// What it is counted in.
+    /// The unit of the work.
     pub unit: String,
-    /// What else was counted, by its unit.
+    /// Additional counts, by their units.
     pub also: BTreeMap<String, u64>,
-    /// Seconds since its tasks were let go.
+    /// Seconds since its tasks were released.
     pub seconds: f64,
     /// Work per second since then.
     pub rate: f64,
-    /// Whether it goes on working, as far as it was looked at.
+    /// Whether it continues to work, as far as that is checked.
     pub check: WorkCheck,
     /// Whether it is finite and done.
     pub finished: bool,
@@ -34,27 +34,26 @@ pub struct LoadStatus {
     pub failed: Option<LoadFailure>,
 }
 
-/// What a load did, from the first to the last.
+/// What a load did from start to end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
     /// Its name.
     pub name: String,
-    /// Everything needed to do it again.
+    /// Everything needed to repeat it.
     pub parameters: BTreeMap<String, String>,
     /// Tasks (processes or threads) that did the work.
     pub processes: u64,
     /// Work done, in `unit`.
     pub work: u64,
-    /// What it is counted in.
+    /// The unit of the work.
     pub unit: String,
-    /// What else was counted, by its unit.
+    /// Additional counts, by their units.
     pub also: BTreeMap<String, u64>,
-    /// Seconds from the instant at which the tasks were let go until the load
-    /// was done or stopped.
+    /// Seconds from the release of the tasks until the load was done or stopped.
     pub seconds: f64,
     /// Work per second.
     pub rate: f64,
-    /// Whether it went on working; absent where it was not checked.
+    /// Whether it continued to work; absent if that was not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<WorkCheck>,
     /// Why it failed, if it did. A run beside such a load is not valid.

@@ -1,4 +1,4 @@
-//! One load that runs, seen by its controller.
+//! One running load, from the controller's side.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
@@ -24,7 +24,7 @@ use punctual_record::LoadFailure;
 /// How long a load may take to die before its processes are reported.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The environment variable by which a load's processes can be told.
+/// The environment variable that identifies a load's processes.
 const MARKER: &str = "PUNCTUAL_LOAD";
 
 /// A load, its supervisor and what is shared with them.
@@ -84,7 +84,7 @@ impl Running {
     pub fn failure(&self) -> Option<LoadFailure> {
         let is_gone = self.is_gone();
         let finished = self.board.state() == state::FINISHED;
-        // In this order: a supervisor writes its reason before it goes.
+        // In this order: a supervisor writes its reason before it ends.
         let error = self.board.error();
         let failure = error.map(|error| LoadFailure::Error { error });
         failure.or_else(|| (is_gone && !finished).then_some(LoadFailure::SupervisorGone))
@@ -95,7 +95,7 @@ impl Running {
         Some(self.supervisor.as_ref()?.id() as i32)
     }
 
-    /// Seconds of work, until now if it goes on.
+    /// Seconds of work, until now if it is running.
     fn seconds(&self) -> f64 {
         let end = self.board.end().unwrap_or_else(sys::now);
         let begin = self.board.begin().unwrap_or(end);
@@ -183,14 +183,14 @@ impl Running {
         all
     }
 
-    /// Begins the end; returns at once.
-    pub fn tell_to_stop(&self) {
-        // The supervisor sees the same as when this whole process is killed:
-        // that path is always the one taken, so it is always tested.
+    /// Requests the end; returns at once.
+    pub fn request_stop(&self) {
+        // The supervisor sees the same as when this process is killed: every end takes that path,
+        // so it is always tested.
         let _ = self.control.shutdown(Shutdown::Write);
     }
 
-    /// Waits for the end; what went wrong with it.
+    /// Waits for the end; returns what went wrong.
     pub fn finish(&mut self) -> Option<LoadFailure> {
         let mut supervisor = self.supervisor.take()?;
         let _ = self.control.set_nonblocking(false);
@@ -205,7 +205,7 @@ impl Running {
         if clean {
             return None;
         }
-        // Somebody killed the supervisor: do its work.
+        // The supervisor was killed: do its work.
         let gone = tree::kill_marked(&self.marker, PATIENCE);
         if let Some(scratch) = &self.job.scratch {
             let _ = fs::remove_dir_all(scratch);
@@ -220,10 +220,10 @@ impl Running {
 }
 
 impl Running {
-    /// Looks at the load. To be called several times in a second; gives the time without work
-    /// that is over.
+    /// Checks the load. Must be called several times per second; returns a time without work that
+    /// has ended.
     pub fn look(&mut self, now_ns: u64) -> Option<Pause> {
-        // Of a load that is over the end is told, and its reason.
+        // For a load that is over, its end and the reason are reported.
         if self.look.check.is_off() || self.board.is_over() || self.is_gone() {
             return None;
         }
@@ -235,7 +235,7 @@ impl Running {
         self.look.at(now_ns, &seen)
     }
 
-    /// The time without work that still goes on.
+    /// The current time without work.
     pub fn idle_now(&mut self) -> Option<Pause> {
         self.look.last(&self.job.name)
     }

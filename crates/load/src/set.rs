@@ -17,18 +17,17 @@ use crate::spec::LoadSpec;
 use crate::{memory, registry, standard, sys};
 use punctual_record::LoadFailure;
 
-/// How long loads may take to get going.
+/// How long loads may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Loads that run. Dropping it kills them.
+/// Running loads. Dropping it kills them.
 #[derive(Debug)]
 pub struct LoadSet {
     loads: Vec<Running>,
 }
 
 impl LoadSet {
-    /// Starts the loads; they wait until [`wait_ready`](Self::wait_ready) lets
-    /// them go.
+    /// Starts the loads; they wait until [`wait_ready`](Self::wait_ready) releases them.
     pub fn start(spec: &LoadSpec, settings: &LoadSettings) -> Result<Self, LoadError> {
         let mut set = LoadSet { loads: Vec::new() };
         for job in jobs(spec, settings)? {
@@ -37,14 +36,13 @@ impl LoadSet {
         Ok(set)
     }
 
-    /// Waits until every task of every load is there, then lets all of them go
-    /// at once.
+    /// Waits until every task of every load is ready, then releases all of them at once.
     pub fn wait_ready(&self, timeout: Duration) -> Result<(), LoadError> {
         self.wait_ready_while(timeout, || true).map(|_| ())
     }
 
-    /// As [`wait_ready`](Self::wait_ready), and gives up as soon as nobody wants
-    /// them any more: then it is false, and none was let go.
+    /// Like [`wait_ready`](Self::wait_ready), but gives up as soon as `wanted` returns false: then it
+    /// returns false and releases no task.
     pub fn wait_ready_while(
         &self,
         timeout: Duration,
@@ -85,20 +83,19 @@ impl LoadSet {
         Ok(true)
     }
 
-    /// What each load is doing. Cheap: it reads memory, and no process is
-    /// disturbed.
+    /// What each load is doing. Cheap: it only reads memory and disturbs no process.
     pub fn status(&self) -> Vec<LoadStatus> {
         self.loads.iter().map(Running::status).collect()
     }
 
-    /// Looks whether the loads go on working; to be called several times in a second. Gives
-    /// the times without work that are over.
+    /// Checks whether the loads continue to work; must be called several times per second. Returns
+    /// the times without work that have ended.
     pub fn look(&mut self) -> Vec<Pause> {
         let loads = self.loads.iter_mut();
         loads.filter_map(|load| load.look(sys::now())).collect()
     }
 
-    /// Looks for the last time; the times without work that still go on are over too.
+    /// Checks for the last time, and ends the current times without work.
     pub fn look_last(&mut self) -> Vec<Pause> {
         let mut pauses = self.look();
         let loads = self.loads.iter_mut();
@@ -112,9 +109,8 @@ impl LoadSet {
         self.loads.iter().all(over)
     }
 
-    /// Stops the loads, waits until none of their processes is left, and says
-    /// what they did. A finite load that was done by now has failed: what was
-    /// measured since was measured without it.
+    /// Stops the loads, waits until none of their processes is left, and returns what they did. A
+    /// finite load that is already done has failed: the rest of the run was measured without it.
     pub fn stop(self) -> Vec<LoadReport> {
         let done = |load: &Running| load.board.state() == state::FINISHED;
         let done: Vec<bool> = self.loads.iter().map(done).collect();
@@ -127,10 +123,10 @@ impl LoadSet {
         reports
     }
 
-    /// As [`stop`](Self::stop), for loads that may be done.
+    /// Like [`stop`](Self::stop), for loads that may be done.
     fn conclude(mut self) -> Vec<LoadReport> {
         let mut reports: Vec<_> = self.loads.iter().map(Running::report).collect();
-        self.loads.iter().for_each(Running::tell_to_stop);
+        self.loads.iter().for_each(Running::request_stop);
         for (load, report) in self.loads.iter_mut().zip(&mut reports) {
             let left = load.finish();
             if load.job.name == COMMAND {
@@ -155,7 +151,7 @@ fn nanoseconds(seconds: f64) -> u64 {
 
 impl Drop for LoadSet {
     fn drop(&mut self) {
-        self.loads.iter().for_each(Running::tell_to_stop);
+        self.loads.iter().for_each(Running::request_stop);
         for load in &mut self.loads {
             load.finish();
         }
@@ -171,7 +167,7 @@ pub fn standalone(
     watch: impl Fn(&[LoadStatus]) -> bool,
 ) -> Result<Vec<LoadReport>, LoadError> {
     let set = LoadSet::start(spec, settings)?;
-    // What is stopped before it was let go says so in its report.
+    // A load that is stopped before its release says so in its report.
     let wanted = || watch(&set.status());
     let ready = set.wait_ready_while(PATIENCE, wanted)?;
     let begin = Instant::now();
@@ -238,7 +234,7 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
 
 fn scratch_path(settings: &LoadSettings) -> PathBuf {
     let parent = settings.scratch_dir.clone().unwrap_or_else(env::temp_dir);
-    // The worker may have another working directory one day.
+    // The worker may have another working directory.
     let parent = fs::canonicalize(&parent).unwrap_or(parent);
     parent.join(format!("punctual-load-{}", unique()))
 }

@@ -1,11 +1,11 @@
-//! What `--load` says, as plain data.
+//! The value of `--load`, as plain data.
 
 use crate::error::SpecError;
 use crate::item::LoadItem;
 use crate::parameter::Values;
 use crate::{kernel_paths, registry, standard};
 
-/// A load that was asked for.
+/// A requested load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadSpec {
     /// No load at all.
@@ -19,12 +19,12 @@ pub enum LoadSpec {
 }
 
 impl LoadSpec {
-    /// Reads `standard`, `none`, a list like `hackbench,mmap:bytes=16M`, in which `kernel-paths`
+    /// Parses `standard`, `none`, a list like `hackbench,mmap:bytes=16M`, in which `kernel-paths`
     /// stands for all of [`kernel_paths::KERNEL_PATHS`], or, when the text holds a space or a slash, a
     /// command line.
     ///
     /// # Errors
-    /// One line that lists what is known.
+    /// One line that lists the known loads.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
         match text {
@@ -36,8 +36,7 @@ impl LoadSpec {
         let elements: Vec<&str> = text.split(',').map(str::trim).collect();
         let named = |element: &&str| registry::find(element.split(':').next().unwrap_or(""));
         let is_word = |element: &&str| !element.contains([' ', '\t', '\n', '/']);
-        // `hackbench, nte` is a list with a slip in it, not a command; and
-        // `hackbench -g 10` is a command, not a list.
+        // `hackbench, nte` is a misspelt list, not a command; `hackbench -g 10` is a command.
         let is_list = elements.iter().all(is_word)
             && (elements.iter().any(|element| named(element).is_some())
                 || !text.contains([' ', '\t', '\n', '/']));
@@ -48,7 +47,7 @@ impl LoadSpec {
         Ok(LoadSpec::List(items?.concat()))
     }
 
-    /// What a reader of a report is told: `standard load v1`, `no load`,
+    /// The name of the load in a report: `standard load v1`, `no load`,
     /// `hackbench+net`, "command `make -j8`".
     pub fn label(&self) -> String {
         match self {
@@ -88,7 +87,7 @@ fn parse_item(text: &str) -> Result<LoadItem, SpecError> {
     let generator = registry::find(name).ok_or_else(|| unknown(name))?;
     let mut set = Values::new();
     for part in parts {
-        // A key alone switches on: `hackbench:pipe`.
+        // A key without a value means 1: `hackbench:pipe`.
         let (key, value) = part.split_once('=').unwrap_or((part, "1"));
         let value = generator.check(key, value)?;
         if set.insert(key.to_owned(), value).is_some() {

@@ -1,9 +1,8 @@
-//! The standard load: the one definition that a figure "under standard load"
-//! rests on.
+//! The standard load: the definition behind every figure "under standard load".
 //!
 //! A change of anything here is a new [`VERSION`]: figures of different
 //! versions are not compared. `docs/load.md` holds the same table, and a test
-//! holds the two together.
+//! compares the two.
 
 use crate::item::LoadItem;
 use crate::parameter::{Amount, Values};
@@ -16,7 +15,7 @@ pub const VERSION: u32 = 1;
 pub struct Part {
     /// The generator.
     pub name: &'static str,
-    /// What it is there for.
+    /// Its purpose.
     pub why: &'static str,
     /// Its parameters, all of them, so that a changed default of the
     /// generator does not change the standard.
@@ -92,8 +91,7 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
-/// The standard load on this machine: only the machine's CPUs and memory
-/// decide the numbers.
+/// The standard load on this machine: the numbers depend only on its CPUs and memory.
 pub(crate) fn resolve(name: &str, cpus: usize, available_memory: u64) -> Option<Values> {
     let part = PARTS.iter().find(|part| part.name == name)?;
     let value = |(key, amount): &(&str, Amount)| {
@@ -114,7 +112,7 @@ pub(crate) fn items() -> Vec<LoadItem> {
 
 /// The definition as a table in Markdown.
 pub fn markdown() -> String {
-    let mut text = String::from("| load | what it is there for | parameters |\n|---|---|---|\n");
+    let mut text = String::from("| load | purpose | parameters |\n|---|---|---|\n");
     for Part { name, why, set } in PARTS {
         let set: Vec<_> = set
             .iter()

@@ -1,6 +1,5 @@
-//! The process above each load. It waits for two things: that the load ends,
-//! or that the controller does, in whatever way; and then it leaves no
-//! process and no file behind.
+//! The process above each load. It waits until the load or the controller ends, in whatever way, and
+//! then leaves no process and no file behind.
 
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,13 +16,13 @@ use crate::error::WorkError;
 use crate::job::{COMMAND, Job};
 use crate::{command, registry, sys, tree};
 
-/// What is kept of what a load says on standard error.
+/// Bytes of a load's standard error that are kept.
 const TAIL_BYTES: usize = 2048;
 
 /// Wrong usage, as in sysexits.h.
 const USAGE: u8 = 64;
 
-/// The answer to somebody who types the hidden verb by hand.
+/// The error of a user who types the hidden verb.
 pub(crate) fn refuse(why: &str) -> ExitCode {
     let _ = writeln!(
         io::stderr(),
@@ -32,7 +31,7 @@ pub(crate) fn refuse(why: &str) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// The supervisor of one load, from its first to its last instruction.
+/// Runs the supervisor of one load.
 pub(crate) fn main(job: &Job) -> ExitCode {
     let (board, control) = match inherit() {
         Ok(inherited) => inherited,
@@ -54,8 +53,7 @@ pub(crate) fn main(job: &Job) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Takes the board and the socket, and leaves nothing of them as standard
-/// input and output.
+/// Takes the board and the socket from standard input and output.
 fn inherit() -> io::Result<(Board, UnixStream)> {
     let board = Board::open(io::stdin().as_fd().try_clone_to_owned()?)?;
     let control = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -69,11 +67,10 @@ fn inherit() -> io::Result<(Board, UnixStream)> {
 }
 
 fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), WorkError> {
-    // A group of its own, so that Ctrl-C reaches the controller alone. Not a
-    // session of its own: that would be an autogroup of its own too, and on
-    // Linux 6.18 an autogroup of tasks that only talk over loopback TCP kept
-    // both CPUs of a machine for up to 30 s, while no other SCHED_OTHER task
-    // ran, the controller included. In one group with the others it does not.
+    // A process group of its own, so that Ctrl-C reaches only the controller. Not a session of its
+    // own: that would also be an autogroup of its own, and on Linux 6.18 an autogroup of tasks that
+    // only use loopback TCP occupied both CPUs of a machine for up to 30 s, while no other SCHED_OTHER
+    // task ran, the controller included. In the controller's autogroup this does not happen.
     let _ = sys::new_process_group();
     sys::set_name(&format!("load-{}", job.name));
     sys::become_subreaper().map_err(WorkError::system("becoming a subreaper failed"))?;
@@ -104,8 +101,7 @@ fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), WorkE
     let tick = (job.name == COMMAND).then_some(Duration::from_millis(500));
     let mut errors_open = true;
     loop {
-        // Once the pipe has ended it would be readable for ever: the signals
-        // stand in for it.
+        // After its end the pipe would be readable for ever: the signals replace it.
         let third = if errors_open {
             errors.as_fd()
         } else {
@@ -152,8 +148,8 @@ fn work(job: &Job, board: &Board) -> i32 {
         let _ = sys::new_process_group();
         sys::unmask_signals().map_err(WorkError::system("unmasking the signals failed"))?;
         sys::raise_file_limit();
-        // Loads are the first to go when memory is short, and never the
-        // program whose latency is measured. Raising needs no privilege.
+        // When memory is short, the loads are killed first, never the measured program. Raising the
+        // value needs no privilege.
         let _ = fs::write("/proc/self/oom_score_adj", "1000");
         set_class(job)?;
         if job.name == COMMAND {
@@ -172,13 +168,12 @@ fn work(job: &Job, board: &Board) -> i32 {
     }
 }
 
-/// Lays off what the caller may have handed down: its real-time policy, its
-/// CPUs, its nice value, its timer slack.
+/// Resets what may be inherited from the caller: real-time policy, CPUs, nice value, timer slack.
 fn settle(job: &Job) -> Result<(), WorkError> {
     sys::set_policy(libc::SCHED_OTHER).map_err(WorkError::system("setting SCHED_OTHER failed"))?;
     sys::set_nice(0).map_err(WorkError::advised(
         "setting nice 0 failed",
-        "don't start punctual under nice, or be root",
+        "start punctual without nice, or as root",
     ))?;
     sys::set_timer_slack(Duration::from_micros(50));
     let wanted = job.cpus.as_deref();
@@ -211,7 +206,7 @@ fn set_class(job: &Job) -> Result<(), WorkError> {
     }
 }
 
-/// Reads what there is; false at the end.
+/// Reads the available bytes; false at the end.
 fn keep_tail(from: &mut PipeReader, tail: &mut Vec<u8>) -> bool {
     let mut buffer = [0; 4096];
     let read = from.read(&mut buffer).unwrap_or(0);
@@ -220,7 +215,7 @@ fn keep_tail(from: &mut PipeReader, tail: &mut Vec<u8>) -> bool {
     read > 0
 }
 
-/// Reads on while there is something at once: others may hold the pipe open.
+/// Reads while bytes are available at once: other processes may hold the pipe open.
 fn drain(from: &mut PipeReader, tail: &mut Vec<u8>) {
     while sys::poll([from.as_fd()], Some(Duration::ZERO)).is_ok_and(|[ready]| ready) {
         if !keep_tail(from, tail) {
@@ -235,7 +230,7 @@ fn last_line(tail: &[u8]) -> Option<String> {
     Some(clean(line))
 }
 
-/// Reads all that wait; true when one of them is not about a child.
+/// Reads all pending signals; true if one of them is not SIGCHLD.
 fn told_to_stop(signals: &OwnedFd) -> bool {
     let mut told = false;
     while let Some(signal) = sys::read_signal(signals.as_fd()) {

@@ -1,6 +1,5 @@
-//! The system calls of the loads, behind functions that are safe to call. rustix makes most of
-//! them; `unsafe` are those that it lacks, and those for which it takes another call of the
-//! kernel than the load is there for.
+//! The system calls of the loads, behind safe functions. rustix makes most of them; `unsafe` are those
+//! that it lacks, and those for which it makes another system call than the load must exercise.
 
 #![expect(
     unsafe_code,
@@ -30,24 +29,22 @@ pub const PANICKED: i32 = 101;
 pub struct Ended {
     /// Its process id.
     pub pid: i32,
-    /// What `waitpid` said of it.
+    /// Its status from `waitpid`.
     status: WaitStatus,
 }
 
 impl Ended {
-    /// Whether it left with status 0.
+    /// Whether it exited with status 0.
     pub fn success(self) -> bool {
         self.status.exit_status() == Some(0)
     }
 }
 
-/// The end in words: `exit status 1`, `killed by signal 11`.
+/// The end as text: `exit status 1`, `killed by signal 11`.
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status.terminating_signal() {
-            Some(libc::SIGKILL) => {
-                f.write_str("killed by SIGKILL (out of memory, or somebody's kill -9)")
-            }
+            Some(libc::SIGKILL) => f.write_str("killed by SIGKILL (out of memory, or kill -9)"),
             Some(libc::SIGABRT) => f.write_str("it aborted (out of memory? is ulimit -v too low?)"),
             Some(signal) => write!(f, "killed by signal {signal}"),
             None => match self.status.exit_status().unwrap_or(0) {
@@ -58,7 +55,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// The result of a call that gives a negative number when it fails.
+/// The result of a call that returns a negative number on failure.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -69,8 +66,8 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 /// Forks; the child runs `body` and ends with the status that it returns.
 ///
-/// To be called while the process has one thread: a lock that another thread
-/// held at that instant would stay locked in the child for ever.
+/// Must be called while the process has one thread: a lock that another thread holds would stay
+/// locked in the child for ever.
 pub fn fork_child(body: impl FnOnce() -> i32) -> io::Result<i32> {
     // SAFETY: fork takes no pointer, and the child has its own copy of the memory. Beside other
     // threads the child could wait for ever for their locks, and still not corrupt memory.
@@ -89,8 +86,8 @@ pub fn exit_now(status: i32) -> ! {
 }
 
 /// Makes the kernel kill this process when the thread that forked it ends.
-/// `parent` is the parent's process id, read before the fork: if it is gone
-/// already, the signal would never come, so this process ends itself.
+/// `parent` is the parent's process ID, read before the fork: if the parent has already ended, the
+/// signal would never come, so this process ends itself.
 pub fn die_with(parent: i32) {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     if std::os::unix::process::parent_id() as i32 != parent {
@@ -98,9 +95,9 @@ pub fn die_with(parent: i32) {
     }
 }
 
-/// Makes this process the one that orphaned descendants are handed to.
+/// Makes this process the new parent of its orphaned descendants.
 pub fn become_subreaper() -> io::Result<()> {
-    // Any process id switches it on.
+    // Any process ID enables it.
     Ok(rustix::process::set_child_subreaper(Some(Pid::INIT))?)
 }
 
@@ -171,7 +168,7 @@ pub fn raise_file_limit() {
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
-/// Keeps this process and its children from leaving a core file behind.
+/// Disables core files for this process and its children.
 pub fn leave_no_core() {
     let none = Rlimit {
         current: Some(0),
@@ -180,14 +177,13 @@ pub fn leave_no_core() {
     let _ = rustix::process::setrlimit(Resource::Core, none);
 }
 
-/// Whether this process may still map so many bytes. Where that is limited
-/// (`ulimit -v`), a thread that gets no memory ends the process instead of
-/// failing, so it is asked before.
+/// Whether this process may still map this many bytes. Under a limit (`ulimit -v`), a thread without
+/// memory ends the process instead of failing, so this is checked before.
 pub fn has_room(bytes: usize) -> bool {
     if rustix::process::getrlimit(Resource::As).current.is_none() {
         return true;
     }
-    // Else the C library takes 64 MiB of addresses for each thread that allocates.
+    // Otherwise the C library maps 64 MiB of addresses for each thread that allocates.
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt takes two integers, and no other thread runs yet.
     unsafe {
@@ -205,15 +201,15 @@ pub fn has_room(bytes: usize) -> bool {
     true
 }
 
-/// Kills a process, which can't refuse.
+/// Kills a process with SIGKILL.
 pub fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 
-/// Waits for a child, any where none is named. `Ok(None)` when there are children
-/// and none has ended (only without `block`); ECHILD when there are none.
+/// Waits for a child, or for any child. `Ok(None)` if there are children and none has ended (only
+/// without `block`); ECHILD if there are none.
 pub fn wait(child: Option<i32>, block: bool) -> io::Result<Option<Ended>> {
     let options = if block {
         WaitOptions::empty()
@@ -222,7 +218,7 @@ pub fn wait(child: Option<i32>, block: bool) -> io::Result<Option<Ended>> {
     };
     let ended = rustix::io::retry_on_intr(|| match child.and_then(Pid::from_raw) {
         Some(child) => rustix::process::waitpid(Some(child), options),
-        // Its waitpid of none waits for those of our process group alone.
+        // Its waitpid without an ID waits only for children in our process group.
         None => rustix::process::wait(options),
     })?;
     Ok(ended.map(|(pid, status)| Ended {
@@ -248,19 +244,19 @@ pub fn timespec(time: Duration) -> Timespec {
     }
 }
 
-/// Makes all three standard descriptors mean what `from` means.
+/// Redirects all three standard descriptors to `from`.
 pub fn redirect_all(from: BorrowedFd<'_>) -> io::Result<()> {
     rustix::stdio::dup2_stdin(from)?;
     rustix::stdio::dup2_stdout(from)?;
     redirect_errors(from)
 }
 
-/// Makes standard error mean what `to` means.
+/// Redirects standard error to `to`.
 pub fn redirect_errors(to: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(to)?)
 }
 
-/// Blocks these signals and gives a descriptor that reads them instead.
+/// Blocks these signals and returns a descriptor that reads them instead.
 pub fn signals(wanted: &[i32]) -> io::Result<OwnedFd> {
     let set = signal_set(wanted);
     mask_signals(libc::SIG_BLOCK, &set)?;
@@ -271,12 +267,12 @@ pub fn signals(wanted: &[i32]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// No signal blocked.
+/// Unblocks all signals.
 pub fn unmask_signals() -> io::Result<()> {
     mask_signals(libc::SIG_SETMASK, &signal_set(&[]))
 }
 
-/// The next signal that a descriptor of [`signals`] has, if there is one.
+/// The next signal from a descriptor of [`signals`], if there is one.
 pub fn read_signal(fd: BorrowedFd<'_>) -> Option<i32> {
     let mut info = [0; size_of::<libc::signalfd_siginfo>()];
     // The kernel writes whole entries, which begin with the number.
@@ -305,7 +301,7 @@ fn mask_signals(how: i32, set: &libc::sigset_t) -> io::Result<()> {
     }
 }
 
-/// This process no longer notices the signal, nor do the children that it forks.
+/// Ignores the signal in this process and the children that it forks.
 pub fn ignore_signal(signal: Signal) -> io::Result<()> {
     // SAFETY: SIG_IGN is no function of ours that could be called.
     match unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) } {
@@ -314,7 +310,7 @@ pub fn ignore_signal(signal: Signal) -> io::Result<()> {
     }
 }
 
-/// Waits until one of the descriptors is readable or hung up; which are.
+/// Waits until one of the descriptors is readable or hung up; returns which are.
 pub fn poll<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     timeout: Option<Duration>,
@@ -337,16 +333,16 @@ pub fn watched(fd: &impl AsRawFd) -> libc::pollfd {
     }
 }
 
-/// Looks once at all descriptors; how many are ready. By poll(2): that is the load, and rustix
-/// takes ppoll(2).
+/// Polls all descriptors once; returns how many are ready. With poll(2): that is the load, and rustix
+/// uses ppoll(2).
 pub fn poll_many(polled: &mut [libc::pollfd]) -> io::Result<u64> {
     // SAFETY: the pointer is to as many live entries as are passed.
     let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
     check(ready).map(|ready| ready as u64)
 }
 
-/// Waits until some of the descriptors of an epoll are ready; what was registered with them. By
-/// epoll_wait(2): that is the load, and rustix takes epoll_pwait(2).
+/// Waits until some descriptors of an epoll are ready; returns what was registered with them. With
+/// epoll_wait(2): that is the load, and rustix uses epoll_pwait(2).
 pub fn epoll_wait(epoll: &impl AsFd, events: &mut [libc::epoll_event]) -> io::Result<usize> {
     let epoll = epoll.as_fd().as_raw_fd();
     let most = events.len().min(i32::MAX as usize) as libc::c_int;
@@ -363,7 +359,7 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     let _ = futex::wait(word, futex::Flags::empty(), expected, Some(&timeout));
 }
 
-/// Wakes all that sleep on `word`.
+/// Wakes all tasks that sleep on `word`.
 pub fn futex_wake_all(word: &AtomicU32) {
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }
@@ -383,13 +379,13 @@ pub fn reaped_milliseconds() -> u64 {
     milliseconds(usage.ru_utime) + milliseconds(usage.ru_stime)
 }
 
-/// Page faults of this thread that needed no reading from a disk.
+/// Minor page faults of this thread.
 pub fn faults() -> u64 {
     resources(libc::RUSAGE_THREAD).ru_minflt as u64
 }
 
-/// Processor time of all threads that a process has and had, in nanoseconds; none of its
-/// children's.
+/// Processor time of all current and former threads of a process, in nanoseconds, without its
+/// children.
 pub fn processor_time(pid: i32) -> Option<u64> {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: the pointer is to a live integer that the call fills.

@@ -1,4 +1,4 @@
-//! All that descends from a process: found, counted and killed to the last.
+//! The descendants of a process: finds, counts and kills all of them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,8 +15,8 @@ const TICK_NS: u64 = 10_000_000;
 
 /// The descendants of `root`, parents before children.
 ///
-/// Processes that fork or exit meanwhile may be missed: who must get them all
-/// asks again until there are none.
+/// Processes that fork or exit meanwhile may be missed: to get all of them, repeat until there are
+/// none.
 pub fn descendants(root: i32) -> Vec<i32> {
     let mut found = children(root);
     let mut next = 0;
@@ -39,8 +39,8 @@ fn children(pid: i32) -> Vec<i32> {
                 text.split_whitespace()
                     .filter_map(|t| t.parse::<i32>().ok()),
             ),
-            // A task that has just ended; or a kernel without
-            // CONFIG_PROC_CHILDREN, where all processes must be looked at.
+            // A task that has just ended; or a kernel without CONFIG_PROC_CHILDREN, on which all
+            // processes must be read.
             Err(_) if fs::exists("/proc/thread-self/children").unwrap_or(false) => {}
             Err(_) => return children_by_search(pid),
         }
@@ -59,7 +59,7 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// What `/proc/PID/stat` says, as far as it is needed here.
+/// The fields of `/proc/PID/stat` that are needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// One letter: `R`, `S`, `D`, `Z` ...
@@ -78,7 +78,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads it; `None` when there is no such process.
+    /// Reads it; `None` if there is no such process.
     pub fn read(pid: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -97,8 +97,8 @@ impl Stat {
     }
 }
 
-/// Living (not zombie) descendants of this process, and the processor time in
-/// milliseconds of all that there are and were.
+/// The number of living (not zombie) descendants of this process, and the processor time of all
+/// current and former descendants, in milliseconds.
 pub fn usage() -> (u64, u64) {
     let own = std::process::id() as i32;
     let stats: Vec<Stat> = descendants(own)
@@ -113,17 +113,17 @@ pub fn usage() -> (u64, u64) {
     )
 }
 
-/// CPU time of a supervisor's descendants, those that are and those that were.
+/// CPU time of a supervisor's current and former descendants.
 #[derive(Clone, Debug, Default)]
 pub struct Used {
-    /// Of all together, in nanoseconds.
+    /// The sum, in nanoseconds.
     total_ns: u64,
-    /// Of each that there is, without its children: by process id and instant of its start.
+    /// Of each current descendant, without its children: by process ID and start time.
     own_ns: HashMap<(i32, u64), u64>,
 }
 
 impl Used {
-    /// CPU time since an earlier look.
+    /// CPU time since an earlier reading.
     pub fn since(&self, before: &Used) -> u64 {
         // A process that ignores SIGCHLD loses the time of its children: then the sum shrinks.
         let grown = |(process, now_ns): (&(i32, u64), &u64)| {
@@ -134,8 +134,8 @@ impl Used {
     }
 }
 
-/// What the descendants of a supervisor have used. The time of those that ended is known in
-/// clock ticks, that of the others to the nanosecond.
+/// The CPU time of a supervisor's descendants. That of ended ones is known in clock ticks, that of the
+/// others in nanoseconds.
 pub fn used(supervisor: i32) -> Used {
     let reaped_ns = |stat: &Stat| stat.reaped_ticks * TICK_NS;
     let mut used = Used {
@@ -157,22 +157,22 @@ pub fn used(supervisor: i32) -> Used {
 /// Which of a supervisor's processes are stopped, by a signal or a debugger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// Processes that work, and those that are stopped.
+    /// The number of working and stopped processes.
     pub all: usize,
-    /// Those that are stopped, by process id and instant of start.
+    /// The stopped processes, by process ID and start time.
     pub those: Vec<(i32, u64)>,
 }
 
 impl Stopped {
-    /// How many were stopped at an earlier look too.
+    /// How many were also stopped at an earlier reading.
     pub fn since(&self, before: &Stopped) -> usize {
         let still = |process: &&(i32, u64)| before.those.contains(*process);
         self.those.iter().filter(still).count()
     }
 }
 
-/// Looks which of a supervisor's processes are stopped. Those that wait for others that descend
-/// from them are not counted; a freezer's don't show.
+/// Finds which of a supervisor's processes are stopped. Processes that wait for their own descendants
+/// are not counted; frozen processes are not visible.
 pub fn stopped(supervisor: i32) -> Stopped {
     let stats: Vec<(i32, Stat)> = descendants(supervisor)
         .into_iter()
@@ -200,8 +200,8 @@ pub fn kill_descendants() {
         for pid in descendants(own) {
             sys::kill(pid);
         }
-        // Killed parents hand their children to this process, so there are
-        // none left only when waitpid says so.
+        // Children of killed processes become children of this one, so none is left only when waitpid
+        // says so.
         loop {
             match sys::wait(None, false) {
                 Ok(Some(_)) => {}
@@ -214,8 +214,8 @@ pub fn kill_descendants() {
     }
 }
 
-/// Kills every process that carries `marker` in its environment: the last
-/// resort when a supervisor was itself killed. True when none is left.
+/// Kills every process with `marker` in its environment: the last resort if a supervisor was itself
+/// killed. True if none is left.
 pub fn kill_marked(marker: &str, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {

@@ -69,6 +69,8 @@ pub enum RecordError {
     Older {
         /// The file.
         path: PathBuf,
+        /// What kind of file it is.
+        what: &'static str,
         /// The version that it states.
         version: u64,
         /// The version that this program reads.
@@ -173,11 +175,12 @@ impl fmt::Display for RecordError {
             }
             Self::Older {
                 path,
+                what,
                 version,
                 reads,
             } => write!(
                 f,
-                "{}: record version {version}, this program reads version {reads}: measure again, \
+                "{}: {what} version {version}, this program reads version {reads}: measure again, \
                  or read it with the program that wrote it",
                 path.display()
             ),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::error::RecordError;
 use super::judgement::Judgement;
 use super::laboratory::Laboratory;
-use super::read::{decode, slurp};
+use super::read::{FileKind, decode, slurp};
 use super::run::{ImportedThread, Run, Tool};
 use super::scan;
 
@@ -18,8 +18,14 @@ pub const LAB_FILE: &str = "lab.json";
 pub const LAB_PAGE: &str = "lab.html";
 /// The word that opens it.
 pub const LAB_FORMAT: &str = "punctual-lab";
-/// The version that this program writes, and the newest it reads.
-pub const LAB_VERSION: u32 = 1;
+/// The version that this program writes, and the only one that it reads.
+pub const LAB_VERSION: u32 = 2;
+/// What opens the file.
+const LAB_KIND: FileKind = FileKind {
+    what: "lab record",
+    format: LAB_FORMAT,
+    version: LAB_VERSION,
+};
 /// Bytes of `lab.json`.
 const MOST_BYTES: u64 = 64 << 20;
 /// Cells of one lab.
@@ -32,7 +38,7 @@ pub struct Lab {
     /// Always [`LAB_FORMAT`].
     #[cfg_attr(feature = "schema", schemars(extend("const" = LAB_FORMAT)))]
     pub format: String,
-    /// At most [`LAB_VERSION`].
+    /// Always [`LAB_VERSION`].
     #[cfg_attr(feature = "schema", schemars(extend("const" = LAB_VERSION)))]
     pub version: u32,
     /// The program that wrote it.
@@ -227,22 +233,16 @@ pub fn read_lab(path: &Path) -> Result<(Lab, PathBuf), RecordError> {
 /// As [`read_lab`].
 pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
     scan::check(path, bytes, &scan::RECORD)?;
-    let lab: Lab = decode(path, bytes)?;
+    let lab: Lab = match serde_json::from_slice(bytes) {
+        Ok(lab) => lab,
+        // The fields of another version differ: the error is its version, not a field.
+        Err(_) => {
+            LAB_KIND.check_header(path, bytes)?;
+            decode(path, bytes)?
+        }
+    };
+    LAB_KIND.check(path, Some(&lab.format), Some(lab.version.into()))?;
     let malformed = |place: &str, reason: String| Err(RecordError::malformed(path, place, reason));
-    if lab.format != LAB_FORMAT {
-        return malformed(
-            "format",
-            format!("not a record of a lab: expected \"format\": \"{LAB_FORMAT}\""),
-        );
-    }
-    if lab.version > LAB_VERSION {
-        return Err(RecordError::Newer {
-            path: path.to_owned(),
-            what: "lab's record",
-            version: lab.version.into(),
-            reads: LAB_VERSION.into(),
-        });
-    }
     if lab.cells.len() > MOST_CELLS {
         return malformed("cells", format!("{} of them", lab.cells.len()));
     }

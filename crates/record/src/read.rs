@@ -122,11 +122,11 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
     let run: Run = match serde_json::from_slice(bytes) {
         Ok(run) => run,
         Err(_) => {
-            check_header(path, bytes)?;
+            RUN_KIND.check_header(path, bytes)?;
             decode(path, bytes)?
         }
     };
-    check_version(path, Some(&run.format), Some(run.version.into()))?;
+    RUN_KIND.check(path, Some(&run.format), Some(run.version.into()))?;
     validated(path, run)
 }
 
@@ -138,48 +138,73 @@ pub fn validated(path: &Path, run: Run) -> Result<Run, RecordError> {
     }
 }
 
-/// What every version of the format has.
+/// What every version of a format has.
 #[derive(Deserialize)]
 struct Header {
     format: Option<String>,
     version: Option<u64>,
 }
 
-fn check_header(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    let header: Header = decode(path, bytes)?;
-    check_version(path, header.format.as_deref(), header.version)
+/// A kind of file, by the header that each of its versions has.
+pub(crate) struct FileKind {
+    /// What an error calls it.
+    pub what: &'static str,
+    /// The value of `format`.
+    pub format: &'static str,
+    /// The only version that this program reads.
+    pub version: u32,
 }
 
-fn check_version(
-    path: &Path,
-    format: Option<&str>,
-    version: Option<u64>,
-) -> Result<(), RecordError> {
-    match (format, version) {
-        (Some(FORMAT), Some(version)) if version > u64::from(VERSION) => Err(RecordError::Newer {
-            path: path.to_owned(),
-            what: "record",
-            version,
-            reads: u64::from(VERSION),
-        }),
-        (Some(FORMAT), Some(version @ 1..)) if version < u64::from(VERSION) => {
-            Err(RecordError::Older {
+const RUN_KIND: FileKind = FileKind {
+    what: "record",
+    format: FORMAT,
+    version: VERSION,
+};
+
+impl FileKind {
+    /// Checks the header alone: the rest of another version cannot be decoded.
+    pub fn check_header(&self, path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+        let header: Header = decode(path, bytes)?;
+        self.check(path, header.format.as_deref(), header.version)
+    }
+
+    /// Checks what a header states.
+    pub fn check(
+        &self,
+        path: &Path,
+        format: Option<&str>,
+        version: Option<u64>,
+    ) -> Result<(), RecordError> {
+        let (what, reads) = (self.what, u64::from(self.version));
+        let is_this = format == Some(self.format);
+        match version {
+            _ if !is_this => Err(RecordError::malformed(
+                path,
+                "format",
+                format!(
+                    "not a punctual {what}: expected \"format\": \"{}\"",
+                    self.format
+                ),
+            )),
+            None | Some(0) => Err(RecordError::malformed(
+                path,
+                "version",
+                format!("no version of a {what} is stated"),
+            )),
+            Some(version) if version > reads => Err(RecordError::Newer {
                 path: path.to_owned(),
+                what,
                 version,
-                reads: u64::from(VERSION),
-            })
+                reads,
+            }),
+            Some(version) if version < reads => Err(RecordError::Older {
+                path: path.to_owned(),
+                what,
+                version,
+                reads,
+            }),
+            Some(_) => Ok(()),
         }
-        (Some(FORMAT), Some(1..)) => Ok(()),
-        (Some(FORMAT), _) => Err(RecordError::malformed(
-            path,
-            "version",
-            "no version of a record is stated",
-        )),
-        _ => Err(RecordError::malformed(
-            path,
-            "format",
-            format!("not a punctual record: expected \"format\": \"{FORMAT}\""),
-        )),
     }
 }
 

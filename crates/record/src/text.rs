@@ -28,6 +28,20 @@ pub fn shortened(text: &str, most: usize) -> String {
     }
 }
 
+/// The text on one line, in at most `most` letters: of a longer one `…` and the end.
+#[must_use]
+pub fn ending(text: &str, most: usize) -> String {
+    match text.char_indices().rev().nth(most) {
+        None => clean(text),
+        Some(_) => {
+            let kept = most
+                .checked_sub(2)
+                .and_then(|n| text.char_indices().rev().nth(n));
+            "…".to_owned() + &clean(&text[kept.map_or(text.len(), |(begin, _)| begin)..])
+        }
+    }
+}
+
 /// The text on one line, as long as a message takes it.
 #[must_use]
 pub fn one_line(text: &str) -> String {
@@ -60,6 +74,13 @@ mod tests {
             (shortened("", 0), shortened("x", 0)),
             ("".into(), "…".into())
         );
+        assert_eq!(ending("äbc", 3), "äbc");
+        assert_eq!(ending("äbcä", 3), "…cä");
+        assert_eq!(
+            (ending("", 0), ending("xy", 1), ending("xy", 0)),
+            ("".into(), "…".into(), "…".into())
+        );
+        assert_eq!(ending("a\nbc", 3), "…bc");
         let long = one_line(&"\n".repeat(1000));
         assert_eq!(long.chars().count(), MOST);
         assert!(long.starts_with("  ") && long.ends_with('…'));

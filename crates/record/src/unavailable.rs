@@ -188,7 +188,7 @@ mod tests {
                     why: why.clone(),
                 },
             ] {
-                let event = Event::told(1, what);
+                let event = Event::new(1, what);
                 let json = serde_json::to_string(&event).expect("JSON");
                 let read: Event = serde_json::from_str(&json).expect(&json);
                 assert_eq!(read, event, "{json}");

@@ -9,36 +9,36 @@ use super::super::job::JOB_FILE;
 /// Why the guest could not do its work.
 #[derive(Debug)]
 pub enum GuestError {
-    /// A file of the guest can't be read or written.
+    /// A file of the guest cannot be read or written.
     File {
         /// Which.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// What the guest has to do can't be understood.
+    /// The guest's job cannot be parsed.
     Job(serde_json::Error),
     /// The kernel refused a module.
     Module {
         /// The module.
         name: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
         /// What it logged meanwhile.
         log: Vec<String>,
     },
-    /// Something can't be mounted in the root file system.
+    /// A file system cannot be mounted.
     Mount {
         /// Where.
         place: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A program can't be started.
+    /// A program cannot be started.
     Start {
         /// Which.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The loads beside the work failed.
@@ -60,8 +60,8 @@ impl fmt::Display for GuestError {
                 }
                 write!(f, "; its log: {}", log.join("; "))
             }
-            Self::Mount { place, source } => write!(f, "{place} can't be mounted: {source}"),
-            Self::Start { what, source } => write!(f, "{what} can't be started: {source}"),
+            Self::Mount { place, source } => write!(f, "cannot mount {place}: {source}"),
+            Self::Start { what, source } => write!(f, "cannot start {what}: {source}"),
             Self::Loads { said } => write!(f, "the loads failed: {said}"),
         }
     }

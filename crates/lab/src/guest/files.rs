@@ -1,4 +1,4 @@
-//! The guest's files: what is mounted before the work, and what is left after it.
+//! The guest's files: mounts before the work, and results after it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,13 +25,13 @@ const MOUNTS: &[(&str, &str, &str)] = &[
     ("bpf", "/sys/fs/bpf", ""),
 ];
 
-/// More than this is not handed out.
+/// Bytes of results that are returned to the host.
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_FILES: usize = 1000;
-/// What our own runs leave that is not made of these: pictures are made anew outside.
+/// Files of a run that are returned: the others, such as pictures, are made again on the host.
 const OF_A_RUN: &[&str] = &[".json", ".parquet"];
 
-/// Mounts everything; what could not be had, with its reason.
+/// Mounts everything; returns what is not available, with the reason.
 pub fn prepare() -> BTreeMap<String, String> {
     let mut lacking = BTreeMap::new();
     for (kind, place, options) in MOUNTS {
@@ -50,8 +50,7 @@ pub fn prepare() -> BTreeMap<String, String> {
     lacking
 }
 
-/// Makes a root file system fit to work in: what the guest has mounted, this program, and what the
-/// guest has to do stand in it too.
+/// Prepares a root file system: the guest's mounts, this program and the job are bound into it.
 ///
 /// # Errors
 /// One line.
@@ -65,8 +64,7 @@ pub fn enter(root: &str) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// The files under a folder, in the order of their names; of a run of ours, those that the
-/// others are made of.
+/// The files in a folder, ordered by name; `own`: only those from which a run's other files are made.
 pub fn left_in(folder: &str, own: bool) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut room = MOST_BYTES;

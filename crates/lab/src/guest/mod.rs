@@ -1,6 +1,5 @@
-//! Inside the guest: this very binary as the first process. It makes a machine fit to work
-//! in, keeps the processor from ever halting, has the work done by a child, hands out what
-//! came of it, and ends the machine.
+//! Inside the guest: this binary is the first process. It prepares the guest, keeps the processor
+//! from halting, runs the work in a child process, writes the results to the host, and ends the guest.
 
 mod error;
 mod files;
@@ -24,47 +23,47 @@ use super::sys::port::Ports;
 use super::sys::{self, Ended};
 use error::GuestError;
 
-/// The verb by which the tool starts itself again within the laboratory.
+/// The verb with which the tool starts itself in the laboratory.
 pub const VERB: &str = "__lab";
-/// The word behind it for the first process.
+/// Its argument for the first process.
 pub const INIT: &str = "init";
-/// The word behind it for what keeps the processor busy.
+/// Its argument for the process that keeps the processor busy.
 pub const SPIN: &str = "spin";
 
-/// Where programs are looked for, unless the user brought a root file system.
+/// PATH in a guest without a root file system given by the user.
 const PATH: &str = "/lab/bin:/bin:/sbin:/usr/bin:/usr/sbin";
-/// Where the work's words go.
+/// The files of the work's output.
 const STDOUT: &str = "/run/stdout";
 const STDERR: &str = "/run/stderr";
 const LOADS: &str = "/run/loads";
-/// How long loads beside a program may take to get going, in virtual time.
+/// How long the loads of a program may take to start, in virtual time.
 const LOADS_SETTLE: Duration = Duration::from_secs(1);
 /// How long loads may take to end.
 const LOADS_END: Duration = Duration::from_secs(60);
 
-/// The entry of `__lab`, given what follows the verb.
+/// The entry of `__lab`, with the arguments after the verb.
 pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match arguments.next() {
         Some(word) if word == SPIN && std::process::id() != 1 => spin(),
         _ => {
-            // Whoever types it by hand must not lose their machine.
+            // A user who types the verb must not lose the machine.
             ExitCode::from(64)
         }
     }
 }
 
-/// Whether these are the arguments of a guest's first process. The kernel puts words of its
-/// command line that it doesn't know before ours.
+/// Whether these are the arguments of a guest's first process. The kernel puts unknown words of its
+/// command line before them.
 #[must_use]
-pub fn is_called(arguments: &[OsString]) -> bool {
+pub fn is_first_process(arguments: &[OsString]) -> bool {
     std::process::id() == 1
         && matches!(arguments, [_, .., verb, word] if verb == VERB && word == INIT)
 }
 
 /// The first process; never returns.
 pub fn init() -> ! {
-    // The right to ports is handed down, and who has it costs the kernel some 100 instructions each
-    // time that it goes from one process to another: nobody has it while the work goes.
+    // The right to use I/O ports is inherited, and costs the kernel about 100 instructions per context
+    // switch: no process has it during the work.
     if let Ok(ports) = Ports::open() {
         ports.write(&channel::frame(BEGIN, b""));
     }
@@ -98,8 +97,7 @@ fn blank() -> JobResult {
     }
 }
 
-/// Keeps the processor from halting: a virtual clock that jumps over idle time would end
-/// elsewhere on each host.
+/// Keeps the processor from halting: a virtual clock that skips idle time would differ between hosts.
 fn spin() -> ExitCode {
     if sys::become_idle_class().is_err() {
         return ExitCode::FAILURE;
@@ -109,7 +107,7 @@ fn spin() -> ExitCode {
     }
 }
 
-/// The work's result, and whether it was ourselves who did it.
+/// The work's result, and whether this program itself did the work.
 fn work() -> (JobResult, bool) {
     let mut result = blank();
     result.lacking = files::prepare();
@@ -139,11 +137,7 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestError> {
     if job.rooted {
         files::enter(ROOT)?;
     }
-    start(
-        own().args([VERB, SPIN]),
-        "/dev/null",
-        "what keeps the processor busy",
-    )?;
+    start(own().args([VERB, SPIN]), "/dev/null", "the busy process")?;
     let mut reaper = Reaper::begin();
     let loads = match &job.load {
         Some(load) => {
@@ -161,7 +155,7 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestError> {
         command.arg0(name).args(rest);
     }
     environment(&mut command, job);
-    // Against the ticks of the kernel, and against the loads.
+    // Relative to the kernel's ticks and to the loads.
     thread::sleep(phase(job.seed));
     let child = start(&mut command, STDOUT, &job.program)?;
     let left = job
@@ -185,8 +179,8 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestError> {
     Ok(end)
 }
 
-/// How much later the work begins with a seed than with the first: less than 4.2 ms, a tick of
-/// most kernels, and even a few seeds are spread over it.
+/// The delay of the work's start for a seed, relative to seed 1: less than 4.2 ms, a tick of most
+/// kernels. Even a few seeds are spread over this range.
 fn phase(seed: u64) -> Duration {
     let spread = seed.wrapping_sub(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Duration::from_nanos(spread >> 42)
@@ -198,7 +192,7 @@ fn own() -> Command {
     command
 }
 
-/// A program where the work runs: in the root file system of the user's, where there is one.
+/// A command in the environment of the work: in the user's root file system, if there is one.
 fn inside(program: &str, job: &Job) -> Command {
     if !job.rooted {
         return Command::new(program);
@@ -221,7 +215,7 @@ fn environment(command: &mut Command, job: &Job) {
         .env("LC_ALL", "C.UTF-8")
         .env(SEED_VARIABLE, job.seed.to_string())
         .env("PUNCTUAL_LAB_OUT", OUT);
-    // Libraries of the host are not those of another userspace.
+    // Another userspace has its own libraries.
     if !job.rooted && fs::metadata(LIBRARIES).is_ok() {
         command.env("LD_LIBRARY_PATH", LIBRARIES);
     }
@@ -257,13 +251,13 @@ fn last_line(path: &str) -> String {
     let text = String::from_utf8_lossy(&text);
     text.lines()
         .last()
-        .unwrap_or("without a word")
+        .unwrap_or("without a message")
         .trim()
         .to_owned()
 }
 
-/// Waits for children in a thread of its own, so that to wait with a limit takes no timer
-/// that fires; also buries what others left behind.
+/// Waits for children in a separate thread, so that waiting with a limit needs no timer; also reaps
+/// orphaned processes.
 struct Reaper {
     told: mpsc::Receiver<(u32, Ended)>,
     gone: Vec<(u32, Ended)>,
@@ -301,7 +295,7 @@ impl Reaper {
     }
 }
 
-/// Everything that the work left: its words, and its files.
+/// Everything that the work left: its output and its files.
 fn hand_out(ports: &Ports, own: bool) {
     for (name, path) in [("stdout", STDOUT), ("stderr", STDERR)] {
         ports.write(&channel::frame(name, &fs::read(path).unwrap_or_default()));

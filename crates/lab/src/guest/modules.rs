@@ -1,4 +1,4 @@
-//! Modules of the kernel, loaded; a refusal in the kernel's own words.
+//! Loads modules of the kernel; an error quotes the kernel's log.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -8,9 +8,9 @@ use std::path::Path;
 use super::super::sys;
 use super::error::GuestError;
 
-/// The kernel's log, a record for each read.
+/// The kernel's log, one record per read.
 const LOG: &str = "/dev/kmsg";
-/// Lines of it that are passed on.
+/// Lines of it in an error.
 const MOST_LINES: usize = 4;
 
 /// Loads a module.
@@ -44,7 +44,7 @@ fn said(mut log: File) -> Vec<String> {
     while lines.len() < MOST_LINES {
         match log.read(&mut record) {
             Ok(read) if read > 0 => lines.extend(message(&record[..read])),
-            // What was overwritten meanwhile.
+            // Records were overwritten meanwhile.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             _ => break,
         }

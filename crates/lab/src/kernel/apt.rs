@@ -1,4 +1,4 @@
-//! Kernels by name, through the system's own package manager: found, fetched, not installed.
+//! Kernels by name, from the system's package manager: finds and downloads them, without installing.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -9,19 +9,19 @@ use std::process::{Command, Output, Stdio};
 use super::error::Error;
 use super::package::{Control, paragraph};
 
-/// Names of Debian's packages begin so.
+/// The prefix of Debian's kernel packages.
 const PREFIX: &str = "linux-image-";
-/// And end so, for the machine that guests are.
+/// Their suffix, for the guests' architecture.
 const SUFFIX: &str = "-amd64";
 
-/// What a name asks for.
+/// What a name requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// A package by its own name, perhaps with `=VERSION`.
     Package(String),
     /// The newest kernel of a kind.
     Newest {
-        /// What its release begins with, where that matters: `6.12`.
+        /// The start of its release, if one was given: `6.12`.
         version: Option<String>,
         /// Which kind.
         flavour: Flavour,
@@ -33,9 +33,9 @@ pub enum Wanted {
 pub enum Flavour {
     /// `PREEMPT_RT`.
     Rt,
-    /// The ordinary one.
+    /// The standard kernel.
     Standard,
-    /// The one for virtual machines of cloud providers: fewer drivers.
+    /// The kernel for virtual machines of cloud providers: fewer drivers.
     Cloud,
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Offer {
     pub size: u64,
 }
 
-/// Why apt gives nothing.
+/// Why apt has no result.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// There is no apt.
     NoApt,
-    /// It doesn't have it, or can't fetch it.
+    /// It does not have the package, or cannot download it.
     Said(String),
     /// There is no space for it.
     NoSpace,
@@ -65,12 +65,12 @@ pub(super) enum Refusal {
 #[derive(Debug, Clone, Default)]
 pub struct Apt {
     directory: Option<PathBuf>,
-    /// A file for what apt works out from its lists, where the system keeps it nowhere.
+    /// A file for apt's package cache, if the system does not keep one.
     digest: Option<PathBuf>,
 }
 
 impl Wanted {
-    /// What a name asks for; `None` where it is none of ours.
+    /// What a name requests; `None` if it is not the name of a kernel.
     #[must_use]
     pub fn parse(asked: &str) -> Option<Self> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-:=_".contains(&byte);
@@ -100,7 +100,7 @@ impl Wanted {
         newest(Some(version), Flavour::Standard)
     }
 
-    /// Whether a package is what is asked for.
+    /// Whether a package is the requested one.
     pub(super) fn fits(&self, package: &str) -> bool {
         match self {
             Self::Package(name) => {
@@ -151,7 +151,7 @@ impl Flavour {
 }
 
 impl Apt {
-    /// Programs of this directory, instead of those in PATH.
+    /// Uses the programs of this directory, instead of those in PATH.
     #[must_use]
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         let directory = Some(directory.into());
@@ -161,8 +161,8 @@ impl Apt {
         }
     }
 
-    /// Lets apt keep what it works out from its lists in this directory, where it keeps it
-    /// nowhere, as in containers: each question takes it seconds else.
+    /// Lets apt keep its package cache in this directory if the system keeps none, as in containers:
+    /// otherwise each query takes seconds.
     pub(super) fn keeping(&self, directory: &Path) -> Self {
         let mut apt = self.clone();
         let is_kept = Path::new("/var/cache/apt/pkgcache.bin").exists();
@@ -172,7 +172,7 @@ impl Apt {
         apt
     }
 
-    /// The package that apt would fetch for a name.
+    /// The package that apt would download for a name.
     pub(super) fn offer(&self, wanted: &Wanted) -> Result<Offer, Refusal> {
         let candidates = match wanted {
             Wanted::Package(name) => vec![name.clone()],
@@ -195,7 +195,7 @@ impl Apt {
                 fitting
             }
         };
-        // apt also knows names of packages that it can't give.
+        // apt also knows names of packages that it cannot download.
         for name in candidates.iter().take(4) {
             if let Some(offer) = self.follow(name)? {
                 return Ok(offer);
@@ -204,7 +204,7 @@ impl Apt {
         Err(Refusal::Said(self.none_such(wanted)?))
     }
 
-    /// From a package's name, through those that only depend on another, to a kernel.
+    /// Follows packages that only depend on another one, to a kernel.
     fn follow(&self, name: &str) -> Result<Option<Offer>, Refusal> {
         let mut name = name.to_owned();
         for _ in 0..4 {
@@ -223,7 +223,7 @@ impl Apt {
         Ok(None)
     }
 
-    /// Downloads a package into a directory, and returns where it lies.
+    /// Downloads a package into a directory, and returns its path.
     pub(super) fn fetch(&self, offer: &Offer, directory: &Path) -> Result<PathBuf, Refusal> {
         let Offer { name, version, .. } = offer;
         let mut command = self.command("apt-get");
@@ -247,11 +247,11 @@ impl Apt {
         found.ok_or_else(|| Refusal::Said("apt-get download left no file".to_owned()))
     }
 
-    /// In a line, that it isn't there, what is, and where there is more.
+    /// A line that says that the package does not exist, which ones do, and where there may be more.
     fn none_such(&self, wanted: &Wanted) -> Result<String, Refusal> {
         let names = self.names(PREFIX)?;
         if names.is_empty() {
-            return Ok("apt knows no kernels at all: sudo apt-get update".to_owned());
+            return Ok("apt knows no kernels: run sudo apt-get update".to_owned());
         }
         let flavour = match wanted {
             Wanted::Newest { flavour, .. } => *flavour,
@@ -288,7 +288,7 @@ impl Apt {
         Ok(text)
     }
 
-    /// How backports are enabled, where this is a Debian without them.
+    /// How to enable backports, if this is a Debian without them.
     fn backports(&self) -> Option<String> {
         let policy = self.ask("apt-cache", &["policy"]).ok()?;
         if String::from_utf8_lossy(&policy.stdout).contains("-backports") {
@@ -297,7 +297,7 @@ impl Apt {
         backports_of(&fs::read_to_string("/etc/os-release").ok()?)
     }
 
-    /// The names that apt knows of packages that begin so.
+    /// The package names with this prefix that apt knows.
     fn names(&self, prefix: &str) -> Result<Vec<String>, Refusal> {
         let output = self.ask("apt-cache", &["pkgnames", "--", prefix])?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -320,7 +320,7 @@ impl Apt {
             Some(directory) => Command::new(directory.join(program)),
             None => Command::new(program),
         };
-        // Words that can be told, and nobody to ask.
+        // Messages in English, and no questions.
         command.env("LC_ALL", "C").stdin(Stdio::null());
         command
     }
@@ -329,7 +329,7 @@ impl Apt {
 fn run(command: &mut Command) -> Result<Output, Refusal> {
     command.output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Refusal::NoApt,
-        _ => Refusal::Said(format!("apt can't be run: {error}")),
+        _ => Refusal::Said(format!("cannot run apt: {error}")),
     })
 }
 
@@ -353,8 +353,8 @@ fn offer(text: &str, control: Control) -> Result<Offer, Refusal> {
         |text: &&str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let Some(sha256) = field("SHA256").filter(is_hash) else {
         return Err(Refusal::Said(format!(
-            "{name} {version} is installed here and in no archive that apt knows: give its image \
-             in /boot by its path"
+            "{name} {version} is installed here and not in any archive that apt knows: give the path \
+             of its image in /boot"
         )));
     };
     Ok(Offer {
@@ -367,7 +367,7 @@ fn offer(text: &str, control: Control) -> Result<Offer, Refusal> {
     })
 }
 
-/// apt's own word for a failure; its warnings come before it.
+/// apt's own error; its warnings come before it.
 fn refusal(output: &Output) -> Refusal {
     let text = String::from_utf8_lossy(&output.stderr);
     if text.contains("No space left") || text.contains("enough free space") {
@@ -415,7 +415,7 @@ impl Refusal {
                 return Error::cache(cache, io::Error::from(ErrorKind::StorageFull));
             }
             Self::Said(why) => why,
-            Self::NoApt => "names of kernels are looked up by apt, which is not here: give the \
+            Self::NoApt => "kernel names are looked up with apt, which is not installed: give the \
                             path of a Debian package (linux-image-*.deb) or of a bzImage"
                 .to_owned(),
         };

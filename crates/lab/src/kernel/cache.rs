@@ -1,4 +1,4 @@
-//! Where kernels are kept, whole or not at all.
+//! The cache of kernels; an entry is complete or does not exist.
 //!
 //! An entry is a directory that was filled under another name and renamed when it was
 //! complete. Its manifest names each file with its size and hash, and begins with its own.
@@ -19,11 +19,11 @@ use super::unpack::{CopyError, Sum, copy, hex};
 use super::{Package, Tell};
 use punctual_record::files::Folder;
 
-/// Of a directory that is being filled; what bears it and isn't locked was left behind.
+/// The prefix of a directory that is being filled; one that is not locked was left behind.
 const UNFINISHED: &str = ".unfinished-";
 const MANIFEST: &str = "manifest";
 const LONGEST_MANIFEST: u64 = 16 << 20;
-/// What the directories of another version of punctual may look like doesn't matter.
+/// The version of an entry's format: entries of other versions are not read.
 const VERSION: u32 = 1;
 
 /// A directory of kernels.
@@ -32,7 +32,7 @@ pub struct Cache {
     directory: PathBuf,
 }
 
-/// What is known of an entry.
+/// The manifest of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     version: u32,
@@ -54,21 +54,21 @@ pub(super) struct Entry {
     pub manifest: Manifest,
 }
 
-/// An entry that is being made, and is removed unless it is finished.
+/// An entry that is being made; it is removed unless it is finished.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub directory: PathBuf,
     files: BTreeMap<String, Known>,
 }
 
-/// Why an entry can't be used.
+/// Why an entry cannot be used.
 #[derive(Debug)]
 enum Damage {
-    /// A file of this name can't be read.
+    /// A file of this name cannot be read.
     Unreadable(String, io::Error),
-    /// A file of this name is not what was written.
+    /// A file of this name has changed.
     Altered(String),
-    /// What the manifest says can't be understood.
+    /// The manifest cannot be parsed.
     Manifest(serde_json::Error),
     /// Another version of this program made it.
     Version,
@@ -92,11 +92,11 @@ enum Found {
 }
 
 impl Cache {
-    /// The user's: `punctual/kernels` in `XDG_CACHE_HOME`, or else in `~/.cache`.
+    /// The user's cache: `punctual/kernels` in `XDG_CACHE_HOME`, or else in `~/.cache`.
     ///
     /// # Errors
-    /// When neither that nor HOME names a directory by its full path.
-    pub fn of_user() -> Result<Self, Error> {
+    /// Neither that nor HOME is an absolute path.
+    pub fn for_user() -> Result<Self, Error> {
         let named = |variable| {
             let path = std::env::var_os(variable).map(PathBuf::from);
             path.filter(|path| path.is_absolute())
@@ -107,7 +107,7 @@ impl Cache {
         ))
     }
 
-    /// A directory, which is made when something is to be kept.
+    /// The cache in a directory, which is made when it is needed.
     #[must_use]
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
@@ -120,7 +120,7 @@ impl Cache {
         &self.directory
     }
 
-    /// The entry of this name, whole: found, or made anew where it isn't there or is damaged.
+    /// The complete entry of this name: found, or made if it is missing or damaged.
     pub(super) fn entry(
         &self,
         key: &str,
@@ -131,11 +131,11 @@ impl Cache {
             return Ok(entry);
         }
         let _lock = self.lock(tell)?;
-        // While the lock was waited for, another may have made it.
+        // Another process may have made it while this one waited for the lock.
         match self.look_up(key) {
             Found::Whole(entry) => return Ok(entry),
             Found::Damaged(why) => tell(&format!(
-                "{} in the cache is damaged ({why}) and is made anew",
+                "{} in the cache is damaged ({why}): it is unpacked again",
                 self.directory.join(key).display()
             )),
             Found::Nothing => {}
@@ -146,7 +146,7 @@ impl Cache {
         draft.finish(&self.directory.join(key), release, package)
     }
 
-    /// All entries that are whole.
+    /// All complete entries.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let names = fs::read_dir(&self.directory)
             .into_iter()
@@ -186,7 +186,7 @@ impl Cache {
         })
     }
 
-    /// What root boots and unpacks here, no other user may change or replace.
+    /// Checks that no other user can change or replace what root boots and unpacks.
     fn refuse_strangers(&self) -> Result<(), Error> {
         let failed = |error| Error::cache(&self.directory, error);
         let fault = Folder::open(&self.directory)
@@ -200,7 +200,7 @@ impl Cache {
         )))
     }
 
-    /// Only its holder fills directories and renames them.
+    /// The lock: only its holder fills directories and renames them.
     fn lock(&self, tell: Tell<'_>) -> Result<File, Error> {
         make_directory(&self.directory)?;
         self.refuse_strangers()?;
@@ -223,7 +223,7 @@ impl Cache {
         Ok(file)
     }
 
-    /// Removes what was left behind by whoever was killed.
+    /// Removes the directories of killed processes.
     fn sweep(&self) {
         let entries = fs::read_dir(&self.directory)
             .into_iter()
@@ -238,7 +238,7 @@ impl Cache {
 
     fn draft(&self, key: &str) -> Result<Draft, Error> {
         let directory = self.directory.join(format!("{UNFINISHED}{key}"));
-        // What was left behind is gone: whatever has the name now is none of ours.
+        // The leftover is gone: another file may have this name now.
         DirBuilder::new()
             .mode(0o755)
             .create(&directory)
@@ -249,7 +249,7 @@ impl Cache {
 }
 
 impl Draft {
-    /// Keeps a stream as a file of the entry. `source` is whom an error is about.
+    /// Writes a stream to a file of the entry. `source` is the file that an error names.
     pub(super) fn keep(
         &mut self,
         name: &str,
@@ -263,7 +263,7 @@ impl Draft {
         }
         let failed = |error| Error::cache(&path, error);
         if self.holds(name) {
-            // A package may have a file twice: the last counts.
+            // A package may contain a file twice: the last one counts.
             fs::remove_file(&path).map_err(failed)?;
         }
         let mut file = BufWriter::new(File::create_new(&path).map_err(failed)?);
@@ -272,10 +272,10 @@ impl Draft {
             CopyError::Write(error) => failed(error),
             CopyError::TooLong => Error::unfit(
                 source,
-                format!("holds more than a kernel does: {name} is longer than {limit} bytes"),
+                format!("is not a kernel package: {name} in it is longer than {limit} bytes"),
             ),
         })?;
-        // The kernel may tell here that there is no space.
+        // The kernel may report only here that there is no space.
         file.into_inner()
             .map_err(|error| failed(error.into_error()))?;
         self.files.insert(
@@ -288,7 +288,7 @@ impl Draft {
         Ok(sum)
     }
 
-    /// A folder for what isn't kept.
+    /// A folder for temporary files.
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.directory.join(name);
         make_directory(&path)?;
@@ -304,12 +304,12 @@ impl Draft {
         self.files.contains_key(name)
     }
 
-    /// In bytes, of a file that it holds.
+    /// The length of one of its files, in bytes.
     pub(super) fn size(&self, name: &str) -> Option<u64> {
         self.files.get(name).map(|known| known.size)
     }
 
-    /// Removes a file that turned out to be of no use.
+    /// Removes a file that is not needed.
     pub(super) fn forget(&mut self, name: &str) -> Result<(), Error> {
         let path = self.directory.join(name);
         self.files.remove(name);
@@ -341,7 +341,7 @@ impl Draft {
                 folder.replace(OsStr::new(MANIFEST), format!("{hash}\n{json}").as_bytes())
             })
             .map_err(failed(&path))?;
-        // A directory is only renamed onto an empty one.
+        // rename() replaces only an empty directory.
         if place.exists() {
             let away = with_suffix(&self.directory, "-damaged");
             let _ = fs::remove_dir_all(&away);
@@ -358,12 +358,12 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Once renamed it isn't there.
+        // After the rename it does not exist.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// What a stream's failure says of the file that it comes from.
+/// The error about a file whose stream failed.
 pub(super) fn unpacking(source: &Path, error: &io::Error) -> Error {
     if error.raw_os_error().is_some() {
         return Error::Unreadable {
@@ -373,15 +373,14 @@ pub(super) fn unpacking(source: &Path, error: &io::Error) -> Error {
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Error::damaged(source, "it ends too early"),
-        io::ErrorKind::OutOfMemory => Error::unfit(
-            source,
-            "is packed so that more than 128 MiB of memory are needed to unpack it",
-        ),
+        io::ErrorKind::OutOfMemory => {
+            Error::unfit(source, "needs more than 128 MiB of memory to be unpacked")
+        }
         _ => Error::damaged(source, error.to_string()),
     }
 }
 
-/// The hash of a file's first `limit` bytes, and one more where there are more.
+/// The hash of a file's first `limit` bytes, plus one if there are more.
 pub(super) fn hash_of(path: &Path, limit: u64) -> io::Result<Sum> {
     let mut file = File::open(path)?.take(limit.saturating_add(1));
     copy(&mut file, &mut io::sink(), u64::MAX).map_err(|error| match error {
@@ -407,7 +406,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, Damage> {
     Ok(manifest)
 }
 
-/// With its parents; the user's own, as caches are.
+/// Makes a directory and its parents, accessible only to the user.
 fn make_directory(path: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .recursive(true)

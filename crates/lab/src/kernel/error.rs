@@ -1,34 +1,36 @@
-//! Why a kernel can't be had.
+//! Why a kernel is not available.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a kernel can't be had.
+use punctual_record::text::one_line;
+
+/// Why a kernel is not available.
 #[derive(Debug)]
 pub enum Error {
-    /// A file can't be read.
+    /// A file cannot be read.
     Unreadable {
         /// Which.
         path: PathBuf,
         /// The reason.
         error: io::Error,
     },
-    /// A file is no kernel that can be booted here.
+    /// A file is not a kernel that can be booted here.
     Unfit {
         /// Which.
         path: PathBuf,
-        /// What it is, and what is wanted.
+        /// What it is, and what is expected.
         why: String,
     },
     /// A file is cut short or altered.
     Damaged {
         /// Which.
         path: PathBuf,
-        /// How that was noticed.
+        /// What is wrong.
         why: String,
     },
-    /// Nothing can be kept in the cache.
+    /// The cache cannot be written.
     Cache {
         /// What could not be written.
         path: PathBuf,
@@ -37,14 +39,14 @@ pub enum Error {
     },
     /// There is no place for a cache.
     NoCache,
-    /// The system's package manager has no such kernel, or can't fetch it.
+    /// The system's package manager has no such kernel, or cannot download it.
     Package {
-        /// What was looked for.
+        /// The name that was requested.
         asked: String,
         /// What happened, and what can be done.
         why: String,
     },
-    /// A module can't be had.
+    /// A module is not available.
     Module {
         /// Its name.
         name: String,
@@ -53,7 +55,7 @@ pub enum Error {
         /// The reason.
         why: ModuleError,
     },
-    /// A file is no module that this kernel takes.
+    /// A file is not a module that this kernel loads.
     ModuleFile {
         /// Which.
         path: PathBuf,
@@ -69,16 +71,16 @@ impl Error {
     }
 
     pub(super) fn unfit(path: &Path, why: impl Into<String>) -> Self {
-        let (path, why) = (path.to_owned(), in_a_line(&why.into()));
+        let (path, why) = (path.to_owned(), one_line(&why.into()));
         Self::Unfit { path, why }
     }
 
     pub(super) fn damaged(path: &Path, why: impl Into<String>) -> Self {
-        let (path, why) = (path.to_owned(), in_a_line(&why.into()));
+        let (path, why) = (path.to_owned(), one_line(&why.into()));
         Self::Damaged { path, why }
     }
 
-    /// The same of another file: the one that its user knows.
+    /// The same error about another file: the one that the user named.
     pub(super) fn about(self, other: &Path) -> Self {
         match self {
             Self::Unfit { why, .. } => Self::unfit(other, why),
@@ -97,7 +99,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { path, error } => {
-                write!(f, "{} can't be read: {}", path.display(), plain(error))
+                write!(f, "cannot read {}: {}", path.display(), plain(error))
             }
             Self::Unfit { path, why } => write!(f, "{} {why}", path.display()),
             Self::ModuleFile {
@@ -105,28 +107,28 @@ impl fmt::Display for Error {
                 why: why @ ModuleFileError::Before { .. },
             } => write!(f, "{} {why}", path.display()),
             Self::ModuleFile { path, why } => {
-                write!(f, "{} {}", path.display(), in_a_line(&why.to_string()))
+                write!(f, "{} {}", path.display(), one_line(&why.to_string()))
             }
             Self::Damaged { path, why } => write!(
                 f,
-                "{} is damaged or cut short: {why}; fetch it again",
+                "{} is damaged or truncated: {why}; get it again",
                 path.display()
             ),
             Self::Cache { path, error } => {
-                write!(f, "{} can't be written: {}", path.display(), plain(error))?;
+                write!(f, "cannot write {}: {}", path.display(), plain(error))?;
                 match error.kind() {
                     io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => f.write_str(
-                        "; a kernel takes up to 300 MB there: free some space, or name another \
-                         place in XDG_CACHE_HOME",
+                        "; the cache needs up to 300 MB for a kernel: free some space, or set \
+                         XDG_CACHE_HOME to another directory",
                     ),
                     _ => f.write_str(
-                        "; kernels are kept there: name another place in XDG_CACHE_HOME",
+                        "; it is the cache of kernels: set XDG_CACHE_HOME to another directory",
                     ),
                 }
             }
             Self::NoCache => f.write_str(
-                "kernels can't be kept: neither XDG_CACHE_HOME nor HOME names a directory by its \
-                 full path",
+                "there is no directory for the cache of kernels: set XDG_CACHE_HOME or HOME to an \
+                 absolute path",
             ),
             Self::Package { asked, why } => write!(f, "kernel {asked}: {why}"),
             Self::Module { name, release, why } => {
@@ -147,7 +149,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Why a module of the kernel's own can't be had.
+/// Why a module of the kernel is not available.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModuleError {
@@ -157,16 +159,16 @@ pub enum ModuleError {
     OfADevice,
     /// There is no such module.
     Unknown,
-    /// A module that it needs is not kept.
+    /// A module that it needs is not in the cache.
     NotKept(String),
-    /// A file can't be read.
+    /// A file cannot be read.
     Read {
         /// Which.
         path: PathBuf,
         /// The reason.
         source: io::Error,
     },
-    /// What is kept under a name is no module.
+    /// A file in the cache is not a module.
     NoModule(String),
     /// A module that needs itself.
     NeedsItself(String),
@@ -181,11 +183,13 @@ impl fmt::Display for ModuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoModules => {
-                f.write_str("this kernel came without modules; give the .deb that they are in")
+                f.write_str("this kernel has no modules: give the .deb that contains them")
             }
-            Self::OfADevice => f.write_str("it drives a device that no guest has, and is not kept"),
-            Self::Unknown => f.write_str("there is no such module"),
-            Self::NotKept(name) => write!(f, "{name}, which it needs, is not kept"),
+            Self::OfADevice => {
+                f.write_str("it drives a device that no guest has, so it is not in the cache")
+            }
+            Self::Unknown => f.write_str("the kernel has no such module"),
+            Self::NotKept(name) => write!(f, "it needs {name}, which is not in the cache"),
             Self::Read { path, source } => write!(f, "{}: {source}", path.display()),
             Self::NoModule(name) => write!(f, "{name} is not a module"),
             Self::NeedsItself(name) => write!(f, "{name} needs itself"),
@@ -203,17 +207,17 @@ impl std::error::Error for ModuleError {
     }
 }
 
-/// Why a file is no module that a kernel takes, in words that follow its name.
+/// Why a file is not a module that the kernel loads; the text follows the file's name.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModuleFileError {
-    /// It is no file.
+    /// It is not a file.
     NoFile,
     /// It is longer than any module.
     Long,
-    /// It can't be unpacked.
+    /// It cannot be unpacked.
     Unpack(io::Error),
-    /// It is no ELF file.
+    /// It is not an ELF file.
     NotElf,
     /// It is for another processor.
     Processor,
@@ -221,19 +225,19 @@ pub enum ModuleFileError {
     Program,
     /// It is too short to have a header.
     Short {
-        /// What it has.
+        /// Its length.
         bytes: usize,
     },
     /// It ends before its section headers.
     Cut {
         /// Where these end.
         end: u64,
-        /// What it has.
+        /// Its length.
         bytes: usize,
     },
     /// It has no `.modinfo`.
     NoModinfo,
-    /// Its name is none of a module.
+    /// Its name is not that of a module.
     NoName,
     /// It was built for another kernel.
     OtherRelease {
@@ -249,14 +253,14 @@ pub enum ModuleFileError {
         /// Those of the kernel's own modules.
         own: String,
     },
-    /// A module that it needs can't be had.
+    /// A module that it needs is not available.
     Needs {
         /// Which.
         needed: String,
         /// The reason.
         error: Box<Error>,
     },
-    /// Another module of its name comes before it.
+    /// Another module of the same name is loaded first.
     Before {
         /// The other's name.
         other: String,
@@ -268,21 +272,21 @@ pub enum ModuleFileError {
 impl fmt::Display for ModuleFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoFile => f.write_str("is no file"),
+            Self::NoFile => f.write_str("is not a file"),
             Self::Long => f.write_str("is longer than 256 MiB"),
             Self::Unpack(error) => error.fmt(f),
-            Self::NotElf => f.write_str("is no kernel module: it is no ELF file"),
+            Self::NotElf => f.write_str("is not a kernel module: it is not an ELF file"),
             Self::Processor => f.write_str("is a module for another processor"),
             Self::Program => f.write_str("is a program or a library, not a module"),
-            Self::Short { bytes } => write!(f, "is cut short: it has {bytes} bytes"),
+            Self::Short { bytes } => write!(f, "is truncated: it has {bytes} bytes"),
             Self::Cut { end, bytes } => write!(
                 f,
-                "is cut short: its section headers end at {end}, and it has {bytes} bytes"
+                "is truncated: its section headers end at {end}, it has {bytes} bytes"
             ),
             Self::NoModinfo => {
-                f.write_str("is an object file and no kernel module: it has no .modinfo")
+                f.write_str("is an object file, not a kernel module: it has no .modinfo")
             }
-            Self::NoName => f.write_str("has no module's name"),
+            Self::NoName => f.write_str("is not named as a module (NAME.ko)"),
             Self::OtherRelease { built_for, release } => {
                 let built_for = match built_for.as_str() {
                     "" => "no stated kernel",
@@ -290,7 +294,7 @@ impl fmt::Display for ModuleFileError {
                 };
                 write!(
                     f,
-                    "was built for {built_for}, and the kernel is {release}: build it against \
+                    "was built for {built_for}, but the kernel is {release}: build it against \
                      that kernel's headers"
                 )
             }
@@ -304,9 +308,9 @@ impl fmt::Display for ModuleFileError {
             }
             Self::Before { other, asked } => write!(
                 f,
-                "would not be loaded: another module {other} comes before it, named itself or \
-                 needed by one that is: put --module {} first, or leave the other out",
-                in_a_line(asked)
+                "would not be loaded: another module {other} is loaded first, named by --module or \
+                 needed by such a module: give --module {} first, or leave out the other",
+                one_line(asked)
             ),
         }
     }
@@ -322,16 +326,7 @@ impl std::error::Error for ModuleFileError {
     }
 }
 
-/// What others say may quote the file, with whatever is in it.
-pub(super) fn in_a_line(text: &str) -> String {
-    const LONGEST: usize = 300;
-    let printable = text.chars().take_while(|&c| c != '\n').take(LONGEST);
-    printable
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
-}
-
-/// The kernel's words without the number.
+/// The system's error without its number.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

@@ -1,13 +1,13 @@
-//! What a file that should be a kernel is: headers of bzImage and ELF.
+//! Detects what a file is that should be a kernel: headers of bzImage and ELF.
 
 use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, NoteIterator, ProgramHeader as _};
 use object::{Endianness, LittleEndian, ReadRef as _};
 
-/// So much of a file tells what it is. The version that a bzImage states lies within 64 KiB.
+/// Bytes that are needed to detect what a file is: a bzImage states its version within 64 KiB.
 pub(super) const BEGINNING: usize = 0x1_0400;
 
-/// What a file is, by its beginning.
+/// What a file is, from its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A bzImage for x86-64.
@@ -16,27 +16,27 @@ pub enum Kind {
     Elf(Elf),
     /// A Debian package.
     Package,
-    /// Something else; the words continue "FILE ".
+    /// Something else; the text follows the file's name.
     Other(String),
 }
 
-/// What a bzImage says of itself.
+/// What a bzImage states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BzImage {
     /// Where the compressed kernel begins, in bytes from the file's beginning.
     pub payload: u64,
-    /// Its length in bytes, with the 4 bytes at its end that tell the length unpacked.
+    /// Its length in bytes, including the 4 bytes at its end that state the unpacked length.
     pub length: u32,
-    /// The release, `6.1.0-49-rt-amd64`, where the image states it.
+    /// The release, `6.1.0-49-rt-amd64`, if the image states it.
     pub release: Option<String>,
 }
 
-/// What an ELF image says of itself.
+/// What an ELF image states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
     /// Places of its notes in the file: offset and length in bytes.
     pub notes: Vec<(u64, u64)>,
-    /// What its headers say that the file holds: their tables, and each segment.
+    /// The parts of the file that its headers name: their tables, and each segment.
     pub parts: Vec<Part>,
 }
 
@@ -59,7 +59,7 @@ impl Part {
     }
 }
 
-/// Tells what a file is by its first bytes, or fewer where it is shorter.
+/// Detects what a file is from its first bytes.
 #[must_use]
 pub fn kind(bytes: &[u8]) -> Kind {
     let other = |why: &str| Kind::Other(why.to_owned());
@@ -72,10 +72,10 @@ pub fn kind(bytes: &[u8]) -> Kind {
     if bytes.starts_with(b"!<arch>\n") {
         return match bytes.get(8..21) {
             Some(b"debian-binary") => Kind::Package,
-            _ => other("is an archive, and no Debian package"),
+            _ => other("is an archive, not a Debian package"),
         };
     }
-    // Images of these two begin like programs for EFI, as a bzImage does.
+    // Images of these two begin like EFI programs, as a bzImage does.
     match bytes.get(0x38..0x3c) {
         Some(b"ARM\x64") => return other("is a kernel for aarch64; the laboratory boots x86-64"),
         Some(b"RSC\x05") => return other("is a kernel for riscv64; the laboratory boots x86-64"),
@@ -108,9 +108,9 @@ pub fn kind(bytes: &[u8]) -> Kind {
 fn bz_image(bytes: &[u8]) -> Kind {
     let other = |why: &str| Kind::Other(why.to_owned());
     let protocol = u16_at(bytes, 0x206).unwrap_or(0);
-    // 2.12, of Linux 3.8, is the first to tell 64 bits from 32.
+    // 2.12, of Linux 3.8, is the first version that distinguishes 64 from 32 bits.
     if protocol < 0x020c {
-        return other("is a bzImage of before Linux 3.8, which is too old");
+        return other("is a bzImage older than Linux 3.8: too old");
     }
     if u16_at(bytes, 0x236).unwrap_or(0) & 1 == 0 {
         return other("is a 32-bit kernel; the laboratory boots x86-64");
@@ -118,7 +118,7 @@ fn bz_image(bytes: &[u8]) -> Kind {
     let (Some(offset), Some(length), Some(&sectors)) =
         (u32_at(bytes, 0x248), u32_at(bytes, 0x24c), bytes.get(0x1f1))
     else {
-        return other("is a bzImage that is cut short");
+        return other("is a truncated bzImage");
     };
     let sectors = if sectors == 0 { 4 } else { u64::from(sectors) };
     if length < 8 {
@@ -140,7 +140,7 @@ fn bz_image(bytes: &[u8]) -> Kind {
 fn elf(bytes: &[u8]) -> Kind {
     let other = |why: &str| Kind::Other(why.to_owned());
     let Ok(header) = bytes.read_at::<FileHeader64<Endianness>>(0) else {
-        return other("is an ELF file that is cut short");
+        return other("is a truncated ELF file");
     };
     let endian = header.endian().unwrap_or_default();
     let machine = header.e_machine(endian);
@@ -175,7 +175,7 @@ fn elf(bytes: &[u8]) -> Kind {
     for number in 0..u64::from(count) {
         let header = headers.checked_add(number * u64::from(size));
         let header = header.and_then(|at| bytes.read_at::<ProgramHeader64<Endianness>>(at).ok());
-        // The table lies behind the beginning, or behind the end, which its part tells.
+        // The table is beyond these bytes, or beyond the end of the file, which its part shows.
         let Some(header) = header else { break };
         let (offset, length) = header.file_range(endian);
         if header.p_type(endian) == elf::PT_NOTE {
@@ -229,7 +229,7 @@ pub fn stated_release(bytes: &[u8]) -> Option<String> {
     None
 }
 
-/// The word that a kernel's version begins with: what `uname -r` says.
+/// The first word of a kernel's version: the output of `uname -r`.
 fn first_word(bytes: &[u8]) -> Option<String> {
     /// The kernel's own limit is 64 bytes.
     const LONGEST: usize = 64;

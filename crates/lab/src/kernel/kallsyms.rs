@@ -1,9 +1,9 @@
-//! The names that a kernel holds within itself, for `/proc/kallsyms`.
+//! The symbol table in a kernel's image, for `/proc/kallsyms`.
 //!
-//! They lie in its read-only data, one table after the other, each aligned to 8 bytes, and no
-//! header says where: `scripts/kallsyms.c` of the kernel's source writes them. Of the names,
-//! frequent parts are replaced by tokens of one byte. They are found by what must hold among
-//! them, and every entry is checked:
+//! Its parts are in the read-only data, one after the other, each aligned to 8 bytes, and no header
+//! says where: `scripts/kallsyms.c` of the kernel's source writes them. Frequent parts of names are
+//! replaced by tokens of one byte. The tables are found by the relations between them, and every entry
+//! is checked:
 //!
 //! | Linux 4.20 to 6.3 | since |
 //! |---|---|
@@ -16,22 +16,22 @@
 use super::image::{u16_at, u32_at, u64_at};
 use super::symbols::{MOST, Symbols};
 
-/// A marker tells where each name of this many begins.
+/// There is one marker with the position of each name of this many.
 const STRIDE: usize = 256;
 const TOKENS: usize = 256;
-/// No name is longer, in bytes.
+/// The longest name, in bytes.
 const LONGEST_NAME: usize = 1024;
-/// The tables take no more than this, in bytes; Debian's take 4 million.
+/// The largest size of the tables, in bytes; Debian's have 4 million.
 const FARTHEST: usize = 64 << 20;
-/// What is looked at of an image that seems to have tables everywhere.
+/// Candidates that are checked in an image that seems to have tables everywhere.
 const MOST_STEPS: usize = 50_000_000;
-/// The kernel lies in the topmost 2 GiB.
+/// The kernel is in the topmost 2 GiB.
 const LOWEST: u64 = 0xffff_ffff_8000_0000;
 
-/// The symbols in an ELF image; `None` where they can't be found.
+/// The symbols in an ELF image; `None` if they are not found.
 #[must_use]
 pub fn symbols(image: &[u8]) -> Option<Symbols> {
-    // The digits stand for themselves in every kernel.
+    // In every kernel, the digits are tokens for themselves.
     const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
     let mut from = 0;
     while let Some(at) = find(image.get(from..)?, DIGITS) {
@@ -45,7 +45,7 @@ pub fn symbols(image: &[u8]) -> Option<Symbols> {
     None
 }
 
-/// What each byte of a name stands for.
+/// The token of each byte of a name.
 struct Tokens {
     /// Where the table begins.
     begin: usize,
@@ -128,8 +128,8 @@ fn spell(
     Some(symbols.sorted())
 }
 
-/// Where each of `number` names lies, if they are names: they end before `limit`, and the
-/// markers that follow agree.
+/// The position of each of `number` names, if they are names: they end before `limit`, and the
+/// following markers agree.
 fn places_of_names(
     image: &[u8],
     names: usize,
@@ -169,7 +169,7 @@ fn places_of_names(
 struct Addresses {
     offsets: usize,
     base: u64,
-    /// Negative ones count from the base, others are addresses within a CPU's own data.
+    /// Negative offsets count from the base, others are addresses in per-CPU data.
     has_per_cpu: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Finds a kernel and makes it ready to boot: by name, as a package, as an image.
+//! Finds a kernel by name, as a package or as an image, and makes it ready to boot.
 
 pub mod apt;
 mod cache;
@@ -26,22 +26,22 @@ use self::unpack::Packing;
 /// A kernel, ready to boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// What it was asked for as: `rt`, `standard`, `cloud`, `6.12-rt`, or a file's path.
+    /// The name that the user gave: `rt`, `standard`, `cloud`, `6.12-rt`, or a file's path.
     pub asked: String,
-    /// Its release, as `uname -r` will say it: `6.1.0-49-rt-amd64`.
+    /// Its release, as `uname -r` prints it: `6.1.0-49-rt-amd64`.
     pub release: String,
-    /// The package that it came from and that package's version, where it came from one.
+    /// Its package and the package's version, if it is from a package.
     pub package: Option<Package>,
-    /// An uncompressed ELF image, which boots faster than a bzImage; or the bzImage, where
-    /// its kernel can't be entered in another way (it was built without `CONFIG_PVH`).
+    /// An uncompressed ELF image, which boots faster than a bzImage; or the bzImage, if QEMU cannot
+    /// boot the ELF image (a kernel without `CONFIG_PVH`).
     pub image: PathBuf,
     /// SHA-256 of `image`, in hexadecimal.
     pub sha256: String,
-    /// Names and addresses of its functions, where the package holds them.
+    /// Names and addresses of its functions, if the package has them.
     pub system_map: Option<PathBuf>,
-    /// Its configuration, where the package holds it.
+    /// Its configuration, if the package has it.
     pub config: Option<PathBuf>,
-    /// The directory `lib/modules/RELEASE` of its modules, where the package holds them.
+    /// The directory `lib/modules/RELEASE` of its modules, if the package has them.
     pub modules: Option<PathBuf>,
 }
 
@@ -54,23 +54,22 @@ pub struct Package {
     pub version: String,
 }
 
-/// Is told in a line what takes time, and what was done otherwise than expected.
+/// Receives a line about each step that takes time, and about unexpected results.
 pub type Tell<'a> = &'a mut dyn FnMut(&str);
 
-/// A kernel and its unpacked image are no longer than this, in bytes. Debian's are 8 and 40
-/// million.
+/// The longest kernel or unpacked image, in bytes. Debian's have 8 and 40 million.
 const LONGEST_IMAGE: u64 = 512 << 20;
 
 /// The image in an entry of the cache.
 const IMAGE: &str = "vmlinux";
-/// And where it can only unpack itself.
+/// The image in an entry whose kernel can only unpack itself.
 const PACKED_IMAGE: &str = "vmlinuz";
 const SYSTEM_MAP: &str = "System.map";
 const CONFIG: &str = "config";
 const MODULES: &str = "lib/modules/";
-/// Where a package lies while it is unpacked.
+/// The path of a package while it is unpacked.
 const DOWNLOAD: &str = "download";
-/// Symbols or configuration, in bytes.
+/// The longest symbols or configuration, in bytes.
 const LONGEST_TEXT: u64 = 64 << 20;
 
 /// Finds a kernel, and makes it ready to boot.
@@ -81,20 +80,19 @@ const LONGEST_TEXT: u64 = 64 << 20;
 /// - a Debian package, `linux-image-6.1.0-49-rt-amd64` or `linux-image-rt-amd64`;
 /// - a path to a bzImage, an ELF image or a Debian package.
 ///
-/// What is fetched or unpacked is kept in the cache, and verified each time that it is taken
-/// from there. Where apt can't give it, the newest such kernel of the cache is taken, and
-/// `tell` says which.
+/// Downloaded and unpacked files are kept in the cache, and verified at each use. If apt has no
+/// result, the newest such kernel in the cache is used, and `tell` receives its name.
 ///
 /// # Errors
-/// See [`Error`]; each is one line. Nothing incomplete is left behind.
+/// See [`Error`]; each is one line. Nothing incomplete is left.
 pub fn find(asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
     find_with(&Apt::default(), asked, cache, tell)
 }
 
-/// [`find`], with programs of apt from elsewhere.
+/// Like [`find`], with other apt programs.
 ///
 /// # Errors
-/// As [`find`].
+/// Those of [`find`].
 pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
     let path = Path::new(asked);
     let wanted = Wanted::parse(asked).filter(|wanted| {
@@ -105,8 +103,8 @@ pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Resul
         Some(wanted) => by_name(apt, asked, &wanted, cache, tell),
         None if !asked.contains('/') && !path.exists() => Err(Error::Package {
             asked: asked.to_owned(),
-            why: "is neither a file nor a name: rt, standard, cloud, a release (6.12, 6.12-rt) or \
-                  a package (linux-image-...)"
+            why: "expected a file, rt, standard, cloud, a release (6.12, 6.12-rt) or a package \
+                  (linux-image-...)"
                 .to_owned(),
         }),
         None => from_file(asked, path, cache, tell),
@@ -151,7 +149,7 @@ fn by_name(
             });
             match made {
                 Ok(entry) => return Ok(from_entry(asked, &entry)),
-                // Anything else than apt's refusal would fail again.
+                // Other errors than apt's would come again.
                 Err(error) if refused.is_none() => return Err(error),
                 Err(error) => error,
             }
@@ -164,14 +162,14 @@ fn by_name(
             let which = package.map_or_else(String::new, |package| {
                 format!("{} {}", package.name, package.version)
             });
-            tell(&format!("{refused}; taking {which} from the cache"));
+            tell(&format!("{refused}; using {which} from the cache"));
             Ok(from_entry(asked, &entry))
         }
         None => Err(refused),
     }
 }
 
-/// The newest kernel in the cache that is what was asked for.
+/// The newest kernel in the cache that matches the name.
 fn newest(cache: &Cache, wanted: &Wanted) -> Option<cache::Entry> {
     let entries = cache.entries().into_iter().filter(|entry| {
         let package = entry.manifest.package.as_ref();
@@ -199,8 +197,8 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
             if !enters_guests(path, &mut file, &elf)? {
                 return Err(Error::unfit(
                     path,
-                    "can't be entered by a virtual machine: it is no kernel, or one without \
-                     CONFIG_PVH; give its bzImage (vmlinuz)",
+                    "cannot be booted by QEMU: it is not a kernel, or has no CONFIG_PVH; give its \
+                     bzImage (vmlinuz)",
                 ));
             }
             let release = banner(path, &mut file)?;
@@ -290,7 +288,7 @@ fn unpack_package(
             if !found.bytes().all(plain) {
                 return Err(Error::unfit(
                     path,
-                    format!("holds a kernel of a strange name: {below}"),
+                    format!("holds a kernel with an unexpected name: {below}"),
                 ));
             }
             if release.replace(found.to_owned()).is_some() {
@@ -318,7 +316,7 @@ fn unpack_package(
             .iter()
             .find(|name| name.starts_with("linux-image-"));
         let hint = hint.map_or_else(String::new, |name| {
-            format!(": it only names {name}, which does")
+            format!(": it only depends on {name}, which does")
         });
         return Err(Error::unfit(
             path,
@@ -345,11 +343,11 @@ fn unpack_package(
         _ => {
             return Err(Error::unfit(
                 path,
-                format!("holds a boot/vmlinuz-{release} that is no bzImage"),
+                format!("holds a boot/vmlinuz-{release} that is not a bzImage"),
             ));
         }
     }
-    // Debian's says in one line that the true one is in another package.
+    // Debian's file says in one line that the real one is in another package.
     if draft.size(SYSTEM_MAP).is_some_and(|size| size < 4096) {
         draft.forget(SYSTEM_MAP)?;
     }
@@ -376,11 +374,11 @@ fn unpack_image(
         ));
     }
     let magic = read_part(path, file, bz_image.payload, 16)?;
-    let Some(packing) = Packing::of(&magic) else {
+    let Some(packing) = Packing::detect(&magic) else {
         return Err(Error::unfit(
             path,
-            "holds a kernel packed with neither gzip, xz, zstd, lz4 nor lzma, which punctual \
-             can't unpack; give the ELF vmlinux",
+            "holds a kernel that is not packed with gzip, xz, zstd, lz4 or lzma: give the ELF \
+             vmlinux",
         ));
     };
     let trailer = read_part(path, file, end - 4, 4)?;
@@ -388,10 +386,10 @@ fn unpack_image(
     if unpacked > LONGEST_IMAGE {
         return Err(Error::unfit(
             path,
-            format!("says that it holds {unpacked} bytes unpacked: no kernel is so long"),
+            format!("states an unpacked length of {unpacked} bytes: too long for a kernel"),
         ));
     }
-    // gzip ends with that length, to the others it was added.
+    // gzip ends with that length; the kernel's build appends it to the others.
     let packed = match packing {
         Packing::Gzip => u64::from(bz_image.length),
         _ => u64::from(bz_image.length) - 4,
@@ -406,7 +404,7 @@ fn unpack_image(
     if sum.size != unpacked {
         return Err(Error::damaged(
             path,
-            format!("{unpacked} bytes should be in it, and {} are", sum.size),
+            format!("it states {unpacked} unpacked bytes, but has {}", sum.size),
         ));
     }
     let image = draft.directory.join(IMAGE);
@@ -426,7 +424,7 @@ fn unpack_image(
     Ok(release)
 }
 
-/// Refuses an image that ends before what its headers name.
+/// Refuses an image that ends before the parts that its headers name.
 fn whole(path: &Path, elf: &Elf, length: u64) -> Result<(), Error> {
     match elf.parts.iter().find(|part| part.end() > length) {
         None => Ok(()),
@@ -443,7 +441,7 @@ fn whole(path: &Path, elf: &Elf, length: u64) -> Result<(), Error> {
     }
 }
 
-/// Whether the image can be entered by a virtual machine as it is.
+/// Whether QEMU can boot the image directly.
 fn enters_guests(path: &Path, file: &mut File, elf: &Elf) -> Result<bool, Error> {
     /// Debian's kernels have 500 bytes of notes.
     const LONGEST: u64 = 1 << 16;
@@ -456,10 +454,10 @@ fn enters_guests(path: &Path, file: &mut File, elf: &Elf) -> Result<bool, Error>
     Ok(false)
 }
 
-/// The release that an image states somewhere within.
+/// The release that an image contains.
 fn banner(path: &Path, file: &mut File) -> Result<String, Error> {
     const PART: u64 = 4 << 20;
-    /// The banner may lie across the border of two parts.
+    /// The banner may cross the border of two parts.
     const OVERLAP: u64 = 256;
     let mut at = 0;
     while at < LONGEST_IMAGE {
@@ -481,13 +479,13 @@ fn banner(path: &Path, file: &mut File) -> Result<String, Error> {
 /// A file and its length in bytes.
 fn open(path: &Path) -> Result<(File, u64), Error> {
     let unreadable = |error| Error::unreadable(path, error);
-    // A pipe would keep us waiting until it is opened.
+    // Opening a pipe would wait for a writer.
     let data = std::fs::metadata(path).map_err(unreadable)?;
     if !data.is_file() {
         let what = if data.is_dir() {
             "a directory"
         } else {
-            "no ordinary file"
+            "not a regular file"
         };
         return Err(Error::unfit(
             path,
@@ -507,7 +505,7 @@ fn read_part(path: &Path, file: &mut File, at: u64, length: u64) -> Result<Vec<u
 }
 
 fn seek(path: &Path, file: &mut File, at: u64) -> Result<(), Error> {
-    let damaged = || Error::damaged(path, "it names a place beyond its end");
+    let damaged = || Error::damaged(path, "it refers to a place beyond its end");
     let at = i64::try_from(at).map_err(|_| damaged())?;
     match file.seek(SeekFrom::Start(at.unsigned_abs())) {
         Ok(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! A kernel's modules: which are kept, and what must be loaded for one of them.
+//! A kernel's modules: which are kept in the cache, and which must be loaded for a module.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,25 +15,25 @@ use super::unpack::Packing;
 
 type Header = FileHeader64<LittleEndian>;
 
-/// A module unpacked, in bytes. Debian's longest has 20 million.
+/// The longest unpacked module, in bytes. Debian's longest has 20 million.
 pub(super) const LONGEST: u64 = 256 << 20;
-/// So many modules belong to one at most.
+/// The most modules that are loaded for one module.
 const MOST: usize = 256;
 
-/// A module that is to be loaded.
+/// A module to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// As `lsmod` names it: `null_blk`.
+    /// The name in `lsmod`: `null_blk`.
     pub name: String,
-    /// What `init_module` takes: the ELF file, unpacked.
+    /// The unpacked ELF file, for `init_module`.
     pub bytes: Vec<u8>,
 }
 
-/// Whether a file below `lib/modules/RELEASE` is kept: all but the drivers of devices that
-/// no guest has, which are three quarters of the whole.
+/// Whether a file below `lib/modules/RELEASE` is kept: all except drivers of devices that no guest
+/// has, three quarters of the whole.
 #[must_use]
 pub fn is_kept(path: &str) -> bool {
-    /// Drivers that make up their devices, or work on what others drive.
+    /// Drivers of virtual devices, or of devices on top of others.
     const DRIVERS: &[&str] = &["base", "block", "char", "dax", "md", "net", "virtio"];
     let Some(path) = path.strip_prefix("kernel/") else {
         // modules.builtin, modules.order.
@@ -42,7 +42,7 @@ pub fn is_kept(path: &str) -> bool {
     let mut parts = path.split('/');
     match (parts.next(), parts.next(), parts.clone().count()) {
         (Some("sound"), ..) => false,
-        // veth.ko, and no adapter of a vendor.
+        // veth.ko, but no vendor's adapter.
         (Some("drivers"), Some("net"), below) => {
             let folder = if below > 1 { parts.next() } else { None };
             folder.is_none_or(|folder| {
@@ -63,11 +63,11 @@ pub fn is_kept(path: &str) -> bool {
 }
 
 impl Kernel {
-    /// The modules that must be loaded for those that were asked for, in their order, each once:
-    /// of a name the kernel's own, of a file (`./mine.ko`) that file, and what it needs.
+    /// The modules that must be loaded for the requested ones, in this order, each once: for a name
+    /// the kernel's own module, for a file (`./mine.ko`) that file, and the modules that they need.
     ///
     /// # Errors
-    /// As [`Kernel::module`]; or a file is no module for this kernel.
+    /// Those of [`Kernel::module`], or a file is not a module for this kernel.
     pub fn modules(&self, asked: &[String]) -> Result<Vec<Module>, Error> {
         let mut all: Vec<Module> = Vec::new();
         for name in asked {
@@ -95,7 +95,7 @@ impl Kernel {
         Ok(all)
     }
 
-    /// A module file of the user's, after those that it needs and that aren't among `known`.
+    /// The user's module file, after the modules that it needs and that are not in `known`.
     fn module_file(&self, path: &Path, known: &[Module]) -> Result<Vec<Module>, Error> {
         let failed = |why: ModuleFileError| Error::ModuleFile {
             path: path.to_owned(),
@@ -138,7 +138,7 @@ impl Kernel {
         Ok(all)
     }
 
-    /// Why this kernel would not take a module of these words, where that can be told.
+    /// Why this kernel would refuse a module with this `vermagic`, if that can be known.
     fn refuses(&self, stated: &str) -> Option<ModuleFileError> {
         let release = stated.split_whitespace().next().unwrap_or_default();
         if release != self.release {
@@ -147,7 +147,7 @@ impl Kernel {
                 release: self.release.clone(),
             });
         }
-        // A module of the kernel's own has its words.
+        // The kernel's own modules have its `vermagic`.
         let own = index(self.modules.as_deref()?).into_values().next()?;
         let own = field(&load(&own).ok()?, b"vermagic=")?;
         (own.trim() != stated.trim()).then(|| {
@@ -159,11 +159,11 @@ impl Kernel {
         })
     }
 
-    /// The modules that must be loaded for `name`, in their order, `name` last; none where it
-    /// is built into the kernel. `-` and `_` are one, as for modprobe.
+    /// The modules that must be loaded for `name`, in this order, `name` last; none if it is built into
+    /// the kernel. `-` and `_` are equal, as for modprobe.
     ///
     /// # Errors
-    /// When there is no such module, or it or one that it needs isn't kept or can't be read.
+    /// There is no such module, or it or one that it needs is not in the cache or cannot be read.
     pub fn module(&self, name: &str) -> Result<Vec<Module>, Error> {
         let failed = |why: ModuleError| Error::Module {
             name: name.to_owned(),
@@ -204,7 +204,7 @@ impl Kernel {
     }
 }
 
-/// A module after those that it needs, found by `load`.
+/// A module after the modules that it needs, which `load` reads.
 fn order(
     wanted: &str,
     load: impl Fn(&str) -> Result<Vec<u8>, ModuleError>,
@@ -244,13 +244,13 @@ fn order(
     Ok(ordered)
 }
 
-/// Whether what was asked for is a file, and not a module's name.
+/// Whether a value of `--module` is a file, not a name.
 #[must_use]
 pub fn is_file(asked: &str) -> bool {
     asked.contains('/') || name_of(asked).is_some()
 }
 
-/// Whether the bytes are a whole module for x86-64; what they are instead, in a few words.
+/// Checks that the bytes are a complete module for x86-64.
 fn check(bytes: &[u8]) -> Result<(), ModuleFileError> {
     if !bytes.starts_with(b"\x7fELF") {
         return Err(ModuleFileError::NotElf);
@@ -281,7 +281,7 @@ fn check(bytes: &[u8]) -> Result<(), ModuleFileError> {
     }
 }
 
-/// What a module says of itself under a name, which ends with `=`.
+/// The value of a module's `.modinfo` field; the name ends with `=`.
 fn field(bytes: &[u8], name: &[u8]) -> Option<String> {
     let info = section(bytes, b".modinfo")?;
     let value = info
@@ -291,7 +291,7 @@ fn field(bytes: &[u8], name: &[u8]) -> Option<String> {
 }
 
 /// The names of the modules that a module needs, as its section `.modinfo` states them;
-/// `None` where it is no module.
+/// `None` if it is not a module.
 #[must_use]
 pub fn depends(bytes: &[u8]) -> Option<Vec<String>> {
     let info = section(bytes, b".modinfo")?;
@@ -309,8 +309,8 @@ fn section<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     let sections = header.section_headers(endian, bytes).ok()?;
     let names = header.section_strings_index(endian, bytes).ok()?;
     let names = sections.get(names.0)?.data(endian, bytes).ok()?;
-    // By the wanted name's length rather than up to a name's end, which a file may put so far
-    // off for each section that the search would never end.
+    // Compares only the length of the name: a hostile file may have names without an end, for which
+    // the search would take very long.
     let is_it = |section: &&SectionHeader64<LittleEndian>| {
         let name = usize::try_from(section.sh_name(endian)).ok();
         let name = name.and_then(|at| names.get(at..));
@@ -319,7 +319,7 @@ fn section<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     sections.iter().find(is_it)?.data(endian, bytes).ok()
 }
 
-/// Where each module lies.
+/// The path of each module.
 fn index(directory: &Path) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     let mut folders = vec![directory.join("kernel")];
@@ -336,13 +336,13 @@ fn index(directory: &Path) -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// Whether such a list of paths, one a line, has a module.
+/// Whether a list of paths, one per line, has a module.
 fn lists(text: &str, wanted: &str) -> bool {
     let mut names = text.lines().filter_map(name_of);
     names.any(|name| name == wanted)
 }
 
-/// The module's name by its file, whichever way that is packed.
+/// The module's name from its file's name, packed or not.
 fn name_of(path: &str) -> Option<String> {
     let file = path.rsplit('/').next()?;
     let (name, end) = file.split_once(".ko")?;
@@ -358,7 +358,7 @@ fn canonical(name: &str) -> String {
 fn load(path: &Path) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     File::open(path)?.take(LONGEST).read_to_end(&mut packed)?;
-    let packing = Packing::of(&packed)
+    let packing = Packing::detect(&packed)
         .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "is not a module"))?;
     if packing == Packing::Plain {
         return Ok(packed);

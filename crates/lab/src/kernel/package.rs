@@ -1,4 +1,4 @@
-//! What is in a Debian package: an `ar` of two packed `tar`s. Streamed, never as a whole.
+//! Reads a Debian package, an `ar` of two packed `tar`s, as a stream.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
@@ -6,12 +6,12 @@ use tar::{Archive, EntryType};
 
 use super::unpack::Packing;
 
-/// No package of a kernel has more files, nor more bytes in them.
+/// The most files and bytes in a kernel's package.
 const MOST_FILES: usize = 100_000;
 const MOST_BYTES: u64 = 8 << 30;
-/// A path, in bytes.
+/// The longest path, in bytes.
 const LONGEST_PATH: u64 = 4096;
-/// The file that says what a package is, in bytes.
+/// The longest control file, in bytes.
 const LONGEST_CONTROL: u64 = 1 << 20;
 
 /// A member of the `ar`.
@@ -21,11 +21,11 @@ pub struct Member {
     pub name: String,
     /// Where its bytes begin.
     pub offset: u64,
-    /// How many they are.
+    /// Its length.
     pub size: u64,
 }
 
-/// What a package says of itself.
+/// What a package's control file states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Control {
     /// `linux-image-6.1.0-49-rt-amd64`.
@@ -34,14 +34,14 @@ pub struct Control {
     pub version: String,
     /// `amd64`.
     pub architecture: String,
-    /// Of the packages that it depends on, the first of each choice.
+    /// The packages that it depends on, the first of each alternative.
     pub depends: Vec<String>,
 }
 
 /// The members of a package that is `length` bytes long.
 ///
 /// # Errors
-/// `InvalidData` where it is no package; `UnexpectedEof` where it is cut short.
+/// `InvalidData` if it is not a package; `UnexpectedEof` if it is truncated.
 pub fn members(file: &mut (impl Read + Seek), length: u64) -> io::Result<Vec<Member>> {
     const HEADER: u64 = 60;
     let mut found: Vec<Member> = Vec::new();
@@ -70,7 +70,7 @@ pub fn members(file: &mut (impl Read + Seek), length: u64) -> io::Result<Vec<Mem
             offset,
             size,
         });
-        // dpkg refuses what has more than a few.
+        // dpkg refuses more than a few.
         if found.len() > 16 {
             return Err(invalid("it has too many members"));
         }
@@ -79,11 +79,10 @@ pub fn members(file: &mut (impl Read + Seek), length: u64) -> io::Result<Vec<Mem
     Ok(found)
 }
 
-/// The member of this name, whichever way it is packed: `data.tar` for `data.tar.xz`.
+/// The member of this name, packed or not: `data.tar` for `data.tar.xz`.
 ///
 /// # Errors
-/// `UnexpectedEof` where there is none, as in a package that is cut short;
-/// `InvalidData` and what reading gives.
+/// `UnexpectedEof` if there is none, as in a truncated package; `InvalidData`; errors of reading.
 pub fn tar<'a>(
     file: &'a mut (impl Read + Seek),
     members: &[Member],
@@ -98,12 +97,12 @@ pub fn tar<'a>(
     };
     file.seek(SeekFrom::Start(member.offset))?;
     let mut packed = BufReader::with_capacity(1 << 16, file.take(member.size));
-    let packing = match Packing::of(packed.fill_buf()?) {
+    let packing = match Packing::detect(packed.fill_buf()?) {
         Some(packing) => packing,
         None if member.name == name => Packing::Plain,
         None => {
             return Err(invalid(format!(
-                "{} is packed with neither gzip, xz nor zstd",
+                "{} is not packed with gzip, xz or zstd",
                 member.name
             )));
         }
@@ -114,7 +113,7 @@ pub fn tar<'a>(
     }))
 }
 
-/// A stream that may be only so long.
+/// A stream with a limited length.
 struct Limited<R> {
     stream: R,
     left: u64,
@@ -125,17 +124,17 @@ impl<R: Read> Read for Limited<R> {
         let read = self.stream.read(into)?;
         match self.left.checked_sub(read as u64) {
             Some(left) => self.left = left,
-            None => return Err(invalid("it holds more than 8 GiB: no kernel does")),
+            None => return Err(invalid("it holds more than 8 GiB: too large for a kernel")),
         }
         Ok(read)
     }
 }
 
-/// Goes through the ordinary files of a `tar`, with their paths as they are installed,
-/// `usr/lib/modules/...`, and their contents.
+/// Calls `each` for the regular files of a `tar`, with their installed paths, `usr/lib/modules/...`,
+/// and their contents.
 ///
 /// # Errors
-/// What `each` returns; and `failed` makes one of what is wrong with the archive.
+/// Those of `each`; `failed` converts an error of the archive.
 pub fn files<E>(
     tar: impl Read,
     failed: impl Fn(io::Error) -> E,
@@ -175,16 +174,16 @@ pub fn files<E>(
             _ => long = None,
         }
     }
-    // What follows the archive's end has the checksum that is looked at last.
+    // The checksum follows the end of the archive.
     let mut rest = archive.into_inner();
     io::copy(&mut rest, &mut io::sink()).map_err(&failed)?;
     Ok(())
 }
 
-/// What a package says of itself, from its `control.tar`.
+/// Reads a package's `control.tar`.
 ///
 /// # Errors
-/// What is wrong with the archive; `InvalidData` where it says nothing.
+/// Errors of the archive; `InvalidData` if the control file is missing or not valid.
 pub fn control(tar: impl Read) -> io::Result<Control> {
     let mut text = None;
     files(
@@ -199,14 +198,14 @@ pub fn control(tar: impl Read) -> io::Result<Control> {
             Ok(())
         },
     )?;
-    let text = text.ok_or_else(|| invalid("it doesn't say what it is (no control file)"))?;
+    let text = text.ok_or_else(|| invalid("it has no control file"))?;
     let stated = paragraph(&text);
     if stated.package.is_empty() || stated.version.is_empty() {
-        return Err(invalid("it doesn't say its name and version"));
+        return Err(invalid("its control file states no name or no version"));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-:".contains(&byte);
     if !(stated.package.bytes().all(plain) && stated.version.bytes().all(plain)) {
-        return Err(invalid("its name or version is none that Debian allows"));
+        return Err(invalid("its name or version is not valid for Debian"));
     }
     Ok(stated)
 }
@@ -234,7 +233,7 @@ pub fn paragraph(text: &str) -> Control {
     control
 }
 
-/// A path below the root, without `./`; `None` for what would lead elsewhere.
+/// A path below the root, without `./`; `None` if it would lead elsewhere.
 fn plain_path(name: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(name).ok()?;
     let parts: Vec<&str> = name

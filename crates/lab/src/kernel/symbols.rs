@@ -1,4 +1,4 @@
-//! Which function an address lies in.
+//! The function of an address.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::io::Read;
 use super::error::Error;
 use super::{Kernel, LONGEST_IMAGE, LONGEST_TEXT, kallsyms};
 
-/// More symbols than any kernel has; Debian's have 200,000.
+/// The most symbols of a kernel; Debian's have 200,000.
 pub(super) const MOST: usize = 4_000_000;
 
 /// The symbols of a kernel, by address.
@@ -23,13 +23,13 @@ struct Symbol {
     address: u64,
     begin: usize,
     end: usize,
-    /// How much its name is preferred over others of the same address.
+    /// The preference of its name over others with the same address.
     rank: u8,
 }
 
 impl Symbols {
-    /// From lines of `ADDRESS TYPE NAME`, as in `System.map`, or with ` [MODULE]` behind
-    /// them, as in `/proc/kallsyms`. Lines that are otherwise are passed over.
+    /// Parses lines of `ADDRESS TYPE NAME`, as in `System.map`, or with ` [MODULE]` at the end, as in
+    /// `/proc/kallsyms`. Skips other lines.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let mut symbols = Self::default();
@@ -67,15 +67,15 @@ impl Symbols {
     }
 
     pub(super) fn sorted(mut self) -> Self {
-        // Stable: of equals, the first one stays.
+        // Stable: among equals, the first one is kept.
         self.table
             .sort_by_key(|symbol| (symbol.address, std::cmp::Reverse(symbol.rank)));
         self.table.dedup_by_key(|symbol| symbol.address);
         self
     }
 
-    /// The function that an address lies in, and how many bytes behind its beginning; `None`
-    /// before the first, and where the nearest symbol is data.
+    /// The function of an address, and the offset in it; `None` before the first function, and if the
+    /// nearest symbol is data.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<(&str, u64)> {
         let behind = self
@@ -94,13 +94,13 @@ impl Symbols {
         functions.clone().find(is_it).map(|symbol| symbol.address)
     }
 
-    /// How many there are.
+    /// The number of symbols.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no symbols.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
@@ -109,7 +109,7 @@ impl Symbols {
 
 const DATA: u8 = 0;
 
-/// Code over data, the names that a function is known by over marks in the text.
+/// Code before data, usual names of functions before markers in the text.
 fn rank(kind: u8, name: &str) -> u8 {
     match kind {
         _ if name.starts_with("__pfx_") => 1,
@@ -121,12 +121,12 @@ fn rank(kind: u8, name: &str) -> u8 {
 }
 
 impl Kernel {
-    /// The names of its functions: from its `System.map`, or else from the table that the
-    /// kernel itself has for `/proc/kallsyms`. Of modules there are none. Addresses are those
-    /// of a kernel that is not moved (`nokaslr`).
+    /// The names of its functions: from its `System.map`, else from the kernel's own table for
+    /// `/proc/kallsyms`. Modules are not included. Addresses are those without randomisation
+    /// (`nokaslr`).
     ///
     /// # Errors
-    /// When it has neither, or the file can't be read.
+    /// It has neither, or the file cannot be read.
     pub fn symbols(&self) -> Result<Symbols, Error> {
         let read = |path: &std::path::Path, longest: u64| {
             let mut bytes = Vec::new();
@@ -141,8 +141,8 @@ impl Kernel {
         kallsyms::symbols(&read(&self.image, LONGEST_IMAGE)?).ok_or_else(|| {
             Error::unfit(
                 &self.image,
-                "has no names of functions: it comes without System.map, and holds no table of \
-                 CONFIG_KALLSYMS that punctual can read",
+                "has no function names: it has no System.map, and no CONFIG_KALLSYMS table that \
+                 punctual can read",
             )
         })
     }

@@ -1,4 +1,4 @@
-//! Streams unpacked with bounded memory, counted and hashed on their way.
+//! Unpacks streams with bounded memory; counts and hashes their bytes.
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 
@@ -7,8 +7,8 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
 
-/// No stream may want more memory than this to be unpacked: what the strongest settings of
-/// xz and zstd take, and what the kernel's own build uses.
+/// The most memory for unpacking a stream: enough for the strongest settings of xz and zstd, and for
+/// the kernel's own build.
 const WINDOW: u32 = 128 << 20;
 
 /// How a stream is packed.
@@ -24,14 +24,14 @@ pub enum Packing {
     Lz4,
     /// lzma, before xz.
     Lzma,
-    /// Not at all.
+    /// Not packed.
     Plain,
 }
 
 impl Packing {
-    /// Tells it by the first bytes; `None` for what can't be unpacked here.
+    /// Detects it from the first bytes; `None` if it cannot be unpacked here.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn detect(bytes: &[u8]) -> Option<Self> {
         let known: [(&[u8], Self); 6] = [
             (b"\x1f\x8b", Self::Gzip),
             (b"\xfd7zXZ\0", Self::Xz),
@@ -44,19 +44,18 @@ impl Packing {
         known.find_map(|(magic, packing)| bytes.starts_with(magic).then_some(packing))
     }
 
-    /// As [`Packing::of`], of a file that may hold several streams: `pzstd` begins with a frame
-    /// that says how long the next one is.
+    /// Like [`Packing::detect`], for a file that may contain several streams: `pzstd` begins with a frame
+    /// that states the length of the next one.
     #[must_use]
-    pub fn of_several(bytes: &[u8]) -> Option<Self> {
+    pub fn detect_several(bytes: &[u8]) -> Option<Self> {
         let skipped = is_skippable(bytes).then_some(Self::Zstd);
-        skipped.or_else(|| Self::of(bytes))
+        skipped.or_else(|| Self::detect(bytes))
     }
 
-    /// A reader of all the streams that follow each other: what tools write that pack in parallel
-    /// or by chunks.
+    /// A reader of all consecutive streams, as parallel packers write them.
     ///
     /// # Errors
-    /// As [`Packing::unpack`].
+    /// Those of [`Packing::unpack`].
     pub fn unpack_all<'a>(self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
         match self {
             Self::Gzip => Ok(Box::new(flate2::bufread::MultiGzDecoder::new(packed))),
@@ -64,15 +63,15 @@ impl Packing {
         }
     }
 
-    /// A reader of what the stream holds, unpacked. What follows the stream is left alone.
+    /// A reader of the unpacked stream. Bytes after the stream are not read.
     ///
     /// # Errors
-    /// When the stream's head is damaged, or it wants more memory than it may have.
+    /// The stream's header is damaged, or unpacking needs too much memory.
     pub fn unpack<'a>(self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
         self.reader(packed, false)
     }
 
-    /// `several`: of xz and zstd all streams, not the first alone.
+    /// `several`: all streams of xz and zstd, not only the first.
     fn reader<'a>(
         self,
         packed: impl BufRead + 'a,
@@ -97,7 +96,7 @@ impl Packing {
     }
 }
 
-/// A stream of xz, through the decoder that is compiled once and not for each reader.
+/// A reader of xz, with the decoder compiled once, not for each reader type.
 struct Xz<R> {
     packed: R,
     stream: XzStream,
@@ -124,16 +123,16 @@ impl<R: BufRead> Read for Xz<R> {
     }
 }
 
-/// Whether this is a frame of zstd that holds nothing to unpack.
+/// Whether this is a skippable frame of zstd.
 fn is_skippable(bytes: &[u8]) -> bool {
     bytes.len() >= 4 && bytes[0] & 0xf0 == 0x50 && bytes[1..4] == *b"\x2a\x4d\x18"
 }
 
-/// Frames of zstd, or the first of them alone, whose checksums are looked at.
+/// A reader of zstd frames, or of the first only, that checks their checksums.
 struct Zstd<R> {
     packed: R,
     decoder: FrameDecoder,
-    /// Whether a frame has begun that is not at its end.
+    /// Whether a frame has begun and not ended.
     within: bool,
     is_all: bool,
 }
@@ -277,7 +276,7 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
     io::Error::new(ErrorKind::InvalidData, error)
 }
 
-/// What went by in a copy.
+/// The size and the hash of copied bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sum {
     /// Bytes.
@@ -289,15 +288,15 @@ pub(super) struct Sum {
 /// Why a copy ended early.
 #[derive(Debug)]
 pub(super) enum CopyError {
-    /// What is copied can't be read or unpacked.
+    /// The source cannot be read or unpacked.
     Read(io::Error),
-    /// The copy can't be written.
+    /// The copy cannot be written.
     Write(io::Error),
-    /// There is more than may be.
+    /// The source is too long.
     TooLong,
 }
 
-/// Copies all of a stream, and refuses one that is longer than `limit` bytes.
+/// Copies a stream; refuses more than `limit` bytes.
 pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, limit: u64) -> Result<Sum, CopyError> {
     let mut hash = Sha256::new();
     let mut size = 0;
@@ -323,7 +322,7 @@ pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, limit: u64) -> Resul
 /// SHA-256 of all of a stream, in hexadecimal.
 ///
 /// # Errors
-/// What reading gives.
+/// Errors of reading.
 pub fn hash(from: &mut dyn Read) -> io::Result<String> {
     copy(from, &mut io::sink(), u64::MAX)
         .map(|sum| sum.sha256)

@@ -1,4 +1,4 @@
-//! From what ran to a bill: each instruction of a latency, by function.
+//! Makes a bill: each instruction of a latency, by function.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,29 @@ use super::error::ObserverError;
 use super::trail::Trail;
 use punctual_record::lab::{LabBill, LabBillRow};
 
-/// Programs, ours and others', and what the kernel maps into them.
+/// Code of programs, and code that the kernel maps into them.
 pub const USER: &str = "(user)";
-/// Code of the kernel that its own table of symbols doesn't have.
+/// Code of the kernel that is not in its own symbol table.
 pub const MODULE: &str = "(module)";
-/// What is older than all that was kept.
+/// Instructions older than everything that was kept.
 pub const NOT_KEPT: &str = "(not kept)";
 
-/// Code of the kernel lies above.
+/// Code of the kernel is above this address.
 const KERNEL: u64 = 1 << 63;
-/// By so much may the time between two wake-ups differ from the instructions between them: what the
-/// code between clock and mark may vary by, and one part in so many, which no guest's clock is wrong by.
+/// The allowed difference between the time and the instructions between two wake-ups: the variation of
+/// the code between clock and mark, plus one part in this many, more than the error of a guest's clock.
 const ALLOWED_NS: u64 = 1_000;
 const ALLOWED_SHARE: u64 = 10_000;
-/// An interrupt between clock and mark makes it differ by more, twice: to that mark and from it.
-/// One in so many may.
+/// An interrupt between clock and mark makes two differences larger: to that mark and from it. At most
+/// one mark in this many may have one.
 const STRAY_SHARE: usize = 50;
 const STRAY_NS: u64 = 100_000;
 
-/// Which mark each peak is, where `peaks` are in the order of time. A record says when a thread
-/// woke and not how many wake-ups there were before, so the marks are laid beside the peaks
-/// where time and instructions agree best.
+/// The mark of each peak; `peaks` are ordered by time. A record says when a thread woke, not how many
+/// wake-ups came before, so marks and peaks are aligned where time and instructions agree best.
 ///
 /// # Errors
-/// There is no such place, or the peaks are too few to tell.
+/// There is no such alignment, or there are too few peaks.
 pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, ObserverError> {
     let woke: Vec<u64> = peaks
         .iter()
@@ -47,8 +46,8 @@ pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, ObserverError
     }
 }
 
-/// Lays the first of these instants on the mark `first`: the marks of all of them, and by how much
-/// they differ together.
+/// Aligns the first instant with the mark `first`; returns the marks of all instants, and the sum of the
+/// differences.
 fn lay(marks: &[u64], woke: &[u64], first: usize) -> Option<(u64, Vec<u64>)> {
     let mut at = first;
     let mut found = vec![at as u64];
@@ -58,7 +57,7 @@ fn lay(marks: &[u64], woke: &[u64], first: usize) -> Option<(u64, Vec<u64>)> {
         let apart = pair[1].checked_sub(pair[0])?;
         let expected = marks[at].checked_add(apart)?;
         let after = at + marks[at..].partition_point(|mark| *mark < expected);
-        // The nearer of the two about it.
+        // The nearer of the two neighbours.
         let distance = |index: &usize| marks[*index].abs_diff(expected);
         at = [after.saturating_sub(1), after]
             .into_iter()
@@ -76,9 +75,8 @@ fn lay(marks: &[u64], woke: &[u64], first: usize) -> Option<(u64, Vec<u64>)> {
     Some((difference, found))
 }
 
-/// The bill of one wake-up: of the instructions up to the one that read the clock, the last
-/// `latency_ns`. `None` where what ran before this mark was not kept, or where the clock was
-/// not read by an instruction of its own.
+/// The bill of one wake-up: the last `latency_ns` instructions up to the one that read the clock. `None`
+/// if the instructions before this mark were not kept, or if no instruction read the clock.
 #[must_use]
 pub fn bill(trail: &Trail, symbols: &Symbols, mark: u64, peak: &Peak) -> Option<LabBill> {
     let mut left = peak.latency_ns;
@@ -108,7 +106,7 @@ pub fn bill(trail: &Trail, symbols: &Symbols, mark: u64, peak: &Peak) -> Option<
         instructions,
     };
     let mut rows: Vec<_> = spent.into_iter().filter(|(_, n)| *n > 0).map(row).collect();
-    // A stable order: most first, then by name.
+    // A stable order: by instructions, then by name.
     rows.sort_by_key(|row| std::cmp::Reverse(row.instructions));
     Some(LabBill {
         asked_ns: Some(peak.asked_ns),

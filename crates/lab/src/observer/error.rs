@@ -1,4 +1,4 @@
-//! Why the observer has nothing to tell: one line each.
+//! Why the observer has no result: one line each.
 
 use std::error::Error;
 use std::fmt;
@@ -7,42 +7,42 @@ use std::path::PathBuf;
 
 use super::super::kernel;
 
-/// Why a guest can't be watched, or why no bill is made of it.
+/// Why a guest cannot be observed, or why it has no bill.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ObserverError {
-    /// The plugin could not be placed.
+    /// The plugin could not be written.
     Plugin {
         /// Its file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The kernel's names can't be read.
+    /// The kernel's symbols cannot be read.
     Symbols(kernel::Error),
-    /// The record has not one probe thread.
+    /// The record does not have exactly one probe thread.
     Threads(usize),
-    /// What the plugin left can't be read.
+    /// The plugin's file cannot be read.
     Trail(io::Error),
-    /// What the plugin left is larger than it can be.
+    /// The plugin's file is too large.
     TrailTooLarge,
-    /// What the plugin left is none of its files.
+    /// The plugin's file has another format.
     NoTrail,
-    /// What the plugin left is cut short.
+    /// The plugin's file is truncated.
     TrailCut,
-    /// What the plugin left has more stretches than it can have.
+    /// The plugin's file has too many stretches.
     Stretches(u64),
-    /// What the plugin left names a mark that it lacks.
+    /// The plugin's file refers to a missing mark.
     NoMark(u64),
-    /// What the plugin left names a block that it lacks.
+    /// The plugin's file refers to a missing block.
     NoBlock,
-    /// The plugin's marks are no wake-ups of the record.
+    /// The plugin's marks do not match the wake-ups of the record.
     OtherMarks(usize),
-    /// A program woke too seldom.
+    /// A program woke too rarely.
     FewMarks {
         /// How often it woke.
         marks: usize,
-        /// How often it has to.
+        /// The least number.
         fewest: usize,
     },
     /// A program has no period.
@@ -58,29 +58,29 @@ impl fmt::Display for ObserverError {
             Self::Symbols(error) => error.fmt(f),
             Self::Threads(threads) => write!(
                 f,
-                "a bill is made of one probe thread, and there were {threads}"
+                "a bill needs exactly one probe thread, the run had {threads}"
             ),
             Self::Trail(error) => write!(f, "the observer's file: {error}"),
-            Self::TrailTooLarge => f.write_str("the observer's file is larger than it can be"),
-            Self::NoTrail => f.write_str("the observer left no file that it could have written"),
-            Self::TrailCut => f.write_str("the observer's file is cut short"),
+            Self::TrailTooLarge => f.write_str("the observer's file is too large"),
+            Self::NoTrail => f.write_str("the observer's file is missing or has another format"),
+            Self::TrailCut => f.write_str("the observer's file is truncated"),
             Self::Stretches(stretches) => {
                 write!(f, "the observer's file has {stretches} stretches")
             }
             Self::NoMark(mark) => write!(f, "the observer's file has no mark {mark}"),
-            Self::NoBlock => f.write_str("the observer's file names a block that it hasn't"),
+            Self::NoBlock => f.write_str("the observer's file refers to a missing block"),
             Self::OtherMarks(marks) => write!(
                 f,
-                "the observer's {marks} marks can't be told to be the wake-ups of this record"
+                "the observer's {marks} marks do not match the wake-ups of this record"
             ),
             Self::FewMarks { marks, fewest } => write!(
                 f,
-                "it woke {marks} times from a periodic loop of punctual-rt, and {fewest} are the \
-                 fewest that show its period"
+                "it woke {marks} times from a periodic loop of punctual-rt, at least {fewest} wake-ups \
+                 are needed to find its period"
             ),
-            Self::NoPeriod => f.write_str("its wake-ups keep no one period"),
+            Self::NoPeriod => f.write_str("its wake-ups do not have one period"),
             Self::SeveralLoops => f.write_str(
-                "it has several periodic loops, and the observer can't tell which wake-up is whose",
+                "it has several periodic loops, and the observer cannot assign the wake-ups to them",
             ),
         }
     }

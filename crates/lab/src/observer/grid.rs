@@ -1,31 +1,30 @@
-//! Wake-ups of a program that is no probe: nobody says when they were due, but a periodic loop's
-//! are due on a grid, and its own marks show it.
+//! Wake-ups of a program that is not a probe. When they were due is not recorded, but the wake-ups of a
+//! periodic loop are due on a grid, and its own marks show that grid.
 //!
-//! The grid is found from the wake-ups that came on time, for these lie a period apart and at the
-//! same place in it, while late ones lie anywhere. What is later than those is late by so much.
+//! The grid is found from the wake-ups on time: these are one period apart and at the same place in it,
+//! while late ones are anywhere. The lateness of a wake-up is its distance from that place.
 
 use super::error::ObserverError;
 
-/// Wake-ups on time differ by no more from each other.
+/// The largest difference between wake-ups on time.
 const ON_TIME_NS: u64 = 2_000;
-/// Where those begin is known so well.
+/// The precision of the start of those.
 const NARROW_NS: u64 = 250;
-/// Of fewer marks nothing can be told.
+/// The fewest marks from which a grid can be found.
 const FEWEST: usize = 16;
-/// So many marks are looked at for the grid.
+/// The most marks that are used to find the grid.
 const MOST: usize = 1 << 16;
-/// One in so many wake-ups has to be on time: of fewer a grid may be seen that is none.
+/// One in this many wake-ups must be on time: with fewer, a false grid may be found.
 const ONE_IN: usize = 3;
-/// And by so many times more than would be by chance.
+/// There must also be this many times more than by chance.
 const MORE_THAN_CHANCE: f64 = 5.0;
 /// Periods that are tried to either side, at each doubling of the span.
 const TRIES: i32 = 8;
 
-/// How much later than at its earliest the program woke at each mark, in ns; nothing for the
-/// first.
+/// How much later than on time the program woke at each mark, in ns; 0 for the first.
 ///
 /// # Errors
-/// There is no one period, in one line.
+/// The wake-ups do not have one period: one line says so.
 pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, ObserverError> {
     if marks.len() < FEWEST {
         return Err(ObserverError::FewMarks {
@@ -38,7 +37,7 @@ pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, ObserverError> {
     let mut period = common_gap(marks_used).ok_or_else(none)?;
     let mut span = FEWEST;
     loop {
-        // Over so many periods the grid moves by a part of what counts as on time.
+        // Over this many periods the grid moves by a fraction of the window for wake-ups on time.
         let step = ON_TIME_NS as f64 / span as f64 / 4.0;
         period = best_period(&marks_used[..span], period, step, TRIES, ON_TIME_NS);
         if span == marks_used.len() {
@@ -55,7 +54,7 @@ pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, ObserverError> {
     if has_another_gap(marks_used, period) {
         return Err(ObserverError::SeveralLoops);
     }
-    // All that lie within the wider window count as on time; the narrow one says where they begin.
+    // All marks in the wider window count as on time; the narrow window is its start.
     let step = NARROW_NS as f64 / marks_used.len() as f64 / 4.0;
     let tries = TRIES * (ON_TIME_NS / NARROW_NS) as i32;
     period = best_period(marks_used, period, step, tries, NARROW_NS);
@@ -71,7 +70,7 @@ pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, ObserverError> {
     Ok(all)
 }
 
-/// The period about this one with most marks at one place of it; of equals the nearest.
+/// The period near this one with the most marks at one place; among equals the nearest.
 fn best_period(marks: &[u64], period: f64, step: f64, tries: i32, width: u64) -> f64 {
     let mut best = (0, period);
     for index in 0..=2 * tries {
@@ -94,7 +93,7 @@ fn gaps(marks: &[u64]) -> Vec<u64> {
     gaps
 }
 
-/// Whether many neighbours have a gap that is no number of periods: then there are two loops.
+/// Whether many gaps are not a multiple of the period: then there are two loops.
 fn has_another_gap(marks: &[u64], period: f64) -> bool {
     let mut others = gaps(marks);
     others.retain(|gap| {
@@ -104,7 +103,7 @@ fn has_another_gap(marks: &[u64], period: f64) -> bool {
     densest(&others, ON_TIME_NS).1 > marks.len() / 5
 }
 
-/// The gap that most neighbours have.
+/// The most frequent gap.
 fn common_gap(marks: &[u64]) -> Option<f64> {
     let gaps = gaps(marks);
     let (first, count) = densest(&gaps, ON_TIME_NS);
@@ -112,7 +111,7 @@ fn common_gap(marks: &[u64]) -> Option<f64> {
     (middle > 2 * ON_TIME_NS).then_some(middle as f64)
 }
 
-/// Where in a sorted list most entries lie within a width, and how many do.
+/// Where in a sorted list the most entries are within a width, and how many.
 fn densest(sorted: &[u64], width: u64) -> (usize, usize) {
     let mut best = (0, 0);
     let mut first = 0;
@@ -127,13 +126,13 @@ fn densest(sorted: &[u64], width: u64) -> (usize, usize) {
     best
 }
 
-/// How many marks lie at one place, so wide, of a period of this length, and where that begins.
+/// The most marks in a window of this width, modulo this period, and where the window begins.
 fn on_time(marks: &[u64], period: f64, width: u64) -> (usize, f64) {
     let mut places: Vec<u64> = marks
         .iter()
         .map(|mark| (*mark as f64 % period) as u64)
         .collect();
-    // The end of a period lies beside its begin.
+    // The end of a period is next to its start.
     let again: Vec<u64> = places
         .iter()
         .filter(|place| **place <= width)
@@ -202,7 +201,7 @@ mod tests {
             lateness(&[5; 100])
                 .unwrap_err()
                 .to_string()
-                .contains("no one period")
+                .contains("not have one period")
         );
         let mut state = 1_u64;
         let mut at = 0;
@@ -219,7 +218,7 @@ mod tests {
             lateness(&random)
                 .unwrap_err()
                 .to_string()
-                .contains("no one period")
+                .contains("not have one period")
         );
         let one = marks(1000, 0.0, |_| 0);
         let mut two: Vec<u64> = one

@@ -1,5 +1,5 @@
-//! The observer that costs the guest nothing: a plugin of QEMU (`plugin/observer.c`) sees each
-//! block of code that the guest executes, and here that becomes a bill of the latest wake-ups.
+//! The observer, which does not disturb the guest: a plugin of QEMU (`plugin/observer.c`) sees each
+//! block of code that the guest executes; here its file becomes bills of the latest wake-ups.
 //!
 //! The probe marks each wake-up with an instruction that does nothing. In virtual time an
 //! instruction is a nanosecond, so a latency of N ns is the N instructions before the one that
@@ -20,65 +20,65 @@ use punctual_stats::peaks::Peak;
 
 pub use self::error::ObserverError;
 use self::trail::Trail;
-use super::cell::{CellPlan, Made, Watcher, Work};
+use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
 use super::kernel::{Kernel, Symbols};
 use super::machine::Time;
 use punctual_record::Run;
 use punctual_record::lab::LabBill;
 
-/// As it was built with this tool; empty where it was built for another machine.
+/// The plugin, built with this tool; empty on other architectures.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/observer.so"));
 
-/// What it is called in a machine's folder.
+/// Its file in a guest's folder.
 const PLUGIN: &str = "observer.so";
-/// What it leaves there.
+/// The file that it leaves there.
 const TRAIL: &str = "observer.out";
-/// Where a kernel for x86 takes page faults.
+/// The page fault entry of an x86 kernel.
 const PAGE_FAULT: &str = "asm_exc_page_fault";
-/// It may be no larger: each of the few stretches has 32 MiB at the most.
+/// The largest size of that file: each of the few stretches has at most 32 MiB.
 const MOST_BYTES: u64 = 1 << 30;
-/// So many bills are made of one machine. The plugin keeps some more wake-ups, for it can't tell
-/// exactly which are the latest.
+/// Bills per guest. The plugin keeps some more wake-ups, because it does not know exactly which are the
+/// latest.
 const BILLS: usize = 4;
-/// Behind this word stands the version of QEMU's interface that the plugin asks for.
+/// The version of QEMU's interface that the plugin requests follows this word.
 const VERSION_FOLLOWS: &[u8] = b"punctual-api";
-/// Said where even the second look didn't find it.
-const NOT_THE_WORST: &str = "the worst wake-up was not among those that the observer kept";
-/// The interval of a probe that isn't told another.
+/// The message if the second run did not find it either.
+const NOT_THE_WORST: &str = "the observer did not keep the worst wake-up";
+/// The default interval of a probe.
 const INTERVAL_NS: u64 = 1_000_000;
 
-/// Watches a guest for its latest wake-ups.
+/// Observes a guest for its latest wake-ups.
 #[derive(Debug, Default)]
 pub struct Observer {
-    /// Of each kernel, by the hash of its image.
+    /// The symbols of each kernel, by the hash of its image.
     symbols: Mutex<BTreeMap<String, Arc<Symbols>>>,
 }
 
 impl Observer {
-    /// Whether there is anything to watch in this cell: a probe of ours, or a program that may have
-    /// a loop of ours, in virtual time.
+    /// Whether there is anything to observe in this cell: a probe, or a program that may use a loop of
+    /// `punctual-rt`, in virtual time.
     #[must_use]
     pub fn suits(plan: &CellPlan<'_>) -> bool {
-        !EMBEDDED.is_empty() && Time::of(plan.cpus) == Time::Virtual
+        !EMBEDDED.is_empty() && Time::with_cpus(plan.cpus) == Time::Virtual
     }
 
-    /// Makes a cell and watches it. Where the worst wake-up was not among those that were kept it
-    /// is made once more, to the byte the same, and watched for that one.
+    /// Runs a cell and observes it. If the worst wake-up was not kept, the cell runs once more, with the
+    /// same result to the byte, and is observed for that wake-up.
     ///
     /// # Errors
-    /// As for [`CellPlan::make`].
+    /// Those of [`CellPlan::make`].
     pub fn watch(
         &self,
         plan: &CellPlan<'_>,
         own: &[u8],
         ends: &dyn Fn() -> bool,
-    ) -> Result<Made, LabError> {
+    ) -> Result<CellResult, LabError> {
         let mut made = plan.make(own, Some(self), ends).map_err(|mut error| {
             if let LabError::NoResult { emulator, .. } = &mut error
                 && emulator.contains("plugin")
             {
-                *emulator += " (--no-explain does without the plugin)";
+                *emulator += " (--no-explain runs without the plugin)";
             }
             error
         })?;
@@ -87,9 +87,9 @@ impl Observer {
         };
         let observer = self;
         let again = plan.make(own, Some(&Again { observer, mark }), ends)?;
-        let result = |made: &Made| made.laboratory.fingerprint.result_sha256.clone();
+        let result = |made: &CellResult| made.laboratory.fingerprint.result_sha256.clone();
         if result(&again) != result(&made) {
-            made.no_bill = Some("run again to find it, the guest gave another result".to_owned());
+            made.no_bill = Some("the second run, made to find it, gave another result".to_owned());
             return Ok(made);
         }
         made.took += again.took;
@@ -99,7 +99,7 @@ impl Observer {
     }
 
     fn symbols(&self, kernel: &Kernel) -> Result<Arc<Symbols>, ObserverError> {
-        // Who panicked while holding it has left it whole.
+        // A panic while it was locked has left it consistent.
         let mut all = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = all.get(&kernel.sha256) {
             return Ok(Arc::clone(found));
@@ -110,7 +110,7 @@ impl Observer {
     }
 }
 
-/// Watches a guest that ran before for one wake-up of it.
+/// Observes a guest that has run before for one wake-up.
 #[derive(Debug)]
 struct Again<'a> {
     observer: &'a Observer,
@@ -134,7 +134,7 @@ impl Watcher for Again<'_> {
         &self,
         plan: &CellPlan<'_>,
         folder: &Path,
-        made: &mut Made,
+        made: &mut CellResult,
     ) -> Result<(), ObserverError> {
         self.observer.take(plan, folder, made)
     }
@@ -154,7 +154,7 @@ impl Watcher for Observer {
             Work::Program { .. } => 0,
         };
         let mut told = format!("./{PLUGIN},out={TRAIL},period={period}");
-        // A kernel without names is told of when its bill is to be made.
+        // A kernel without symbols is an error only when its bill is made.
         let symbols = self.symbols(plan.kernel).ok();
         if let Some(fault) = symbols.and_then(|symbols| symbols.address(PAGE_FAULT)) {
             told += &format!(",fault={fault:#x}");
@@ -166,7 +166,7 @@ impl Watcher for Observer {
         &self,
         plan: &CellPlan<'_>,
         folder: &Path,
-        made: &mut Made,
+        made: &mut CellResult,
     ) -> Result<(), ObserverError> {
         let symbols = self.symbols(plan.kernel);
         let bills = symbols.and_then(|symbols| match &plan.work {
@@ -179,15 +179,14 @@ impl Watcher for Observer {
                 made.missed_mark = missed;
                 made.no_bill = missed.map(|_| NOT_THE_WORST.to_owned());
             }
-            // The figures stand without: that there is no bill is told beside them.
+            // The figures are valid without a bill: the reason is stored with them.
             Err(error) => made.no_bill = Some(error.to_string()),
         }
         Ok(())
     }
 }
 
-/// The bills of those peaks that were kept, the latest first; and the mark of the worst, where it
-/// is not among them.
+/// The bills of the kept peaks, the latest first; and the mark of the worst, if it was not kept.
 fn bills(
     symbols: &Symbols,
     folder: &Path,
@@ -203,7 +202,7 @@ fn bills(
     Ok(bills_of(&trail, symbols, all))
 }
 
-/// What the plugin left.
+/// The file of the plugin.
 fn trail(folder: &Path) -> Result<Trail, ObserverError> {
     let file = folder.join(TRAIL);
     let length = fs::metadata(&file).map_err(ObserverError::Trail)?.len();
@@ -213,8 +212,7 @@ fn trail(folder: &Path) -> Result<Trail, ObserverError> {
     Trail::parse(&fs::read(&file).map_err(ObserverError::Trail)?)
 }
 
-/// The bills of those of these wake-ups that were kept, the latest first; and the mark of the
-/// worst, where it is not among them.
+/// The bills of the kept wake-ups, the latest first; and the mark of the worst, if it was not kept.
 fn bills_of(
     trail: &Trail,
     symbols: &Symbols,
@@ -235,15 +233,15 @@ fn bills_of(
     (bills, missed)
 }
 
-/// The same of a program with a periodic loop of `punctual-rt`: of how much later it woke than at
-/// its earliest.
+/// The same for a program with a periodic loop of `punctual-rt`: bills of how much later than on time it
+/// woke.
 fn bills_of_program(
     symbols: &Symbols,
     folder: &Path,
 ) -> Result<(Vec<LabBill>, Option<u64>), ObserverError> {
     let trail = trail(folder)?;
     if trail.marks.is_empty() {
-        // No loop of ours.
+        // No loop of `punctual-rt`.
         return Ok((Vec::new(), None));
     }
     let mut all: Vec<(Peak, u64)> = (0_u64..)
@@ -251,7 +249,7 @@ fn bills_of_program(
         .map(|(cycle, latency_ns)| (Peak::new(cycle, 0, latency_ns), cycle))
         .collect();
     all.sort_by_key(|(peak, _)| std::cmp::Reverse(peak.latency_ns));
-    // The very latest; others where they were kept.
+    // The latest one; the others if they were kept.
     let kept: Vec<u64> = trail.kept().collect();
     let mut first = true;
     all.retain(|(peak, mark)| {
@@ -265,8 +263,8 @@ fn bills_of_program(
     Ok((bills, missed))
 }
 
-/// The plugin as this QEMU takes it. QEMU 9.0 knows version 2 of its interface alone, and 9.1 begot
-/// version 3, which none since then has refused.
+/// The plugin for this QEMU. QEMU 9.0 accepts only version 2 of its interface; 9.1 and later accept
+/// version 3.
 fn plugin_for(version: &str) -> Vec<u8> {
     let mut bytes = EMBEDDED.to_vec();
     let mut numbers = version.split('.').map(|word| word.parse::<u32>().ok());
@@ -286,8 +284,8 @@ fn plugin_for(version: &str) -> Vec<u8> {
     bytes
 }
 
-/// The probe's interval in instructions, 0 where it isn't plain: then the observer takes the
-/// longest waits for the latest wake-ups.
+/// The probe's interval in instructions, 0 if it is not known: then the observer assumes that the
+/// longest waits are the latest wake-ups.
 fn period(words: &[String]) -> u64 {
     let mut words = words.iter();
     while let Some(word) = words.next() {

@@ -1,14 +1,14 @@
-//! The file that the plugin leaves: blocks of code, marks, and what ran before the latest of
-//! them. Little-endian; written by `plugin/observer.c`.
+//! The plugin's file: blocks of code, marks, and the blocks that ran before the latest marks.
+//! Little-endian; written by `plugin/observer.c`.
 
 use super::error::ObserverError;
 
 const BEGIN: &[u8] = b"punctOB1";
 const END: &[u8] = b"punctEND";
-/// The plugin keeps no more stretches.
+/// The most stretches that the plugin keeps.
 const MOST_STRETCHES: u64 = 16;
 
-/// All of a file.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trail {
     blocks: Vec<Block>,
@@ -24,7 +24,7 @@ pub struct Block {
     pub address: u64,
     /// Its instructions.
     pub instructions: u32,
-    /// Whether its last one reads the clock.
+    /// Whether its last instruction reads the clock.
     pub reads_clock: bool,
 }
 
@@ -37,16 +37,16 @@ struct Stretch {
     steps: Vec<(u32, u32)>,
 }
 
-/// One block on its way.
+/// One executed block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Which.
+    /// The block.
     pub block: Block,
-    /// Instructions of it that were executed: fewer than it has where it was left early.
+    /// Its executed instructions: fewer than all if it was left early.
     pub executed: u32,
 }
 
-/// Reads from the front of what is left.
+/// Reads from the front of the remaining bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         Some(front)
     }
 
-    /// So many entries of `N` bytes: no memory is given before they are seen to be there.
+    /// Reads this many entries of `N` bytes: allocates no memory before it knows that they exist.
     fn entries<const N: usize>(&mut self, count: u64) -> Option<impl Iterator<Item = [u8; N]>> {
         let bytes = self.bytes(count.checked_mul(N as u64)?)?;
         Some(bytes.chunks_exact(N).map(|chunk| {
@@ -80,8 +80,7 @@ fn word(entry: &[u8], at: usize) -> u32 {
 }
 
 impl Trail {
-    /// Reads a file. Total: nothing in it makes this panic, or take more memory than a few
-    /// times its size.
+    /// Parses a file. Never panics, and uses at most a few times the file's size of memory.
     ///
     /// # Errors
     /// What is wrong with it, in one line.
@@ -135,12 +134,12 @@ impl Trail {
         })
     }
 
-    /// What ran before a mark, the last first; `None` where that was not kept.
+    /// The blocks that ran before a mark, the last first; `None` if they were not kept.
     #[must_use]
     pub fn before(&self, mark: u64) -> Option<impl Iterator<Item = Step> + use<'_>> {
         let stretch = self.stretches.iter().find(|stretch| stretch.mark == mark)?;
         let end = *self.marks.get(usize::try_from(mark).ok()?)?;
-        // The lower half is enough: no block has as many.
+        // The lower half is enough: no block has that many instructions.
         let mut after = end as u32;
         Some(stretch.steps.iter().rev().map(move |(block, before)| {
             let executed = after.wrapping_sub(*before);
@@ -152,7 +151,7 @@ impl Trail {
         }))
     }
 
-    /// The marks before which something was kept.
+    /// The marks whose preceding blocks were kept.
     pub fn kept(&self) -> impl Iterator<Item = u64> + use<'_> {
         self.stretches.iter().map(|stretch| stretch.mark)
     }

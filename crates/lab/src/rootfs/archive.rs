@@ -1,32 +1,34 @@
-//! A `tar` as a root file system, or as a layer of one. Total, whatever the bytes: an entry that
-//! leads out is refused, and no more is kept in memory than the guest takes.
+//! Reads a `tar` as a root file system, or as a layer of one. Never panics, whatever the bytes: an entry
+//! that leads out is refused, and memory is bounded by the guest's room.
 
 use std::io::{self, Read};
+use std::string::FromUtf8Error;
 
+use punctual_record::text::shortened;
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
 use super::super::room::Room;
 use super::error::RootfsError;
 use super::tree::{Node, Tree};
 
-/// A name or a header of extensions, in bytes.
+/// The longest name or header of extensions, in bytes.
 const LONGEST_HEADER: u64 = 64 << 10;
-/// How an OCI layer says that something of a lower one is gone.
+/// The prefix with which an OCI layer removes an entry of a lower layer.
 const WHITEOUT: &str = ".wh.";
 const OPAQUE: &str = ".wh..wh..opq";
-/// Bytes of a tar that is unpacked, with what isn't kept of it.
+/// The most bytes of an unpacked tar, including those that are not kept.
 const MOST_BYTES: u64 = 16 << 30;
 
-/// What headers before an entry say of it.
+/// What headers before an entry state about it.
 #[derive(Default)]
-struct Said {
+struct Stated {
     path: Option<Vec<u8>>,
     target: Option<Vec<u8>>,
     size: Option<u64>,
     is_sparse: bool,
 }
 
-/// Unpacks a tar over what is there; with whiteouts, where it is a layer.
+/// Unpacks a tar over the existing entries; with whiteouts, if it is a layer.
 ///
 /// # Errors
 /// One line without the archive's name.
@@ -43,18 +45,24 @@ pub fn unpack(
     let mut archive = Archive::new(counted);
     // Raw, since the crate would read a long name of any length into memory.
     let entries = archive.entries().map_err(RootfsError::Unpack)?.raw(true);
-    let mut said = Said::default();
+    let mut stated = Stated::default();
     let mut headers = 0u32;
     for entry in entries {
         let mut entry = entry.map_err(RootfsError::Unpack)?;
         match entry.header().entry_type() {
-            EntryType::GNULongName => said.path = Some(header(&mut entry)?),
-            EntryType::GNULongLink => said.target = Some(header(&mut entry)?),
-            EntryType::XHeader => extensions(&header(&mut entry)?, &mut said),
+            EntryType::GNULongName => stated.path = Some(header(&mut entry)?),
+            EntryType::GNULongLink => stated.target = Some(header(&mut entry)?),
+            EntryType::XHeader => extensions(&header(&mut entry)?, &mut stated),
             EntryType::XGlobalHeader => {}
             _ => {
                 headers = 0;
-                add(&mut entry, std::mem::take(&mut said), is_layer, tree, room)?;
+                add(
+                    &mut entry,
+                    std::mem::take(&mut stated),
+                    is_layer,
+                    tree,
+                    room,
+                )?;
                 continue;
             }
         }
@@ -72,12 +80,12 @@ pub fn unpack(
     if counted.zeros < 512 {
         return Err(RootfsError::Cut);
     }
-    // The checksum of what was packed stands behind it.
+    // The checksum follows the packed data.
     io::copy(&mut counted, &mut io::sink()).map_err(RootfsError::Unpack)?;
     Ok(())
 }
 
-/// Counts the zeros that came last: a whole tar ends with a block of them.
+/// Counts the zeros at the end: a complete tar ends with a block of them.
 struct Counted<R> {
     tar: R,
     zeros: usize,
@@ -106,15 +114,15 @@ fn header(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, RootfsError> {
     Ok(bytes)
 }
 
-fn extensions(bytes: &[u8], said: &mut Said) {
+fn extensions(bytes: &[u8], stated: &mut Stated) {
     for extension in PaxExtensions::new(bytes).flatten() {
         let value = extension.value_bytes().to_vec();
         match extension.key_bytes() {
-            b"path" => said.path = Some(value),
-            b"linkpath" => said.target = Some(value),
-            // What follows is a map of the file and those parts of it that aren't zeros.
-            key if key.starts_with(b"GNU.sparse.") => said.is_sparse = true,
-            b"size" => said.size = extension.value().ok().and_then(|size| size.parse().ok()),
+            b"path" => stated.path = Some(value),
+            b"linkpath" => stated.target = Some(value),
+            // The content is a map of the file and its parts that are not zeros.
+            key if key.starts_with(b"GNU.sparse.") => stated.is_sparse = true,
+            b"size" => stated.size = extension.value().ok().and_then(|size| size.parse().ok()),
             _ => {}
         }
     }
@@ -122,19 +130,22 @@ fn extensions(bytes: &[u8], said: &mut Said) {
 
 fn add(
     entry: &mut Entry<'_, impl Read>,
-    said: Said,
+    stated: Stated,
     is_layer: bool,
     tree: &mut Tree,
     room: &mut Room,
 ) -> Result<(), RootfsError> {
-    let is_sparse = said.is_sparse;
-    let path = said
+    let is_sparse = stated.is_sparse;
+    let path = stated
         .path
         .unwrap_or_else(|| entry.header().path_bytes().into_owned());
-    let path = text(path).map_err(|path| RootfsError::Name.of(in_a_line(&path)))?;
+    let path = text(path).map_err(|error| {
+        let path = String::from_utf8_lossy(error.as_bytes());
+        RootfsError::Name.of(in_a_line(&path))
+    })?;
     let wrong = |error: RootfsError| error.of(in_a_line(&path));
     let size = entry.size();
-    if said.size.is_some_and(|said| said != size) {
+    if stated.size.is_some_and(|stated| stated != size) {
         return Err(wrong(RootfsError::Size));
     }
     let mode = entry.header().mode().unwrap_or(0o755);
@@ -144,14 +155,14 @@ fn add(
             return tree.hide_contents(above).map_err(wrong);
         }
         if let Some(name) = name.strip_prefix(WHITEOUT) {
-            // Others of that kind are marks of a union file system.
+            // Other such names are markers of a union file system.
             if name.is_empty() || name == "." || name == ".." || name.starts_with(".wh.") {
                 return Ok(());
             }
             return tree.hide(&format!("{above}/{name}")).map_err(wrong);
         }
     }
-    let target = said
+    let target = stated
         .target
         .or_else(|| entry.link_name_bytes().map(|name| name.into_owned()));
     let target = text(target.unwrap_or_default()).map_err(|_| wrong(RootfsError::LinkedName))?;
@@ -161,7 +172,7 @@ fn add(
         EntryType::Regular | EntryType::Continuous => {
             // Before it is read: a header may state any size.
             room.clone()
-                .take(size)
+                .reserve(size)
                 .map_err(|error| wrong(error.into()))?;
             let mut bytes = Vec::new();
             let read = entry.take(size).read_to_end(&mut bytes);
@@ -175,26 +186,21 @@ fn add(
         EntryType::Directory => tree.add(&path, mode, Node::Folder, room),
         EntryType::Symlink => tree.add(&path, mode, Node::Link(target), room),
         EntryType::Link => tree.add_name(&path, &target, room),
-        // The guest has devices of its own in /dev; pipes are made by who needs them.
+        // The guest has its own devices in /dev; programs make their own pipes.
         _ => Ok(()),
     };
     done.map_err(wrong)
 }
 
-fn text(mut bytes: Vec<u8>) -> Result<String, String> {
-    bytes.truncate(
-        bytes
-            .iter()
-            .position(|&byte| byte == 0)
-            .unwrap_or(bytes.len()),
-    );
-    String::from_utf8(bytes).map_err(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+/// The text before the first zero byte.
+fn text(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    bytes.truncate(end.unwrap_or(bytes.len()));
+    String::from_utf8(bytes)
 }
 
-/// What an archive says, in a line that a terminal can show.
-pub fn in_a_line(text: &str) -> String {
-    let shown = text.chars().take(200);
-    shown
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+/// A name from an archive, as a message shows it.
+pub fn in_a_line(name: &str) -> String {
+    const LONGEST: usize = 200;
+    shortened(name, LONGEST)
 }

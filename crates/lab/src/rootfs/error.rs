@@ -1,4 +1,4 @@
-//! Why a root file system can't be taken: in a few words each, without its name.
+//! Why a root file system cannot be used; the text follows its name.
 
 use std::error::Error;
 use std::fmt;
@@ -8,42 +8,42 @@ use super::super::job::ROOT_PATH;
 use super::super::room::RoomError;
 use super::archive::in_a_line;
 
-/// Why a root file system, or something in it, can't be taken.
+/// Why a root file system, or something in it, cannot be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RootfsError {
     /// The guest has no room for it.
     Room(RoomError),
-    /// It can't be read.
+    /// It cannot be read.
     Read(io::Error),
-    /// What it is packed in can't be read.
+    /// It cannot be unpacked.
     Unpack(io::Error),
-    /// A file of the layout is no such JSON.
+    /// A JSON file of the layout is not valid.
     Json(serde_json::Error),
     /// It is neither a directory nor an archive.
     Kind,
-    /// It is a file, and no archive that is known.
+    /// It is a file, but not a known archive.
     NotTar,
-    /// It holds nothing.
+    /// It is empty.
     Empty,
     /// It is an archive of a layout.
     PackedLayout,
-    /// An archive with headers that belong to no file.
+    /// An archive with headers without a file.
     Headers,
     /// An archive that never ends.
     TooLong {
         /// What it may have, in GiB.
         most_gib: u64,
     },
-    /// An archive that was cut short.
+    /// A truncated archive.
     Cut,
-    /// A name of an archive that is too long to be read.
+    /// A name in an archive that is too long.
     LongName,
-    /// A name that is no text.
+    /// A name that is not text.
     Name,
-    /// The target of a link is no text.
+    /// The target of a link is not text.
     Target,
-    /// The name that an entry of an archive links to is no text.
+    /// The name to which an entry links is not text.
     LinkedName,
     /// A size that no guest has room for.
     Size,
@@ -53,15 +53,15 @@ pub enum RootfsError {
     Sparse,
     /// A path that is too long.
     LongPath,
-    /// A path that is too long, or has a zero in it.
+    /// A path that is too long, or has a zero byte.
     BadPath,
-    /// A link whose target is too long, or has a zero in it.
+    /// A link whose target is too long, or has a zero byte.
     BadTarget,
     /// A path with `..`.
     LeadsOut,
-    /// A path through something that is no directory.
+    /// A path through something that is not a directory.
     Through {
-        /// What that is.
+        /// What it is.
         path: String,
     },
     /// A hard link to nothing.
@@ -74,12 +74,12 @@ pub enum RootfsError {
         /// What it names.
         target: String,
     },
-    /// Symbolic links that lead to each other.
+    /// A loop of symbolic links.
     Circle {
         /// One of them.
         at: String,
     },
-    /// Names that would take hours.
+    /// Links that would take hours to follow.
     Entangled,
     /// A layout without an image for the guest.
     NoImage,
@@ -93,23 +93,23 @@ pub enum RootfsError {
         /// How many it may have.
         most: usize,
     },
-    /// A layer that is no tar.
+    /// A layer that is not a tar.
     LayerKind {
-        /// What it says that it is.
+        /// Its stated type.
         kind: String,
     },
-    /// A file of a layout that isn't what its name says.
+    /// A file of a layout whose hash differs from its name.
     Damaged,
-    /// What is no digest.
+    /// Not a digest.
     Digest {
         /// What it is.
         digest: String,
     },
-    /// JSON of a layout that is too long.
+    /// A JSON file of a layout that is too long.
     LongJson,
-    /// A program named from where the work begins.
+    /// A program with a relative path.
     Relative {
-        /// How it was named.
+        /// The path.
         word: String,
     },
     /// A program without the permission to run.
@@ -117,27 +117,27 @@ pub enum RootfsError {
         /// The program.
         place: String,
     },
-    /// A program that the guest can't run.
+    /// A program that the guest cannot run.
     Program {
         /// The program.
         place: String,
         /// What it is.
         what: &'static str,
     },
-    /// A program whose interpreter isn't there.
+    /// A program whose interpreter is missing.
     NoInterpreter {
         /// The program.
         place: String,
         /// Its interpreter.
-        wanted: String,
+        needed: String,
     },
-    /// A program whose interpreter the guest can't run.
+    /// A program whose interpreter the guest cannot run.
     Interpreter {
         /// The program.
         place: String,
         /// Its interpreter.
-        wanted: String,
-        /// What that is.
+        needed: String,
+        /// What it is.
         what: &'static str,
     },
     /// There is no such file.
@@ -157,17 +157,17 @@ pub enum RootfsError {
         /// What it is.
         what: &'static str,
     },
-    /// Something in it.
+    /// An error about an entry.
     Of {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         error: Box<RootfsError>,
     },
 }
 
 impl RootfsError {
-    /// The same of an entry of this name.
+    /// The same error about an entry of this name.
     #[must_use]
     pub fn of(self, name: impl Into<String>) -> Self {
         Self::Of {
@@ -189,84 +189,86 @@ impl fmt::Display for RootfsError {
             Self::Room(error) => error.fmt(f),
             Self::Read(error) => f.write_str(&in_a_line(&error.to_string())),
             Self::Unpack(error) => {
-                write!(f, "can't be unpacked: {}", in_a_line(&error.to_string()))
+                write!(f, "cannot be unpacked: {}", in_a_line(&error.to_string()))
             }
             Self::Json(error) => f.write_str(&in_a_line(&error.to_string())),
             Self::Kind => f.write_str("is neither a directory nor a tar nor an OCI layout"),
             Self::NotTar => {
-                f.write_str("is no tar, neither plain nor packed with gzip, xz or zstd")
+                f.write_str("is not a tar, neither plain nor packed with gzip, xz or zstd")
             }
             Self::Empty => f.write_str("is empty"),
             Self::PackedLayout => {
                 f.write_str("holds an OCI layout: unpack it, and give the directory")
             }
-            Self::Headers => f.write_str("can't be unpacked: it has headers without files"),
+            Self::Headers => f.write_str("cannot be unpacked: it has headers without files"),
             Self::TooLong { most_gib } => write!(f, "is longer than {most_gib} GiB"),
-            Self::Cut => f.write_str("ends without the end mark of a tar: it was cut short"),
-            Self::LongName => f.write_str("can't be unpacked: a name in it is longer than 64 KiB"),
-            Self::Name => f.write_str("its name is no UTF-8"),
-            Self::Target => f.write_str("its target is no UTF-8"),
-            Self::LinkedName => f.write_str("the name that it links to is no UTF-8"),
+            Self::Cut => f.write_str("is truncated: it ends without the end mark of a tar"),
+            Self::LongName => f.write_str("cannot be unpacked: a name in it is longer than 64 KiB"),
+            Self::Name => f.write_str("its name is not UTF-8"),
+            Self::Target => f.write_str("its target is not UTF-8"),
+            Self::LinkedName => f.write_str("the name that it links to is not UTF-8"),
             Self::Size => f.write_str("its size is too large for a guest"),
             Self::EndsWithin => f.write_str("the archive ends within it"),
             Self::Sparse => f.write_str(
                 "is a sparse file, which is not unpacked here: make the archive without --sparse",
             ),
             Self::LongPath => f.write_str("its path is too long"),
-            Self::BadPath => f.write_str("its path is too long or has a zero in it"),
-            Self::BadTarget => f.write_str("its target is too long or has a zero in it"),
+            Self::BadPath => f.write_str("its path is too long or has a zero byte"),
+            Self::BadTarget => f.write_str("its target is too long or has a zero byte"),
             Self::LeadsOut => f.write_str("its path leads out of the root file system (..)"),
             Self::Through { path } => {
                 write!(
                     f,
-                    "leads through {}, which is no directory",
+                    "leads through {}, which is not a directory",
                     in_a_line(path)
                 )
             }
             Self::LinkToNothing { target } => {
                 let target = in_a_line(target);
-                write!(f, "is a hard link to {target}, which is not there")
+                write!(f, "is a hard link to {target}, which does not exist")
             }
             Self::LinkToFolder { target } => {
                 let target = in_a_line(target);
                 write!(f, "is a hard link to {target}, which is a directory")
             }
             Self::Circle { at } => {
-                write!(f, "its symbolic links go in circles ({})", in_a_line(at))
+                write!(f, "its symbolic links form a loop ({})", in_a_line(at))
             }
-            Self::Entangled => f.write_str("its names and links are too entangled to be unpacked"),
+            Self::Entangled => f.write_str("has too many links to follow"),
             Self::NoImage => f.write_str("index.json names no image for linux/amd64"),
             Self::Layers { most } => write!(f, "its image has more than {most} layers"),
             Self::Images { most } => write!(f, "it names more than {most} images"),
             Self::LayerKind { kind } => {
-                write!(f, "a layer is {}, and not a tar", in_a_line(kind))
+                write!(f, "a layer is {}, expected a tar", in_a_line(kind))
             }
-            Self::Damaged => f.write_str("is damaged: its SHA-256 is not its name"),
-            Self::Digest { digest } => write!(f, "{}: is no digest by SHA-256", in_a_line(digest)),
+            Self::Damaged => f.write_str("is damaged: its SHA-256 differs from its name"),
+            Self::Digest { digest } => {
+                write!(f, "{}: expected a SHA-256 digest", in_a_line(digest))
+            }
             Self::LongJson => f.write_str("is longer than 4 MiB"),
             Self::Relative { word } => {
                 let word = in_a_line(word);
                 let path = word.trim_start_matches("./");
                 write!(
                     f,
-                    "{word}: the work runs in /out there, so name it from the root: /{path}"
+                    "{word}: expected an absolute path, /{path}: the command runs in /out"
                 )
             }
             Self::NotExecutable { place } => {
                 write!(f, "/{place} in it is not executable: chmod +x")
             }
             Self::Program { place, what } => write!(f, "/{place} in it is {what}"),
-            Self::NoInterpreter { place, wanted } => {
-                let wanted = in_a_line(wanted);
-                write!(f, "/{place} in it wants {wanted}, which is not in it")
+            Self::NoInterpreter { place, needed } => {
+                let needed = in_a_line(needed);
+                write!(f, "/{place} in it needs {needed}, which is not in it")
             }
             Self::Interpreter {
                 place,
-                wanted,
+                needed,
                 what,
             } => {
-                let wanted = in_a_line(wanted);
-                write!(f, "/{place} in it wants {wanted}, which is {what}")
+                let needed = in_a_line(needed);
+                write!(f, "/{place} in it needs {needed}, which is {what}")
             }
             Self::NoFile { path } => write!(f, "there is no file {} in it", in_a_line(path)),
             Self::NoProgram { name } => {
@@ -274,7 +276,10 @@ impl fmt::Display for RootfsError {
                 write!(f, "there is no program {name} in it (in {ROOT_PATH})")
             }
             Self::Shell { place, what } => {
-                write!(f, "/{place} in it is {what}: take one for linux/amd64")
+                write!(
+                    f,
+                    "/{place} in it is {what}: give a root file system for linux/amd64"
+                )
             }
             Self::Of { name, error } => write!(f, "{name}: {error}"),
         }

@@ -9,18 +9,17 @@ use super::super::room::Room;
 use super::error::RootfsError;
 use super::tree::{Node, Tree};
 
-/// A file as long as it was: it may grow meanwhile, or have become something else.
+/// Reads a file up to its earlier length: it may have grown, or been replaced.
 fn read_at_most(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     super::regular(path)?.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Adds all that lies in a directory, below `under`. What is mounted in it is left out, and so are
-/// devices, pipes and sockets.
+/// Adds the content of a directory, below `under`, without mounts, devices, pipes and sockets.
 ///
 /// # Errors
-/// One line: something can't be read, or there is no room.
+/// One line: something cannot be read, or there is no room.
 pub fn read(
     directory: &Path,
     under: &str,
@@ -55,7 +54,7 @@ pub fn read(
                 Node::Link(target.map_err(|_| wrong(&path, RootfsError::Target))?)
             } else if data.is_file() {
                 room.clone()
-                    .take(data.len())
+                    .reserve(data.len())
                     .map_err(|error| wrong(&path, error.into()))?;
                 let bytes = read_at_most(&path, data.len());
                 Node::File(bytes.map_err(|error| failed(&path, error))?)

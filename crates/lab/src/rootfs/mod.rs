@@ -1,4 +1,4 @@
-//! A root file system of the user's as the guest's userspace: a directory, a tar, an OCI layout.
+//! A user's root file system as the guest's userspace: a directory, a tar, an OCI layout.
 
 pub mod archive;
 mod error;
@@ -19,13 +19,13 @@ use super::kernel::unpack::Packing;
 use super::libraries;
 use super::room::Room;
 
-/// Directories that the guest mounts over, and one for what the work leaves.
+/// Directories that the guest mounts over, and the one for results.
 const PLACES: [&str; 6] = ["dev", "proc", "sys", "tmp", "run", "out"];
 
-/// Reads a root file system, whatever holds it.
+/// Reads a root file system in any of these forms.
 ///
 /// # Errors
-/// One line with its name: it can't be read, leads out, or is larger than the guest takes.
+/// One line with its name: it cannot be read, leads out, or is too large for the guest.
 pub fn read(path: &Path, room: &mut Room) -> Result<Tree, LabError> {
     let refused = |source: RootfsError| LabError::Rootfs {
         path: path.to_owned(),
@@ -66,7 +66,7 @@ pub fn add_folder(
     folder::read(from, under, tree, room)
 }
 
-/// Makes it fit to work in, and puts it into the guest's files.
+/// Prepares it, and puts it into the guest's files.
 ///
 /// # Errors
 /// There is no room for it.
@@ -74,7 +74,7 @@ pub fn put(mut tree: Tree, archive: &mut Initramfs, room: &mut Room) -> Result<(
     for place in PLACES {
         tree.need_folder(place, room)?;
     }
-    // What is mounted over: this program, and what the guest has to do.
+    // Mount points of this program and the job.
     tree.need_folder("lab", room)?;
     for file in [IN_ROOT, JOB_FILE] {
         tree.add(file, 0o755, Node::File(Vec::new()), room)?;
@@ -83,10 +83,10 @@ pub fn put(mut tree: Tree, archive: &mut Initramfs, room: &mut Room) -> Result<(
     Ok(())
 }
 
-/// The program in it that a command means, as a shell finds it.
+/// Finds a command's program in it, as a shell does.
 ///
 /// # Errors
-/// There is none, or its interpreter isn't there: in a few words.
+/// There is none, or its interpreter is missing.
 pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
     if word.contains('/') && !word.starts_with('/') {
         let word = word.to_owned();
@@ -107,24 +107,24 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
         if mode & 0o111 == 0 {
             return Err(RootfsError::NotExecutable { place });
         }
-        let wanted = match interpreter(bytes) {
+        let needed = match interpreter(bytes) {
             Some(interpreter) => Some(interpreter),
             None => match loader(bytes) {
-                Ok(wanted) => wanted,
+                Ok(needed) => needed,
                 Err(what) => return Err(RootfsError::Program { place, what }),
             },
         };
-        let Some(wanted) = wanted else {
+        let Some(needed) = needed else {
             return Ok(());
         };
-        let Some((_, bytes, _)) = tree.file(&wanted) else {
-            return Err(RootfsError::NoInterpreter { place, wanted });
+        let Some((_, bytes, _)) = tree.file(&needed) else {
+            return Err(RootfsError::NoInterpreter { place, needed });
         };
         return match loader(bytes) {
             Ok(_) => Ok(()),
             Err(what) => Err(RootfsError::Interpreter {
                 place,
-                wanted,
+                needed,
                 what,
             }),
         };
@@ -137,9 +137,9 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
     })
 }
 
-/// The loader that a program asks for; what isn't ELF is the kernel's to judge.
+/// The loader that a program needs; the kernel decides about files that are not ELF.
 fn loader(bytes: &[u8]) -> Result<Option<String>, &'static str> {
-    /// Programs of 32 bits, which kernels for x86-64 run as well.
+    /// 32-bit programs, which x86-64 kernels also run.
     const I386: [u8; 2] = [3, 0];
     let is_elf = bytes.starts_with(b"\x7fELF");
     if !is_elf || bytes.get(4) == Some(&1) && bytes.get(18..20) == Some(&I386) {
@@ -148,8 +148,8 @@ fn loader(bytes: &[u8]) -> Result<Option<String>, &'static str> {
     libraries::parse(bytes).map(|elf| elf.interpreter)
 }
 
-/// Whether its shell, if it has one, is for the guest's processor: an image for another is refused
-/// whatever runs, before something in it is needed.
+/// Checks that its shell, if it has one, is for the guest's processor: an image for another processor is
+/// refused before anything in it is used.
 fn check_processor(tree: &mut Tree) -> Result<(), RootfsError> {
     let Some((place, bytes, _)) = tree.file("bin/sh") else {
         return Ok(());
@@ -160,7 +160,7 @@ fn check_processor(tree: &mut Tree) -> Result<(), RootfsError> {
     }
 }
 
-/// What a script is run by.
+/// The interpreter of a script.
 #[must_use]
 pub fn interpreter(bytes: &[u8]) -> Option<String> {
     let line = bytes.strip_prefix(b"#!")?;
@@ -179,7 +179,7 @@ fn unpack_file(
 ) -> Result<(), RootfsError> {
     let mut packed = BufReader::with_capacity(1 << 16, file);
     let beginning = packed.fill_buf().map_err(RootfsError::Read)?;
-    let packing = match Packing::of_several(beginning) {
+    let packing = match Packing::detect_several(beginning) {
         Some(packing) => packing,
         None if is_tar(beginning) => Packing::Plain,
         None => return Err(RootfsError::NotTar),
@@ -188,7 +188,7 @@ fn unpack_file(
     archive::unpack(stream, is_layer, tree, room)
 }
 
-/// Opens a file that ends: no pipe, which may never have a writer, and no device.
+/// Opens a regular file: not a pipe, which may never have a writer, nor a device.
 fn regular(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut options = File::options();
@@ -204,7 +204,7 @@ fn regular(path: &Path) -> std::io::Result<File> {
 
 fn is_tar(beginning: &[u8]) -> bool {
     let magic = beginning.get(257..262);
-    // An empty archive is zeros alone.
+    // An empty archive has only zeros.
     magic == Some(b"ustar")
         || beginning
             .get(..512)
@@ -227,7 +227,7 @@ mod tests {
     fn streams_that_follow_each_other_are_one_archive() {
         for name in ["two-streams.tar.xz", "two-frames.tar.zst"] {
             let path = format!("{DATA}{name}");
-            let mut tree = read(Path::new(&path), &mut Room::of(256)).expect(name);
+            let mut tree = read(Path::new(&path), &mut Room::for_memory(256)).expect(name);
             let (_, bytes, _) = tree.file("a/two").expect(name);
             assert_eq!(bytes, [b'x'; 3000], "{name}");
             // The second stream is not the end of a first that is cut short.
@@ -236,7 +236,9 @@ mod tests {
             let cut = folder.path().join(name);
             for length in [whole.len() - 1, whole.len() - 20, whole.len() / 2] {
                 std::fs::write(&cut, &whole[..length]).expect("written");
-                let error = read(&cut, &mut Room::of(256)).map(|_| ()).expect_err(name);
+                let error = read(&cut, &mut Room::for_memory(256))
+                    .map(|_| ())
+                    .expect_err(name);
                 assert!(!error.to_string().contains('\n'), "{error}");
             }
         }
@@ -244,7 +246,7 @@ mod tests {
 
     /// A tree of these files, each executable.
     fn tree_of(files: &[(&str, &[u8])]) -> Tree {
-        let (mut tree, mut room) = (Tree::new(), Room::of(256));
+        let (mut tree, mut room) = (Tree::new(), Room::for_memory(256));
         for (path, bytes) in files {
             let node = Node::File(bytes.to_vec());
             tree.add(path, 0o755, node, &mut room).expect(path);
@@ -283,13 +285,17 @@ mod tests {
                 "x",
                 "/bin/sh, which is a program for another",
             ),
-            (&[("bin/x", &shell[..70])], "x", "cut short"),
+            (&[("bin/x", &shell[..70])], "x", "truncated"),
             (
                 &[("bin/x", &own)],
                 "./bin/x",
-                "name it from the root: /bin/x",
+                "expected an absolute path, /bin/x",
             ),
-            (&[("bin/x", &own)], "bin/x", "name it from the root: /bin/x"),
+            (
+                &[("bin/x", &own)],
+                "bin/x",
+                "expected an absolute path, /bin/x",
+            ),
         ] {
             let error = said(files, word).expect_err(words);
             assert!(error.contains(words) && !error.contains('\n'), "{error}");

@@ -1,4 +1,4 @@
-//! An OCI image layout: a directory with `index.json`, and by their digests manifests and layers.
+//! An OCI image layout: a directory with `index.json`, and manifests and layers named by digest.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek as _};
@@ -13,11 +13,11 @@ use super::super::room::Room;
 use super::error::RootfsError;
 use super::tree::Tree;
 
-/// A manifest or an index, in bytes.
+/// The longest manifest or index, in bytes.
 const LONGEST_JSON: u64 = 4 << 20;
-/// Layers of an image.
+/// The most layers of an image.
 const MOST_LAYERS: usize = 128;
-/// Images and indices that are looked through.
+/// The most images and indices that are searched.
 const MOST_MANIFESTS: usize = 64;
 
 #[derive(Deserialize)]
@@ -77,7 +77,7 @@ pub fn unpack(directory: &Path, tree: &mut Tree, room: &mut Room) -> Result<(), 
         if Some(&*sum) != layer.digest.strip_prefix("sha256:") {
             return Err(wrong(RootfsError::Damaged));
         }
-        // The very file that was looked at: its name may be another's by now.
+        // The file that was hashed: its name may refer to another file now.
         file.rewind()
             .map_err(|error| wrong(RootfsError::Read(error)))?;
         tree.next_layer();
@@ -122,7 +122,7 @@ fn image(
     Ok(None)
 }
 
-/// The file of a digest; one that would lead elsewhere is none.
+/// The file of a digest; refuses one that would lead elsewhere.
 fn blob(directory: &Path, digest: &str) -> Result<PathBuf, RootfsError> {
     let digits = digest.strip_prefix("sha256:").filter(|digits| {
         let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -153,7 +153,7 @@ fn slurp(directory: &Path, name: &str) -> Result<Vec<u8>, RootfsError> {
     Ok(bytes)
 }
 
-/// Total: serde_json ends at a depth of 128.
+/// Never panics: serde_json stops at a depth of 128.
 fn json<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, RootfsError> {
     serde_json::from_slice(bytes).map_err(|error| RootfsError::Json(error).of(name))
 }

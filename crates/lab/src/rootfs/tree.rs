@@ -1,5 +1,5 @@
-//! A root file system as it is put together from its layers. Paths are resolved as in a `chroot`:
-//! no name and no link leads out of it, whatever an archive says.
+//! A root file system that is built from its layers. Paths are resolved as in a `chroot`: no name and
+//! no link leads out of it.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,14 @@ use super::super::initramfs::Initramfs;
 use super::super::room::Room;
 use super::error::RootfsError;
 
-/// As the kernel has it.
+/// The kernel's limit of symbolic links in a path.
 const MOST_LINKS: usize = 40;
 /// A path or a link's target, in bytes; the kernel's limit is 4096.
 const LONGEST: usize = 4000;
-/// Parts of paths that are looked at, all together: an archive whose names are entangled on
-/// purpose would take hours else.
+/// Parts of paths that are resolved in total: a hostile archive would otherwise take hours.
 const MOST_STEPS: u64 = 50_000_000;
 
-/// What stands under a path.
+/// The entry of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     /// A directory.
@@ -48,12 +47,12 @@ impl Tree {
         Self::default()
     }
 
-    /// What is added from now on belongs to the next layer.
+    /// Starts the next layer.
     pub fn next_layer(&mut self) {
         self.layer += 1;
     }
 
-    /// Adds an entry, in the place of what another layer or the same has there.
+    /// Adds an entry; replaces an existing one.
     ///
     /// # Errors
     /// The path leads out, is too long, or leads through a file.
@@ -76,7 +75,7 @@ impl Tree {
             }
             Node::Link(target) => target.len(),
         };
-        room.take((bytes + place.len()) as u64)?;
+        room.reserve((bytes + place.len()) as u64)?;
         let is_folder = |node: &Node| matches!(node, Node::Folder);
         let replaced = self.entries.get(&place);
         if replaced.is_some_and(|old| is_folder(&old.node) && !is_folder(&node)) {
@@ -94,7 +93,7 @@ impl Tree {
     /// Adds another name of a file.
     ///
     /// # Errors
-    /// As [`Tree::add`], or there is no such file.
+    /// Those of [`Tree::add`], or there is no such file.
     pub fn add_name(
         &mut self,
         path: &str,
@@ -114,12 +113,12 @@ impl Tree {
         let (node, mode) = (&entry.node, entry.mode);
         if let Node::File(bytes) = node {
             // Before the copy is made.
-            room.clone().take(bytes.len() as u64)?;
+            room.clone().reserve(bytes.len() as u64)?;
         }
         self.add(path, mode, node.clone(), room)
     }
 
-    /// Removes what the layers below have under a path.
+    /// Removes a path's entry of the layers below.
     ///
     /// # Errors
     /// The path leads out.
@@ -134,7 +133,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes what the layers below have in a directory.
+    /// Removes the entries of the layers below in a directory.
     ///
     /// # Errors
     /// The path leads out.
@@ -143,7 +142,7 @@ impl Tree {
         self.remove_below(&place, self.layer)
     }
 
-    /// Makes sure that a directory stands under a path, in the place of anything else.
+    /// Makes sure that a path is a directory; replaces anything else.
     ///
     /// # Errors
     /// There is no room.
@@ -156,7 +155,7 @@ impl Tree {
         }
     }
 
-    /// The file that a path leads to, with its place and permissions.
+    /// The file that a path resolves to, with its place and permissions.
     #[must_use]
     pub fn file(&mut self, path: &str) -> Option<(String, &[u8], u32)> {
         let parts: Vec<&str> = path.split('/').collect();
@@ -183,14 +182,14 @@ impl Tree {
         for (path, entry) in self.entries {
             let path = format!("{under}/{path}");
             match entry.node {
-                Node::Folder => archive.folder_of(&path, entry.mode),
-                Node::File(bytes) => archive.file_of(&path, bytes, entry.mode),
+                Node::Folder => archive.folder_with_mode(&path, entry.mode),
+                Node::File(bytes) => archive.file_with_mode(&path, bytes, entry.mode),
                 Node::Link(target) => archive.link(&path, &target),
             }
         }
     }
 
-    /// Where a new entry stands, with the directories above it made; `None` for the root.
+    /// The place of a new entry, after making the directories above it; `None` for the root.
     fn place(&mut self, path: &str, room: &mut Room) -> Result<Option<String>, RootfsError> {
         let mut parts = plain(path)?;
         let Some(name) = parts.pop() else {
@@ -208,7 +207,7 @@ impl Tree {
                     return Err(RootfsError::Through { path });
                 }
                 None => {
-                    room.take(folder.len() as u64)?;
+                    room.reserve(folder.len() as u64)?;
                     let entry = Entry {
                         node: Node::Folder,
                         mode: 0o755,
@@ -225,7 +224,7 @@ impl Tree {
         Ok(Some(place))
     }
 
-    /// Follows links as a process does whose root this is.
+    /// Follows links like a process in this root file system.
     fn resolve(&mut self, parts: &[&str], follow_last: bool) -> Result<String, RootfsError> {
         let mut todo: Vec<String> = parts.iter().rev().map(|part| (*part).to_owned()).collect();
         let mut at = String::new();
@@ -269,7 +268,7 @@ impl Tree {
             .map(|(path, entry)| (path.clone(), entry.layer < layer))
             .collect();
         self.step(found.len() as u64)?;
-        // From the leaves on: a directory stays while something of this layer is in it.
+        // From the leaves up: a directory is kept while it contains something of this layer.
         for (path, _) in found.into_iter().rev().filter(|(_, lower)| *lower) {
             if !self.has_children(&path) {
                 self.entries.remove(&path);
@@ -293,7 +292,7 @@ impl Tree {
     }
 }
 
-/// Where entries below a directory begin, and whether one still is.
+/// The first key below a directory, and a test whether a key is below it.
 fn below(folder: &str) -> (String, impl Fn(&str) -> bool) {
     let from = if folder.is_empty() {
         String::new()
@@ -337,7 +336,7 @@ mod tests {
     /// What an archive gives; `Err` has what was said.
     fn unpacked(name: &str, is_layer: bool) -> (Result<(), String>, Tree) {
         let bytes = std::fs::read(format!("{DATA}{name}")).expect("an archive");
-        let (mut tree, mut room) = (Tree::new(), Room::of(256));
+        let (mut tree, mut room) = (Tree::new(), Room::for_memory(256));
         let done = unpack(&bytes[..], is_layer, &mut tree, &mut room);
         (done.map_err(|error| error.to_string()), tree)
     }
@@ -366,10 +365,13 @@ mod tests {
     fn what_does_harm_is_refused_by_its_name() {
         for (name, words) in [
             ("leads-out", "../../etc/passwd: its path leads out"),
-            ("circle", "a/x: its symbolic links go in circles"),
+            ("circle", "a/x: its symbolic links form a loop"),
             ("hard", "z: its path leads out"),
             ("huge", "huge: no room for 1099511627776 bytes"),
-            ("file-above", "a/b: leads through a, which is no directory"),
+            (
+                "file-above",
+                "a/b: leads through a, which is not a directory",
+            ),
         ] {
             let error = unpacked(name, false).0.expect_err(name);
             assert!(error.contains(words), "{error}");
@@ -388,7 +390,7 @@ mod tests {
 
     #[test]
     fn whiteouts_take_away_what_is_below_and_nothing_of_their_own_layer() {
-        let mut room = Room::of(256);
+        let mut room = Room::for_memory(256);
         let mut tree = Tree::new();
         let file = |tree: &mut Tree, path: &str, room: &mut Room| {
             tree.add(path, 0o644, Node::File(Vec::new()), room)

@@ -1,5 +1,5 @@
-//! Computing: integers, floating point, a stream through memory and a walk
-//! through it that misses every cache.
+//! Computes: integers, floating point, sequential memory access, and random access that misses every
+//! cache.
 
 use std::hint::black_box;
 
@@ -25,7 +25,7 @@ pub const GENERATOR: Generator = Generator {
         },
         Parameter {
             key: "bytes",
-            description: "memory that each walks through",
+            description: "memory that each process reads and writes",
             default: Amount::Memory(16 << 20),
             least: 4096,
             most: 1 << 40,
@@ -66,11 +66,11 @@ fn integers(seed: u64) -> u64 {
 
 fn floats(seed: u64) -> f64 {
     let start = (black_box(seed) >> 11) as f64 / (1_u64 << 53) as f64;
-    // Newton's iteration for a square root: divisions that wait for each other.
+    // Newton's iteration for a square root: each division depends on the one before.
     (0..FLOAT_STEPS).fold(start + 1.0, |x, step| 0.5 * (x + f64::from(step + 2) / x))
 }
 
-/// Reads and writes the next piece of memory; where the one after it begins.
+/// Reads and writes the next piece of memory; returns where the next one begins.
 fn stream(memory: &mut [u64], at: usize) -> usize {
     let end = (at + STREAM_WORDS).min(memory.len());
     for word in &mut memory[at..end] {
@@ -79,7 +79,7 @@ fn stream(memory: &mut [u64], at: usize) -> usize {
     if end == memory.len() { 0 } else { end }
 }
 
-/// Reads where what was read last points to: no prefetcher helps.
+/// Follows pointers through memory: no prefetcher helps.
 fn chase(memory: &[u64], start: usize) -> u64 {
     (0..CHASE_STEPS).fold(black_box(start) as u64, |at, _| {
         at.rotate_left(1) ^ memory[at as usize % memory.len()]

@@ -1,5 +1,5 @@
-//! Many files read in parallel, one thread each: the parallel read benchmark;
-//! beside them files created, written, truncated and unlinked.
+//! Reads many files in parallel, one thread each: the parallel read benchmark. Other threads create,
+//! write, truncate and unlink files.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -19,11 +19,11 @@ pub const GENERATOR: Generator = Generator {
     name: "files",
     unit: "bytes",
     also: &["files"],
-    description: "files read in parallel; others created, truncated and unlinked",
+    description: "files are read in parallel; others are created, truncated and unlinked",
     parameters: &[
         Parameter {
             key: "readers",
-            description: "threads that read a file each",
+            description: "threads, each reading a file",
             default: Amount::PerCpu(1),
             least: 1,
             most: 4096,
@@ -51,14 +51,14 @@ pub const GENERATOR: Generator = Generator {
         },
         Parameter {
             key: "small",
-            description: "small files that each of these has at a time",
+            description: "small files of each of these threads at a time",
             default: Amount::Fixed(64),
             least: 1,
             most: 1 << 20,
         },
         Parameter {
             key: "cold",
-            description: "1: the page cache is dropped after each reading",
+            description: "1: drop the page cache after each reading",
             default: Amount::Fixed(0),
             least: 0,
             most: 1,
@@ -99,13 +99,12 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
     })
 }
 
-/// A file that has no name, or loses it before anything is written: nothing
-/// of it can stay behind.
+/// A file without a name, or unlinked before anything is written: nothing of it can remain.
 fn nameless(directory: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
     let unnamed = options.custom_flags(libc::O_TMPFILE).open(directory);
-    // Not every file system can.
+    // Not every file system supports it.
     unnamed.or_else(|_| {
         let name = format!("read-{:?}", std::thread::current().id());
         let path = directory.join(name);

@@ -52,8 +52,7 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
         let slot = context.slot(index);
         context.board().arrive();
         loop {
-            // By turns a child that works and leaves, and one that becomes
-            // another program.
+            // Alternately a child that works and exits, and a child that executes another program.
             one(context, &mut memory, page, false)?;
             slot.add(1);
             one(context, &mut memory, page, true)?;

@@ -1,6 +1,6 @@
 //! The classic scheduler benchmark: groups of senders that each write to
 //! every receiver of their group. The same letters, counts and output line as
-//! the hackbench of rt-tests; without end unless `loops` is given.
+//! the hackbench of rt-tests; no limit unless `loops` is given.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,14 +24,14 @@ pub const GENERATOR: Generator = Generator {
     parameters: &[
         Parameter {
             key: "groups",
-            description: "groups of 'fds' senders and as many receivers",
+            description: "groups, each with 'fds' senders and 'fds' receivers",
             default: Amount::PerCpu(1),
             least: 1,
             most: 10_000,
         },
         Parameter {
             key: "loops",
-            description: "messages from each sender to each receiver; 0 is without end",
+            description: "messages from each sender to each receiver; 0: no limit",
             default: Amount::Fixed(0),
             least: 0,
             most: 1_000_000_000,
@@ -45,21 +45,21 @@ pub const GENERATOR: Generator = Generator {
         },
         Parameter {
             key: "fds",
-            description: "senders, and receivers, in a group",
+            description: "senders, and also receivers, in a group",
             default: Amount::Fixed(20),
             least: 1,
             most: 1000,
         },
         Parameter {
             key: "pipe",
-            description: "1: pipes instead of socket pairs",
+            description: "1: use pipes instead of socket pairs",
             default: Amount::Fixed(0),
             least: 0,
             most: 1,
         },
         Parameter {
             key: "threads",
-            description: "1: threads instead of processes",
+            description: "1: use threads instead of processes",
             default: Amount::Fixed(0),
             least: 0,
             most: 1,
@@ -112,7 +112,7 @@ struct Plan {
     datasize: usize,
 }
 
-/// The end that is read and the end that is written.
+/// The read end and the write end.
 type Channel = (File, File);
 
 fn channel(pipe: bool) -> io::Result<Channel> {
@@ -171,7 +171,7 @@ fn run_threads(
     let board = context.board();
     let broken = |error: WorkError| {
         board.fail(&error);
-        // The others wait for messages that will never come.
+        // The other threads wait for messages that will never come.
         sys::exit_now(1);
     };
     let member = |group: usize, index: usize| {
@@ -204,7 +204,7 @@ fn run_threads(
     Ok(())
 }
 
-/// `loops` times a message to each receiver.
+/// Sends `loops` messages to each receiver.
 fn send(plan: &Plan, channels: &[Channel]) -> io::Result<()> {
     let data = vec![b'-'; plan.datasize];
     let mut done = 0;
@@ -218,7 +218,7 @@ fn send(plan: &Plan, channels: &[Channel]) -> io::Result<()> {
     Ok(())
 }
 
-/// `loops` messages from each sender of the group.
+/// Receives `loops` messages from each sender of the group.
 fn receive(plan: &Plan, reader: &File, slot: &Slot) -> io::Result<()> {
     let mut data = vec![0; plan.datasize];
     let messages = plan.loops * plan.fds as u64;

@@ -1,5 +1,4 @@
-//! Large areas of memory, given back in one call, in each of the ways there are, or walked by
-//! the kernel in one.
+//! Large areas of memory that the kernel frees, protects or copies in one call.
 
 use std::io;
 use std::mem::forget;
@@ -19,7 +18,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::WORKERS,
     Parameter {
         key: "bytes",
-        description: "memory that each has at a time",
+        description: "memory of each process at a time",
         default: Amount::Area(100 << 20),
         least: 1 << 16,
         most: 1 << 40,
@@ -53,35 +52,35 @@ pub const EXIT: Generator = generator(
     "exit",
     "exits",
     &["pages"],
-    "exits of processes with much memory",
+    "exits of processes with large memory",
     exit,
 );
 pub const MUNMAP: Generator = generator(
     "munmap",
     "unmappings",
     &["pages"],
-    "much memory touched, and unmapped in one call",
+    "a large area is touched, and unmapped in one call",
     munmap,
 );
 pub const MPROTECT: Generator = generator(
     "mprotect",
     "changes",
     &[],
-    "protection of much memory changed in one call, to and fro",
+    "the protection of a large area is changed and restored, in one call each",
     mprotect,
 );
 pub const HUGEPAGES: Generator = generator(
     "hugepages",
     "unmappings",
     &["pages", "page faults"],
-    "much memory touched in huge pages, where the kernel has them, and unmapped",
+    "a large area is touched, in huge pages if the kernel has them, and unmapped",
     hugepages,
 );
 pub const VMREAD: Generator = generator(
     "vmread",
     "bytes",
     &[],
-    "half of the memory read into the other half by process_vm_readv",
+    "one half of the memory is read into the other with process_vm_readv",
     vmread,
 );
 
@@ -111,7 +110,7 @@ fn exit(context: &Context<'_>) -> Result<(), WorkError> {
         let child = context.fork(|| {
             let mut area = Area::map_with(bytes, false).map_err(failed)?;
             slot.add_also(0, area.touch(0, bytes, page));
-            // The exit is to give it back.
+            // The exit must free it.
             forget(area);
             Ok(())
         })?;
@@ -144,7 +143,7 @@ fn hugepages(context: &Context<'_>) -> Result<(), WorkError> {
         let mut area = Area::map_with(bytes, true).map_err(failed)?;
         let before = sys::faults();
         slot.add_also(0, area.touch(0, bytes, page));
-        // Pages for each fault: how huge the pages were.
+        // Pages per fault: the size of the huge pages.
         slot.add_also(1, sys::faults().saturating_sub(before));
         drop(area);
         slot.add(1);
@@ -152,7 +151,7 @@ fn hugepages(context: &Context<'_>) -> Result<(), WorkError> {
     })
 }
 
-/// An area that stays for the whole of the load, for each worker.
+/// For each worker, an area that exists during the whole load.
 fn standing(
     context: &Context<'_>,
     round: impl Fn(&Slot, &mut Area, usize) -> io::Result<()>,

@@ -1,5 +1,4 @@
-//! Large areas mapped, touched, protected, given back and unmapped, by
-//! threads that share an address space.
+//! Maps, touches, protects, frees and unmaps large areas, in threads that share an address space.
 
 use std::io;
 
@@ -16,7 +15,7 @@ pub const GENERATOR: Generator = Generator {
     name: "mmap",
     unit: "pages",
     also: &["mappings"],
-    description: "large areas mapped, touched, protected and unmapped",
+    description: "large areas are mapped, touched, protected and unmapped",
     parameters: &[
         Parameter::WORKERS,
         Parameter {
@@ -61,7 +60,7 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
                     slot.add(area.touch(start, end, page));
                 }
                 // The second quarter becomes read-only and writable again:
-                // mappings split and merge; the third is given back at once.
+                // mappings split and merge; the third is freed at once.
                 let quarter = (bytes / 4) & !(page - 1);
                 for protection in [
                     MprotectFlags::READ,

@@ -1,5 +1,5 @@
-//! The load generators, one file each. They count their work on the board and know nothing of the
-//! processes above them: [`crate::registry`] lists them, and they never name it.
+//! The load generators, one file each. They count their work on the board and do not depend on the
+//! processes above them: [`crate::registry`] lists them, and they do not refer to it.
 
 pub mod cpu;
 pub mod files;

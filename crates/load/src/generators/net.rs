@@ -1,5 +1,4 @@
-//! TCP over loopback: small messages to and fro, and streams in one
-//! direction.
+//! TCP over loopback: small messages in both directions, and streams in one direction.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,14 +18,14 @@ pub const GENERATOR: Generator = Generator {
     parameters: &[
         Parameter {
             key: "pairs",
-            description: "connections with small messages to and fro",
+            description: "connections with small messages in both directions",
             default: Amount::PerCpu(1),
             least: 1,
             most: 1024,
         },
         Parameter {
             key: "streams",
-            description: "connections with as much as they carry, one way",
+            description: "connections that stream at full speed in one direction",
             default: Amount::PerCpu(1),
             least: 0,
             most: 1024,
@@ -48,7 +47,7 @@ pub const GENERATOR: Generator = Generator {
     ],
     scratch: false,
     memory: |values: &Values| {
-        // What loopback's buffers grow to by default when they are full.
+        // The default maximum size of loopback's buffers.
         let buffers = 4 << 20;
         let streams = values["streams"].saturating_mul(buffers + 2 * values["block"]);
         let pairs = values["pairs"].saturating_mul((256 << 10) + 2 * values["message"]);
@@ -83,7 +82,7 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
 fn connect() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let client = TcpStream::connect(listener.local_addr()?)?;
-    // Whoever else connected in between is sent away.
+    // Connections of other processes are closed.
     loop {
         let (server, from) = listener.accept()?;
         if from == client.local_addr()? {

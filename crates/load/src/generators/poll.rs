@@ -1,4 +1,4 @@
-//! A poll of very many descriptors, none of which is ever ready.
+//! Polls many thousand descriptors, none of which is ever ready.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub const GENERATOR: Generator = Generator {
     name: "poll",
     unit: "polls",
     also: &[],
-    description: "poll of very many descriptors at once",
+    description: "poll of many thousand descriptors at once",
     parameters: &[
         Parameter {
             key: "workers",
@@ -42,7 +42,7 @@ pub const GENERATOR: Generator = Generator {
 
 fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let descriptors = context.value("descriptors");
-    let limit = limits::want_files(descriptors + OTHER_FILES);
+    let limit = limits::raise_file_limit_to(descriptors + OTHER_FILES);
     if limit < descriptors + OTHER_FILES {
         return Err(WorkError::OpenFiles {
             wanted: descriptors,
@@ -55,7 +55,7 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
             let what = format!("polling {descriptors} descriptors failed");
             WorkError::advised(what, "give fewer")(error)
         };
-        // A pipe that nobody writes to, by so many names.
+        // Duplicates of one pipe without a writer.
         let (reader, _writer) = io::pipe().map_err(failed)?;
         let names: Result<Vec<_>, _> = (0..descriptors).map(|_| reader.try_clone()).collect();
         let names = names.map_err(failed)?;

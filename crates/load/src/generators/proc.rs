@@ -1,4 +1,4 @@
-//! A walk of `/proc`, as `ps`, `top` and `lsof` do it, that reads all of each file.
+//! Walks through `/proc` like `ps`, `top` and `lsof`, and reads each file completely.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ pub const GENERATOR: Generator = Generator {
     name: "proc",
     unit: "files",
     also: &["walks"],
-    description: "walks of /proc that read what the kernel says of itself and of each process",
+    description: "walks through /proc that read the files of the kernel and of each process",
     parameters: &[Parameter {
         key: "workers",
         description: "processes that walk",
@@ -30,11 +30,11 @@ pub const GENERATOR: Generator = Generator {
 };
 
 const BLOCK: usize = 64 << 10;
-/// Blocks read of one file: enough for all but images of memory.
+/// Blocks read of one file: enough for all files except images of memory.
 const BLOCKS: usize = 20;
 
-/// What is not read: `kmsg` would take messages from others, the others are as large as the
-/// memory or contain what no reader of figures looks at.
+/// Files that are not read: `kmsg` would take messages from other readers, the others are as large as
+/// the memory or not read by monitoring tools.
 const PASSED: &[&str] = &["kmsg", "kcore", "kallsyms", "mem", "pagemap"];
 
 fn run(context: &Context<'_>) -> Result<(), WorkError> {
@@ -43,15 +43,14 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
         let mut block = vec![0; BLOCK];
         context.board().arrive();
         loop {
-            walk(slot, &mut block)
-                .map_err(WorkError::advised("/proc can't be read", "mount it"))?;
+            walk(slot, &mut block).map_err(WorkError::advised("cannot read /proc", "mount it"))?;
             slot.add_also(0, 1);
         }
     })
 }
 
 /// All files at the top, the network's, and those of each process and of its threads. Not the
-/// folders of devices and settings: reading some of those does something.
+/// directories of devices and settings: reading some of those has side effects.
 fn walk(slot: &Slot, block: &mut [u8]) -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
@@ -67,7 +66,7 @@ fn walk(slot: &Slot, block: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What has ended meanwhile, or may not be read, is passed over as any walker does it.
+/// Skips what has ended meanwhile or may not be read, as monitoring tools do.
 fn folder(slot: &Slot, block: &mut [u8], path: &Path, threads: bool) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         match entry.file_type() {

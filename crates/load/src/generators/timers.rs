@@ -27,14 +27,14 @@ pub const GENERATOR: Generator = Generator {
         Parameter::WORKERS,
         Parameter {
             key: "timers",
-            description: "periodic timers in each",
+            description: "periodic timers in each process",
             default: Amount::Fixed(64),
             least: 1,
             most: 10_000,
         },
         Parameter {
             key: "sleepers",
-            description: "threads in each that sleep for short times",
+            description: "threads in each process that sleep for short times",
             default: Amount::Fixed(4),
             least: 0,
             most: 1024,
@@ -82,7 +82,7 @@ fn expire(context: &Context<'_>, shortest: Duration, slot: &Slot) -> io::Result<
     }
 }
 
-/// Sleeps of one 16th to one half of the shortest period, in no order.
+/// Sleeps of one 16th to one half of the shortest period, in random order.
 fn sleep(
     context: &Context<'_>,
     shortest: Duration,
@@ -100,7 +100,7 @@ fn sleep(
     }
 }
 
-/// Periodic timers that are waited for together.
+/// Periodic timers with one epoll.
 struct TimerSet {
     epoll: OwnedFd,
     timers: Vec<OwnedFd>,
@@ -130,7 +130,7 @@ impl TimerSet {
         Ok(())
     }
 
-    /// Waits until at least one timer expires; how many expiries there were.
+    /// Waits until at least one timer expires; returns the number of expiries.
     fn wait(&mut self) -> io::Result<u64> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 32];
         let ready = sys::epoll_wait(&self.epoll, &mut events)?;
@@ -138,7 +138,7 @@ impl TimerSet {
         for event in &events[..ready] {
             let timer = &self.timers[event.u64 as usize];
             let mut count = [0; size_of::<u64>()];
-            // Where it has not expired after all, there is nothing to read.
+            // If it has not expired after all, there is nothing to read.
             if rustix::io::read(timer, &mut count) == Ok(count.len()) {
                 expiries += u64::from_ne_bytes(count);
             }

@@ -1,4 +1,4 @@
-//! A large file on tmpfs, written and cut to nothing.
+//! Writes a large file on tmpfs and truncates it to zero.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -15,7 +15,7 @@ pub const GENERATOR: Generator = Generator {
     name: "truncate",
     unit: "truncations",
     also: &["bytes"],
-    description: "a large file on tmpfs, written and cut to nothing",
+    description: "a large file on tmpfs is written and truncated to zero",
     parameters: &[
         Parameter::WORKERS,
         Parameter {
@@ -40,7 +40,7 @@ fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let failed =
         |error: io::Error| WorkError::advised("a file in memory failed", "give fewer bytes")(error);
     context.crew(context.size("workers"), 1, |index| {
-        // The kernel's own tmpfs: no name, and nothing that could stay behind.
+        // The kernel's own tmpfs: no name, so nothing can remain.
         let memory = memfd_create("punctual-truncate", MemfdFlags::CLOEXEC);
         let mut file = File::from(memory.map_err(|error| failed(error.into()))?);
         let block = vec![b'.'; BLOCK];

@@ -154,7 +154,7 @@ struct Guest {
 
 impl Guest {
     fn boot(asked: &str, record_ms: u64) -> Result<Self, String> {
-        let cache = Cache::of_user().map_err(|why| why.to_string())?;
+        let cache = Cache::for_user().map_err(|why| why.to_string())?;
         let kernel = kernel::find(asked, &cache, &mut |_| {}).map_err(|why| why.to_string())?;
         let qemu = Qemu::find().map_err(|why| why.to_string())?;
         let folder = std::env::temp_dir().join(format!("truth-host-{}", std::process::id()));

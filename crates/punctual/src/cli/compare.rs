@@ -26,13 +26,12 @@ enum Compared<'a> {
     Sides(&'a [PathBuf], &'a [PathBuf]),
 }
 
-fn compared(flags: &CompareFlags) -> Result<Compared<'_>, String> {
+fn compared(flags: &CompareFlags) -> Result<Compared<'_>, Failure> {
     match (flags.first.as_slice(), flags.second.as_slice()) {
-        ([], []) => Err(
-            "expected two runs (A B), several on each side (A1 A2 -- B1 B2), or one, whose CPUs \
-             are compared"
-                .to_owned(),
-        ),
+        ([], []) => Err(Failure::usage(
+            "expected two runs (A B), several on each side (A1 A2 -- B1 B2), or one run, whose \
+             CPUs are compared",
+        )),
         ([run], []) => Ok(Compared::Cpus(run)),
         // `--` before names that begin with a dash.
         ([], [run]) => Ok(Compared::Cpus(run)),
@@ -40,10 +39,10 @@ fn compared(flags: &CompareFlags) -> Result<Compared<'_>, String> {
             std::slice::from_ref(first),
             std::slice::from_ref(second),
         )),
-        (more, []) | ([], more) => Err(format!(
+        (more, []) | ([], more) => Err(Failure::usage(format!(
             "{} runs: write `--` between those of A and those of B (A1 A2 -- B1 B2)",
             more.len()
-        )),
+        ))),
         (first, second) => Ok(Compared::Sides(first, second)),
     }
 }
@@ -57,7 +56,7 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
         colour: out::style().colour,
         ..TextStyle::default()
     };
-    match compared(flags).map_err(Failure::usage)? {
+    match compared(flags)? {
         Compared::Cpus(path) => {
             let run = read(path)?;
             let failure = |why| Failure::setup(format!("{}: {why}", path.display()));

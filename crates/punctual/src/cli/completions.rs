@@ -1,5 +1,5 @@
-//! `completions`: clap's scripts, and in them what clap doesn't know: values that are lists,
-//! names beside which a file may stand, and for fish what is no flag.
+//! `completions`: clap's scripts, with what clap does not generate: values that are lists, names
+//! or files, and for fish the values of positional arguments.
 
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
@@ -8,7 +8,7 @@ use super::flags::Cli;
 
 /// Flags whose value is a list with commas, by their long names.
 const LISTS: [&str; 2] = ["load", "kernel"];
-/// Values in whose place a file may stand, by the names of their arguments.
+/// Arguments whose value is a name or a file.
 const OR_FILES: [&str; 2] = ["kernel", "experiment"];
 
 /// The script of a shell.
@@ -33,7 +33,7 @@ fn names(arg: &Arg) -> Vec<String> {
         .collect()
 }
 
-/// Every argument of every verb that has names for values, with the words before it.
+/// Every argument of every verb whose values have names, with the verbs before it.
 fn arguments() -> Vec<(Vec<String>, Arg)> {
     fn collect(command: &Command, path: &[String], found: &mut Vec<(Vec<String>, Arg)>) {
         for arg in command.get_arguments() {
@@ -51,7 +51,7 @@ fn arguments() -> Vec<(Vec<String>, Arg)> {
     found
 }
 
-/// What stands before the last comma stays, and what follows it is completed.
+/// bash: keeps the text before the last comma and completes the text after it.
 fn bash(mut text: String) -> String {
     for (_, arg) in arguments().iter().filter(|(_, arg)| is_list(arg)) {
         let names = names(arg).join(" ");
@@ -67,7 +67,7 @@ fn is_list(arg: &Arg) -> bool {
     arg.get_long().is_some_and(|long| LISTS.contains(&long))
 }
 
-/// Each such value has a function of its own, before the others.
+/// zsh: a function for each such value, before clap's functions.
 fn zsh(mut text: String) -> String {
     let mut functions = String::new();
     let mut made: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! cyclictest's spellings that mean something else here, or nothing: each is told in a line
-//! what to use instead.
+//! cyclictest's flags that mean something else here, or nothing: the error says what to use
+//! instead.
 
 use std::ffi::OsString;
 
@@ -8,11 +8,11 @@ use clap::{Arg, Command, CommandFactory};
 use super::failure::Failure;
 use super::flags::Cli;
 
-/// A flag of cyclictest that is none of ours.
+/// A flag of cyclictest that punctual does not have.
 struct Spelling {
-    /// Its letters.
+    /// Its short forms.
     letters: &'static [char],
-    /// Its words.
+    /// Its long forms.
     words: &'static [&'static str],
     /// What to use here.
     here: &'static str,
@@ -22,15 +22,15 @@ const HISTOGRAM: &str = "a histogram of every latency is always kept; `punctual 
                          --format cyclictest` prints that of the run in DIR as cyclictest -h \
                          does, and the report draws it";
 const EXPLAINED: &str = "late wake-ups are traced and explained without it; --explain-above \
-                         says from which latency on, `punctual explain DIR` shows them";
-const ALIGNED: &str = "all threads start at the same instant, which can't be chosen; leave it out";
-const POWER: &str = "/dev/cpu_dma_latency is held at 0 us; --as-deployed leaves it and all else \
-                     about power alone";
+                         sets the lowest latency, `punctual explain DIR` shows the bills";
+const ALIGNED: &str = "all threads start at the same instant: leave it out";
+const POWER: &str = "/dev/cpu_dma_latency is held at 0 us; --as-deployed changes no power \
+                     setting";
 const TIMER: &str = "use the source timer-signal: `punctual measure timer-signal`, or `punctual \
                      qualify --source timer-signal`";
 const RELATIVE: &str = "use the source nanosleep-relative: `punctual measure nanosleep-relative`, \
                         or `punctual qualify --source nanosleep-relative`";
-const SPIKES: &str = "the worst wake-ups of each CPU are always kept with their instants; \
+const SPIKES: &str = "the worst wake-ups of each CPU are always kept with their times; \
                       --samples writes every sample";
 
 const SPELLINGS: &[Spelling] = &[
@@ -47,7 +47,7 @@ const SPELLINGS: &[Spelling] = &[
     Spelling {
         letters: &['c'],
         words: &["clock"],
-        here: "the clock is CLOCK_MONOTONIC, cyclictest's -c 0; leave it out",
+        here: "the clock is always CLOCK_MONOTONIC, cyclictest's -c 0: leave it out",
     },
     Spelling {
         letters: &['e'],
@@ -63,7 +63,7 @@ const SPELLINGS: &[Spelling] = &[
     Spelling {
         letters: &[],
         words: &["mainaffinity"],
-        here: "what is not probed does the tool's own work: -a chooses the CPUs that are probed",
+        here: "-a sets the CPUs that are probed; the tool's own threads run on the others",
     },
     Spelling {
         letters: &['M'],
@@ -93,7 +93,7 @@ const SPELLINGS: &[Spelling] = &[
     Spelling {
         letters: &['R'],
         words: &["resolution"],
-        here: "every run checks the clock's resolution and states it; leave it out",
+        here: "every run checks the clock's resolution and states it: leave it out",
     },
     Spelling {
         letters: &['s'],
@@ -114,7 +114,7 @@ const SPELLINGS: &[Spelling] = &[
     Spelling {
         letters: &['U'],
         words: &["numa"],
-        here: "every thread is pinned to one CPU and uses the memory near it; leave it out",
+        here: "every thread is pinned to one CPU and uses the memory near it: leave it out",
     },
     Spelling {
         letters: &['x'],
@@ -132,8 +132,7 @@ const JSON_FILE: &str = "--json prints the summary on standard output; `punctual
                          --format rt-tests-json -o FILE` writes cyclictest's file for the run in \
                          DIR";
 
-/// Refuses a command line of a measuring verb that has a spelling of cyclictest's; also one whose
-/// verb was left out.
+/// Refuses a measuring verb's command line that has one of these flags, also one without a verb.
 pub fn refused(arguments: &[OsString]) -> Option<Failure> {
     let first = arguments.get(1)?.to_str()?;
     let (verb, words) = match first {
@@ -144,8 +143,8 @@ pub fn refused(arguments: &[OsString]) -> Option<Failure> {
     hint(Cli::command().find_subcommand(verb)?, words).map(Failure::usage)
 }
 
-/// What to say of the first word of `words` that is cyclictest's and none of `verb`'s. Flags and
-/// their values are taken apart as `clap` does.
+/// The hint for the first flag in `words` that is cyclictest's and not `verb`'s. Flags and their
+/// values are split as `clap` does.
 pub fn hint(verb: &Command, words: &[OsString]) -> Option<String> {
     let mut words = words.iter().map(|word| word.to_str().unwrap_or("?"));
     let mut ahead = words.next();
@@ -186,13 +185,13 @@ pub fn hint(verb: &Command, words: &[OsString]) -> Option<String> {
     None
 }
 
-/// What a word that isn't a long flag is.
+/// What a word is that is not a long flag.
 enum Found {
-    /// To be told.
+    /// A flag of cyclictest, with its hint.
     Hint(String),
-    /// What clap must say something about.
+    /// Something that clap refuses.
     Nothing,
-    /// A value, or letters of ours.
+    /// A value, or known short flags.
     Known {
         /// Whether the next word is the value of the last letter.
         takes_next: bool,
@@ -242,7 +241,7 @@ fn takes_value(arg: &Arg) -> bool {
     arg.get_action().takes_values() && arg.get_num_args().is_none_or(|n| n.min_values() > 0)
 }
 
-/// Whether cyclictest would take it for a histogram's limit.
+/// Whether it can be a histogram's limit for cyclictest.
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_is_told_from_help() {
+    fn cyclictests_histogram_flag_is_distinguished_from_help() {
         for words in [
             "-h400",
             "-h 400",
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn no_spelling_is_one_of_ours() {
+    fn no_hint_is_given_for_a_flag_that_punctual_has() {
         let command = Cli::command();
         for verb in ["measure", "qualify"] {
             let verb = command.find_subcommand(verb).unwrap();

@@ -1,4 +1,4 @@
-//! `explain`: who stole the time of a recorded run.
+//! `explain`: what delayed the late wake-ups of a recorded run.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use punctual_trace::windows::{Head, WINDOWS_FILE, Windows};
 /// `explain`: prints bills and ranking, or two runs by cause; writes traces and pictures.
 ///
 /// # Errors
-/// What can't be read or written, and runs that were not traced.
+/// What cannot be read or written, and runs that were not traced.
 pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
     let run = explained(&flags.run, flags.again)?;
     let style = out::style();
@@ -74,7 +74,7 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
             let second = Path::new(other);
             if !second.exists() {
                 return Err(Failure::setup(format!(
-                    "{}: neither the number of a bill nor a run that is there",
+                    "{}: expected the number of a bill, or an existing run",
                     second.display()
                 )));
             }
@@ -94,7 +94,7 @@ fn bills(run: &Run) -> usize {
     run.explanation.as_ref().map_or(0, |e| e.bills.len())
 }
 
-/// What tells wake-ups apart, also of threads that are due at the same instant: CPU, instant,
+/// What identifies a wake-up, also among threads that are due at the same instant: CPU, instant,
 /// latency.
 type Key = (u32, u64, u64);
 
@@ -121,8 +121,8 @@ fn further(path: &Path, run: &Run) -> Result<Vec<Head>, Failure> {
     Ok(heads)
 }
 
-/// Puts the bill of this number into its place among the run's, made anew from its window. The
-/// places between stay empty; whether there is such a bill.
+/// Makes the bill of this number again from its window and puts it in its place among the run's.
+/// The places between stay empty. Returns whether there is such a bill.
 fn open_further(path: &Path, run: &mut Run, number: usize) -> Result<bool, Failure> {
     let heads = further(path, run)?;
     let Some(explanation) = &mut run.explanation else {
@@ -136,7 +136,7 @@ fn open_further(path: &Path, run: &mut Run, number: usize) -> Result<bool, Failu
         let its = (wanted.cpu, wanted.due_ns, wanted.latency_ns());
         if key_of(&window) == its {
             let bill = attribute::bill(&window);
-            // Those between aren't shown.
+            // Those between are not shown.
             let blank = punctual_record::Bill {
                 rows: Vec::new(),
                 picture: None,
@@ -196,7 +196,7 @@ fn list(path: &Path, run: &Run, style: &Style) -> Result<Vec<String>, Failure> {
     Ok(outliers(run, &all, style))
 }
 
-/// A run in which somebody looked.
+/// A run that was traced.
 fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
     if let Some(run) = foreign::run_of(path)? {
         return Ok(run);
@@ -215,12 +215,12 @@ fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
     Ok(run)
 }
 
-/// The bills made anew from the windows. The stages, which are of every wake-up, and what
-/// was lost stay as recorded.
+/// Makes the bills again from the windows. The stages, which count every wake-up, and the lost
+/// events stay as recorded.
 fn attribute_again(path: &Path, recorded: Option<&Explanation>) -> Result<Explanation, Failure> {
     let worst = open(path).map_err(Failure::setup)?.ok_or_else(|| {
         Failure::setup(format!(
-            "{}: holds no {WINDOWS_FILE}: bills can't be made again",
+            "{}: has no {WINDOWS_FILE}: the bills cannot be made again",
             path.display()
         ))
     })?;
@@ -247,10 +247,10 @@ fn attribute_again(path: &Path, recorded: Option<&Explanation>) -> Result<Explan
         anew.limits.clone_from(&recorded.limits);
         anew.lost = recorded.lost;
         anew.outliers = anew.outliers.saturating_add(recorded.lost);
-        // Windows are kept of some outliers alone.
+        // Windows are kept only for some outliers.
         if anew.examined < recorded.examined {
             anew.missing.push(format!(
-                "{} of {} wake-ups with a bill, of which no events were kept",
+                "{} of {} wake-ups with a bill have no kept events",
                 recorded.examined - anew.examined,
                 recorded.examined
             ));
@@ -267,7 +267,7 @@ fn open_outliers(path: &Path) -> Result<Option<Windows>, RecordError> {
     beside(path, Windows::open_outliers)
 }
 
-/// What lies beside a record. Beside another tool's recording it is of another run.
+/// What lies beside a record. Files beside another tool's recording belong to another run.
 fn beside(
     path: &Path,
     open: fn(&Path) -> Result<Option<Windows>, RecordError>,
@@ -278,8 +278,8 @@ fn beside(
     open(path)
 }
 
-/// One trace for each bill: of all that was recorded where the events were kept, else of
-/// the bill's picture.
+/// Writes one trace for each bill: of all recorded events if they were kept, else of the bill's
+/// picture.
 fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Failure> {
     let mut whole: BTreeMap<Key, Picture> = BTreeMap::new();
     let wanted: Vec<Key> = chosen(run, only).map(|(_, bill)| key(bill)).collect();
@@ -336,7 +336,7 @@ fn chosen(run: &Run, only: Option<usize>) -> impl Iterator<Item = (usize, &punct
     numbered.filter(move |(number, _)| only.is_none_or(|only| only == *number))
 }
 
-/// Makes a directory and fills it; one that stays empty is taken away again.
+/// Makes a directory and fills it; removes it if it stays empty.
 fn filled(
     directory: &Path,
     fill: impl FnOnce(&Folder) -> Result<(), Failure>,

@@ -67,7 +67,7 @@ pub enum Verb {
     /// Who stole the time? Bills of late wake-ups, ranked causes, what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainFlags),
-    /// How do the real-time threads of a running program fare, and what delays them?
+    /// How do the real-time threads of a running program perform, and what delays them?
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(WatchFlags),
     /// The same questions on a real kernel in virtual time: the same figures on any host
@@ -119,12 +119,12 @@ Examples:
   punctual run --stack-debug ./controller   who writes to the stack of a thread that has ended?
 
 What the program's children start is run in the same way. The exit status is the program's;
-126 when it can't be run so, 127 when it isn't there.";
+126 if it cannot be executed as requested, 127 if it does not exist.";
 
 /// Flags of `qualify`.
 #[derive(Debug, Args)]
 pub struct QualifyFlags {
-    /// Wait by this source
+    /// Measure this wait source: nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex
     #[arg(long, value_name = "PROBE", default_value = "nanosleep", value_parser = names::source(), hide_possible_values = true)]
     pub source: Kind,
     /// What is measured, and how.
@@ -138,7 +138,7 @@ pub struct MeasureFlags {
     /// Measure this: a wait source (nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex), or gaps in a thread that polls the clock (noise, hardware)
     #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = names::probe(), hide_possible_values = true)]
     pub probe: Probe,
-    /// What is looked for where gaps are.
+    /// How gaps are found.
     #[command(flatten)]
     pub gaps: GapFlags,
     /// What is measured, and how.
@@ -146,7 +146,7 @@ pub struct MeasureFlags {
     pub run: RunFlags,
 }
 
-/// Flags of every measuring verb. What has no default here has one by verb.
+/// Flags of every measuring verb. A flag without a default here has one for each verb.
 #[derive(Debug, Args)]
 pub struct RunFlags {
     /// Set the real-time priority of the probe threads, 1 to 99 [default: 80; none with --policy other]
@@ -158,13 +158,13 @@ pub struct RunFlags {
     /// Set the interval between wake-ups, in us or with a unit: 1000, 250us, 1ms [default: 1000]
     #[arg(short, value_name = "US", value_parser = units::interval, allow_hyphen_values = true, help_heading = PROBE)]
     pub interval: Option<u64>,
-    /// Keep every interval the same, or draw each from 24 primes around -i; a time is taken as -i takes it [default: primes for qualify, fixed for measure]
+    /// Keep every interval the same, or draw each from 24 primes around -i; a time sets the interval, as -i does [default: primes for qualify, fixed for measure]
     #[arg(long = "interval", value_name = "KIND", value_parser = names::interval(), allow_hyphen_values = true, help_heading = PROBE)]
     pub interval_word: Option<IntervalWord>,
     /// Set the seed of the draw of intervals, a whole number [default: from the clock; the record states it]
     #[arg(long, value_name = "N", value_parser = seed, allow_hyphen_values = true, help_heading = PROBE)]
     pub seed: Option<u64>,
-    /// Probe these CPUs: 3-5,0 or !1-2 [default: the isolated CPUs, or all allowed; one is spared where there are 4 or more]
+    /// Probe these CPUs: 3-5,0 or !1-2 [default: the isolated CPUs, else all allowed; with 4 or more, one is left for other work]
     #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true, help_heading = PROBE)]
     pub affinity: Option<Option<String>>,
     /// Start this number of probe threads [default: one for each CPU]
@@ -173,7 +173,7 @@ pub struct RunFlags {
     /// Measure for this time, in s or with a unit: 60, 5m, 1h, 1d [default: 60 for qualify; until Ctrl-C for measure]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true, help_heading = PROBE)]
     pub duration: Option<u64>,
-    /// Measure this number of cycles of each thread [default: no limit]
+    /// Measure this number of cycles in each thread [default: no limit]
     #[arg(short, long, value_name = "N", value_parser = loops, allow_hyphen_values = true, help_heading = PROBE)]
     pub loops: Option<u64>,
 
@@ -194,10 +194,10 @@ pub struct RunFlags {
     /// Set the least CPU time per second of a command given to --load that counts as work, in us or with a unit; 0 turns the check off [default: 1000]
     #[arg(long, value_name = "US", value_parser = units::least_cpu, allow_hyphen_values = true, help_heading = CONDITIONS)]
     pub load_work: Option<u64>,
-    /// Change nothing about the machine: cpu_dma_latency is left alone
+    /// Leave the machine as it is: do not set cpu_dma_latency
     #[arg(long, help_heading = CONDITIONS)]
     pub as_deployed: bool,
-    /// Measure and judge even where a requested condition is not in force; the verdict says so [default: refuse]
+    /// Measure and judge even if a requested condition is not in force; the verdict says so [default: refuse]
     #[arg(long, help_heading = CONDITIONS)]
     pub best_effort: bool,
 
@@ -207,7 +207,7 @@ pub struct RunFlags {
     /// Print the summary of the run as JSON
     #[arg(long, conflicts_with_all = ["live", "quiet"], help_heading = OUTPUT)]
     pub json: bool,
-    /// Print cyclictest's lines while the run goes
+    /// Print cyclictest's lines during the run
     #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
     pub live: bool,
     /// Print times in cyclictest's lines in ns [default: us]
@@ -216,7 +216,7 @@ pub struct RunFlags {
     /// Print nothing but the verdict
     #[arg(short, long, help_heading = OUTPUT)]
     pub quiet: bool,
-    /// Print what is being done, on standard error, and the whole summary
+    /// Print progress on standard error, and the whole summary at the end
     #[arg(short, long, help_heading = OUTPUT)]
     pub verbose: bool,
     /// Write every sample as well (Parquet files in the run directory)
@@ -226,12 +226,12 @@ pub struct RunFlags {
     /// Explain wake-ups later than this, in us or with a unit; the worst are explained anyway [default: the deadline]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with = "no_explain", help_heading = EXPLAIN)]
     pub explain_above: Option<u64>,
-    /// Interrupt what delays a thread by more than this and take its stack there, in us or with a
-    /// unit; such wake-ups take 5 to 30 us longer [default: only the stack with which it releases
-    /// the CPU]
+    /// Interrupt the task that delays a thread by more than this and record its stack, in us or
+    /// with a unit; such wake-ups take 5 to 30 us longer [default: record the stack only when the
+    /// task leaves the CPU]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with = "no_explain", help_heading = EXPLAIN)]
     pub stack_above: Option<u64>,
-    /// Don't trace the kernel: late wake-ups stay unexplained
+    /// Don't trace the kernel: late wake-ups are not explained
     #[arg(long, help_heading = EXPLAIN)]
     pub no_explain: bool,
 
@@ -244,7 +244,7 @@ pub struct RunFlags {
     /// Accepted: standard output is never buffered
     #[arg(short = 'u', long = "unbuffered", hide = true)]
     pub unbuffered: bool,
-    /// Accepted with the source nanosleep, which is the default
+    /// Accepted with the source nanosleep, the default
     #[arg(short = 'n', long = "nanosleep", hide = true)]
     pub nanosleep: bool,
     /// Accepted with 0: every thread has the same interval
@@ -292,9 +292,9 @@ pub enum PolicyName {
 }
 
 impl PolicyName {
-    /// Why no priority goes with `other`.
+    /// Why a priority is refused with `other`.
     pub const NO_PRIORITY: &str =
-        "--priority goes with --policy fifo or rr: SCHED_OTHER has no real-time priority";
+        "--priority needs --policy fifo or rr: SCHED_OTHER has no real-time priority";
 
     /// The policy at a priority.
     #[must_use]
@@ -316,10 +316,10 @@ pub enum IntervalKind {
     Primes,
 }
 
-/// What `--interval` says: a kind, or as with cyclictest a time.
+/// The value of `--interval`: a kind, or a time as in cyclictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntervalWord {
-    /// How intervals are made.
+    /// The kind of interval.
     Kind(IntervalKind),
     /// The nominal interval in ns.
     Every(u64),
@@ -343,7 +343,7 @@ pub struct LoadFlags {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Give hackbench these arguments, as rt-tests' program of that name takes them
+    /// Pass these arguments to hackbench; they are those of rt-tests' hackbench
     #[arg(last = true, value_name = "HACKBENCH-ARGS")]
     pub classic: Vec<String>,
 }
@@ -354,16 +354,16 @@ pub struct RunProgramFlags {
     /// Choose the stacks of the program's threads
     #[arg(long, value_name = "KIND", default_value = "pool")]
     pub stack: Stacks,
-    /// Set the stack size of a thread that names none, in bytes or with K or M, 32K to 2M
+    /// Set the stack size of threads that do not set one, in bytes or with K or M, 32K to 2M
     #[arg(long, value_name = "SIZE", default_value = "2M", value_parser = stack_size, allow_negative_numbers = true)]
     pub stack_size: usize,
-    /// Find wrong uses of the threads' stacks, which makes threads slow to start: audit=N (frames), guards, noaccess, leaks [default where no word is given: audit=15,guards,noaccess,leaks]
+    /// Find wrong uses of the threads' stacks; threads start more slowly: audit=N (frames), guards, noaccess, leaks [default without WORDS: audit=15,guards,noaccess,leaks]
     #[arg(long, value_name = "WORDS", num_args = 0..=1, require_equals = true, default_missing_value = "audit=15,guards,noaccess,leaks", value_parser = stack_debug)]
     pub stack_debug: Option<String>,
-    /// Lock the memory of the program, present and future
+    /// Lock the program's present and future memory
     #[arg(long)]
     pub lock: bool,
-    /// Let the program use these CPUs: 3-5,0 or !1-2 [default: as punctual itself]
+    /// Let the program use these CPUs: 3-5,0 or !1-2 [default: those of punctual]
     #[arg(
         short = 'a',
         long = "cpus",
@@ -372,13 +372,13 @@ pub struct RunProgramFlags {
         allow_hyphen_values = true
     )]
     pub cpus: Option<String>,
-    /// Set the real-time priority, 1 to 99 [default: scheduled as punctual is]
+    /// Set the real-time priority, 1 to 99 [default: the policy of punctual]
     #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_negative_numbers = true)]
     pub priority: Option<u32>,
     /// Set the scheduling policy: fifo or rr at that priority, other without one [default: fifo with -p]
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<PolicyName>,
-    /// Print on standard error at the end of each process how many threads got which stack
+    /// Print on standard error, at the end of each process, how many threads had which kind of stack
     #[arg(short, long)]
     pub verbose: bool,
     /// Run this program with its arguments
@@ -415,14 +415,14 @@ pub struct ReportFlags {
     override_usage = "punctual compare [FLAGS] A B\n       punctual compare [FLAGS] A1 A2 ... -- B1 B2 ...\n       punctual compare [FLAGS] RUN"
 )]
 pub struct CompareFlags {
-    /// Compare these runs: ours, or the output of cyclictest, jitterdebugger or rtla timerlat. Two
-    /// without `--` are A and B; of one the CPUs are compared
+    /// Compare these runs: run directories, or the output of cyclictest, jitterdebugger or rtla
+    /// timerlat. Two runs without `--` are A and B; for one run, its CPUs are compared
     #[arg(value_name = "A")]
     pub first: Vec<PathBuf>,
     /// Compare them with these runs, after `--`
     #[arg(value_name = "B", last = true)]
     pub second: Vec<PathBuf>,
-    /// Set the confidence of the conclusion and the intervals [default: the lowest of the runs]
+    /// Set the confidence of the conclusion and the intervals [default: the lowest confidence of the runs]
     #[arg(long, value_name = "LEVEL", value_parser = units::confidence, allow_hyphen_values = true)]
     pub confidence: Option<f64>,
     /// Print the comparison as JSON
@@ -439,7 +439,7 @@ pub struct MergeFlags {
     /// Write the merged run into this directory [default: punctual-merge-TIME here]
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Merge also runs that differ in kernel, machine, load or requirement
+    /// Merge runs even if they differ in kernel, machine, load or requirement
     #[arg(long)]
     pub force: bool,
     /// Print nothing but the verdict

@@ -20,10 +20,10 @@ pub fn is_one(path: &Path) -> bool {
     path.is_file() && matches!(Kind::of(path), Ok(Some(_)))
 }
 
-/// The run of a recording; `None` where a file is none.
+/// The run of a recording; `None` if the file is not a recording.
 ///
 /// # Errors
-/// It can't be read, or shows no wake-up of a real-time thread.
+/// The file cannot be read, or shows no wake-up of a real-time thread.
 pub fn run_of(path: &Path) -> Result<Option<Run>, Failure> {
     let Some((kind, recording)) = recording(path)? else {
         return Ok(None);
@@ -43,13 +43,13 @@ pub fn run_of(path: &Path) -> Result<Option<Run>, Failure> {
             .push(wake_up.latency_ns());
     }
     let mut run = formats::recorded(path, kind.tool(), latencies).map_err(Failure::setup)?;
-    // Two recordings are compared by the minute.
+    // Rates make recordings of different lengths comparable.
     run.measured_ns = recording.span_ns;
     run.explanation = Some(explain(&recording));
     Ok(Some(run))
 }
 
-/// A recording, and the tool that made it; `None` where a file is none.
+/// A recording, and the tool that made it; `None` if the file is not a recording.
 fn recording(path: &Path) -> Result<Option<(Kind, Recording)>, Failure> {
     if !path.is_file() {
         return Ok(None);
@@ -75,10 +75,10 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Those that have a bill; `None` where a file is no recording.
+    /// The wake-ups that have a bill; `None` if the file is not a recording.
     ///
     /// # Errors
-    /// It can't be read.
+    /// The file cannot be read.
     pub fn open(path: &Path) -> Result<Option<Self>, Failure> {
         let Some((_, recording)) = recording(path)? else {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Recorded {
         }))
     }
 
-    /// What tells them apart.
+    /// What identifies them.
     pub fn heads(&self) -> Vec<Head> {
         let head = |it: &WakeUp| Head::new(it.cpu, it.due_ns, it.woken_ns);
         self.latest.iter().map(head).collect()
@@ -129,7 +129,7 @@ fn explain(recording: &Recording) -> punctual_record::Explanation {
         .for_each(|what| ledger.add_missing(what));
     if recording.wake_ups.len() > MOST {
         ledger.add_missing(&format!(
-            "bills of {} wake-ups: those of the {MOST} highest latencies are made",
+            "bills of {} wake-ups: only the {MOST} with the highest latencies are made",
             recording.wake_ups.len() - MOST
         ));
     }

@@ -1,4 +1,4 @@
-//! `load`: the loads alone.
+//! `load`: runs the loads without a measurement.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use punctual_lab::job::load_seed;
 use punctual_load::{LoadReport, LoadSettings, LoadSpec};
 use punctual_report::{facts, words};
 
-/// Runs the loads and says what they did.
+/// Runs the loads and prints what they did.
 ///
 /// # Errors
-/// Wrong usage, or loads that can't be started.
+/// Wrong usage, or loads that cannot be started.
 pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
     let classic = !flags.classic.is_empty();
     let spec = if classic {
@@ -67,12 +67,12 @@ fn classic_spec(flags: &LoadFlags) -> Result<LoadSpec, Failure> {
             Ok(LoadSpec::List(vec![item]))
         }
         _ => Err(Failure::usage(
-            "arguments after -- are hackbench's: punctual load hackbench -- -g 10",
+            "arguments after -- are for hackbench only, as in `punctual load hackbench -- -g 10`",
         )),
     }
 }
 
-/// Those that were named, or those that other programs have.
+/// The CPUs that were named, or those that other programs use.
 fn cpus_of(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     let root = Root::live();
     let (topology, place) = (system::topology(&root), Place::read(&root));

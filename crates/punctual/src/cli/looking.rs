@@ -1,4 +1,4 @@
-//! `report`, `merge` and `export`: what becomes of records.
+//! `report`, `merge` and `export`: read records and write something else.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,10 +20,10 @@ use punctual_report::facts;
 use punctual_report::formats;
 use punctual_report::{gnuplot, html, summary_json, svg, terminal};
 
-/// `report`: shows a record, and writes its pictures where it is told to.
+/// `report`: shows a record, and writes its pictures if a flag says so.
 ///
 /// # Errors
-/// What can't be read or written.
+/// What cannot be read or written.
 pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     if is_lab(&flags.run) {
         return report_lab(flags);
@@ -43,7 +43,7 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
             folder(directory)?;
             let folder = RunDirectory::existing(directory).map_err(Failure::setup)?;
             for (name, text) in files {
-                // What lacks is told below, all of it.
+                // What is missing is reported below, all of it.
                 let _ = folder.save_file(name, text.as_bytes());
             }
             unsaved.extend(folder.unsaved().iter().map(facts::unsaved));
@@ -70,7 +70,7 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
 fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     if flags.svg.is_some() || flags.gnuplot.is_some() {
         return Err(Failure::usage(format!(
-            "{}: a lab has no pictures of its own, for --svg and --gnuplot name one of its runs",
+            "{}: a lab has no pictures: for --svg and --gnuplot, give the directory of one of its runs",
             flags.run.display()
         )));
     }
@@ -88,7 +88,7 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What stands before a link from a page to the runs of a lab: nothing where it lies beside them.
+/// The prefix of a page's links to the runs of a lab: empty if the page lies beside them.
 fn base(page: &Path, directory: &Path) -> Result<String, Failure> {
     let whole = |path: &Path| {
         let path = if path.as_os_str().is_empty() {
@@ -106,10 +106,10 @@ fn base(page: &Path, directory: &Path) -> Result<String, Failure> {
     Ok(directory.to_string_lossy().into_owned())
 }
 
-/// `merge`: adds runs up.
+/// `merge`: merges runs.
 ///
 /// # Errors
-/// What can't be read, doesn't go together, or can't be written.
+/// Runs that cannot be read or merged, or a result that cannot be written.
 pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     let mut merger = Merger::new(flags.force);
     let decode = |run: Run| (Decoded::ahead(&run), run);
@@ -141,7 +141,7 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     files.extend(svg::files(&run));
     files.push(("report.html", html::page(&run)));
     for (name, text) in files {
-        // What lacks is told below: the sum is made, and says something.
+        // What is missing is reported below; the merged run is valid without it.
         let _ = directory.save_file(name, text.as_bytes());
     }
     let style = out::style().verbose(flags.verbose);
@@ -154,10 +154,10 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     Ok(conclude(&run, &directory))
 }
 
-/// `export`: hands a run on.
+/// `export`: writes a run in another format.
 ///
 /// # Errors
-/// What can't be read or written.
+/// What cannot be read or written.
 pub fn export(flags: &ExportFlags) -> Result<ExitCode, Failure> {
     let run = read(&flags.run)?;
     let text = formats::write(flags.format, &run).map_err(Failure::setup)?;
@@ -165,7 +165,7 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a run; one that was killed before it could be judged is analysed now.
+/// Reads a run; a run that was killed before its verdict is analysed now.
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let read = formats::detect_and_read(path);
     if read.is_err() && foreign::is_one(path) {
@@ -178,21 +178,21 @@ pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     Ok(run)
 }
 
-/// What to do with a recording that has no figures of its own.
+/// The error for a recording, which has no figures.
 fn recording(path: &Path) -> Failure {
     let path = path.display();
     Failure::setup(format!(
-        "{path}: a recording of events, and no run: `punctual explain {path}` shows its wake-ups, \
-         and with a second recording behind it compares the two"
+        "{path}: a recording of events, not a run: `punctual explain {path}` shows its wake-ups, \
+         `punctual explain {path} OTHER` compares it with another"
     ))
 }
 
-/// A directory for files, held open; it is made where it lacks.
+/// Opens a directory for files, and makes it first if it does not exist.
 pub(super) fn folder(path: &Path) -> Result<Folder, Failure> {
     Folder::make_all(path).map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
 }
 
-/// Writes a file of a directory whole or not at all.
+/// Writes a file in a directory, completely or not at all.
 pub(super) fn write_in(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), Failure> {
     folder.replace(OsStr::new(name), bytes).map_err(|source| {
         let path = folder.path().join(name);
@@ -200,7 +200,7 @@ pub(super) fn write_in(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), 
     })
 }
 
-/// Writes a file whole or not at all; `-` is standard output.
+/// Writes a file, completely or not at all; `-` is standard output.
 pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
     if file == Path::new("-") {
         out::print(text);

@@ -1,4 +1,4 @@
-//! The man page, out of the flags: one page with a section for each verb.
+//! The man page, generated from the flags: one page with a section for each verb.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::flags::Cli;
 /// The page in roff.
 ///
 /// # Errors
-/// None in practice: it is written to memory.
+/// None in practice: the page is written to memory.
 pub fn page() -> io::Result<String> {
     let command = command();
     let whole = Man::new(command.clone());
@@ -44,7 +44,7 @@ fn command() -> Command {
     command
 }
 
-/// As the help has it: flags are listed below, each with its value.
+/// The usage line of the help: the flags are listed below, each with its value.
 fn synopsis(command: &Command) -> String {
     let usage = command.clone().render_usage().to_string();
     let lines = usage.lines().map(|line| {
@@ -64,7 +64,7 @@ fn section(verb: &Command) -> io::Result<String> {
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     if let Some(examples) = verb.get_after_help() {
-        // As they are typed: not filled.
+        // Not filled: users type these lines.
         let examples = examples.to_string();
         let lines = examples.lines().filter(|line| *line != "Examples:");
         let lines: Vec<String> = lines.map(escaped).collect();
@@ -80,7 +80,7 @@ fn section(verb: &Command) -> io::Result<String> {
     Ok(format!(".SH {name}\n{lower}"))
 }
 
-/// Text that roff sets as it is.
+/// Text that roff prints unchanged.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) {

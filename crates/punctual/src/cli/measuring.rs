@@ -1,4 +1,4 @@
-//! `qualify` and `measure`: the same run with other defaults.
+//! `qualify` and `measure`: the same run with different defaults.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -10,7 +10,7 @@ use super::failure::{Failure, SETUP, USAGE};
 use super::flags::{BreachFlags, RunFlags};
 use super::out;
 use super::screen::Screen;
-use crate::conduct::breach::broke;
+use crate::conduct::breach::ended_by_breach;
 use crate::conduct::{self, ConductError, RunPlan};
 use punctual_record::{Demand, RecordError, Run, RunDirectory};
 use punctual_report::refusal::refusal;
@@ -30,14 +30,14 @@ pub fn run(plan: &RunPlan, flags: &RunFlags) -> Result<ExitCode, Failure> {
     );
     let outcome = conduct::run(plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
-    tell_breach(&run);
+    print_breach(&run);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
     conclude_breach(&flags.breach, &run, &directory)
 }
 
-/// Says that a latency above the break value ended the run, where one did.
-pub(super) fn tell_breach(run: &Run) {
-    if broke(run) {
+/// Prints that a latency above the break value ended the run, if one did.
+pub(super) fn print_breach(run: &Run) {
+    if ended_by_breach(run) {
         let limit_ns = run.request.break_ns.unwrap_or(0);
         out::complain(&format!(
             "-b: a {} above {} ended the run",
@@ -47,8 +47,8 @@ pub(super) fn tell_breach(run: &Run) {
     }
 }
 
-/// As [`conclude`], and then runs the user's command if a latency above the break value ended
-/// the run.
+/// Does what [`conclude`] does, then runs the user's command if a latency above the break value
+/// ended the run.
 ///
 /// # Errors
 /// The command failed.
@@ -59,12 +59,12 @@ pub(super) fn conclude_breach(
 ) -> Result<ExitCode, Failure> {
     let status = conclude(run, directory);
     match &flags.on_breach {
-        Some(line) if broke(run) => on_breach(line, run, directory).map(|()| status),
+        Some(line) if ended_by_breach(run) => on_breach(line, run, directory).map(|()| status),
         _ => Ok(status),
     }
 }
 
-/// Runs the user's command, once everything is saved.
+/// Runs the user's command after everything is saved.
 fn on_breach(line: &str, run: &Run, directory: &RunDirectory) -> Result<(), Failure> {
     let worst = run
         .threads
@@ -73,7 +73,7 @@ fn on_breach(line: &str, run: &Run, directory: &RunDirectory) -> Result<(), Fail
     let worst = worst.map_or((0, 0, 0), |thread| {
         (thread.cpu.unwrap_or(0), thread.tid, thread.latency.max_ns)
     });
-    // A watch knows which one it was: threads that are watched go on, and move.
+    // A watch knows which thread it was: watched threads continue to run, and migrate.
     let watched = run.watch.as_ref().and_then(|watch| watch.breach.as_ref());
     let (cpu, tid, latency_ns) = watched.map_or(worst, |it| {
         (
@@ -98,7 +98,7 @@ fn on_breach(line: &str, run: &Run, directory: &RunDirectory) -> Result<(), Fail
     }
 }
 
-/// Tells what could not be saved. The exit status is the verdict's where all is there.
+/// Prints what could not be saved. If everything was saved, the exit status is the verdict's.
 pub(super) fn conclude(run: &Run, directory: &RunDirectory) -> ExitCode {
     let unsaved = directory.unsaved();
     unsaved
@@ -111,10 +111,10 @@ pub(super) fn conclude(run: &Run, directory: &RunDirectory) -> ExitCode {
     }
 }
 
-/// The directory of a run that is to be made.
+/// Makes the directory of a run.
 ///
 /// # Errors
-/// It can't be made, or holds a run already.
+/// It cannot be made, or already holds a run.
 pub(super) fn make_directory(output: Option<&Path>, verb: &str) -> Result<RunDirectory, Failure> {
     RunDirectory::create(output, verb, SystemTime::now()).map_err(|error| {
         let status = match error {
@@ -130,7 +130,7 @@ pub(super) fn make_directory(output: Option<&Path>, verb: &str) -> Result<RunDir
     })
 }
 
-/// The run that came of it. Where nothing was measured, nothing is left behind.
+/// The finished run. If nothing was measured, its directory is removed.
 pub(super) fn settled(
     outcome: Result<Run, ConductError>,
     screen: &mut Screen,
@@ -154,7 +154,7 @@ pub(super) fn settled(
     })
 }
 
-/// Says why nothing was measured, all but the last line.
+/// Prints why nothing was measured, except the last line, which it returns.
 fn not_in_force(demands: &[Demand]) -> Failure {
     let mut lines = refusal(demands);
     let line = lines.pop().unwrap_or_default();
@@ -165,7 +165,7 @@ fn not_in_force(demands: &[Demand]) -> Failure {
     }
 }
 
-/// Prints what came of a run.
+/// Prints the result of a run.
 pub(super) fn show(run: &Run, json: bool, quiet: bool, verbose: bool, directory: &RunDirectory) {
     let place = directory.path().join("report.html").display().to_string();
     if json {
@@ -178,12 +178,12 @@ pub(super) fn show(run: &Run, json: bool, quiet: bool, verbose: bool, directory:
     }
 }
 
-/// The exit status that a record stands for: its verdict's, or where nothing was
-/// required that of a FAIL if the break value was exceeded, and 0 otherwise.
+/// The exit status of a record: its verdict's. Without a requirement, that of FAIL if the break
+/// value was exceeded, else 0.
 pub fn exit_code(run: &Run) -> ExitCode {
     match &run.verdict {
         Some(verdict) => ExitCode::from(verdict.outcome.exit_code()),
-        None if broke(run) => ExitCode::from(Outcome::Fail.exit_code()),
+        None if ended_by_breach(run) => ExitCode::from(Outcome::Fail.exit_code()),
         None => ExitCode::SUCCESS,
     }
 }

@@ -46,8 +46,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return punctual_trace::tracers::guard_main(arguments.into_iter().skip(2));
     }
-    // The laboratory's guest has this program as its first process.
-    if punctual_lab::guest::is_called(&arguments) {
+    // In the laboratory's guest, this program is the first process.
+    if punctual_lab::guest::is_first_process(&arguments) {
         punctual_lab::guest::init();
     }
     if arguments
@@ -67,8 +67,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            let verb = arguments.get(1).map(OsString::as_os_str);
-            let mut failure = Failure::refused(&error, verb);
+            let mut failure = Failure::refused(&error, &arguments);
             if lab::is_bisect(&arguments) {
                 failure.status = lab::BISECT_ENDS;
             }
@@ -78,7 +77,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(trouble) = out::trouble() else {
         return status;
     };
-    // What was asked for is not there, whatever the verdict.
+    // The requested output is incomplete, whatever the verdict.
     out::complain(trouble);
     ExitCode::from(failure::SETUP)
 }

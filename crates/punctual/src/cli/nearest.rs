@@ -1,10 +1,9 @@
-//! The name that was meant, where one is misspelt.
+//! The name that a misspelt word probably means.
 
-/// A shorter word is like too many others.
+/// Letters of a word; a shorter one resembles too many names.
 const SHORTEST: usize = 3;
 
-/// The one of `names` that `word` is a slip of, or the beginning of; none where two come
-/// equally near.
+/// The name that `word` misspells or begins; none if two names are equally near.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let word = word.to_lowercase();
     if word.chars().count() < SHORTEST {
@@ -23,8 +22,8 @@ pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
     }
 }
 
-/// How far apart they are, if one may stand for the other: one slip in three letters, and at
-/// most two.
+/// The number of errors in `word`, if it may mean `name`: one error per three letters, at most
+/// two.
 fn distance(word: &str, name: &str) -> Option<usize> {
     let far = strsim::osa_distance(word, name);
     let allowed = (word.chars().count() / SHORTEST).min(2);
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_name_and_nothing_else_does() {
+    fn a_misspelt_word_finds_its_name_and_other_words_find_none() {
         let names = ["qualify", "measure", "merge", "report", "run", "lab"];
         for (word, name) in [
             ("qualifi", Some("qualify")),
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_are_equally_near_are_neither() {
+    fn no_name_is_suggested_if_two_are_equally_near() {
         assert_eq!(nearest("foob", ["fooa", "fooc"]), None);
         assert_eq!(nearest("mer", ["merge", "merit"]), None);
         assert_eq!(meant("mer", ["merge"]), "did you mean 'merge'? ");

@@ -1,4 +1,4 @@
-//! Writing to the terminal. A reader that has gone away is no error.
+//! Writing to the terminal. A closed pipe is not an error.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
@@ -6,11 +6,10 @@ use std::sync::OnceLock;
 use punctual_report::style::Style;
 use punctual_report::words;
 
-/// Why standard output did not take what was written.
+/// The first error of standard output.
 static TROUBLE: OnceLock<String> = OnceLock::new();
 
-/// Writes to standard output. What can't be written is let go, so that a run that
-/// goes on is not lost; [`trouble`] says at the end that it was.
+/// Writes to standard output. An error does not end the run; [`trouble`] returns it at the end.
 pub fn print(text: &str) {
     let mut out = io::stdout().lock();
     let done = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -21,23 +20,21 @@ pub fn print(text: &str) {
     }
 }
 
-/// Why not everything could be written to standard output, a reader that has gone
-/// away apart.
+/// Why something could not be written to standard output; a closed pipe does not count.
 #[must_use]
 pub fn trouble() -> Option<&'static str> {
     TROUBLE.get().map(String::as_str)
 }
 
-/// Writes a line to standard error: one, and fit for a terminal, whatever the name of a file
-/// or a word from one that it repeats.
+/// Writes one line to standard error. Control characters, as in the name of a file, are replaced.
 pub fn complain(line: &str) {
     let line = words::clean(line);
     let mut out = io::stderr().lock();
     let _ = writeln!(out, "punctual: {line}");
 }
 
-/// Hands on what another program said on its standard error.
-pub fn pass_on(text: &str) {
+/// Writes another program's error output to standard error.
+pub fn print_stderr(text: &str) {
     let mut out = io::stderr().lock();
     let _ = out.write_all(text.as_bytes());
 }
@@ -55,14 +52,14 @@ pub fn style() -> Style {
         colour: terminal && !no_colour && !dumb,
         width: if terminal { width } else { 80 },
         height: if terminal { height } else { 24 },
-        unicode: speaks_utf8(),
+        unicode: is_utf8(),
         ..Style::plain()
     }
 }
 
-/// Whether the locale says UTF-8; where it says nothing, as over many an ssh
-/// connection, it is taken for granted, but not for the plain C locale.
-fn speaks_utf8() -> bool {
+/// Whether the locale is UTF-8. If none is set, as over many ssh connections, UTF-8 is assumed;
+/// the plain C locale is not UTF-8.
+fn is_utf8() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     match set("LC_ALL")
         .or_else(|| set("LC_CTYPE"))

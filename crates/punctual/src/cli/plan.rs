@@ -1,4 +1,4 @@
-//! From flags to the plan of a run: defaults by verb, CPUs that this machine has.
+//! From flags to the plan of a run: defaults of the verb, CPUs of this machine.
 
 mod gaps;
 
@@ -19,7 +19,7 @@ use punctual_lab::job::JOB_FILE;
 use punctual_load::{LEAST_CPU_NS, LoadSpec};
 use punctual_record::{Interval, Placement};
 
-/// What a verb does where the flags say nothing.
+/// The defaults of a verb.
 #[derive(Debug, Clone, Copy)]
 pub struct Defaults {
     /// The verb.
@@ -61,14 +61,14 @@ const MISS: f64 = 1e-4;
 /// # Errors
 /// As [`make`].
 pub fn of_measure(flags: &MeasureFlags) -> Result<RunPlan, Failure> {
-    match (flags.probe, flags.gaps.given()) {
+    match (flags.probe, flags.gaps.first_given()) {
         (Probe::Gaps(subject), _) => gaps::make_gaps(subject, &flags.run, &flags.gaps),
         (Probe::Wait(kind), None) => Ok(RunPlan {
             cross_check: flags.gaps.cross_check,
             ..make(kind, &flags.run, MEASURE)?
         }),
         (Probe::Wait(kind), Some(flag)) => Err(Failure::usage(format!(
-            "{flag} goes with measure {}hardware, not with {}",
+            "{flag}: only measure {}hardware has it, not {}",
             if flag == "--method" {
                 ""
             } else {
@@ -82,7 +82,7 @@ pub fn of_measure(flags: &MeasureFlags) -> Result<RunPlan, Failure> {
 /// Makes the plan.
 ///
 /// # Errors
-/// Wrong usage: flags that contradict each other, CPUs that can't be probed.
+/// Wrong usage: flags that contradict each other, CPUs that cannot be probed.
 pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan, Failure> {
     if flags.policy == PolicyName::Other && flags.priority.is_some() {
         return Err(Failure::usage(PolicyName::NO_PRIORITY));
@@ -91,18 +91,18 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
         && flags.interval_kind().unwrap_or(defaults.interval) == IntervalKind::Fixed
     {
         return Err(Failure::usage(
-            "--seed goes with --interval primes: intervals that are all the same are not drawn",
+            "--seed needs --interval primes: fixed intervals are not drawn",
         ));
     }
     if flags.interval.is_some() && flags.interval_word.is_some() && flags.interval_kind().is_none()
     {
         return Err(Failure::usage(
-            "-i and --interval both give an interval: give one",
+            "-i and --interval both set the interval: give one of them",
         ));
     }
     if flags.nanosleep && kind.name != KINDS[0].name {
         return Err(Failure::usage(format!(
-            "-n is the source nanosleep, and {} was given: give one",
+            "-n is the source nanosleep, but {} was given: give one of them",
             kind.name
         )));
     }
@@ -121,7 +121,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
     let interval = interval(flags, defaults);
     if duration_ns.is_some_and(|duration_ns| duration_ns <= interval.nominal_ns()) {
         return Err(Failure::usage(format!(
-            "-D must be longer than the interval of {}: not one wake-up would be measured",
+            "-D must be longer than the interval of {}: otherwise no wake-up is measured",
             duration(interval.nominal_ns())
         )));
     }
@@ -173,8 +173,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
             as_deployed: flags.as_deployed,
             lock_memory: true,
             best_effort: flags.best_effort,
-            // A guest of the laboratory has its place in a table: an INVALID says more there
-            // than none.
+            // A guest of the laboratory has a place in a table: INVALID says more there than nothing.
             measure_unmet: flags.best_effort || Path::new(JOB_FILE).exists(),
         },
         tracing: TracingPlan {
@@ -197,7 +196,7 @@ fn choose_cpus(flags: &RunFlags, topology: &Topology, place: &Place) -> Result<C
         .map_err(|error| Failure::usage(format!("invalid value '{list}' for --affinity: {error}")))
 }
 
-/// CPU time that a command as load must use in each second.
+/// The CPU time per second that a command must use as a load.
 fn least_cpu_ns(flags: &RunFlags) -> Result<u64, Failure> {
     let Some(least_ns) = flags.load_work else {
         return Ok(LEAST_CPU_NS);
@@ -205,7 +204,7 @@ fn least_cpu_ns(flags: &RunFlags) -> Result<u64, Failure> {
     match flags.load {
         Some(LoadSpec::Command(_)) => Ok(least_ns),
         _ => Err(Failure::usage(
-            "--load-work goes with a command as --load: the loads of punctual count their work",
+            "--load-work needs a command as --load: the loads of punctual count their own work",
         )),
     }
 }
@@ -230,12 +229,12 @@ fn seed_from_clock() -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    // Short enough to be typed again.
+    // Short enough to type.
     u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
 }
 
-/// What must hold. An allowed probability of a miss alone speaks of the usual deadline, and
-/// `usual_ns` is in force where nothing else is asked for.
+/// The requirements. A probability of a miss without a deadline is for the default deadline;
+/// `usual_ns` is the deadline if no flag sets a requirement.
 pub fn claim(flags: &RequirementFlags, usual_ns: Option<u64>) -> Claim {
     let others = flags.max.is_some() || !flags.percentile.is_empty();
     let usual_ns = usual_ns.filter(|_| !others);

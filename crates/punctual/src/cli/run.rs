@@ -1,31 +1,32 @@
-//! `run`: an unmodified program, made fit for real time.
+//! `run`: starts an unmodified program with real-time stacks, locked memory and scheduling.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use punctual_rt::sched::Policy;
 
-use super::failure::{Failure, unknown_flag};
+use super::failure::{Called, Failure};
 use super::flags::{PolicyName, RunProgramFlags};
 use crate::launch::{Launch, Stacks};
 use crate::system::{self, Root, cpus};
 
-/// Becomes the program.
+/// Replaces this process with the program.
 ///
 /// # Errors
-/// Why it could not be run so.
+/// Why the program could not be started.
 pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
     let Some((program, arguments)) = flags.command.split_first() else {
-        return Err(Failure::usage("no program is named"));
+        return Err(Failure::usage("missing PROGRAM: see `punctual run --help`"));
     };
-    // What stands before the program's name and is no flag of ours is taken for the program.
+    // clap takes an unknown flag before the program's name for the program.
     if program.as_encoded_bytes().starts_with(b"-") {
         let flag = program.to_string_lossy();
-        return Err(Failure::usage(unknown_flag(&flag, Some(OsStr::new("run")))));
+        let called = Called::find(&["punctual", "run"].map(OsString::from));
+        return Err(Failure::usage(called.unknown_flag(&flag)));
     }
     if flags.stack_debug.is_some() && flags.stack != Stacks::Pool {
         return Err(Failure::usage(
-            "--stack-debug watches stacks of the pool: it goes with --stack pool, the default",
+            "--stack-debug needs --stack pool, the default: it checks the stacks of the pool",
         ));
     }
     let launch = Launch {

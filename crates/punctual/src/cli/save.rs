@@ -1,4 +1,4 @@
-//! A file that a user names: a regular one, or a device, a FIFO or an open descriptor.
+//! Writes a file that a user names: a regular file, a device, a FIFO or an open descriptor.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -21,12 +21,12 @@ pub fn save_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     })
 }
 
-/// Writes a file whole or not at all. A link that has the name is replaced, not followed;
-/// `/dev/stdout`, `/dev/fd/N` and the like are what this process was started with; to a device
-/// or a FIFO of ours is written as it stands, and a FIFO must have its reader.
+/// Writes a file completely or not at all. A symbolic link is replaced, not followed.
+/// `/dev/stdout`, `/dev/fd/N` and the like are the descriptors of this process. A device or a FIFO
+/// of this user is written to directly; a FIFO must have a reader.
 ///
 /// # Errors
-/// The system's, or why this is no place to write to.
+/// The system's error, or why nothing can be written there.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(number) = descriptor(path) {
         return File::from(inherited(number)?).write_all(bytes);
@@ -40,12 +40,12 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Ok(found) if !found.is_file() && !found.is_symlink() => {
             special(&folder, name, &found)?.write_all(bytes)
         }
-        // Whatever can't be looked at: making the file tells why.
+        // If it cannot be read, making the file gives the error.
         _ => folder.replace(name, bytes),
     }
 }
 
-/// Opens what is no regular file.
+/// Opens a file that is not regular.
 fn special(folder: &Folder, name: &OsStr, seen: &Metadata) -> io::Result<File> {
     let refused = |what: &str| io::Error::new(io::ErrorKind::PermissionDenied, what);
     let usable = |found: &Metadata| {
@@ -56,9 +56,7 @@ fn special(folder: &Folder, name: &OsStr, seen: &Metadata) -> io::Result<File> {
             return Err(refused(&what));
         }
         if !kind.is_fifo() && !kind.is_char_device() {
-            return Err(refused(
-                "neither a file, nor a character device, nor a FIFO",
-            ));
+            return Err(refused("expected a file, a character device or a FIFO"));
         }
         Ok(())
     };
@@ -67,18 +65,18 @@ fn special(folder: &Folder, name: &OsStr, seen: &Metadata) -> io::Result<File> {
         if error.raw_os_error() == Some(libc::ENXIO) && seen.file_type().is_fifo() {
             return io::Error::new(
                 io::ErrorKind::NotConnected,
-                "a FIFO that nobody reads: start its reader first",
+                "a FIFO without a reader: start its reader first",
             );
         }
         error
     })?;
-    // Another may have come in its place.
+    // Another file may have replaced it.
     usable(&file.metadata()?)?;
     wait_again(&file)?;
     Ok(file)
 }
 
-/// The descriptor that a path stands for.
+/// The descriptor that a path names.
 fn descriptor(path: &Path) -> Option<i32> {
     match path.to_str()? {
         "/dev/stdout" => Some(1),

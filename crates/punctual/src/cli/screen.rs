@@ -1,4 +1,4 @@
-//! What a person sees while a run goes.
+//! The display during a run.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use punctual_report::{gnuplot, html, svg};
 use punctual_trace::attribute;
 use punctual_trace::attribute::event::Window;
 
-/// All that was recorded when a late wake-up ended the run, for ui.perfetto.dev.
+/// Everything recorded before a late wake-up ended the run, for ui.perfetto.dev.
 const RING_FILE: &str = "breach.pftrace";
 
 /// How often a plain line is written.
@@ -25,15 +25,15 @@ const PLAIN_EVERY: Duration = Duration::from_secs(5);
 enum Manner {
     /// Not at all.
     Silent,
-    /// A block that is drawn anew; `usize` lines stand on the screen.
+    /// A block that is redrawn; `usize` lines are on the screen.
     Redraw(usize),
-    /// cyclictest's lines, drawn anew on a terminal.
+    /// cyclictest's lines, redrawn on a terminal.
     Cyclictest(usize),
-    /// A line now and then.
+    /// A line every few seconds.
     Plain,
 }
 
-/// The screen, and the pictures that are written as the run goes.
+/// The display, and the pictures that are written during the run.
 pub struct Screen {
     manner: Manner,
     style: Style,
@@ -43,7 +43,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// A screen as the flags ask.
+    /// A display as the flags request.
     #[must_use]
     pub fn new(silent: bool, live: bool, verbose: bool, nanoseconds: bool) -> Self {
         let terminal = io::stdout().is_terminal()
@@ -63,7 +63,7 @@ impl Screen {
         }
     }
 
-    /// Leaves nothing of the live display behind.
+    /// Clears the live display.
     pub fn clear(&mut self) {
         if let Manner::Redraw(lines) = &mut self.manner {
             out::print(&redraw(*lines, &[]));
@@ -72,19 +72,19 @@ impl Screen {
     }
 }
 
-/// What becomes of it is noted in the directory.
+/// Writes a picture. The directory keeps any error.
 fn picture(directory: &RunDirectory, name: &str, text: &str) {
     let _ = directory.save_file(name, text.as_bytes());
 }
 
-/// Moves up over the lines that stand there, and writes others in their place.
+/// Moves up over the lines on the screen, and writes others in their place.
 fn redraw(standing: usize, lines: &[String]) -> String {
     let mut text = String::new();
     if standing > 0 {
-        // What was typed, as the ^C that ends a run, has moved the cursor.
+        // Typed text, such as the ^C that ends a run, has moved the cursor.
         text.push_str(&format!("\r\x1b[{standing}A"));
     }
-    // Each line is cleared as it is written, so that nothing flickers.
+    // Each line is cleared when it is written, to avoid flicker.
     for line in lines {
         text.push_str(line);
         text.push_str("\x1b[K\n");
@@ -105,7 +105,7 @@ impl Progress for Screen {
     fn breached(&mut self, ring: &Window, run: &Run, directory: &RunDirectory) {
         let picture = attribute::picture(ring);
         let trace = perfetto::ring(ring.due_ns, ring.woken_ns, &picture, run);
-        // What becomes of it is noted in the directory.
+        // The directory keeps any error.
         let _ = directory.save_file(RING_FILE, &trace);
     }
 

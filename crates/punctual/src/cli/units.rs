@@ -1,11 +1,11 @@
-//! Numbers as people write them: times with units, probabilities, percentiles.
+//! Values with units: times, probabilities, percentiles.
 
 use std::error::Error;
 use std::fmt;
 
 use punctual_stats::requirement::Requirement;
 
-/// The longest time that a flag takes: ten years.
+/// The longest time that a flag accepts: ten years.
 const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
 
 const UNITS: [(&str, u64); 10] = [
@@ -21,7 +21,7 @@ const UNITS: [(&str, u64); 10] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// What is expected in the place of a text.
+/// What a value is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// A latency.
@@ -93,7 +93,7 @@ fn time(text: &str, bare_unit_ns: u64, expected: Expected) -> Result<u64, Expect
         "" => Ok(0),
         digits => digits.parse::<u64>().map_err(|_| refused()),
     };
-    // Exact: no floating point between what was written and what is asked for.
+    // Exact: the value is never a floating-point number.
     let scale = 10u128.pow(fraction.len() as u32);
     let value = u128::from(parse(whole)?) * scale + u128::from(parse(fraction)?);
     let ns = u64::try_from(value * u128::from(unit_ns) / scale).map_err(|_| refused())?;

@@ -1,10 +1,10 @@
-//! `watch`: a program that runs, or the whole system, as it is.
+//! `watch`: measures a running program, or the whole system, without changing it.
 
 use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::flags::WatchFlags;
-use super::measuring::{conclude_breach, make_directory, settled, show, tell_breach};
+use super::measuring::{conclude_breach, make_directory, print_breach, settled, show};
 use super::plan::claim;
 use super::screen::Screen;
 use crate::conduct::{self, Scope, Target, TracingPlan, WatchPlan};
@@ -15,17 +15,17 @@ use punctual_trace::watch::marks::error::NotFound;
 use punctual_trace::watch::marks::find;
 use punctual_trace::watch::marks::{Mark, spec};
 
-/// Watches and shows what was seen.
+/// Watches and prints the result.
 ///
 /// # Errors
-/// Wrong usage, a program that isn't there, or what could not be set up.
+/// Wrong usage, a program that does not exist, or what could not be set up.
 pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
     let plan = plan(flags)?;
     let directory = make_directory(flags.output.as_deref(), "watch")?;
     let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
     let outcome = conduct::watch(&plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
-    tell_breach(&run);
+    print_breach(&run);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
     conclude_breach(&flags.breach, &run, &directory)
 }
@@ -59,7 +59,7 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
     })
 }
 
-/// Whose threads are watched; nothing for the whole system's.
+/// Whose threads are watched; `None` for the whole system.
 fn target(flags: &WatchFlags, root: &Root) -> Result<Option<Target>, Failure> {
     if let Some(wanted) = &flags.program {
         let process = process::find(root, wanted).map_err(Failure::usage)?;
@@ -68,7 +68,7 @@ fn target(flags: &WatchFlags, root: &Root) -> Result<Option<Target>, Failure> {
     }
     if let Some(name) = &flags.comm {
         if name.is_empty() {
-            return Err(Failure::usage("--comm: a program has a name"));
+            return Err(Failure::usage("--comm: expected the name of a program"));
         }
         return Ok(Some(Target::Named(name.clone())));
     }
@@ -80,7 +80,7 @@ fn target(flags: &WatchFlags, root: &Root) -> Result<Option<Target>, Failure> {
     Ok(Some(Target::Group { wanted, group }))
 }
 
-/// The limit of each mark, in their order.
+/// The limit of each mark, in the order of the marks.
 fn limits(flags: &WatchFlags) -> Result<Vec<Option<u64>>, Failure> {
     let mut limits = vec![None; flags.marks.len()];
     for (name, limit_ns) in &flags.mark_max {
@@ -88,8 +88,8 @@ fn limits(flags: &WatchFlags) -> Result<Vec<Option<u64>>, Failure> {
         let Some(at) = at else {
             let names: Vec<&str> = flags.marks.iter().map(|mark| &*mark.name).collect();
             let there = match names[..] {
-                [] => format!("mark a place: --mark {name}"),
-                _ => format!("there are {}", names.join(", ")),
+                [] => format!("add --mark {name}"),
+                _ => format!("expected one of {}", names.join(", ")),
             };
             return Err(Failure::usage(format!(
                 "--mark-max: no mark is named '{name}'; {there}"
@@ -97,18 +97,19 @@ fn limits(flags: &WatchFlags) -> Result<Vec<Option<u64>>, Failure> {
         };
         if limits[at].replace(*limit_ns).is_some() {
             return Err(Failure::usage(format!(
-                "--mark-max: '{name}' is limited twice"
+                "--mark-max: '{name}' has two limits: give one"
             )));
         }
     }
     Ok(limits)
 }
 
-/// Where the marks lie: what is not in the program is wrong usage, as a program that isn't there.
+/// Where the marks are. A place that is not in the program is wrong usage, like a program that does
+/// not exist.
 fn marks(flags: &WatchFlags, program: &Process) -> Result<Vec<Mark>, Failure> {
     if flags.marks.len() > spec::MOST {
         return Err(Failure::usage(format!(
-            "--mark: at most {} can be given",
+            "--mark: at most {} are possible",
             spec::MOST
         )));
     }
@@ -116,7 +117,7 @@ fn marks(flags: &WatchFlags, program: &Process) -> Result<Vec<Mark>, Failure> {
     for (index, name) in names {
         if flags.marks[..index].iter().any(|other| other.name == *name) {
             return Err(Failure::usage(format!(
-                "--mark: two are named '{name}'; name one: NAME=PLACE"
+                "--mark: two marks are named '{name}': give one another name, NAME=PLACE"
             )));
         }
     }

@@ -1,5 +1,5 @@
-//! Cuts what is measured into stretches of time, by holding what there is against
-//! what there was: the collector is not asked for more than it keeps anyhow.
+//! Splits a measurement into blocks of time, by comparing the figures now with the figures before:
+//! the collector keeps nothing more for it.
 
 use punctual_stats::histogram::Histogram;
 
@@ -14,9 +14,9 @@ const FIRST_NS: u64 = 250_000_000;
 pub struct Stretches {
     blocking: Blocking,
     seen: Histogram,
-    /// Of each thread, where they are kept apart.
+    /// Of each thread, if they are kept separately.
     seen_by_thread: Vec<Histogram>,
-    /// When the stretch under way is over, counted from the start of the run.
+    /// When the current block ends, counted from the start of the run.
     until_ns: u64,
 }
 
@@ -30,8 +30,8 @@ impl Stretches {
         }
     }
 
-    /// Ends a block if it is time. Stretches are cut when somebody comes to look, and
-    /// so are equal to a few ms.
+    /// Ends the current block if it is time. Blocks end when this is called, so their lengths are
+    /// equal to a few ms.
     pub fn look(&mut self, collector: &Collector, elapsed_ns: u64) {
         if elapsed_ns < self.until_ns {
             return;
@@ -51,7 +51,7 @@ impl Stretches {
         self.end(&Histogram::merged(&new), &new, elapsed_ns);
     }
 
-    /// The same, of tallies that nobody collects.
+    /// The same for tallies without a collector.
     pub fn look_at<'t>(&mut self, tallies: impl Iterator<Item = &'t Tally>, elapsed_ns: u64) {
         self.look_with(
             || Histogram::merged(tallies.flat_map(Tally::parts)),
@@ -59,7 +59,7 @@ impl Stretches {
         );
     }
 
-    /// The same, of all that there is so far.
+    /// The same for a histogram of everything so far.
     pub fn look_with(&mut self, now: impl FnOnce() -> Histogram, elapsed_ns: u64) {
         if elapsed_ns < self.until_ns {
             return;

@@ -1,5 +1,5 @@
-//! What a latency above the break value leaves when it ends a run: the kernel's own trace buffer,
-//! frozen, and all that punctual's recorder holds.
+//! What is saved when a latency above the break value ends a run: the kernel's own trace buffer,
+//! frozen, and the content of punctual's recorder.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use punctual_trace::attribute::event::Window;
 
 /// The kernel's trace buffer as text, beside the run.
 pub const TRACE_FILE: &str = "breach-trace.txt";
-/// Bytes of the trace buffer that are saved: the last ones, for it begins with the oldest.
+/// Bytes of the trace buffer that are saved: the last ones, because the oldest come first.
 const MOST: usize = 64 << 20;
 
 /// Where the kernel's tracing may be mounted.
@@ -19,32 +19,32 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// Whether a run ended because a latency was above the break value.
 #[must_use]
-pub fn broke(run: &Run) -> bool {
+pub fn ended_by_breach(run: &Run) -> bool {
     run.state == State::Stopped(Ending::BreakValue)
 }
 
-/// What is saved of a breach; nothing where the run ended otherwise.
+/// What is saved of a breach; empty if the run ended otherwise.
 #[derive(Debug, Default)]
 pub(super) struct Breach {
     frozen: Option<Frozen>,
-    /// All that the recorder holds.
+    /// The content of the recorder.
     pub ring: Option<Window>,
 }
 
 impl Breach {
-    /// What is kept of a run that has ended, its state settled: `ring` cuts what the recorder
-    /// holds. The trace buffer of a run that ended otherwise goes on.
+    /// What is kept of a run that has ended, whose state is final: `ring` takes the recorder's
+    /// content. If the run ended otherwise, tracing continues.
     pub fn keep(
         frozen: Option<Frozen>,
         kept: &mut Keeping<'_>,
         ring: impl FnOnce(&Run) -> Option<Window>,
     ) -> Self {
-        if !broke(&kept.run) {
+        if !ended_by_breach(&kept.run) {
             frozen.iter().for_each(Frozen::thaw);
             return Self::default();
         }
         if let Some(frozen) = &frozen {
-            kept.event(frozen.told());
+            kept.event(frozen.event());
         }
         let ring = ring(&kept.run);
         Self { frozen, ring }
@@ -53,7 +53,7 @@ impl Breach {
     /// Saves the trace beside the run.
     ///
     /// # Errors
-    /// It can't be read, or not be saved.
+    /// It cannot be read or saved.
     pub fn save(&self, directory: &RunDirectory) -> Result<(), RecordError> {
         let frozen = self.frozen.as_ref();
         frozen.map_or(Ok(()), |frozen| frozen.save(directory))
@@ -73,13 +73,13 @@ pub(super) fn freeze(break_ns: Option<u64>, kept: &mut Keeping<'_>) -> Option<Fr
     })
 }
 
-/// The kernel's trace buffer, which takes no events any more.
+/// The kernel's trace buffer, which records no more events.
 #[derive(Debug)]
 pub struct Frozen {
     place: PathBuf,
 }
 
-/// Tracing is under way and can't be stopped.
+/// Tracing is on and cannot be stopped.
 #[derive(Debug)]
 pub struct NotFrozen {
     /// The file that could not be written.
@@ -89,10 +89,10 @@ pub struct NotFrozen {
 }
 
 impl Frozen {
-    /// Freezes the trace buffer; `None` where no tracing is mounted or under way.
+    /// Freezes the trace buffer; `None` if tracefs is not mounted or tracing is off.
     ///
     /// # Errors
-    /// It is under way and can't be stopped.
+    /// Tracing is on and cannot be stopped.
     pub fn freeze() -> Result<Option<Self>, NotFrozen> {
         PLACES
             .iter()
@@ -100,24 +100,24 @@ impl Frozen {
             .transpose()
     }
 
-    /// What the user is told.
+    /// The event for the record.
     #[must_use]
-    pub fn told(&self) -> Happening {
+    pub fn event(&self) -> Happening {
         Happening::TraceFrozen {
             directory: self.place.display().to_string(),
             file: TRACE_FILE.to_owned(),
         }
     }
 
-    /// Lets it go on: it was no latency that ended the run.
+    /// Continues tracing: no latency ended the run.
     pub fn thaw(&self) {
         let _ = fs::write(self.place.join("tracing_on"), "1");
     }
 
-    /// Saves what is in it beside the run.
+    /// Saves its content beside the run.
     ///
     /// # Errors
-    /// It can't be read, or not be saved.
+    /// It cannot be read or saved.
     pub fn save(&self, directory: &RunDirectory) -> Result<(), RecordError> {
         let path = self.place.join("trace");
         match File::open(&path).and_then(|file| last_of(file, MOST)) {
@@ -127,7 +127,7 @@ impl Frozen {
     }
 }
 
-/// The head of a trace as text and its last bytes, from the beginning of a line on.
+/// The head of a trace as text, and its last bytes from the beginning of a line.
 fn last_of(mut trace: impl Read, most: usize) -> io::Result<Vec<u8>> {
     const CHUNK: u64 = 1 << 20;
     let (mut kept, mut dropped, mut head) = (Vec::new(), 0, Vec::new());
@@ -158,7 +158,7 @@ fn last_of(mut trace: impl Read, most: usize) -> io::Result<Vec<u8>> {
         .position(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
     dropped += line;
-    head.extend(format!("# {dropped} bytes before are left out\n").bytes());
+    head.extend(format!("# {dropped} earlier bytes are left out\n").bytes());
     head.extend_from_slice(&kept[line..]);
     Ok(head)
 }
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_trace_the_end_is_kept() {
+    fn the_end_of_a_long_trace_is_kept() {
         let lines: String = (0..1000).map(|n| format!("line {n:04}\n")).collect();
         let trace = format!("# tracer: nop\n#\n{lines}");
         let whole = last_of(trace.as_bytes(), 1 << 20).unwrap();
@@ -191,13 +191,13 @@ mod tests {
         let kept = String::from_utf8(last_of(trace.as_bytes(), 105).unwrap()).unwrap();
         let kept: Vec<&str> = kept.lines().collect();
         assert_eq!(&kept[..2], ["# tracer: nop", "#"]);
-        assert!(kept[2].ends_with("bytes before are left out"), "{kept:?}");
+        assert!(kept[2].ends_with("earlier bytes are left out"), "{kept:?}");
         let last: Vec<String> = (990..1000).map(|n| format!("line {n:04}")).collect();
         assert_eq!(&kept[3..], last);
     }
 
     #[test]
-    fn only_a_trace_that_is_under_way_is_frozen() {
+    fn only_tracing_that_is_on_is_frozen() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::create_dir(path("events")).unwrap();

@@ -8,10 +8,10 @@ use punctual_record::{
     Event, Happening, OwnCost, Request, Run, Stop, SystemState, Thread, Timeline, Tool,
 };
 
-/// The highest samples that are kept, over all threads.
+/// How many of the highest samples are kept, over all threads.
 pub const PEAKS: usize = 8192;
 
-/// A record of a run that has not measured anything yet.
+/// A record of a run that has measured nothing yet.
 pub fn empty(
     verb: &str,
     command: Vec<String>,
@@ -37,14 +37,14 @@ pub fn empty(
     }
 }
 
-/// The most memory that this process has had.
+/// Records the peak memory of this process.
 pub fn put_memory(run: &mut Run) {
     if let Ok(usage) = punctual_rt::sys::task::process_usage() {
         run.own_cost.peak_resident_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
     }
 }
 
-/// Seconds within stops are neither good nor bad.
+/// Excludes the seconds in stops: they are neither on time nor late.
 pub fn leave_out_stopped_seconds(run: &mut Run) {
     let stops = run.stops.as_ref();
     let stopped = stops.map_or(0, |stops| stops.total_ns / 1_000_000_000);
@@ -55,7 +55,7 @@ pub fn leave_out_stopped_seconds(run: &mut Run) {
         .max(timeline.seconds_with_miss);
 }
 
-/// A stop, for those who read the events.
+/// The event of a stop.
 pub fn stop_event(stop: &Stop, stopped: Halted) -> Event {
     let what = Happening::Stopped {
         stopped,
@@ -65,7 +65,7 @@ pub fn stop_event(stop: &Stop, stopped: Halted) -> Event {
     Event::new(stop.at_ns, what)
 }
 
-/// What a tally says of a thread.
+/// A thread's part of the record, from its tally.
 pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
     let peaks = tally.peaks();
     Thread {
@@ -89,8 +89,7 @@ pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
     }
 }
 
-/// Says what the figures mean: the analysis and, where something was required or
-/// the run is not valid, the verdict.
+/// Analyses the figures and, if something was required or the run is not valid, adds the verdict.
 pub fn judge(run: &mut Run) {
     if let Ok(analysis) = punctual_record::analyse_record(run) {
         run.conclude(analysis);

@@ -1,12 +1,13 @@
-//! ThreadOwner the threads in a bill are, read soon after: those that have ended are known by what the
-//! events say.
+//! Looks up the threads in a bill soon after the events; a thread that has ended is known only by
+//! its events.
 
 use crate::system::Root;
 use crate::system::thread_owner::{since_boot_ns, thread_owner};
 use punctual_record::explanation::{Bill, BillRow, Cause, Culprit};
 use punctual_trace::capture::numbers::Numbers;
 
-/// Threads of one bill that are looked up: the dearest. Each takes some 50 µs.
+/// Threads of one bill that are looked up, those with the largest share first. Each costs about
+/// 50 µs.
 const MOST: usize = 16;
 
 /// Completes the threads of a bill.
@@ -27,7 +28,7 @@ pub(super) fn look_up(bill: &mut Bill, numbers: &Numbers) {
     complete(all, until_ns, numbers);
 }
 
-/// Completes threads that have their names and were there up to an instant, the dearest first.
+/// Completes threads that still have their names, those with the largest share first.
 pub(super) fn look_up_threads(threads: Vec<&mut Culprit>, until_ns: u64, numbers: &Numbers) {
     let named = threads.into_iter();
     let named = named.filter_map(|thread| Some((thread.name.clone()?, thread)));
@@ -38,7 +39,7 @@ fn complete(all: Vec<(String, &mut Culprit)>, until_ns: u64, numbers: &Numbers) 
     let root = Root::live();
     let until_ns = since_boot_ns(&root, until_ns).unwrap_or(u64::MAX);
     for (task, culprit) in all.into_iter().take(MOST) {
-        // One outside of our PID namespace can't be seen.
+        // A thread outside our PID namespace is not visible.
         let Some(tid) = numbers.in_proc(culprit.tid) else {
             continue;
         };
@@ -53,13 +54,13 @@ fn complete(all: Vec<(String, &mut Culprit)>, until_ns: u64, numbers: &Numbers) 
     }
 }
 
-/// Whether a thread that was called so still is the one of that number. The kernel appends to the
-/// name of a worker what it works at.
+/// Whether the thread with this ID still has this name. The kernel appends a worker's current work
+/// to its name.
 fn is_same(then: &str, now: &str) -> bool {
     then == now || then.starts_with("kworker/") && now.starts_with(then)
 }
 
-/// The name of the thread that a cause is about.
+/// The name of the thread in a cause.
 fn task(cause: &Cause) -> Option<&str> {
     match cause {
         Cause::IrqsOff { task, .. }

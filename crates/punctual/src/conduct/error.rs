@@ -1,66 +1,70 @@
-//! Why a run could not be begun.
+//! Why a run could not start.
 
 use std::fmt;
 use std::io;
 
-use punctual_record::{Demand, Ending};
+use punctual_load::LoadError;
+use punctual_record::{Demand, Ending, RecordError};
+use punctual_rt::thread::SpawnError;
 use punctual_trace::capture::Unavailable;
 use punctual_trace::tracers::error::TracerError;
 
-/// Why a run could not be begun.
+/// Why a run could not start.
 #[derive(Debug)]
 pub enum ConductError {
-    /// The record can't be kept.
-    Record(String),
-    /// A load can't be started.
-    Load(String),
-    /// A probe thread can't be started.
+    /// The record cannot be saved.
+    Record(RecordError),
+    /// A load cannot be started.
+    Load(LoadError),
+    /// A probe thread cannot be started.
     Probe {
         /// Its CPU.
         cpu: usize,
         /// The reason.
-        reason: String,
+        source: SpawnError,
     },
     /// A probe thread did not set itself up in time.
     NotReady {
-        /// How many did.
+        /// How many were ready.
         ready: usize,
     },
-    /// The collector or another helper thread can't be started.
+    /// The collector or another helper thread cannot be started.
     Collector(io::Error),
     /// The kernel's own tracer is not available.
     Tracer(TracerError),
-    /// Nothing can be watched here; `report` has the words for why.
+    /// Watching is not possible here; `report` has the words for why.
     Watch(Unavailable),
     /// The kernel would kill the probes.
     TimeLimit {
-        /// How long they run without sleeping, in µs; absent where they never do.
+        /// How long they run without sleeping, in µs; absent if they never sleep.
         needs_us: Option<u64>,
         /// RLIMIT_RTTIME, hard, in µs.
         hard_us: u64,
     },
-    /// Signals can't be listened to.
+    /// Signal handlers cannot be installed.
     Signals(io::Error),
-    /// What was requested and is not in force: the run would be INVALID whatever it measured.
+    /// Requested conditions that are not in force: the run would be INVALID.
     NotInForce(Vec<Demand>),
-    /// A signal ended it, by the reason that a record would give.
+    /// A signal ended it.
     Interrupted(Ending),
 }
 
 impl fmt::Display for ConductError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Record(reason) => f.write_str(reason),
-            Self::Load(reason) => f.write_str(reason),
-            Self::Probe { cpu, reason } => write!(f, "the probe thread on CPU {cpu}: {reason}"),
+            Self::Record(error) => error.fmt(f),
+            Self::Load(error) => error.fmt(f),
+            Self::Probe { cpu, source } => {
+                write!(f, "cannot start the probe thread on CPU {cpu}: {source}")
+            }
             Self::NotReady { ready } => write!(
                 f,
-                "only {ready} of the probe threads got ready within 30 s: \
-                 is a real-time task keeping a CPU to itself?"
+                "only {ready} of the probe threads were ready within 30 s: does a real-time task \
+                 occupy a CPU?"
             ),
-            Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
-            Self::Collector(error) => write!(f, "can't start a thread: {error}"),
-            Self::Watch(_) => f.write_str("nothing can be watched"),
+            Self::Tracer(error) => write!(f, "the kernel's tracer: {error}"),
+            Self::Collector(error) => write!(f, "cannot start a thread: {error}"),
+            Self::Watch(_) => f.write_str("cannot watch"),
             Self::TimeLimit { needs_us, hard_us } => {
                 let length = match needs_us {
                     Some(us) => format!("for {us} µs in each period"),
@@ -69,12 +73,12 @@ impl fmt::Display for ConductError {
                 write!(
                     f,
                     "RLIMIT_RTTIME is {hard_us} µs: the kernel kills a real-time thread that runs \
-                     so long without sleeping, and the probe polls {length}. Raise the limit \
+                     longer without sleeping, and the probe polls {length}. Raise the limit \
                      (`ulimit -R unlimited`, or LimitRTTIME=infinity in a systemd unit), poll for \
                      less than half of it with --runtime, or use --policy other"
                 )
             }
-            Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
+            Self::Signals(error) => write!(f, "cannot receive signals: {error}"),
             Self::NotInForce(demands) => {
                 let names: Vec<&str> = demands.iter().map(Demand::name).collect();
                 write!(f, "requested and not in force: {}", names.join(", "))
@@ -89,8 +93,11 @@ impl fmt::Display for ConductError {
 impl std::error::Error for ConductError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Tracer(source) => Some(source),
-            Self::Collector(source) | Self::Signals(source) => Some(source),
+            Self::Record(error) => Some(error),
+            Self::Load(error) => Some(error),
+            Self::Probe { source, .. } => Some(source),
+            Self::Collector(error) | Self::Signals(error) => Some(error),
+            Self::Tracer(error) => Some(error),
             _ => None,
         }
     }

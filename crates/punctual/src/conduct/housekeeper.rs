@@ -1,4 +1,4 @@
-//! A thread beside the probes, at ordinary priority: on the housekeeping CPU where there is one.
+//! A helper thread without real-time priority, on the housekeeping CPU if there is one.
 
 use std::io;
 use std::sync::Arc;
@@ -9,11 +9,10 @@ use punctual_rt::affinity;
 use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 
-/// Nice value where it may be set: still an ordinary thread, but one that a crowd of load
-/// processes can't keep waiting for long.
+/// The nice value, if it may be set: many load processes then do not delay the thread for long.
 pub(super) const NICE: i32 = -10;
 
-/// A thread that makes one round after the other until it is ended.
+/// A thread that runs one round after the other until it is ended.
 pub(super) struct Housekeeper {
     over: Arc<AtomicBool>,
     cpu_ns: Arc<AtomicU64>,
@@ -21,10 +20,10 @@ pub(super) struct Housekeeper {
 }
 
 impl Housekeeper {
-    /// Sets it to work. `round` is told whether it is the last, and naps by itself.
+    /// Starts it. The argument of `round` says whether it is the last round; `round` sleeps by itself.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// The thread cannot be started.
     pub fn begin(
         name: &'static str,
         stack_bytes: usize,
@@ -36,7 +35,7 @@ impl Housekeeper {
         let (ended, used) = (Arc::clone(&over), Arc::clone(&cpu_ns));
         let work = move || {
             let _ = task::name_current_thread(name);
-            // Wishes, both: where they are refused the rings still hold seconds.
+            // Both are optional: without them the rings still hold seconds.
             let _ = task::set_nice(NICE);
             if let Some(cpu) = cpu {
                 let _ = affinity::set_current(&[cpu]);
@@ -64,12 +63,12 @@ impl Housekeeper {
         self.cpu_ns.load(Ordering::Relaxed)
     }
 
-    /// Whether it has made its last round.
+    /// Whether it has run its last round.
     pub fn has_ended(&self) -> bool {
         self.thread.is_none()
     }
 
-    /// Has it make its last round, and waits for that.
+    /// Makes it run its last round, and waits for it.
     pub fn end(&mut self) {
         self.over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! The record of a run under way: what happens is noted in it, and it is saved every few seconds.
+//! The record of a run in progress: events are added to it, and it is saved every few seconds.
 
 use std::time::Duration;
 
@@ -12,25 +12,23 @@ use punctual_record::{
     Event, Happening, RecordError, Run, RunDirectory, Unsaved, UnsavedPart, UnsavedReason,
 };
 
-/// Saves a record of which nothing is measured yet.
+/// Saves a record before anything is measured.
 ///
 /// # Errors
-/// It can't be kept.
+/// It cannot be saved.
 pub(super) fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
-    directory
-        .save(run)
-        .map_err(|error| ConductError::Record(error.to_string()))
+    directory.save(run).map_err(ConductError::Record)
 }
 
-/// A record, and where it is kept.
+/// A record, and where it is saved.
 pub(super) struct Keeping<'a> {
-    /// As it stands.
+    /// The record so far.
     pub run: Run,
-    /// Where it is kept.
+    /// Where it is saved.
     pub directory: &'a RunDirectory,
-    /// From when time counts, CLOCK_MONOTONIC.
+    /// The start of the measurement, CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// What sees the conditions change.
+    /// Detects changes of the conditions.
     monitor: Monitor,
     save_failed: bool,
 }
@@ -50,28 +48,28 @@ impl<'a> Keeping<'a> {
         clock::now_ns().saturating_sub(self.start_ns)
     }
 
-    /// Time until a run of that length should be over.
+    /// The time until a run of that length should end.
     pub fn left(&self, duration_ns: Option<u64>) -> Duration {
         let end_ns = duration_ns.map(|length_ns| self.start_ns.saturating_add(length_ns));
         let left_ns = end_ns.map_or(u64::MAX, |end_ns| end_ns.saturating_sub(clock::now_ns()));
         Duration::from_nanos(left_ns)
     }
 
-    /// Notes what a reader must know, and what does not invalidate the run by itself.
+    /// Adds an event that a reader must know and that does not make the run invalid.
     pub fn event(&mut self, what: Happening) {
         let at_ns = self.elapsed_ns();
         self.run.events.push(Event::new(at_ns, what));
     }
 
-    /// Notes what changed of the conditions.
-    pub fn look_at_conditions(&mut self) {
+    /// Adds the conditions that changed.
+    pub fn check_conditions(&mut self) {
         let elapsed_ns = self.elapsed_ns();
         self.monitor.poll_into(elapsed_ns, &mut self.run.events);
     }
 
-    /// What the conditions came to in the end.
+    /// Adds the final conditions.
     pub fn conclude_conditions(&mut self) {
-        self.look_at_conditions();
+        self.check_conditions();
         if let Some(stolen) = self.monitor.stolen() {
             let virtualisation = &mut self.run.system.virtualisation;
             virtualisation.stolen_ns = Some(stolen.total_ns);
@@ -80,20 +78,20 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// Notes where a real-time thread was throttled: to be called every
-    /// [`Keeping::throttling_every`], and while the probes still live.
-    pub fn look_at_throttling(&mut self) {
+    /// Adds where a real-time thread was throttled. Must be called every
+    /// [`Keeping::throttling_check_interval`], while the probes are alive.
+    pub fn check_throttling(&mut self) {
         let events = self.monitor.poll_throttling(self.elapsed_ns());
         self.run.events.extend(events);
     }
 
-    /// How often somebody must look whether a thread was throttled.
-    pub fn throttling_every(&self) -> Duration {
-        self.monitor.throttling_every()
+    /// How often [`Keeping::check_throttling`] must be called.
+    pub fn throttling_check_interval(&self) -> Duration {
+        self.monitor.throttling_check_interval()
     }
 
-    /// Saves what there is so far, the record first: a disk that is full for a while does not
-    /// end the run, but stands in the record.
+    /// Saves everything so far, the record first. A full disk does not end the run, but is noted in
+    /// the record.
     pub fn save_under_way(
         &mut self,
         beside: impl FnOnce(&RunDirectory) -> Result<(), RecordError>,
@@ -114,8 +112,8 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// Saves it for the last time, and gives it away. The record comes first, and has the space
-    /// of what can be drawn from it again.
+    /// Saves it for the last time, and returns it. The record is saved first; files that can be made
+    /// again from it are removed if it needs their space.
     pub fn save_last(
         mut self,
         beside: impl FnOnce(&RunDirectory) -> Result<(), RecordError>,
@@ -138,15 +136,14 @@ impl<'a> Keeping<'a> {
             unsaved
                 .into_iter()
                 .for_each(|unsaved| self.event(Happening::SaveFailed(unsaved)));
-            // Of a record that lacks a part, all of it has no room now either.
+            // If the record was saved without a part, there is no room for the whole now either.
             directory.amend(&self.run);
         }
         self.run
     }
 
-    /// The record where there is no room for all of it: the verdict, the histograms and the
-    /// conditions are worth more than what explains single wake-ups. What comes of it is noted
-    /// in the directory.
+    /// The record if there is no room for all of it: the verdict, the histograms and the conditions
+    /// are worth more than the explanations of single wake-ups. The directory keeps any error.
     fn save_what_fits(&self) {
         if self.directory.save(&self.run).is_ok() || self.run.explanation.is_none() {
             return;

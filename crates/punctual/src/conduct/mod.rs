@@ -1,7 +1,7 @@
 //! Conducts runs, watches and labs: brings probes, loads and conditions together, and
 //! keeps the record.
 //!
-//! It prints nothing: how a run stands is said through a [`Progress`], that of a lab through a
+//! It prints nothing: a run reports its progress to a [`Progress`], a lab to a
 //! [`lab::LabProgress`].
 
 mod blocks;

@@ -1,9 +1,9 @@
-//! The windows of all outliers, beside the record: compressed, within a budget of bytes, the worst
-//! first where there isn't room for all.
+//! The windows of all outliers, beside the record: compressed, within a budget of bytes; if there is
+//! no room for all, the worst are kept.
 //!
-//! While a run goes on, the file is only added to: what it costs is what is new. Windows that had
-//! to make room for worse ones stay in it until it is twice its budget, and at the end it is
-//! written anew, the worst first.
+//! During a run, windows are only appended to the file, so that saving costs only what is new.
+//! Windows that made room for worse ones stay in it until it is twice its budget. At the end it is
+//! rewritten, the worst first.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use punctual_record::explanation::KeptWindows;
 use punctual_record::files::Folder;
 use punctual_trace::windows::{OUTLIERS_FILE, WINDOWS};
 
-/// Bytes that wait to be written; what comes faster is dropped, and counted.
+/// Bytes that may wait to be written; more are dropped and counted.
 const PENDING: usize = 4 << 20;
 
 /// Where a window is in the file.
@@ -32,19 +32,19 @@ struct Place {
 #[derive(Debug, Default)]
 pub struct Outliers {
     budget: u64,
-    /// By latency, and of equal ones the later first: the first is the first to go.
+    /// By latency, and among equal ones the later first: the first is dropped first.
     kept: BTreeMap<(u64, u64), Place>,
     bytes: u64,
     dropped: u64,
     next: u64,
-    /// What is in the file, and what is to be added to it.
+    /// What is in the file, and what will be appended to it.
     written: u64,
     pending: Vec<u8>,
     file: Option<File>,
 }
 
 impl Outliers {
-    /// None yet, of so many bytes at most.
+    /// Keeps at most this number of bytes.
     pub fn within(budget: u64) -> Self {
         Self {
             budget,
@@ -52,7 +52,7 @@ impl Outliers {
         }
     }
 
-    /// Whether the window of such an outlier is worth the work.
+    /// Whether a window with this latency would be kept.
     pub fn would_keep(&self, latency_ns: u64) -> bool {
         let full = self.bytes >= self.budget || self.kept.len() >= WINDOWS;
         let least = self.kept.first_key_value();
@@ -68,7 +68,7 @@ impl Outliers {
         self.add_packed(latency_ns, &packed(line));
     }
 
-    /// Takes over what another one was given meanwhile, of which nothing is written.
+    /// Adds the windows of another set, none of which is written yet.
     pub fn absorb(&mut self, other: &Self) {
         let mut all: Vec<(u64, Place)> = other.kept.iter().map(|(key, at)| (key.0, *at)).collect();
         all.sort_by_key(|(_, place)| place.from);
@@ -105,7 +105,7 @@ impl Outliers {
         }
     }
 
-    /// Counts one that is not kept.
+    /// Counts a window that is not kept.
     pub fn drop_one(&mut self) {
         self.dropped += 1;
     }
@@ -120,10 +120,10 @@ impl Outliers {
         }
     }
 
-    /// Brings what is new to the disk; `last`: in order, and nothing else.
+    /// Saves the new windows; `last`: rewrites the file, the worst first.
     ///
     /// # Errors
-    /// The disk's; it is tried again the next time.
+    /// The disk's error; the next call tries again.
     pub fn save(&mut self, folder: &Folder, last: bool) -> io::Result<()> {
         let name = OsStr::new(OUTLIERS_FILE);
         if !self.pending.is_empty() {
@@ -141,7 +141,7 @@ impl Outliers {
         Ok(())
     }
 
-    /// The worst first, and without what was dropped.
+    /// The kept windows, the worst first.
     fn write_anew(&mut self, folder: &Folder, name: &OsStr) -> io::Result<()> {
         let Some(old) = &self.file else {
             return Ok(());
@@ -172,10 +172,10 @@ impl Outliers {
     }
 }
 
-/// A member of a gzip file: such files may be joined.
+/// A member of a gzip file; members may be concatenated.
 fn packed(line: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // Into memory: there is no error.
+    // Writing to memory cannot fail.
     let _ = encoder.write_all(line.as_bytes());
     let _ = encoder.write_all(b"\n");
     encoder.finish().unwrap_or_default()

@@ -2,10 +2,10 @@
 
 use punctual_stats::requirement::Requirement;
 
-/// What must hold, and how sure the answer must be.
+/// The requirements, and the confidence of the answer.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// What must hold.
+    /// The requirements.
     pub requirements: Vec<Requirement>,
     /// Level of confidence, in (0, 1).
     pub confidence: f64,
@@ -22,10 +22,10 @@ impl Claim {
 /// Which late wake-ups are explained.
 #[derive(Debug, Clone, Copy)]
 pub struct TracingPlan {
-    /// Explain late wake-ups, where the kernel allows it.
+    /// Explain late wake-ups, if the kernel allows it.
     pub explain: bool,
-    /// Those later than this, in ns; absent for the deadline.
+    /// Explain those later than this, in ns; absent for the deadline.
     pub above_ns: Option<u64>,
-    /// How late a thread is when what runs in its place is interrupted and its stack taken.
+    /// How late a thread is when the task that runs in its place is interrupted for its stack, in ns.
     pub stack_above_ns: Option<u64>,
 }

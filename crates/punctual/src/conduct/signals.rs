@@ -1,4 +1,4 @@
-//! Signals that end a run cleanly, or that a reader of the record must know of.
+//! Signals that end a run cleanly, or that the record must mention.
 #![expect(
     unsafe_code,
     reason = "a handler that ends the probes before the kernel kills them"
@@ -15,8 +15,8 @@ use punctual_record::Ending;
 
 use crate::probe::cycle::Halt;
 
-/// What signals have come. Handlers only set flags, and any number of signals ends
-/// the run once: a session's end may send SIGTERM and SIGHUP in one go.
+/// The signals that have come. Handlers only set flags, and any number of signals ends the run
+/// once: the end of a login session may send SIGTERM and SIGHUP together.
 #[derive(Debug)]
 pub struct Signals {
     ending: Arc<AtomicUsize>,
@@ -25,7 +25,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens until it is dropped.
+    /// Installs the handlers, until this is dropped.
     ///
     /// # Errors
     /// None in practice.
@@ -34,7 +34,7 @@ impl Signals {
         let continued = Arc::new(AtomicBool::new(false));
         let mut ids = Vec::new();
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGXCPU] {
-            // Under nohup a hang-up is to be survived.
+            // Under nohup, SIGHUP must not end the run.
             if signal == SIGHUP && is_ignored(SIGHUP) {
                 continue;
             }
@@ -52,8 +52,8 @@ impl Signals {
         })
     }
 
-    /// Has SIGXCPU end the probes at once: nobody else may get a processor before the kernel
-    /// kills a thread that keeps one.
+    /// Makes SIGXCPU end the probes at once: no other thread may get a CPU before the kernel kills a
+    /// thread that occupies one.
     ///
     /// # Errors
     /// None in practice.
@@ -65,7 +65,7 @@ impl Signals {
         Ok(())
     }
 
-    /// The reason to end, if a signal gave one.
+    /// Why the run must end, if a signal came.
     #[must_use]
     pub fn end(&self) -> Option<Ending> {
         match self.ending.load(Ordering::Relaxed) as i32 {
@@ -77,18 +77,18 @@ impl Signals {
         }
     }
 
-    /// Set by SIGCONT: whether the process was stopped before is another question.
+    /// Set by SIGCONT, whether or not the process was stopped before.
     #[must_use]
     pub fn continued(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.continued)
     }
 }
 
-/// From here on a file that may not grow any more (RLIMIT_FSIZE) is an error of who writes it,
-/// and does not end the process. Programs that this one becomes or starts are not concerned.
+/// From here on, a file that may not grow (RLIMIT_FSIZE) is an error of the write and does not end
+/// the process. Programs that this process executes are not affected.
 pub fn survive_long_files() {
     if !is_ignored(SIGXFSZ) {
-        // It can't fail for a signal that may be caught.
+        // This cannot fail for a signal that may be caught.
         let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     }
 }

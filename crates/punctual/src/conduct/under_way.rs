@@ -1,4 +1,4 @@
-//! What runs and watches have in common while they go: one loop that keeps the record, looks at
+//! What runs and watches have in common while they measure: one loop that keeps the record, checks
 //! the conditions and waits for the end, and one way to end.
 
 use std::time::{Duration, Instant};
@@ -19,80 +19,80 @@ const CONDITIONS_EVERY: Duration = Duration::from_secs(1);
 /// The interval between two saves.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
-/// What is measured: by threads of ours, or of threads that run anyway.
+/// What is measured: our own threads, or those of a program.
 pub(super) trait Measured {
-    /// What is said when it ends.
+    /// The last step, for the display.
     const ENDING: &'static str;
-    /// The shortest nap, when the end is near.
+    /// The shortest sleep, when the end is near.
     const LEAST_NAP: Duration;
-    /// Whether an interrupt is how one without a length ends in order.
+    /// Whether SIGINT is the regular end of a measurement without a length.
     const INTERRUPT_FINISHES: bool;
 
-    /// How long the loop naps between two rounds, at most [`TICK`].
+    /// How long the loop sleeps between two rounds, at most [`TICK`].
     fn nap(&self) -> Duration;
 
-    /// Sleeps for so long.
+    /// Sleeps.
     fn sleep(&self, length: Duration) {
         std::thread::sleep(length);
     }
 
-    /// Takes what has come, at the beginning of each round.
+    /// Takes new samples, at the beginning of each round.
     fn collect(&mut self, elapsed_ns: u64) {
         let _ = elapsed_ns;
     }
 
-    /// Whether a latency above the break value has been seen: that ends it before anything else.
+    /// Whether a latency above the break value was seen; this ends it before anything else.
     fn has_breach(&self) -> bool {
         false
     }
 
-    /// Whether it has measured all that it was to.
+    /// Whether the measurement is complete.
     fn is_complete(&self, elapsed_ns: u64) -> bool;
 
-    /// Notes what happened, in each round.
+    /// Adds events, in each round.
     fn note(&mut self, kept: &mut Keeping<'_>) {
         let _ = kept;
     }
 
-    /// Reads what counts, each [`TICK`].
+    /// Reads counters, each [`TICK`].
     fn count(&mut self, elapsed_ns: u64) {
         let _ = elapsed_ns;
     }
 
-    /// Says how it stands.
+    /// Reports its state.
     fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress);
 
-    /// Why there is nothing left to measure, if so.
+    /// Why there is nothing left to measure, if there is a reason.
     fn has_vanished(&self) -> Option<Gone> {
         None
     }
 
-    /// Puts the figures as they stand into the record.
+    /// Puts the figures so far into the record.
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64);
 
-    /// Saves what stands beside the record.
+    /// Saves the files beside the record.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's error.
     fn save_beside(&self, directory: &RunDirectory) -> Result<(), RecordError>;
 
-    /// Takes the last that comes, and ends what goes on beside.
+    /// Takes the last samples, and ends the helpers.
     fn finish(&mut self, kept: &mut Keeping<'_>);
 
-    /// Puts what is known only at the end into the composed record; how it ended.
+    /// Adds what is known only at the end to the record; returns how it ended.
     fn conclude(&mut self, kept: &mut Keeping<'_>, state: State) -> State;
 
-    /// Everything that is still recorded around the latency above the break value.
+    /// The content of the recorder around the latency above the break value.
     fn ring(&self, run: &Run) -> Option<Window>;
 }
 
-/// A run or a watch under way.
+/// A run or a watch in progress.
 pub(super) struct UnderWay<'a> {
     /// The record.
     pub kept: Keeping<'a>,
-    /// Where it says how it stands.
+    /// Receives its progress.
     pub progress: &'a mut dyn Progress,
-    /// What may end it.
+    /// The signals that may end it.
     pub signals: Signals,
 }
 
@@ -103,7 +103,7 @@ impl UnderWay<'_> {
         self.close(measured, state)
     }
 
-    /// Waits for the end, whatever brings it, and keeps the record meanwhile.
+    /// Waits for the end, and keeps the record meanwhile.
     fn until_over<M: Measured>(&mut self, measured: &mut M) -> State {
         let begin = Instant::now();
         let (mut next_tick, mut next_conditions, mut next_save) =
@@ -125,7 +125,7 @@ impl UnderWay<'_> {
             }
             if now >= next_conditions {
                 next_conditions = now + CONDITIONS_EVERY;
-                self.kept.look_at_conditions();
+                self.kept.check_conditions();
             }
             if now >= next_save {
                 next_save = now + SAVE_EVERY;
@@ -139,7 +139,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// How it ended, once it has.
+    /// How it ended, if it has.
     fn end<M: Measured>(&mut self, measured: &M) -> Option<State> {
         if measured.has_breach() {
             return Some(State::Finished);
@@ -165,7 +165,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Ends everything in order, judges, and saves.
+    /// Ends everything, judges, and saves.
     fn close<M: Measured>(mut self, mut measured: M, state: State) -> Run {
         let kept = &mut self.kept;
         let ended_itself = state == State::Finished;

@@ -91,14 +91,14 @@ impl Monitor {
     }
 
     /// Reads the accounts of real-time threads, and returns where one was throttled. Call it
-    /// every [`Monitor::throttling_every`], while the probes still run.
+    /// every [`Monitor::throttling_check_interval`], while the probes still run.
     pub fn poll_throttling(&mut self, at_ns: u64) -> Vec<Event> {
         self.throttling.look(at_ns)
     }
 
     /// The interval between calls of [`Monitor::poll_throttling`].
     #[must_use]
-    pub fn throttling_every(&self) -> std::time::Duration {
+    pub fn throttling_check_interval(&self) -> std::time::Duration {
         self.throttling.every()
     }
 

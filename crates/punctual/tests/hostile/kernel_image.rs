@@ -11,7 +11,7 @@ pub fn check(bytes: &[u8]) {
     let _ = has_entry_for_guests(bytes);
     let _ = stated_release(bytes);
     let _ = depends(bytes);
-    if let Some(packing) = Packing::of(bytes)
+    if let Some(packing) = Packing::detect(bytes)
         && let Ok(stream) = packing.unpack(bytes)
     {
         let _ = stream.take(1 << 22).read_to_end(&mut Vec::new());

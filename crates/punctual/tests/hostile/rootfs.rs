@@ -8,7 +8,7 @@ use punctual_lab::rootfs::tree::Tree;
 
 pub fn check(bytes: &[u8]) {
     for is_layer in [false, true] {
-        let mut room = Room::of(256);
+        let mut room = Room::for_memory(256);
         let mut tree = Tree::new();
         for _ in 0..2 {
             tree.next_layer();
@@ -28,7 +28,7 @@ pub fn check(bytes: &[u8]) {
                 !path.split('/').any(|part| part == ".." || part.is_empty()),
                 "{path}"
             );
-            assert_eq!(archive.blocked(path), None, "{path}");
+            assert_eq!(archive.file_above(path), None, "{path}");
         }
     }
 }

@@ -21,7 +21,7 @@ use punctual_trace::capture::layout::{self, Layout};
 use punctual_trace::foreign::{Recording, open};
 use punctual_trace::tracers::lines::{Line, Lines};
 use punctual_trace::watch::marks::image::Image;
-use punctual_trace::watch::marks::spec::{self, Place, Shape, What};
+use punctual_trace::watch::marks::spec::{self, Place, Shape};
 
 /// For each target, a test of at least one of its seeds.
 pub const KNOWN: &[(&str, fn())] = &[
@@ -89,7 +89,7 @@ fn kernel_image() {
         ("zstd", Packing::Zstd),
     ] {
         let packed = seed(&format!("kernel_image/{name}"));
-        assert_eq!(Packing::of(&packed), Some(packing), "{name}");
+        assert_eq!(Packing::detect(&packed), Some(packing), "{name}");
         assert!(unpacked(packing, &packed) == elf, "{name}");
     }
 
@@ -100,7 +100,7 @@ fn kernel_image() {
     assert_eq!(parts.release.as_deref(), Some("6.99.1"));
     let begin = usize::try_from(parts.payload).expect("a place");
     let packed = &whole[begin..][..parts.length as usize];
-    let kernel = unpacked(Packing::of(packed).expect("a packing"), packed);
+    let kernel = unpacked(Packing::detect(packed).expect("a packing"), packed);
     let stated = packed.last_chunk().copied().map(u32::from_le_bytes);
     assert_eq!(Some(kernel.len()), stated.map(|length| length as usize));
     assert!(matches!(image::kind(&kernel), Kind::Elf(_)));
@@ -224,12 +224,12 @@ fn lab_observer() {
 }
 
 fn marks() {
-    let function = |name: &str| What::Function(name.to_owned());
-    let of = |file: Option<&str>, what: What| Place {
+    let function = |name: &str| spec::Kind::Function(name.to_owned());
+    let of = |file: Option<&str>, kind: spec::Kind| Place {
         file: file.map(str::to_owned),
-        what,
+        kind,
     };
-    let probe = |name: &str| What::Probe {
+    let probe = |name: &str| spec::Kind::Probe {
         provider: "control".to_owned(),
         name: name.to_owned(),
     };
@@ -239,7 +239,10 @@ fn marks() {
         ("function", Shape::Point(of(None, function("tick")))),
         (
             "offset",
-            Shape::Pair(of(app, What::Offset(0x1139)), of(None, What::Offset(64))),
+            Shape::Pair(
+                of(app, spec::Kind::Offset(0x1139)),
+                of(None, spec::Kind::Offset(64)),
+            ),
         ),
         (
             "pair",
@@ -325,7 +328,7 @@ fn span_of(text: &[u8]) -> u64 {
 
 fn rootfs() {
     let unpacked = |name: &str| {
-        let (mut tree, mut room) = (Tree::new(), Room::of(256));
+        let (mut tree, mut room) = (Tree::new(), Room::for_memory(256));
         let bytes = seed(&format!("rootfs/{name}"));
         tree.next_layer();
         archive::unpack(&bytes[..], false, &mut tree, &mut room)

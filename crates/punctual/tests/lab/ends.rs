@@ -33,7 +33,7 @@ fn a_panic_a_hang_and_lost_time_are_distinguished() {
     let sleeps = [&["--virtual-limit", "20s"], &SHELL[..], &["kill -STOP $$"]].concat();
     one_line(&place, &sleeps, "ran out of its 20 s of virtual time");
     let hangs = [&["--host-limit", "1s"], &SHELL[..], &["kill -STOP $$"]].concat();
-    one_line(&place, &hangs, "ended after 1 s of the host's time");
+    one_line(&place, &hangs, "stopped after 1 s of the host's time");
 }
 
 #[test]

@@ -35,12 +35,15 @@ fn unknown_words_are_wrong_usage() {
         (&["--mem", "1"], "256M to 64G"),
         (&["--seeds", "-1"], "from 1 to 1000"),
         (&["--param", "a b"], "one word"),
-        (&["--param", "init=/bin/sh"], "the laboratory itself"),
+        (
+            &["--param", "init=/bin/sh"],
+            "the laboratory sets init itself",
+        ),
         (&["--virtual-limit", "0"], "a time above 0"),
         (&["--json", "-q"], "--quiet"),
         (&["--nonsense"], "unknown flag '--nonsense'"),
         (&["--", "measure", "-p", "100"], "1 to 99"),
-        (&["--", "measure", "-o", "x"], "have no meaning"),
+        (&["--", "measure", "-o", "x"], "the guest has no disk"),
         (&["compare", "a"], "missing"),
     ] {
         refused(&place, &[], arguments, 64, words);
@@ -119,11 +122,14 @@ fn a_file_that_cannot_be_copied_into_the_guest_is_named() {
     let place = Place::new();
     for (files, words) in [
         (&["--bring", "/nowhere/a"][..], "/nowhere/a"),
-        (&["--bring", "/etc/hosts=/proc/x"], "the laboratory's"),
+        (
+            &["--bring", "/etc/hosts=/proc/x"],
+            "reserved for the laboratory",
+        ),
         (&["--bring", "/dev/null"], "neither a file nor a directory"),
         (
             &["--bring", "/etc/hosts", "--bring", "/etc/hosts"],
-            "its name",
+            "already used by another file",
         ),
     ] {
         let words_of = [files, &["--kernel", "rt", "--", "sh"]].concat();

@@ -36,7 +36,7 @@ pub fn ready() -> Result<(), String> {
     static READY: OnceLock<Result<(), String>> = OnceLock::new();
     let find = || {
         Qemu::find().map_err(|error| error.to_string())?;
-        let cache = kernel::Cache::of_user().map_err(|error| error.to_string())?;
+        let cache = kernel::Cache::for_user().map_err(|error| error.to_string())?;
         for name in ["rt", "standard"] {
             kernel::find(name, &cache, &mut |_| {}).map_err(|error| error.to_string())?;
         }

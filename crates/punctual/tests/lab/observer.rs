@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_lab::cell::Work;
 use punctual_lab::observer::trail::Trail;
 use punctual_lab::observer::{Observer, ObserverError, bill};
-use punctual_lab::{CellPlan, Made, Qemu, Watcher, kernel};
+use punctual_lab::{CellPlan, CellResult, Qemu, Watcher, kernel};
 
 use super::common::{Place, program, read_json, skip};
 use super::{lab, ready};
@@ -111,7 +111,12 @@ impl Watcher for Keeps {
         self.0.arguments(plan, folder)
     }
 
-    fn take(&self, _: &CellPlan<'_>, folder: &Path, _: &mut Made) -> Result<(), ObserverError> {
+    fn take(
+        &self,
+        _: &CellPlan<'_>,
+        folder: &Path,
+        _: &mut CellResult,
+    ) -> Result<(), ObserverError> {
         let left = fs::read(folder.join("observer.out")).map_err(ObserverError::Trail)?;
         *self.1.lock().expect("nobody panicked") = Some(Trail::parse(&left)?);
         Ok(())
@@ -131,7 +136,7 @@ fn as_many_instructions_are_counted_as_nanoseconds_pass() {
         skip!("{reason}");
     }
     let qemu = Qemu::find().expect("ready");
-    let cache = kernel::Cache::of_user().expect("ready");
+    let cache = kernel::Cache::for_user().expect("ready");
     let kernel = kernel::find("rt", &cache, &mut |_| {}).expect("ready");
     let own = fs::read(program()).expect("the program");
     // Threads, processes and their page faults, copies by string instructions, devices.

@@ -201,11 +201,15 @@ fn missing_files_of_a_root_file_system_are_named_before_anything_boots() {
     refused(
         "root",
         "/opt/lost.sh",
-        "wants /bin/perl, which is not in it",
+        "needs /bin/perl, which is not in it",
     );
     refused("root", "/opt/plain.sh", "not executable");
-    refused("root", "opt/work.sh", "name it from the root: /opt/work.sh");
-    refused("/etc/passwd", "sh", "is no tar");
+    refused(
+        "root",
+        "opt/work.sh",
+        "expected an absolute path, /opt/work.sh",
+    );
+    refused("/etc/passwd", "sh", "is not a tar");
     refused("nowhere", "sh", "nowhere");
 }
 
@@ -215,7 +219,7 @@ fn a_module_file_is_checked_and_loaded_or_refused_with_the_kernels_error() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
-    let cache = Cache::of_user().expect("a cache");
+    let cache = Cache::for_user().expect("a cache");
     let rt = kernel::find("rt", &cache, &mut |_| {}).expect("a kernel");
     let mut module = rt.module("null_blk").expect("a module").pop().expect("it");
     // A changed module must not have its signature: length, then 28 bytes at the end.
@@ -258,7 +262,7 @@ fn a_module_file_is_checked_and_loaded_or_refused_with_the_kernels_error() {
     for (name, words) in [
         ("./other.ko", "was built for 5."),
         ("./options.ko", "was built with other options"),
-        ("./cut.ko", "is cut short: its section headers end at"),
+        ("./cut.ko", "is truncated: its section headers end at"),
         ("./text.ko", "is not a module"),
         ("./nowhere.ko", "nowhere.ko"),
         ("/bin/sh", "is a program or a library"),
@@ -271,7 +275,7 @@ fn a_module_file_is_checked_and_loaded_or_refused_with_the_kernels_error() {
     let file = place.path().join("mine.ko").display().to_string();
     let named = |asked: [&str; 2]| rt.modules(&asked.map(str::to_owned));
     let error = named(["null_blk", &file]).expect_err("another comes first");
-    let words = "would not be loaded: another module null_blk comes before it";
+    let words = "would not be loaded: another module null_blk is loaded first";
     assert!(error.to_string().contains(words), "{error}");
     for asked in [[&*file, "null_blk"], [&file, &file]] {
         let loaded = named(asked).expect("the user's own");

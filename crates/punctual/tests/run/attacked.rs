@@ -76,7 +76,7 @@ impl Scene {
 #[test]
 fn planted_links_are_not_followed() {
     let Some(scene) = Scene::new() else {
-        skip!("two users are wanted");
+        skip!("this test needs two users");
     };
     scene.run();
     let victim = scene.at("roots/victim");
@@ -122,7 +122,7 @@ fn planted_links_are_not_followed() {
 #[test]
 fn planted_fifos_block_nothing() {
     let Some(scene) = Scene::new() else {
-        skip!("two users are wanted");
+        skip!("this test needs two users");
     };
     scene.run();
     assert!(scene.other("mkfifo theirs/a.csv theirs/a.csv.tmp theirs/latency.dat"));
@@ -152,7 +152,7 @@ fn planted_fifos_block_nothing() {
 #[test]
 fn a_run_directory_that_other_users_may_change_is_refused() {
     let Some(scene) = Scene::new() else {
-        skip!("two users are wanted");
+        skip!("this test needs two users");
     };
     let measure = |name: &str| {
         let flags = ["measure", "-q", "-D", "1", "--best-effort", "-o", name];
@@ -199,7 +199,7 @@ fn a_run_directory_that_other_users_may_change_is_refused() {
 #[test]
 fn a_run_stays_in_its_directory_even_if_it_is_replaced() {
     let Some(scene) = Scene::new() else {
-        skip!("two users are wanted");
+        skip!("this test needs two users");
     };
     let roots = scene.at("roots");
     for name in ["run.json", "latency.dat", "report.html"] {
@@ -278,7 +278,7 @@ fn standard_output_devices_and_own_fifos_are_written_to() {
     let ended = place
         .run(&["export", "made", "--format", "csv", "-o", "pipe"])
         .expect(1);
-    assert!(ended.stderr.contains("nobody reads"), "{ended:?}");
+    assert!(ended.stderr.contains("without a reader"), "{ended:?}");
     // A link is replaced, as a file is.
     fs::write(place.path().join("kept"), SECRET).unwrap();
     symlink("kept", place.path().join("link")).unwrap();
@@ -298,7 +298,7 @@ fn standard_output_devices_and_own_fifos_are_written_to() {
 #[test]
 fn no_other_user_can_change_the_files_of_a_run() {
     let Some(scene) = Scene::new() else {
-        skip!("two users are wanted");
+        skip!("this test needs two users");
     };
     let mut modes = Vec::new();
     let flags = [
@@ -339,7 +339,7 @@ fn look(directory: &Path, modes: &mut Vec<(PathBuf, u32)>) {
 #[test]
 fn only_the_group_can_execute_a_copy_with_capabilities() {
     let Some(scene) = Scene::new() else {
-        skip!("two users are wanted");
+        skip!("this test needs two users");
     };
     let copy = scene.at("copy");
     fs::copy(program(), &copy).unwrap();

@@ -293,24 +293,18 @@ fn flags_without_a_meaning_for_gaps_are_refused_in_one_line() {
         (&["noise", "--gap", "1ns"], "the loop's own step"),
         (
             &["noise", "--gap", "50", "--max", "20"],
-            "lies below what counts as a gap",
+            "is below the threshold of a gap",
         ),
         (&["noise", "-t", "4096"], "two threads"),
-        (
-            &["nanosleep", "--gap", "5"],
-            "--gap goes with measure noise",
-        ),
-        (
-            &["futex", "--period", "5"],
-            "--period goes with measure noise",
-        ),
+        (&["nanosleep", "--gap", "5"], "--gap: only measure noise"),
+        (&["futex", "--period", "5"], "--period: only measure noise"),
         (
             &["noise", "--method", "polling"],
-            "--method goes with measure hardware",
+            "--method: only measure hardware",
         ),
         (
             &["futex", "--method", "hwlat"],
-            "--method goes with measure hardware, not with futex",
+            "--method: only measure hardware has it, not futex",
         ),
         (&["hardware", "--method", "rtla"], "hwlat, polling"),
         (&["nois"], "noise, hardware"),

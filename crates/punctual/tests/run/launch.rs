@@ -493,7 +493,7 @@ fn wrong_usage_is_refused_in_one_line() {
     refused(&["--stack-debug=a,b"], &["true"], 64, "not 'a'");
     for stack in ["wrap", "none"] {
         let flags = ["--stack-debug", "--stack", stack];
-        refused(&flags, &["true"], 64, "goes with --stack pool");
+        refused(&flags, &["true"], 64, "needs --stack pool");
     }
     refused(&["--cpus", "4096"], &["true"], 64, "not online");
     refused(&[], &[], 64, "PROGRAM");

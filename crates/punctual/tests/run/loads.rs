@@ -107,7 +107,7 @@ fn the_required_work_of_a_command_can_be_set() {
         .run(&words("4", &["cpu", "--load-work", "1ms"]))
         .expect(64);
     assert!(
-        refused.stderr.contains("--load-work goes with a command"),
+        refused.stderr.contains("--load-work needs a command"),
         "{refused:?}"
     );
 }

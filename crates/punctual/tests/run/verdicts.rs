@@ -343,7 +343,7 @@ fn verbose_says_on_standard_error_what_is_done() {
     };
     // Setup next to busy processes would take many seconds.
     let order = [
-        "looking at the machine",
+        "reading the machine's settings",
         "setting up the probe threads",
         "starting cpu",
         "analysing",

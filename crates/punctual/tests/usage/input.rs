@@ -29,7 +29,13 @@ const FLAGS: &[(&[&str], &[&str])] = &[
         &["--method", "hwlat, polling"],
     ),
     (&["hardware", "--method", ""], &["--method", "hwlat"]),
-    (&["--gap", "5"], &["--gap goes with", "not with nanosleep"]),
+    (
+        &["--gap", "5"],
+        &[
+            "--gap: only measure noise and measure hardware has it",
+            "not nanosleep",
+        ],
+    ),
     (&["-p", "0"], &["--priority", "from 1 to 99"]),
     (&["-p", "100"], &["--priority", "from 1 to 99"]),
     (&["-p", "-1"], &["--priority", "from 1 to 99"]),
@@ -368,7 +374,7 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
         &["load", "cpu", "--load-class", "rt"],
         &["--load-class", "other, batch or idle"],
     );
-    refused(&["load", "cpu", "--", "-g", "10"], &["hackbench's"]);
+    refused(&["load", "cpu", "--", "-g", "10"], &["for hackbench only"]);
     refused(
         &["load", "hackbench", "--", "-g", "x"],
         &["groups", "from 1 to"],

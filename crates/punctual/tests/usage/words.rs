@@ -97,8 +97,8 @@ fn cyclictests_flags_work_or_get_a_replacement() {
         ("--default-system", &["--as-deployed"]),
         ("--laptop", &["--as-deployed"]),
         ("--latency=0", &["--as-deployed"]),
-        ("-d 500", &["same interval", "give 0"]),
-        ("--distance=500", &["same interval", "give 0"]),
+        ("-d 500", &["same interval", "expected 0"]),
+        ("--distance=500", &["same interval", "expected 0"]),
         ("-F pipe", &["--live"]),
         ("--histfile=x", &["always kept"]),
         ("--json=file", &["rt-tests-json"]),
@@ -239,9 +239,9 @@ fn help_with_a_verb_shows_the_verbs_help() {
 }
 
 /// The first words of flags' help: a verb that says what the flag does.
-const IMPERATIVES: &str = "Accepted Add Allow Boot Bring Change Choose Compare Count Don't End \
-                           Explain Export Find Give Interrupt Judge Keep Let Load Lock Make Measure Merge \
-                           Poll Print Probe Require Run Set Show Start Stop Verify Wait Watch \
+const IMPERATIVES: &str = "Accepted Add Allow Boot Bring Change Choose Compare Copy Count Don't End \
+                           Explain Export Find Give Interrupt Judge Keep Leave Let Load Lock Make Measure Merge \
+                           Pass Poll Print Probe Require Run Set Show Start Stop Verify Wait Watch \
                            Write";
 
 #[test]

@@ -414,13 +414,13 @@ fn malformed_and_missing_marks_are_reported_in_one_line() {
         (&["--mark", "a b"], "FILE:FUNCTION"),
         (
             &["--mark", "tick", "--mark", "tick"],
-            "two are named 'tick'",
+            "two marks are named 'tick'",
         ),
         (&many, "at most 16"),
-        (&["--mark-max", "tick=1ms"], "mark a place: --mark tick"),
+        (&["--mark-max", "tick=1ms"], "add --mark tick"),
         (
             &["--mark", "a=tick", "--mark-max", "tick=1ms"],
-            "no mark is named 'tick'; there are a",
+            "no mark is named 'tick'; expected one of a",
         ),
         (
             &[
@@ -431,7 +431,7 @@ fn malformed_and_missing_marks_are_reported_in_one_line() {
                 "--mark-max",
                 "tick=2",
             ],
-            "'tick' is limited twice",
+            "'tick' has two limits",
         ),
         (&["--mark", "tick", "--mark-max", "tick"], "'step()=500us'"),
     ];

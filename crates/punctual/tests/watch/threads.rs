@@ -63,8 +63,8 @@ fn a_missing_program_is_wrong_usage() {
     let place = Place::new();
     for (arguments, said) in [
         (&["--cgroup", "no-such-group-here"][..], "no control group"),
-        (&["--comm", ""], "has a name"),
-        (&["--children"], "is missing"),
+        (&["--comm", ""], "the name of a program"),
+        (&["--children"], "missing <PID|NAME>"),
         (&["1", "--comm", "a"], "cannot be used with"),
     ] {
         let ended = place.run(&[&["watch"], arguments].concat());

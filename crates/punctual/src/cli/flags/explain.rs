@@ -8,8 +8,8 @@ use clap::Args;
 pub(super) const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   punctual explain RUN                      stages, ranking, the worst bills, what to do
-  punctual explain RUN 2                    the second bill in full, to be pasted into a mail
-  punctual explain RUN --list               all outliers that can be opened by their number
+  punctual explain RUN 2                    the second bill in full, for a mail
+  punctual explain RUN --list               all outliers with their numbers
   punctual explain BEFORE AFTER             which causes are gone, which are new
   punctual explain RUN --perfetto traces    outlier-1.pftrace and so on
   punctual explain timerlat_trace.txt       the trace that rtla saved; also trace.dat, perf.data";
@@ -23,7 +23,7 @@ pub struct ExplainFlags {
     /// Show this bill, counted from 1, or compare with this second run by cause
     #[arg(value_name = "N|RUN")]
     pub which: Option<OsString>,
-    /// Print all outliers that can be opened, one a line: number, when, CPU, latency and main cause
+    /// Print all outliers that have a bill or kept events, one per line: number, time, CPU, latency and main cause
     #[arg(long, conflicts_with_all = ["which", "json"])]
     pub list: bool,
     /// Make the bills again from the events kept beside the record (windows.jsonl, outliers.jsonl.gz)

@@ -17,30 +17,30 @@ pub enum Probe {
 
 const GAPS: &str = "Gaps (noise and hardware)";
 
-/// What is looked for, and for how much of the time.
+/// What counts as a gap, and for how much of the time the CPU is polled.
 #[derive(Debug, Args)]
 pub struct GapFlags {
-    /// Count what is longer than this as a gap, in us or with a unit [default: noise 20 times the loop's own step, at least 1; hardware 10]
+    /// Count a delay longer than this as a gap, in us or with a unit [default: noise 20 times the loop's own step, at least 1; hardware 10]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub gap: Option<u64>,
-    /// Find the hardware's gaps in this way [default: hwlat where the kernel has it, else polling]
+    /// Find the hardware's gaps with this method [default: hwlat if the kernel has it, else polling]
     #[arg(long, value_name = "METHOD", help_heading = GAPS)]
     pub method: Option<MethodName>,
-    /// Poll for this time in each period, in us or with a unit [default: 90 % of it; all with --policy other; half with hwlat]
+    /// Poll for this time in each period, in us or with a unit [default: 90 % of the period; all of it with --policy other; half with hwlat]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub runtime: Option<u64>,
     /// Set the period, in us or with a unit [default: 100000, or --runtime if that is longer]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub period: Option<u64>,
-    /// Measure the same again with the kernel's own tracer (timerlat, osnoise), and state both
+    /// Measure a second time with the kernel's own tracer (timerlat, osnoise), and print both results
     #[arg(long)]
     pub cross_check: bool,
 }
 
 impl GapFlags {
-    /// The first of them that was given.
+    /// The first of these flags that was given.
     #[must_use]
-    pub fn given(&self) -> Option<&'static str> {
+    pub fn first_given(&self) -> Option<&'static str> {
         [
             ("--gap", self.gap.is_some()),
             ("--method", self.method.is_some()),
@@ -52,12 +52,12 @@ impl GapFlags {
     }
 }
 
-/// Ways to look for what the hardware takes, by name.
+/// Methods of finding the hardware's gaps, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
-    /// The kernel's tracer, with interrupts off while it looks
+    /// The kernel's hwlat tracer, which polls with interrupts disabled
     Hwlat,
-    /// A thread that polls; gaps in which the kernel did anything are set aside
+    /// A thread that polls; gaps in which the kernel did something are excluded
     Polling,
 }
 

@@ -1,4 +1,4 @@
-//! Values that are one of a few names.
+//! Values that are one of a list of names.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -16,23 +16,23 @@ use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
 use punctual_report::formats::Format;
 
-/// Reads a word; the shells complete the names that most people mean, and the nearest of them is
-/// suggested for a misspelt one.
+/// Parses a word; the shells complete these names, and the nearest of them is suggested for a
+/// misspelt word.
 #[derive(Clone)]
 pub struct Listed<T> {
     read: Reader<T>,
     names: fn() -> Vec<&'static str>,
 }
 
-/// What a parser says of a word.
+/// Why a parser refuses a word.
 type Refused = Box<dyn Error + Send + Sync>;
 
-/// How a word is read.
+/// How a word is parsed.
 #[derive(Clone)]
 enum Reader<T> {
-    /// By a parser that says itself what is expected.
+    /// By a parser whose error says what is expected.
     Word(fn(&str) -> Result<T, Refused>),
-    /// As one of the names, which are what is expected.
+    /// As one of the names; the error lists them.
     Name(fn(&str) -> Option<T>),
 }
 
@@ -106,7 +106,7 @@ pub fn load() -> Listed<LoadSpec> {
     }
 }
 
-/// The loads that run by themselves.
+/// The native loads.
 pub fn generators() -> Vec<&'static str> {
     registry::ALL.iter().map(|load| load.name).collect()
 }

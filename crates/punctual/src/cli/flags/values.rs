@@ -1,4 +1,4 @@
-//! Values that are numbers or lists, and what is expected of them.
+//! Values that are numbers or lists, and what is expected instead of a wrong one.
 
 use std::error::Error;
 use std::fmt;
@@ -8,25 +8,25 @@ use crate::system::cpus::{self, CpuListError};
 /// Why a value is refused.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueError {
-    /// No real-time priority.
+    /// Not a real-time priority.
     Priority,
-    /// No number of threads.
+    /// Not a number of threads.
     Threads,
     /// A distance between the intervals of threads.
     Distance,
-    /// No number of cycles.
+    /// Not a number of cycles.
     Loops,
-    /// No seed.
+    /// Not a seed.
     Seed,
-    /// No list of CPUs.
+    /// Not a list of CPUs.
     Cpus(CpuListError),
-    /// No size that stacks have.
+    /// Not a size that stacks can have.
     StackSize,
-    /// Words that ask for nothing.
+    /// No word for the stack library.
     StackDebug,
-    /// A word that the library doesn't know.
+    /// A word that the stack library does not know.
     StackDebugWord(String),
-    /// Neither a kind of interval nor one.
+    /// Neither a kind of interval nor an interval.
     Interval,
 }
 
@@ -37,13 +37,11 @@ impl fmt::Display for ValueError {
         match self {
             Self::Priority => f.write_str("expected a real-time priority from 1 to 99"),
             Self::Threads => f.write_str("expected a number of threads from 1 to 4096"),
-            Self::Distance => {
-                f.write_str("every thread has the same interval: leave it out, or give 0")
-            }
+            Self::Distance => f.write_str("expected 0: every thread has the same interval"),
             Self::Loops => f.write_str("expected a number of cycles from 1"),
             Self::Seed => write!(f, "expected a whole number from 0 to {}", u64::MAX),
             Self::Cpus(source) => source.fmt(f),
-            Self::StackSize => f.write_str("a size of 32K to 2M"),
+            Self::StackSize => f.write_str("expected a size from 32K to 2M"),
             Self::StackDebug => f.write_str(STACK_DEBUG),
             Self::StackDebugWord(word) => write!(f, "{STACK_DEBUG}, not '{word}'"),
             Self::Interval => {
@@ -62,7 +60,7 @@ impl Error for ValueError {
     }
 }
 
-/// What the library in the program understands.
+/// Words that the stack library in the program knows.
 pub fn stack_debug(words: &str) -> Result<String, ValueError> {
     match punctual_rt::stack::DebugOptions::parse(words) {
         Ok(options) if options.any() => Ok(words.to_owned()),
@@ -71,7 +69,7 @@ pub fn stack_debug(words: &str) -> Result<String, ValueError> {
     }
 }
 
-/// Bytes, with K or M behind them; one of the sizes that stacks have, or rounded up to one.
+/// Bytes, or a number with K or M; rounded up to a size that stacks can have.
 pub fn stack_size(text: &str) -> Result<usize, ValueError> {
     let (digits, shift) = match text.trim_end_matches(['B', 'b']) {
         text if text.ends_with(['K', 'k']) => (&text[..text.len() - 1], 10),

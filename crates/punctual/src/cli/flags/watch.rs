@@ -24,38 +24,38 @@ Examples:
 /// Flags of `watch`.
 #[derive(Debug, Args)]
 pub struct WatchFlags {
-    /// Watch this program: its number, or its name
+    /// Watch this program: its process ID or its name
     #[arg(
         value_name = "PID|NAME",
         required_unless_present_any = ["system", "comm", "cgroup"],
         conflicts_with_all = ["system", "comm", "cgroup"]
     )]
     pub program: Option<String>,
-    /// Watch the program's child processes too, and theirs, those that begin later included
+    /// Watch the program's child processes too, and their children, including those that start later
     #[arg(long, conflicts_with_all = ["system", "comm", "cgroup"])]
     pub children: bool,
-    /// Watch every program of this name, those that begin later included
+    /// Watch every program of this name, including those that start later
     #[arg(long, value_name = "NAME", conflicts_with_all = ["system", "cgroup", "marks"])]
     pub comm: Option<String>,
     /// Watch every program in this control group and below it: its path, or a part of it such as a container's id
     #[arg(long, value_name = "GROUP", conflicts_with_all = ["system", "marks"])]
     pub cgroup: Option<String>,
-    /// Watch every real-time thread of the machine, whatever its program
+    /// Watch every real-time thread of the machine
     #[arg(long)]
     pub system: bool,
-    /// Watch threads of ordinary priority too
+    /// Watch threads without a real-time priority too
     #[arg(long, conflicts_with = "system")]
     pub all: bool,
-    /// Show where the threads are while they are off the CPU, and for how long, by the stack with which they leave it
+    /// Show how long the threads are off the CPU, by the stack with which they leave it
     #[arg(long, conflicts_with = "system")]
     pub off_cpu: bool,
-    /// Show how long the threads wait for a CPU, after a wake-up and after a preemption; with --system every thread of the machine
+    /// Show how long the threads wait for a CPU after a wake-up and after a preemption; with --system, every thread of the machine
     #[arg(long)]
     pub run_queue: bool,
     /// Watch for this time, in s or with a unit: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
-    /// Measure at a place of the program's own: FUNCTION from call to call, FUNCTION() from entry to return, PLACE..PLACE from one to another; may be repeated
+    /// Measure at a place in the program: FUNCTION from call to call, FUNCTION() from entry to return, PLACE..PLACE from the first to the second; may be repeated
     #[arg(long = "mark", value_name = "[NAME=]PLACE", value_parser = spec::parse, allow_hyphen_values = true, conflicts_with = "system")]
     pub marks: Vec<Spec>,
     /// Require that a mark takes no longer than this, in us or with a unit: 'step()=500us'; may be repeated
@@ -79,19 +79,19 @@ pub struct WatchFlags {
     /// Print nothing but the verdict
     #[arg(short, long, help_heading = OUTPUT)]
     pub quiet: bool,
-    /// Print what is being done, on standard error, and the whole summary
+    /// Print progress on standard error, and the whole summary at the end
     #[arg(short, long, help_heading = OUTPUT)]
     pub verbose: bool,
 
     /// Explain wake-ups later than this, in us or with a unit; the worst are explained anyway [default: the deadline]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with_all = ["no_explain", "system"], help_heading = EXPLAIN)]
     pub explain_above: Option<u64>,
-    /// Interrupt what delays a thread by more than this and take its stack there, in us or with a
-    /// unit; such wake-ups take 5 to 30 us longer [default: only the stack with which it releases
-    /// the CPU]
+    /// Interrupt the task that delays a thread by more than this and record its stack, in us or
+    /// with a unit; such wake-ups take 5 to 30 us longer [default: record the stack only when the
+    /// task leaves the CPU]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with_all = ["no_explain", "system"], help_heading = EXPLAIN)]
     pub stack_above: Option<u64>,
-    /// Count alone: leave late wake-ups unexplained
+    /// Don't explain late wake-ups: only count them
     #[arg(long, conflicts_with = "system", help_heading = EXPLAIN)]
     pub no_explain: bool,
 }

@@ -1,7 +1,9 @@
-//! `lab bisect`: one commit judged, in the exit statuses of `git bisect run`.
+//! `lab bisect`: judges one commit, with the exit statuses of `git bisect run`.
 
+use std::error::Error;
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::{fmt, io};
 
 use punctual_stats::verdict::Outcome as Verdict;
 
@@ -17,9 +19,9 @@ use punctual_lab::cell::OWN_NAME;
 const GOOD: u8 = 0;
 /// The commit is bad.
 const BAD: u8 = 1;
-/// The commit can't be judged, and git takes another.
+/// The commit cannot be judged, and git tries another.
 const SKIP: u8 = 125;
-/// git ends the bisection: no commit can be judged in this way. From 128 on it does so.
+/// git ends the bisection at any status from 128: no commit can be judged in this way.
 pub const ENDS: u8 = 128;
 
 /// Whether a command line is `lab bisect`. Wrong usage must not make all commits bad.
@@ -28,15 +30,15 @@ pub fn is_asked(arguments: &[OsString]) -> bool {
     let [_, verb, rest @ ..] = arguments else {
         return false;
     };
-    // Flags may stand before it.
+    // Flags may come before it.
     let mut own = rest.iter().take_while(|word| *word != "--");
     verb == "lab" && own.any(|word| word == "bisect")
 }
 
-/// Builds, makes the cells, and judges.
+/// Builds, runs the cells, and judges.
 ///
 /// # Errors
-/// What no other commit would change: wrong usage, no QEMU.
+/// What is the same for every commit: wrong usage, no QEMU.
 pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
     let ends = |failure: Failure| Failure {
         status: ENDS,
@@ -46,18 +48,18 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
         && !uses_what_is_built(&flags.guest)
     {
         return Err(ends(Failure::setup(format!(
-            "--build '{line}': nothing that it builds is booted or run: add what it builds, \
+            "--build '{line}': nothing that it builds is booted or run: give the result of the build, \
              --kernel ./vmlinux or -- ./PROGRAM",
         ))));
     }
-    // Before minutes are spent on a build.
+    // Before a build that takes minutes.
     Qemu::find().map_err(|error| ends(Failure::setup(error)))?;
-    let wanted = super::of_flags(&flags.guest).map_err(|failure| match failure.status {
-        // A program that the build makes may lack yet.
+    let requested = super::of_flags(&flags.guest).map_err(|failure| match failure.status {
+        // A program that the build makes may not exist yet.
         _ if flags.build.is_some() && failure.status != USAGE => failure,
         _ => ends(failure),
     });
-    if let Err(failure) = &wanted
+    if let Err(failure) = &requested
         && failure.status == ENDS
     {
         return Err(failure.clone());
@@ -65,17 +67,17 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
     if let Some(line) = &flags.build
         && let Err(why) = build(line)
     {
-        return Ok(skip(&why));
+        return Ok(skip(&why.to_string()));
     }
-    let wanted = match wanted {
-        Ok(wanted) => wanted,
+    let requested = match requested {
+        Ok(requested) => requested,
         Err(_) => match super::of_flags(&flags.guest) {
-            Ok(wanted) => wanted,
+            Ok(requested) => requested,
             Err(failure) => return Ok(skip(&failure.line)),
         },
     };
     let signals = Signals::listen().map_err(|error| ends(Failure::setup(error)))?;
-    let made = super::make(&wanted);
+    let made = super::make(&requested);
     if signals.end().is_some() {
         return Err(ends(Failure::setup("interrupted: git bisect run ends")));
     }
@@ -85,7 +87,7 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
         Err(failure) => return Ok(skip(&failure.line)),
     };
     if !made.is_whole {
-        return Ok(told(SKIP, "skipped"));
+        return Ok(conclude(SKIP, "skipped"));
     }
     let command = &flags.guest.command;
     let own = gives_verdicts(command);
@@ -97,24 +99,24 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
     };
     if !has_verdicts {
         return Err(ends(Failure::setup(
-            "measure gives no verdict unless something is required: add --max 50us, or use qualify",
+            "measure gives no verdict without a requirement: add --max 50us, or use qualify",
         )));
     }
     Ok(match judged(made.status, own) {
-        GOOD => told(GOOD, "good"),
-        BAD => told(BAD, "bad"),
+        GOOD => conclude(GOOD, "good"),
+        BAD => conclude(BAD, "bad"),
         _ => skip(&unjudged(made.status, own)),
     })
 }
 
-/// Whether anything that a build makes can be in a guest. Kernels by name are a distribution's.
+/// Whether the result of a build can be in a guest. Kernels by name are those of a distribution.
 fn uses_what_is_built(flags: &GuestFlags) -> bool {
     let by_name: Vec<String> = DEFAULT_KERNELS.split(',').map(str::to_owned).collect();
     let with_files = flags.rootfs.is_some() || !flags.bring.is_empty() || !flags.module.is_empty();
     flags.kernel != by_name || with_files || !runs_ourselves(&flags.command)
 }
 
-/// Whether a command is this program, as a verb of the laboratory's or as a program like any other.
+/// Whether a command is this program: `measure` and `qualify`, or `punctual` as a program.
 fn runs_ourselves(command: &[OsString]) -> bool {
     let first = command.first();
     first.is_none_or(|word| word == OWN_NAME || word.to_str().is_some_and(is_own))
@@ -130,8 +132,8 @@ fn gives_verdicts(command: &[OsString]) -> bool {
     bare || verb.is_some_and(|word| word.to_str().is_some_and(is_own))
 }
 
-/// Whether `punctual measure` or `qualify` has a limit: without one it ends with 0, which would
-/// make all commits good.
+/// Whether `punctual measure` or `qualify` has a limit: without one the exit status is always 0,
+/// which makes all commits good.
 fn requires_something(command: &[OsString]) -> bool {
     let limits = ["--max", "--percentile", "-b", "--break"];
     let is_limit = |word: &&str| limits.iter().any(|limit| word.starts_with(limit));
@@ -144,19 +146,19 @@ fn unjudged(status: u8, is_own: bool) -> String {
     let why = match status {
         SETUP if is_own => "the measurement could not be set up",
         _ if is_own && status == Verdict::Inconclusive.exit_code() => {
-            "INCONCLUSIVE: let it run for longer (-D)"
+            "INCONCLUSIVE: measure for longer (-D)"
         }
         _ if is_own && status == Verdict::Invalid.exit_code() => {
             "INVALID: its conditions were not in force"
         }
         USAGE if is_own => "wrong usage of the command in the guest",
-        _ => "it says that it can't be tested",
+        _ => "the command reports that it cannot test",
     };
     format!("exit status {status} is neither PASS nor FAIL: {why}")
 }
 
-/// What the most severe exit status of all cells says of the commit: of `measure` and `qualify` by
-/// their verdict, of a program as `git bisect run` takes its status.
+/// Judges the commit by the most severe exit status of all cells: the verdict of `measure` and
+/// `qualify`, or a program's status as `git bisect run` reads it.
 fn judged(status: u8, is_own: bool) -> u8 {
     match status {
         0 => GOOD,
@@ -166,21 +168,51 @@ fn judged(status: u8, is_own: bool) -> u8 {
     }
 }
 
-fn build(line: &str) -> Result<(), String> {
+/// Why a build made nothing that can be tested.
+#[derive(Debug)]
+enum BuildError {
+    /// The command failed.
+    Failed { line: String, status: ExitStatus },
+    /// The shell could not be started.
+    NoShell { line: String, source: io::Error },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { line, status } => write!(f, "--build '{line}' failed: {status}"),
+            Self::NoShell { line, source } => {
+                write!(f, "--build '{line}': cannot start sh: {source}")
+            }
+        }
+    }
+}
+
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Failed { .. } => None,
+            Self::NoShell { source, .. } => Some(source),
+        }
+    }
+}
+
+fn build(line: &str) -> Result<(), BuildError> {
     let status = Command::new("sh").arg("-c").arg(line).status();
+    let line = line.to_owned();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("--build '{line}' failed: {status}")),
-        Err(error) => Err(format!("--build '{line}': sh can't be run: {error}")),
+        Ok(status) => Err(BuildError::Failed { line, status }),
+        Err(source) => Err(BuildError::NoShell { line, source }),
     }
 }
 
 fn skip(why: &str) -> ExitCode {
     out::complain(why);
-    told(SKIP, "skipped")
+    conclude(SKIP, "skipped")
 }
 
-fn told(status: u8, word: &str) -> ExitCode {
+fn conclude(status: u8, word: &str) -> ExitCode {
     out::complain(&format!("bisect: {word} (exit status {status})"));
     ExitCode::from(status)
 }
@@ -190,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_may_stand_before_it() {
+    fn flags_may_come_before_the_verb() {
         let asked = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             is_asked(&words)
@@ -202,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_come_from_ourselves_alone_also_as_a_program() {
+    fn only_punctual_gives_verdicts_also_when_it_runs_as_a_program() {
         let words = |line: &str| -> Vec<OsString> { line.split(' ').map(Into::into).collect() };
         for (line, verdicts, required) in [
             ("qualify -D 1", true, true),
@@ -220,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_judged_is_said() {
+    fn a_status_that_cannot_be_judged_is_explained() {
         for (status, own, words) in [
             (1, true, "could not be set up"),
             (3, true, "INCONCLUSIVE"),
             (4, true, "INVALID"),
             (64, true, "wrong usage"),
-            (125, false, "can't be tested"),
+            (125, false, "cannot test"),
         ] {
             let line = unjudged(status, own);
             assert!(line.contains(words) && !line.contains('\n'), "{line}");

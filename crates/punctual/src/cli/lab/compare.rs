@@ -8,10 +8,10 @@ use super::flags::LabCompareFlags;
 use punctual_record::lab::read_lab;
 use punctual_report::lab as report;
 
-/// Reads both and says which cells differ.
+/// Reads both and prints which cells differ.
 ///
 /// # Errors
-/// What can't be read, or has nothing in common.
+/// A lab cannot be read, or the labs have no cell in common.
 pub fn run(flags: &LabCompareFlags) -> Result<ExitCode, Failure> {
     let (first, _) = read_lab(&flags.first).map_err(Failure::setup)?;
     let (second, _) = read_lab(&flags.second).map_err(Failure::setup)?;

@@ -1,4 +1,6 @@
-//! `lab run`: what is to be made, from a file.
+//! `lab run`: reads an experiment from a file.
+
+mod error;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,14 +13,16 @@ use serde::Deserialize;
 use super::super::failure::Failure;
 use super::super::nearest::meant;
 use super::super::units;
-use super::flags::{self, LabRunFlags};
-use super::{Wanted, limits, parts};
+use super::flags::LabRunFlags;
+use super::values::ValueError;
+use super::{Requested, limits, parts, values};
 use crate::conduct::lab::{Column, LabPlan};
+use error::ExperimentError;
 use punctual_lab::cell::Work;
 use punctual_lab::channel;
 use punctual_record::lab::LabVariant;
 
-/// Those that come with the program.
+/// The experiments that are part of the program, by name.
 const SHIPPED: &[(&str, &str)] = &[
     (
         "rt-vs-standard",
@@ -28,22 +32,25 @@ const SHIPPED: &[(&str, &str)] = &[
     ("peers", include_str!("experiments/peers.toml")),
     ("ladder", include_str!("experiments/ladder.toml")),
 ];
-/// The names of those that come with the program.
+
+/// The names of the experiments that are part of the program.
 pub fn shipped() -> Vec<&'static str> {
     SHIPPED.iter().map(|(name, _)| *name).collect()
 }
 
-/// A longer file is no experiment.
+/// Bytes of an experiment's file.
 const MOST_BYTES: u64 = 1 << 20;
+/// Machines or variants of one experiment.
+const MOST_ENTRIES: usize = 100;
 
 /// An experiment as its file has it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Experiment {
-    /// What it shows, for whoever reads the file.
+    /// What it shows, for readers of the file.
     #[serde(rename = "why")]
     _why: Option<String>,
-    /// As `--load`.
+    /// Same as `--load`.
     loads: Option<String>,
     /// What follows `--`.
     #[serde(default)]
@@ -64,8 +71,8 @@ struct Experiment {
     rootfs: Option<PathBuf>,
     /// The columns of the table.
     machine: Vec<MachineEntry>,
-    /// Commands that each machine is put through, in the place of `command`: then each machine
-    /// has a table with a column for each of them.
+    /// Commands that each machine runs, instead of `command`: each machine then has a table with a
+    /// column for each command.
     #[serde(default)]
     variant: Vec<VariantEntry>,
 }
@@ -81,7 +88,7 @@ struct VariantEntry {
     /// The file in which a program leaves its figures, in a format that `report` reads; `stdout`
     /// is what it prints.
     result: Option<String>,
-    /// The machines that can do it; all, where none is named.
+    /// The machines that run it [default: all].
     machines: Option<Vec<String>>,
     /// Whether its figures may be compared with the others'.
     ranked: Option<bool>,
@@ -105,29 +112,28 @@ struct MachineEntry {
 /// Reads an experiment.
 ///
 /// # Errors
-/// It can't be read, or says what makes no sense: one line with its name.
-pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
+/// The file cannot be read or is not valid: one line with its name.
+pub fn read(flags: &LabRunFlags) -> Result<Requested<'_>, Failure> {
     let path = &flags.experiment;
     let shipped = SHIPPED.iter().find(|(name, _)| path.as_os_str() == *name);
     let text = match shipped {
         Some((_, text)) => (*text).to_owned(),
         None => slurp(path)?,
     };
-    let usage = |line: String| Failure::usage(format!("{}: {line}", path.display()));
+    let usage = |error| Failure::usage(format!("{}: {error}", path.display()));
     let mut parsed = parse(&text).map_err(usage)?;
     if flags.load.is_some() {
         parsed.loads.clone_from(&flags.load);
     }
     let columns = columns(&parsed).map_err(usage)?;
-    Ok(Wanted {
+    let mem = parsed.mem.as_deref().unwrap_or("1G");
+    let memory_mib = values::memory(mem).map_err(refused("mem", mem));
+    Ok(Requested {
         lab: LabPlan {
             columns,
             seeds: flags.seeds.or(parsed.seeds).unwrap_or(1),
             cpus: parsed.cpus.unwrap_or(1),
-            memory_mib: parsed
-                .mem
-                .map_or(Ok(1024), |mem| flags::memory(&mem))
-                .map_err(usage)?,
+            memory_mib: memory_mib.map_err(usage)?,
             modules: parsed.module,
             brought: parsed.bring,
             rootfs: parsed.rootfs,
@@ -138,7 +144,7 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
 }
 
 /// A column for each machine, and on it for each command.
-fn columns(experiment: &Experiment) -> Result<Vec<Column>, String> {
+fn columns(experiment: &Experiment) -> Result<Vec<Column>, ExperimentError> {
     let alone = VariantEntry {
         command: experiment.command.clone(),
         ..VariantEntry::default()
@@ -164,26 +170,25 @@ fn column(
     experiment: &Experiment,
     machine: &MachineEntry,
     variant: &VariantEntry,
-) -> Result<Column, String> {
+) -> Result<Column, ExperimentError> {
     let command: Vec<OsString> = variant.command.iter().map(OsString::from).collect();
     let mut parts = parts::parts(
         experiment.loads.as_deref(),
         &command,
         experiment.rootfs.is_some(),
     )
-    .map_err(|failure| failure.line)?;
+    .map_err(ExperimentError::Work)?;
     for part in &mut parts {
         match (&mut part.work, &machine.max) {
             (Work::Own(words), Some(max)) => words.extend(["--max".to_owned(), max.clone()]),
             (Work::Program { .. }, Some(_)) => {
-                return Err("max goes with measure and qualify alone".to_owned());
+                return Err(ExperimentError::MaxOfProgram);
             }
             (_, None) => {}
         }
         if let (Work::Own(_), Some(result)) = (&part.work, &variant.result) {
-            return Err(format!(
-                "result '{result}': measure and qualify hand theirs out by themselves"
-            ));
+            let result = result.clone();
+            return Err(ExperimentError::OwnResult { result });
         }
     }
     let several = !experiment.variant.is_empty();
@@ -220,84 +225,110 @@ fn slurp(path: &Path) -> Result<String, Failure> {
         })?;
     if read as u64 > MOST_BYTES {
         return Err(Failure::usage(format!(
-            "{shown}: longer than 1 MiB, which is no experiment"
+            "{shown}: longer than 1 MiB: expected an experiment in TOML"
         )));
     }
     Ok(text)
 }
 
 /// The experiment in a text; total, whatever the text.
-fn parse(text: &str) -> Result<Experiment, String> {
+fn parse(text: &str) -> Result<Experiment, ExperimentError> {
     let experiment: Experiment = toml::from_str(text).map_err(|error| {
-        let message = error.message().replace('\n', " ");
-        let Some(span) = error.span() else {
-            return message;
-        };
-        let before = text.get(..span.start).unwrap_or_default();
-        format!("line {}: {message}", before.lines().count().max(1))
-    })?;
-    let range = |what: &str, value: u64, most: u64| {
-        if (1..=most).contains(&value) {
-            Ok(())
-        } else {
-            Err(format!("{what} is from 1 to {most}"))
+        let before = error.span().and_then(|span| text.get(..span.start));
+        ExperimentError::Toml {
+            line: before.map(|before| before.lines().count().max(1)),
+            source: error,
         }
+    })?;
+    let range = |field, value: u64, most| match (1..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(ExperimentError::Range { field, most }),
     };
     range("seeds", experiment.seeds.unwrap_or(1), 1000)?;
     range("cpus", experiment.cpus.unwrap_or(1) as u64, 64)?;
-    if experiment.machine.is_empty() || experiment.machine.len() > 100 {
-        return Err("from 1 to 100 machines are wanted".to_owned());
+    if experiment.machine.is_empty() || experiment.machine.len() > MOST_ENTRIES {
+        return Err(ExperimentError::Count {
+            table: "machine",
+            least: 1,
+            most: MOST_ENTRIES,
+        });
     }
-    named("machine", experiment.machine.iter().map(|one| &*one.name))?;
-    named("variant", experiment.variant.iter().map(|one| &*one.name))?;
-    variants(&experiment)?;
+    check_names("machine", experiment.machine.iter().map(|one| &*one.name))?;
+    check_names("variant", experiment.variant.iter().map(|one| &*one.name))?;
+    check_variants(&experiment)?;
     for name in &experiment.module {
-        flags::module(name).map_err(|reason| format!("module '{name}': {reason}"))?;
+        values::module(name).map_err(refused("module", name))?;
     }
     for machine in &experiment.machine {
         let name = &machine.name;
         for word in &machine.param {
-            flags::parameter(word).map_err(|reason| format!("{name}: '{word}': {reason}"))?;
+            values::parameter(word).map_err(refused(&format!("{name}: param"), word))?;
         }
         if let Some(max) = &machine.max {
-            units::latency(max).map_err(|reason| format!("{name}: max '{max}': {reason}"))?;
+            units::latency(max).map_err(|source| ExperimentError::Max {
+                machine: name.clone(),
+                value: max.clone(),
+                source,
+            })?;
         }
     }
     Ok(experiment)
 }
 
-/// Each has a name, and none has another's.
-fn named<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    let mut taken = BTreeSet::new();
+/// The error of a value that a flag refuses as well.
+fn refused(field: &str, value: &str) -> impl FnOnce(ValueError) -> ExperimentError {
+    let (field, value) = (field.to_owned(), value.to_owned());
+    move |source| ExperimentError::Value {
+        field,
+        value,
+        source,
+    }
+}
+
+/// Checks that each entry has a name, and that no name is used twice.
+fn check_names<'a>(
+    table: &'static str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), ExperimentError> {
+    let mut used = BTreeSet::new();
     for name in names {
-        if name.is_empty() || name.chars().any(char::is_control) || !taken.insert(name) {
-            return Err(format!("{what} '{name}' needs a name of its own"));
+        if name.is_empty() || name.chars().any(char::is_control) || !used.insert(name) {
+            let name = name.to_owned();
+            return Err(ExperimentError::Name { table, name });
         }
     }
     Ok(())
 }
 
-/// What is told of several commands makes sense.
-fn variants(experiment: &Experiment) -> Result<(), String> {
-    if experiment.variant.len() > 100 {
-        return Err("at most 100 variants are wanted".to_owned());
+/// Checks the variants of the command.
+fn check_variants(experiment: &Experiment) -> Result<(), ExperimentError> {
+    if experiment.variant.len() > MOST_ENTRIES {
+        return Err(ExperimentError::Count {
+            table: "variant",
+            least: 0,
+            most: MOST_ENTRIES,
+        });
     }
     if !experiment.variant.is_empty() && !experiment.command.is_empty() {
-        return Err("command stands beside [[variant]]: each variant has its own".to_owned());
+        return Err(ExperimentError::CommandBesideVariants);
     }
     for variant in &experiment.variant {
         let name = &variant.name;
         for machine in variant.machines.iter().flatten() {
             if !experiment.machine.iter().any(|one| one.name == *machine) {
-                return Err(format!("{name}: there is no machine '{machine}'"));
+                return Err(ExperimentError::UnknownMachine {
+                    variant: name.clone(),
+                    machine: machine.clone(),
+                });
             }
         }
         if let Some(result) = &variant.result
             && !channel::is_name(result)
         {
-            return Err(format!(
-                "{name}: result '{result}': wanted is a file's name under /out, without spaces"
-            ));
+            return Err(ExperimentError::ResultName {
+                variant: name.clone(),
+                result: result.clone(),
+            });
         }
     }
     Ok(())
@@ -310,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shipped_can_be_read() {
+    fn the_shipped_experiments_are_valid() {
         for (name, text) in SHIPPED {
             let experiment = parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
             // Peers need not be installed where this runs.
@@ -324,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_along_is_told_as_by_the_flags() {
+    fn modules_and_files_are_named_as_by_the_flags() {
         let text = "module = [\"null_blk\"]\nbring = [\"a\", \"/b/c\"]\n\
                     [[machine]]\nname = \"a\"\nkernel = \"rt\"\n";
         let experiment = parse(text).unwrap();
@@ -340,16 +371,22 @@ mod tests {
             ("", "machine"),
             ("machine = 3", "line 1"),
             ("x = 1\n[[machine]]\nname = \"a\"\nkernel = \"rt\"\n", "x"),
-            (&format!("seeds = 0\n{machine}"), "seeds is from 1"),
-            (&format!("cpus = 65\n{machine}"), "cpus is from 1"),
-            (&format!("{machine}{machine}"), "name of its own"),
+            (
+                &format!("seeds = 0\n{machine}"),
+                "seeds: expected 1 to 1000",
+            ),
+            (&format!("cpus = 65\n{machine}"), "cpus: expected 1 to 64"),
+            (
+                &format!("{machine}{machine}"),
+                "machine 'a': expected a name",
+            ),
             (&format!("module = [\"a b\"]\n{machine}"), "module 'a b'"),
             (&format!("bring = \"a\"\n{machine}"), "line 1"),
             (&format!("{machine}param = [\"a b\"]\n"), "one word"),
             (&format!("{machine}max = \"soon\"\n"), "a time above 0"),
             (
                 &format!("{machine}{variant}{variant}"),
-                "variant 'v' needs a name",
+                "variant 'v': expected a name",
             ),
             (
                 &format!("command = [\"a\"]\n{machine}{variant}"),
@@ -361,11 +398,11 @@ mod tests {
             ),
             (
                 &format!("{machine}{variant}result = \"../x\"\n"),
-                "a file's name under /out",
+                "the name of a file under /out",
             ),
             (&format!("{machine}[[variant]]\nname = \"v\"\n"), "command"),
         ] {
-            let error = parse(text).unwrap_err();
+            let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }

@@ -7,6 +7,7 @@ mod flags;
 mod parts;
 mod screen;
 mod status;
+mod values;
 mod verify;
 
 use std::path::Path;
@@ -28,7 +29,7 @@ use punctual_record::lab::{LAB_PAGE, Lab, LabCell};
 use punctual_report::{facts, formats, lab as report};
 use screen::LabScreen;
 
-/// Makes the cells, or looks at those that were made.
+/// Runs the cells, or reads the records of earlier labs.
 ///
 /// # Errors
 /// Wrong usage, or what could not be set up.
@@ -42,23 +43,23 @@ pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// How making everything ended.
+/// How running the lab ended.
 struct Concluded {
-    /// The exit status of everything together.
+    /// The exit status of the whole lab.
     status: u8,
-    /// Whether every cell was made, and saved.
+    /// Whether every cell ran and was saved.
     is_whole: bool,
-    /// Whether each has a verdict.
+    /// Whether each cell has a verdict.
     has_verdicts: bool,
 }
 
-/// What is to be made, wherever that was said, and how.
-pub struct Wanted<'a> {
+/// The lab that flags or an experiment describe, and how the host runs it.
+pub struct Requested<'a> {
     lab: LabPlan,
     host: &'a HostFlags,
 }
 
-fn of_flags(flags: &GuestFlags) -> Result<Wanted<'_>, Failure> {
+fn of_flags(flags: &GuestFlags) -> Result<Requested<'_>, Failure> {
     let parts = parts::parts(
         flags.load.as_deref(),
         &flags.command,
@@ -72,7 +73,7 @@ fn of_flags(flags: &GuestFlags) -> Result<Wanted<'_>, Failure> {
         variant: None,
         result: None,
     };
-    Ok(Wanted {
+    Ok(Requested {
         lab: LabPlan {
             columns: flags.kernel.iter().map(column).collect(),
             seeds: flags.seeds,
@@ -103,8 +104,8 @@ fn making(jobs: usize, explain: bool) -> Making {
     }
 }
 
-fn make(wanted: &Wanted<'_>) -> Result<Concluded, Failure> {
-    let Wanted { lab: plan, host } = wanted;
+fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
+    let Requested { lab: plan, host } = requested;
     let kernels = plan.columns.iter().map(|column| &*column.kernel);
     let bench = Bench::find(kernels, &mut |line| out::complain(line)).map_err(Failure::setup)?;
     let cells = lab::plan(plan, &bench).map_err(Failure::setup)?;
@@ -127,12 +128,12 @@ fn make(wanted: &Wanted<'_>) -> Result<Concluded, Failure> {
     );
     drop(screen);
     if let Some(why) = made.failure() {
-        // Nothing was made: nothing is left behind.
+        // No cell ran: no directory is left behind.
         directory.discard_if_empty();
         return Err(Failure::setup(why));
     }
     let (lab, mut unsaved) = (made.lab, made.unsaved);
-    // What becomes of it is noted in the directory.
+    // The directory keeps any error.
     let _ = directory.save_file(LAB_PAGE, report::page(&lab, "").as_bytes());
     unsaved.extend(directory.unsaved());
     let mut trouble: Vec<String> = unsaved.iter().map(facts::unsaved).collect();
@@ -162,14 +163,14 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
         return;
     }
     if program {
-        // What a program prints is what it was run for.
+        // The output of a program is its result.
         for (cell, outcome) in lab.cells.iter().zip(outcomes) {
             let Some(Ok(made)) = outcome else { continue };
             if lab.cells.len() > 1 && !flags.quiet {
                 out::print(&format!("== {}\n", report::label(cell)));
             }
             out::print(&String::from_utf8_lossy(&made.stdout));
-            out::pass_on(&String::from_utf8_lossy(&made.stderr));
+            out::print_stderr(&String::from_utf8_lossy(&made.stderr));
         }
         if flags.explain {
             out::print(&report::bills(lab, &out::style()));
@@ -183,14 +184,14 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
     }
 }
 
-/// The exit status of everything together: what could not be made first, then the verdicts
-/// by their weight, then whatever a program said.
+/// The exit status of the whole lab: 1 if a cell could not run, else the most severe verdict, else
+/// the first status of a program that is not 0.
 fn conclude(lab: &Lab, outcomes: &[Outcome]) -> u8 {
     for (cell, outcome) in lab.cells.iter().zip(outcomes) {
         match outcome {
             Some(Ok(_)) => {}
             Some(Err(error)) => out::complain(&format!("{}: {error}", report::label(cell))),
-            None => out::complain(&format!("{}: not made: interrupted", report::label(cell))),
+            None => out::complain(&format!("{}: not run: interrupted", report::label(cell))),
         }
     }
     if outcomes

@@ -1,4 +1,4 @@
-//! From flags to cells: what runs in each, on what.
+//! From flags to cells: what runs in each cell, under which load.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use crate::launch::Program;
 use punctual_lab::cell::{OWN_NAME, Work};
 use punctual_load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
 
-/// What `measure` does in the guest where no words say it. The interval shares no measure with the
-/// tick's (4 ms in Debian's kernels): 4,000 wake-ups come at each whole microsecond of it once. At
-/// 1 ms it would be chance whether a run met the tick each fourth time or never.
+/// What runs in the guest by default. The interval in µs and the tick's (4 ms in Debian's kernels)
+/// are coprime: 4,000 wake-ups meet each whole microsecond of the tick once. At 1 ms, chance decides
+/// whether a run meets the tick at every fourth wake-up or never.
 const MEASURE: [&str; 8] = [
     "measure",
     "nanosleep",
@@ -28,14 +28,14 @@ const MEASURE: [&str; 8] = [
     "-l",
     "4000",
 ];
-/// How long `measure` goes on where its words don't say.
+/// The default length of `measure`.
 const CYCLES: [&str; 2] = ["-l", "4000"];
-/// The same where gaps are looked for, which nobody can tell the number of.
+/// The default length of `measure` when it looks for gaps, whose number is not known in advance.
 const SECONDS: [&str; 2] = ["-D", "4"];
 /// No load.
 pub const IDLE: &str = "idle";
 
-/// The cells that each kernel is put through; `is_rooted`: in a root file system of the user's.
+/// The cells of each kernel; `is_rooted`: they run in a root file system given by the user.
 ///
 /// # Errors
 /// Wrong usage.
@@ -49,7 +49,7 @@ pub fn parts(
     if own {
         return of_ourselves(load, &words, is_rooted);
     }
-    // In a root file system of the user's, the program is in there.
+    // With --rootfs, the program is in that root file system.
     let file = if is_rooted {
         PathBuf::from(&command[0])
     } else {
@@ -71,7 +71,7 @@ pub fn parts(
         .collect()
 }
 
-/// A program as a shell finds it; by its name alone, this very one.
+/// Finds a program as a shell does; `punctual` without a path is this program itself.
 fn program(name: &OsString) -> Result<PathBuf, Failure> {
     if name == OWN_NAME {
         return Ok(PathBuf::from(OWN_NAME));
@@ -84,7 +84,7 @@ fn program(name: &OsString) -> Result<PathBuf, Failure> {
         })
 }
 
-/// Whether a word is a verb of ours that is run in the guest.
+/// Whether a word is a verb of punctual that runs in the guest.
 pub fn is_own(word: &str) -> bool {
     word == "measure" || word == "qualify"
 }
@@ -94,7 +94,10 @@ fn text(words: &[OsString]) -> Result<Vec<String>, Failure> {
         .iter()
         .map(|word| {
             word.clone().into_string().map_err(|word| {
-                Failure::usage(format!("{} is no text in UTF-8", word.to_string_lossy()))
+                Failure::usage(format!(
+                    "{}: expected text in UTF-8",
+                    word.to_string_lossy()
+                ))
             })
         })
         .collect()
@@ -113,8 +116,8 @@ fn of_ourselves(
     if let Some(load) = named {
         if wanted.is_some() {
             return Err(Failure::usage(
-                "--load stands twice: before -- each load is a machine of its own, behind it \
-                 there is one",
+                "--load is given twice: before -- it names one guest for each load, after -- \
+                 the load of the only guest; give one of them",
             ));
         }
         return Ok(vec![Part {
@@ -139,32 +142,28 @@ fn of_ourselves(
     Ok(loads(wanted, is_rooted)?.into_iter().map(part).collect())
 }
 
-/// Our own verb's words, completed; the label of its load, if it names one.
+/// Checks and completes the words of `measure` or `qualify`; returns the label of its load, if it
+/// names one.
 fn check(words: &mut Vec<String>, is_rooted: bool) -> Result<Option<String>, Failure> {
-    let line = || {
-        ["punctual".to_owned()]
-            .into_iter()
-            .chain(words.iter().cloned())
-    };
-    let verb = words.first().map(OsString::from);
-    let all: Vec<OsString> = line().map(OsString::from).collect();
+    let line = ["punctual"].into_iter();
+    let line = line.chain(words.iter().map(String::as_str));
+    let all: Vec<OsString> = line.map(OsString::from).collect();
     if let Some(failure) = cyclictest::refused(&all) {
         return Err(failure);
     }
-    let parsed =
-        Cli::try_parse_from(line()).map_err(|error| Failure::refused(&error, verb.as_deref()))?;
+    let parsed = Cli::try_parse_from(&all).map_err(|error| Failure::refused(&error, &all))?;
     let (run, measures, gaps) = match parsed.verb {
         Verb::Measure(flags) => (flags.run, true, matches!(flags.probe, Probe::Gaps(_))),
         Verb::Qualify(flags) => (flags.run, false, false),
-        _ => unreachable!("the first word was looked at"),
+        _ => unreachable!("the first word is measure or qualify"),
     };
     if run.output.is_some() || run.live || run.verbose {
         return Err(Failure::usage(
-            "-o, --live and -v behind -- have no meaning: the guest has no disk and no screen; \
-             -o before -- names the directory",
+            "-o, --live and -v after --: the guest has no disk and no screen; leave them out, -o before \
+             -- sets the directory",
         ));
     }
-    // Tracing costs 1,900 of the instructions that are counted there.
+    // Tracing costs 1,900 instructions per wake-up, and the guest's time is counted in instructions.
     if run.explain_above.is_none() && run.stack_above.is_none() && !run.no_explain {
         words.push("--no-explain".to_owned());
     }
@@ -177,7 +176,7 @@ fn check(words: &mut Vec<String>, is_rooted: bool) -> Result<Option<String>, Fai
         None => None,
         Some(LoadSpec::Command(line)) if !is_rooted => {
             return Err(Failure::usage(format!(
-                "--load '{line}': the guest has no shell without --rootfs; name native loads"
+                "--load '{line}': the guest has no shell without --rootfs: give native loads"
             )));
         }
         Some(LoadSpec::None) => Some(IDLE.to_owned()),
@@ -185,7 +184,7 @@ fn check(words: &mut Vec<String>, is_rooted: bool) -> Result<Option<String>, Fai
     })
 }
 
-/// `files+net` as `--load` has it.
+/// `files+net` in the form of `measure --load`.
 fn list(load: &str) -> String {
     match LoadSpec::parse(load) {
         Ok(LoadSpec::Command(line)) => line,
@@ -193,7 +192,7 @@ fn list(load: &str) -> String {
     }
 }
 
-/// The names of loads, each checked. A set is each of its loads by itself.
+/// Splits and checks the names of loads. A set stands for each of its loads.
 fn loads(text: &str, is_rooted: bool) -> Result<Vec<String>, Failure> {
     if is_rooted && let Ok(LoadSpec::Command(line)) = LoadSpec::parse(text) {
         return Ok(vec![line]);
@@ -213,7 +212,7 @@ fn loads(text: &str, is_rooted: bool) -> Result<Vec<String>, Failure> {
                 false => found.push(load.to_owned()),
                 // Sets overlap.
                 true if many => {}
-                true => return Err(Failure::usage(format!("--load names {load} twice"))),
+                true => return Err(Failure::usage(format!("--load: {load} is given twice"))),
             }
         }
     }
@@ -226,11 +225,11 @@ fn check_load(load: &str, is_rooted: bool) -> Result<(), Failure> {
     }
     match LoadSpec::parse(&list(load)) {
         Err(error) => Err(Failure::usage(format!(
-            "--load: {}{error}; here idle, native and kernel-paths name several",
+            "--load: {}{error}; idle, native and kernel-paths are also accepted here",
             meant(load.split(':').next().unwrap_or(load), lab_loads())
         ))),
         Ok(LoadSpec::Command(line)) if !is_rooted => Err(Failure::usage(format!(
-            "--load '{line}': the guest has no shell without --rootfs; name native loads"
+            "--load '{line}': the guest has no shell without --rootfs: give native loads"
         ))),
         Ok(_) => Ok(()),
     }
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn without_words_each_native_load_is_measured_by_itself() {
+    fn without_a_command_each_native_load_is_measured_by_itself() {
         let parts = planned(&[]).unwrap();
         let names: Vec<&str> = parts.iter().map(|part| part.load.as_str()).collect();
         assert_eq!(
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_ours_are_completed() {
+    fn measure_and_qualify_get_their_default_flags() {
         let parts = planned(&["--load", "files+net,idle", "--", "measure", "timerfd"]).unwrap();
         assert_eq!(
             own(&parts[0]),
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_in_a_line() {
+    fn an_impossible_command_is_refused_in_one_line() {
         for (arguments, words, status) in [
             (&["--load", "nte"][..], "unknown load 'nte'", 64),
             (&["--load", "cpu,cpu"], "twice", 64),

@@ -1,26 +1,26 @@
-//! What a person sees while a lab goes, and what is drawn from each of its runs.
+//! The progress display of a lab, and the pictures of each of its runs.
 
 use std::time::Instant;
 
 use super::super::out;
 use super::status::{self, StatusLine};
 use crate::conduct::lab::{Cell, Forecast, LabProgress};
-use punctual_lab::{LabError, Made};
+use punctual_lab::{CellResult, LabError};
 use punctual_record::{Run, RunDirectory};
 use punctual_report::{gnuplot, html, svg};
 
-/// A line that is redrawn, and one that stays for each cell that is done.
+/// A progress line that is redrawn, and a line for each cell that is done.
 pub struct LabScreen {
     line: StatusLine,
-    tells: bool,
+    prints_cells: bool,
 }
 
 impl LabScreen {
-    /// `quiet`: no line is redrawn; `tells`: a line stays for each cell.
-    pub fn new(quiet: bool, tells: bool) -> Self {
+    /// `quiet`: no line is redrawn; `prints_cells`: a line is printed for each cell.
+    pub fn new(quiet: bool, prints_cells: bool) -> Self {
         Self {
             line: StatusLine::new(quiet),
-            tells,
+            prints_cells,
         }
     }
 }
@@ -30,8 +30,13 @@ impl LabProgress for LabScreen {
         self.line.draw(&status::line(forecast, Instant::now()));
     }
 
-    fn done(&mut self, cell: &Cell<'_>, outcome: &Result<Made, LabError>, forecast: &Forecast) {
-        if self.tells {
+    fn done(
+        &mut self,
+        cell: &Cell<'_>,
+        outcome: &Result<CellResult, LabError>,
+        forecast: &Forecast,
+    ) {
+        if self.prints_cells {
             self.line.clear();
             out::print(&status::done_line(cell, outcome, forecast));
         }
@@ -42,7 +47,7 @@ impl LabProgress for LabScreen {
         files.extend(svg::files(run));
         files.push(("report.html", html::page(run)));
         for (name, text) in files {
-            // What becomes of it is noted in the directory.
+            // The directory keeps any error.
             let _ = directory.save_file(name, text.as_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! What is said of a lab while it goes: "3 of 16 cells done, about 4 min left".
+//! The progress of a lab: "3 of 16 cells done, about 4 min left".
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use punctual_stats::format::count as grouped;
 
 use crate::conduct::lab::{Cell, Forecast, figures};
-use punctual_lab::{LabError, Made};
+use punctual_lab::{CellResult, LabError};
 use punctual_report::lab::label_of;
 
 /// `3 of 16`.
@@ -23,7 +23,7 @@ pub fn line(forecast: &Forecast, now: Instant) -> String {
     format!("{} cells done, {left}", count(forecast))
 }
 
-/// What to say behind a cell that is done: the time left, unless it was the last.
+/// The end of a cell's line: the time left, unless the cell was the last.
 pub fn rest(forecast: &Forecast, now: Instant) -> String {
     match forecast.left(now) {
         Some(left) if forecast.finished() < forecast.total() => format!("; {} left", about(left)),
@@ -31,10 +31,14 @@ pub fn rest(forecast: &Forecast, now: Instant) -> String {
     }
 }
 
-/// A line that tells of a cell that is done, how many are, and how long the others take.
-pub fn done_line(cell: &Cell<'_>, outcome: &Result<Made, LabError>, forecast: &Forecast) -> String {
+/// The line for a cell that is done: how many are, its result, and the time left.
+pub fn done_line(
+    cell: &Cell<'_>,
+    outcome: &Result<CellResult, LabError>,
+    forecast: &Forecast,
+) -> String {
     let label = label_of(&cell.column, &cell.load, cell.plan.seed);
-    let said = match outcome {
+    let result = match outcome {
         Ok(made) => {
             let max = figures(made).map_or_else(
                 || format!("exit status {}", made.status),
@@ -45,10 +49,10 @@ pub fn done_line(cell: &Cell<'_>, outcome: &Result<Made, LabError>, forecast: &F
         Err(_) => "no result".to_owned(),
     };
     let rest = rest(forecast, Instant::now());
-    format!("{}  {label}: {said}{rest}\n", count(forecast))
+    format!("{}  {label}: {result}{rest}\n", count(forecast))
 }
 
-/// A time that is a guess, in as many digits as a guess has.
+/// An estimated time, with few digits.
 fn about(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -59,24 +63,24 @@ fn about(time: Duration) -> String {
     }
 }
 
-/// The line that is redrawn in place, where standard error is a terminal.
+/// A line that is redrawn in place, if standard error is a terminal.
 #[derive(Debug)]
 pub struct StatusLine {
     shown: bool,
-    standing: bool,
+    is_drawn: bool,
 }
 
 impl StatusLine {
-    /// Not where it is to be quiet.
+    /// `quiet`: the line is never drawn.
     pub fn new(quiet: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
             shown: !quiet && !dumb && io::stderr().is_terminal(),
-            standing: false,
+            is_drawn: false,
         }
     }
 
-    /// Draws it, cut to the terminal's width: a line that wraps can't be redrawn.
+    /// Draws it, cut to the terminal's width: a line that wraps cannot be redrawn.
     pub fn draw(&mut self, text: &str) {
         if !self.shown {
             return;
@@ -87,14 +91,14 @@ impl StatusLine {
             .take(usize::from(width).saturating_sub(1))
             .collect();
         self.write(&format!("\r{text}\x1b[K"));
-        self.standing = true;
+        self.is_drawn = true;
     }
 
-    /// Takes it away, for a line that stays.
+    /// Clears it, so that a line that stays can be printed.
     pub fn clear(&mut self) {
-        if self.standing {
+        if self.is_drawn {
             self.write("\r\x1b[K");
-            self.standing = false;
+            self.is_drawn = false;
         }
     }
 
@@ -117,7 +121,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn nothing_is_guessed_before_a_cell_is_done() {
+    fn no_time_is_estimated_before_the_first_cell_is_done() {
         let now = Instant::now();
         let mut forecast = Forecast::new(16, 2);
         forecast.begun(0, now);
@@ -128,7 +132,7 @@ mod tests {
             line(&forecast, now + 30 * SECOND),
             "1 of 16 cells done, about 4 min left"
         );
-        // A cell that takes longer than those before is not told below nothing.
+        // The estimate does not become negative when a cell takes longer than those before.
         assert_eq!(
             line(&forecast, now + 3000 * SECOND),
             "1 of 16 cells done, about 4 min left"
@@ -136,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_has_few_digits() {
+    fn an_estimated_time_has_few_digits() {
         for (seconds, words) in [
             (0, "a few seconds"),
             (7, "about 10 s"),

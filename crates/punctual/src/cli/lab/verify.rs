@@ -1,4 +1,4 @@
-//! `lab verify`: the same again, and whether it is the same.
+//! `lab verify`: runs a lab again and compares the results.
 
 use std::process::ExitCode;
 
@@ -11,17 +11,17 @@ use super::screen::LabScreen;
 use super::{host_cpus, making};
 use crate::conduct::Signals;
 use crate::conduct::lab::Bench;
-use crate::conduct::lab::verify::{self, Before, NotAgain};
-use punctual_lab::Made;
+use crate::conduct::lab::verify::{self, Before, VerifyError};
+use punctual_lab::CellResult;
 use punctual_report::lab::{self as report, label_of};
 
-/// Runs it again and says what differs.
+/// Runs it again and prints what differs.
 ///
 /// # Errors
-/// What can't be read or made.
+/// What cannot be read or run.
 pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let before = verify::read(&flags.record).map_err(|why| match why {
-        NotAgain::Unread(_) => Failure::setup(why),
+        VerifyError::Unread(_) => Failure::setup(why),
         _ => Failure::usage(why.to_string()),
     })?;
     let kernels = before.iter().map(|record| &*record.laboratory.kernel);
@@ -52,8 +52,8 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Whether both are the same, and what to say.
-fn judge(record: &Before, made: &Made) -> (bool, String) {
+/// Whether both results are equal, and the line that says so.
+fn judge(record: &Before, made: &CellResult) -> (bool, String) {
     let (old, new) = (&record.laboratory.fingerprint, &made.laboratory.fingerprint);
     let others = old.differs_in(new).into_iter().map(report::dependency);
     let others: Vec<&str> = others.collect();
@@ -61,8 +61,8 @@ fn judge(record: &Before, made: &Made) -> (bool, String) {
         String::new()
     } else {
         format!(
-            "; not the same machine: another {}",
-            others.join(", another ")
+            "; not the same machine: different {}",
+            others.join(", different ")
         )
     };
     let difference = match (&record.run, &made.run) {

@@ -1,4 +1,4 @@
-//! The plan of a run that looks for gaps.
+//! The plan of a run that measures gaps.
 
 use punctual_rt::sched::Policy;
 use punctual_stats::format::duration;
@@ -13,28 +13,28 @@ use crate::probe::kinds::KINDS;
 use punctual_record::{Gaps, Interval, Method, Subject};
 use punctual_trace::tracers;
 
-/// The shortest gap that is looked for by itself: what is shorter is the loop's own.
+/// The shortest default threshold of a gap: a shorter delay is the loop's own.
 const LEAST_GAP_NS: u64 = 1_000;
-/// The kernel's osnoise tracer is told in these what a gap is.
+/// The unit of osnoise's threshold.
 const OSNOISE_UNIT_NS: u64 = 1_000;
-/// Steps of the loop that make a gap.
+/// The default threshold in steps of the loop.
 const STEPS: u64 = 20;
-/// What hwlatdetect calls a latency.
+/// The default threshold of hwlatdetect.
 const HARDWARE_GAP_NS: u64 = 10_000;
-/// Short, so that nobody waits long for a CPU that is polled at a real-time priority, and
-/// what the kernel keeps for others (50 ms in a second) is never taken.
+/// Short, so that no task waits long for a CPU that is polled at a real-time priority, and that
+/// the polling stays below the kernel's limit (950 ms per second).
 const PERIOD_NS: u64 = 100_000_000;
 
-/// What counts as a gap to us and to osnoise alike.
+/// A threshold that osnoise can use as well.
 ///
 /// # Errors
-/// It was asked for, and osnoise can't be told it.
+/// The requested threshold is not possible for osnoise.
 fn comparable(above_ns: u64, asked: bool) -> Result<u64, Failure> {
     let whole_ns = above_ns.next_multiple_of(OSNOISE_UNIT_NS);
     if asked && whole_ns != above_ns {
         return Err(Failure::usage(format!(
-            "--gap {} can't be compared: the kernel's osnoise takes whole microseconds; give \
-             --gap {}",
+            "--gap {} is not possible with --cross-check: the kernel's osnoise tracer needs whole \
+             microseconds; give --gap {}",
             duration(above_ns),
             duration(whole_ns)
         )));
@@ -45,32 +45,28 @@ fn comparable(above_ns: u64, asked: bool) -> Result<u64, Failure> {
 /// Makes the plan.
 ///
 /// # Errors
-/// Wrong usage: what has no meaning for gaps.
+/// Wrong usage: a flag that has no meaning for gaps.
 pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<RunPlan, Failure> {
     let name = subject.name();
     let senseless = [
-        (flags.interval.is_some(), "-i", "--period says how often"),
-        (
-            flags.interval_word.is_some(),
-            "--interval",
-            "--period says how often",
-        ),
-        (flags.loops.is_some(), "-l", "-D says how long"),
+        (flags.interval.is_some(), "-i", "use --period"),
+        (flags.interval_word.is_some(), "--interval", "use --period"),
+        (flags.loops.is_some(), "-l", "use -D"),
         (
             flags.required.miss.is_some(),
             "--miss",
-            "the number of gaps depends on --gap, so no share of them is a probability; --max \
-             is a limit for all",
+            "the number of gaps depends on --gap, so a share of gaps is not a probability; use --max, \
+             a limit for all gaps",
         ),
         (
             !flags.required.percentile.is_empty(),
             "--percentile",
-            "the number of gaps depends on --gap; --max is a limit for all",
+            "the number of gaps depends on --gap; use --max, a limit for all gaps",
         ),
         (
             subject == Subject::Hardware && flags.breach.break_value.is_some(),
             "-b",
-            "what is the hardware's is known a while after a gap; --max judges them at the end",
+            "whether a gap is the hardware's is only known later; use --max, which judges all gaps at the end",
         ),
     ];
     if let Some((_, flag, why)) = senseless.into_iter().find(|(given, _, _)| *given) {
@@ -84,8 +80,8 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
     cpus.dedup();
     if cpus.len() < plan.probes.cpus.len() {
         return Err(Failure::usage(format!(
-            "-t {}: two threads that poll one CPU find each other; measure {name} takes one for \
-             each CPU",
+            "-t {}: two threads that poll one CPU would measure each other; measure {name} uses one \
+             for each CPU: leave it out",
             plan.probes.cpus.len()
         )));
     }
@@ -93,15 +89,15 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
     let hwlat = method == Method::Hwlat;
     if subject == Subject::Hardware && gaps.cross_check {
         return Err(Failure::usage(
-            "--cross-check goes with wake-ups and noise: the kernel's hwlat tracer is what \
-             measure hardware uses where there is one",
+            "--cross-check is for wake-ups and noise: measure hardware itself uses the kernel's hwlat \
+             tracer if there is one",
         ));
     }
     let period_ns = gaps
         .period
         .unwrap_or_else(|| PERIOD_NS.max(gaps.runtime.unwrap_or(0)));
     let share_ns = match plan.probes.policy {
-        // The kernel's tracer has interrupts off meanwhile.
+        // The kernel's tracer disables interrupts meanwhile.
         _ if hwlat => period_ns / 2,
         Policy::Other => period_ns,
         _ => period_ns / 10 * 9,
@@ -126,8 +122,8 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
     };
     if !hwlat && above_ns <= 2 * step_ns {
         return Err(Failure::usage(format!(
-            "--gap {} is no longer than the loop's own step of {step_ns} ns: every reading of \
-             the clock would be a gap",
+            "--gap {} is not longer than the loop's own step of {step_ns} ns: every reading of \
+             the clock would be a gap; give more",
             duration(above_ns)
         )));
     }
@@ -144,16 +140,16 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
         .find(|r| r.limit_ns() < above_ns)
     {
         return Err(Failure::usage(format!(
-            "the limit of {} lies below what counts as a gap, {}: give a lower --gap",
+            "the limit of {} is below the threshold of a gap, {}: give a lower --gap",
             duration(limit.limit_ns()),
             duration(above_ns)
         )));
     }
     plan.cross_check = gaps.cross_check;
-    // All of them are to be explained.
+    // All gaps are explained.
     plan.tracing.above_ns = plan.tracing.above_ns.or(Some(above_ns));
     if hwlat {
-        // Our threads but read what the tracer says, and there are no events to explain by.
+        // The threads only read the tracer's output, and there are no events to explain with.
         plan.probes.policy = Policy::Other;
         plan.tracing.explain = false;
     }
@@ -167,20 +163,20 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
         step_ns: if hwlat { 0 } else { step_ns },
         runtime_ns,
         period_ns,
-        // With interrupts off the kernel does nothing of its own.
+        // With interrupts disabled, the kernel itself does nothing.
         sifted: hwlat,
         threads: Vec::new(),
     });
     Ok(plan)
 }
 
-/// How gaps are found: by the kernel's tracer where the hardware's are asked for and it has one.
+/// How gaps are found: the hardware's by the kernel's hwlat tracer, if there is one.
 fn method(subject: Subject, gaps: &GapFlags) -> Result<Method, Failure> {
     let wanted = gaps.method.map(Method::from);
     match (subject, wanted) {
         (Subject::Noise, None) | (Subject::Hardware, Some(Method::Polling)) => Ok(Method::Polling),
         (Subject::Noise, Some(_)) => Err(Failure::usage(
-            "--method goes with measure hardware: measure noise always polls",
+            "--method: only measure hardware has it, measure noise always polls",
         )),
         (Subject::Hardware, _) => match tracers::offers("hwlat") {
             Ok(_) => Ok(Method::Hwlat),

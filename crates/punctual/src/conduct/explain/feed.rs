@@ -1,4 +1,4 @@
-//! What is handed to the explaining thread: wake-ups in batches, and gaps to sort.
+//! The input of the explaining thread: wake-ups in batches, and gaps to classify.
 
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
@@ -16,15 +16,15 @@ pub struct Wake {
     pub tid: u32,
     /// Where it was.
     pub at: Place,
-    /// Since when it waited, where that is known otherwise than by its timer.
+    /// Since when it waited, if that is not known from its timer.
     pub waiting_ns: Option<u64>,
-    /// What its latency counts from.
+    /// The instant from which its latency counts.
     pub due_ns: u64,
     /// When it ran again.
     pub woken_ns: u64,
-    /// The system call that it slept in, where no timer of its own ended that.
+    /// The system call in which it slept, if its own timer did not end the wait.
     pub slept_in: Option<u32>,
-    /// Whether that is when the CPU went over to it: what comes after is not seen.
+    /// Whether that is the context switch to it: nothing after it is visible.
     pub at_switch: bool,
 }
 
@@ -34,7 +34,7 @@ impl Wake {
     }
 }
 
-/// The collector's end: hands on every sample, in batches.
+/// The collector's end: sends every sample, in batches.
 pub struct Feed {
     pub(super) batch: Vec<Wake>,
     pub(super) sender: SyncSender<Vec<Wake>>,
@@ -43,7 +43,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Hands a wake-up on, with the next batch.
+    /// Sends a wake-up with the next batch.
     pub fn push(&mut self, wake: Wake) {
         self.batch.push(wake);
     }
@@ -65,13 +65,13 @@ impl SampleSink for Feed {
 
     fn collected(&mut self) {
         if !self.batch.is_empty() {
-            // Who falls behind by seconds misses stages, and says so by their count.
+            // If the explaining thread is seconds behind, samples are dropped; the stages' count shows it.
             let _ = self.sender.try_send(std::mem::take(&mut self.batch));
         }
     }
 }
 
-/// Keeps the gaps in which the kernel was not seen to do anything.
+/// Keeps the gaps in which no activity of the kernel was seen.
 pub(super) struct Quiet(pub(super) Arc<Mutex<Capture>>);
 
 impl Classifier for Quiet {

@@ -1,6 +1,5 @@
-//! Explains late wake-ups while a run goes: a thread at ordinary priority that copies out what
-//! the kernel recorded, and makes a bill of each wake-up that was late. The probe threads
-//! know nothing of it.
+//! Explains late wake-ups during a run: a thread without real-time priority copies the events that
+//! the kernel recorded, and makes a bill of each late wake-up. The probe threads do not take part.
 
 mod feed;
 mod tracer;
@@ -29,7 +28,7 @@ use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::symbols::{Symbols, SymbolsError};
 use punctual_trace::capture::{self, Capture, Unavailable};
 
-/// The windows of the worst wake-ups, one to a line, beside the record.
+/// The windows of the worst wake-ups, one per line, beside the record.
 pub use punctual_trace::windows::{OUTLIERS_FILE, WINDOWS_FILE};
 
 /// Batches of samples that may wait.
@@ -42,15 +41,15 @@ const OUTLIER_BYTES: u64 = 16 << 20;
 pub struct Wanted {
     /// CPUs that are recorded.
     pub cpus: Vec<usize>,
-    /// Our own threads with their CPUs; empty to follow every thread whose wake-ups are handed on.
+    /// Our own threads with their CPUs; empty to follow every thread whose wake-ups are sent.
     pub threads: Vec<(i32, usize)>,
-    /// Wake-ups later than this; absent for the worst alone.
+    /// Explain wake-ups later than this; absent: only the worst.
     pub above_ns: Option<u64>,
-    /// What runs in the place of a thread that is later than this is interrupted for its stack.
+    /// The task that runs in the place of a thread later than this is interrupted for its stack.
     pub stack_above_ns: Option<u64>,
-    /// How threads are scheduled that poll: their gaps are explained, and no wake-ups.
+    /// The policy of threads that poll: their gaps are explained instead of wake-ups.
     pub polling: Option<Policy>,
-    /// Where the work is done.
+    /// The CPU of the explaining thread.
     pub housekeeping: Option<usize>,
 }
 
@@ -82,7 +81,7 @@ impl Explaining {
     /// Begins to record.
     ///
     /// # Errors
-    /// Why nothing can be explained here, and what to do: measuring goes on.
+    /// Why nothing can be explained here, and what to do. The measurement continues.
     pub fn begin(wanted: &Wanted) -> Result<(Self, Feed), Unavailable> {
         let mut cpus: Vec<u32> = wanted.cpus.iter().map(|cpu| number(*cpu)).collect();
         cpus.sort_unstable();
@@ -92,7 +91,7 @@ impl Explaining {
         } else {
             Numbers::read()?
         };
-        // Our own threads share our groups; others' are read as they are met.
+        // Our own threads share our groups; those of other threads are read when they are first seen.
         let own: Vec<u32> = wanted
             .threads
             .iter()
@@ -107,7 +106,7 @@ impl Explaining {
         let above_ns = wanted.above_ns.unwrap_or(u64::MAX);
         let options = capture::Options {
             targets: targets.collect(),
-            // No stack is taken of what holds a polling thread up: it can't be known then.
+            // No stack is recorded for a polling thread: its delay is not known in time.
             interrupt_above_ns: wanted
                 .stack_above_ns
                 .filter(|_| wanted.polling.is_none())
@@ -194,19 +193,19 @@ impl Explaining {
         lock(&self.capture).symbols()
     }
 
-    /// System management interrupts of a CPU so far, where the processor counts them.
+    /// System management interrupts of a CPU so far, if the processor counts them.
     #[must_use]
     pub fn smi_count(&self, cpu: usize) -> Option<u64> {
         lock(&self.capture).smi_count(u32::try_from(cpu).ok()?)
     }
 
-    /// Stolen time counts from this instant on.
+    /// Counts stolen time from this instant.
     pub fn count_stolen_from(&self, start_ns: u64) {
         lock(&self.capture).count_stolen_from(start_ns);
     }
 
-    /// Time that the host took from a CPU since then, by the hypervisor's account; absent where
-    /// it has none.
+    /// The time that the host took from a CPU since then, as the hypervisor reports it; absent if it
+    /// reports none.
     #[must_use]
     pub fn stolen_ns(&self, cpu: usize) -> Option<u64> {
         lock(&self.capture).stolen_ns(u32::try_from(cpu).ok()?)
@@ -228,15 +227,14 @@ impl Explaining {
         run.own_cost.tracer = Some(self.cost());
     }
 
-    /// Saves the windows of the worst wake-ups beside the record, if there are others than
-    /// before.
+    /// Saves the windows of the worst wake-ups beside the record, if they changed.
     ///
     /// # Errors
-    /// The disk's; it is tried again the next time.
+    /// The disk's error; the next call tries again.
     pub fn save(&self, directory: &RunDirectory) -> Result<(), RecordError> {
         let worst = self.save_worst(directory);
         let last = self.thread.has_ended();
-        // The explaining thread goes on meanwhile: its rings don't hold what a disk takes.
+        // The explaining thread continues meanwhile: its rings hold less time than a slow disk needs.
         let none = Outliers::within(OUTLIER_BYTES);
         let mut outliers = std::mem::replace(&mut lock(&self.account).outliers, none);
         let saved = outliers.save(directory.folder(), last);
@@ -273,14 +271,14 @@ impl Explaining {
         saved
     }
 
-    /// Everything that is still recorded, around a wake-up of a probe that may have ended.
+    /// The content of the recorder, around a wake-up of a probe that may have ended.
     #[must_use]
     pub fn ring(&self, tid: i32, cpu: usize, due_ns: u64, woken_ns: u64) -> Window {
         let tid = self.numbers.kernels(tid.unsigned_abs());
         lock(&self.capture).ring(tid, number(cpu), due_ns, woken_ns)
     }
 
-    /// Explains what is left, once the last samples were handed on, and ends the recording.
+    /// Explains the remaining wake-ups after the last samples were sent, and ends the recording.
     pub fn end(&mut self) {
         self.thread.end();
     }

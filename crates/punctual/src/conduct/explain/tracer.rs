@@ -22,18 +22,19 @@ use punctual_trace::attribute::event::{Task, Window};
 use punctual_trace::capture::Capture;
 use punctual_trace::capture::numbers::Numbers;
 
-/// How often the rings are copied out: they hold a third of a second of the worst.
+/// How often the rings are copied: under the heaviest load they hold a third of a second.
 const NAP: Duration = Duration::from_millis(50);
-/// Outliers that are explained after each nap. More are counted, and not explained.
+/// Outliers that are explained per round. More are counted, but not explained.
 const AT_ONCE: usize = 256;
-/// Gaps that are: they are many, and most are short.
+/// Gaps that are explained per round: there are many, and most are short.
 const GAPS_AT_ONCE: usize = 4096;
-/// How often system management interrupts are counted while gaps are looked for; and least
-/// between two counts for wake-ups that are not among the worst.
+/// How often system management interrupts are counted while gaps are measured; also the shortest
+/// time between two counts for wake-ups that are not among the worst.
 const SMI_EVERY_NS: u64 = 1_000_000_000;
-/// The platform's part of a bill that may be theirs: more than a timer's ordinary delivery.
+/// The least time of a bill's platform row that such interrupts may explain: more than the usual
+/// delivery of a timer.
 const SUSPECT_NS: u64 = 10_000;
-/// Threads that are followed where any may come.
+/// Threads that are followed if any thread may wake up.
 const FOLLOWED: usize = 1000;
 /// Bytes of the windows of the worst that are kept as text.
 const KEPT_BYTES: usize = 32 << 20;
@@ -41,20 +42,20 @@ const KEPT_BYTES: usize = 32 << 20;
 /// What is known so far.
 pub(super) struct Account {
     pub(super) ledger: Ledger,
-    /// Latency and line of the worst, the worst first.
+    /// Latency and line of the worst wake-ups, the worst first.
     pub(super) windows: Vec<(u64, String)>,
-    /// Those of all other outliers.
+    /// The windows of all other outliers.
     pub(super) outliers: Outliers,
     pub(super) waits: Waits,
     pub(super) above_ns: u64,
     pub(super) changed: bool,
     pub(super) events: u64,
     pub(super) lost: u64,
-    /// Outliers that came faster than they could be looked at.
+    /// Outliers that came faster than they could be explained.
     pub(super) passed_over: u64,
 }
 
-/// A polling thread as the kernel sees it: it need not be seen to come, for it never leaves.
+/// A polling thread: its switch-in need not be recorded, because it never leaves the CPU.
 pub(super) fn poller(policy: Policy) -> Task {
     let (priority, policy) = match policy {
         Policy::Fifo(priority) => (99 - priority as i32, 1),
@@ -72,18 +73,18 @@ pub(super) fn poller(policy: Policy) -> Task {
 /// The thread's own.
 pub(super) struct Tracer {
     pub(super) capture: Arc<Mutex<Capture>>,
-    /// The probe where gaps are explained and not wake-ups.
+    /// The probe, if gaps are explained instead of wake-ups.
     pub(super) poller: Option<Task>,
     pub(super) above_ns: u64,
     pub(super) account: Arc<Mutex<Account>>,
     pub(super) batches: Receiver<Vec<Wake>>,
-    /// Late ones, to be explained in the next round: by then what followed them is known.
+    /// Late wake-ups that are explained in the next round, when the events after them are known.
     pub(super) waiting: Vec<Wake>,
-    /// Threads that are followed since they were met; absent where they are known beforehand.
+    /// Threads that are followed since they were first seen; absent if they are known beforehand.
     pub(super) followed: Option<BTreeSet<u32>>,
     /// What `/proc` calls threads.
     pub(super) numbers: Numbers,
-    /// What the control groups of those threads may run.
+    /// The CPU limits of those threads' control groups.
     pub(super) groups: GroupLimits,
 }
 
@@ -99,7 +100,7 @@ impl Tracer {
         }
     }
 
-    /// Copies the rings out and makes the bills of those that wait.
+    /// Copies the rings and makes the bills of the waiting wake-ups.
     fn explain(&mut self, last: bool) {
         {
             let mut capture = lock(&self.capture);
@@ -112,21 +113,21 @@ impl Tracer {
                 capture.stacks_above(self.above_ns.min(least_ns));
             }
         }
-        // All that wait have ended: what the kernel counted of them is in this reading.
+        // All waiting wake-ups are over: this reading includes what the kernel counted for them.
         self.groups.look(clock::now_ns());
         lock(&self.account)
             .ledger
             .set_limits(&self.groups.over_run());
         let mut drained = Instant::now();
-        // Gaps may come by the thousand, and to pack one takes as long as to explain it.
+        // There may be thousands of gaps, and packing one takes as long as explaining it.
         let mut packed = 0;
         for wake in std::mem::take(&mut self.waiting) {
-            // The bills of a flood take longer than the rings hold.
+            // The bills of very many wake-ups take longer than the rings hold.
             if drained.elapsed() > NAP / 2 {
                 lock(&self.capture).drain();
                 drained = Instant::now();
             }
-            // A later thread of its number has groups of its own.
+            // A later thread with the same ID has other groups.
             if self.followed.is_some()
                 && let Some(here) = self.numbers.in_proc(wake.tid)
             {
@@ -163,9 +164,9 @@ impl Tracer {
         }
     }
 
-    /// The bill, and what it was made of. Where the platform has much of it, it is made again
-    /// once the system management interrupts were counted: they are counted where it matters,
-    /// for a reading is an interrupt itself.
+    /// The bill, and its events. If the platform's row is large, system management interrupts are
+    /// counted and the bill is made again. They are counted only then, because the reading is itself
+    /// an interrupt.
     fn made(&self, wake: &Wake) -> (Option<Window>, Option<Bill>) {
         let make = || {
             let window = self.window(wake);
@@ -187,7 +188,7 @@ impl Tracer {
         made
     }
 
-    /// What was handed on within a nap.
+    /// The wake-ups that were sent since the last round.
     fn samples(&self, nap: Duration) -> Vec<Wake> {
         let until = Instant::now() + nap;
         let mut samples = Vec::new();
@@ -204,7 +205,7 @@ impl Tracer {
         }
     }
 
-    /// Follows threads that are met for the first time.
+    /// Follows threads that are seen for the first time.
     fn meet(&mut self, samples: &[Wake]) {
         let Some(followed) = &mut self.followed else {
             return;
@@ -215,13 +216,13 @@ impl Tracer {
                 if let Some(here) = self.numbers.in_proc(wake.tid) {
                     self.groups.meet(wake.tid, here);
                 }
-                // One that has ended already needs no place.
+                // A thread that has already ended needs no place.
                 let _ = lock(&self.capture).follow(wake.tid);
             }
         }
     }
 
-    /// Counts the stages of all, and picks those that are to be explained.
+    /// Counts the stages of all wake-ups, and selects those to explain.
     fn follow(&mut self, samples: &[Wake]) {
         let mut capture = lock(&self.capture);
         let mut account = lock(&self.account);
@@ -250,7 +251,7 @@ impl Tracer {
         worst.sort_by_key(|wake| Reverse(wake.latency_ns()));
         for (rank, wake) in worst.into_iter().enumerate() {
             let outlier = wake.latency_ns() > self.above_ns;
-            // Of those that are not late, no more than could be kept if they came alone.
+            // Of wake-ups that are not late, only as many as could be kept.
             let at_once = match self.poller {
                 Some(_) => GAPS_AT_ONCE,
                 None => AT_ONCE,
@@ -295,7 +296,7 @@ impl Tracer {
         window.map(|window| Window { limits, ..window })
     }
 
-    /// Of a gap that will not be kept no picture is drawn.
+    /// Draws no picture of a gap that is not kept.
     fn bill(&self, window: &Window) -> Bill {
         let length_ns = window.woken_ns.saturating_sub(window.due_ns);
         match self.poller {
@@ -307,7 +308,7 @@ impl Tracer {
     }
 }
 
-/// The platform's part of a bill.
+/// The platform's row of a bill.
 fn platform_ns(bill: &Bill) -> u64 {
     let rows = bill.rows.iter();
     let platform = rows.filter(|row| row.cause == Cause::Platform);
@@ -337,7 +338,7 @@ impl Account {
         self.changed = true;
     }
 
-    /// Keeps the window of an outlier that isn't among the worst.
+    /// Keeps the window of an outlier that is not among the worst.
     fn keep_beside(&mut self, window: &Window, latency_ns: u64, has_time: bool) {
         if !has_time || !self.outliers.would_keep(latency_ns) {
             self.outliers.drop_one();

@@ -11,16 +11,17 @@ use punctual_trace::calls;
 use punctual_trace::capture::Capture;
 use punctual_trace::capture::numbers::Numbers;
 
-/// Chains that are made after each nap: one of a busy machine takes some ms. The others wait.
+/// Chains that are made per round: one on a busy machine takes a few ms. The others wait.
 const AT_ONCE: usize = 8;
 
 /// Kinds that are kept.
 const MOST: usize = Wait::KINDS;
 
-/// A thread, a system call, and the name of who ended it; the kernel's workers are one.
+/// A thread, a system call, and the name of the thread that ended the wait; all kernel workers count
+/// as one.
 type Key = (u32, u32, String);
 
-/// A kind of waits, and the longest that there was of it, followed or not.
+/// A kind of waits, and its longest wait, followed or not.
 #[derive(Debug, Default)]
 struct Kind {
     wait: Wait,
@@ -31,18 +32,18 @@ struct Kind {
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     kept: BTreeMap<Key, Kind>,
-    /// Those that there was no time for.
+    /// Waits that there was no time for.
     pending: Vec<(Key, u64, Wake)>,
-    /// No kind that is kept has a shorter longest wait; it may lag behind.
+    /// A lower bound of the longest wait of each kept kind.
     floor_ns: u64,
-    /// Waits of kinds that had to make room, or found none, and the longest of these.
+    /// Waits of kinds that are not kept, and the longest of them.
     dropped: u64,
     dropped_most_ns: u64,
 }
 
 impl Waits {
-    /// Counts the waits among these wake-ups, whose events have been copied out, and follows those
-    /// that are longer than all of their kind before.
+    /// Counts the waits among these wake-ups, whose events have been copied, and follows those that
+    /// are longer than all earlier waits of their kind.
     pub(super) fn take(&mut self, wakes: &[Wake], capture: &Capture, numbers: &Numbers) {
         let pending = std::mem::take(&mut self.pending).into_iter();
         let mut longest: BTreeMap<Key, (u64, Wake)> = pending
@@ -76,14 +77,14 @@ impl Waits {
         for (key, wait_ns, wake) in longest {
             self.follow(&key, &wake, capture, numbers);
             if let Some(Kind { wait: kept, .. }) = self.kept.get_mut(&key) {
-                // As the switches say it, of which the sum is made too.
+                // From the context switches, like the sum.
                 kept.total_ns = (kept.total_ns - wait_ns).saturating_add(kept.wait_ns);
             }
         }
     }
 
-    /// Counts a wait of a kind; how long the longest is that was followed of it. Where there are too
-    /// many kinds, those with the longest waits are kept.
+    /// Counts a wait of a kind; returns the longest followed wait of that kind. If there are too many
+    /// kinds, those with the longest waits are kept.
     fn count(&mut self, key: &Key, wait_ns: u64) -> Option<u64> {
         if !self.kept.contains_key(key) {
             if self.kept.len() >= MOST && !self.make_room(wait_ns) {
@@ -130,7 +131,7 @@ impl Waits {
         self.dropped_most_ns = self.dropped_most_ns.max(longest_ns);
     }
 
-    /// What is missing, in words.
+    /// A line about what is missing.
     pub(super) fn missing(&self) -> Option<String> {
         (self.dropped > 0).then(|| {
             format!(
@@ -158,7 +159,7 @@ impl Waits {
         culprits::look_up_threads(kept.threads(), chain.to_ns, numbers);
     }
 
-    /// For the record: those in which others had most to do.
+    /// For the record: the waits in which other threads had the largest share.
     pub(super) fn to_record(&self) -> Vec<Wait> {
         let followed = self.kept.values().map(|kind| &kind.wait);
         let followed = followed.filter(|wait| !wait.rows.is_empty());

@@ -1,4 +1,4 @@
-//! Cells side by side on the host, and what is kept of each.
+//! Runs cells in parallel on the host, and saves each.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use super::{Bench, Forecast, LabProgress, Making, round};
 use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
 use punctual_lab::observer::Observer;
-use punctual_lab::{CellPlan, LabError, Made};
+use punctual_lab::{CellPlan, CellResult, LabError};
 use punctual_record::lab::{CellFigures, LabCell, LabVariant};
 use punctual_record::laboratory::GuestTime;
 use punctual_record::{Judgement, RunDirectory, Unsaved};
@@ -23,13 +23,13 @@ pub const STDOUT: &str = "stdout";
 /// A cell with its place in the table and on the disk.
 #[derive(Debug)]
 pub struct Cell<'a> {
-    /// What it is.
+    /// Its plan.
     pub plan: CellPlan<'a>,
     /// Its column in the table.
     pub column: String,
     /// Its load's name.
     pub load: String,
-    /// Which of several commands for its machine it is.
+    /// Its command, if its machine has several.
     pub variant: Option<LabVariant>,
     /// The file that a program leaves its figures in.
     pub result: Option<String>,
@@ -37,10 +37,10 @@ pub struct Cell<'a> {
     pub directory: String,
 }
 
-/// What came of a cell; nothing where somebody ended us before.
-pub type Outcome = Option<Result<Made, LabError>>;
+/// The outcome of a cell; `None` if a signal came before.
+pub type Outcome = Option<Result<CellResult, LabError>>;
 
-/// A name that can be that of a folder.
+/// A name that is valid for a folder.
 fn plain(text: &str) -> String {
     let keep = |c: char| {
         if c.is_ascii_alphanumeric() || "._+=-".contains(c) {
@@ -82,26 +82,25 @@ pub fn folder(kernel: &str, load: &str, seed: u64, seeds: u64) -> String {
     }
 }
 
-/// How often it is told how far the lab has come.
+/// How often the progress is reported.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What is told.
+/// What is reported.
 pub enum News<'a, 'b> {
     /// A cell is done.
-    Done(&'a Cell<'b>, &'a Result<Made, LabError>),
+    Done(&'a Cell<'b>, &'a Result<CellResult, LabError>),
     /// A second went by.
     Tick,
 }
 
-/// What the threads tell that make cells.
+/// What the threads report that run cells.
 enum Step {
     Begun(usize),
-    Done(usize, Box<Result<Made, LabError>>),
+    Done(usize, Box<Result<CellResult, LabError>>),
 }
 
-/// Makes all cells, some of them at a time, and tells of each as it is done and of the time
-/// that goes by.
-pub fn make_all(
+/// Runs all cells, some in parallel, and reports each that is done and each second that passes.
+pub fn run_all(
     cells: &[Cell<'_>],
     bench: &Bench,
     making: &Making,
@@ -164,11 +163,11 @@ pub fn make_all(
     outcomes
 }
 
-/// Saves what a cell left, as a run directory like any other, and says what could not be saved.
+/// Saves what a cell left, as a normal run directory, and returns what could not be saved.
 pub fn keep(
     lab: &RunDirectory,
     cell: &Cell<'_>,
-    outcome: &Result<Made, LabError>,
+    outcome: &Result<CellResult, LabError>,
     progress: &mut dyn LabProgress,
 ) -> Vec<Unsaved> {
     let Ok(made) = outcome else {
@@ -178,7 +177,7 @@ pub fn keep(
         Ok(folder) => folder,
         Err(error) => return vec![Unsaved::from(&error)],
     };
-    // What becomes of each file is noted in its directory.
+    // The directory keeps any error.
     if let (Work::Own(_), Some(run)) = (&cell.plan.work, &made.run) {
         let _ = folder.save(run);
         progress.saved(run, &folder);
@@ -207,15 +206,15 @@ pub fn keep(
     unsaved
 }
 
-/// A cell's figures, where they are latencies.
+/// A cell's figures, if they are latencies.
 #[must_use]
-pub fn figures(made: &Made) -> Option<CellFigures> {
+pub fn figures(made: &CellResult) -> Option<CellFigures> {
     let run = made.run.as_ref()?;
     (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::from_run(run))?
 }
 
-/// Reads what a program left as the record of its run.
-fn read_result(cell: &Cell<'_>, made: &mut Made, making: &Making) -> Result<(), LabError> {
+/// Parses the file that a program left as the record of its run.
+fn read_result(cell: &Cell<'_>, made: &mut CellResult, making: &Making) -> Result<(), LabError> {
     let Some(name) = &cell.result else {
         return Ok(());
     };
@@ -241,7 +240,7 @@ fn read_result(cell: &Cell<'_>, made: &mut Made, making: &Making) -> Result<(), 
 pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
     let made = outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
     let error = match outcome {
-        None => Some("not made: interrupted".to_owned()),
+        None => Some("not run: interrupted".to_owned()),
         Some(Err(error)) => Some(error.to_string()),
         Some(Ok(_)) => None,
     };

@@ -1,4 +1,4 @@
-//! How far a lab has come, and how long the rest takes.
+//! The progress of a lab, and how long the rest takes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// Nothing is begun.
+    /// No cell has started.
     #[must_use]
     pub fn new(total: usize, jobs: usize) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl Forecast {
         }
     }
 
-    /// A cell runs from now on.
+    /// A cell starts.
     pub fn begun(&mut self, index: usize, now: Instant) {
         self.running.insert(index, now);
     }
@@ -54,7 +54,7 @@ impl Forecast {
         self.running.len()
     }
 
-    /// The time left by what a cell took so far on average; none before the first is done.
+    /// The time left, from the average time of a cell; none before the first is done.
     #[must_use]
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let count = u32::try_from(self.took.len())
@@ -71,7 +71,7 @@ impl Forecast {
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         let work = mean.saturating_mul(waiting) + rests.iter().sum::<Duration>();
         let shared = work / u32::try_from(self.jobs).unwrap_or(u32::MAX);
-        // The last of them takes its time, however many run beside it.
+        // The last cell takes its full time, however many run in parallel.
         let last = match (waiting, rests.iter().max()) {
             (0, Some(longest)) => *longest,
             (0, None) => Duration::ZERO,

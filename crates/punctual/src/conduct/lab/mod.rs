@@ -1,4 +1,4 @@
-//! A lab: its cells planned, made in parallel, and kept.
+//! A lab: plans its cells, runs them in parallel, and saves them.
 
 mod cells;
 mod forecast;
@@ -9,53 +9,58 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 pub use cells::{Cell, Outcome, STDOUT, figures};
-use cells::{News, make_all};
+use cells::{News, run_all};
 pub use forecast::Forecast;
-pub use plan::{Bench, Column, LabPlan, Limits, NoBench, Part, plan};
-use punctual_lab::{LabError, Made};
+pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
+use punctual_lab::{CellResult, LabError};
 use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab};
 use punctual_record::{RecordError, Run, RunDirectory, Tool, time};
 use punctual_record::{Unsaved, UnsavedPart, UnsavedReason};
 
-/// Where a lab, while it goes, says how it stands.
+/// Receives the progress of a lab.
 pub trait LabProgress {
-    /// How far it has come: each second, and whenever a cell begins or is done.
+    /// Its progress: each second, and whenever a cell starts or is done.
     fn tick(&mut self, forecast: &Forecast);
 
-    /// A cell is done, and what it left is saved.
-    fn done(&mut self, cell: &Cell<'_>, outcome: &Result<Made, LabError>, forecast: &Forecast) {
+    /// A cell is done and saved.
+    fn done(
+        &mut self,
+        cell: &Cell<'_>,
+        outcome: &Result<CellResult, LabError>,
+        forecast: &Forecast,
+    ) {
         let _ = (cell, outcome, forecast);
     }
 
-    /// The run of a cell was just saved: what can be drawn from it goes beside it.
+    /// The run of a cell was saved: its pictures can be drawn.
     fn saved(&mut self, run: &Run, directory: &RunDirectory) {
         let _ = (run, directory);
     }
 }
 
-/// How cells are made on this host.
+/// How cells run on this host.
 #[derive(Debug, Clone, Copy)]
 pub struct Making {
     /// Guests that run in parallel.
     pub jobs: usize,
-    /// Watch what the guests execute.
+    /// Trace what the guests execute.
     pub explain: bool,
-    /// Reads what a program leaves as its figures, in whatever format.
+    /// Parses the figures that a program leaves, in any known format.
     pub read: fn(&Path, &[u8]) -> Result<Run, RecordError>,
 }
 
-/// A lab that was made.
-pub struct MadeLab {
+/// A lab that has run.
+pub struct FinishedLab {
     /// Its record.
     pub lab: Lab,
-    /// What came of each cell, in their order.
+    /// The outcome of each cell, in their order.
     pub outcomes: Vec<Outcome>,
     /// What could not be saved.
     pub unsaved: Vec<Unsaved>,
 }
 
-impl MadeLab {
-    /// Why nothing was made, if no cell was.
+impl FinishedLab {
+    /// The error, if no cell has a result.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if self.outcomes.iter().any(is_made) {
@@ -67,8 +72,8 @@ impl MadeLab {
     }
 }
 
-/// Makes all cells, and saves what each leaves and the lab's record in a directory that exists
-/// already; `ends` says whether somebody ended us. Where no cell was made, no record is saved.
+/// Runs all cells, and saves each and the lab's record in an existing directory; `ends` says whether
+/// a signal came. If no cell has a result, no record is saved.
 pub fn make(
     cells: &[Cell<'_>],
     bench: &Bench,
@@ -77,12 +82,12 @@ pub fn make(
     command: Vec<String>,
     ends: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn LabProgress,
-) -> MadeLab {
+) -> FinishedLab {
     let begin = Instant::now();
     let started = time::rfc3339(SystemTime::now());
     directory.reserve_for(LAB_FILE);
     let mut unsaved = Vec::new();
-    let outcomes = make_all(cells, bench, making, ends, &mut |news, forecast| {
+    let outcomes = run_all(cells, bench, making, ends, &mut |news, forecast| {
         if let News::Done(cell, outcome) = news {
             unsaved.extend(cells::keep(directory, cell, outcome, progress));
             progress.done(cell, outcome, forecast);
@@ -110,14 +115,14 @@ pub fn make(
         unsaved.extend(save(&lab, directory).err());
         directory.release();
     }
-    MadeLab {
+    FinishedLab {
         lab,
         outcomes,
         unsaved,
     }
 }
 
-/// What becomes of the file is noted in the directory.
+/// Saves the lab's record. The directory keeps any error of writing.
 fn save(lab: &Lab, directory: &RunDirectory) -> Result<(), Unsaved> {
     let mut bytes = serde_json::to_vec_pretty(lab).map_err(|error| Unsaved {
         directory: directory.path().display().to_string(),
@@ -137,7 +142,7 @@ fn is_made(outcome: &Outcome) -> bool {
     matches!(outcome, Some(Ok(_)))
 }
 
-/// Seconds with what they are worth of digits.
+/// Seconds, rounded to milliseconds.
 fn round(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }

@@ -1,4 +1,4 @@
-//! What a lab is to be, and its cells on this host.
+//! The plan of a lab, and its cells on this host.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use punctual_lab::kernel::{self, Cache, Kernel};
 use punctual_lab::{CellPlan, LabError, Qemu};
 use punctual_record::lab::LabVariant;
 
-/// A lab that can be made.
+/// A lab that can run.
 #[derive(Debug, Clone)]
 pub struct LabPlan {
     /// The columns of its table.
@@ -25,7 +25,7 @@ pub struct LabPlan {
     pub modules: Vec<String>,
     /// Files of the host in each guest.
     pub brought: Vec<PathBuf>,
-    /// The root file system of each guest, where it is the user's.
+    /// The root file system of each guest, if the user gave one.
     pub rootfs: Option<PathBuf>,
     /// How long each guest may take.
     pub limits: Limits,
@@ -47,19 +47,19 @@ pub struct Limits {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// The kernel that is asked for.
+    /// The kernel's name, as the user gave it.
     pub kernel: String,
     /// Words for its command line.
     pub parameters: Vec<String>,
     /// A row for each of these.
     pub parts: Vec<Part>,
-    /// Which of several commands for its machine it is.
+    /// Its command, if its machine has several.
     pub variant: Option<LabVariant>,
     /// The file that a program leaves its figures in.
     pub result: Option<String>,
 }
 
-/// One load and what runs beside it.
+/// One load and the work under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The load's name in the table.
@@ -68,16 +68,16 @@ pub struct Part {
     pub work: Work,
 }
 
-/// Why there is no bench.
+/// Why the cells cannot be prepared.
 #[derive(Debug)]
-pub enum NoBench {
-    /// The emulator can't be had, or this very program can't be read.
+pub enum BenchError {
+    /// The emulator is not available, or this program cannot be read.
     Lab(LabError),
-    /// A kernel can't be had.
+    /// A kernel is not available.
     Kernel(kernel::Error),
 }
 
-impl fmt::Display for NoBench {
+impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lab(error) => error.fmt(f),
@@ -86,7 +86,7 @@ impl fmt::Display for NoBench {
     }
 }
 
-impl std::error::Error for NoBench {
+impl std::error::Error for BenchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Lab(error) => error.source(),
@@ -95,7 +95,7 @@ impl std::error::Error for NoBench {
     }
 }
 
-/// What cells are made with: the emulator, the kernels, and this very program.
+/// What cells need: the emulator, the kernels, and this program.
 #[derive(Debug)]
 pub struct Bench {
     qemu: Qemu,
@@ -104,22 +104,23 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Finds all of it; `tell` is told what takes time.
+    /// Finds all of it; `tell` receives a line about each step that takes time.
     ///
     /// # Errors
-    /// What can't be had.
+    /// What is not available.
     pub fn find<'k>(
         kernels: impl Iterator<Item = &'k str>,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<Self, NoBench> {
+    ) -> Result<Self, BenchError> {
         const OWN: &str = "/proc/self/exe";
-        let qemu = Qemu::find().map_err(NoBench::Lab)?;
-        let own = std::fs::read(OWN).map_err(|error| NoBench::Lab(LabError::file(OWN, error)))?;
+        let qemu = Qemu::find().map_err(BenchError::Lab)?;
+        let own =
+            std::fs::read(OWN).map_err(|error| BenchError::Lab(LabError::file(OWN, error)))?;
         let mut found: Vec<Kernel> = Vec::new();
         for name in kernels {
             if !found.iter().any(|kernel| kernel.asked == name) {
-                let cache = Cache::of_user().map_err(NoBench::Kernel)?;
-                found.push(kernel::find(name, &cache, tell).map_err(NoBench::Kernel)?);
+                let cache = Cache::for_user().map_err(BenchError::Kernel)?;
+                found.push(kernel::find(name, &cache, tell).map_err(BenchError::Kernel)?);
             }
         }
         Ok(Self {
@@ -135,32 +136,32 @@ impl Bench {
         &self.qemu
     }
 
-    /// A kernel by the name that it was asked for by.
+    /// A kernel by the name that the user gave.
     ///
     /// # Errors
-    /// It is none of these.
+    /// The lab has no such kernel.
     pub fn kernel(&self, asked: &str) -> Result<&Kernel, LabError> {
         let mut kernels = self.kernels.iter();
         kernels.find(|kernel| kernel.asked == asked).ok_or_else(|| {
             LabError::Kernel(kernel::Error::Package {
                 asked: asked.to_owned(),
-                why: "it is not among those of the lab".to_owned(),
+                why: "the lab has no such kernel".to_owned(),
             })
         })
     }
 
-    /// This very program.
+    /// This program.
     #[must_use]
     pub fn own(&self) -> &[u8] {
         &self.own
     }
 }
 
-/// All cells of a lab, those of a column together; what makes no sense is told here, before
+/// All cells of a lab, those of a column together. Impossible cells are refused here, before
 /// anything runs.
 ///
 /// # Errors
-/// A cell that can't be made.
+/// A cell that cannot run.
 pub fn plan<'a>(lab: &LabPlan, bench: &'a Bench) -> Result<Vec<Cell<'a>>, LabError> {
     let names = cells::folders(lab.columns.iter().map(|column| &*column.name));
     let mut cells: Vec<Cell<'a>> = Vec::new();

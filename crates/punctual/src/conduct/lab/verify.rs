@@ -1,10 +1,10 @@
-//! The same cells again, as a lab's record has them.
+//! Runs the cells of a lab's record again.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::cells::{Cell, make_all};
+use super::cells::{Cell, run_all};
 use super::{Bench, LabProgress, Making, Outcome};
 use punctual_lab::cell::Work;
 use punctual_lab::{CellPlan, LabError};
@@ -18,25 +18,25 @@ const HOST_LIMIT: Duration = Duration::from_secs(3600);
 /// The host's processor time that a boot may take.
 const BOOT_LIMIT: Duration = Duration::from_secs(600);
 
-/// One record that is to be made again.
+/// One record to run again.
 #[derive(Debug)]
 pub struct Before {
     /// Its column in the table.
     pub column: String,
     /// Its load's name.
     pub load: String,
-    /// What it was made of.
+    /// Everything that it depends on.
     pub laboratory: Laboratory,
-    /// Its run, where a verb of ours left one.
+    /// Its run, if `measure` or `qualify` ran in it.
     pub run: Option<Run>,
 }
 
-/// Why a record can't be made again.
+/// Why a record cannot be run again.
 #[derive(Debug)]
-pub enum NotAgain {
-    /// It can't be read.
+pub enum VerifyError {
+    /// It cannot be read.
     Unread(RecordError),
-    /// It was not made in a lab.
+    /// It is not a run of the laboratory.
     NotOfLab(PathBuf),
     /// It is a lab without a result.
     Empty(PathBuf),
@@ -49,26 +49,26 @@ pub enum NotAgain {
     },
 }
 
-impl fmt::Display for NotAgain {
+impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unread(error) => write!(f, "{error}"),
             Self::NotOfLab(path) => write!(
                 f,
-                "{}: was not made in the laboratory, so it can't be made again",
+                "{}: not a run of the laboratory: it cannot be run again",
                 path.display()
             ),
-            Self::Empty(path) => write!(f, "{}: holds no cell with a result", path.display()),
+            Self::Empty(path) => write!(f, "{}: no cell has a result", path.display()),
             Self::AtHostsPace { path, cpus } => write!(
                 f,
-                "{}: {cpus} processors ran at the host's pace, which never is the same again",
+                "{}: {cpus} processors ran at the host's pace, which is never repeatable",
                 path.display()
             ),
         }
     }
 }
 
-impl std::error::Error for NotAgain {
+impl std::error::Error for VerifyError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unread(error) => Some(error),
@@ -77,11 +77,11 @@ impl std::error::Error for NotAgain {
     }
 }
 
-/// Reads what is to be made again: a lab, or one of its runs.
+/// Reads the record to run again: a lab, or one of its runs.
 ///
 /// # Errors
-/// What can't be read, or can't be made again.
-pub fn read(path: &Path) -> Result<Vec<Before>, NotAgain> {
+/// What cannot be read or run again.
+pub fn read(path: &Path) -> Result<Vec<Before>, VerifyError> {
     let found = if is_lab(path) {
         of_lab(path)?
     } else {
@@ -89,7 +89,7 @@ pub fn read(path: &Path) -> Result<Vec<Before>, NotAgain> {
     };
     let at_hosts_pace = |it: &&Before| it.laboratory.time == GuestTime::Host;
     match found.iter().find(at_hosts_pace) {
-        Some(before) => Err(NotAgain::AtHostsPace {
+        Some(before) => Err(VerifyError::AtHostsPace {
             path: path.to_owned(),
             cpus: before.laboratory.cpus,
         }),
@@ -97,10 +97,10 @@ pub fn read(path: &Path) -> Result<Vec<Before>, NotAgain> {
     }
 }
 
-fn of_run(path: &Path) -> Result<Before, NotAgain> {
-    let run = punctual_record::read(path).map_err(NotAgain::Unread)?;
+fn of_run(path: &Path) -> Result<Before, VerifyError> {
+    let run = punctual_record::read(path).map_err(VerifyError::Unread)?;
     let laboratory = run.laboratory.clone();
-    let laboratory = laboratory.ok_or_else(|| NotAgain::NotOfLab(path.to_owned()))?;
+    let laboratory = laboratory.ok_or_else(|| VerifyError::NotOfLab(path.to_owned()))?;
     Ok(Before {
         column: laboratory.kernel.clone(),
         load: run.request.load.clone(),
@@ -109,8 +109,8 @@ fn of_run(path: &Path) -> Result<Before, NotAgain> {
     })
 }
 
-fn of_lab(path: &Path) -> Result<Vec<Before>, NotAgain> {
-    let (lab, directory) = read_lab(path).map_err(NotAgain::Unread)?;
+fn of_lab(path: &Path) -> Result<Vec<Before>, VerifyError> {
+    let (lab, directory) = read_lab(path).map_err(VerifyError::Unread)?;
     let mut found = Vec::new();
     for cell in lab.cells {
         let Some(laboratory) = cell.laboratory else {
@@ -122,19 +122,19 @@ fn of_lab(path: &Path) -> Result<Vec<Before>, NotAgain> {
             column: cell.kernel,
             load: cell.load,
             laboratory,
-            run: run.transpose().map_err(NotAgain::Unread)?,
+            run: run.transpose().map_err(VerifyError::Unread)?,
         });
     }
     if found.is_empty() {
-        return Err(NotAgain::Empty(path.to_owned()));
+        return Err(VerifyError::Empty(path.to_owned()));
     }
     Ok(found)
 }
 
-/// Makes each of them again; what came of it, in their order.
+/// Runs each of them again; returns the outcomes, in their order.
 ///
 /// # Errors
-/// A kernel that is not on the bench.
+/// A kernel is not available.
 pub fn again(
     before: &[Before],
     bench: &Bench,
@@ -145,7 +145,7 @@ pub fn again(
     let cells = before.iter().map(|record| cell(record, bench));
     let cells: Vec<Cell<'_>> = cells.collect::<Result<_, _>>()?;
     let mut tick = |_: super::News<'_, '_>, forecast: &super::Forecast| progress.tick(forecast);
-    Ok(make_all(&cells, bench, making, ends, &mut tick))
+    Ok(run_all(&cells, bench, making, ends, &mut tick))
 }
 
 fn cell<'a>(record: &Before, bench: &'a Bench) -> Result<Cell<'a>, LabError> {

@@ -1,4 +1,4 @@
-//! The record of a run, out of what its probe threads have gathered.
+//! The record of a run, from the figures of its probe threads.
 
 use std::sync::Arc;
 
@@ -12,21 +12,20 @@ use crate::probe::timeline;
 use punctual_load::{LoadReport, LoadStatus, Pause};
 use punctual_record::{Event, Faults, Happening, Load, Run, Thread, ThreadFault, Watched};
 
-/// What is kept of a lane while the record is made: a copy, so that the collector
-/// is held still only for copying.
+/// A copy of a lane, so that the collector is locked only while it is copied.
 pub struct LaneCopy {
     cpu: usize,
     tid: i32,
     lost: u64,
     tally: Tally,
     sifted: Sifted,
-    /// Time in stops, of one that polls.
+    /// For a thread that polls: its time in stops.
     stopped_ns: u64,
-    /// For a thread that polls: how far it has come.
+    /// For a thread that polls: its progress.
     polled: Option<Progress>,
 }
 
-/// Copies all lanes. `accounts` are those of threads that poll, in their order.
+/// Copies all lanes. `accounts` are those of the threads that poll, in their order.
 pub fn copy(collector: &Collector, accounts: &[Arc<Account>]) -> Vec<LaneCopy> {
     let copy = |(index, lane): (usize, &Lane)| LaneCopy {
         cpu: lane.cpu,
@@ -40,7 +39,7 @@ pub fn copy(collector: &Collector, accounts: &[Arc<Account>]) -> Vec<LaneCopy> {
     collector.lanes.iter().enumerate().map(copy).collect()
 }
 
-/// Puts the figures as they stand into the record.
+/// Puts the figures so far into the record.
 pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
     run.start_ns = Some(start_ns);
     let watched: Vec<_> = lanes.iter().map(|lane| polled(start_ns, lane)).collect();
@@ -62,7 +61,7 @@ pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
     put_memory(run);
 }
 
-/// Puts in what the probe threads said at their end.
+/// Adds the outcome of each probe thread to the record.
 pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
     for (thread, outcome) in run.threads.iter_mut().zip(outcomes) {
         let Some(outcome) = outcome else {
@@ -85,7 +84,7 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
     }
 }
 
-/// The time of a thread that polls, in parts that sum to it.
+/// The time of a thread that polls, split into parts.
 fn polled(start_ns: u64, lane: &LaneCopy) -> Watched {
     let mut progress = lane.polled.unwrap_or_default();
     // A stop was not watched.
@@ -132,7 +131,7 @@ pub fn load(report: LoadReport) -> Load {
     }
 }
 
-/// A time in which a load did no work.
+/// The event of a time in which a load did no work.
 pub fn pause(pause: &Pause, start_ns: u64) -> Event {
     let what = Happening::LoadIdle {
         load: pause.load.clone(),
@@ -143,7 +142,7 @@ pub fn pause(pause: &Pause, start_ns: u64) -> Event {
     Event::new(pause.begin_ns.saturating_sub(start_ns), what)
 }
 
-/// A load that still runs, as the record keeps it.
+/// A load that is still running, as the record keeps it.
 pub fn load_under_way(status: &LoadStatus) -> Load {
     Load {
         name: status.name.clone(),

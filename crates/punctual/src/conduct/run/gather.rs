@@ -1,4 +1,4 @@
-//! The thread that empties the rings, at ordinary priority.
+//! The thread that empties the rings, without real-time priority.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,21 +8,21 @@ use crate::conduct::error::ConductError;
 use crate::conduct::housekeeper::Housekeeper;
 use crate::probe::collector::Collector;
 
-/// How long the collector sleeps between two looks. Rings hold seconds, so this
-/// is chosen for few wake-ups, not for speed.
+/// How long the collector sleeps between two rounds. The rings hold seconds, so few wake-ups matter
+/// more than speed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A collector at work.
+/// A running collector.
 pub struct Gathering {
     collector: Arc<Mutex<Collector>>,
     thread: Housekeeper,
 }
 
 impl Gathering {
-    /// Sets the collector to work, on the housekeeping CPU where there is one.
+    /// Starts the collector, on the housekeeping CPU if there is one.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// The thread cannot be started.
     pub fn begin(
         collector: Collector,
         housekeeping: Option<usize>,
@@ -41,7 +41,7 @@ impl Gathering {
         Ok(Self { collector, thread })
     }
 
-    /// A look at the collector while it is held still. The rings go on filling.
+    /// Locks the collector. The rings continue to fill.
     pub fn look(&self) -> MutexGuard<'_, Collector> {
         lock(&self.collector)
     }
@@ -52,13 +52,13 @@ impl Gathering {
         self.thread.cpu_ns()
     }
 
-    /// Takes what is left in the rings and ends the thread.
+    /// Empties the rings and ends the thread.
     pub fn end(&mut self) {
         self.thread.end();
     }
 }
 
 fn lock(collector: &Mutex<Collector>) -> MutexGuard<'_, Collector> {
-    // A panic elsewhere must not lose the figures: they are counters, always whole.
+    // A panic elsewhere must not lose the figures: they are counters, always consistent.
     collector.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Before time counts: memory, idle states, and everything that was asked for read back.
+//! Before the measurement: locks memory, sets idle states, and reads back every requested condition.
 
 use punctual_rt::sched::Policy;
 use punctual_rt::{heap, memory};
@@ -12,7 +12,7 @@ use crate::system::dma_latency::HoldError;
 use crate::system::{self, DmaLatency, Root};
 use punctual_record::{Demand, Standing, SystemState};
 
-/// What was changed for the run; put back when dropped.
+/// What was changed for the run; restored when dropped.
 pub struct Held {
     dma_latency: Option<DmaLatency>,
     memory_locked: bool,
@@ -26,8 +26,8 @@ impl Drop for Held {
     }
 }
 
-/// Locks memory and holds off idle states as the plan asks, reads everything back
-/// from the kernel, and judges it; `explain`: whether that needs rights of its own.
+/// Locks memory and disables idle states as the plan requests, reads everything back from the
+/// kernel, and judges it; `explain`: whether the rights for tracing are needed.
 pub fn hold(
     plan: &ConditionsPlan,
     explain: bool,
@@ -84,11 +84,10 @@ pub fn hold(
     (held, demands::judge(&asked, &found, state))
 }
 
-/// Tells a run that would be INVALID from its first moment before it is made, where the plan
-/// has it so.
+/// Refuses a run that would be INVALID from its first moment, if the plan says so.
 ///
 /// # Errors
-/// What is requested and not in force.
+/// A requested condition is not in force.
 pub fn refuse_unmet(plan: &ConditionsPlan, demands: &[Demand]) -> Result<(), ConductError> {
     let unmet = demands
         .iter()
@@ -105,11 +104,11 @@ fn refused(ready: &Ready, step: &str) -> Option<i32> {
     error.raw_os_error()
 }
 
-/// Bytes that a run of some seconds takes of the heap beside what was there when it began.
+/// Bytes of heap that a run of some seconds allocates.
 const HEAP_ROOM: usize = 3 << 20;
 
-/// Locks the future as well only where nothing limits it: under a limit, the next
-/// large allocation of this program would fail instead.
+/// Locks future memory only if nothing limits it: under a limit, the next large allocation of this
+/// program would fail instead.
 fn lock_memory(state: &SystemState) -> std::io::Result<()> {
     let free = state.limits.memlock_bytes.is_none()
         || state
@@ -117,9 +116,8 @@ fn lock_memory(state: &SystemState) -> std::io::Result<()> {
             .capabilities
             .iter()
             .any(|name| name == "cap_ipc_lock");
-    // What malloc maps and unmaps by itself is then locked and unlocked page by page, for which
-    // a kernel holds preemption off; and so is what the heap grows by while probes run, unless it
-    // has room. Where malloc is another's it does as it does.
+    // The kernel disables preemption while it locks and unlocks the pages that malloc maps and unmaps,
+    // also when the heap grows while probes run: so the heap gets room now. Another malloc may differ.
     let _ = heap::keep(HEAP_ROOM);
     if free {
         memory::lock_all()

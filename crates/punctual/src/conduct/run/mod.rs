@@ -39,11 +39,10 @@ use time_limit::TimeLimit;
 use tracers::Hwlat;
 use wake_ups::{Course, WakeUps};
 
-/// Makes a run in a directory that exists already, and returns its record, judged
-/// and saved.
+/// Makes a run in an existing directory, and returns its record, judged and saved.
 ///
 /// # Errors
-/// When the run could not be begun; what comes up later stands in the record.
+/// The run could not start; later problems are in the record.
 pub fn run(
     plan: &RunPlan,
     directory: &RunDirectory,
@@ -51,7 +50,7 @@ pub fn run(
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
-    progress.stage("looking at the machine");
+    progress.stage("reading the machine's settings");
     let run = survey(plan, &root);
     save(directory, &run)?;
     directory.reserve();
@@ -63,13 +62,13 @@ pub fn run(
             run,
             progress,
         ));
-        // It was measured, and what stands of it is noted in the directory.
+        // It was measured; the directory keeps any error of saving.
         if directory.save(run).is_ok() {
             progress.saved(run, directory);
         }
     }
     if outcome.is_err() {
-        // Nothing was measured: nothing is left behind.
+        // Nothing was measured: nothing is kept.
         directory.release();
         directory.remove(RUN_FILE);
         directory.remove_empty(SAMPLES_DIRECTORY);
@@ -77,7 +76,7 @@ pub fn run(
     outcome
 }
 
-/// A record of the machine as it is, with nothing measured yet.
+/// A record of the machine, before anything is measured.
 fn survey(plan: &RunPlan, root: &Root) -> Run {
     let request = SurveyRequest {
         probed_cpus: plan.probes.cpus.clone(),
@@ -93,8 +92,7 @@ fn survey(plan: &RunPlan, root: &Root) -> Run {
     }
 }
 
-/// What follows once the directory holds a record: probes, tracing, loads, read-back, warm-up,
-/// and the measurement itself.
+/// The steps after the first save: probes, tracing, loads, read-back, warm-up, and the measurement.
 fn measure(
     plan: &RunPlan,
     directory: &RunDirectory,
@@ -110,12 +108,12 @@ fn measure(
     let time_limit = TimeLimit::begin(&plan.probes)?;
     progress.stage("setting up the probe threads");
     let gaps = Hwlat::begin(&plan.probes)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
-    let (probes, rings) = probes::line_up(&plan.probes, gaps)?;
+    let (probes, rings) = probes::start_probes(&plan.probes, gaps)?;
     signals
         .end_at_time_limit(&probes.halt)
         .map_err(ConductError::Signals)?;
     if !plan.conditions.measure_unmet {
-        // Before anything else is set up; what was changed to find out is put back at once.
+        // Before anything else is set up; what was changed to find out is restored at once.
         let (_held, demands) =
             in_force::hold(&plan.conditions, explains, &probes, root, &mut run.system);
         in_force::refuse_unmet(&plan.conditions, &demands)?;
@@ -123,7 +121,7 @@ fn measure(
 
     let begin_sampling = || Sampling::begin(directory.folder());
     let (sampling, samples) = plan.samples.then(begin_sampling).transpose()?.unzip();
-    // Before the loads: beside hundreds of busy processes it would take many seconds.
+    // Before the loads: with hundreds of busy processes it would take many seconds.
     let wanted = setup::wanted(
         &plan.tracing,
         deadline_ns,
@@ -135,7 +133,7 @@ fn measure(
     let feed = feed.map(|feed| Box::new(feed) as Box<dyn SampleSink>);
     let sinks = samples.into_iter().chain(feed).collect();
 
-    setup::go_on(&signals)?;
+    setup::refuse_if_signalled(&signals)?;
     let loads = setup::start_loads(&plan.load, &signals, progress)?;
 
     let lanes = setup::lanes(&plan.probes, plan.duration_ns, deadline_ns, &probes, rings);
@@ -147,7 +145,7 @@ fn measure(
         .with_evidence(stops.as_ref().map(StopDetector::evidence));
     let gathering = Gathering::begin(collector, housekeeping, &pace)?;
 
-    // Memory is locked when all of it is there, and before anything is measured.
+    // Memory is locked after all of it is allocated, and before the measurement.
     let (held, demands) =
         in_force::hold(&plan.conditions, explains, &probes, root, &mut run.system);
     in_force::refuse_unmet(&plan.conditions, &demands)?;
@@ -160,7 +158,7 @@ fn measure(
     }
     let kept = Keeping::new(run, directory, monitor, start_ns);
     let wake_ups = WakeUps {
-        course: Course::new(start_ns, kept.throttling_every()),
+        course: Course::new(start_ns, kept.throttling_check_interval()),
         pace,
         probes,
         gathering,

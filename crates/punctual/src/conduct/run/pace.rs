@@ -1,4 +1,4 @@
-//! When what helps a run is awake: not when a probe is.
+//! When the helper threads of a run wake up: not at the same time as a probe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -8,22 +8,22 @@ use punctual_rt::clock;
 
 use punctual_record::Interval;
 
-/// With a shorter interval a helper that is at work meets a probe anyway.
+/// With a shorter interval, a helper meets a probe anyway.
 const SHORTEST_NS: u64 = 200_000;
 
-/// The rhythm of the probes. Where it is a fixed one, helpers begin their work halfway between
-/// two wake-ups: even to go from one thread to another the kernel holds interrupts off for about
-/// a microsecond, and a probe that is due just then would measure its own run.
+/// The period of the probes. If it is fixed, helpers start halfway between two wake-ups: even a
+/// context switch disables interrupts for about a microsecond, and a probe that is due just then
+/// would measure its own run.
 #[derive(Debug)]
 pub struct Pace {
-    /// 0 where there is no rhythm to keep to.
+    /// The period in ns; 0 if there is none.
     interval_ns: u64,
     /// An instant at which a probe is due; 0 until it is known.
     due_ns: AtomicU64,
 }
 
 impl Pace {
-    /// That of probes with such an interval.
+    /// The pace of probes with this interval.
     pub fn of(interval: &Interval) -> Self {
         let interval_ns = match interval {
             Interval::Fixed { interval_ns } if *interval_ns >= SHORTEST_NS => *interval_ns,
@@ -35,24 +35,23 @@ impl Pace {
         }
     }
 
-    /// Says when the first wake-up is due.
+    /// Sets when the first wake-up is due.
     pub fn begin(&self, due_ns: u64) {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// Sleeps for so long, and up to an interval longer where that isn't more than half as long
-    /// again.
+    /// Sleeps for this time, or up to one interval longer if that is at most half as long again.
     pub fn nap(&self, length: Duration) {
         let length_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let due_ns = self.due_ns.load(Ordering::Relaxed);
         if due_ns == 0 || self.interval_ns == 0 || self.interval_ns > length_ns / 2 {
             return thread::sleep(length);
         }
-        // A signal that ends it early does no harm.
+        // A signal that ends it early is harmless.
         let _ = clock::sleep_until(self.between(due_ns, clock::now_ns().saturating_add(length_ns)));
     }
 
-    /// The instant at which such a nap ends.
+    /// The instant at which such a sleep ends.
     pub fn after(&self, length_ns: u64) -> u64 {
         let at_ns = clock::now_ns().saturating_add(length_ns);
         let due_ns = self.due_ns.load(Ordering::Relaxed);

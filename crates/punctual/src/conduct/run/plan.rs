@@ -1,4 +1,4 @@
-//! What a run is to be, checked and complete: nothing in it is left to guess.
+//! The plan of a run, checked and complete.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::probe::kinds::Kind;
 use punctual_load::{LoadClass, LoadSpec};
 use punctual_record::{Gaps, Interval, Method, Placement, Request};
 
-/// A run that can be begun: the part of each of its steps.
+/// A run that can start: a part for each of its steps.
 #[derive(Debug, Clone)]
 pub struct RunPlan {
     /// `qualify` or `measure`.
@@ -24,15 +24,15 @@ pub struct RunPlan {
     pub duration_ns: Option<u64>,
     /// The load.
     pub load: LoadPlan,
-    /// What must hold.
+    /// The requirements.
     pub claim: Claim,
-    /// What must be in force.
+    /// The conditions.
     pub conditions: ConditionsPlan,
     /// What is explained.
     pub tracing: TracingPlan,
     /// Write every sample.
     pub samples: bool,
-    /// Measure the same again with the kernel's own tracer.
+    /// Measure a second time with the kernel's own tracer.
     pub cross_check: bool,
     /// The run directory; absent for the default name.
     pub output: Option<PathBuf>,
@@ -43,9 +43,9 @@ pub struct RunPlan {
 pub struct ProbePlan {
     /// The wait source.
     pub kind: Kind,
-    /// Looks for gaps, and so; `threads` in it is still empty. Absent for wake-ups.
+    /// How gaps are found; `threads` in it is still empty. Absent for wake-ups.
     pub gaps: Option<Gaps>,
-    /// The interval; that of the rests where gaps are looked for.
+    /// The interval; for gaps, that of the pauses.
     pub interval: Interval,
     /// The CPU of each probe thread, in their order.
     pub cpus: Vec<usize>,
@@ -57,7 +57,7 @@ pub struct ProbePlan {
     pub break_ns: Option<u64>,
 }
 
-/// What keeps the machine busy meanwhile.
+/// The load during the measurement.
 #[derive(Debug, Clone)]
 pub struct LoadPlan {
     /// The load.
@@ -70,21 +70,21 @@ pub struct LoadPlan {
     pub least_cpu_ns: u64,
 }
 
-/// What must be in force while something is measured.
+/// The conditions that must be in force during the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct ConditionsPlan {
     /// Leave the machine as it is.
     pub as_deployed: bool,
     /// Lock memory.
     pub lock_memory: bool,
-    /// Conditions not in force are stated and don't make the run invalid.
+    /// Conditions that are not in force are stated and do not make the run invalid.
     pub best_effort: bool,
-    /// Measure also where a condition is known beforehand not to be in force.
+    /// Measure even if a condition is known not to be in force.
     pub measure_unmet: bool,
 }
 
 impl RunPlan {
-    /// What is asked for, as the record keeps it.
+    /// The request, as the record keeps it.
     #[must_use]
     pub fn request(&self) -> Request {
         Request {
@@ -116,7 +116,7 @@ impl ProbePlan {
         }
     }
 
-    /// Whether threads of ours poll the clock.
+    /// Whether our own threads poll the clock.
     #[must_use]
     pub fn polls(&self) -> bool {
         let method = self.gaps.as_ref().map(|gaps| gaps.method);
@@ -130,7 +130,7 @@ impl ProbePlan {
         method == Some(Method::Hwlat)
     }
 
-    /// What each thread is to do in ns by its number of cycles alone.
+    /// The length in ns that follows from the number of cycles.
     #[must_use]
     pub fn length_by_loops_ns(&self) -> Option<u64> {
         self.loops

@@ -1,4 +1,4 @@
-//! Probe threads at the start line.
+//! Starts the probe threads and ends them.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -15,7 +15,7 @@ use crate::probe::gaps::{Account, GapFeed, Polling};
 use crate::probe::thread::{Outcome, Probe, ProbeRequest, Ready, StartLine};
 use crate::system::monitor::Monitored;
 
-/// How long a probe thread may take to end after it was told, its interval aside.
+/// How long a probe thread may take to end after the request, in addition to its interval.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// The probe threads of a run.
@@ -24,22 +24,22 @@ pub struct Probes {
     pub line: Arc<StartLine>,
     /// Ends them.
     pub halt: Arc<Halt>,
-    /// Where each says how far it has come, if it polls.
+    /// The progress of each, if it polls.
     pub accounts: Vec<Arc<Account>>,
-    /// The CPU of each, and what it said of itself, in their order.
+    /// The CPU of each, and what it reported, in their order.
     pub ready: Vec<(usize, Ready)>,
-    /// As asked for.
+    /// As requested.
     pub policy: Policy,
     threads: Vec<Probe>,
     interval: Duration,
 }
 
-/// Starts the probe threads and waits until each has set itself up. `feed` finds gaps in place
-/// of threads that poll. What is returned beside is the reading end of each ring.
+/// Starts the probe threads and waits until each is ready. `feed` finds gaps instead of threads that
+/// poll. Also returns the reading end of each ring.
 ///
 /// # Errors
-/// A thread that can't be had, or did not get ready.
-pub fn line_up(
+/// A thread cannot be started, or was not ready in time.
+pub fn start_probes(
     plan: &ProbePlan,
     feed: Option<Arc<dyn GapFeed>>,
 ) -> Result<(Probes, Vec<Consumer<Sample>>), ConductError> {
@@ -47,7 +47,7 @@ pub fn line_up(
     let halt = Arc::new(Halt::at(u64::MAX));
     let (tell, told) = mpsc::channel();
     let capacity = match plan.gaps {
-        // How many gaps come is not known beforehand.
+        // The number of gaps is not known beforehand.
         Some(_) => Collector::ring_capacity(0),
         None => Collector::ring_capacity(plan.interval.nominal_ns()),
     };
@@ -77,12 +77,7 @@ pub fn line_up(
         let (producer, consumer) = ring(capacity);
         match Probe::start(request, producer, &line, &halt, tell.clone()) {
             Ok(probe) => threads.push(probe),
-            Err(error) => {
-                return Err(ConductError::Probe {
-                    cpu,
-                    reason: error.to_string(),
-                });
-            }
+            Err(source) => return Err(ConductError::Probe { cpu, source }),
         }
         rings.push(consumer);
     }
@@ -113,7 +108,7 @@ impl Probes {
         self.threads.iter().all(Probe::is_over)
     }
 
-    /// Ends them, and waits a while for each; what came of it, in their order.
+    /// Ends them, and waits a while for each; returns their outcomes, in their order.
     pub fn end(&mut self) -> Vec<Option<Outcome>> {
         self.halt.now();
         let patience = Instant::now() + END_WITHIN + self.interval.min(END_WITHIN);
@@ -128,12 +123,12 @@ impl Probes {
         self.ready.iter().map(|(cpu, _)| *cpu)
     }
 
-    /// The number of each, with its CPU.
+    /// The thread ID of each, with its CPU.
     pub fn tids(&self) -> impl Iterator<Item = (i32, usize)> {
         self.ready.iter().map(|(cpu, ready)| (ready.tid, *cpu))
     }
 
-    /// For what monitors the conditions of the run.
+    /// For the monitor of the conditions.
     pub fn monitored(&self) -> Vec<Monitored> {
         let tids = self.tids();
         tids.map(|(tid, cpu)| Monitored { cpu, tid }).collect()

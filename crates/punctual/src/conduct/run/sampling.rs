@@ -1,4 +1,4 @@
-//! `--samples`: every sample to disk, by a thread that nothing waits for.
+//! `--samples`: a thread that writes every sample to disk, and that nothing waits for.
 
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::JoinHandle;
@@ -10,9 +10,9 @@ use punctual_record::files::Folder;
 use punctual_record::samples::{Sample, SampleWriter};
 use punctual_record::{MissingSamples, RecordError};
 
-/// Samples that are handed over at once.
+/// Samples per batch.
 const BATCH: usize = 4096;
-/// Batches that may wait: 4 million samples, some 160 MB on a disk that stands still.
+/// Batches that may wait: 4 million samples, about 160 MB if the disk makes no progress.
 const WAITING: usize = 1024;
 
 /// The writing thread. Ends, and closes the files, when the sink is dropped.
@@ -20,10 +20,10 @@ pub struct Sampling {
     thread: JoinHandle<Written>,
 }
 
-/// What came of the samples.
+/// What was written of the samples.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Those that stand in the files.
+    /// Samples in the files.
     pub samples: u64,
     /// What first went wrong.
     pub trouble: Option<String>,
@@ -56,10 +56,9 @@ impl Sampling {
     /// Opens the files and starts the thread.
     ///
     /// # Errors
-    /// When the files can't be made.
+    /// The files cannot be made.
     pub fn begin(directory: &Folder) -> Result<(Self, Box<dyn SampleSink>), ConductError> {
-        let mut writer = SampleWriter::create_in(directory)
-            .map_err(|error| ConductError::Record(error.to_string()))?;
+        let mut writer = SampleWriter::create_in(directory).map_err(ConductError::Record)?;
         let (batches, incoming) = mpsc::sync_channel::<Vec<Sample>>(WAITING);
         let thread = std::thread::Builder::new()
             .name("samples".to_owned())
@@ -67,7 +66,7 @@ impl Sampling {
             .spawn(move || {
                 let mut first = None;
                 let mut note = |done: Result<(), RecordError>| {
-                    // A disk may have room again: what comes later is tried.
+                    // The disk may have room again later: later batches are tried.
                     if let (Err(error), None) = (done, &first) {
                         first = Some(error.to_string());
                     }
@@ -94,7 +93,7 @@ impl Sampling {
         Ok((Self { thread }, Box::new(sink)))
     }
 
-    /// Waits for the files to be closed; how many samples stand in them.
+    /// Waits until the files are closed; returns how many samples they hold.
     pub fn end(self) -> Written {
         self.thread.join().unwrap_or_else(|_| Written {
             samples: 0,
@@ -124,7 +123,7 @@ impl Sink {
         if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) =
             self.batches.try_send(batch)
         {
-            // The histogram has them all; the file says how many it lacks by its count.
+            // The histogram has all samples; the count in the file shows how many are missing.
             self.dropped += batch.len() as u64;
         }
     }

@@ -25,7 +25,7 @@ use punctual_lab::job::load_seed;
 use punctual_load::{LoadSet, LoadSettings, LoadSpec};
 use punctual_record::{Gaps, Method, Subject};
 
-/// How long loads may take to get going.
+/// How long loads may take to start.
 const LOADS_READY: Duration = Duration::from_secs(60);
 
 /// Where the first half of a run ends.
@@ -62,7 +62,7 @@ pub fn lanes(
     .collect()
 }
 
-/// What is to be traced; nothing where nothing is to be explained.
+/// What to trace; `None` if nothing is explained.
 pub fn wanted(
     plan: &TracingPlan,
     deadline_ns: Option<u64>,
@@ -94,10 +94,10 @@ pub fn classifier(
     gaps.sifted.then(|| explaining.classifier())
 }
 
-/// What knows of stops of this process; nothing where the kernel finds the gaps by itself.
+/// The detector of stops of this process; `None` if the kernel finds the gaps.
 ///
 /// # Errors
-/// When no thread can be had.
+/// The thread cannot be started.
 pub fn stop_detector(
     plan: &ProbePlan,
     signals: &Signals,
@@ -110,10 +110,10 @@ pub fn stop_detector(
     }
 }
 
-/// Starts the loads, and waits until they are at work.
+/// Starts the loads, and waits until they are running.
 ///
 /// # Errors
-/// A load that can't be had, or a signal that came meanwhile.
+/// A load cannot be started, or a signal came meanwhile.
 pub fn start_loads(
     plan: &LoadPlan,
     signals: &Signals,
@@ -131,27 +131,26 @@ pub fn start_loads(
         least_cpu_ns: plan.least_cpu_ns,
         ..LoadSettings::default()
     };
-    let failed = |error: punctual_load::LoadError| ConductError::Load(error.to_string());
-    let loads = LoadSet::start(&plan.spec, &settings).map_err(failed)?;
+    let loads = LoadSet::start(&plan.spec, &settings).map_err(ConductError::Load)?;
     let wanted = || signals.end().is_none();
     loads
         .wait_ready_while(LOADS_READY, wanted)
-        .map_err(failed)?;
-    go_on(signals)?;
+        .map_err(ConductError::Load)?;
+    refuse_if_signalled(signals)?;
     Ok(Some(loads))
 }
 
-/// Refuses to go on when a signal came before there was anything to measure.
-pub fn go_on(signals: &Signals) -> Result<(), ConductError> {
+/// Fails if a signal came before anything was measured.
+pub fn refuse_if_signalled(signals: &Signals) -> Result<(), ConductError> {
     match signals.end() {
         Some(reason) => Err(ConductError::Interrupted(reason)),
         None => Ok(()),
     }
 }
 
-/// Lets the probe threads go, all at one instant, and returns it.
+/// Starts the probe threads, all at one instant, and returns it.
 pub fn start(probes: &Probes, gathering: &Gathering, pace: &Pace, duration_ns: Option<u64>) -> u64 {
-    // The start must lie ahead for all: there is a warm-up to be made before it.
+    // The start is in the future for all threads: each runs a warm-up before it.
     let start_ns = gathering
         .look()
         .start_at(clock::now_ns() + StartLine::run_up_ns());

@@ -1,9 +1,9 @@
-//! A thread that knows when the process was stopped.
+//! A thread that detects when the process was stopped.
 //!
-//! It waits for a timer, once in each of its rounds, and so the kernel counts one voluntary
-//! switch for each. A stop (SIGSTOP, a freezer, a debugger) wakes it, has it sleep without a
-//! call of its own, and counts another. A machine that stands still, a host that takes the
-//! processor, or a thread that goes before it, count none: those remain late wake-ups.
+//! It waits for a timer once per round, so the kernel counts one voluntary context switch for each.
+//! A stop (SIGSTOP, a freezer, a debugger) wakes it and makes it sleep again without a system call of
+//! its own, which counts another. A machine that halts, a host that takes the CPU, or a thread of
+//! higher priority adds no switch: those remain late wake-ups.
 
 use std::fs;
 use std::io;
@@ -28,24 +28,24 @@ use punctual_record::proc_stat::Stat;
 /// The handler of SIGCONT runs in another thread, a moment later.
 const CONTINUED_WITHIN: u32 = 10;
 
-/// What the thread tells.
+/// What the thread reports.
 #[derive(Debug)]
 struct Told {
     settled_ns: AtomicU64,
     windows: Mutex<Vec<StopWindow>>,
 }
 
-/// The thread at work.
+/// The running thread.
 pub struct StopDetector {
     told: Arc<Told>,
     thread: Housekeeper,
 }
 
 impl StopDetector {
-    /// Sets it to work.
+    /// Starts it.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// The thread cannot be started.
     pub fn begin(
         signals: &Signals,
         housekeeping: Option<usize>,
@@ -76,7 +76,7 @@ impl StopDetector {
         Box::new(Evidence(Arc::clone(&self.told)))
     }
 
-    /// Looks for the last time: no sample needs to wait after that.
+    /// Checks for the last time: no sample needs to wait after that.
     pub fn end(&mut self) {
         self.thread.end();
     }
@@ -104,13 +104,13 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the thread knows of itself.
+/// The thread's own counters.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     /// Before the counts were read.
     at_ns: u64,
     switches: i64,
-    /// Pages may have had to be fetched: then a switch says nothing.
+    /// Major page faults: after one, a switch proves nothing.
     faults: i64,
 }
 
@@ -140,13 +140,13 @@ struct Detector {
 impl Detector {
     fn round(&mut self, last: bool) {
         if self.seen.is_none() {
-            // A signal of ours must not look like one that stops.
+            // A signal for this thread must not look like a stop.
             let _ = block_asynchronous_signals();
             self.seen = Seen::now().ok();
         }
         let waits = if last { 0 } else { self.wait() };
         let (Some(before), Ok(now)) = (self.seen, Seen::now()) else {
-            // Nothing is known of stops here: nothing waits for it.
+            // Stops cannot be detected here: nothing waits for this thread.
             self.told.settled_ns.store(u64::MAX, Ordering::Release);
             thread::sleep(Duration::from_nanos(LOOK_NS));
             return;
@@ -166,7 +166,7 @@ impl Detector {
                 to_ns,
                 cause,
             });
-            // To tell it may have taken switches and faults.
+            // The report itself may have caused switches and faults.
             self.seen = Seen::now().ok().map(|counts| Seen {
                 at_ns: now.at_ns,
                 ..counts
@@ -176,7 +176,7 @@ impl Detector {
         self.told.settled_ns.store(settled_ns, Ordering::Release);
     }
 
-    /// Waits for the next look, and returns how often it had to.
+    /// Waits for the next round, and returns how often it waited.
     fn wait(&self) -> i64 {
         let due_ns = self.pace.after(LOOK_NS);
         if self.timer.arm(due_ns, 0).is_err() {

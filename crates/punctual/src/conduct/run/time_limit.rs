@@ -1,5 +1,5 @@
-//! RLIMIT_RTTIME: the kernel ends a real-time thread that runs for so long without sleeping,
-//! first with SIGXCPU (the soft limit), then with SIGKILL (the hard one), which leaves no record.
+//! RLIMIT_RTTIME: the kernel ends a real-time thread that runs longer than this without sleeping,
+//! first with SIGXCPU (the soft limit), then with SIGKILL (the hard limit), which leaves no record.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use punctual_rt::sys::task::{rt_time_limit, set_rt_time_limit};
 use super::plan::ProbePlan;
 use crate::conduct::error::ConductError;
 
-/// The limit in force during a run; put back when dropped.
+/// The limit in force during a run; restored when dropped.
 #[derive(Debug, Default)]
 pub struct TimeLimit {
     before: Option<(Option<u64>, Option<u64>)>,
-    /// How often somebody must see whether SIGXCPU came.
+    /// How often SIGXCPU must be checked.
     pub look: Option<Duration>,
 }
 
 impl TimeLimit {
-    /// Raises the soft limit where that is free, or else has SIGXCPU come at half of the hard
-    /// limit, so that the run can be ended in order.
+    /// Raises the soft limit if the hard limit allows it; otherwise sets it to half of the hard limit,
+    /// so that SIGXCPU comes in time to end the run.
     ///
     /// # Errors
-    /// When the probes would be killed for what they are to do.
+    /// The limit would kill the probes.
     pub fn begin(plan: &ProbePlan) -> Result<Self, ConductError> {
         if plan.policy.priority() == 0 {
             return Ok(Self::default());

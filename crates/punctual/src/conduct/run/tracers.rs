@@ -1,5 +1,5 @@
-//! Runs by the kernel's own tracers: hwlat in place of a polling thread, timerlat and osnoise
-//! for comparison with ours.
+//! Runs with the kernel's own tracers: hwlat instead of a polling thread, timerlat and osnoise for
+//! comparison with our own figures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,15 +34,15 @@ pub struct Hwlat(Mutex<Found>);
 #[derive(Debug)]
 struct Found {
     tracer: Tracer,
-    /// Beginning and length of gaps that nobody has taken yet.
+    /// Start and length of gaps that are not read yet.
     waiting: BTreeMap<usize, Vec<(u64, u64)>>,
 }
 
 impl Hwlat {
-    /// Starts it where the plan says so.
+    /// Starts it if the plan says so.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The tracer is not available.
     pub fn begin(plan: &ProbePlan) -> Result<Option<Self>, ConductError> {
         let hwlat = |gaps: &&Gaps| gaps.method == Method::Hwlat;
         let Some(gaps) = plan.gaps.as_ref().filter(hwlat) else {
@@ -71,7 +71,7 @@ impl GapFeed for Hwlat {
     fn take(&self, cpu: usize, each: &mut dyn FnMut(u64, u64)) {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Found { tracer, waiting } = &mut *found;
-        // Its instants are of the wall clock.
+        // Its times are CLOCK_REALTIME.
         let ahead_ns = i128::from(clock_now(libc::CLOCK_REALTIME)) - i128::from(clock::now_ns());
         tracer.take(|line| {
             if let Line::Hwlat {
@@ -93,8 +93,8 @@ impl GapFeed for Hwlat {
     }
 }
 
-/// Measures the same again with the kernel's own tracer: after the run, on its CPUs, under its
-/// load, for as long.
+/// Measures a second time with the kernel's own tracer: after the run, on the same CPUs, under the
+/// same load, for the same time.
 pub fn cross_check(
     probes: &ProbePlan,
     load: &LoadPlan,
@@ -122,9 +122,9 @@ pub fn cross_check(
     check
 }
 
-/// What a tracer said.
+/// What a tracer reported.
 #[derive(Default)]
-struct Said {
+struct Reported {
     latency: Histogram,
     runtime_us: u64,
     noise_us: u64,
@@ -158,7 +158,7 @@ fn measure(
         cpus: plan.cpus.clone(),
         settings,
     };
-    // Before the loads: without the tracer nothing need be started.
+    // Before the loads: without the tracer, no load needs to start.
     punctual_trace::tracers::offers(tracer).map_err(failed)?;
     let signals = Signals::listen().map_err(failed)?;
     let loads = setup::start_loads(load, &signals, progress).map_err(failed)?;
@@ -170,20 +170,20 @@ fn measure(
     let mut tracing = Tracer::start(&setup).map_err(failed)?;
     set_policy(tracer, &plan.cpus, plan.policy);
     let begin = Instant::now();
-    let mut said = Said::default();
+    let mut reported = Reported::default();
     while begin.elapsed() < length && signals.end().is_none() {
         std::thread::sleep(NAP.min(length.saturating_sub(begin.elapsed())));
-        tracing.take(|line| said.hear(line));
+        tracing.take(|line| reported.add(line));
     }
     check.measured_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     check.lost = tracing.lost();
     drop(tracing);
     drop(loads);
-    check.samples = said.samples;
-    if said.samples == 0 {
+    check.samples = reported.samples;
+    if reported.samples == 0 {
         return Err(CrossCheckFault::NoSamples);
     }
-    check.figures = figures(run, &said);
+    check.figures = figures(run, &reported);
     Ok(())
 }
 
@@ -193,8 +193,8 @@ fn failed(error: impl std::fmt::Display) -> CrossCheckFault {
     }
 }
 
-impl Said {
-    fn hear(&mut self, line: Line) {
+impl Reported {
+    fn add(&mut self, line: Line) {
         match line {
             Line::Timerlat {
                 thread: true,
@@ -217,7 +217,7 @@ impl Said {
     }
 }
 
-fn figures(run: &Run, said: &Said) -> Vec<CrossFigure> {
+fn figures(run: &Run, theirs: &Reported) -> Vec<CrossFigure> {
     let ours = run
         .threads
         .iter()
@@ -231,22 +231,26 @@ fn figures(run: &Run, said: &Said) -> Vec<CrossFigure> {
             CrossFigure::new(
                 CrossFigureName::Noise,
                 ppm(ours.sum() as f64, watched_ns as f64),
-                ppm(said.noise_us as f64, said.runtime_us as f64),
+                ppm(theirs.noise_us as f64, theirs.runtime_us as f64),
             ),
-            CrossFigure::new(CrossFigureName::Maximum, max_ns, said.max_us as f64 * 1e3),
+            CrossFigure::new(CrossFigureName::Maximum, max_ns, theirs.max_us as f64 * 1e3),
         ];
     }
     let at = |histogram: &Histogram, quantile| histogram.quantile(quantile).unwrap_or(0) as f64;
     let mut figures: Vec<CrossFigure> =
         [(CrossFigureName::Median, 0.5), (CrossFigureName::P99, 0.99)]
-            .map(|(name, q)| CrossFigure::new(name, at(&ours, q), at(&said.latency, q)))
+            .map(|(name, q)| CrossFigure::new(name, at(&ours, q), at(&theirs.latency, q)))
             .into();
-    let theirs = said.latency.max().unwrap_or(0) as f64;
-    figures.push(CrossFigure::new(CrossFigureName::Maximum, max_ns, theirs));
+    let their_max = theirs.latency.max().unwrap_or(0) as f64;
+    figures.push(CrossFigure::new(
+        CrossFigureName::Maximum,
+        max_ns,
+        their_max,
+    ));
     figures
 }
 
-/// Gives the tracer's threads the policy that ours had: like is compared with like.
+/// Gives the tracer's threads the policy of our own, so that the figures are comparable.
 fn set_policy(tracer: &str, cpus: &[usize], policy: Policy) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
@@ -257,7 +261,7 @@ fn set_policy(tracer: &str, cpus: &[usize], policy: Policy) {
             .is_some_and(|cpu: usize| cpus.contains(&cpu));
         let id = entry.file_name().to_str().and_then(|id| id.parse().ok());
         if let (true, Some(id)) = (of_tracer, id) {
-            // What is refused shows in the figures.
+            // An error shows in the figures.
             let _ = sched::set(id, policy);
         }
     }

@@ -1,4 +1,4 @@
-//! What is seen while the run goes, out of the tallies.
+//! The live view of a run, from the tallies.
 
 use punctual_stats::requirement::Requirement;
 
@@ -7,7 +7,7 @@ use punctual_load::LoadStatus;
 use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS, spark_bucket};
 use punctual_record::{Request, Run, Standing};
 
-/// The run as it stands.
+/// The state of the run.
 pub fn of(run: &Run, collector: &Collector, loads: &[LoadStatus], elapsed_ns: u64) -> LiveView {
     let request = &run.request;
     LiveView {
@@ -27,7 +27,7 @@ pub fn of(run: &Run, collector: &Collector, loads: &[LoadStatus], elapsed_ns: u6
     }
 }
 
-/// What a reader must know at once: demands not in force, and what happened last.
+/// What a user must see at once: conditions not in force, and the last event.
 fn notes(run: &Run) -> Vec<Note> {
     let demands = run.demands.iter();
     let unmet = demands.filter(|demand| demand.standing == Standing::NotInForce);

@@ -28,10 +28,10 @@ use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State, 
 use punctual_record::{UnsavedPart, UnsavedReason};
 use punctual_trace::attribute::event::Window;
 
-/// How often somebody looks whether the run is over.
+/// How often the end of the run is checked.
 const NAP: Duration = Duration::from_millis(250);
 
-/// The probe threads, and all that was set up around them.
+/// The probe threads, and everything that was set up for them.
 pub(super) struct WakeUps {
     pub pace: Arc<Pace>,
     pub probes: Probes,
@@ -40,31 +40,31 @@ pub(super) struct WakeUps {
     pub stops: Option<StopDetector>,
     pub time_limit: TimeLimit,
     pub loads: Option<LoadSet>,
-    /// Given back before the run is judged.
+    /// Restored before the run is judged.
     pub held: Option<Held>,
     pub sampling: Option<Sampling>,
     pub explaining: Option<Explaining>,
     pub course: Course,
 }
 
-/// How far it has come.
+/// Its progress.
 pub(super) struct Course {
     stretches: Stretches,
     stops_told: usize,
-    throttling_every: Duration,
+    throttling_check_interval: Duration,
     next_throttling: Instant,
     start_ns: u64,
-    /// What the probe threads said at their end.
+    /// The outcomes of the probe threads.
     outcomes: Vec<Option<Outcome>>,
 }
 
 impl Course {
-    pub fn new(start_ns: u64, throttling_every: Duration) -> Self {
+    pub fn new(start_ns: u64, throttling_check_interval: Duration) -> Self {
         Self {
             stretches: Stretches::new(),
             stops_told: 0,
-            throttling_every,
-            next_throttling: Instant::now() + throttling_every,
+            throttling_check_interval,
+            next_throttling: Instant::now() + throttling_check_interval,
             start_ns,
             outcomes: Vec::new(),
         }
@@ -77,7 +77,7 @@ impl Measured for WakeUps {
     const INTERRUPT_FINISHES: bool = false;
 
     fn nap(&self) -> Duration {
-        NAP.min(self.course.throttling_every)
+        NAP.min(self.course.throttling_check_interval)
             .min(self.time_limit.look.unwrap_or(NAP))
     }
 
@@ -92,8 +92,8 @@ impl Measured for WakeUps {
     fn note(&mut self, kept: &mut Keeping<'_>) {
         self.tell_stops(kept);
         if Instant::now() >= self.course.next_throttling {
-            self.course.next_throttling = Instant::now() + self.course.throttling_every;
-            kept.look_at_throttling();
+            self.course.next_throttling = Instant::now() + self.course.throttling_check_interval;
+            kept.check_throttling();
         }
         if let Some(loads) = &mut self.loads {
             tell_pauses(&loads.look(), kept);
@@ -133,8 +133,8 @@ impl Measured for WakeUps {
     }
 
     fn finish(&mut self, kept: &mut Keeping<'_>) {
-        // While the probes can still be asked.
-        kept.look_at_throttling();
+        // While the probes are alive.
+        kept.check_throttling();
         self.course.outcomes = self.probes.end();
         if let Some(stops) = &mut self.stops {
             stops.end();
@@ -186,7 +186,7 @@ impl Measured for WakeUps {
 }
 
 impl WakeUps {
-    /// Stops of the process that have come to be known.
+    /// Stops of the process that were detected.
     fn tell_stops(&mut self, kept: &mut Keeping<'_>) {
         let stops = self.gathering.look().stops.clone();
         for stop in stops.list.iter().skip(self.course.stops_told) {
@@ -200,8 +200,7 @@ impl WakeUps {
         kept.run.stops = (stops.count > 0).then_some(stops);
     }
 
-    /// A probe whose wait failed measured only until then; that this makes the run
-    /// invalid follows from the thread itself.
+    /// A probe whose wait failed measured only until then; its error makes the run invalid.
     fn tell_failed_probes(&self, outcomes: &[Option<Outcome>], kept: &mut Keeping<'_>) {
         for (cpu, outcome) in self.probes.cpus().zip(outcomes) {
             let Some(Outcome {
@@ -216,7 +215,7 @@ impl WakeUps {
         }
     }
 
-    /// The hypervisor's own account, by which bills are made, where the tracer saw it.
+    /// The stolen time that the hypervisor reports and that bills use, if the tracer read it.
     fn put_stolen(&self, kept: &mut Keeping<'_>) {
         let Some(explaining) = &self.explaining else {
             return;
@@ -235,7 +234,7 @@ impl WakeUps {
     }
 
     fn end_sampling(&mut self, kept: &mut Keeping<'_>) {
-        // The sinks' end is what tells the writer to close its files.
+        // Dropping the sinks makes the writer close its files.
         self.gathering.look().end_sinks();
         if let Some(sampling) = self.sampling.take() {
             let threads = kept.run.threads.iter();
@@ -253,15 +252,14 @@ impl WakeUps {
     }
 }
 
-/// The times in which a load did no work.
+/// The events of times in which a load did no work.
 fn tell_pauses(pauses: &[Pause], kept: &mut Keeping<'_>) {
     let events = pauses.iter().map(|p| compose::pause(p, kept.start_ns));
     let events: Vec<_> = events.collect();
     kept.run.events.extend(events);
 }
 
-/// A load that failed was asked for and not there; that it makes the run
-/// invalid follows from the load itself.
+/// The event of a load that failed; its failure makes the run invalid.
 fn tell_failed_loads(kept: &mut Keeping<'_>) {
     let loads = &kept.run.loads;
     let failed = loads.iter().filter_map(|load| {

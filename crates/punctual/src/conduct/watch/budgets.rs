@@ -1,4 +1,4 @@
-//! What a thread under SCHED_DEADLINE uses of its budget, job by job.
+//! How much of its budget a SCHED_DEADLINE thread uses, per job.
 
 use punctual_stats::histogram::{Extremes, Histogram, HistogramRecord};
 
@@ -6,15 +6,15 @@ use crate::probe::timeline::Rows;
 use punctual_record::watch::{Budget, BudgetWindow};
 use punctual_trace::watch::{Job, Reservation};
 
-/// The budgets that one thread has had, in the order in which its jobs first had them.
+/// The budgets of one thread, in the order of first use.
 #[derive(Debug, Clone, Default)]
 pub struct Budgets {
     each: Vec<Used>,
-    /// Jobs of further ones.
+    /// Jobs with other budgets, for which there is no room.
     beyond: u64,
 }
 
-/// What jobs used of one budget.
+/// How much the jobs used of one budget.
 #[derive(Debug, Clone)]
 struct Used {
     of: Reservation,
@@ -26,8 +26,8 @@ struct Used {
 }
 
 impl Budgets {
-    /// Takes a job that ended.
-    pub fn take(&mut self, job: &Job, start_ns: u64) {
+    /// Counts a job that ended.
+    pub fn add(&mut self, job: &Job, start_ns: u64) {
         let at = match self.each.iter().position(|it| it.of == job.of) {
             Some(at) => at,
             None if self.each.len() < Budget::MOST => {
@@ -39,10 +39,10 @@ impl Budgets {
                 return;
             }
         };
-        self.each[at].take(job, start_ns);
+        self.each[at].add(job, start_ns);
     }
 
-    /// As the record has them, and the jobs that are in none of these.
+    /// The budgets for the record, and the number of jobs that are in none of them.
     #[must_use]
     pub fn to_record(&self) -> (Vec<Budget>, u64) {
         (self.each.iter().map(Used::to_record).collect(), self.beyond)
@@ -61,7 +61,7 @@ impl Used {
         }
     }
 
-    fn take(&mut self, job: &Job, start_ns: u64) {
+    fn add(&mut self, job: &Job, start_ns: u64) {
         let over = u64::from(job.used_ns > self.of.runtime_ns);
         if self.used.max().is_none_or(|most_ns| job.used_ns > most_ns) {
             self.worst_at_ns = job.end_ns;
@@ -130,10 +130,10 @@ mod tests {
         let mut budgets = Budgets::default();
         for turn in 0..1000 {
             let used_ns = if turn == 700 { 12 * MS } else { 2 * MS };
-            budgets.take(&job(turn, used_ns, 5 * MS), START);
+            budgets.add(&job(turn, used_ns, 5 * MS), START);
         }
         // Exactly the budget is not above it.
-        budgets.take(&job(1000, 4 * MS, 4 * MS), START);
+        budgets.add(&job(1000, 4 * MS, 4 * MS), START);
         let (record, beyond) = budgets.to_record();
         let [first, second] = &record[..] else {
             panic!("{record:?}");
@@ -158,7 +158,7 @@ mod tests {
     fn memory_stays_bounded_whatever_budgets_a_thread_is_given() {
         let mut budgets = Budgets::default();
         for turn in 0..100 {
-            budgets.take(&job(turn * 1_000_000, MS, (turn + 2) * MS), START);
+            budgets.add(&job(turn * 1_000_000, MS, (turn + 2) * MS), START);
         }
         let (record, beyond) = budgets.to_record();
         assert_eq!(record.len(), Budget::MOST);

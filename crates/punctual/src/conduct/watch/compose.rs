@@ -1,4 +1,4 @@
-//! The record and the live view of a watch, out of what is known of its threads.
+//! The record and the live view of a watch, from its threads.
 
 use punctual_stats::histogram::HistogramRecord;
 
@@ -33,7 +33,7 @@ pub fn thread(start_ns: u64, followed: &Followed, numbers: &Numbers) -> Thread {
     }
 }
 
-/// What else it went through.
+/// What else was counted of a thread.
 pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> WatchedThread {
     let sleeper = &followed.sleeper;
     let jobs = Jobs {
@@ -73,7 +73,7 @@ pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> 
     }
 }
 
-/// A task in the record's words.
+/// A task for the record.
 pub fn task(other: &Other, numbers: &Numbers) -> WatchedTask {
     let policy = Policy::from_number(other.policy);
     let priority = match policy {
@@ -103,7 +103,7 @@ fn call(call: &Call, numbers: &Numbers) -> WatchedCall {
     }
 }
 
-/// What was asked of the watch, and what a reader must know of the machine.
+/// The requested conditions of the watch, and those of the machine that a reader must know.
 pub fn demands(asked: Demand, run: &Run) -> Vec<Demand> {
     let mut demands = vec![asked];
     demands.extend(rt_throttling(&run.system, false));
@@ -121,7 +121,7 @@ pub fn breach(late: &Breached, numbers: &Numbers) -> Breach {
     }
 }
 
-/// The same as an event.
+/// The wake-up that ended the watch, as an event.
 pub fn breached(run: &Run) -> Option<Happening> {
     let breach = run.watch.as_ref()?.breach.as_ref()?;
     Some(Happening::Breach {
@@ -133,10 +133,10 @@ pub fn breached(run: &Run) -> Option<Happening> {
     })
 }
 
-/// Threads that an event names, at most.
+/// The most threads that an event names.
 const NAMED: usize = 8;
 
-/// That threads ended before they were woken, where others were: nothing of these was measured.
+/// The event for threads that ended before a wake-up, if others were measured.
 pub fn never_woken(run: &Run) -> Option<Happening> {
     let mut threads = unwoken(run, true);
     let count = threads.len() as u64;
@@ -144,7 +144,7 @@ pub fn never_woken(run: &Run) -> Option<Happening> {
     (count > 0).then_some(Happening::NeverWoke { count, threads })
 }
 
-/// A thread as it stands, for the screen.
+/// The current state of a thread, for the display.
 pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
     let (sleeper, tally): (_, &Tally) = (&followed.sleeper, &followed.tally);
     let latency = tally.latency();

@@ -1,5 +1,5 @@
-//! What is known of one thread that is watched: its wake-ups as samples, its period where it
-//! has one, and the periods that it skipped.
+//! One watched thread: its wake-ups as samples, its period if it has one, and the periods that it
+//! skipped.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,47 +15,47 @@ use punctual_record::watch::Timing;
 use punctual_trace::watch::rhythm::{Pace, Rhythm};
 use punctual_trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
 
-/// Pairs of instants that wait until it is known whether there is a period.
+/// Pairs of instants that are kept until it is known whether there is a period.
 const GAPS: usize = 64;
-/// Timers that have a rhythm of their own.
+/// Timers of a thread that are tracked.
 const RHYTHMS: usize = 16;
 
 /// One thread.
 pub struct Followed {
-    /// Its counts, as they were read last.
+    /// Its counts at the last reading.
     pub sleeper: Sleeper,
-    /// The CPU that it was on when it was met.
+    /// The CPU on which it was first seen.
     met_on: u32,
-    /// What it slept in, as it was read last.
+    /// The system call in which it slept, at the last reading.
     pub calls: Vec<Call>,
     /// Its wake-ups.
     pub tally: Tally,
-    /// Those by a timer.
+    /// Wake-ups by a timer.
     pub by_timer: Histogram,
-    /// The others.
+    /// The other wake-ups.
     pub by_others: Histogram,
-    /// Waits that began when their instant had passed.
+    /// Waits that began after their instant.
     pub overruns: u64,
-    /// The most that one of them was begun late by.
+    /// The largest delay of such a start.
     pub worst_overrun_ns: u64,
     /// The periods that it skipped.
     pub skips: Skips,
-    /// How many of them it skipped though it was woken in time: it was busy, or waited for
-    /// something else.
+    /// How many of them it skipped although it was woken in time: it was busy, or waited for something
+    /// else.
     pub skipped_itself: u64,
-    /// What its jobs under SCHED_DEADLINE used.
+    /// How much of their budgets its SCHED_DEADLINE jobs used.
     pub budgets: Budgets,
-    /// Its stops, and what lay within them.
+    /// Its stops, and what happened in them.
     pub stops: ThreadStops,
-    /// Wake-ups and stops that came here.
+    /// The number of received wake-ups and stops.
     pub received: u64,
-    /// Whether it has ended, and nothing more comes.
+    /// Whether it has ended and no more data comes.
     pub gone: bool,
     rhythms: BTreeMap<Key, Paced>,
     last_end_ns: u64,
 }
 
-/// A timer of the thread's: the call of its own sleep, or the number of another one.
+/// A timer of the thread: the system call of its own sleep, or the number of another timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Length(u32),
@@ -70,12 +70,12 @@ struct Paced {
     instants: u64,
     last: Option<Instant>,
     gaps: VecDeque<(Instant, Instant)>,
-    /// How many of these were there before the period was known.
+    /// How many of these came before the period was known.
     early: usize,
 }
 
 impl Followed {
-    /// A thread that was seen for the first time, on a CPU.
+    /// A thread that is seen for the first time, on a CPU.
     #[must_use]
     pub fn new(sleeper: Sleeper, met_on: u32, tally: Tally) -> Self {
         Self {
@@ -98,40 +98,40 @@ impl Followed {
         }
     }
 
-    /// The CPU that it was on last.
+    /// The CPU on which it ran last.
     #[must_use]
     pub fn cpu(&self) -> u32 {
         self.sleeper.cpu.unwrap_or(self.met_on)
     }
 
-    /// Whether it is the thread of this number that lives.
+    /// Whether it is the living thread with this ID.
     #[must_use]
     pub fn is(&self, tid: u32) -> bool {
         self.sleeper.task.tid == tid && !self.gone
     }
 
-    /// Takes a stop that is over.
-    pub fn was_stopped(&mut self, stop: &StoppedThread) {
+    /// Counts a stop that has ended.
+    pub fn add_stop(&mut self, stop: &StoppedThread) {
         self.received += 1;
-        self.stops.take(stop.from_ns, stop.to_ns);
+        self.stops.add(stop.from_ns, stop.to_ns);
     }
 
-    /// Takes a job that ended.
-    pub fn job_ended(&mut self, job: &Job) {
+    /// Counts a job that ended.
+    pub fn add_job(&mut self, job: &Job) {
         self.received += 1;
-        self.budgets.take(job, self.tally.start_ns());
+        self.budgets.add(job, self.tally.start_ns());
     }
 
-    /// Takes its next wake-up, and returns the instant that its latency counts from, if it is one
-    /// of those that are measured: a wait for an instant that had passed when the thread last woke
-    /// is a skipped period, and what lies within a stop is nothing.
-    pub fn take(&mut self, wake: &Wake) -> Option<u64> {
+    /// Adds its next wake-up, and returns the instant from which its latency counts, if the wake-up is
+    /// measured: a wait for an instant that had passed when the thread last woke is a skipped period,
+    /// and wake-ups in a stop do not count.
+    pub fn add_wake_up(&mut self, wake: &Wake) -> Option<u64> {
         self.received += 1;
         let last_end_ns = std::mem::replace(&mut self.last_end_ns, wake.end_ns);
         let from_ns = wake.from_ns();
         if wake.due_ns.is_some() {
             let passed = from_ns <= last_end_ns;
-            // Else it asks for what it had before: a wait that is to be none.
+            // Otherwise it waits for the same instant again: not a new wait.
             let overran_ns = self.pace(wake, passed)?;
             let begun_ns = wake.armed_ns.unwrap_or(from_ns);
             if let Some(late_ns) = overran_ns.filter(|_| !self.stops.between(from_ns, begun_ns)) {
@@ -158,8 +158,8 @@ impl Followed {
         Some(sample.requested_ns)
     }
 
-    /// Takes what a timer says of the thread's rhythm, and returns how late the wait began through
-    /// the thread's own doing; nothing at all for an instant that is no new one.
+    /// Updates the thread's period from a timer, and returns how late the wait began because of the
+    /// thread itself; `None` for an instant that is not new.
     fn pace(&mut self, wake: &Wake, passed: bool) -> Option<Option<u64>> {
         let key = match wake.timer {
             Timer::Length => Key::Length(wake.call),
@@ -198,14 +198,14 @@ impl Followed {
         Some(instant.overran_ns)
     }
 
-    /// Counts the periods that were skipped before the last instants of a timer, as far as it is
-    /// known whether it has a period.
+    /// Counts the periods that were skipped before the last instants of a timer, if it is known whether
+    /// it has a period.
     fn settle(&mut self, key: Key, end: bool) {
         let Some(paced) = self.rhythms.get_mut(&key) else {
             return;
         };
         let period_ns = match paced.rhythm.pace() {
-            // They wait: a period may show yet, and then they may lie on its grid.
+            // They are kept: if a period is found later, they may be on its grid.
             Pace::Unknown | Pace::Irregular => {
                 paced.gaps.drain(..paced.gaps.len().saturating_sub(GAPS));
                 paced.early = paced.gaps.len();
@@ -221,13 +221,13 @@ impl Followed {
         while let Some((from, to)) = paced.gaps.front().copied() {
             let rhythm = &paced.rhythm;
             let on_grid = rhythm.periods(from.due_ns, to.due_ns).is_some();
-            // A grid that begins anew, if it goes on then; else the period is gone.
+            // A new grid, if it continues; otherwise there is no period any more.
             let goes_on = || {
                 let mut later = paced.gaps.iter().skip(1);
                 later.any(|(from, to)| rhythm.periods(from.due_ns, to.due_ns) == Some(1))
             };
             if !on_grid && paced.early > 0 {
-                // What came before the grid is none of its business.
+                // Instants before the grid do not count.
                 paced.gaps.pop_front();
                 paced.early -= 1;
                 continue;
@@ -248,13 +248,13 @@ impl Followed {
         }
     }
 
-    /// Counts what is left at the end.
+    /// Counts the remaining instants at the end.
     pub fn end(&mut self) {
         let keys: Vec<Key> = self.rhythms.keys().copied().collect();
         keys.into_iter().for_each(|key| self.settle(key, true));
     }
 
-    /// Its period: that of the timer with a period that it waits for most often.
+    /// Its period: that of the periodic timer for which it waits most often.
     #[must_use]
     pub fn period_ns(&self) -> Option<u64> {
         let periods = self.rhythms.values().filter_map(|paced| {
@@ -264,7 +264,7 @@ impl Followed {
         periods.max().map(|(_, period_ns)| period_ns)
     }
 
-    /// What it waits for by timers.
+    /// How it waits for timers.
     #[must_use]
     pub fn timing(&self) -> Timing {
         if self.period_ns().is_some() {
@@ -280,11 +280,11 @@ impl Followed {
         }
     }
 
-    /// Whether it slept all the time, and ran only to be stopped and to go on sleeping.
+    /// Whether it slept all the time, and ran only because it was stopped and continued.
     #[must_use]
     pub fn slept_but_for_stops(&self) -> bool {
         let sleeper = &self.sleeper;
-        // A stop wakes it, and so does its end.
+        // A stop wakes it, and so does the end of the stop.
         let by_stops = self.stops.count.saturating_mul(2);
         let by_itself = sleeper.switches.saturating_sub(sleeper.preempted);
         sleeper.asleep && self.tally.count() == 0 && by_itself <= by_stops
@@ -363,7 +363,7 @@ mod tests {
     fn after(wakes: impl IntoIterator<Item = Wake>) -> Followed {
         let mut thread = followed();
         for wake in wakes {
-            thread.take(&wake);
+            thread.add_wake_up(&wake);
         }
         thread.end();
         assert_eq!(thread.skips.count(), thread.tally.missed);
@@ -554,14 +554,14 @@ mod tests {
     fn a_wait_for_what_it_had_before_is_none_and_memory_stays_bounded() {
         let mut thread = followed();
         for _ in 0..10_000 {
-            thread.take(&wait(1, -1, 10_000));
+            thread.add_wake_up(&wait(1, -1, 10_000));
         }
         thread.end();
         assert_eq!((thread.tally.count(), thread.received), (1, 10_000));
         for number in 0..1000 {
             let mut wake = wait(2 + number, -1, 10_000);
             wake.call = number as u32;
-            thread.take(&wake);
+            thread.add_wake_up(&wake);
         }
         assert!(thread.rhythms.len() <= RHYTHMS);
         assert!(thread.rhythms.values().all(|it| it.gaps.len() <= GAPS));

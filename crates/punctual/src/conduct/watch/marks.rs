@@ -1,4 +1,4 @@
-//! The marks of a program: passes out of the kernel's rings, counts out of its maps.
+//! The marks of a program: passes from the kernel's rings, counts from its maps.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use punctual_trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
 /// All marks of a watch.
 pub(super) struct Marks<'a> {
     marks: &'a [Mark],
-    /// The longest that each may take, in ns.
+    /// The limit of each, in ns.
     limits: &'a [Option<u64>],
     marking: Result<Marking, Unavailable>,
     threads: Vec<AtMark>,
@@ -25,21 +25,21 @@ pub(super) struct Marks<'a> {
 /// A thread at a mark.
 struct AtMark {
     passes: Passes,
-    /// Passes that came here.
+    /// The number of received passes.
     received: u64,
     lengths: Histogram,
-    /// The longest that it may take, in ns; without a limit the longest that there is.
+    /// The limit, in ns; the largest number if there is none.
     limit_ns: u64,
     longer: u64,
     /// The longest first.
     worst: Vec<WorstLength>,
-    /// It has ended, and its counts are no more in the kernel.
+    /// It has ended, and its counts are no longer in the kernel.
     gone: bool,
 }
 
 impl<'a> Marks<'a> {
-    /// Begins to see them; none is asked for in most watches, and what the kernel refuses is no
-    /// reason not to watch.
+    /// Attaches the marks. Most watches have none. If the kernel refuses one, the watch continues
+    /// without it.
     pub(super) fn begin(
         marks: &'a [Mark],
         limits: &'a [Option<u64>],
@@ -69,7 +69,7 @@ impl<'a> Marks<'a> {
         Some(marks)
     }
 
-    /// Why a mark is not seen.
+    /// Why a mark is not attached.
     fn refused(&self, index: usize) -> Option<&Unavailable> {
         match &self.marking {
             Ok(marking) => marking.refused().get(index)?.as_ref(),
@@ -77,7 +77,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Takes what has come.
+    /// Takes the new passes.
     pub(super) fn collect(&mut self) {
         let passes = self.marking.as_mut().map(Marking::drain);
         let passes = passes.unwrap_or_default();
@@ -123,7 +123,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Makes room in the kernel: these threads have ended, and nothing more comes of them.
+    /// Makes room in the kernel for threads that have ended.
     pub(super) fn forget(&mut self, ended: &BTreeSet<(u32, u64)>) {
         let Ok(marking) = &mut self.marking else {
             return;
@@ -137,12 +137,12 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Takes the last: what was counted by now must have come.
+    /// Takes the last passes: those counted so far must have arrived.
     pub(super) fn finish(&mut self) {
         self.read_counts();
         let counted: Vec<u64> = self.threads.iter().map(|it| it.passes.count).collect();
         self.collect();
-        // What came while the rings were emptied waits for the next time.
+        // Passes that came while the rings were emptied are read the next time.
         self.collect();
         for (thread, counted) in self.threads.iter_mut().zip(counted) {
             thread.passes.count = thread.received.max(counted);
@@ -152,7 +152,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// In the record's words.
+    /// For the record.
     pub(super) fn compose(&self, numbers: &Numbers) -> Vec<WatchedMark> {
         let of = |(index, mark): (usize, &Mark)| {
             let threads = self.threads.iter();
@@ -174,7 +174,7 @@ impl<'a> Marks<'a> {
         self.marks.iter().enumerate().map(of).collect()
     }
 
-    /// For the screen, all threads of a mark together.
+    /// For the display, all threads of a mark together.
     pub(super) fn live(&self) -> Vec<LiveMark> {
         let of = |(index, mark): (usize, &Mark)| {
             let threads = || {

@@ -1,4 +1,4 @@
-//! The programs that are watched: one, or several that come and go.
+//! The watched programs: one, or several that start and end.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use punctual_record::watch::{Following, Subject, WatchedProgram};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{Joining, Programs, Watching};
 
-/// Programs that are named in the record; of others that there were is counted.
+/// Programs that are named in the record; others are counted.
 const NAMED: usize = WatchedProgram::MOST;
 
-/// One that is or was watched.
+/// A program that is or was watched.
 struct Member {
     pid: u32,
     name: String,
-    /// Absent where it ended before it could be looked at.
+    /// Absent if it ended before it could be read.
     process: Option<Process>,
-    /// By the kernel's number.
+    /// Its ID in the kernel.
     kernels: u32,
-    /// Whether it is watched no longer: it has ended, or has left.
+    /// Whether it is no longer watched: it has ended, or has left.
     gone: bool,
 }
 
@@ -31,10 +31,10 @@ pub(super) struct Members<'a> {
     root: Root,
     list: Vec<Member>,
     unnamed: u64,
-    /// The most children, and threads of ordinary priority, that were seen and aren't followed.
+    /// The largest numbers of children, and of threads without real-time priority, that are not followed.
     children: u64,
     ordinary: u64,
-    /// Programs of a control group that can't be seen from here.
+    /// Programs of a control group that are not visible from here.
     hidden: u64,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// What the kernel's side is told.
+    /// The selection for the BPF programs.
     pub fn programs(&self, numbers: &Numbers) -> Programs {
         let joining = Joining {
             children: true,
@@ -80,7 +80,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Whether it is one program, and no other.
+    /// Whether it is exactly one program.
     fn is_one(&self) -> bool {
         matches!(
             self.target,
@@ -91,8 +91,8 @@ impl<'a> Members<'a> {
         )
     }
 
-    /// Tells the kernel's side of the programs that are there already. It looks again until it
-    /// finds no more: from then on what they make is seen in the kernel.
+    /// Registers the existing programs with the BPF programs. Repeats until it finds no more: from
+    /// then on, new ones are seen in the kernel.
     pub fn begin(&mut self, watching: &mut Watching, numbers: &mut Numbers) {
         loop {
             let before = self.list.len();
@@ -153,7 +153,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Looks who has come, left and ended. `named` knows the names of threads that were seen.
+    /// Finds which programs have started, left and ended. `named` knows the names of seen threads.
     pub fn look(
         &mut self,
         watching: &mut Watching,
@@ -179,10 +179,10 @@ impl<'a> Members<'a> {
             }
             numbers.meet(kernels);
             let pid = numbers.here(kernels);
-            // One outside of our PID namespace has no place in our /proc.
+            // A program outside our PID namespace is not in our /proc.
             let seen = numbers.in_proc(kernels);
             let process = seen.and_then(|pid| process::read(&self.root, pid));
-            // It may have come and ended between two looks: its main thread knows its name.
+            // It may have started and ended between two readings: its main thread has its name.
             let name = match &process {
                 Some(process) => Some(process.name.clone()),
                 None => named(kernels),
@@ -204,7 +204,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A program may be made in a group, and never come into it: then it is found here.
+    /// Finds programs that were created in a group and never moved into it.
     fn look_into_group(&mut self, watching: &mut Watching, numbers: &mut Numbers) {
         let Target::Group { group, .. } = self.target else {
             return;
@@ -221,8 +221,8 @@ impl<'a> Members<'a> {
         self.add(there, watching, numbers);
         let inside: BTreeSet<u32> = members.iter().map(|it| numbers.kernels(*it)).collect();
         for kernels in before {
-            // One that was followed before the group was read, and isn't in it. What was never
-            // met is first.
+            // A program that was followed before the group was read, and is not in it. Programs that
+            // were never seen come first.
             let is_known = self.list.iter().any(|it| it.kernels == kernels);
             if is_known && !inside.contains(&kernels) {
                 watching.leave(kernels);
@@ -230,7 +230,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Looks at what belongs to the programs and isn't followed.
+    /// Counts what belongs to the programs and is not followed.
     pub fn look_beside(&mut self, every: bool) {
         if let Target::Program {
             process,
@@ -248,7 +248,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Why there is nothing left to watch, if so. Programs by name and by group may come yet.
+    /// Why there is nothing left to watch, if so. Programs by name and by group may still start.
     pub fn is_over(&self) -> Option<Gone> {
         match self.target {
             Target::Program { process, children } => {
@@ -268,7 +268,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Of which program a thread is, by the kernel's number; absent where there is but one.
+    /// The program of a thread, by its ID in the kernel; absent if there is only one program.
     pub fn program_of(&self, kernels: u32, numbers: &Numbers) -> Option<u32> {
         (!self.is_one() && kernels != 0).then(|| numbers.here(kernels))
     }
@@ -309,7 +309,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Children, and threads of ordinary priority, that were seen and aren't followed.
+    /// Children, and threads without real-time priority, that were seen and are not followed.
     pub fn beside(&self) -> (u64, u64) {
         (self.children, self.ordinary)
     }

@@ -1,5 +1,5 @@
-//! Watches what runs already: a program's threads, or every real-time thread of the machine.
-//! Nothing about it is changed.
+//! Watches a running program's threads, or every real-time thread of the machine, without changing
+//! them.
 
 mod budgets;
 mod compose;
@@ -40,25 +40,25 @@ use punctual_trace::attribute::event::Window;
 use punctual_trace::watch::Other;
 use whole::Whole;
 
-/// How long a watch goes on, and what it counts by.
+/// The length of a watch, and its limits.
 #[derive(Debug, Clone, Copy)]
 struct Length {
-    /// Length of the watch in ns, where it has one.
+    /// The length of the watch in ns, if it has one.
     duration_ns: Option<u64>,
     /// The first latency above, in ns, ends it.
     break_ns: Option<u64>,
-    /// The deadline in ns, where there is one.
+    /// The deadline in ns, if there is one.
     deadline_ns: Option<u64>,
 }
 
 /// A wake-up above the break value.
 #[derive(Debug, Clone)]
 struct Breached {
-    /// ThreadOwner, by the kernel's number.
+    /// The thread, by its ID in the kernel.
     task: Other,
-    /// On which CPU the thread ran again.
+    /// The CPU on which the thread ran again.
     cpu: u32,
-    /// What its latency counts from.
+    /// The instant from which its latency counts.
     from_ns: u64,
     /// When the thread ran again.
     woken_ns: u64,
@@ -75,7 +75,7 @@ trait Watched {
     /// How often [`Watched::collect`] is called.
     const NAP: Duration;
 
-    /// Takes what has come.
+    /// Takes new data.
     fn collect(&mut self, elapsed_ns: u64);
 
     /// Reads the kernel's counts, several times a second.
@@ -86,37 +86,37 @@ trait Watched {
         None
     }
 
-    /// How it stands, for the screen.
+    /// Its state, for the display.
     fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch;
 
-    /// Puts the figures as they stand into the record.
+    /// Puts the figures so far into the record.
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64);
 
-    /// Saves what stands beside the record.
+    /// Saves the files beside the record.
     fn save_beside(&self, directory: &RunDirectory) -> Result<(), RecordError> {
         let _ = directory;
         Ok(())
     }
 
-    /// Takes the last that comes, and ends what goes on beside.
+    /// Takes the last data, and ends the helpers.
     fn finish(&mut self, elapsed_ns: u64);
 
     /// The first wake-up above the break value, once there was one.
     fn breach(&self) -> Option<&Breached>;
 
-    /// Everything that is still recorded around it, once the watch has finished.
+    /// The content of the recorder around it, after the watch has finished.
     fn ring(&self) -> Option<Window> {
         None
     }
 
-    /// What was asked of the watch, and what was got.
+    /// The requested and actual conditions of the watch.
     fn demand(&self, run: &Run) -> Demand;
 }
 
 /// Watches until the end, and returns the record, judged and saved.
 ///
 /// # Errors
-/// When the watch could not be begun; what comes up later stands in the record.
+/// The watch could not start; later problems are in the record.
 pub fn watch(
     plan: &WatchPlan,
     directory: &RunDirectory,
@@ -124,7 +124,7 @@ pub fn watch(
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
-    progress.stage("looking at the machine");
+    progress.stage("reading the machine's settings");
     let cpus = system::online(&root);
     let mut run = survey(plan, &cpus, &root);
     progress.stage("setting up tracing");
@@ -134,8 +134,8 @@ pub fn watch(
         deadline_ns: plan.claim.deadline_ns(),
     };
     if let Some(target) = &plan.target {
-        // Its programs are to see each event before ours, so that what ends a wake-up is in
-        // its window.
+        // Its BPF programs must see each event before ours, so that the event that ends a wake-up is
+        // in its window.
         let wanted = explained(&plan.tracing, length.deadline_ns, &cpus);
         let explaining = explain::begin(wanted, &mut run.events);
         let marks = (&plan.marks[..], &plan.limits[..]);
@@ -149,7 +149,7 @@ pub fn watch(
     }
 }
 
-/// A record of the machine as it is, with nothing watched yet.
+/// A record of the machine, before anything is watched.
 fn survey(plan: &WatchPlan, cpus: &[usize], root: &Root) -> Run {
     let request = SurveyRequest {
         probed_cpus: cpus.to_vec(),
@@ -161,7 +161,7 @@ fn survey(plan: &WatchPlan, cpus: &[usize], root: &Root) -> Run {
     empty("watch", command, plan.request(cpus), started, machine)
 }
 
-/// What is to be traced around wake-ups; nothing where nothing is to be explained.
+/// What to trace around wake-ups; `None` if nothing is explained.
 fn explained(plan: &TracingPlan, deadline_ns: Option<u64>, cpus: &[usize]) -> Option<Wanted> {
     plan.explain.then(|| Wanted {
         cpus: cpus.to_vec(),
@@ -185,7 +185,7 @@ fn measure<W: Watched>(
     run.start_ns = Some(start_ns);
     save(directory, &run)?;
     directory.reserve();
-    // A wish: what is overwritten before it is read is counted.
+    // Optional: events that are overwritten before they are read are counted.
     let _ = task::set_nice(NICE);
     let cpus = cpus.iter().map(|&cpu| Monitored { cpu, tid: 0 });
     let monitor = Monitor::start(&Root::live(), &cpus.collect::<Vec<_>>());
@@ -202,10 +202,10 @@ fn measure<W: Watched>(
     Ok(under_way.until_judged(threads))
 }
 
-/// What a watch measures: threads that run anyway.
+/// What a watch measures: threads of running programs.
 struct Threads<W> {
     duration_ns: Option<u64>,
-    /// Processor time that the setting up took.
+    /// Processor time of the setup.
     used_ns: u64,
     watched: W,
 }

@@ -1,4 +1,4 @@
-//! Where the threads of a program are while they are off the CPU: the kernel's sums, with names.
+//! Where the threads of a program are while they are off the CPU: sums from the kernel, with names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use punctual_trace::capture::symbols::{Symbols, SymbolsError};
 use punctual_trace::watch::user_symbols::UserSymbols;
 use punctual_trace::watch::{AWAY_FRAMES, Away, AwayLost, Watching, Why};
 
-/// Places that are kept, those of threads that have ended included.
+/// Places that are kept, including those of threads that have ended.
 const MOST: usize = 32768;
 
-/// A place by its thread's among those that are watched, and the numbers of its stacks.
+/// A place: the index of its thread, and the numbers of its stacks.
 type Key = (usize, Why, Option<u32>, Option<u32>);
 
-/// All that is known of it.
+/// Everything known about off-CPU times.
 pub(super) struct Aways {
-    /// Without it the kernel's functions are addresses.
+    /// The kernel's function names; without them functions are shown as addresses.
     kernel: Arc<Symbols>,
     user: UserSymbols,
     places: BTreeMap<Key, Away>,
-    /// Stacks in words: the kernel's by number, a program's by that too.
+    /// Stacks with names, by their numbers; a program's also by program.
     kernel_stacks: BTreeMap<u32, Vec<String>>,
     user_stacks: BTreeMap<(u32, u32), Vec<String>>,
-    /// Places that found no room here.
+    /// Places for which there was no room.
     beyond: BTreeMap<Key, TimesSum>,
     lost: AwayLost,
 }
 
 impl Aways {
-    /// With the kernel's names, where these are known already.
+    /// `known`: the kernel's names, if they are already loaded.
     pub fn new(
         known: Option<Result<Arc<Symbols>, SymbolsError>>,
         frames: u32,
@@ -57,8 +57,8 @@ impl Aways {
         }
     }
 
-    /// Reads what the kernel has summed up: while the programs live that the stacks are of, and
-    /// before what is known of a thread is forgotten.
+    /// Reads the kernel's sums: while the programs of the stacks are alive, and before a thread's data
+    /// is dropped.
     pub fn look(&mut self, watching: &Watching, threads: &[Followed], numbers: &Numbers) {
         self.lost = watching.away_lost();
         for away in watching.aways().into_iter().filter_map(consistent) {
@@ -79,7 +79,7 @@ impl Aways {
         }
     }
 
-    /// Names the functions of stacks that are met for the first time.
+    /// Names the functions of stacks that are seen for the first time.
     fn name(&mut self, away: &Away, program: u32, watching: &Watching, numbers: &Numbers) {
         if let Some(number) = away.kernel
             && !self.kernel_stacks.contains_key(&number)
@@ -97,7 +97,7 @@ impl Aways {
             };
             let frames = watching.away_stack(number);
             let mut functions: Vec<String> = frames.iter().map(&mut name).collect();
-            // Where frame pointers lead nowhere, addresses are none.
+            // Without frame pointers, addresses are not valid.
             while functions.len() > 1 && functions.last().is_some_and(|it| it == UNKNOWN) {
                 functions.pop();
             }
@@ -139,7 +139,7 @@ impl Aways {
                 longest_ns: away.longest_ns,
                 longest_at_ns: away.longest_at_ns,
             };
-            // What differs in the scheduler's own frames alone is one place.
+            // Stacks that differ only in the scheduler's own frames are one place.
             let key = (*at, *why, place.kernel.clone(), place.user.clone());
             match joined.get_mut(&key) {
                 Some(known) => known.add(&place),
@@ -154,8 +154,8 @@ impl Aways {
     }
 }
 
-/// The kernel counts as its sums are read, word by word: they may be of two moments. What agrees
-/// with itself is off by one time at most; the first of a place waits for the next look.
+/// The kernel continues to count while its sums are read word by word, so the words may be of two
+/// moments. Consistent sums are off by at most one time; the first of a place is read the next time.
 fn consistent(away: Away) -> Option<Away> {
     if away.count == 0 || away.longest_at_ns == 0 {
         return None;
@@ -165,7 +165,7 @@ fn consistent(away: Away) -> Option<Away> {
     Some(Away { total_ns, ..away })
 }
 
-/// What is said where the kernel takes less deep stacks than there is room for.
+/// The event if the kernel records stacks less deep than there is room for.
 fn shallow(frames: u32) -> Option<Event> {
     let what = Happening::OffCpuStacks {
         frames,
@@ -174,7 +174,7 @@ fn shallow(frames: u32) -> Option<Event> {
     (frames < AWAY_FRAMES).then(|| Event::new(0, what))
 }
 
-/// A frame without a name, as other tools write it.
+/// A frame without a name, in the form of other tools.
 const UNKNOWN: &str = "[unknown]";
 
 fn in_record(why: Why) -> OffCpuWhy {

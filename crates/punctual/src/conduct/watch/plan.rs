@@ -1,4 +1,4 @@
-//! What a watch is to be, checked and complete.
+//! The plan of a watch, checked and complete.
 
 use crate::conduct::plan::{Claim, TracingPlan};
 use crate::system::group::Group;
@@ -6,42 +6,42 @@ use crate::system::process::Process;
 use punctual_record::{Interval, Request};
 use punctual_trace::watch::marks::Mark;
 
-/// A watch that can be begun.
+/// A watch that can start.
 #[derive(Debug, Clone)]
 pub struct WatchPlan {
     /// The command line as it was given.
     pub command: Vec<String>,
     /// What is watched; absent for every real-time thread of the machine.
     pub target: Option<Target>,
-    /// What of it.
+    /// What is measured of it.
     pub scope: Scope,
     /// Length of the watch in ns; absent: until it is interrupted, or the program ends.
     pub duration_ns: Option<u64>,
     /// End at the first latency above this, in ns.
     pub break_ns: Option<u64>,
-    /// What must hold.
+    /// The requirements.
     pub claim: Claim,
-    /// Places of the program that its threads pass.
+    /// Places in the program.
     pub marks: Vec<Mark>,
-    /// How long each of them may at most take, in ns, in their order.
+    /// The limit of each, in ns, in their order.
     pub limits: Vec<Option<u64>>,
-    /// What is explained, of the program's.
+    /// Which late wake-ups are explained.
     pub tracing: TracingPlan,
 }
 
-/// What is watched of threads, beside their wake-ups.
+/// What is measured of threads, in addition to their wake-ups.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
-    /// The program's threads of ordinary priority too.
+    /// Also the program's threads without real-time priority.
     pub every: bool,
     /// Also where the threads are while they are off the CPU.
     pub off_cpu: bool,
-    /// Also how long they wait for a CPU; of a whole system every thread.
+    /// Also how long they wait for a CPU; for the whole system, every thread.
     pub run_queue: bool,
 }
 
 impl WatchPlan {
-    /// What is asked for, as the record keeps it.
+    /// The request, as the record keeps it.
     #[must_use]
     pub fn request(&self, cpus: &[usize]) -> Request {
         Request {
@@ -49,7 +49,7 @@ impl WatchPlan {
                 Some(target) => format!("watch of {}", target.name()),
                 None => "watch of the system".to_owned(),
             },
-            // Each thread has its own: none of these is asked of any.
+            // Each thread has its own: the watch requests none of these.
             interval: Interval::Fixed { interval_ns: 0 },
             cpus: cpus.to_vec(),
             policy: "other".to_owned(),
@@ -70,18 +70,18 @@ impl WatchPlan {
 /// ThreadOwner threads are watched.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// One program's.
+    /// One program.
     Program {
         /// Which.
         process: Process,
-        /// Its children's too, and theirs.
+        /// Also its children, and their children.
         children: bool,
     },
-    /// Every program's of a name, those too that come later.
+    /// Every program of a name, including those that start later.
     Named(String),
-    /// Every program's in a control group.
+    /// Every program in a control group.
     Group {
-        /// As it was asked for.
+        /// As the user gave it.
         wanted: String,
         /// Which.
         group: Group,
@@ -89,7 +89,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// In a few words.
+    /// A short name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -99,7 +99,7 @@ impl Target {
         }
     }
 
-    /// The one program that it begins with, where there is one.
+    /// The program with which it starts, if there is exactly one.
     #[must_use]
     pub fn program(&self) -> Option<&Process> {
         match self {

@@ -1,4 +1,4 @@
-//! The threads of one program, or of several: wake-ups out of the kernel's rings, counts out of its maps.
+//! The threads of one or several programs: wake-ups from the kernel's rings, counts from its maps.
 
 use std::time::Duration;
 
@@ -30,26 +30,26 @@ use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::marks::Mark;
 use punctual_trace::watch::{Happened, Options, Sleeper, Watching};
 
-/// Wake-ups that each CPU's ring holds: more than a second of 10,000 a second.
+/// Wake-ups that each CPU's ring holds: more than one second of 10,000 per second.
 const RING: usize = 1 << 14;
-/// Threads whose wake-ups are kept apart; of others that there were is said.
+/// Threads whose wake-ups are kept separately; the existence of others is noted.
 const THREADS: usize = 256;
-/// Threads of which that many is all that is said.
+/// Further threads that are counted.
 const BEYOND: usize = 1 << 16;
 
 pub(super) struct Program<'a> {
     length: Length,
-    /// Threads of ordinary priority too.
+    /// Also threads without real-time priority.
     every: bool,
     target: &'a Target,
     members: Members<'a>,
     root: Root,
     watching: Watching,
-    /// Of the program's threads, in a container.
+    /// The IDs of the program's threads, in a container.
     numbers: Numbers,
     threads: Vec<Followed>,
     stops: ProgramStops,
-    /// Threads that there was no room for: by number and beginning.
+    /// Threads for which there was no room: by ID and start.
     beyond: Vec<(u32, u64)>,
     stretches: Stretches,
     marks: Option<Marks<'a>>,
@@ -62,8 +62,8 @@ pub(super) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Begins to count its wake-ups; its `marks` each have a limit, and what explains goes on
-    /// already. What can't be had of these is told in an event.
+    /// Starts to count its wake-ups; each of its `marks` may have a limit, and tracing has already
+    /// started. An event says what is not available.
     pub(super) fn begin(
         target: &'a Target,
         scope: Scope,
@@ -115,8 +115,8 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Whether the program bounds idle states itself: it may begin to at any time, and what was
-    /// seen once stays.
+    /// Whether the program limits idle states itself: it may start to at any time; once seen, this
+    /// stays true.
     fn look_at_idle_states(&self, run: &mut Run) {
         let known = &mut run.system.power.cpu_dma_latency_watched;
         if known.as_ref().is_some_and(|known| known.open) {
@@ -142,7 +142,7 @@ impl<'a> Program<'a> {
         let tid = sleeper.task.tid;
         self.numbers.meet(tid);
         let in_proc = || last_cpu(&self.root, self.numbers.in_proc(tid)?);
-        // Without a CPU it has not run: it is met once it has.
+        // Without a CPU it has not run yet: it is added after it has run.
         let Some(met_on) = sleeper.cpu.or_else(in_proc) else {
             return;
         };
@@ -155,7 +155,7 @@ impl<'a> Program<'a> {
         self.threads.push(Followed::new(sleeper, met_on, tally));
     }
 
-    /// Puts the stops into the record; one that goes on has lasted until now.
+    /// Puts the stops into the record; a stop that has not ended lasts until now.
     fn put_stops(&self, run: &mut Run, elapsed_ns: u64) {
         let mut all = self.stops.clone();
         let now_ns = self.start_ns.saturating_add(elapsed_ns);
@@ -166,12 +166,12 @@ impl<'a> Program<'a> {
             .map(|it| &it.sleeper)
         {
             if let Some((from_ns, cause)) = sleeper.stopped {
-                all.take(sleeper.task.tid, (from_ns, now_ns), cause);
+                all.add(sleeper.task.tid, (from_ns, now_ns), cause);
             }
         }
         let mut stops = all.stops();
         stops.cycles = self.threads.iter().map(|it| it.stops.cycles).sum();
-        // One may have grown since it was put there.
+        // A stop may have become longer since.
         run.events
             .retain(|event| !matches!(event.what, Happening::Stopped { .. }));
         for stop in &mut stops.list {
@@ -201,7 +201,7 @@ impl<'a> Program<'a> {
         leave_out_stopped_seconds(run);
     }
 
-    /// Looks which programs have come, left and ended.
+    /// Finds which programs have started, left and ended.
     fn look_who_is_there(&mut self) {
         let tasks = || self.threads.iter().rev().map(|it| &it.sleeper.task);
         let named = |tid| tasks().find(|it| it.tid == tid).map(|it| it.name.clone());
@@ -237,7 +237,7 @@ impl<'a> Program<'a> {
         if let Some(queues) = &mut self.queues {
             queues.look(self.watching.run_queues());
         }
-        // Who has ended counts no more, and makes room once its last wake-ups have come.
+        // A thread that has ended makes room after its last wake-ups have arrived.
         for thread in &mut self.threads {
             if thread.sleeper.ended && !thread.gone && thread.lost() == 0 {
                 thread.gone = true;
@@ -268,17 +268,17 @@ impl Watched for Program<'_> {
             let wake = match happened {
                 Happened::Woke(wake) => wake,
                 Happened::JobEnded(job) => {
-                    thread.job_ended(job);
+                    thread.add_job(job);
                     continue;
                 }
                 Happened::Stopped(stop) => {
-                    thread.was_stopped(stop);
+                    thread.add_stop(stop);
                     let bounds = (stop.from_ns, stop.to_ns);
-                    self.stops.take(stop.tid, bounds, stop.cause);
+                    self.stops.add(stop.tid, bounds, stop.cause);
                     continue;
                 }
             };
-            let Some(from_ns) = thread.take(wake) else {
+            let Some(from_ns) = thread.add_wake_up(wake) else {
                 continue;
             };
             let latency_ns = wake.end_ns.saturating_sub(from_ns);
@@ -401,11 +401,11 @@ impl Watched for Program<'_> {
     }
 
     fn finish(&mut self, elapsed_ns: u64) {
-        // Counted first: of what was counted by now, every wake-up must come.
+        // Counts first: every wake-up counted so far must arrive.
         self.read_counts();
         let counted: Vec<u64> = self.threads.iter().map(|it| it.sleeper.wake_ups).collect();
         self.collect(elapsed_ns);
-        // What came while the rings were emptied waits for the next time.
+        // Wake-ups that came while the rings were emptied are read the next time.
         self.collect(elapsed_ns);
         self.look_who_is_there();
         for (thread, counted) in self.threads.iter_mut().zip(counted) {

@@ -1,4 +1,4 @@
-//! How long threads wait for a CPU: the kernel's counts, those of threads that have ended included.
+//! How long threads wait for a CPU: counts from the kernel, including threads that have ended.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use punctual_record::watch::{QueueTimes as Recorded, RunQueue, RunQueueThread};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{Other, QueueTimes, QueuedThread, RunQueues};
 
-/// Threads that have ended, or names of such, that are kept.
+/// Threads that have ended, or names of such threads, that are kept.
 const MOST: usize = 4096;
 
-/// What is told apart.
+/// What is counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Apart {
     /// Each thread.
     Threads,
-    /// Threads by name and priority: of a whole system there are too many.
+    /// Threads by name and priority: a whole system has too many threads.
     Names,
 }
 
@@ -28,7 +28,7 @@ enum Key {
     Name(String, u32, i32),
 }
 
-/// What is known of one of them.
+/// The times of one of them.
 #[derive(Debug, Clone)]
 struct Sum {
     task: Other,
@@ -50,9 +50,9 @@ pub(super) struct Queues {
     apart: Apart,
     ended: BTreeMap<Key, Sum>,
     alive: Vec<QueuedThread>,
-    /// Threads that ended and found no room.
+    /// Threads that ended and for which there was no room.
     beyond: u64,
-    /// Times that the kernel's side has lost, and those of them that were read before.
+    /// Times that the BPF programs have lost, and how many of them were read before.
     lost: u64,
     replaced: u64,
 }
@@ -69,7 +69,7 @@ impl Queues {
         }
     }
 
-    /// Reads what the kernel has counted, and makes room there.
+    /// Reads the kernel's counts, and makes room there.
     pub fn look(&mut self, mut kernel: RunQueues<'_>) {
         let seen = kernel.read();
         for ended in self.take(seen, kernel.lost()) {
@@ -79,14 +79,14 @@ impl Queues {
         }
     }
 
-    /// Takes what was read, and returns who has ended: those need their room no more.
+    /// Adds what was read, and returns which threads have ended and no longer need their room.
     fn take(&mut self, seen: Vec<QueuedThread>, lost: u64) -> Vec<QueuedThread> {
         self.lost = lost;
         let one = |it: QueuedThread| ((it.task.tid, it.started_ns), it);
         let seen: BTreeMap<(u32, u64), QueuedThread> = seen.into_iter().map(one).collect();
         let gone = |it: &QueuedThread| !seen.contains_key(&(it.task.tid, it.started_ns));
         for thread in std::mem::take(&mut self.alive) {
-            // Another one of its number has its place: what was read of it before stays.
+            // Another thread with the same ID has its place: its earlier times are kept.
             if gone(&thread) {
                 self.replaced += times(&thread);
                 self.keep(&thread);
@@ -158,7 +158,7 @@ fn add(sums: &mut BTreeMap<Key, Sum>, key: Key, thread: &QueuedThread) {
 
 impl Times {
     fn add(&mut self, times: &QueueTimes) {
-        // Read while the kernel counts the first: the next time it is there whole.
+        // Read while the kernel counts the first one: complete the next time.
         if times.longest_at_ns == 0 {
             return;
         }
@@ -176,7 +176,7 @@ impl Times {
 
     fn recorded(&self) -> Recorded {
         let lengths = HistogramRecord::from(&self.lengths);
-        // The kernel counts as its sums are read: they may lack each other's last time.
+        // The kernel counts while its sums are read: they may differ by the last time.
         let possible = Recorded::possible_total(&lengths);
         Recorded {
             total_ns: self.total_ns.clamp(*possible.start(), *possible.end()),
@@ -203,14 +203,14 @@ fn recorded(apart: Apart, sum: &Sum, numbers: &Numbers) -> RunQueueThread {
     }
 }
 
-/// Lengths that the kernel's side counted, as a histogram: each counts as the most of its place,
+/// Lengths that the BPF programs counted, as a histogram: each counts as the maximum of its bucket,
 /// but the longest is exact.
 pub(super) fn of_lengths(lengths: &[((u64, u64), u64)], longest_ns: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let last = lengths.len().saturating_sub(1);
     for (index, ((least_ns, most_ns), count)) in lengths.iter().enumerate() {
         let ns = (*most_ns).min(longest_ns).max(*least_ns);
-        // The last place takes what is longer, too.
+        // The last bucket includes everything longer.
         let exact = u64::from(index == last && longest_ns >= *least_ns);
         histogram.record_n(ns, count - exact);
         histogram.record_n(longest_ns, exact);

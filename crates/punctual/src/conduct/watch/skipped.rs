@@ -1,27 +1,27 @@
-//! Which periods a thread skipped from one instant that it waited for to the next.
+//! Which periods a thread skipped between two instants for which it waited.
 
 use punctual_stats::skips::Skip;
 
 use super::stopped::{Instants, ThreadStops};
 
-/// An instant that the thread waited for.
+/// An instant for which the thread waited.
 #[derive(Clone, Copy)]
 pub struct Instant {
     pub due_ns: u64,
-    /// When the wait for it began, where that is known.
+    /// When the wait for it began, if that is known.
     pub begun_ns: Option<u64>,
     pub end_ns: u64,
     /// Whether it had passed when the thread had last woken.
     pub passed: bool,
-    /// How late the wait for it began, where that is the thread's own doing.
+    /// How late the wait for it began, if the thread itself caused that.
     pub overran_ns: Option<u64>,
-    /// Wake-ups before it that went unseen: instants without one may have been waited for.
+    /// Lost wake-ups before it: the thread may have waited for instants that are not recorded.
     pub unseen: u64,
 }
 
 /// How late a wait for an instant would have begun if the thread had woken on time for the last one:
-/// so much is its own doing. Of what it was late to wake by, then, what it had begun late by itself
-/// is its own, too.
+/// this part is caused by the thread itself. If the thread itself began the last wait late, that part
+/// of its late wake-up counts too.
 pub fn overran_ns(last: Option<&Instant>, due_ns: u64, begun_ns: Option<u64>) -> Option<u64> {
     let late_ns = begun_ns?.checked_sub(due_ns)?;
     let of_others_ns = last.map_or(0, |last| {
@@ -31,10 +31,10 @@ pub fn overran_ns(last: Option<&Instant>, due_ns: u64, begun_ns: Option<u64>) ->
     late_ns.checked_sub(of_others_ns)
 }
 
-/// The periods that were skipped from one instant to the next, and whether the thread did that
-/// itself: first those that passed while it was late to wake, as late as it woke; then those that
-/// passed after that, as late as its next wake-up; then the next instant, if that had passed. Those
-/// within stops are none.
+/// The periods that were skipped from one instant to the next, and whether the thread caused that
+/// itself: first those that passed before its late wake-up, until it woke; then those that passed
+/// after it, until the next wake-up; then the next instant, if it had passed. Periods in stops do not
+/// count.
 pub fn skipped(
     stops: &mut ThreadStops,
     from: Instant,
@@ -68,7 +68,7 @@ pub fn skipped(
     let instant = |number: u64| from.due_ns.saturating_add(number.saturating_mul(period_ns));
     let late = from.end_ns.saturating_sub(from.due_ns) / period_ns.max(1);
     let late = if from.passed { 0 } else { late.min(count) };
-    // At the instant of the late wake-up: both are one stall.
+    // At the instant of the late wake-up: both are one delay.
     let asleep = (instant(1), late);
     add(
         asleep,
@@ -78,7 +78,7 @@ pub fn skipped(
         from.overran_ns.is_some(),
     );
     let busy = (instant(late + 1), count - late);
-    // It was done when the wait began, where that is known.
+    // It was done when the wait began, if that is known.
     add(
         busy,
         to.end_ns,

@@ -1,5 +1,5 @@
-//! Stops of a watched program (a stop signal, a debugger, a freezer), as the kernel tells them
-//! thread by thread: what lies within them, and which of them are one stop of several threads.
+//! Stops of a watched program (a stop signal, a debugger, a freezer), which the kernel reports for each
+//! thread: what happened in them, and which of them are one stop of several threads.
 
 use std::collections::VecDeque;
 
@@ -7,18 +7,18 @@ use crate::probe::cycle::Sample;
 use crate::probe::stops::{RESUME_NS, exclude, recorded};
 use punctual_record::{Stop, StopCause, Stops};
 
-/// Stops of a thread that are kept: what is counted later than it happened may lie in one.
+/// Stops of a thread that are kept: events that arrive late may be in one of them.
 const KEPT: usize = 256;
-/// Stops of the program to which a thread's may still belong.
+/// Stops of the program to which a thread's stop may still belong.
 const OPEN: usize = 1024;
 
 /// The stops of one thread.
 pub struct ThreadStops {
     start_ns: u64,
     kept: VecDeque<(u64, u64)>,
-    /// How many there were.
+    /// The number of stops.
     pub count: u64,
-    /// Wake-ups and periods within them.
+    /// Wake-ups and periods in them.
     pub cycles: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct Instants {
     pub period_ns: u64,
 }
 
-/// Some of them: the first, how many, and the stop before which they lie, if one follows.
+/// A part of them: the first, the number, and the following stop, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     pub first: u64,
@@ -39,7 +39,7 @@ pub struct Part {
 }
 
 impl ThreadStops {
-    /// None so far; what was before the start counts nowhere.
+    /// No stops; what was before the start does not count.
     pub fn new(start_ns: u64) -> Self {
         Self {
             start_ns,
@@ -49,8 +49,8 @@ impl ThreadStops {
         }
     }
 
-    /// Takes the next stop.
-    pub fn take(&mut self, from_ns: u64, to_ns: u64) {
+    /// Adds the next stop.
+    pub fn add(&mut self, from_ns: u64, to_ns: u64) {
         if self.kept.len() >= KEPT {
             self.kept.pop_front();
         }
@@ -58,13 +58,13 @@ impl ThreadStops {
         self.count += 1;
     }
 
-    /// Whether a stop lies between two instants, or over them.
+    /// Whether a stop overlaps the time between two instants.
     pub fn between(&self, from_ns: u64, to_ns: u64) -> bool {
         let lies = |(begin, end): &(u64, u64)| *begin < to_ns && *end > from_ns;
         self.kept.iter().any(lies)
     }
 
-    /// What is left of a wake-up: all of it, what is later than the end of a stop, or nothing.
+    /// The part of a wake-up outside stops: all of it, the part after a stop, or nothing.
     pub fn left_of(&mut self, sample: Sample) -> Option<Sample> {
         if !self.between(sample.requested_ns, sample.woke_ns()) {
             return Some(sample);
@@ -78,7 +78,7 @@ impl ThreadStops {
         left
     }
 
-    /// The skipped instants that lie in no stop. A thread that goes on at `resumed_ns`, soon after
+    /// The skipped instants that are not in a stop. A thread that continues at `resumed_ns`, soon after
     /// a stop, had no time for those that were due in between.
     pub fn outside(&mut self, instants: Instants, resumed_ns: u64) -> Vec<Part> {
         let Instants {
@@ -120,7 +120,7 @@ impl ThreadStops {
     }
 }
 
-/// The stops of the whole program: those of several threads that overlap are one.
+/// The stops of the whole program: overlapping stops of several threads are one.
 #[derive(Clone)]
 pub struct ProgramStops {
     start_ns: u64,
@@ -148,7 +148,7 @@ impl Joined {
 }
 
 impl ProgramStops {
-    /// None so far.
+    /// No stops.
     pub fn new(start_ns: u64) -> Self {
         Self {
             start_ns,
@@ -157,8 +157,8 @@ impl ProgramStops {
         }
     }
 
-    /// Takes a stop of one thread.
-    pub fn take(&mut self, tid: u32, (from_ns, to_ns): (u64, u64), cause: StopCause) {
+    /// Adds a stop of one thread.
+    pub fn add(&mut self, tid: u32, (from_ns, to_ns): (u64, u64), cause: StopCause) {
         let mut new = Joined {
             from_ns: from_ns.max(self.start_ns),
             to_ns,
@@ -188,7 +188,7 @@ impl ProgramStops {
         }
     }
 
-    /// All of them, for the record.
+    /// All stops, for the record.
     pub fn stops(&self) -> Stops {
         let mut stops = self.closed.clone();
         for joined in &self.open {
@@ -207,7 +207,7 @@ mod tests {
     fn stopped(stops: &[(u64, u64)]) -> ThreadStops {
         let mut thread = ThreadStops::new(5 * MS);
         for (from_ms, to_ms) in stops {
-            thread.take(from_ms * MS, to_ms * MS);
+            thread.add(from_ms * MS, to_ms * MS);
         }
         thread
     }
@@ -269,12 +269,12 @@ mod tests {
     #[test]
     fn threads_that_are_stopped_together_are_one_stop_and_one_alone_is_named() {
         let mut program = ProgramStops::new(10 * MS);
-        program.take(2, (20 * MS, 30 * MS), StopCause::Signal);
-        program.take(1, (19 * MS, 29 * MS), StopCause::Signal);
-        program.take(3, (50 * MS, 60 * MS), StopCause::Debugger);
-        program.take(3, (70 * MS, 71 * MS), StopCause::Debugger);
-        program.take(4, (1, 12 * MS), StopCause::Freezer);
-        program.take(5, (1, 9 * MS), StopCause::Freezer);
+        program.add(2, (20 * MS, 30 * MS), StopCause::Signal);
+        program.add(1, (19 * MS, 29 * MS), StopCause::Signal);
+        program.add(3, (50 * MS, 60 * MS), StopCause::Debugger);
+        program.add(3, (70 * MS, 71 * MS), StopCause::Debugger);
+        program.add(4, (1, 12 * MS), StopCause::Freezer);
+        program.add(5, (1, 9 * MS), StopCause::Freezer);
         let stops = program.stops();
         let found = stops
             .list
@@ -297,7 +297,7 @@ mod tests {
     fn many_stops_take_no_more_memory_and_none_is_lost() {
         let mut program = ProgramStops::new(0);
         for number in 1..5000 {
-            program.take(1, (number * MS, number * MS + 10), StopCause::Debugger);
+            program.add(1, (number * MS, number * MS + 10), StopCause::Debugger);
         }
         assert!(program.open.len() <= OPEN);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Every real-time thread of the machine: counted in the kernel, looked at now and then.
+//! Every real-time thread of the machine: counted in the kernel, read several times a second.
 
 use std::time::Duration;
 
@@ -18,26 +18,26 @@ use punctual_record::{Condition, Demand, Fix, Run, Thread};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{CpuWakeUps, Other, SystemWatching, SystemWorst};
 
-/// How often the run queues are read: they may be of thousands of threads.
+/// How often the run queues are read: there may be thousands of threads.
 const QUEUES_EVERY_NS: u64 = 1_000_000_000;
 
 pub(super) struct Whole {
     length: Length,
     watching: SystemWatching,
-    /// Of the threads of our container, where we are in one.
+    /// The IDs of the threads of our container, if we are in one.
     numbers: Numbers,
     cpus: Vec<Cpu>,
     rows: Rows,
-    /// When the rows were written last.
+    /// When the rows were last written.
     looked_ns: u64,
     stretches: Stretches,
     breach: Option<Breached>,
     queues: Option<Queues>,
-    /// When they were read last.
+    /// When they were last read.
     queues_ns: u64,
 }
 
-/// A CPU as it was read last.
+/// A CPU at the last reading.
 struct Cpu {
     number: usize,
     counts: CpuWakeUps,
@@ -45,7 +45,7 @@ struct Cpu {
 }
 
 impl Whole {
-    /// Begins to count; `run_queue`: also how long threads wait for a CPU.
+    /// Starts to count; `run_queue`: also how long threads wait for a CPU.
     pub(super) fn begin(length: Length, run_queue: bool) -> Result<Self, ConductError> {
         let watching =
             SystemWatching::start(length.deadline_ns, run_queue).map_err(ConductError::Watch)?;
@@ -257,7 +257,7 @@ impl Watched for Whole {
     }
 }
 
-/// Who the worst wake-up was of, and who ran before.
+/// The thread of the worst wake-up, and the thread that ran before.
 fn notable(one: &SystemWorst) -> Notable {
     let name = |task: &Option<Other>| task.as_ref().map(|task| task.name.clone());
     Notable::WakeUp {
@@ -283,7 +283,7 @@ fn thread(cpu: &Cpu, worst: &[(usize, SystemWorst)], elapsed_ns: u64) -> Thread 
     let mut peaks: Vec<Peak> = worst
         .iter()
         .filter(|(number, one)| {
-            // What came after the counts were read is for the next time.
+            // Wake-ups after the reading of the counts are read the next time.
             *number == cpu.number && one.latency_ns > threshold_ns && one.latency_ns <= max_ns
         })
         .map(|(_, one)| {

@@ -133,7 +133,7 @@ fn pitfall_07_a_load_that_did_nothing_makes_the_run_invalid() {
         ("sleep 0.2", "it ended before it was stopped"),
         ("exit 3 # now", "it ended before it was stopped"),
         ("/nonexistent/command", "load command failed: "),
-        ("hackbench:loops=3", "it was done after"),
+        ("hackbench:loops=3", "it ended after"),
     ] {
         let place = Place::new();
         let ended = measure(&place, &[&flags[..], &[load]].concat()).expect(4);
