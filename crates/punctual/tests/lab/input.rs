@@ -82,7 +82,7 @@ fn without_an_emulator_the_error_names_the_required_one() {
         &[("PUNCTUAL_QEMU", &old)],
         &[],
         1,
-        "QEMU 5.2.0 is too old: 7.2",
+        "QEMU 5.2.0 is too old: the laboratory needs 7.2 or later",
     );
     let other = fake("something else");
     refused(

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -334,15 +335,19 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
         affinity::set_current(&[cpu]).expect("a CPU of ours");
     };
     let over = AtomicBool::new(false);
+    // On one CPU the thread that spins would keep another from getting its priority.
+    let ready = Barrier::new(3);
     let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
     std::thread::scope(|scope| {
         let sleeps = || {
             be(20);
+            ready.wait();
             while !over.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }
         };
         let spins = || {
+            ready.wait();
             be(10);
             while !over.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
@@ -356,6 +361,7 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
             .expect("a thread");
         let hogs = || {
             be(97);
+            ready.wait();
             for _ in 0..TURNS {
                 let begin = Instant::now();
                 while begin.elapsed() < HELD {}

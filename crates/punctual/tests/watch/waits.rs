@@ -12,8 +12,10 @@ const MS: u64 = 1_000_000;
 const FIRST: u64 = 20 * MS;
 const SECOND: u64 = 5 * MS;
 
-/// The waits of the real-time thread that a given thread ended, in a scene of the program.
-fn waits(scene: &str, ended_by: &str) -> Wait {
+/// A wait of the real-time thread that a given thread ended, in a scene of the program: the
+/// longest. In the laboratory, whose one CPU the watch shares with the program, the shortest that
+/// is as long as the work in it: the least disturbed.
+fn waits(scene: &str, ended_by: &str, least: u64) -> Wait {
     let place = Place::new();
     let mut known = Known::start(chains(), &[scene, &ROUNDS.to_string()]);
     let number = known.pid.to_string();
@@ -25,9 +27,14 @@ fn waits(scene: &str, ended_by: &str) -> Wait {
     let explanation = run.explanation.expect("an explanation");
     let of_it =
         |wait: &&Wait| wait.thread.name.as_deref() == Some("first") && wait.ended_by == ended_by;
-    let longest = explanation.waits.iter().filter(of_it);
-    let longest = longest.max_by_key(|wait| wait.wait_ns);
-    let wait = longest.unwrap_or_else(|| panic!("{:#?}", explanation.waits));
+    let waits = explanation.waits.iter().filter(of_it);
+    let wait = match std::env::var_os("PUNCTUAL_LAB_OUT") {
+        Some(_) => waits
+            .filter(|wait| wait.wait_ns >= least)
+            .min_by_key(|wait| wait.wait_ns),
+        None => waits.max_by_key(|wait| wait.wait_ns),
+    };
+    let wait = wait.unwrap_or_else(|| panic!("{:#?}", explanation.waits));
     let sum: u64 = wait.rows.iter().map(|row| row.ns).sum();
     assert_eq!(sum, wait.wait_ns);
     assert_eq!(wait.thread.pid, Some(known.pid));
@@ -75,7 +82,7 @@ fn has_worked(wait: &Wait, name: &str, least: u64) {
 }
 
 pub fn a_pipe_of_three_processes_is_followed_to_its_end() {
-    let wait = waits("pipes", "second");
+    let wait = waits("pipes", "second", FIRST + SECOND);
     assert_eq!(wait.call, "read");
     has_worked(&wait, "third", FIRST);
     has_worked(&wait, "second", SECOND);
@@ -86,7 +93,7 @@ pub fn a_pipe_of_three_processes_is_followed_to_its_end() {
 }
 
 pub fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread() {
-    let wait = waits("locks", "middle");
+    let wait = waits("locks", "middle", FIRST / 2 + SECOND);
     assert_eq!(wait.call, "futex LOCK_PI");
     // It had begun before the wait did.
     has_worked(&wait, "low", FIRST / 2);
@@ -98,7 +105,7 @@ pub fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thr
 }
 
 pub fn a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread() {
-    let wait = waits("hog", "helper");
+    let wait = waits("hog", "helper", FIRST - FIRST / 5 + SECOND);
     has_worked(&wait, "helper", SECOND);
     let behind_hog = |doing: &Doing| matches!(doing, Doing::Ready { behind: Some(by) } if by.name.as_deref() == Some("hog"));
     let behind = time(&wait, "helper", behind_hog);
