@@ -16,9 +16,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("load", &["record"]),
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
+    ("machine", &["rt", "record"]),
     (
         "punctual",
-        &["stats", "rt", "record", "report", "load", "trace", "lab"],
+        &[
+            "stats", "rt", "record", "report", "load", "trace", "lab", "machine",
+        ],
     ),
 ];
 
@@ -32,7 +35,7 @@ const ROOMS: &[Room] = &[
     Room {
         folder: "crates/punctual/src/system/",
         rooms: &[],
-        crates: &["record", "stats", "rt"],
+        crates: &["record", "stats", "rt", "machine"],
     },
     Room {
         folder: "crates/punctual/src/launch/",
@@ -43,12 +46,14 @@ const ROOMS: &[Room] = &[
         folder: "crates/punctual/src/conduct/",
         rooms: &["probe", "system"],
         // It prints nothing, and makes no words and pictures.
-        crates: &["stats", "rt", "record", "load", "trace", "lab"],
+        crates: &["stats", "rt", "record", "load", "trace", "lab", "machine"],
     },
     Room {
         folder: "crates/punctual/src/cli/",
         rooms: &["probe", "system", "conduct", "launch"],
-        crates: &["stats", "rt", "record", "report", "load", "trace", "lab"],
+        crates: &[
+            "stats", "rt", "record", "report", "load", "trace", "lab", "machine",
+        ],
     },
     Room {
         folder: "crates/trace/src/attribute/",

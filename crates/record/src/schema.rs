@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
+use super::finding::{CHECK_VERSION, Check};
 use super::lab::{LAB_VERSION, Lab};
 use super::run::{Run, VERSION};
 
@@ -23,6 +24,16 @@ pub fn lab() -> Value {
         &format!("punctual lab record, version {LAB_VERSION}"),
         "lab.json in the directory of a lab. Times are nanoseconds. Fields that are not named here \
          may stand in records of later programs and are passed over.",
+    )
+}
+
+/// That of `punctual check --json`.
+#[must_use]
+pub fn check() -> Value {
+    described::<Check>(
+        &format!("punctual check, version {CHECK_VERSION}"),
+        "What `punctual check --json` prints. Fields that are not named here may stand in that of \
+         later programs and are passed over.",
     )
 }
 

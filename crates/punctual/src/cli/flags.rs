@@ -2,10 +2,12 @@
 //! completions come out of them.
 
 mod breach;
+mod check;
 mod explain;
 mod gaps;
 pub mod names;
 mod requirement;
+mod tune;
 mod values;
 mod watch;
 
@@ -22,12 +24,16 @@ use super::units;
 use crate::launch::Stacks;
 use crate::probe::kinds::Kind;
 pub use breach::BreachFlags;
+use check::CHECK_EXAMPLES;
+pub use check::CheckFlags;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
 pub use gaps::{GapFlags, Probe};
 use punctual_load::{LoadClass, LoadSpec};
 use punctual_report::formats::Format;
 pub use requirement::RequirementFlags;
+use tune::TUNE_EXAMPLES;
+pub use tune::{KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
 use values::{cpu_list, distance, loops, priority, seed, stack_debug, stack_size, threads};
 use watch::WATCH_EXAMPLES;
 pub use watch::WatchFlags;
@@ -58,6 +64,12 @@ pub enum Verb {
     /// Measure one wake-up source, the noise of a CPU, or the hardware
     #[command(after_help = MEASURE_EXAMPLES)]
     Measure(MeasureFlags),
+    /// What makes this machine unfit for real time, why, and what fixes it?
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckFlags),
+    /// Change settings of this machine with a journal, and restore them
+    #[command(after_help = TUNE_EXAMPLES)]
+    Tune(TuneFlags),
     /// Run the standard loads alone
     #[command(after_help = LOAD_EXAMPLES)]
     Load(LoadFlags),

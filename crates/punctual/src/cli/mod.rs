@@ -1,6 +1,7 @@
 //! The command line: flags as plain data first, effects later; one file for each
 //! verb or family of verbs; exit codes.
 
+mod check;
 mod compare;
 mod completions;
 mod cyclictest;
@@ -20,6 +21,7 @@ mod plan;
 mod run;
 mod save;
 mod screen;
+mod tune;
 mod units;
 mod watch;
 
@@ -99,6 +101,8 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Explain(flags) => explain::run(flags),
         Verb::Watch(flags) => watch::run(flags),
         Verb::Lab(flags) => lab::run(flags),
+        Verb::Check(flags) => check::run(flags),
+        Verb::Tune(flags) => tune::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => compare::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),

@@ -5,7 +5,7 @@ use punctual_stats::histogram::HistogramRecord;
 use crate::probe::tally::Tally;
 use punctual_record::event::Halted;
 use punctual_record::{
-    Event, Happening, OwnCost, Request, Run, Stop, SystemState, Thread, Timeline, Tool,
+    Event, Happening, OwnCost, Request, Run, Stop, SystemState, Thread, Timeline,
 };
 
 /// How many of the highest samples are kept, over all threads.
@@ -19,10 +19,7 @@ pub fn empty(
     started: String,
     system: SystemState,
 ) -> Run {
-    let tool = Tool {
-        name: "punctual".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
+    let tool = crate::conduct::this_tool();
     Run {
         command,
         timeline: Timeline {

@@ -28,3 +28,12 @@ pub use progress::Progress;
 pub use run::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, run};
 pub use signals::{Signals, survive_long_files};
 pub use watch::{Scope, Target, WatchPlan, watch};
+
+/// This program, as records name it.
+#[must_use]
+pub fn this_tool() -> punctual_record::Tool {
+    punctual_record::Tool {
+        name: "punctual".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}

@@ -19,6 +19,7 @@ mod record;
 mod recording;
 mod rootfs;
 mod seeds;
+mod snapshot;
 mod tracer_lines;
 mod window;
 
@@ -37,6 +38,7 @@ const TARGETS: &[(&str, Check)] = &[
     ("record", record::check),
     ("recording", recording::check),
     ("rootfs", rootfs::check),
+    ("snapshot", snapshot::check_bytes),
     ("tracer_lines", tracer_lines::check),
     ("window", window::check),
 ];

@@ -13,7 +13,9 @@ use punctual_lab::kernel::{Symbols, kallsyms, package};
 use punctual_lab::observer::{bill::bill, trail::Trail};
 use punctual_lab::rootfs::{archive, tree::Tree};
 use punctual_lab::{channel, libraries, room::Room};
+use punctual_machine::{CheckRequest, Root, Snapshot, check};
 use punctual_record::explanation::Cause;
+use punctual_record::finding::{FindingId, StateKind};
 use punctual_record::lab::parse_lab;
 use punctual_report::formats::detect_and_parse;
 use punctual_stats::peaks::Peak;
@@ -37,6 +39,7 @@ pub const KNOWN: &[(&str, fn())] = &[
     ("record", record),
     ("recording", recording),
     ("rootfs", rootfs),
+    ("snapshot", snapshot),
     ("tracer_lines", tracer_lines),
     ("window", window),
 ];
@@ -221,6 +224,27 @@ fn lab_observer() {
         .collect();
     rows.sort_unstable();
     assert_eq!(rows, [("(not kept)", 2), ("(user)", 3), ("first", 5)]);
+}
+
+/// A made-up machine whose tick, swap and huge pages are known.
+fn snapshot() {
+    let snapshot = Snapshot::parse(&seed("snapshot/small.json")).expect("a snapshot");
+    let found = check(&Root::of_snapshot(snapshot), &CheckRequest::default());
+    assert_eq!(
+        (found.kernel.as_str(), &found.cpus[..]),
+        ("6.1.0-18-rt-amd64", &[2, 3][..])
+    );
+    let state = |id| found.finding(id).expect("each").state.kind();
+    for (id, kind) in [
+        (FindingId::RtKernel, StateKind::Ok),
+        (FindingId::NohzFull, StateKind::Ok),
+        (FindingId::Swap, StateKind::Bad),
+        (FindingId::TransparentHugepages, StateKind::Unknown),
+        (FindingId::DmaLatencyAccess, StateKind::Bad),
+        (FindingId::PosixOptions, StateKind::Unknown),
+    ] {
+        assert_eq!(state(id), kind, "{id}");
+    }
 }
 
 fn marks() {

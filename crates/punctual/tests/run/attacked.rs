@@ -392,7 +392,10 @@ fn only_the_group_can_execute_a_copy_with_capabilities() {
     // The capability to lock without a limit is lost when the program starts, so it does not justify
     // starting.
     let lock = shell("65533", "65533", &at_99("--lock")).expect(1);
-    assert!(lock.stderr.contains("the limit of locked memory is 64 KB"), "{lock:?}");
+    assert!(
+        lock.stderr.contains("the limit of locked memory is 64 KB"),
+        "{lock:?}"
+    );
     for command in &of_file {
         root(command).expect(0);
     }

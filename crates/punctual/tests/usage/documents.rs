@@ -146,6 +146,8 @@ fn every_verb_has_a_page_that_describes_every_flag() {
                     let elsewhere = names == ["--load"]
                         && row.contains("load.md")
                         && read("docs/load.md").contains(&format!("`{name}"))
+                        || row.contains("findings.md")
+                            && read("docs/findings.md").contains(&format!("| `{name}` |"))
                         || row.contains("see below") && text.contains(&format!("| `{name}` |"));
                     assert!(
                         elsewhere || row.contains(&format!("`{name}`")),

@@ -344,7 +344,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn missing_and_unknown_verbs_are_refused() {
-    let verbs = "qualify, measure, load, run, explain, watch, lab, report, compare, merge, export, completions, help";
+    let verbs = "qualify, measure, check, tune, load, run, explain, watch, lab, report, compare, merge, export, completions, help";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&[""], &[verbs]);
@@ -363,6 +363,28 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
         &["measure", "timerfd", "futex"],
         &["'futex'", "`punctual measure --help`"],
     );
+    let table: &[(&[&str], &[&str])] = &[
+        (&["-a", "6000"], &["6000", "not online"]),
+        (&["-a", "x"], &["--affinity"]),
+        (&["-p", "0"], &["--priority", "from 1 to 99"]),
+        (&["-p", "high"], &["--priority", "from 1 to 99"]),
+        (&["--pid", "0"], &["--pid"]),
+        (&["--pid", "x"], &["--pid"]),
+        (&["--pid", "4194305"], &["--pid 4194305", "no such process"]),
+        (&["--explain", "swop"], &["--explain", "swap"]),
+        (&["--explain", ""], &["--explain"]),
+        (&["--explain"], &["--explain", "needs a value"]),
+        (&["--snapshot"], &["--snapshot", "needs a value"]),
+        (&["--html"], &["--html", "needs a value"]),
+        (&["--junit"], &["--junit", "needs a value"]),
+        (&["a", "--pid", "1"], &["--pid"]),
+        (&["a", "--snapshot", "b"], &["--snapshot"]),
+        (&["--json", "-v"], &["--json"]),
+        (&["a", "b", "c"], &["'c'"]),
+    ];
+    for (flags, wanted) in table {
+        refused(&[&["check"], *flags].concat(), wanted);
+    }
     refused(&["load", "none"], &["LOAD", "nothing would run"]);
     refused(&["load", "makework"], &["LOAD", "hackbench"]);
     refused(&["load", "cpu", "-D", "0"], &["--duration", "such as 60"]);

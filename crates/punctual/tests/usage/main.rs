@@ -1,9 +1,11 @@
 //! The command line: verbs, flags, bad input, typing errors, and the documents that describe it.
 
+mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod documents;
 mod input;
 mod packages;
+mod tune;
 mod verbs;
 mod words;

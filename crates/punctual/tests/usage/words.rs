@@ -239,9 +239,10 @@ fn help_with_a_verb_shows_the_verbs_help() {
 }
 
 /// The first words of flags' help: a verb that says what the flag does.
-const IMPERATIVES: &str = "Accepted Add Allow Boot Bring Change Choose Compare Copy Count Don't End \
-                           Explain Export Find Give Interrupt Judge Keep Leave Let Load Lock Make Measure Merge \
-                           Pass Poll Print Probe Require Run Set Show Start Stop Verify Wait Watch \
+const IMPERATIVES: &str = "Accepted Add Allow Boot Bring Change Check Choose Compare Copy Count \
+                           Don't End Explain Export Find Give Interrupt Judge Keep Leave Let List \
+                           Load Lock Make Measure Merge Name Pass Poll Print Probe Read Require \
+                           Restore Run Set Show Start Stop Verify Wait Watch \
                            Write";
 
 #[test]

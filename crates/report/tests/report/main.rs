@@ -7,6 +7,7 @@ mod browser;
 mod data;
 mod explained;
 mod facts;
+mod findings;
 mod fixtures;
 mod formats;
 mod gallery;

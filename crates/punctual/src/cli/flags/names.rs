@@ -14,6 +14,7 @@ use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
 use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
+use punctual_record::finding::FindingId;
 use punctual_report::formats::Format;
 
 /// Parses a word; the shells complete these names, and the nearest of them is suggested for a
@@ -165,5 +166,13 @@ pub fn probe() -> Listed<Probe> {
             gaps.or_else(|| Kind::named(name).map(Probe::Wait))
         }),
         names: || [sources(), GAPS.map(Subject::name).to_vec()].concat(),
+    }
+}
+
+/// `--explain` of `check`.
+pub fn finding() -> Listed<FindingId> {
+    Listed {
+        read: Reader::Name(FindingId::by_name),
+        names: || FindingId::ALL.iter().map(|id| id.name()).collect(),
     }
 }

@@ -14,7 +14,7 @@ pub use forecast::Forecast;
 pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
 use punctual_lab::{CellResult, LabError};
 use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab};
-use punctual_record::{RecordError, Run, RunDirectory, Tool, time};
+use punctual_record::{RecordError, Run, RunDirectory, time};
 use punctual_record::{Unsaved, UnsavedPart, UnsavedReason};
 
 /// Receives the progress of a lab.
@@ -97,10 +97,7 @@ pub fn make(
     let lab = Lab {
         format: LAB_FORMAT.to_owned(),
         version: LAB_VERSION,
-        tool: Tool {
-            name: "punctual".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
+        tool: crate::conduct::this_tool(),
         command,
         started,
         jobs: making.jobs as u64,

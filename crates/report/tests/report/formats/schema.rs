@@ -357,6 +357,7 @@ fn the_committed_schemas_are_the_generated_ones() {
     for (name, made) in [
         (format!("run-{VERSION}"), schema::run()),
         (format!("lab-{}", lab::LAB_VERSION), schema::lab()),
+        (format!("check-{}", finding::CHECK_VERSION), schema::check()),
     ] {
         let path = place(&name);
         let made = serde_json::to_string_pretty(&made).unwrap() + "\n";

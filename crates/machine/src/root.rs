@@ -6,9 +6,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_record::text::shortened;
 use punctual_record::{Unread, UnreadReason};
+use punctual_rt::cpulist;
+
+use crate::snapshot::{Bytes, Entries, Snapshot};
 
 /// The most that is read of one file. Files of `/proc` and `/sys` that matter
 /// here are far smaller; a recorded tree may hold anything.
@@ -16,7 +20,7 @@ pub const READ_LIMIT: u64 = 1 << 20;
 
 /// A pipe, a device or a directory in the place of a file.
 #[derive(Debug)]
-struct NotRegular;
+pub(crate) struct NotRegular;
 
 impl std::fmt::Display for NotRegular {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -29,58 +33,107 @@ impl std::error::Error for NotRegular {}
 /// The number of entries that are read of one directory.
 const ENTRY_LIMIT: usize = 1 << 17;
 
-/// The file tree that describes a machine: the live one's, or one recorded elsewhere.
+/// The file tree that describes a machine: the live one's, one recorded elsewhere, or a
+/// snapshot.
 ///
-/// For a recorded tree no system call asks about the machine, so that nothing
+/// For a recorded tree or a snapshot no system call asks about the machine, so that nothing
 /// of the live one gets into the result.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Root {
-    prefix: PathBuf,
-    live: bool,
+    tree: Tree,
+    /// Keeps whatever is read.
+    recorder: Option<Arc<Mutex<Snapshot>>>,
 }
 
-impl Default for Root {
-    fn default() -> Self {
-        Self::live()
-    }
+#[derive(Debug, Clone, Default)]
+enum Tree {
+    #[default]
+    Live,
+    Folder(PathBuf),
+    Snapshot(Arc<Snapshot>),
 }
 
 impl Root {
     /// The live machine.
     #[must_use]
     pub fn live() -> Self {
-        Self {
-            prefix: PathBuf::from("/"),
-            live: true,
-        }
+        Self::default()
     }
 
     /// A recorded tree of some machine, with `proc` and `sys` below it.
     #[must_use]
     pub fn recorded(prefix: impl Into<PathBuf>) -> Self {
         Self {
-            prefix: prefix.into(),
-            live: false,
+            tree: Tree::Folder(prefix.into()),
+            recorder: None,
         }
+    }
+
+    /// A machine as it was when its snapshot was made.
+    #[must_use]
+    pub fn of_snapshot(snapshot: Snapshot) -> Self {
+        Self {
+            tree: Tree::Snapshot(Arc::new(snapshot)),
+            recorder: None,
+        }
+    }
+
+    /// The same tree; whatever is read from it is kept from now on.
+    #[must_use]
+    pub fn recording(self) -> Self {
+        Self {
+            recorder: Some(Arc::default()),
+            ..self
+        }
+    }
+
+    /// What was read since [`Root::recording`].
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let recorder = self.recorder.as_ref();
+        recorder.map_or_else(Snapshot::default, |recorder| locked(recorder).clone())
     }
 
     /// Whether this is the live machine.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.live
+        matches!(self.tree, Tree::Live)
     }
 
-    /// The path of an absolute path in this tree. `..` is dropped: paths that
-    /// were read from a file must not lead out of it.
+    /// The path of an absolute path in this tree, for what is not read through it. `..` is
+    /// dropped: paths that were read from a file must not lead out of it. In a snapshot
+    /// there is no such path.
     #[must_use]
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
-        let mut path = self.prefix.clone();
+        let mut path = match &self.tree {
+            Tree::Live => PathBuf::from("/"),
+            Tree::Folder(prefix) => prefix.clone(),
+            Tree::Snapshot(_) => return PathBuf::new(),
+        };
         for component in absolute.as_ref().components() {
             if let Component::Normal(name) = component {
                 path.push(name);
             }
         }
         path
+    }
+
+    /// Reads by `read`, or from the snapshot, and keeps the result where the tree is recorded.
+    fn kept<T: Clone>(
+        &self,
+        key: &str,
+        entries: impl Fn(&mut Snapshot) -> &mut Entries<T>,
+        recorded: impl Fn(&Snapshot) -> &Entries<T>,
+        read: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let result = match &self.tree {
+            Tree::Snapshot(snapshot) => recorded(snapshot).get(key),
+            Tree::Live | Tree::Folder(_) => read(),
+        };
+        if let Some(recorder) = &self.recorder {
+            entries(&mut locked(recorder)).put(key, &result);
+        }
+        result
     }
 
     /// Opens a regular file. Any other (a pipe, a device) could block or never end.
@@ -101,11 +154,15 @@ impl Root {
     /// # Errors
     /// If it can't be opened or read, or is not a regular file.
     pub fn bytes(&self, absolute: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.open(absolute)?
-            .take(READ_LIMIT)
-            .read_to_end(&mut bytes)?;
-        Ok(bytes)
+        let read = || {
+            let mut bytes = Vec::new();
+            self.open(absolute)?
+                .take(READ_LIMIT)
+                .read_to_end(&mut bytes)?;
+            Ok(Bytes(bytes))
+        };
+        let kept = self.kept(absolute, |to| &mut to.files, |from| &from.files, read);
+        kept.map(|Bytes(bytes)| bytes)
     }
 
     /// The first [`READ_LIMIT`] bytes of a file as text, without trailing white space
@@ -124,7 +181,9 @@ impl Root {
     /// Whether this path exists.
     #[must_use]
     pub fn exists(&self, absolute: &str) -> bool {
-        self.path(absolute).symlink_metadata().is_ok()
+        let read = || self.path(absolute).symlink_metadata().map(|_| ());
+        self.kept(absolute, |to| &mut to.present, |from| &from.present, read)
+            .is_ok()
     }
 
     /// The target of a symbolic link.
@@ -132,8 +191,11 @@ impl Root {
     /// # Errors
     /// If it is not a link or can't be read.
     pub fn link(&self, absolute: &str) -> io::Result<String> {
-        let target = std::fs::read_link(self.path(absolute))?;
-        Ok(target.to_string_lossy().into_owned())
+        let read = || {
+            let target = std::fs::read_link(self.path(absolute))?;
+            Ok(target.to_string_lossy().into_owned())
+        };
+        self.kept(absolute, |to| &mut to.links, |from| &from.links, read)
     }
 
     /// The names in a directory, in order of bytes.
@@ -141,13 +203,37 @@ impl Root {
     /// # Errors
     /// If it can't be opened. An entry that vanishes during the reading is omitted.
     pub fn names(&self, absolute: &str) -> io::Result<Vec<String>> {
-        let mut names: Vec<String> = std::fs::read_dir(self.path(absolute))?
-            .take(ENTRY_LIMIT)
-            .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
-            .filter_map(|name: OsString| name.into_string().ok())
-            .collect();
-        names.sort_unstable();
-        Ok(names)
+        let read = || {
+            let mut names: Vec<String> = std::fs::read_dir(self.path(absolute))?
+                .take(ENTRY_LIMIT)
+                .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
+                .filter_map(|name: OsString| name.into_string().ok())
+                .collect();
+            names.sort_unstable();
+            Ok(names)
+        };
+        self.kept(absolute, |to| &mut to.names, |from| &from.names, read)
+    }
+
+    /// The answer of the live machine to a question that no file answers, as text: a system
+    /// call with its argument. A snapshot has the answers that were given when it was made; a
+    /// recorded tree has none.
+    ///
+    /// # Errors
+    /// That of the call; [`io::ErrorKind::NotFound`] where nothing was recorded.
+    pub fn answer(
+        &self,
+        question: &str,
+        ask: impl FnOnce() -> io::Result<String>,
+    ) -> io::Result<String> {
+        let read = || {
+            if self.is_live() {
+                ask()
+            } else {
+                Err(io::ErrorKind::NotFound.into())
+            }
+        };
+        self.kept(question, |to| &mut to.answers, |from| &from.answers, read)
     }
 
     /// The numbers N of the names `<stem>N` in a directory, in order; empty if
@@ -165,8 +251,13 @@ impl Root {
     }
 }
 
+fn locked(recorder: &Mutex<Snapshot>) -> MutexGuard<'_, Snapshot> {
+    recorder.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A plain decimal number: no sign, no white space.
-pub(super) fn decimal<N: std::str::FromStr>(text: &str) -> Option<N> {
+#[must_use]
+pub fn decimal<N: std::str::FromStr>(text: &str) -> Option<N> {
     if text.bytes().all(|b| b.is_ascii_digit()) {
         text.parse().ok()
     } else {
@@ -264,20 +355,23 @@ impl<'a> Reader<'a> {
 
     /// A CPU list in a file that may be absent.
     pub fn cpus(&mut self, path: &str) -> Option<Vec<usize>> {
-        self.parsed(path, |text| super::cpus::parse_kernel(text).ok())
+        self.parsed(path, |text| cpulist::numbers(text).ok())
     }
 }
 
 /// Whether an error means that this machine has no such thing.
-pub(super) fn absent(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENOENT | libc::ENOTDIR | libc::ENODEV | libc::ENXIO)
-    )
+#[must_use]
+pub fn absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(
+            error.raw_os_error(),
+            Some(libc::ENOTDIR | libc::ENODEV | libc::ENXIO)
+        )
 }
 
 /// An error's text without the number that Rust appends.
-pub(super) fn plain(error: &io::Error) -> String {
+#[must_use]
+pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error") {
         Some(end) => text[..end].to_lowercase(),
@@ -286,12 +380,14 @@ pub(super) fn plain(error: &io::Error) -> String {
 }
 
 /// The beginning of a text, on one line.
-pub(super) fn excerpt(text: &str) -> String {
+#[must_use]
+pub fn excerpt(text: &str) -> String {
     format!("`{}`", shortened(text, 61))
 }
 
 /// That a text is not of the expected form, with its beginning on one line.
-pub(super) fn not_understood(text: &str) -> UnreadReason {
+#[must_use]
+pub fn not_understood(text: &str) -> UnreadReason {
     UnreadReason::NotUnderstood {
         text: shortened(text, 61),
     }

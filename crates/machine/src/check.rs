@@ -1,0 +1,93 @@
+//! All findings of a machine.
+
+use punctual_record::finding::{
+    CHECK_VERSION, Check, Difference, Finding, FindingId, ReadResult, Reading,
+};
+use punctual_record::text::one_line;
+
+use crate::findings::look_for;
+use crate::look::{Look, Machine, Outcome};
+use crate::root::Root;
+
+/// What to check for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckRequest {
+    /// The CPUs for real-time work; those that are isolated, if none are named.
+    pub cpus: Option<Vec<usize>>,
+    /// The priority of the program, 1 to 99: what runs above it is named.
+    pub priority: u32,
+    /// The program whose rights are read; that which checks, if none is named.
+    pub pid: Option<u32>,
+}
+
+impl Default for CheckRequest {
+    fn default() -> Self {
+        Self {
+            cpus: None,
+            priority: 80,
+            pid: None,
+        }
+    }
+}
+
+/// Looks for every finding, in order. Reads files and asks the kernel, and changes nothing.
+#[must_use]
+pub fn check(root: &Root, request: &CheckRequest) -> Check {
+    let machine = Machine::read(root, request);
+    let finding = |id: &FindingId| {
+        let mut look = Look::new(&machine);
+        let outcome = look_for(*id, &mut look).unwrap_or_else(Outcome::from);
+        let Outcome { state, fixes } = outcome.bounded();
+        Finding {
+            id: *id,
+            state,
+            readings: look.into_readings(),
+            fixes,
+        }
+    };
+    Check {
+        version: CHECK_VERSION,
+        hostname: one_line(&root.text("/proc/sys/kernel/hostname").unwrap_or_default()),
+        kernel: one_line(&machine.release),
+        cpus: machine.cpus.clone(),
+        findings: FindingId::ALL.iter().map(finding).collect(),
+    }
+}
+
+/// The readings of two machines that differ, in the order of the findings. The same place may
+/// be read several times: the command line, for several parameters.
+#[must_use]
+pub fn differences(first: &Check, second: &Check) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for one in &first.findings {
+        let Some(other) = second.finding(one.id) else {
+            continue;
+        };
+        let mut sources: Vec<&str> = Vec::new();
+        for reading in one.readings.iter().chain(&other.readings) {
+            if !sources.contains(&reading.source.as_str()) {
+                sources.push(&reading.source);
+            }
+        }
+        for source in sources {
+            let (first, second) = (of(source, &one.readings), of(source, &other.readings));
+            for at in 0..first.len().max(second.len()) {
+                let (first, second) = (first.get(at).copied(), second.get(at).copied());
+                if first != second {
+                    differences.push(Difference {
+                        id: one.id,
+                        source: source.to_owned(),
+                        first: first.cloned(),
+                        second: second.cloned(),
+                    });
+                }
+            }
+        }
+    }
+    differences
+}
+
+fn of<'r>(source: &str, readings: &'r [Reading]) -> Vec<&'r ReadResult> {
+    let of_source = readings.iter().filter(|reading| reading.source == source);
+    of_source.map(|reading| &reading.result).collect()
+}

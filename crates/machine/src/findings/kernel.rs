@@ -1,0 +1,461 @@
+//! How the kernel was built and booted.
+
+use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+use punctual_rt::cpulist;
+
+use crate::look::{
+    Look, Looked, bad, chosen, expected, information, information_that, not_applicable, ok,
+    same_name, unknown,
+};
+use crate::version::Version;
+
+pub(super) fn rt_kernel(look: &mut Look<'_>) -> Looked {
+    look.optional("/sys/kernel/realtime")?;
+    if look.is_real_time()? {
+        return ok();
+    }
+    look.required("/proc/sys/kernel/version")?;
+    bad(Fault::Missing(vec!["PREEMPT_RT".to_owned()]))
+        .by_hand()
+        .end()
+}
+
+pub(super) fn preempt_mode(look: &mut Look<'_>) -> Looked {
+    if look.is_real_time()? {
+        return not_applicable(NotApplicable::RealTimeKernel);
+    }
+    let path = "/sys/kernel/debug/sched/preempt";
+    // In parentheses: `none voluntary (full) lazy`.
+    let running = match look.mounted(path, "debugfs", "/sys/kernel/debug") {
+        Ok(Some(text)) => {
+            let mut words = text.split_whitespace();
+            let mode = words.find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+            Some(Look::parsed(path, mode)?.to_owned())
+        }
+        Ok(None) => None,
+        // What was booted is in force, unless the kernel could have been told otherwise since.
+        Err(why) => match look.option("PREEMPT_DYNAMIC") {
+            Ok(false) => None,
+            Ok(true) => {
+                look.parameter("preempt")?;
+                configured_preemption(look)?;
+                return Err(why);
+            }
+            Err(_) => return Err(why),
+        },
+    };
+    let is_running = running.is_some();
+    let mode = match running {
+        Some(mode) => mode,
+        None => configured_preemption(look)?.to_owned(),
+    };
+    if mode == "full" {
+        return ok();
+    }
+    let outcome = bad(expected(&["full"]));
+    if is_running {
+        outcome.write(path, "full").boot("preempt=full")
+    } else {
+        outcome.by_hand()
+    }
+    .end()
+}
+
+/// The model that the kernel was built with.
+fn configured_preemption(look: &mut Look<'_>) -> Result<&'static str, FindingState> {
+    for (option, model) in [
+        ("PREEMPT_LAZY", "lazy"),
+        ("PREEMPT", "full"),
+        ("PREEMPT_VOLUNTARY", "voluntary"),
+    ] {
+        if look.config()?.is_set(option) {
+            look.option(option)?;
+            return Ok(model);
+        }
+    }
+    look.option("PREEMPT_NONE")?;
+    Ok("none")
+}
+
+pub(super) fn threadirqs(look: &mut Look<'_>) -> Looked {
+    if look.is_real_time()? {
+        return not_applicable(NotApplicable::RealTimeKernel);
+    }
+    match look.parameter("threadirqs")? {
+        Some(_) => ok(),
+        None => bad(Fault::Missing(vec!["threadirqs".to_owned()]))
+            .boot("threadirqs")
+            .end(),
+    }
+}
+
+pub(super) fn kernel_config(look: &mut Look<'_>) -> Looked {
+    let source = look.config()?.source.clone();
+    look.saw(source, "readable");
+    ok()
+}
+
+pub(super) fn high_resolution(look: &mut Look<'_>) -> Looked {
+    let path = "/proc/timer_list";
+    // The list is for root alone.
+    if let Ok(timers) = look.machine.root.text(path) {
+        let value = |line: &str| {
+            let value = line.trim().strip_prefix(".hres_active")?;
+            Some(value.trim_start_matches([' ', ':']).to_owned())
+        };
+        let active: Vec<String> = timers.lines().filter_map(value).collect();
+        if !active.is_empty() {
+            let inactive = active.iter().filter(|value| *value != "1").count();
+            look.saw(
+                path,
+                &format!(
+                    "hres_active: {} of {} CPUs",
+                    active.len() - inactive,
+                    active.len()
+                ),
+            );
+            return if inactive > 0 {
+                bad(Fault::Missing(vec!["hres_active: 1".to_owned()]))
+                    .by_hand()
+                    .end()
+            } else {
+                ok()
+            };
+        }
+    }
+    if !look.option("HIGH_RES_TIMERS")? {
+        return bad(expected(&["CONFIG_HIGH_RES_TIMERS=y"])).by_hand().end();
+    }
+    match look.parameter("highres")? {
+        Some("off") => bad(Fault::Present(vec!["highres=off".to_owned()]))
+            .by_hand()
+            .end(),
+        _ => ok(),
+    }
+}
+
+/// A boot parameter that the kernel ignores because it was built without what it needs.
+pub(super) fn support(look: &mut Look<'_>, parameter: &str, option: &str) -> Looked {
+    if look.parameter(parameter)?.is_none() {
+        return not_applicable(NotApplicable::NotRequested(format!("{parameter}=")));
+    }
+    if look.option(option)? {
+        ok()
+    } else {
+        bad(Fault::Missing(vec![format!("CONFIG_{option}=y")]))
+            .by_hand()
+            .end()
+    }
+}
+
+const DEBUG_OPTIONS: &[&str] = &[
+    "LOCKDEP",
+    "PROVE_LOCKING",
+    "KASAN",
+    "KCSAN",
+    "KMSAN",
+    "UBSAN",
+    "DEBUG_PREEMPT",
+    "DEBUG_LOCK_ALLOC",
+    "DEBUG_OBJECTS",
+    "DEBUG_PAGEALLOC_ENABLE_DEFAULT",
+    "DEBUG_KMEMLEAK",
+    "SLUB_DEBUG_ON",
+    "RCU_EQS_DEBUG",
+    "LATENCYTOP",
+    "DEBUG_ATOMIC_SLEEP",
+];
+
+pub(super) fn debug_options(look: &mut Look<'_>) -> Looked {
+    let config = look.config()?;
+    let set: Vec<String> = DEBUG_OPTIONS
+        .iter()
+        .filter(|option| config.is_set(option))
+        .map(|option| format!("CONFIG_{option}"))
+        .collect();
+    look.saw(
+        config.source.clone(),
+        &format!("{} of {} set", set.len(), DEBUG_OPTIONS.len()),
+    );
+    if set.is_empty() {
+        ok()
+    } else {
+        bad(Fault::Present(set)).by_hand().end()
+    }
+}
+
+pub(super) fn tracing(look: &mut Look<'_>) -> Looked {
+    let has_tracer = |folder: &&str| {
+        let path = format!("{folder}/current_tracer");
+        look.machine.root.exists(&path)
+    };
+    let folder = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        .into_iter()
+        .find(has_tracer)
+        .unwrap_or("/sys/kernel/tracing");
+    let path = format!("{folder}/current_tracer");
+    let tracer = match look.mounted(&path, "tracefs", "/sys/kernel/tracing") {
+        Ok(Some(tracer)) => tracer,
+        Ok(None) => return not_applicable(NotApplicable::Absent(path)),
+        Err(why) => return without_option(look, "FTRACE", why),
+    };
+    let events = format!("{folder}/set_event");
+    let enabled = look.unshown(&events)?;
+    let enabled: Vec<String> = enabled.lines().map(str::to_owned).collect();
+    look.saw(events, &format!("{} events enabled", enabled.len()));
+    let outcome = if tracer != "nop" {
+        bad(expected(&["nop"])).write(&path, "nop")
+    } else if enabled.is_empty() {
+        return ok();
+    } else {
+        bad(Fault::Present(enabled.clone()))
+    };
+    if enabled.is_empty() {
+        outcome.end()
+    } else {
+        outcome.write(&format!("{folder}/set_event"), "").end()
+    }
+}
+
+/// Not applicable to a kernel that was built without an option; else the reason given.
+fn without_option(look: &mut Look<'_>, option: &str, why: FindingState) -> Looked {
+    match look.option(option) {
+        Ok(false) => not_applicable(NotApplicable::Absent(format!("CONFIG_{option}"))),
+        Ok(true) | Err(_) => Err(why),
+    }
+}
+
+/// Parameters that real-time guides name: what resembles one of them and is none is misspelt.
+const PARAMETERS: &[&str] = &[
+    "isolcpus",
+    "nohz_full",
+    "nohz",
+    "rcu_nocbs",
+    "rcu_nocb_poll",
+    "irqaffinity",
+    "kthread_cpus",
+    "threadirqs",
+    "preempt",
+    "skew_tick",
+    "nosoftlockup",
+    "nowatchdog",
+    "nmi_watchdog",
+    "mitigations",
+    "idle",
+    "tsc",
+    "clocksource",
+    "hpet",
+    "mce",
+    "efi",
+    "nosmt",
+    "audit",
+    "intel_pstate",
+    "amd_pstate",
+    "intel_idle.max_cstate",
+    "processor.max_cstate",
+    "rcutree.kthread_prio",
+    "rcupdate.rcu_normal_after_boot",
+    "rcutree.nohz_full_patience_delay",
+    "cpufreq.default_governor",
+    "transparent_hugepage",
+    "numa_balancing",
+    "split_lock_detect",
+    "workqueue.power_efficient",
+    "pcie_aspm",
+    "nvme_core.default_ps_max_latency_us",
+    "rt_group_sched",
+    "cpuidle.off",
+    "acpi_irq_nobalance",
+    "noirqbalance",
+];
+
+pub(super) fn unknown_parameter(look: &mut Look<'_>) -> Looked {
+    let given = look.parameters()?;
+    let misspelt = given.iter().filter_map(|word| {
+        let name = word.split('=').next().unwrap_or(word).replace('-', "_");
+        if PARAMETERS.contains(&name.as_str()) {
+            return None;
+        }
+        let close = PARAMETERS.iter().find(|known| is_near(&name, known))?;
+        Some(format!("{word} ({close}?)"))
+    });
+    let misspelt: Vec<String> = misspelt.collect();
+    look.saw(
+        "/proc/cmdline",
+        &format!("{} parameters, {} misspelt", given.len(), misspelt.len()),
+    );
+    if misspelt.is_empty() {
+        ok()
+    } else {
+        bad(Fault::Present(misspelt)).by_hand().end()
+    }
+}
+
+/// Whether a word is a known one with a letter changed, lacking or added.
+fn is_near(word: &str, known: &str) -> bool {
+    // Short words resemble each other.
+    if known.len() < 6 || word.len().abs_diff(known.len()) > 1 || word == known {
+        return false;
+    }
+    let (word, known) = (word.as_bytes(), known.as_bytes());
+    let same = |(a, b): &(&u8, &u8)| a == b;
+    let front = word.iter().zip(known).take_while(same).count();
+    let back = word[front..].iter().rev();
+    let back = back
+        .zip(known[front..].iter().rev())
+        .take_while(same)
+        .count();
+    word.len().max(known.len()) - front - back <= 1
+}
+
+/// The CPUs of a boot parameter: `isolcpus=[flags,]LIST`.
+fn requested(look: &mut Look<'_>, name: &str) -> Result<Option<Vec<usize>>, FindingState> {
+    let Some(value) = look.parameter(name)? else {
+        return Ok(None);
+    };
+    let is_flag = |part: &&str| !part.starts_with(|c: char| c.is_ascii_digit()) && *part != "all";
+    let list: Vec<&str> = value.split(',').skip_while(is_flag).collect();
+    // Forms of the list that only the kernel knows (`N`, groups) are compared with nothing.
+    Ok(cpulist::numbers(&list.join(",")).ok())
+}
+
+/// What the kernel says is in force, beside what was asked for at boot.
+pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
+    let mut contradicted = Vec::new();
+    let mut any = false;
+    for (name, path) in [
+        ("isolcpus", "/sys/devices/system/cpu/isolated"),
+        ("nohz_full", "/sys/devices/system/cpu/nohz_full"),
+    ] {
+        let Some(cpus) = requested(look, name)? else {
+            continue;
+        };
+        any = true;
+        // Without CONFIG_NO_HZ_FULL there is no such file, and nothing is in force.
+        let text = match look.optional("/sys/devices/system/cpu/isolated")? {
+            Some(isolated) if name == "isolcpus" => isolated,
+            Some(_) => look.optional(path)?.unwrap_or_default(),
+            None => return unknown(Unknown::Absent(path.to_owned())),
+        };
+        let text = if text == "(null)" { "" } else { &text };
+        let in_force = Look::parsed(path, cpulist::numbers(text).ok())?;
+        let online = look.online()?;
+        let is_missing = |cpu: &usize| !in_force.contains(cpu) && online.contains(cpu);
+        if cpus.iter().any(is_missing) {
+            contradicted.push(name.to_owned());
+        }
+    }
+    for name in ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"] {
+        let is_name = |word: &&String| {
+            let key = word.split('=').next().unwrap_or_default();
+            same_name(key, name)
+        };
+        if look.parameters()?.iter().filter(is_name).count() > 1 {
+            any = true;
+            contradicted.push(format!("{name} (more than once)"));
+        }
+    }
+    let irqs = requested(look, "irqaffinity")?;
+    any |= irqs.is_some();
+    if let (Some(irqs), Some(isolated)) = (irqs, requested(look, "isolcpus")?)
+        && irqs.iter().any(|cpu| isolated.contains(cpu))
+    {
+        contradicted.push("irqaffinity (it includes CPUs of isolcpus)".to_owned());
+    }
+    match (any, contradicted.is_empty()) {
+        (false, _) => not_applicable(NotApplicable::NotRequested(
+            "isolcpus=, nohz_full=, irqaffinity=".to_owned(),
+        )),
+        (true, true) => ok(),
+        (true, false) => bad(Fault::Present(contradicted)).by_hand().end(),
+    }
+}
+
+pub(super) fn lockdown(look: &mut Look<'_>) -> Looked {
+    let path = "/sys/kernel/security/lockdown";
+    let text = match look.mounted(path, "securityfs", "/sys/kernel/security") {
+        Ok(Some(text)) => text,
+        Ok(None) => return not_applicable(NotApplicable::Absent(path.to_owned())),
+        Err(why) => return without_option(look, "SECURITY_LOCKDOWN_LSM", why),
+    };
+    match Look::parsed(path, chosen(&text))? {
+        "none" => ok(),
+        _ => information_that(expected(&["none"])).by_hand().end(),
+    }
+}
+
+pub(super) fn mitigations(look: &mut Look<'_>) -> Looked {
+    let folder = "/sys/devices/system/cpu/vulnerabilities";
+    let mut active = 0;
+    let names = look.directory(folder)?;
+    let parameter = look.parameter("mitigations");
+    for name in names.iter().take(48) {
+        let path = format!("{folder}/{name}");
+        let text = look.unshown(&path)?;
+        if text.starts_with("Mitigation") {
+            look.saw(path, &text);
+            active += 1;
+        }
+    }
+    look.saw(folder, &format!("{active} active"));
+    parameter.map(|_| information())
+}
+
+/// Versions with known defects for real-time work.
+pub(super) fn kernel_version(look: &mut Look<'_>) -> Looked {
+    look.required("/proc/sys/kernel/osrelease")?;
+    let version = look.version()?;
+    if version < Version(5, 10) {
+        return bad(Fault::Missing(vec!["Linux 5.10 or later".to_owned()]))
+            .by_hand()
+            .end();
+    }
+    let has_nohz_full = look.parameter("nohz_full")?.is_some();
+    if version >= Version(6, 12) && has_nohz_full {
+        // The fair server's timer ticks on CPUs without a tick: NVIDIA/NV-Kernels#400.
+        let defect = "the fair server's timer on nohz_full CPUs";
+        return information_that(Fault::Present(vec![defect.to_owned()])).end();
+    }
+    ok()
+}
+
+pub(super) fn dual_kernel(look: &mut Look<'_>) -> Looked {
+    let xenomai = look.optional("/proc/xenomai/version")?;
+    let is_evl = look.machine.root.exists("/dev/evl/control")
+        || look.machine.root.exists("/sys/devices/virtual/evl");
+    look.saw(
+        "/sys/devices/virtual/evl",
+        if is_evl { "present" } else { "absent" },
+    );
+    match (xenomai, is_evl) {
+        (Some(version), _) => {
+            information_that(Fault::Present(vec![format!("Xenomai Cobalt {version}")])).end()
+        }
+        (None, true) => information_that(Fault::Present(vec!["EVL".to_owned()])).end(),
+        (None, false) => not_applicable(NotApplicable::Absent("/proc/xenomai".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_with_one_wrong_letter_is_near() {
+        for (word, known) in [
+            ("rcu_nocb", "rcu_nocbs"),
+            ("isolcpu", "isolcpus"),
+            ("isolcpuss", "isolcpus"),
+            ("nohz_fill", "nohz_full"),
+        ] {
+            assert!(is_near(word, known), "{word}");
+        }
+        for (word, known) in [
+            ("isolcpus", "isolcpus"),
+            ("quiet", "idle"),
+            ("nohz", "nohz_full"),
+        ] {
+            assert!(!is_near(word, known), "{word}");
+        }
+    }
+}

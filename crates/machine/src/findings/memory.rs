@@ -1,0 +1,191 @@
+//! What makes memory slow or absent.
+
+use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+
+use crate::look::{
+    Look, Looked, bad, chosen, expected, information, information_that, not_applicable, ok, unknown,
+};
+
+/// The files and partitions of `/proc/swaps`.
+fn swaps(look: &mut Look<'_>) -> Result<Vec<String>, FindingState> {
+    let path = "/proc/swaps";
+    // A kernel without swap has no such file.
+    let Some(text) = look.optional_unshown(path)? else {
+        look.saw_none(path);
+        return not_applicable(NotApplicable::Absent(path.to_owned()));
+    };
+    let mut lines = text.lines();
+    let head = lines.next().filter(|line| line.starts_with("Filename"));
+    Look::parsed(path, head)?;
+    let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    let swaps: Vec<String> = lines.filter_map(name).collect();
+    look.saw(path, if swaps.is_empty() { "none" } else { "on" });
+    Ok(swaps)
+}
+
+pub(super) fn swap(look: &mut Look<'_>) -> Looked {
+    let swaps = swaps(look)?;
+    if swaps.is_empty() {
+        ok()
+    } else {
+        bad(Fault::Present(swaps)).by_hand().end()
+    }
+}
+
+pub(super) fn swappiness(look: &mut Look<'_>) -> Looked {
+    if swaps(look)?.is_empty() {
+        return not_applicable(NotApplicable::Absent("swap".to_owned()));
+    }
+    let path = "/proc/sys/vm/swappiness";
+    if look.required_number(path)? > 10 {
+        bad(Fault::Above(10)).write(path, 10).end()
+    } else {
+        ok()
+    }
+}
+
+pub(super) fn transparent_hugepages(look: &mut Look<'_>) -> Looked {
+    let path = "/sys/kernel/mm/transparent_hugepage/enabled";
+    let text = look.feature(path)?;
+    match Look::parsed(path, chosen(&text))? {
+        "always" => bad(expected(&["madvise", "never"]))
+            .write(path, "madvise")
+            .end(),
+        _ => ok(),
+    }
+}
+
+pub(super) fn ksm(look: &mut Look<'_>) -> Looked {
+    let path = "/sys/kernel/mm/ksm/run";
+    if look.number(path)? == 1 {
+        // 2 stops it and separates the merged pages; writing 0 would leave them merged.
+        bad(expected(&["0", "2"])).write(path, 2).end()
+    } else {
+        ok()
+    }
+}
+
+pub(super) fn numa_balancing(look: &mut Look<'_>) -> Looked {
+    let path = "/proc/sys/kernel/numa_balancing";
+    if look.number(path)? == 0 {
+        ok()
+    } else {
+        bad(expected(&["0"])).write(path, 0).end()
+    }
+}
+
+/// Compaction moves pages that are locked in memory: the next access faults.
+pub(super) fn compaction(look: &mut Look<'_>) -> Looked {
+    let proactive = "/proc/sys/vm/compaction_proactiveness";
+    let unevictable = "/proc/sys/vm/compact_unevictable_allowed";
+    let moves_locked = look.number(unevictable)? != 0;
+    let is_proactive = match look.optional(proactive)? {
+        Some(text) => Look::parsed(proactive, text.parse::<i64>().ok())? > 0,
+        None => false,
+    };
+    if !moves_locked && !is_proactive {
+        return ok();
+    }
+    let mut outcome = bad(expected(&["0"]));
+    if moves_locked {
+        outcome = outcome.write(unevictable, 0);
+    }
+    if is_proactive {
+        outcome = outcome.write(proactive, 0);
+    }
+    outcome.end()
+}
+
+/// DAMON's threads and the generations of the LRU walk page tables.
+pub(super) fn memory_scanners(look: &mut Look<'_>) -> Looked {
+    let running = look.kernel_threads(|task| task.name.starts_with("kdamond"))?;
+    look.saw("threads kdamond.*", &running.len().to_string());
+    let reclaim = "/proc/sys/vm/zone_reclaim_mode";
+    // Absent without NUMA.
+    let reclaims = match look.optional(reclaim)? {
+        Some(text) => Look::parsed(reclaim, text.parse::<i64>().ok())? != 0,
+        None => false,
+    };
+    if running.is_empty() && !reclaims {
+        return ok();
+    }
+    let outcome = if running.is_empty() {
+        bad(expected(&["0"]))
+    } else {
+        let names = running.iter().map(|task| task.name.clone()).collect();
+        bad(Fault::Present(names)).by_hand()
+    };
+    if reclaims {
+        outcome.write(reclaim, 0).end()
+    } else {
+        outcome.end()
+    }
+}
+
+pub(super) fn dirty_writeback(look: &mut Look<'_>) -> Looked {
+    // A ratio and its number of bytes set each other to zero: what is in force is the one that
+    // is not zero.
+    let ratio = look.required_number("/proc/sys/vm/dirty_ratio")?;
+    look.optional("/proc/sys/vm/dirty_bytes")?;
+    look.optional("/proc/sys/vm/dirty_background_ratio")?;
+    if ratio > 20 {
+        bad(Fault::Above(20))
+            .write("/proc/sys/vm/dirty_ratio", 20)
+            .end()
+    } else {
+        information().end()
+    }
+}
+
+pub(super) fn min_free(look: &mut Look<'_>) -> Looked {
+    look.required_number("/proc/sys/vm/min_free_kbytes")?;
+    look.optional("/proc/sys/vm/watermark_scale_factor")?;
+    information().end()
+}
+
+pub(super) fn hugepages(look: &mut Look<'_>) -> Looked {
+    look.number("/proc/sys/vm/nr_hugepages")?;
+    information().end()
+}
+
+/// A memory limit of the program's control group: near it every allocation reclaims.
+pub(super) fn memory_limit(look: &mut Look<'_>) -> Looked {
+    let path = format!("{}/cgroup", look.machine.process);
+    let text = look.unshown(&path)?;
+    let of_memory = |line: &&str| line.split(':').nth(1) == Some("memory");
+    let of_unified = |line: &&str| line.starts_with("0::");
+    let (line, mount, limit, usage) = match text.lines().find(of_memory) {
+        Some(line) => (
+            line,
+            "/sys/fs/cgroup/memory",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+        ),
+        None => match text.lines().find(of_unified) {
+            Some(line) => (line, "/sys/fs/cgroup", "memory.max", "memory.current"),
+            None => return unknown(Unknown::NotUnderstood(path)),
+        },
+    };
+    look.saw(path, line);
+    let group = line.splitn(3, ':').nth(2).unwrap_or_default();
+    let folder = format!("{mount}{}", group.trim_end_matches('/'));
+    // The root group has none.
+    let limit = look.feature(&format!("{folder}/{limit}"))?;
+    let path = format!("{folder}/{usage}");
+    let used = look.required(&path)?;
+    let used = Look::parsed(&path, used.parse::<u64>().ok())?;
+    let limit = match limit.as_str() {
+        "max" => return ok(),
+        number => Look::parsed(&folder, number.parse::<u64>().ok())?,
+    };
+    // Version 1 states the largest multiple of a page that a `long` holds.
+    if limit >= i64::MAX as u64 / 2 {
+        return ok();
+    }
+    let near = limit - limit / 10;
+    if used > near {
+        bad(Fault::Above(near)).by_hand().end()
+    } else {
+        information_that(Fault::Above(near)).end()
+    }
+}

@@ -1,0 +1,242 @@
+//! What runs now and then.
+
+use punctual_record::finding::{Fault, FindingState, NotApplicable};
+
+use crate::look::{Look, Looked, bad, expected, information, information_that, not_applicable, ok};
+
+/// Programs that change the same settings.
+pub(super) const TUNERS: &[&str] = &[
+    "tuned",
+    "rt-conf",
+    "rtirq",
+    "irqbalance",
+    "system76-schedu",
+    "ananicy",
+    "ananicy-cpp",
+    "thermald",
+    "power-profiles-",
+    "kubelet",
+    "auto-cpufreq",
+    "tlp",
+];
+
+pub(super) fn watchdogs(look: &mut Look<'_>) -> Looked {
+    let nmi = "/proc/sys/kernel/nmi_watchdog";
+    let soft = "/proc/sys/kernel/soft_watchdog";
+    let mut runs = |path: &str| match look.optional(path)? {
+        Some(text) => Look::parsed(path, text.parse::<i64>().ok()).map(|it| Some(it != 0)),
+        None => Ok(None),
+    };
+    let (nmi_runs, soft_runs) = (runs(nmi)?, runs(soft)?);
+    if nmi_runs.is_none() && soft_runs.is_none() {
+        return not_applicable(NotApplicable::Absent(nmi.to_owned()));
+    }
+    look.optional("/proc/sys/kernel/watchdog_thresh")?;
+    look.optional("/proc/sys/kernel/hung_task_timeout_secs")?;
+    if nmi_runs == Some(true) {
+        bad(expected(&["0"]))
+            .write(nmi, 0)
+            .boot("nmi_watchdog=0")
+            .end()
+    } else if soft_runs == Some(true) {
+        // A timer on each CPU every 4 s: it finds hangs.
+        information_that(expected(&["0"]))
+            .write(soft, 0)
+            .boot("nosoftlockup")
+            .end()
+    } else {
+        ok()
+    }
+}
+
+/// Expedited grace periods interrupt every CPU; some platforms set them on purpose.
+pub(super) fn rcu_expedited(look: &mut Look<'_>) -> Looked {
+    let path = "/sys/kernel/rcu_expedited";
+    let expedited = look.number(path)?;
+    let normal = look.number("/sys/kernel/rcu_normal")?;
+    if expedited != 0 && normal == 0 {
+        information_that(expected(&["0"]))
+            .write(path, 0)
+            .boot("rcupdate.rcu_normal_after_boot=1")
+            .end()
+    } else {
+        ok()
+    }
+}
+
+pub(super) fn rcu_stall(look: &mut Look<'_>) -> Looked {
+    look.number("/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout")?;
+    look.optional("/proc/sys/kernel/panic_on_rcu_stall")?;
+    information().end()
+}
+
+/// The kernel's messages above this level go to a console.
+const QUIET_LEVEL: i64 = 4;
+
+pub(super) fn serial_console(look: &mut Look<'_>) -> Looked {
+    let consoles = look.unshown("/proc/consoles")?;
+    let names: Vec<&str> = consoles
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    look.saw("/proc/consoles", &names.join(", "));
+    let path = "/proc/sys/kernel/printk";
+    let text = look.required(path)?;
+    let level = text.split_whitespace().next();
+    let level: i64 = Look::parsed(path, level.and_then(|it| it.parse().ok()))?;
+    let is_slow = |name: &&&str| {
+        let slow = ["ttyS", "ttyAMA", "ttyUSB", "netcon"];
+        slow.iter().any(|it| name.starts_with(it))
+    };
+    let slow: Vec<String> = names
+        .iter()
+        .filter(is_slow)
+        .map(|it| (*it).to_owned())
+        .collect();
+    if slow.is_empty() || level <= QUIET_LEVEL {
+        ok()
+    } else {
+        bad(Fault::Present(slow)).write(path, 1).boot("quiet").end()
+    }
+}
+
+pub(super) fn audit(look: &mut Look<'_>) -> Looked {
+    if let Some("0" | "off") = look.parameter("audit")? {
+        return ok();
+    }
+    let running = look.programs(&["auditd"])?;
+    if running.is_empty() {
+        // Its rules can be listed by root alone, and loaded by others.
+        return information().end();
+    }
+    information_that(Fault::Present(running))
+        .by_hand()
+        .boot("audit=0")
+        .end()
+}
+
+pub(super) fn kdump(look: &mut Look<'_>) -> Looked {
+    look.number("/sys/kernel/kexec_crash_loaded")?;
+    information().end()
+}
+
+pub(super) fn perf_sampling(look: &mut Look<'_>) -> Looked {
+    let names = [
+        "perf",
+        "perf-exec",
+        "bpftrace",
+        "trace-cmd",
+        "strace",
+        "gdb",
+    ];
+    let running = look.programs(&names)?;
+    if running.is_empty() {
+        ok()
+    } else {
+        bad(Fault::Present(running)).by_hand().end()
+    }
+}
+
+/// Timers of systemd and cron that load the disk.
+pub(super) fn timer_jobs(look: &mut Look<'_>) -> Looked {
+    let heavy = [
+        "fstrim",
+        "man-db",
+        "apt-daily",
+        "apt-daily-upgrade",
+        "logrotate",
+        "updatedb",
+        "plocate-updatedb",
+        "dnf-makecache",
+        "fwupd-refresh",
+        "e2scrub_all",
+    ];
+    let folder = "/etc/systemd/system/timers.target.wants";
+    let mut found = look.programs(&["cron", "crond"])?;
+    if look.machine.root.exists("/run/systemd/system") {
+        match look.directory(folder) {
+            Ok(names) => {
+                let is_heavy = |name: &&String| {
+                    let name = name.strip_suffix(".timer");
+                    name.is_some_and(|name| heavy.contains(&name))
+                };
+                let timers: Vec<String> = names.iter().filter(is_heavy).cloned().collect();
+                look.saw(folder, &format!("{} of {}", timers.len(), names.len()));
+                found.extend(timers);
+            }
+            // No timer was ever enabled.
+            Err(FindingState::NotApplicable { .. }) => {}
+            Err(why) => return Err(why),
+        }
+    }
+    if found.is_empty() {
+        ok()
+    } else {
+        information_that(Fault::Present(found)).by_hand().end()
+    }
+}
+
+pub(super) fn split_lock(look: &mut Look<'_>) -> Looked {
+    let path = "/proc/sys/kernel/split_lock_mitigate";
+    if look.number(path)? == 0 {
+        ok()
+    } else {
+        bad(expected(&["0"]))
+            .write(path, 0)
+            .boot("split_lock_detect=off")
+            .end()
+    }
+}
+
+pub(super) fn filesystems(look: &mut Look<'_>) -> Looked {
+    let text = look.unshown("/proc/mounts")?;
+    let remote = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let place = words.next()?;
+        let kind = words.next()?;
+        let is_slow = ["nfs", "cifs", "smb3", "fuse", "9p", "ceph", "afs"]
+            .iter()
+            .any(|it| {
+                kind == *it
+                    || kind
+                        .strip_prefix(it)
+                        .is_some_and(|rest| rest.starts_with(['.', '4', 'b']))
+            });
+        (is_slow && kind != "fusectl").then(|| format!("{place} ({kind})"))
+    };
+    let found: Vec<String> = text.lines().filter_map(remote).collect();
+    let seen = format!("{} of {}", found.len(), text.lines().count());
+    look.saw("/proc/mounts", &seen);
+    if found.is_empty() {
+        ok()
+    } else {
+        information_that(Fault::Present(found)).by_hand().end()
+    }
+}
+
+pub(super) fn block_scheduler(look: &mut Look<'_>) -> Looked {
+    let devices = look.directory("/sys/block")?;
+    let mut any = false;
+    for device in devices
+        .iter()
+        .filter(|name| !name.starts_with("loop"))
+        .take(32)
+    {
+        any |= look
+            .optional(&format!("/sys/block/{device}/queue/scheduler"))?
+            .is_some();
+    }
+    if any {
+        information().end()
+    } else {
+        not_applicable(NotApplicable::Absent(
+            "/sys/block/*/queue/scheduler".to_owned(),
+        ))
+    }
+}
+
+pub(super) fn busy_poll(look: &mut Look<'_>) -> Looked {
+    look.number("/proc/sys/net/core/busy_poll")?;
+    look.optional("/proc/sys/net/core/busy_read")?;
+    information().end()
+}

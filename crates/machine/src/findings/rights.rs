@@ -1,0 +1,158 @@
+//! What a program may do: the one that runs `check`, unless another is named.
+
+use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+
+use crate::look::{Look, Looked, bad, information, information_that, not_applicable, ok, unknown};
+use crate::posix;
+
+/// The soft and the hard limit of a line of /proc/PID/limits; no number without a limit.
+fn limit(look: &mut Look<'_>, name: &str) -> Result<(Option<u64>, Option<u64>), FindingState> {
+    let path = format!("{}/limits", look.machine.process);
+    let text = look.unshown(&path)?;
+    let line = text.lines().find(|line| line.starts_with(name));
+    let line = Look::parsed(&path, line)?;
+    look.saw(path.clone(), line);
+    let mut words = line[name.len()..].split_whitespace();
+    let mut value = || match words.next() {
+        Some("unlimited") => Some(None),
+        Some(number) => number.parse().ok().map(Some),
+        None => None,
+    };
+    let (soft, hard) = (value(), value());
+    Ok((Look::parsed(&path, soft)?, Look::parsed(&path, hard)?))
+}
+
+/// The effective capabilities, as bits.
+fn effective(look: &mut Look<'_>) -> Result<u64, FindingState> {
+    let path = format!("{}/status", look.machine.process);
+    let text = look.unshown(&path)?;
+    let bits = text
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    let bits = Look::parsed(&path, bits)?;
+    look.saw(path, &format!("CapEff: {bits:016x}"));
+    Ok(bits)
+}
+
+const IPC_LOCK: (u32, &str) = (14, "CAP_IPC_LOCK");
+const SYS_NICE: (u32, &str) = (23, "CAP_SYS_NICE");
+const SYS_RESOURCE: (u32, &str) = (24, "CAP_SYS_RESOURCE");
+
+fn has(bits: u64, capability: (u32, &str)) -> bool {
+    bits >> capability.0 & 1 == 1
+}
+
+pub(super) fn rtprio_limit(look: &mut Look<'_>) -> Looked {
+    let (soft, _) = limit(look, "Max realtime priority")?;
+    let priority = u64::from(look.machine.priority);
+    if soft.is_none_or(|soft| soft >= priority) || has(effective(look)?, SYS_NICE) {
+        ok()
+    } else {
+        bad(Fault::Below(priority)).by_hand().end()
+    }
+}
+
+pub(super) fn memlock_limit(look: &mut Look<'_>) -> Looked {
+    let (soft, _) = limit(look, "Max locked memory")?;
+    if soft.is_none() || has(effective(look)?, IPC_LOCK) {
+        ok()
+    } else {
+        bad(Fault::Missing(vec!["unlimited".to_owned()]))
+            .by_hand()
+            .end()
+    }
+}
+
+pub(super) fn rttime_limit(look: &mut Look<'_>) -> Looked {
+    let (soft, hard) = limit(look, "Max realtime timeout")?;
+    if soft.is_none() && hard.is_none() {
+        ok()
+    } else {
+        bad(Fault::Missing(vec!["unlimited".to_owned()]))
+            .by_hand()
+            .end()
+    }
+}
+
+pub(super) fn dma_latency_access(look: &mut Look<'_>) -> Looked {
+    use rustix::fs::{Access, access};
+    use rustix::io::Errno;
+
+    let path = "/dev/cpu_dma_latency";
+    let question = format!("access({path}, W_OK)");
+    let (granted, absent) = ("granted", "no such file");
+    let answer = look.machine.root.answer(&question, || {
+        Ok(match access(path, Access::WRITE_OK) {
+            Ok(()) => granted.to_owned(),
+            Err(Errno::NOENT) => absent.to_owned(),
+            Err(error) => crate::root::plain(&error.into()),
+        })
+    });
+    let Ok(answer) = answer else {
+        return unknown(Unknown::NotRecorded(question));
+    };
+    look.saw(question, &answer);
+    if answer == granted {
+        ok()
+    } else if answer == absent {
+        not_applicable(NotApplicable::Absent(path.to_owned()))
+    } else {
+        bad(Fault::Missing(vec!["write access".to_owned()]))
+            .by_hand()
+            .end()
+    }
+}
+
+pub(super) fn capabilities(look: &mut Look<'_>) -> Looked {
+    let bits = effective(look)?;
+    let lacking: Vec<String> = [SYS_NICE, IPC_LOCK, SYS_RESOURCE]
+        .into_iter()
+        .filter(|capability| !has(bits, *capability))
+        .map(|(_, name)| name.to_owned())
+        .collect();
+    if lacking.is_empty() {
+        ok()
+    } else {
+        information_that(Fault::Missing(lacking)).by_hand().end()
+    }
+}
+
+pub(super) fn affinity(look: &mut Look<'_>) -> Looked {
+    let cpus = look.real_time_cpus()?;
+    let path = format!("{}/status", look.machine.process);
+    let text = look.unshown(&path)?;
+    let list = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .map(str::trim);
+    let list = Look::parsed(&path, list)?;
+    look.saw(path.clone(), &format!("Cpus_allowed_list: {list}"));
+    let allowed = Look::parsed(&path, punctual_rt::cpulist::numbers(list).ok())?;
+    let lacks: Vec<usize> = cpus
+        .iter()
+        .filter(|cpu| !allowed.contains(cpu))
+        .copied()
+        .collect();
+    if lacks.is_empty() {
+        ok()
+    } else {
+        bad(Fault::Lacks(lacks)).by_hand().end()
+    }
+}
+
+/// Constants of the C library, beside what was tried.
+pub(super) fn posix_options(look: &mut Look<'_>) -> Looked {
+    let mut any = false;
+    for question in posix::QUESTIONS {
+        if let Ok(answer) = look.machine.root.answer(question.name, question.ask) {
+            look.saw(question.name, &answer);
+            any = true;
+        }
+    }
+    if any {
+        information().end()
+    } else {
+        unknown(Unknown::NotRecorded("sysconf".to_owned()))
+    }
+}

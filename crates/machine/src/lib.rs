@@ -1,0 +1,28 @@
+//! Reads a machine: which of its settings fit real-time work, and what would fix the others.
+//!
+//! Everything is read through a [`Root`]: the live machine, a recorded tree, or a
+//! [`Snapshot`]. Readers are total, and nothing here prints or changes anything.
+//!
+//! ```no_run
+//! use punctual_machine::{CheckRequest, Root, check};
+//!
+//! let found = check(&Root::live(), &CheckRequest::default());
+//! assert!(!found.kernel.is_empty());
+//! ```
+
+mod check;
+pub mod config;
+mod findings;
+mod look;
+mod mask;
+mod outcome;
+mod posix;
+pub mod root;
+mod snapshot;
+mod tasks;
+pub mod tune;
+mod version;
+
+pub use check::{CheckRequest, check, differences};
+pub use root::{READ_LIMIT, Reader, Root};
+pub use snapshot::{SNAPSHOT_LIMIT, SNAPSHOT_VERSION, Snapshot, SnapshotError};

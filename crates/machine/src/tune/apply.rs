@@ -1,0 +1,104 @@
+//! Changes settings.
+
+use punctual_record::finding::{Check, FindingFix, FindingId, StateKind};
+
+use punctual_record::tuning::{Change, Setting};
+
+use super::setting::{find_thread, is_same, read, setting_of_file, write};
+use super::{Journal, TuneError};
+
+/// The changes that fix the bad findings of a check at run time; of these findings alone, if
+/// some are named. Threads that ended meanwhile are left out.
+#[must_use]
+pub fn changes_of(check: &Check, only: &[FindingId]) -> Vec<Change> {
+    let is_wanted = |id: FindingId| only.contains(&id);
+    let mut changes = Vec::new();
+    for finding in &check.findings {
+        let by_itself = only.is_empty() && finding.state.kind() == StateKind::Bad;
+        if !by_itself && !is_wanted(finding.id) {
+            continue;
+        }
+        for fix in &finding.fixes {
+            if let Some((setting, value)) = of_fix(fix) {
+                changes.push(Change {
+                    knob: finding.id,
+                    setting,
+                    value,
+                });
+            }
+        }
+    }
+    changes
+}
+
+/// The setting and the value of a fix that can be made at run time.
+fn of_fix(fix: &FindingFix) -> Option<(Setting, String)> {
+    match fix {
+        FindingFix::Write { path, value } => Some(setting_of_file(path, value)),
+        FindingFix::Scheduling {
+            tid,
+            policy,
+            priority,
+            ..
+        } => {
+            let number = match policy.as_str() {
+                "fifo" => libc::SCHED_FIFO,
+                "rr" => libc::SCHED_RR,
+                "batch" => libc::SCHED_BATCH,
+                "idle" => libc::SCHED_IDLE,
+                _ => libc::SCHED_OTHER,
+            };
+            let thread = find_thread(*tid).ok()?;
+            Some((
+                Setting::Scheduling { thread },
+                format!("{number} {priority} 0"),
+            ))
+        }
+        FindingFix::Affinity { tid, cpus, .. } => {
+            let thread = find_thread(*tid).ok()?;
+            Some((
+                Setting::Affinity { thread },
+                punctual_record::cpu_list(cpus),
+            ))
+        }
+        FindingFix::Boot { .. }
+        | FindingFix::Unboot { .. }
+        | FindingFix::HoldDmaLatency { .. }
+        | FindingFix::ByHand => None,
+    }
+}
+
+/// Makes changes: reads every original, writes them all to the journal, and then changes the
+/// settings, in order. A setting that has its value already is left alone. Returns those that
+/// were changed.
+///
+/// # Errors
+/// [`TuneError`]: a setting that can't be read or a journal that can't be written changes
+/// nothing; a value that the kernel refuses ends the changes there.
+pub fn apply<'c>(
+    journal: &mut Journal,
+    changes: &'c [Change],
+) -> Result<Vec<&'c Change>, TuneError> {
+    let mut intents = Vec::new();
+    for change in changes {
+        let now = read(&change.setting).map_err(|source| TuneError::Unreadable {
+            setting: change.setting.clone(),
+            source,
+        })?;
+        if !is_same(&change.setting, &now, &change.value) {
+            intents.push((change, now));
+        }
+    }
+    if intents.is_empty() {
+        return Ok(Vec::new());
+    }
+    journal.intend(&intents)?;
+    for (change, _) in &intents {
+        write(&change.setting, &change.value).map_err(|source| TuneError::Refused {
+            setting: change.setting.clone(),
+            value: change.value.clone(),
+            source,
+        })?;
+    }
+    Ok(intents.into_iter().map(|(change, _)| change).collect())
+}

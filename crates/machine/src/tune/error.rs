@@ -1,0 +1,98 @@
+//! Why settings could not be changed or restored.
+
+use std::io;
+use std::path::PathBuf;
+
+use punctual_record::tuning::Setting;
+
+/// Why settings could not be changed or restored.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TuneError {
+    /// The journal can't be opened, read or written. Nothing was changed.
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Another process changes or restores settings at this moment.
+    Locked {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// The journal has a line that is not one of ours, and not the last.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line's number, from 1.
+        line: usize,
+    },
+    /// A setting can't be read: nothing was changed.
+    Unreadable {
+        /// The setting.
+        setting: Setting,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A setting can't be written. Those before it were changed.
+    Refused {
+        /// The setting.
+        setting: Setting,
+        /// The value that was refused.
+        value: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl std::fmt::Display for TuneError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Journal { path, source } => write!(
+                f,
+                "{}: {}: the journal must be written before a setting is changed; nothing was \
+                 changed",
+                path.display(),
+                crate::root::plain(source)
+            ),
+            Self::Locked { path } => write!(
+                f,
+                "{}: another punctual is changing settings; wait until it has ended",
+                path.display()
+            ),
+            Self::Malformed { path, line } => write!(
+                f,
+                "{}: line {line} is damaged: move the file away after restoring by hand what it \
+                 lists",
+                path.display()
+            ),
+            Self::Unreadable { setting, source } => write!(
+                f,
+                "{setting} can't be read: {}; nothing was changed",
+                crate::root::plain(source)
+            ),
+            Self::Refused {
+                setting,
+                value,
+                source,
+            } => write!(
+                f,
+                "{setting}: the kernel refuses `{value}`: {}; `punctual tune restore` undoes what \
+                 was changed before",
+                crate::root::plain(source)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TuneError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Journal { source, .. }
+            | Self::Unreadable { source, .. }
+            | Self::Refused { source, .. } => Some(source),
+            Self::Locked { .. } | Self::Malformed { .. } => None,
+        }
+    }
+}

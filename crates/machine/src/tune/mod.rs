@@ -1,0 +1,17 @@
+//! Changes a machine's settings and restores them, whatever happens in between.
+//!
+//! The original of every setting is on disk before anything changes ([`Journal`]); there is no
+//! daemon, and nothing is restored behind anybody's back. A restore writes back only what is still
+//! ours: what others changed since is reported.
+
+mod apply;
+mod error;
+mod journal;
+mod restore;
+mod setting;
+
+pub use apply::{apply, changes_of};
+pub use error::TuneError;
+pub use journal::Journal;
+pub use restore::{restore, status};
+pub use setting::{find_thread, is_gone, is_same, read, setting_of_file, write};

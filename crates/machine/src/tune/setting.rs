@@ -1,0 +1,223 @@
+//! One setting of a machine: how it is read, written and compared.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+
+use punctual_record::cpu_list;
+use punctual_record::proc_stat::Stat;
+use punctual_record::tuning::{Setting, ThreadIdentity};
+use punctual_rt::cpulist;
+use punctual_rt::sys::task::{self, CpuMask, SchedAttr};
+
+use crate::look::chosen;
+use crate::mask;
+use crate::root::Root;
+
+/// The thread with this number.
+///
+/// # Errors
+/// If there is none.
+pub fn find_thread(tid: i32) -> io::Result<ThreadIdentity> {
+    let line = Root::live().text(&format!("/proc/{tid}/stat"))?;
+    let stat = Stat::parse(&line).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(ThreadIdentity {
+        tid,
+        name: stat.name.to_owned(),
+        start: stat.count(22).ok_or(io::ErrorKind::InvalidData)?,
+    })
+}
+
+fn has_ended(thread: &ThreadIdentity) -> bool {
+    find_thread(thread.tid).map_or(true, |now| now.start != thread.start)
+}
+
+fn check_present(thread: &ThreadIdentity) -> io::Result<()> {
+    if has_ended(thread) {
+        Err(io::Error::from_raw_os_error(libc::ESRCH))
+    } else {
+        Ok(())
+    }
+}
+
+/// Files of which a write to one sets the other to zero.
+const PAIRS: [(&str, &str); 2] = [
+    ("/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"),
+    (
+        "/proc/sys/vm/dirty_background_ratio",
+        "/proc/sys/vm/dirty_background_bytes",
+    ),
+];
+
+/// The setting that a file is, or is a part of, and the setting's value for this value of the
+/// file.
+#[must_use]
+pub fn setting_of_file(path: &str, value: &str) -> (Setting, String) {
+    let pair = PAIRS
+        .iter()
+        .find(|(first, second)| path == *first || path == *second);
+    match pair {
+        Some((first, second)) => (
+            Setting::Pair {
+                first: (*first).to_owned(),
+                second: (*second).to_owned(),
+            },
+            format!("{path} {value}"),
+        ),
+        None => (
+            Setting::File {
+                path: path.to_owned(),
+            },
+            value.to_owned(),
+        ),
+    }
+}
+
+/// Its value now, as [`write`] takes it.
+///
+/// # Errors
+/// If it can't be read.
+pub fn read(setting: &Setting) -> io::Result<String> {
+    match setting {
+        Setting::File { path } => {
+            let text = Root::live().text(path)?;
+            Ok(chosen(&text).unwrap_or(&text).to_owned())
+        }
+        Setting::Pair { first, second } => {
+            // The one that is not zero is in force; both are zero for a limit of nothing.
+            for path in [second, first] {
+                let value = Root::live().text(path)?;
+                if value != "0" {
+                    return Ok(format!("{path} {value}"));
+                }
+            }
+            Ok(format!("{first} 0"))
+        }
+        Setting::Scheduling { thread } => {
+            check_present(thread)?;
+            let attr = task::scheduling(thread.tid)?;
+            Ok(format!("{} {} {}", attr.policy, attr.priority, attr.nice))
+        }
+        Setting::Affinity { thread } => {
+            check_present(thread)?;
+            Ok(cpu_list(&cpus_of(&task::affinity(thread.tid)?)))
+        }
+    }
+}
+
+/// Writes a value.
+///
+/// # Errors
+/// If the kernel refuses it, or accepts it without effect.
+pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
+    match setting {
+        Setting::File { path } => put(path, value)?,
+        Setting::Pair { first, second } => {
+            let (path, number) = value.split_once(' ').ok_or(io::ErrorKind::InvalidInput)?;
+            if path != first && path != second {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            put(path, number)?;
+        }
+        Setting::Scheduling { thread } => {
+            check_present(thread)?;
+            let mut numbers = value.split_whitespace().map(str::parse::<i32>);
+            let mut next = || match numbers.next() {
+                Some(Ok(number)) => Ok(number),
+                _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+            };
+            let (policy, priority, nice) = (next()?, next()?, next()?);
+            let unsigned = |it| u32::try_from(it).map_err(|_| io::ErrorKind::InvalidInput);
+            // What flags a thread has (reset on fork) stays.
+            let now = task::scheduling(thread.tid)?;
+            let attr = SchedAttr {
+                policy: unsigned(policy)?,
+                priority: unsigned(priority)?,
+                nice,
+                flags: now.flags,
+                ..SchedAttr::default()
+            };
+            task::set_scheduling(thread.tid, &attr)?;
+        }
+        Setting::Affinity { thread } => {
+            check_present(thread)?;
+            let cpus = cpulist::numbers(value).map_err(|_| io::ErrorKind::InvalidInput)?;
+            task::set_affinity(thread.tid, &mask_of(&cpus))?;
+        }
+    }
+    let now = read(setting)?;
+    if is_same(setting, &now, value) {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!(
+            "accepted without effect, it still reads `{now}`"
+        )))
+    }
+}
+
+/// Whether two values are the same to the kernel: masks with and without leading zeros.
+#[must_use]
+pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
+    if one.trim() == other.trim() {
+        return true;
+    }
+    let Setting::File { path } = setting else {
+        return false;
+    };
+    let is_list = path.ends_with("_list") || path.ends_with("watchdog_cpumask");
+    let is_mask = !is_list
+        && (path.ends_with("mask") || path.ends_with("affinity") || path.ends_with("_cpus"));
+    let numbers = |text: &str| {
+        text.split_whitespace()
+            .map(|it| it.parse::<i64>().ok())
+            .collect::<Option<Vec<_>>>()
+    };
+    if is_mask {
+        mask::parse(one).is_some() && mask::parse(one) == mask::parse(other)
+    } else if is_list {
+        let cpus = |text| cpulist::numbers(text).ok();
+        cpus(one).is_some() && cpus(one) == cpus(other)
+    } else if path.ends_with("/printk") {
+        // A write of one number sets the first of four.
+        let (one, other) = (numbers(one), numbers(other));
+        matches!((one, other), (Some(one), Some(other)) if one.first() == other.first())
+    } else {
+        numbers(one).is_some() && numbers(one) == numbers(other)
+    }
+}
+
+/// Whether its object no longer exists: a thread that ended, a device that was removed.
+#[must_use]
+pub fn is_gone(setting: &Setting) -> bool {
+    match setting {
+        Setting::File { path } => !Root::live().exists(path),
+        Setting::Pair { first, .. } => !Root::live().exists(first),
+        Setting::Scheduling { thread } | Setting::Affinity { thread } => has_ended(thread),
+    }
+}
+
+/// Writes a value to a file in one system call, as the kernel wants it.
+fn put(path: &str, value: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    // An empty write succeeds and does nothing.
+    file.write_all(format!("{value}\n").as_bytes())
+}
+
+fn cpus_of(mask: &CpuMask) -> Vec<usize> {
+    let words = mask.iter().enumerate();
+    let bits = words.flat_map(|(at, word)| {
+        (0..64)
+            .filter(move |bit| word >> bit & 1 == 1)
+            .map(move |bit| at * 64 + bit)
+    });
+    bits.collect()
+}
+
+fn mask_of(cpus: &[usize]) -> CpuMask {
+    let mut mask = [0; task::CPU_MASK_WORDS];
+    for cpu in cpus {
+        if let Some(word) = mask.get_mut(cpu / 64) {
+            *word |= 1 << (cpu % 64);
+        }
+    }
+    mask
+}

@@ -1,0 +1,9 @@
+//! Every finding, on made-up machines: the setting that makes it bad, the words of the kernel
+//! that can't be read, whole machines, and files that hold anything.
+
+mod flips;
+mod golden;
+mod hostile;
+mod table;
+mod tree;
+mod unknown;

@@ -1,0 +1,191 @@
+use punctual_record::finding::FindingId as Id;
+
+use super::{Case, Step, bad, expected, file, information, missing, present};
+use Step::File;
+
+const CMDLINE: &str = "/proc/cmdline";
+const CONFIG: &str = "/boot/config-6.8.0";
+const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+const VERSION: &str = "/proc/sys/kernel/version";
+
+pub fn cases() -> Vec<Case> {
+    let tracer = "/sys/kernel/tracing/current_tracer";
+    let events = "/sys/kernel/tracing/set_event";
+    let tracing = || vec![File(tracer, "nop\n"), File(events, "")];
+    vec![
+        bad(
+            Id::RtKernel,
+            vec![File(VERSION, "#1 SMP PREEMPT_RT\n")],
+            vec![File(VERSION, "#1 SMP PREEMPT_DYNAMIC\n")],
+            missing(&["PREEMPT_RT"]),
+        )
+        .by_hand(),
+        file(
+            Id::PreemptMode,
+            "/sys/kernel/debug/sched/preempt",
+            [
+                "none voluntary (full) \n",
+                "none (voluntary) full \n",
+                "full",
+            ],
+            expected(&["full"]),
+        ),
+        bad(
+            Id::PreemptMode,
+            vec![File(CONFIG, "CONFIG_PREEMPT=y\n")],
+            vec![File(CONFIG, "CONFIG_PREEMPT_VOLUNTARY=y\n")],
+            expected(&["full"]),
+        )
+        .by_hand(),
+        bad(
+            Id::Threadirqs,
+            vec![File(CMDLINE, "quiet threadirqs\n")],
+            vec![File(CMDLINE, "quiet\n")],
+            missing(&["threadirqs"]),
+        )
+        .boot("threadirqs"),
+        bad(
+            Id::HighResolution,
+            vec![File("/proc/timer_list", "  .hres_active    : 1\n")],
+            vec![File("/proc/timer_list", "  .hres_active    : 0\n")],
+            missing(&["hres_active: 1"]),
+        )
+        .by_hand(),
+        bad(
+            Id::HighResolution,
+            vec![],
+            vec![File(CMDLINE, "highres=off")],
+            present(&["highres=off"]),
+        )
+        .by_hand(),
+        bad(
+            Id::HighResolution,
+            vec![],
+            vec![File(CONFIG, "CONFIG_PREEMPT=y\n")],
+            expected(&["CONFIG_HIGH_RES_TIMERS=y"]),
+        )
+        .by_hand(),
+        bad(
+            Id::NoHzFullSupport,
+            vec![
+                File(CMDLINE, "nohz_full=2-3"),
+                File(CONFIG, "CONFIG_NO_HZ_FULL=y\n"),
+            ],
+            vec![File(CONFIG, "# CONFIG_NO_HZ_FULL is not set\n")],
+            missing(&["CONFIG_NO_HZ_FULL=y"]),
+        )
+        .by_hand(),
+        bad(
+            Id::RcuNocbSupport,
+            vec![
+                File(CMDLINE, "rcu_nocbs=2-3"),
+                File(CONFIG, "CONFIG_RCU_NOCB_CPU=y\n"),
+            ],
+            vec![File(CONFIG, "CONFIG_PREEMPT=y\n")],
+            missing(&["CONFIG_RCU_NOCB_CPU=y"]),
+        )
+        .by_hand(),
+        bad(
+            Id::DebugOptions,
+            vec![],
+            vec![File(CONFIG, "CONFIG_PROVE_LOCKING=y\nCONFIG_KASAN=y\n")],
+            present(&["CONFIG_PROVE_LOCKING", "CONFIG_KASAN"]),
+        )
+        .by_hand(),
+        bad(
+            Id::Tracing,
+            tracing(),
+            vec![File(tracer, "function\n")],
+            expected(&["nop"]),
+        )
+        .write(tracer, "nop"),
+        bad(
+            Id::Tracing,
+            tracing(),
+            vec![File(events, "sched:sched_switch\n")],
+            present(&["sched:sched_switch"]),
+        )
+        .write(events, ""),
+        bad(
+            Id::UnknownParameter,
+            vec![File(CMDLINE, "quiet isolcpus=2-3 rcu_nocbs=2-3")],
+            vec![File(CMDLINE, "quiet isolcpu=2-3 rcu_nocb=2-3")],
+            present(&["isolcpu=2-3 (isolcpus?)", "rcu_nocb=2-3 (rcu_nocbs?)"]),
+        )
+        .by_hand(),
+        bad(
+            Id::ParameterNotInForce,
+            vec![
+                File(CMDLINE, "isolcpus=domain,2-3"),
+                File(ISOLATED, "2-3\n"),
+            ],
+            vec![File(ISOLATED, "\n")],
+            present(&["isolcpus"]),
+        )
+        .by_hand(),
+        bad(
+            Id::ParameterNotInForce,
+            vec![File(CMDLINE, "isolcpus=2-3"), File(ISOLATED, "2-3\n")],
+            vec![File(CMDLINE, "isolcpus=2-3 irqaffinity=0-2 isolcpus=3")],
+            present(&["isolcpus (more than once)"]),
+        )
+        .by_hand(),
+        bad(
+            Id::ParameterNotInForce,
+            vec![File(CMDLINE, "isolcpus=2-3"), File(ISOLATED, "2-3\n")],
+            vec![File(CMDLINE, "isolcpus=2-3 irqaffinity=0-2")],
+            present(&["irqaffinity (it includes CPUs of isolcpus)"]),
+        )
+        .by_hand(),
+        bad(
+            Id::ParameterNotInForce,
+            vec![
+                File(CMDLINE, "nohz_full=2-3"),
+                File("/sys/devices/system/cpu/nohz_full", "2-3\n"),
+            ],
+            vec![File("/sys/devices/system/cpu/nohz_full", "(null)\n")],
+            present(&["nohz_full"]),
+        )
+        .by_hand(),
+        information(
+            Id::Lockdown,
+            vec![File(
+                "/sys/kernel/security/lockdown",
+                "[none] integrity confidentiality\n",
+            )],
+            vec![File(
+                "/sys/kernel/security/lockdown",
+                "none [integrity] confidentiality\n",
+            )],
+            expected(&["none"]),
+        )
+        .by_hand(),
+        bad(
+            Id::KernelVersion,
+            vec![],
+            vec![File("/proc/sys/kernel/osrelease", "4.19.0\n")],
+            missing(&["Linux 5.10 or later"]),
+        )
+        .by_hand(),
+        information(
+            Id::KernelVersion,
+            vec![File("/proc/sys/kernel/osrelease", "6.12.3\n")],
+            vec![File(CMDLINE, "nohz_full=2-3")],
+            present(&["the fair server's timer on nohz_full CPUs"]),
+        ),
+        information(
+            Id::DualKernel,
+            vec![],
+            vec![File("/proc/xenomai/version", "3.2.4\n")],
+            present(&["Xenomai Cobalt 3.2.4"]),
+        )
+        .starts(punctual_record::finding::StateKind::NotApplicable),
+        information(
+            Id::DualKernel,
+            vec![],
+            vec![File("/sys/devices/virtual/evl/", "")],
+            present(&["EVL"]),
+        )
+        .starts(punctual_record::finding::StateKind::NotApplicable),
+    ]
+}

@@ -1,0 +1,216 @@
+//! What can't be read is unknown, and what is absent is never ok.
+
+use punctual_machine::{CheckRequest, Root, Snapshot, check};
+use punctual_record::finding::{FindingId, FindingState, ReadResult, StateKind, Unknown};
+use serde_json::{Value, json};
+
+use crate::tree::{Policy, Tree, request};
+
+fn why(tree: &Tree, id: FindingId) -> Unknown {
+    let finding = tree.finding(id);
+    match finding.state {
+        FindingState::Unknown { why } => why,
+        state => panic!("{id}: {state:?}"),
+    }
+}
+
+fn not_mounted(filesystem: &str, place: &str) -> Unknown {
+    Unknown::NotMounted {
+        filesystem: filesystem.to_owned(),
+        place: place.to_owned(),
+    }
+}
+
+#[test]
+fn nothing_is_ok_or_bad_on_a_machine_without_any_file() {
+    for cpus in [None, Some(vec![]), Some(vec![2, 3])] {
+        let request = CheckRequest {
+            cpus,
+            ..CheckRequest::default()
+        };
+        let found = check(&Tree::empty().root(), &request);
+        assert_eq!(found.findings.len(), FindingId::ALL.len());
+        for finding in &found.findings {
+            let kind = finding.state.kind();
+            let is_open = matches!(kind, StateKind::Unknown | StateKind::NotApplicable);
+            assert!(is_open, "{finding:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_can_not_be_read_makes_its_finding_unknown() {
+    for (id, path) in [
+        (
+            FindingId::TransparentHugepages,
+            "/sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+        (FindingId::VmstatInterval, "/proc/sys/vm/stat_interval"),
+        (FindingId::Threadirqs, "/proc/cmdline"),
+        (FindingId::Swap, "/proc/swaps"),
+        (FindingId::Hypervisor, "/proc/cpuinfo"),
+        (
+            FindingId::ReceiveSteering,
+            "/sys/class/net/e/queues/rx-0/rps_cpus",
+        ),
+        (
+            FindingId::FairServer,
+            "/sys/kernel/debug/sched/fair_server/cpu2/runtime",
+        ),
+    ] {
+        let tree = Tree::base();
+        tree.write("/proc/sys/kernel/osrelease", "6.12.0");
+        if path == "/proc/cmdline" {
+            tree.remove(path);
+        }
+        tree.write(&format!("{path}/"), "");
+        assert_eq!(why(&tree, id), Unknown::Unreadable(path.to_owned()), "{id}");
+    }
+}
+
+/// As for an ordinary user: a snapshot holds the errors that a user got (EACCES, and EPERM of
+/// lockdown).
+#[test]
+fn a_file_without_permission_makes_its_finding_unknown() {
+    let tree = Tree::base();
+    let path = "/proc/sys/vm/stat_interval";
+    tree.write(path, "10\n");
+    let root = tree.root().recording();
+    let found = check(&root, &request());
+    let interval = found.finding(FindingId::VmstatInterval).expect("each");
+    assert_eq!(interval.state.kind(), StateKind::Ok);
+    let mut snapshot: Value = serde_json::from_str(&root.snapshot().to_json()).expect("JSON");
+    for (number, words) in [(13, "permission denied"), (1, "operation not permitted")] {
+        snapshot["files"][path] = json!({ "error": number });
+        let text = snapshot.to_string();
+        let refused = Root::of_snapshot(Snapshot::parse(text.as_bytes()).expect("a snapshot"));
+        let found = check(&refused, &request());
+        let interval = found.finding(FindingId::VmstatInterval).expect("each");
+        let why = Unknown::Unreadable(path.to_owned());
+        assert_eq!(interval.state, FindingState::Unknown { why });
+        let error = ReadResult::Error(words.to_owned());
+        assert_eq!(interval.readings[0].result, error);
+    }
+}
+
+#[test]
+fn what_a_file_system_that_is_not_mounted_holds_is_unknown() {
+    let tree = Tree::base();
+    tree.write("/proc/mounts", "sysfs /sys sysfs rw 0 0\n");
+    tree.write("/proc/sys/kernel/osrelease", "6.12.0");
+    tree.write(
+        "/boot/config-6.12.0",
+        "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_PREEMPT=y\nCONFIG_FTRACE=y\n\
+         CONFIG_SECURITY_LOCKDOWN_LSM=y\n",
+    );
+    let debugfs = not_mounted("debugfs", "/sys/kernel/debug");
+    assert_eq!(why(&tree, FindingId::PreemptMode), debugfs);
+    assert_eq!(why(&tree, FindingId::FairServer), debugfs);
+    let securityfs = not_mounted("securityfs", "/sys/kernel/security");
+    assert_eq!(why(&tree, FindingId::Lockdown), securityfs);
+    let tracefs = not_mounted("tracefs", "/sys/kernel/tracing");
+    assert_eq!(why(&tree, FindingId::Tracing), tracefs);
+    // Mounted, and the server of such a kernel is not to be seen.
+    tree.write("/proc/mounts", "d /sys/kernel/debug debugfs rw 0 0\n");
+    let runtime = "/sys/kernel/debug/sched/fair_server/cpu2/runtime";
+    assert_eq!(
+        why(&tree, FindingId::FairServer),
+        Unknown::Absent(runtime.to_owned())
+    );
+    // A kernel without these has them not.
+    tree.write("/boot/config-6.12.0", "CONFIG_PREEMPT=y\n");
+    for (id, kind) in [
+        (FindingId::Lockdown, StateKind::NotApplicable),
+        (FindingId::Tracing, StateKind::NotApplicable),
+        (FindingId::PreemptMode, StateKind::Ok),
+    ] {
+        assert_eq!(tree.finding(id).state.kind(), kind, "{id}");
+    }
+}
+
+#[test]
+fn without_a_configuration_what_follows_from_it_is_unknown() {
+    let tree = Tree::base();
+    tree.write("/proc/cmdline", "nohz_full=2-3 rcu_nocbs=2-3");
+    tree.remove("/boot/config-6.8.0");
+    for id in [
+        FindingId::KernelConfig,
+        FindingId::DebugOptions,
+        FindingId::HighResolution,
+        FindingId::NoHzFullSupport,
+        FindingId::RcuNocbSupport,
+        FindingId::RtGroupSched,
+    ] {
+        assert_eq!(why(&tree, id), Unknown::NoConfiguration, "{id}");
+    }
+}
+
+#[test]
+fn a_kernel_without_the_file_nohz_full_lacks_the_option() {
+    let tree = Tree::base();
+    assert_eq!(
+        tree.finding(FindingId::NohzFull).state.kind(),
+        StateKind::Bad
+    );
+    tree.remove("/sys/devices/system/cpu/isolated");
+    let isolated = "/sys/devices/system/cpu/isolated".to_owned();
+    assert_eq!(why(&tree, FindingId::NohzFull), Unknown::Absent(isolated));
+}
+
+/// In a container the kernel's threads are not to be seen, nor other programs.
+#[test]
+fn threads_that_are_hidden_make_unknown_what_is_found_by_threads() {
+    let tree = Tree::base();
+    tree.remove("/proc/2/task/2/stat");
+    tree.thread(1, "sh", false, Policy::Other, "0-3");
+    for id in [
+        FindingId::RcuNocbs,
+        FindingId::RcuThreads,
+        FindingId::BoundKworkers,
+        FindingId::Irqbalance,
+        FindingId::UserThreads,
+        FindingId::CompetingPriorities,
+        FindingId::IrqThreads,
+        FindingId::MemoryScanners,
+        FindingId::PerfSampling,
+        FindingId::OtherTuners,
+        FindingId::Rtkit,
+        FindingId::FirmwareUpdates,
+        FindingId::ClockSteps,
+        FindingId::Audit,
+        FindingId::TimerJobs,
+        FindingId::Stalld,
+    ] {
+        assert_eq!(why(&tree, id), Unknown::HiddenThreads, "{id}");
+    }
+}
+
+#[test]
+fn a_file_that_only_some_cpus_have_is_not_ok() {
+    let tree = Tree::base();
+    let governor = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+    for cpu in 0..3 {
+        tree.write(&governor(cpu), "performance\n");
+    }
+    assert_eq!(
+        why(&tree, FindingId::Governor),
+        Unknown::Absent(governor(3))
+    );
+}
+
+#[test]
+fn without_named_or_isolated_cpus_their_findings_do_not_apply() {
+    let tree = Tree::base();
+    let unnamed = CheckRequest {
+        cpus: None,
+        ..request()
+    };
+    let found = check(&tree.root(), &unnamed);
+    let state = |id| found.finding(id).expect("each").state.kind();
+    assert_eq!(state(FindingId::IsolatedCpus), StateKind::NotApplicable);
+    tree.write("/sys/devices/system/cpu/isolated", "3\n");
+    let found = check(&tree.root(), &unnamed);
+    assert_eq!(found.cpus, [3]);
+    let isolated = found.finding(FindingId::IsolatedCpus).expect("each");
+    assert_eq!(isolated.state.kind(), StateKind::Ok);
+}

@@ -1,0 +1,78 @@
+//! The flags of `tune`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use punctual_machine::tune::Journal;
+use punctual_record::finding::FindingId;
+
+use super::names;
+use super::values::{cpu_list, priority};
+
+pub(super) const TUNE_EXAMPLES: &str = "\
+Examples:
+  punctual tune plan -a 2,3                 what would be changed, as commands to copy
+  punctual tune apply -a 2,3                change it; the originals are kept first
+  punctual tune apply vmstat-interval ksm   change these knobs alone
+  punctual tune status                      ours, changed by others, gone?
+  punctual tune restore                     everything as before, also after kill -9";
+
+/// Flags of `tune`.
+#[derive(Debug, Args)]
+pub struct TuneFlags {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: TuneAction,
+}
+
+/// What `tune` does.
+#[derive(Debug, Subcommand)]
+pub enum TuneAction {
+    /// Print what would be changed, as commands
+    Plan(KnobFlags),
+    /// Change settings; their originals are on disk first
+    Apply(KnobFlags),
+    /// Print how the changed settings are now
+    Status(StateFlags),
+    /// Restore the originals of all changed settings
+    Restore(RestoreFlags),
+}
+
+/// Which knobs.
+#[derive(Debug, Args)]
+pub struct KnobFlags {
+    /// Change these knobs: findings of `punctual check` [default: all bad findings with a fix at run time]
+    #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
+    pub knobs: Vec<FindingId>,
+    /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
+    #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true)]
+    pub affinity: Option<Option<String>>,
+    /// Name the priority of the program, 1 to 99
+    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true, default_value = "80")]
+    pub priority: u32,
+    /// Where the journal is.
+    #[command(flatten)]
+    pub state: StateFlags,
+}
+
+/// Where the journal is.
+#[derive(Debug, Args)]
+pub struct StateFlags {
+    /// Keep the journal in this directory
+    #[arg(long, value_name = "DIR", default_value = Journal::FOLDER)]
+    pub state: PathBuf,
+}
+
+/// Flags of `tune restore`.
+#[derive(Debug, Args)]
+pub struct RestoreFlags {
+    /// Restore also what another program has changed since
+    #[arg(long)]
+    pub force: bool,
+    /// Print what would be restored, as commands
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Where the journal is.
+    #[command(flatten)]
+    pub state: StateFlags,
+}

@@ -1,0 +1,124 @@
+//! `tune`: changes settings with a journal, and restores them.
+
+use std::process::ExitCode;
+
+use punctual_machine::tune::{Journal, apply, changes_of, restore, status};
+use punctual_machine::{CheckRequest, Root, check};
+use punctual_record::finding::{Check, FindingId, FindingState};
+use punctual_record::tuning::{Change, Restored};
+use punctual_report::{findings, tuning};
+
+use super::check::requested_cpus;
+use super::failure::Failure;
+use super::flags::{KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
+use super::out;
+
+/// Exit status: not everything could be restored.
+const LEFT: u8 = 1;
+
+/// Plans, changes, shows or restores.
+///
+/// # Errors
+/// One line that says what was changed, if anything.
+pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
+    match &flags.action {
+        TuneAction::Plan(flags) => {
+            out::print(&tuning::plan(&planned(flags)?, &out::style()));
+            Ok(ExitCode::SUCCESS)
+        }
+        TuneAction::Apply(flags) => apply_all(flags),
+        TuneAction::Status(flags) => show(flags),
+        TuneAction::Restore(flags) => restore_all(flags),
+    }
+}
+
+/// The changes that the flags ask for.
+fn planned(flags: &KnobFlags) -> Result<Vec<Change>, Failure> {
+    let root = Root::live();
+    let cpus = requested_cpus(&root, flags.affinity.as_ref())?;
+    if let Some(cpus) = &cpus {
+        let online = super::check::online(&root);
+        if online.iter().all(|cpu| cpus.contains(cpu)) {
+            return Err(Failure::usage(
+                "-a names every CPU: leave one for everything else, or name none",
+            ));
+        }
+    }
+    let request = CheckRequest {
+        cpus,
+        priority: flags.priority,
+        pid: None,
+    };
+    let found = check(&root, &request);
+    let changes = changes_of(&found, &flags.knobs);
+    for knob in &flags.knobs {
+        if !changes.iter().any(|change| change.knob == *knob) {
+            check_nothing_to_do(&found, *knob)?;
+        }
+    }
+    Ok(changes)
+}
+
+/// A knob that was named and has nothing to change: fine if it is ok, an error else.
+fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), Failure> {
+    let Some(finding) = found.finding(knob) else {
+        return Ok(());
+    };
+    match finding.state {
+        FindingState::Ok => Ok(()),
+        FindingState::Bad { .. } | FindingState::Information { .. } => {
+            let fixes = finding.fixes.iter();
+            let fixes: Vec<String> = fixes.map(|fix| findings::command(finding, fix)).collect();
+            let instead = if fixes.is_empty() {
+                format!("see punctual check --explain {knob}")
+            } else {
+                fixes.join("; or ")
+            };
+            Err(Failure::usage(format!(
+                "{knob} can't be changed on a running machine: {instead}"
+            )))
+        }
+        FindingState::Unknown { .. } | FindingState::NotApplicable { .. } => {
+            Err(Failure::usage(format!(
+                "{knob}: {}: {}",
+                findings::state_word(finding.state.kind()),
+                findings::sentence(finding)
+            )))
+        }
+    }
+}
+
+fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
+    let changes = planned(flags)?;
+    let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
+    let changed = apply(&mut journal, &changes).map_err(Failure::setup)?;
+    let place = journal.path().display().to_string();
+    out::print(&tuning::changed(&changed, &place, &out::style()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(flags: &StateFlags) -> Result<ExitCode, Failure> {
+    if !Journal::is_in(&flags.state) {
+        out::print(&tuning::status(&[], &out::style()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let journal = Journal::open(&flags.state).map_err(Failure::setup)?;
+    out::print(&tuning::status(&status(&journal), &out::style()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restore_all(flags: &RestoreFlags) -> Result<ExitCode, Failure> {
+    if !Journal::is_in(&flags.state.state) {
+        out::print(&tuning::restored(&[], flags.dry_run, &out::style()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
+    let results = restore(&mut journal, flags.force, flags.dry_run).map_err(Failure::setup)?;
+    out::print(&tuning::restored(&results, flags.dry_run, &out::style()));
+    let is_done = |(_, result): &(_, Restored)| result.is_done();
+    Ok(if results.iter().all(is_done) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(LEFT)
+    })
+}

@@ -1,0 +1,69 @@
+//! `tune` as a user runs it: a plan, a change, a restore, and what is refused.
+
+use std::fs;
+
+use crate::common::{Place, is_root, skip};
+
+const KNOB: &str = "/proc/sys/vm/stat_interval";
+
+#[test]
+fn a_knob_is_changed_and_restored() {
+    if !is_root() {
+        skip!("only root may change a setting");
+    }
+    let place = Place::new();
+    let before = fs::read_to_string(KNOB).expect("a setting");
+    if before
+        .trim()
+        .parse::<u32>()
+        .is_ok_and(|seconds| seconds >= 10)
+    {
+        skip!("{KNOB} is good already: {before}");
+    }
+    let tune = |words: &[&str]| place.run(&[&["tune"], words, &["--state", "state"]].concat());
+    let planned = tune(&["plan", "vmstat-interval"]).expect(0).stdout;
+    assert!(planned.contains(&format!("echo 10 > {KNOB}")), "{planned}");
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    assert!(
+        !place.path().join("state").exists(),
+        "a plan writes nothing"
+    );
+    let changed = tune(&["apply", "vmstat-interval"]).expect(0).stdout;
+    assert!(changed.contains("Changed 1 settings"), "{changed}");
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");
+    let again = tune(&["apply", "vmstat-interval"]).expect(0).stdout;
+    assert!(again.contains("Nothing was changed"), "{again}");
+    let status = tune(&["status"]).expect(0).stdout;
+    assert!(
+        status.contains(&format!("10 (was {})", before.trim())),
+        "{status}"
+    );
+    tune(&["restore", "--dry-run"]).expect(0);
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");
+    tune(&["restore"]).expect(0);
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    let nothing = tune(&["restore"]).expect(0).stdout;
+    assert_eq!(nothing, "Nothing to restore.\n");
+}
+
+#[test]
+fn what_cannot_be_changed_is_refused_in_one_line() {
+    let place = Place::new();
+    for (words, wanted) in [
+        (&["apply", "-a", "all"][..], "leave one for everything else"),
+        (&["apply", "vmstat-intervall"], "vmstat-interval"),
+        (
+            &["apply", "rt-kernel", "-a", "999"],
+            "CPU 999 is not online",
+        ),
+        (&["restore", "vmstat-interval"], "vmstat-interval"),
+    ] {
+        let all = [&["tune"], words, &["--state", "state"]].concat();
+        let refused = place.run(&all).expect(64);
+        assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
+        assert!(refused.stderr.contains(wanted), "{refused:?}");
+    }
+    assert!(!place.path().join("state").exists());
+    let here = place.run(&["tune", "status", "--state", "state"]).expect(0);
+    assert_eq!(here.stdout, "Nothing is changed.\n");
+}

@@ -1,0 +1,129 @@
+//! Settings of a machine that `tune` changes and restores: plain data.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::finding::FindingId;
+
+/// A setting that can be changed and restored.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// A file of the kernel that holds one value.
+    File {
+        /// Its path.
+        path: String,
+    },
+    /// Two files of which a write to one sets the other to zero, such as `dirty_ratio` and
+    /// `dirty_bytes`. The value is the path of the file in force, a space and its number.
+    Pair {
+        /// One path.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The scheduling policy of a thread. The value has the numbers of policy, priority and nice.
+    Scheduling {
+        /// The thread.
+        thread: ThreadIdentity,
+    },
+    /// The CPUs of a thread, as a list.
+    Affinity {
+        /// The thread.
+        thread: ThreadIdentity,
+    },
+}
+
+/// A thread by its identity: its number is used again, its start time is not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ThreadIdentity {
+    /// Its number.
+    pub tid: i32,
+    /// Its name.
+    pub name: String,
+    /// When it started, in ticks since boot.
+    pub start: u64,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path } => f.write_str(path),
+            Self::Pair { first, second } => write!(f, "{first}|{second}"),
+            Self::Scheduling { thread } => {
+                write!(f, "scheduling of {} ({})", thread.name, thread.tid)
+            }
+            Self::Affinity { thread } => write!(f, "CPUs of {} ({})", thread.name, thread.tid),
+        }
+    }
+}
+
+/// A change to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The knob: the finding that it fixes.
+    pub knob: FindingId,
+    /// What to change.
+    pub setting: Setting,
+    /// To this value.
+    pub value: String,
+}
+
+/// A change that was made, as the journal has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The boot in which it was made: a reboot undoes it.
+    pub boot: String,
+    /// The knob, by the name of its finding.
+    pub knob: String,
+    /// What was changed.
+    pub setting: Setting,
+    /// Its value before the first change.
+    pub original: String,
+    /// Its value after the last.
+    pub value: String,
+}
+
+/// How a changed setting is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// It has our value.
+    Ours,
+    /// It has its original value.
+    Original,
+    /// Somebody gave it this third value.
+    Changed(String),
+    /// Its object no longer exists.
+    Gone,
+    /// A reboot undid it.
+    Rebooted,
+    /// It can't be read: the system's reason.
+    Unreadable(String),
+}
+
+/// What a restore did to a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Restored {
+    /// The original was written back.
+    Written,
+    /// It had its original value already.
+    Already,
+    /// Somebody changed it to this since: it was left alone.
+    Conflict(String),
+    /// Its object no longer exists.
+    Gone,
+    /// A reboot undid it.
+    Rebooted,
+    /// It can't be read or written: the system's reason.
+    Failed(String),
+}
+
+impl Restored {
+    /// Whether nothing remains to be done.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        !matches!(self, Self::Conflict(_) | Self::Failed(_))
+    }
+}

@@ -1,0 +1,204 @@
+//! The words of findings, on every output.
+
+use punctual_record::Tool;
+use punctual_record::finding::{
+    CHECK_VERSION, Check, Fault, Finding, FindingFix, FindingId, FindingState, NotApplicable,
+    ReadResult, Reading, StateKind, Unknown,
+};
+use punctual_report::findings::{
+    command, document, explain, junit, page, sentence, summary, text, undo,
+};
+use punctual_report::style::Style;
+
+/// A text that would control a terminal or end an element.
+const HOSTILE: &str = "a\u{1b}[2J</script>\"&'\u{7}";
+
+fn states() -> Vec<FindingState> {
+    let items = || vec![HOSTILE.to_owned(); 9];
+    let name = || HOSTILE.to_owned();
+    let bad = [
+        Fault::Expected(items()),
+        Fault::Above(10),
+        Fault::Below(10),
+        Fault::Includes(vec![2]),
+        Fault::Lacks(vec![2, 3]),
+        Fault::Present(items()),
+        Fault::Missing(items()),
+    ]
+    .map(|fault| FindingState::Bad { fault });
+    let unknown = [
+        Unknown::Unreadable(name()),
+        Unknown::NotUnderstood(name()),
+        Unknown::Absent(name()),
+        Unknown::NotMounted {
+            filesystem: "debugfs".to_owned(),
+            place: "/sys/kernel/debug".to_owned(),
+        },
+        Unknown::HiddenThreads,
+        Unknown::NoConfiguration,
+        Unknown::NotRecorded(name()),
+    ]
+    .map(|why| FindingState::Unknown { why });
+    let not_applicable = [
+        NotApplicable::Absent(name()),
+        NotApplicable::RealTimeKernel,
+        NotApplicable::OrdinaryKernel,
+        NotApplicable::KernelBefore("6.12".to_owned()),
+        NotApplicable::KernelFrom("6.12".to_owned()),
+        NotApplicable::CpusNotNamed,
+        NotApplicable::NotRequested(name()),
+        NotApplicable::Architecture,
+        NotApplicable::FewCpus,
+    ]
+    .map(|why| FindingState::NotApplicable { why });
+    let mut all = vec![
+        FindingState::Ok,
+        FindingState::Information { fault: None },
+        FindingState::Information {
+            fault: Some(Fault::Below(1)),
+        },
+    ];
+    all.extend(bad);
+    all.extend(unknown);
+    all.extend(not_applicable);
+    all
+}
+
+/// A check with each finding, in each state in turn.
+fn made() -> Check {
+    let states = states();
+    let finding = |(at, id): (usize, &FindingId)| Finding {
+        id: *id,
+        state: states[at % states.len()].clone(),
+        readings: vec![
+            Reading {
+                source: "/sys/a/b".to_owned(),
+                result: ReadResult::Value(HOSTILE.to_owned()),
+            },
+            Reading {
+                source: "/sys/a/c".to_owned(),
+                result: ReadResult::Absent,
+            },
+        ],
+        fixes: vec![
+            FindingFix::Write {
+                path: "/sys/a/b".to_owned(),
+                value: "it's 1".to_owned(),
+            },
+            FindingFix::Boot {
+                parameter: "nohz_full=2-3".to_owned(),
+            },
+        ],
+    };
+    Check {
+        version: CHECK_VERSION,
+        hostname: HOSTILE.to_owned(),
+        kernel: "6.12".to_owned(),
+        cpus: vec![2, 3],
+        findings: FindingId::ALL.iter().enumerate().map(finding).collect(),
+    }
+}
+
+fn tool() -> Tool {
+    Tool {
+        name: "punctual".to_owned(),
+        version: "0".to_owned(),
+    }
+}
+
+#[test]
+fn every_finding_has_a_title_a_reason_and_a_source() {
+    for id in FindingId::ALL {
+        let words = text(*id);
+        assert!(!words.title.is_empty() && !words.source.is_empty(), "{id}");
+        assert!(words.why.ends_with('.'), "{id}: {}", words.why);
+    }
+}
+
+#[test]
+fn every_state_has_a_sentence() {
+    for mut finding in made().findings {
+        assert!(!sentence(&finding).trim().is_empty(), "{finding:?}");
+        finding
+            .readings
+            .retain(|it| it.result == ReadResult::Absent);
+        assert!(!sentence(&finding).trim().is_empty(), "{finding:?}");
+    }
+}
+
+#[test]
+fn nothing_of_a_machine_controls_a_terminal_or_a_page() {
+    let check = made();
+    let style = Style::plain().verbose(true);
+    let mut texts = vec![
+        summary(&check, &style),
+        page(&check, &tool()),
+        junit(&check),
+    ];
+    texts.extend(FindingId::ALL.iter().map(|id| explain(&check, *id, &style)));
+    for text in texts {
+        let controls = |c: char| c.is_control() && c != '\n';
+        assert!(!text.chars().any(controls), "{text:?}");
+    }
+    let page = page(&check, &tool());
+    assert!(!page.contains("[2J</script>"), "not escaped");
+}
+
+#[test]
+fn junit_counts_what_the_check_counts() {
+    let check = made();
+    let xml = junit(&check);
+    let count = |element: &str| xml.matches(element).count();
+    assert_eq!(count("<testcase "), FindingId::ALL.len());
+    assert_eq!(count("<failure "), check.count(StateKind::Bad));
+    assert_eq!(count("<error "), check.count(StateKind::Unknown));
+    assert_eq!(count("<skipped "), check.count(StateKind::NotApplicable));
+    let counts = format!("failures=\"{}\"", check.count(StateKind::Bad));
+    assert_eq!(count(&counts), 2, "{xml}");
+}
+
+#[test]
+fn a_fix_is_a_command_of_a_shell_and_says_how_it_is_undone() {
+    let check = made();
+    let finding = &check.findings[0];
+    let of = |fix: FindingFix| (command(finding, &fix), undo(&fix));
+    for (fix, said) in [
+        (finding.fixes[0].clone(), r"echo 'it'\''s 1' > /sys/a/b"),
+        (finding.fixes[1].clone(), "boot with nohz_full=2-3"),
+        (
+            FindingFix::Scheduling {
+                thread: "ktimers/0".to_owned(),
+                tid: 51,
+                policy: "fifo".to_owned(),
+                priority: 2,
+            },
+            "chrt -f -p 2 51    # ktimers/0",
+        ),
+        (
+            FindingFix::Affinity {
+                thread: "rcuop/2".to_owned(),
+                tid: 30,
+                cpus: vec![0, 1],
+            },
+            "taskset -pc 0-1 30    # rcuop/2",
+        ),
+    ] {
+        assert_eq!(of(fix).0, said);
+    }
+    assert_eq!(of(finding.fixes[0].clone()).1, "undone exactly");
+}
+
+/// `PUNCTUAL_BLESS=1` writes it anew.
+#[test]
+fn the_page_of_findings_is_made_from_their_texts() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
+    let made = document();
+    if std::env::var_os("PUNCTUAL_BLESS").is_some() {
+        std::fs::write(path, &made).expect("written");
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == made,
+        "{path}: write it anew with PUNCTUAL_BLESS=1"
+    );
+}
