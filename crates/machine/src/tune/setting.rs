@@ -72,7 +72,7 @@ pub fn setting_of_file(path: &str, value: &str) -> (Setting, String) {
     }
 }
 
-/// Its value now, as [`write`] takes it.
+/// Its value now, as [`write()`] takes it.
 ///
 /// # Errors
 /// If it can't be read.
