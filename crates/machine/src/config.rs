@@ -16,19 +16,22 @@ pub struct Config {
 }
 
 impl Config {
-    /// The kernel's configuration, from the kernel itself or from the files of its package.
-    /// The second part has the files that are there and can't be read, with their error.
+    /// Where a kernel that was built so has its own configuration.
+    pub const PACKED: &str = "/proc/config.gz";
+
+    /// The kernel's configuration, from the kernel itself or from the files of its package; and
+    /// why [`Config::PACKED`] can't be unpacked, if it is there and damaged.
     #[must_use]
-    pub fn read(root: &Root, release: &str) -> (Option<Self>, Vec<(String, io::Error)>) {
-        let mut unread = Vec::new();
-        let packed = "/proc/config.gz";
-        match root.bytes(packed).and_then(|bytes| unpacked(&bytes)) {
-            Ok(text) => return (Some(Self::parse(packed, &text)), unread),
-            Err(error) if crate::root::absent(&error) => {}
-            Err(error) => unread.push((packed.to_owned(), error)),
+    pub fn read(root: &Root, release: &str) -> (Option<Self>, Option<io::Error>) {
+        let mut damaged = None;
+        if let Ok(bytes) = root.bytes(Self::PACKED) {
+            match unpacked(&bytes) {
+                Ok(text) => return (Some(Self::parse(Self::PACKED, &text)), None),
+                Err(error) => damaged = Some(error),
+            }
         }
         if release.is_empty() || release.contains('/') {
-            return (None, unread);
+            return (None, damaged);
         }
         let files = [
             format!("/boot/config-{release}"),
@@ -36,14 +39,8 @@ impl Config {
             format!("/lib/modules/{release}/build/.config"),
             format!("/usr/lib/modules/{release}/config"),
         ];
-        for file in files {
-            match root.text(&file) {
-                Ok(text) => return (Some(Self::parse(&file, &text)), unread),
-                Err(error) if crate::root::absent(&error) => {}
-                Err(error) => unread.push((file, error)),
-            }
-        }
-        (None, unread)
+        let read = |file: &String| Some(Self::parse(file, &root.text(file).ok()?));
+        (files.iter().find_map(read), damaged)
     }
 
     fn parse(source: &str, text: &str) -> Self {
@@ -61,6 +58,19 @@ impl Config {
     #[must_use]
     pub fn value(&self, option: &str) -> Option<&str> {
         self.options.get(option).map(String::as_str)
+    }
+
+    /// The preemption model that it chooses, and by which option.
+    #[must_use]
+    pub fn preemption(&self) -> Option<(&'static str, &'static str)> {
+        let models = [
+            ("PREEMPT_RT", "rt"),
+            ("PREEMPT_LAZY", "lazy"),
+            ("PREEMPT", "full"),
+            ("PREEMPT_VOLUNTARY", "voluntary"),
+            ("PREEMPT_NONE", "none"),
+        ];
+        models.into_iter().find(|(option, _)| self.is_set(option))
     }
 
     /// Whether an option is `y`.

@@ -2,6 +2,7 @@
 //! unreadable ends the look with the right state.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use punctual_record::cpu_list;
 use punctual_record::finding::{FindingState, NotApplicable, ReadResult, Reading, Unknown};
@@ -129,6 +130,12 @@ impl<'m> Look<'m> {
         self.add(source.into(), ReadResult::Absent);
     }
 
+    /// Ends a look at what is there and can't be read.
+    fn unreadable<T>(&mut self, path: &str, error: &io::Error) -> Result<T, FindingState> {
+        self.add(path.to_owned(), ReadResult::Error(plain(error)));
+        unknown(Unknown::Unreadable(path.to_owned()))
+    }
+
     fn add(&mut self, source: String, result: ReadResult) {
         let source = line_of(&source);
         if self.readings.len() < READINGS {
@@ -150,10 +157,7 @@ impl<'m> Look<'m> {
                 self.saw_none(path);
                 Ok(None)
             }
-            Err(error) => {
-                self.add(path.to_owned(), ReadResult::Error(plain(&error)));
-                unknown(Unknown::Unreadable(path.to_owned()))
-            }
+            Err(error) => self.unreadable(path, &error),
         }
     }
 
@@ -217,10 +221,7 @@ impl<'m> Look<'m> {
                 self.saw_none(path);
                 not_applicable(NotApplicable::Absent(path.to_owned()))
             }
-            Err(error) => {
-                self.add(path.to_owned(), ReadResult::Error(plain(&error)));
-                unknown(Unknown::Unreadable(path.to_owned()))
-            }
+            Err(error) => self.unreadable(path, &error),
         }
     }
 
@@ -373,15 +374,13 @@ impl<'m> Look<'m> {
                     values.push((*cpu, text));
                 }
                 Err(error) if absent(&error) => lacking = Some(path),
-                Err(error) => {
-                    self.add(path.clone(), ReadResult::Error(plain(&error)));
-                    return unknown(Unknown::Unreadable(path));
-                }
+                Err(error) => return self.unreadable(&path, &error),
             }
         }
         if values.is_empty() {
-            self.saw_none(pattern.replacen("{}", "*", 1));
-            return not_applicable(NotApplicable::Absent(pattern.replacen("{}", "*", 1)));
+            let all = pattern.replacen("{}", "*", 1);
+            self.saw_none(all.clone());
+            return not_applicable(NotApplicable::Absent(all));
         }
         for (text, cpus) in by_text {
             self.saw(pattern.replacen("{}", &cpu_list(&cpus), 1), &text);

@@ -24,28 +24,6 @@ pub(crate) fn parse(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// The mask of CPUs.
-pub(crate) fn format(cpus: &[usize]) -> String {
-    let words = cpus
-        .iter()
-        .filter(|cpu| **cpu < MOST)
-        .max()
-        .map_or(1, |cpu| cpu / 32 + 1);
-    let mut mask = vec![0u32; words];
-    for cpu in cpus.iter().filter(|cpu| **cpu < MOST) {
-        mask[cpu / 32] |= 1 << (cpu % 32);
-    }
-    let mut out = String::new();
-    for word in mask.iter().rev() {
-        if out.is_empty() {
-            out = format!("{word:x}");
-        } else {
-            out.push_str(&format!(",{word:08x}"));
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,8 +40,8 @@ mod tests {
     #[test]
     fn a_mask_that_was_printed_is_read_back() {
         for cpus in [vec![], vec![0], vec![31, 32], vec![1, 64, 95]] {
-            assert_eq!(parse(&format(&cpus)), Some(cpus));
+            assert_eq!(parse(&punctual_record::cpu_mask(&cpus)), Some(cpus));
         }
-        assert_eq!(format(&[0, 33]), "2,00000001");
+        assert_eq!(punctual_record::cpu_mask(&[0, 33]), "2,00000001");
     }
 }

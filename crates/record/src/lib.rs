@@ -48,7 +48,7 @@ pub mod watch;
 
 pub use blocks::{Blocking, Blocks};
 pub use condition::{Condition, Demand, Fix, Scheduling, Standing};
-pub use cpus::cpu_list;
+pub use cpus::{cpu_list, cpu_mask};
 pub use cross::{CrossCheck, CrossCheckFault, CrossFigure, CrossFigureName, KernelTracer};
 pub use directory::{RUN_FILE, RunDirectory};
 pub use error::RecordError;

@@ -13,7 +13,7 @@ pub fn run() -> Value {
     described::<Run>(
         &format!("punctual run record, version {VERSION}"),
         "run.json in a run directory. Times are nanoseconds. Fields that are not named here may \
-         stand in records of later programs and are passed over.",
+         stand in records of later programs and are ignored.",
     )
 }
 
@@ -23,7 +23,7 @@ pub fn lab() -> Value {
     described::<Lab>(
         &format!("punctual lab record, version {LAB_VERSION}"),
         "lab.json in the directory of a lab. Times are nanoseconds. Fields that are not named here \
-         may stand in records of later programs and are passed over.",
+         may stand in records of later programs and are ignored.",
     )
 }
 
@@ -33,7 +33,7 @@ pub fn check() -> Value {
     described::<Check>(
         &format!("punctual check, version {CHECK_VERSION}"),
         "What `punctual check --json` prints. Fields that are not named here may stand in that of \
-         later programs and are passed over.",
+         later programs and are ignored.",
     )
 }
 

@@ -4,16 +4,19 @@ use std::fmt::Write as _;
 
 use punctual_record::tuning::{Applied, Change, Entry, Restored, Setting};
 
-use crate::findings::quoted;
+use crate::findings::{chrt, taskset, write};
 use crate::style::{Style, Tone};
+
+const GONE: &str = "its object no longer exists";
+const REBOOTED: &str = "undone by a reboot";
 
 /// A change as a command to copy.
 #[must_use]
 pub fn command(setting: &Setting, value: &str) -> String {
     match setting {
-        Setting::File { path } => format!("echo {} > {path}", quoted(value)),
+        Setting::File { path } => write(path, value),
         Setting::Pair { .. } => match value.split_once(' ') {
-            Some((path, number)) => format!("echo {} > {path}", quoted(number)),
+            Some((path, number)) => write(path, number),
             None => String::new(),
         },
         Setting::Scheduling { thread } => {
@@ -26,20 +29,22 @@ pub fn command(setting: &Setting, value: &str) -> String {
                 _ => "-o",
             };
             let priority = numbers.next().unwrap_or("0");
-            format!(
-                "chrt {letter} -p {priority} {}    # {}",
-                thread.tid, thread.name
-            )
+            chrt(letter, priority, thread.tid, &thread.name)
         }
-        Setting::Affinity { thread } => {
-            format!("taskset -pc {value} {}    # {}", thread.tid, thread.name)
-        }
+        Setting::Affinity { thread } => taskset(value, thread.tid, &thread.name),
     }
 }
 
 /// A plan: each change as a command, under its knob.
 #[must_use]
 pub fn plan(changes: &[Change], style: &Style) -> String {
+    if changes.is_empty() {
+        return "Nothing to change: no bad finding has a fix at run time.\n".to_owned();
+    }
+    commands(changes, style)
+}
+
+fn commands<'c>(changes: impl IntoIterator<Item = &'c Change>, style: &Style) -> String {
     let mut out = String::new();
     let mut knob = None;
     for change in changes {
@@ -50,9 +55,6 @@ pub fn plan(changes: &[Change], style: &Style) -> String {
         let line = command(&change.setting, &change.value);
         let _ = writeln!(out, "  {}", style.paint(Tone::Plain, &line));
     }
-    if changes.is_empty() {
-        out.push_str("Nothing to change: no bad finding has a fix at run time.\n");
-    }
     out
 }
 
@@ -62,8 +64,7 @@ pub fn changed(changes: &[&Change], journal: &str, style: &Style) -> String {
     if changes.is_empty() {
         return "Nothing was changed: every setting has its value already.\n".to_owned();
     }
-    let owned: Vec<Change> = changes.iter().map(|change| (*change).clone()).collect();
-    let mut out = plan(&owned, style);
+    let mut out = commands(changes.iter().copied(), style);
     let _ = writeln!(
         out,
         "Changed {} settings; the originals are in {}; `punctual tune restore` restores them.",
@@ -71,6 +72,12 @@ pub fn changed(changes: &[&Change], journal: &str, style: &Style) -> String {
         style.paint(Tone::Plain, journal)
     );
     out
+}
+
+/// What there is to say of a change.
+fn line(entry: &Entry, tone: Tone, words: &str, style: &Style) -> String {
+    let name = format!("{}: {}: ", entry.knob, entry.setting);
+    style.paint(Tone::Plain, &name) + &style.paint(tone, words) + "\n"
 }
 
 /// How the changed settings are now.
@@ -94,17 +101,11 @@ pub fn status(entries: &[(&Entry, Applied)], style: &Style) -> String {
                     entry.value, entry.original
                 ),
             ),
-            Applied::Gone => (Tone::Dim, "its object no longer exists".to_owned()),
-            Applied::Rebooted => (Tone::Dim, "undone by a reboot".to_owned()),
+            Applied::Gone => (Tone::Dim, GONE.to_owned()),
+            Applied::Rebooted => (Tone::Dim, REBOOTED.to_owned()),
             Applied::Unreadable(error) => (Tone::Unsure, format!("can't be read: {error}")),
         };
-        let name = format!("{}: {}: ", entry.knob, entry.setting);
-        let _ = writeln!(
-            out,
-            "{}{}",
-            style.paint(Tone::Plain, &name),
-            style.paint(tone, &words)
-        );
+        out += &line(entry, tone, &words, style);
     }
     out
 }
@@ -129,17 +130,11 @@ pub fn restored(results: &[(Entry, Restored)], dry_run: bool, style: &Style) -> 
                     entry.value, entry.original
                 ),
             ),
-            Restored::Gone => (Tone::Dim, "its object no longer exists".to_owned()),
-            Restored::Rebooted => (Tone::Dim, "undone by a reboot".to_owned()),
+            Restored::Gone => (Tone::Dim, GONE.to_owned()),
+            Restored::Rebooted => (Tone::Dim, REBOOTED.to_owned()),
             Restored::Failed(error) => (Tone::Bad, format!("can't be restored: {error}")),
         };
-        let name = format!("{}: {}: ", entry.knob, entry.setting);
-        let _ = writeln!(
-            out,
-            "{}{}",
-            style.paint(Tone::Plain, &name),
-            style.paint(tone, &words)
-        );
+        out += &line(entry, tone, &words, style);
     }
     out
 }

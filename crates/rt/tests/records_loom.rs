@@ -51,6 +51,18 @@ impl Model {
         })
     }
 
+    /// Reads all that is written, in one turn.
+    fn drain(&self, seen: &mut Vec<u64>) {
+        let count = self.turns.full();
+        let oldest = self.turns.oldest();
+        for number in 0..count {
+            let slot = (oldest + number) % 2;
+            // SAFETY: loom fails the test if another thread accesses the cell at the same time.
+            seen.push(self.slots[slot as usize].with(|place| unsafe { *place }));
+        }
+        self.turns.read_many(count);
+    }
+
     /// A thread that writes 1 to 3, and returns the values that fitted.
     fn written_three_times(ring: &Arc<Self>) -> thread::JoinHandle<Vec<u64>> {
         let ring = Arc::clone(ring);
@@ -138,21 +150,10 @@ fn slots_that_are_drained_together_have_one_owner() {
     loom::model(|| {
         let ring = Model::shared();
         let producer = Model::written_three_times(&ring);
-        let drain = |seen: &mut Vec<u64>| {
-            let count = ring.turns.full();
-            let oldest = ring.turns.oldest();
-            for number in 0..count {
-                let slot = (oldest + number) % 2;
-                // SAFETY: loom fails the test if another thread accesses the cell at the same
-                // time.
-                seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
-            }
-            ring.turns.read_many(count);
-        };
         let mut seen = Vec::new();
-        drain(&mut seen);
+        ring.drain(&mut seen);
         let taken = producer.join().unwrap();
-        drain(&mut seen);
+        ring.drain(&mut seen);
         assert_eq!(seen, taken);
     });
 }
@@ -185,20 +186,10 @@ fn slots_that_were_free_at_one_look_belong_to_the_producer() {
                 taken
             })
         };
-        let drain = |seen: &mut Vec<u64>| {
-            let count = ring.turns.full();
-            for number in 0..count {
-                let slot = (ring.turns.oldest() + number) % 2;
-                // SAFETY: loom fails the test if another thread accesses the cell at the same
-                // time.
-                seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
-            }
-            ring.turns.read_many(count);
-        };
         let mut seen = Vec::new();
-        drain(&mut seen);
+        ring.drain(&mut seen);
         let taken = producer.join().unwrap();
-        drain(&mut seen);
+        ring.drain(&mut seen);
         assert_eq!(seen, taken);
         assert_eq!(ring.turns.refused(), 4 - taken.len() as u64);
     });

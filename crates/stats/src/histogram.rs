@@ -483,7 +483,7 @@ impl Histogram {
     }
 }
 
-/// The number of buckets that are passed over at once where all of them are empty.
+/// The number of buckets that are skipped at once where all of them are empty.
 const MANY: usize = 32;
 
 /// Index of the first bucket with room for values above this one.

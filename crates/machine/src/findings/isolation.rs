@@ -1,7 +1,7 @@
 //! Whether the CPUs for real-time work are left alone.
 
-use punctual_record::cpu_list;
 use punctual_record::finding::{Fault, FindingFix, FindingState, NotApplicable, Unknown};
+use punctual_record::{cpu_list, cpu_mask};
 use punctual_rt::cpulist;
 
 use crate::look::{
@@ -166,7 +166,7 @@ pub(super) fn masked(look: &mut Look<'_>, path: &str, parameter: Option<&str>) -
     if housekeeping.is_empty() {
         return outcome.by_hand().end();
     }
-    let outcome = outcome.write(path, mask::format(&housekeeping));
+    let outcome = outcome.write(path, cpu_mask(&housekeeping));
     match parameter {
         Some(name) => outcome.boot(format!("{name}={}", cpu_list(&housekeeping))),
         None => outcome,
@@ -343,7 +343,7 @@ pub(super) fn receive_steering(look: &mut Look<'_>) -> Looked {
             format!("{queues}/{queue}/{kind}")
         }));
     }
-    let housekeeping = mask::format(&look.machine.housekeeping());
+    let housekeeping = cpu_mask(&look.machine.housekeeping());
     let mut outcome = bad(Fault::Includes(Vec::new()));
     let mut included = Vec::new();
     let mut read = 0;

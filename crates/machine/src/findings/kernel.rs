@@ -63,18 +63,12 @@ pub(super) fn preempt_mode(look: &mut Look<'_>) -> Looked {
 
 /// The model that the kernel was built with.
 fn configured_preemption(look: &mut Look<'_>) -> Result<&'static str, FindingState> {
-    for (option, model) in [
-        ("PREEMPT_LAZY", "lazy"),
-        ("PREEMPT", "full"),
-        ("PREEMPT_VOLUNTARY", "voluntary"),
-    ] {
-        if look.config()?.is_set(option) {
-            look.option(option)?;
-            return Ok(model);
-        }
-    }
-    look.option("PREEMPT_NONE")?;
-    Ok("none")
+    let (option, model) = look
+        .config()?
+        .preemption()
+        .unwrap_or(("PREEMPT_NONE", "none"));
+    look.option(option)?;
+    Ok(model)
 }
 
 pub(super) fn threadirqs(look: &mut Look<'_>) -> Looked {

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use punctual_record::cpu_list;
 use punctual_record::proc_stat::Stat;
 use punctual_record::tuning::{Setting, ThreadIdentity};
-use punctual_rt::cpulist;
-use punctual_rt::sys::task::{self, CpuMask, SchedAttr};
+use punctual_rt::sys::task::{self, SchedAttr};
+use punctual_rt::{affinity, cpulist};
 
 use crate::look::chosen;
 use crate::mask;
@@ -99,7 +99,7 @@ pub fn read(setting: &Setting) -> io::Result<String> {
         }
         Setting::Affinity { thread } => {
             check_present(thread)?;
-            Ok(cpu_list(&cpus_of(&task::affinity(thread.tid)?)))
+            Ok(cpu_list(&affinity::get(thread.tid)?))
         }
     }
 }
@@ -141,7 +141,7 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
         Setting::Affinity { thread } => {
             check_present(thread)?;
             let cpus = cpulist::numbers(value).map_err(|_| io::ErrorKind::InvalidInput)?;
-            task::set_affinity(thread.tid, &mask_of(&cpus))?;
+            affinity::set(thread.tid, &cpus)?;
         }
     }
     let now = read(setting)?;
@@ -200,24 +200,4 @@ fn put(path: &str, value: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     // An empty write succeeds and does nothing.
     file.write_all(format!("{value}\n").as_bytes())
-}
-
-fn cpus_of(mask: &CpuMask) -> Vec<usize> {
-    let words = mask.iter().enumerate();
-    let bits = words.flat_map(|(at, word)| {
-        (0..64)
-            .filter(move |bit| word >> bit & 1 == 1)
-            .map(move |bit| at * 64 + bit)
-    });
-    bits.collect()
-}
-
-fn mask_of(cpus: &[usize]) -> CpuMask {
-    let mut mask = [0; task::CPU_MASK_WORDS];
-    for cpu in cpus {
-        if let Some(word) = mask.get_mut(cpu / 64) {
-            *word |= 1 << (cpu % 64);
-        }
-    }
-    mask
 }

@@ -1,9 +1,8 @@
 //! The kernel and how preemptible it is.
 #![expect(unsafe_code, reason = "uname")]
 
-use std::io::Read;
-
-use super::root::{READ_LIMIT, Reader};
+use super::root::Reader;
+use punctual_machine::config::Config;
 use punctual_record::UnreadReason;
 use punctual_record::system::Kernel;
 
@@ -95,12 +94,16 @@ fn preemption(
     } else if words().any(|w| w == "PREEMPT") {
         return found("full", "uname -v");
     }
-    match configuration(reader, release) {
-        Some((text, source)) => match configured(&text) {
-            Some(model) => found(model, &source),
+    let (config, damaged) = Config::read(reader.root, release);
+    if let Some(error) = damaged {
+        reader.note_error(Config::PACKED, &error);
+    }
+    match config {
+        Some(config) => match config.preemption() {
+            Some((_, model)) => found(model, &config.source),
             None => {
-                reader.note(&source, UnreadReason::NoPreemptionModel);
-                found("unknown", &source)
+                reader.note(&config.source, UnreadReason::NoPreemptionModel);
+                found("unknown", &config.source)
             }
         },
         None => {
@@ -115,47 +118,4 @@ fn bracketed(text: &str) -> Option<&str> {
     text.split_whitespace()
         .find_map(|word| word.strip_prefix(['(', '['])?.strip_suffix([')', ']']))
         .filter(|model| matches!(*model, "none" | "voluntary" | "full" | "lazy"))
-}
-
-/// The model that a configuration chooses.
-fn configured(text: &str) -> Option<&'static str> {
-    let models = [
-        ("CONFIG_PREEMPT_RT=y", "rt"),
-        ("CONFIG_PREEMPT_LAZY=y", "lazy"),
-        ("CONFIG_PREEMPT=y", "full"),
-        ("CONFIG_PREEMPT_VOLUNTARY=y", "voluntary"),
-        ("CONFIG_PREEMPT_NONE=y", "none"),
-    ];
-    models
-        .iter()
-        .find(|(line, _)| text.lines().any(|l| l.trim() == *line))
-        .map(|(_, model)| *model)
-}
-
-/// The kernel's configuration and where it was read.
-fn configuration(reader: &mut Reader<'_>, release: &str) -> Option<(String, String)> {
-    let packed = "/proc/config.gz";
-    if let Ok(bytes) = reader.root.bytes(packed) {
-        let mut text = Vec::new();
-        let unpacked = flate2::read::GzDecoder::new(bytes.as_slice())
-            .take(READ_LIMIT)
-            .read_to_end(&mut text);
-        match unpacked {
-            Ok(_) => {
-                let text = String::from_utf8_lossy(&text).into_owned();
-                return Some((text, packed.to_owned()));
-            }
-            Err(error) => reader.note_error(packed, &error),
-        }
-    }
-    if release.is_empty() || release.contains('/') {
-        return None;
-    }
-    [
-        format!("/boot/config-{release}"),
-        format!("/lib/modules/{release}/config"),
-        format!("/usr/lib/modules/{release}/config"),
-    ]
-    .into_iter()
-    .find_map(|path| Some((reader.root.text(&path).ok()?, path)))
 }

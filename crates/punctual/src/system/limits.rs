@@ -23,7 +23,7 @@ const CAPABILITIES: &[(u32, &str)] = &[
 #[must_use]
 pub fn allowed(root: &Root) -> Vec<usize> {
     if root.is_live()
-        && let Ok(cpus) = super::thread::affinity(0)
+        && let Ok(cpus) = punctual_rt::affinity::get(0)
     {
         return cpus;
     }

@@ -197,19 +197,6 @@ pub(super) fn scheduling_policy(tid: i32) -> Option<Policy> {
     Some(Policy::from_number(attributes.policy))
 }
 
-/// The CPUs that a thread may run on, ascending; `0` is the calling thread.
-pub(in crate::system) fn affinity(tid: i32) -> io::Result<Vec<usize>> {
-    let mask = punctual_rt::sys::task::affinity(tid)?;
-    let occupied = mask.iter().enumerate().filter(|(_, word)| **word != 0);
-    Ok(occupied
-        .flat_map(|(index, word)| {
-            (0..64)
-                .filter(move |bit| word >> bit & 1 != 0)
-                .map(move |bit| index * 64 + bit)
-        })
-        .collect())
-}
-
 /// The process that traces a thread (a debugger, strace), if there is one.
 #[must_use]
 pub fn tracer(tid: i32) -> Option<i32> {
@@ -241,7 +228,7 @@ pub fn read_back(tid: i32) -> Result<ThreadScheduling, ReadBackError> {
     Ok(ThreadScheduling {
         policy: Policy::from_number(attributes.policy),
         priority: attributes.priority,
-        cpus: affinity(tid)?,
+        cpus: punctual_rt::affinity::get(tid)?,
         timer_slack_ns: super::Root::live()
             .text(&format!("/proc/{tid}/timerslack_ns"))
             .ok()

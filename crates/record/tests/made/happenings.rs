@@ -232,6 +232,7 @@ pub fn unavailable() -> Vec<Unavailable> {
     all.extend(
         [
             (true, false, false),
+            (true, false, true),
             (true, true, true),
             (false, true, false),
         ]

@@ -12,6 +12,8 @@ use punctual_stats::requirement::Requirement;
 mod happenings;
 
 pub use happenings::events;
+#[allow(unused_imports, reason = "each test program takes what it needs")]
+pub use happenings::unavailable;
 
 fn text(text: &str) -> String {
     text.to_owned()

@@ -4,6 +4,9 @@
 mod bills;
 mod directory;
 mod explained;
+mod happenings;
+#[path = "../made/kinds.rs"]
+mod kinds;
 mod limits;
 mod merge;
 mod read;

@@ -1,7 +1,7 @@
 //! Where a cause came in the way, and where it may go instead.
 
 use punctual_record::explanation::{BillRow, Cause};
-use punctual_record::{Run, cpu_list};
+use punctual_record::{Run, cpu_list, cpu_mask};
 
 /// The CPUs of a run, for commands.
 pub(super) struct Places {
@@ -15,33 +15,6 @@ pub(super) struct Places {
     pub mask: String,
     /// The real-time priority of the probes, or the lowest of the watched threads; 0: none has one.
     pub own_priority: u32,
-}
-
-/// `0,2-3` is `d`; CPU 32 is `1,00000000`.
-fn mask(cpus: &[usize]) -> String {
-    // Further than any kernel goes; the record may say anything.
-    const MOST: usize = 1 << 13;
-    let highest = cpus
-        .iter()
-        .copied()
-        .filter(|cpu| *cpu < MOST)
-        .max()
-        .unwrap_or(0);
-    let groups: Vec<String> = (0..=highest / 32)
-        .rev()
-        .map(|group| {
-            let of_group = cpus.iter().filter(|cpu| **cpu / 32 == group);
-            let bits = of_group.fold(0u32, |bits, cpu| bits | 1 << (cpu % 32));
-            format!("{bits:08x}")
-        })
-        .collect();
-    let text = groups.join(",");
-    let text = text.trim_start_matches('0');
-    if text.is_empty() {
-        "0".to_owned()
-    } else {
-        text.to_owned()
-    }
 }
 
 impl Places {
@@ -71,7 +44,7 @@ impl Places {
             hit: cpu_list(&hit),
             probed: cpu_list(&probed),
             elsewhere: cpu_list(&others),
-            mask: mask(&others),
+            mask: cpu_mask(&others),
             own_priority: own_priority(run),
         }
     }
@@ -103,20 +76,5 @@ fn own_priority(run: &Run) -> u32 {
             let tasks = watch.threads.iter().map(|thread| thread.task.priority);
             tasks.filter(|priority| *priority > 0).min().unwrap_or(0)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masks_are_as_the_kernel_reads_them() {
-        assert_eq!(mask(&[0]), "1");
-        assert_eq!(mask(&[0, 2, 3]), "d");
-        assert_eq!(mask(&[31]), "80000000");
-        assert_eq!(mask(&[32]), "1,00000000");
-        assert_eq!(mask(&[]), "0");
-        assert_eq!(mask(&[usize::MAX]), "0");
     }
 }

@@ -1,5 +1,7 @@
 //! A fix as a command to copy.
 
+use std::fmt::Display;
+
 use punctual_record::cpu_list;
 use punctual_record::finding::{Finding, FindingFix, Undo};
 
@@ -9,7 +11,7 @@ use super::text;
 #[must_use]
 pub fn command(finding: &Finding, fix: &FindingFix) -> String {
     match fix {
-        FindingFix::Write { path, value } => format!("echo {} > {path}", quoted(value)),
+        FindingFix::Write { path, value } => write(path, value),
         FindingFix::Scheduling {
             thread,
             tid,
@@ -23,11 +25,9 @@ pub fn command(finding: &Finding, fix: &FindingFix) -> String {
                 "idle" => "-i",
                 _ => "-o",
             };
-            format!("chrt {letter} -p {priority} {tid}    # {thread}")
+            chrt(letter, priority, *tid, thread)
         }
-        FindingFix::Affinity { thread, tid, cpus } => {
-            format!("taskset -pc {} {tid}    # {thread}", cpu_list(cpus))
-        }
+        FindingFix::Affinity { thread, tid, cpus } => taskset(&cpu_list(cpus), *tid, thread),
         FindingFix::Boot { parameter } => format!("boot with {parameter}"),
         FindingFix::Unboot { parameter } => format!("boot without {parameter}"),
         FindingFix::HoldDmaLatency { limit_us } => {
@@ -47,8 +47,23 @@ pub fn undo(fix: &FindingFix) -> &'static str {
     }
 }
 
+/// A value for a file of the kernel.
+pub(crate) fn write(path: &str, value: &str) -> String {
+    format!("echo {} > {path}", quoted(value))
+}
+
+/// A policy, by chrt's letter, and a priority for a thread.
+pub(crate) fn chrt(letter: &str, priority: impl Display, tid: i32, thread: &str) -> String {
+    format!("chrt {letter} -p {priority} {tid}    # {thread}")
+}
+
+/// CPUs for a thread.
+pub(crate) fn taskset(cpus: &str, tid: i32, thread: &str) -> String {
+    format!("taskset -pc {cpus} {tid}    # {thread}")
+}
+
 /// A word of the shell.
-pub(crate) fn quoted(value: &str) -> String {
+fn quoted(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_,.:/=".contains(c);
     if !value.is_empty() && value.chars().all(plain) {
         value.to_owned()

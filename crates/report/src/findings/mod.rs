@@ -9,7 +9,7 @@ mod terminal;
 mod text;
 
 pub use document::document;
-pub(crate) use fix::quoted;
+pub(crate) use fix::{chrt, taskset, write};
 pub use fix::{command, undo};
 pub use junit::junit;
 pub use page::page;

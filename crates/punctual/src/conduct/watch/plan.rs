@@ -67,7 +67,7 @@ impl WatchPlan {
     }
 }
 
-/// ThreadOwner threads are watched.
+/// The threads that are watched.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// One program.

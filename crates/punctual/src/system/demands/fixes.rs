@@ -7,7 +7,7 @@ use punctual_record::{Condition, Demand, Fix, Standing};
 /// What a real-time group is given where it has nothing: the kernel's own default.
 const GROUP_RUNTIME_US: u32 = 950_000;
 
-/// ThreadOwner rights lack.
+/// Who lacks a right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lacks {
     /// The program's or its user's.

@@ -12,7 +12,7 @@ use punctual_rt::sys::task::scheduling;
 use super::Monitored;
 use crate::system::cgroup;
 use crate::system::root::{Reader, Root, decimal};
-use crate::system::thread::{Policy, affinity};
+use crate::system::thread::Policy;
 use crate::system::{online, stolen};
 use punctual_record::event::{Event, Happening, RealTimeBound};
 use punctual_record::proc_stat::Stat;
@@ -263,7 +263,7 @@ impl Throttling {
                 if !policy.is_real_time() {
                     continue;
                 }
-                let allowed = affinity(tid).unwrap_or_default();
+                let allowed = punctual_rt::affinity::get(tid).unwrap_or_default();
                 if !allowed.iter().any(|cpu| probed.contains(cpu)) {
                     continue;
                 }
