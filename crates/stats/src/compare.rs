@@ -22,10 +22,11 @@ mod sides;
 pub use members::{BlockFigures, Member, Members, members};
 pub use order::Order;
 pub use pair::{Comparand, pair};
+pub(crate) use randomise::Moments;
 pub use sides::{RunComparand, sides};
 
 use crate::histogram::{Histogram, MIN_SAMPLES_BEYOND, rank_of};
-use crate::special::beta_quantile;
+use crate::special::{beta_cdf, beta_quantile};
 use serde::{Deserialize, Serialize};
 
 const MIN_SAMPLES: u64 = 100;
@@ -230,13 +231,28 @@ fn log_quantile(histogram: &Histogram, quantile: f64) -> f64 {
 }
 
 /// Student's t at a two-sided confidence.
-fn student(confidence: f64, freedom: f64) -> f64 {
+pub(crate) fn student(confidence: f64, freedom: f64) -> f64 {
     let x = beta_quantile(1.0 - confidence, freedom / 2.0, 0.5);
     (freedom * (1.0 - x) / x.max(f64::MIN_POSITIVE)).sqrt()
 }
 
+/// How often chance alone gives a mean at least as far from 0: Student's t.
+pub(crate) fn p_of_student(mean: f64, error2: f64, freedom: f64) -> f64 {
+    if error2 <= 0.0 {
+        return if mean == 0.0 { 1.0 } else { 0.0 };
+    }
+    let t2 = mean * mean / error2;
+    beta_cdf(freedom / (freedom + t2), freedom / 2.0, 0.5)
+}
+
+/// How often chance alone makes a mean of paired differences, `[pair][measure]`, at least as
+/// clear: one p-value for each measure, adjusted for their number.
+pub(crate) fn pairs_test(differences: &[Vec<f64>]) -> Vec<f64> {
+    randomise::pairs(differences).p
+}
+
 /// Interval of exp(`mean`), whose squared error has `freedom` degrees.
-fn ratio_interval(mean: f64, error2: f64, freedom: f64, confidence: f64) -> (f64, f64) {
+pub(crate) fn ratio_interval(mean: f64, error2: f64, freedom: f64, confidence: f64) -> (f64, f64) {
     let half = student(confidence, freedom.max(1.0)) * error2.sqrt();
     ((mean - half).exp(), (mean + half).exp())
 }

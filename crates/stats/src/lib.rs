@@ -47,6 +47,7 @@
 //! | [`mod@stationarity`] | whether the run stayed the same |
 //! | [`tail`] | the level exceeded once in 10⁹ cycles, or why it can't be said |
 //! | [`mod@compare`] | two distributions |
+//! | [`experiment`] | which knob helped: pairs of blocks in random order |
 //! | [`gaps`] | the verdict where gaps were looked for and not wake-ups |
 //! | [`lengths`] | the same for what parts of a program took |
 //! | [`requirement`], [`verdict`] | what is asked, and the answer |
@@ -57,6 +58,7 @@ pub mod analysis;
 pub mod binomial;
 pub mod compare;
 pub mod evidence;
+pub mod experiment;
 pub mod extremal;
 pub mod format;
 pub mod gaps;

@@ -132,15 +132,50 @@ pub(super) fn within(units: &[Vec<Vec<f64>>]) -> Tested {
     count.tested(smallest.min(1.0))
 }
 
-/// Compares the halves of pairs; `differences[pair][measure]`.
+/// Compares the halves of pairs; `differences[pair][measure]`: which half is which is given at
+/// random, and so the sign of each pair's differences.
 pub(super) fn pairs(differences: &[Vec<f64>]) -> Tested {
-    let halves = |pair: &Vec<f64>| vec![pair.iter().map(|d| -d).collect(), vec![0.0; pair.len()]];
-    let units: Vec<Vec<Vec<f64>>> = differences.iter().map(halves).collect();
-    let mut tested = within(&units);
-    // The second half says the same as the first.
-    tested.p.truncate(tested.p.len() / 2);
-    tested.smallest = smallest_of_pairs(differences.len());
-    tested
+    let (count, measures) = (differences.len(), differences.first().map_or(0, Vec::len));
+    let squares: Vec<f64> = (0..measures)
+        .map(|measure| differences.iter().map(|pair| pair[measure].powi(2)).sum())
+        .collect();
+    let mut sums = vec![0.0; measures];
+    // The sum of squares is the same for all signs.
+    let mut statistic = |is_flipped: &mut dyn FnMut(usize) -> bool| -> Vec<f64> {
+        sums.fill(0.0);
+        for (at, pair) in differences.iter().enumerate() {
+            let flipped = is_flipped(at);
+            for (sum, value) in sums.iter_mut().zip(pair) {
+                *sum += if flipped { -value } else { *value };
+            }
+        }
+        let of = |(sum, squares): (&f64, &f64)| {
+            let mean = sum / count as f64;
+            let spread = (squares / count as f64 - mean * mean).max(0.0);
+            ratio(mean, spread / (count as f64 - 1.0).max(1.0))
+        };
+        sums.iter().zip(&squares).map(of).collect()
+    };
+    let observed = statistic(&mut |_| false);
+    let mut counted = Counted::of(&observed);
+    if count <= 14 {
+        for flips in 0..1_usize << count {
+            counted.add(&statistic(&mut |at| flips >> at & 1 == 1));
+        }
+    } else {
+        let mut random = Random::new(0x7061_6972_7373);
+        counted.add(&observed);
+        for _ in 0..DRAWS {
+            let mut bits = 0;
+            counted.add(&statistic(&mut |at| {
+                if at % 64 == 0 {
+                    bits = random.next();
+                }
+                bits >> (at % 64) & 1 == 1
+            }));
+        }
+    }
+    counted.tested(smallest_of_pairs(count))
 }
 
 /// The median of the values but the one at `place`.
@@ -207,14 +242,14 @@ impl<'a> Counted<'a> {
 
 /// Number, mean and squared error of the mean.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moments {
-    pub(super) count: f64,
-    pub(super) mean: f64,
-    pub(super) error2: f64,
+pub(crate) struct Moments {
+    pub(crate) count: f64,
+    pub(crate) mean: f64,
+    pub(crate) error2: f64,
 }
 
 impl Moments {
-    pub(super) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let count = values.clone().count() as f64;
         let mean = values.clone().sum::<f64>() / count;
         let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();

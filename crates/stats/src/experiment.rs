@@ -1,0 +1,141 @@
+//! Which knob helped? Experiments that switch knobs in random order, block by block.
+//!
+//! Latency drifts, and comes in bursts: samples of one block are not independent, and "all off,
+//! then all on" takes a drift for an effect. So the unit is a pair of blocks that follow each
+//! other, one with the knob on and one with it off, in an order drawn at random. Only that draw
+//! is assumed: the p-values are those of the randomisation itself.
+//!
+//! | step | what it gives |
+//! |---|---|
+//! | [`Spread`] | from a pilot without switching: how much blocks vary |
+//! | [`Power`] | how many pairs an effect takes, and which effect so many pairs can show |
+//! | [`screen`] | of many knobs at once, those that are worth a closer look |
+//! | [`judge_knobs`] | of each knob: helps, harms, or no effect shown |
+
+mod judge;
+mod order;
+mod power;
+mod screening;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+pub use judge::{
+    Effect, KnobConclusion, KnobPairs, KnobResult, LEAST_PAIRS, NAMED_FROM, Pair, judge_knobs,
+};
+pub use order::{PairPlan, pair_order, screening_order};
+pub use power::{Power, Spread};
+pub use screening::{MainEffect, Screened, ScreeningPair, screen};
+
+/// What is compared. Each is judged on its logarithm: effects are ratios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Measure {
+    /// The median latency.
+    #[serde(rename = "p50")]
+    P50,
+    /// The latency that 1 of 100 wake-ups exceeds.
+    #[serde(rename = "p99")]
+    P99,
+    /// The latency that 1 of 1,000 wake-ups exceeds.
+    #[serde(rename = "p99.9")]
+    P999,
+    /// The sum of what latencies exceed the deadline by.
+    #[serde(rename = "excess")]
+    Excess,
+}
+
+impl Measure {
+    /// All.
+    pub const ALL: [Measure; 4] = [Self::P50, Self::P99, Self::P999, Self::Excess];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::Excess => "excess",
+        }
+    }
+}
+
+/// The latencies of one block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BlockFigures {
+    /// Wake-ups.
+    pub count: u64,
+    /// Quantiles in ns, as far as ten or more samples lie beyond.
+    pub p50_ns: Option<u64>,
+    /// The same.
+    pub p99_ns: Option<u64>,
+    /// The same.
+    pub p999_ns: Option<u64>,
+    /// The highest in ns.
+    pub max_ns: u64,
+    /// The sum of what latencies exceed the limit by, in ns.
+    pub excess_ns: u64,
+}
+
+/// Below this an excess is as good as none: its logarithm must not decide.
+const EXCESS_FLOOR_NS: f64 = 1_000.0;
+
+impl BlockFigures {
+    /// The figures of a block; what latencies have above `limit_ns` is their excess, to the three
+    /// digits of the histogram.
+    #[must_use]
+    pub fn of(latencies: &Histogram, limit_ns: u64) -> Self {
+        let highest_ns = latencies.max().unwrap_or(0);
+        let excess = latencies
+            .buckets()
+            .map(|bucket| {
+                let middle = (bucket.low_ns / 2 + bucket.high_ns / 2).min(highest_ns);
+                middle.saturating_sub(limit_ns).saturating_mul(bucket.count)
+            })
+            .fold(0_u64, u64::saturating_add);
+        Self {
+            count: latencies.count(),
+            p50_ns: latencies.supported_quantile(0.5),
+            p99_ns: latencies.supported_quantile(0.99),
+            p999_ns: latencies.supported_quantile(0.999),
+            max_ns: highest_ns,
+            excess_ns: excess,
+        }
+    }
+
+    /// The natural logarithm of a measure, if the block has enough samples for it. An excess has
+    /// 1 us added: none at all has a logarithm too.
+    #[must_use]
+    pub fn log(&self, measure: Measure) -> Option<f64> {
+        let quantile = |value: Option<u64>| value.map(|ns| (ns.max(1) as f64).ln());
+        match measure {
+            Measure::P50 => quantile(self.p50_ns),
+            Measure::P99 => quantile(self.p99_ns),
+            Measure::P999 => quantile(self.p999_ns),
+            Measure::Excess => Some((self.excess_ns as f64 + EXCESS_FLOOR_NS).ln()),
+        }
+    }
+}
+
+/// A logarithm as the figure it stands for, in ns.
+fn figure_ns(measure: Measure, log: f64) -> f64 {
+    match measure {
+        Measure::Excess => (log.exp() - EXCESS_FLOOR_NS).max(0.0),
+        _ => log.exp(),
+    }
+}
+
+/// The measures that all of these blocks have.
+fn known_measures<'b>(blocks: impl Iterator<Item = &'b BlockFigures> + Clone) -> Vec<Measure> {
+    let known = |measure: &Measure| blocks.clone().all(|block| block.log(*measure).is_some());
+    Measure::ALL.into_iter().filter(known).collect()
+}
+
+/// The difference of two blocks in each of `measures`, which both have.
+fn differences(first: &BlockFigures, second: &BlockFigures, measures: &[Measure]) -> Vec<f64> {
+    let log = |block: &BlockFigures, measure| block.log(measure).unwrap_or(0.0);
+    let of = |measure: &Measure| log(second, *measure) - log(first, *measure);
+    measures.iter().map(of).collect()
+}

@@ -1,0 +1,98 @@
+//! How long an experiment must take.
+
+use serde::{Deserialize, Serialize};
+
+use super::{BlockFigures, Measure, known_measures};
+use crate::compare::student;
+
+/// More pairs than this are never planned: a year of blocks of 5 s.
+const MOST_PAIRS: usize = 3_000_000;
+
+/// How much one measure varies from block to block without any switching.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Spread {
+    /// The measure.
+    pub measure: Measure,
+    /// Standard deviation of the difference of two blocks that follow each other, of logarithms.
+    pub difference_sd: f64,
+}
+
+impl Spread {
+    /// The spread of each measure that all blocks of a pilot have. Empty with fewer than three
+    /// blocks.
+    #[must_use]
+    pub fn of_pilot(blocks: &[BlockFigures]) -> Vec<Spread> {
+        if blocks.len() < 3 {
+            return Vec::new();
+        }
+        let spread = |measure| {
+            let logs: Vec<f64> = blocks
+                .iter()
+                .filter_map(|block| block.log(measure))
+                .collect();
+            // Without an effect the expected difference is 0: it is not estimated.
+            let squares: f64 = logs.windows(2).map(|two| (two[1] - two[0]).powi(2)).sum();
+            Spread {
+                measure,
+                difference_sd: (squares / (logs.len() - 1) as f64).sqrt(),
+            }
+        };
+        let measures = known_measures(blocks.iter());
+        measures.into_iter().map(spread).collect()
+    }
+}
+
+/// What an experiment must be able to show.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Power {
+    /// How sure a conclusion must be, within (0, 1).
+    pub confidence: f64,
+    /// How often an effect of the planned size must be found, within (0.5, 1).
+    pub power: f64,
+    /// How many tests share the errors: knobs times measures.
+    pub tests: usize,
+}
+
+impl Power {
+    /// Standard errors by which an effect must differ from 0 to be found that often.
+    fn distance(&self, pairs: usize) -> f64 {
+        let freedom = pairs.saturating_sub(1).max(1) as f64;
+        let error = (1.0 - self.confidence) / self.tests.max(1) as f64;
+        // A one-sided quantile of `power` is a two-sided one of this.
+        student(1.0 - error, freedom) + student(2.0 * self.power - 1.0, freedom)
+    }
+
+    /// The smallest change that this many pairs can show, as a ratio above 1.
+    #[must_use]
+    pub fn detectable(&self, spread: &Spread, pairs: usize) -> f64 {
+        if pairs < 2 {
+            return f64::INFINITY;
+        }
+        let error = spread.difference_sd / (pairs as f64).sqrt();
+        (self.distance(pairs) * error).exp()
+    }
+
+    /// The pairs that a change by `ratio` (above or below 1) takes; `None` where no number of
+    /// them that could ever be measured is enough.
+    #[must_use]
+    pub fn pairs(&self, spread: &Spread, ratio: f64) -> Option<usize> {
+        let ratio = if ratio < 1.0 { 1.0 / ratio } else { ratio };
+        let shows = |pairs: usize| self.detectable(spread, pairs) <= ratio;
+        if ratio <= 1.0 || !shows(MOST_PAIRS) {
+            return None;
+        }
+        // The smallest change falls with the number of pairs.
+        let (mut few, mut enough) = (super::LEAST_PAIRS - 1, MOST_PAIRS);
+        while enough - few > 1 {
+            let middle = few + (enough - few) / 2;
+            if shows(middle) {
+                enough = middle;
+            } else {
+                few = middle;
+            }
+        }
+        Some(enough)
+    }
+}
