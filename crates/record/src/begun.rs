@@ -40,6 +40,7 @@ impl Run {
             merged: None,
             laboratory: None,
             explanation: None,
+            experiment: None,
             gaps: None,
             cross_check: None,
             watch: None,

@@ -13,6 +13,7 @@ pub mod directory;
 pub mod error;
 pub mod event;
 pub mod evidence;
+pub mod experiment;
 pub mod explanation;
 mod field;
 pub mod files;

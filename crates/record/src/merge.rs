@@ -423,6 +423,7 @@ impl Merger {
             merged: Some(self.merged),
             laboratory: first.laboratory.map(parts::merged_laboratory),
             explanation: self.explanation.map(|ledger| ledger.to_record()),
+            experiment: None,
             gaps: first.gaps.map(|gaps| Gaps {
                 threads: watched,
                 ..gaps

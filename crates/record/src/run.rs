@@ -18,6 +18,7 @@ use super::condition::Demand;
 use super::conditions::Difference;
 use super::cross::CrossCheck;
 use super::event::{Event, State};
+use super::experiment::Experiment;
 use super::explanation::Explanation;
 use super::field::Field;
 use super::gaps::Gaps;
@@ -112,6 +113,9 @@ pub struct Run {
     /// Stops of the measuring process; absent where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stops: Option<Stops>,
+    /// For an experiment: which settings were switched, and what that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<Experiment>,
 }
 
 impl Run {

@@ -8,6 +8,7 @@ use crate::finding::FindingId;
 
 /// A setting that can be changed and restored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
     /// A file of the kernel that holds one value.
@@ -37,6 +38,7 @@ pub enum Setting {
 
 /// A thread by its identity: its number is used again, its start time is not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadIdentity {
     /// Its number.
     pub tid: i32,

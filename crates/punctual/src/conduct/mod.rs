@@ -9,6 +9,7 @@ pub mod breach;
 mod compose;
 mod culprits;
 mod error;
+mod experiment;
 mod explain;
 mod housekeeper;
 mod keeping;
@@ -22,10 +23,11 @@ mod under_way;
 mod watch;
 
 pub use error::ConductError;
+pub use experiment::{Design, Experimenting};
 pub use explain::WINDOWS_FILE;
 pub use plan::{Claim, TracingPlan};
 pub use progress::Progress;
-pub use run::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, run};
+pub use run::{Companion, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, run, run_with};
 pub use signals::{Signals, survive_long_files};
 pub use watch::{Scope, Target, WatchPlan, watch};
 

@@ -16,6 +16,7 @@ pub use self::feed::{Feed, Wake};
 use self::tracer::{Account, Tracer, poller};
 use self::waits::Waits;
 use super::housekeeper::Housekeeper;
+use super::run::BillSink;
 use super::outliers::Outliers;
 use crate::probe::collector::Classifier;
 use crate::system::Root;
@@ -54,9 +55,15 @@ pub struct Wanted {
 }
 
 /// Begins to trace what is wanted; where it can't be, an event says why.
-pub fn begin(wanted: Option<Wanted>, events: &mut Vec<Event>) -> Option<(Explaining, Feed)> {
+///
+/// `bills` receives every bill.
+pub fn begin(
+    wanted: Option<Wanted>,
+    bills: Option<BillSink>,
+    events: &mut Vec<Event>,
+) -> Option<(Explaining, Feed)> {
     let wanted = wanted?;
-    let begun = Explaining::begin(&wanted);
+    let begun = Explaining::begin(&wanted, bills);
     begun
         .map_err(|why| {
             let what = Happening::NotExplained {
@@ -82,7 +89,7 @@ impl Explaining {
     ///
     /// # Errors
     /// Why nothing can be explained here, and what to do. The measurement continues.
-    pub fn begin(wanted: &Wanted) -> Result<(Self, Feed), Unavailable> {
+    pub fn begin(wanted: &Wanted, bills: Option<BillSink>) -> Result<(Self, Feed), Unavailable> {
         let mut cpus: Vec<u32> = wanted.cpus.iter().map(|cpu| number(*cpu)).collect();
         cpus.sort_unstable();
         cpus.dedup();
@@ -126,6 +133,7 @@ impl Explaining {
         let capture = Arc::new(Mutex::new(capture));
         let account = Arc::new(Mutex::new(Account {
             ledger,
+            bills,
             windows: Vec::new(),
             outliers: Outliers::within(OUTLIER_BYTES),
             waits: Waits::default(),

@@ -14,6 +14,7 @@ use super::lock;
 use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
+use crate::conduct::run::BillSink;
 use crate::system::group_limits::GroupLimits;
 use punctual_record::Ledger;
 use punctual_record::explanation::{Bill, Cause, Explanation, Stage, StageTimes};
@@ -42,6 +43,8 @@ const KEPT_BYTES: usize = 32 << 20;
 /// What is known so far.
 pub(super) struct Account {
     pub(super) ledger: Ledger,
+    /// Receives every bill too.
+    pub(super) bills: Option<BillSink>,
     /// Latency and line of the worst wake-ups, the worst first.
     pub(super) windows: Vec<(u64, String)>,
     /// The windows of all other outliers.
@@ -151,6 +154,9 @@ impl Tracer {
             match (window, bill) {
                 (Some(window), Some(bill)) => {
                     account.ledger.add(&bill);
+                    if let Some(bills) = &mut account.bills {
+                        bills(&bill);
+                    }
                     if keep {
                         account.keep(&window);
                     } else if bill.latency_ns > self.above_ns {

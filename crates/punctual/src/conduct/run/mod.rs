@@ -1,5 +1,6 @@
 //! A run of `qualify` or `measure`, step by step.
 
+mod companion;
 mod compose;
 mod gather;
 mod in_force;
@@ -30,6 +31,7 @@ use crate::system::monitor::Monitor;
 use crate::system::{self, Root, SurveyRequest};
 use gather::Gathering;
 use pace::Pace;
+pub use companion::{BillSink, Companion};
 pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan};
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{RUN_FILE, Run, RunDirectory, time};
@@ -48,13 +50,28 @@ pub fn run(
     directory: &RunDirectory,
     progress: &mut dyn Progress,
 ) -> Result<Run, ConductError> {
+    run_with(plan, directory, progress, None)
+}
+
+/// [`run`], accompanied.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    plan: &RunPlan,
+    directory: &RunDirectory,
+    progress: &mut dyn Progress,
+    companion: Option<Box<dyn Companion>>,
+) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
     progress.stage("reading the machine's settings");
     let run = survey(plan, &root);
     save(directory, &run)?;
     directory.reserve();
-    let mut outcome = measure(plan, directory, progress, signals, &root, run);
+    let mut outcome = measure(
+        plan, directory, progress, signals, &root, run, companion,
+    );
     if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
         run.cross_check = Some(tracers::cross_check(
             &plan.probes,
@@ -100,6 +117,7 @@ fn measure(
     mut signals: Signals,
     root: &Root,
     mut run: Run,
+    mut companion: Option<Box<dyn Companion>>,
 ) -> Result<Run, ConductError> {
     let explains = plan.tracing.explain;
     let deadline_ns = plan.claim.deadline_ns();
@@ -129,9 +147,11 @@ fn measure(
         &probes,
         housekeeping,
     );
-    let (explaining, feed) = explain::begin(wanted, &mut run.events).unzip();
+    let bills = companion.as_ref().map(|companion| companion.bills());
+    let (explaining, feed) = explain::begin(wanted, bills, &mut run.events).unzip();
     let feed = feed.map(|feed| Box::new(feed) as Box<dyn SampleSink>);
-    let sinks = samples.into_iter().chain(feed).collect();
+    let accompanying = companion.as_ref().map(|companion| companion.samples());
+    let sinks = samples.into_iter().chain(feed).chain(accompanying).collect();
 
     setup::refuse_if_signalled(&signals)?;
     let loads = setup::start_loads(&plan.load, &signals, progress)?;
@@ -156,6 +176,9 @@ fn measure(
     if let Some(explaining) = &explaining {
         explaining.count_stolen_from(start_ns);
     }
+    if let Some(companion) = &mut companion {
+        companion.begin(start_ns, housekeeping);
+    }
     let kept = Keeping::new(run, directory, monitor, start_ns);
     let wake_ups = WakeUps {
         course: Course::new(start_ns, kept.throttling_check_interval()),
@@ -168,6 +191,7 @@ fn measure(
         held: Some(held),
         sampling,
         explaining,
+        companion,
     };
     let under_way = UnderWay {
         kept,

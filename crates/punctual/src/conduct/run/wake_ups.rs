@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::companion::Companion;
 use super::compose;
 use super::gather::Gathering;
 use super::in_force::Held;
@@ -44,6 +45,7 @@ pub(super) struct WakeUps {
     pub held: Option<Held>,
     pub sampling: Option<Sampling>,
     pub explaining: Option<Explaining>,
+    pub companion: Option<Box<dyn Companion>>,
     pub course: Course,
 }
 
@@ -86,7 +88,8 @@ impl Measured for WakeUps {
     }
 
     fn is_complete(&self, _: u64) -> bool {
-        self.probes.are_over()
+        let has_ended = |companion: &Box<dyn Companion>| companion.is_over();
+        self.probes.are_over() || self.companion.as_ref().is_some_and(has_ended)
     }
 
     fn note(&mut self, kept: &mut Keeping<'_>) {
@@ -117,6 +120,9 @@ impl Measured for WakeUps {
             let status = loads.status();
             run.loads = status.iter().map(compose::load_under_way).collect();
         }
+        if let Some(companion) = &self.companion {
+            companion.put_into(run);
+        }
         if let Some(explaining) = &self.explaining {
             explaining.put_into(run);
             if let Some(gaps) = &mut run.gaps {
@@ -135,6 +141,9 @@ impl Measured for WakeUps {
     fn finish(&mut self, kept: &mut Keeping<'_>) {
         // While the probes are alive.
         kept.check_throttling();
+        if let Some(companion) = &mut self.companion {
+            companion.end();
+        }
         self.course.outcomes = self.probes.end();
         if let Some(stops) = &mut self.stops {
             stops.end();

@@ -137,7 +137,7 @@ pub fn watch(
         // Its BPF programs must see each event before ours, so that the event that ends a wake-up is
         // in its window.
         let wanted = explained(&plan.tracing, length.deadline_ns, &cpus);
-        let explaining = explain::begin(wanted, &mut run.events);
+        let explaining = explain::begin(wanted, None, &mut run.events);
         let marks = (&plan.marks[..], &plan.limits[..]);
         let events = &mut run.events;
         let mut program = Program::begin(target, plan.scope, length, marks, explaining, events)?;

@@ -1,0 +1,145 @@
+//! Samples and costs by slot. Slots follow each other from the start of the measurement; what is
+//! requested while the machine settles counts for none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use punctual_record::experiment::{BlockCost, ExperimentBlock};
+use punctual_record::explanation::{Bill, Cause};
+use punctual_stats::Histogram;
+use punctual_stats::experiment::BlockFigures;
+use punctual_stats::histogram::PackedHistogram;
+
+use crate::probe::cycle::Sample;
+
+/// Slots whose histograms are open.
+const OPEN: usize = 3;
+
+/// The samples of all slots, shared by the collector and the experiment.
+#[derive(Debug)]
+pub struct Grid {
+    slot_ns: u64,
+    settle_ns: u64,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Absent before the measurement.
+    start_ns: Option<u64>,
+    open: BTreeMap<u64, Histogram>,
+    packed: BTreeMap<u64, PackedHistogram>,
+    costs: BTreeMap<u64, BTreeMap<Cause, u64>>,
+}
+
+impl Grid {
+    /// A grid without samples.
+    #[must_use]
+    pub fn new(slot_ns: u64, settle_ns: u64) -> Self {
+        Self {
+            slot_ns: slot_ns.max(1),
+            settle_ns,
+            inner: Mutex::new(Inner {
+                start_ns: None,
+                open: BTreeMap::new(),
+                packed: BTreeMap::new(),
+                costs: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// The first slot begins at this instant.
+    pub fn begin(&self, start_ns: u64) {
+        self.lock().start_ns = Some(start_ns);
+    }
+
+    /// Adds samples.
+    pub fn add(&self, samples: &[Sample]) {
+        let mut inner = self.lock();
+        for sample in samples {
+            if let Some(slot) = self.slot_of(inner.start_ns, sample.requested_ns) {
+                inner.histogram(slot).record(sample.latency_ns());
+            }
+        }
+        inner.pack();
+    }
+
+    /// Adds what a late wake-up is explained by.
+    pub fn add_bill(&self, bill: &Bill) {
+        let mut inner = self.lock();
+        let Some(slot) = self.slot_of(inner.start_ns, bill.due_ns) else {
+            return;
+        };
+        let costs = inner.costs.entry(slot).or_default();
+        for (cause, ns) in bill.causes() {
+            let sum = costs.entry(cause.general()).or_default();
+            *sum = sum.saturating_add(ns);
+        }
+    }
+
+    /// The slot whose block an instant is in.
+    fn slot_of(&self, start_ns: Option<u64>, at_ns: u64) -> Option<u64> {
+        let since_ns = at_ns.checked_sub(start_ns?)?;
+        let within_ns = since_ns % self.slot_ns;
+        (within_ns >= self.settle_ns).then_some(since_ns / self.slot_ns)
+    }
+
+    /// The latencies of a slot so far.
+    #[must_use]
+    pub fn latencies(&self, slot: u64) -> Histogram {
+        let inner = self.lock();
+        let open = inner.open.get(&slot).cloned();
+        open.or_else(|| inner.packed.get(&slot).map(Histogram::from))
+            .unwrap_or_default()
+    }
+
+    /// The figures of a slot so far.
+    #[must_use]
+    pub fn figures(&self, slot: u64, limit_ns: u64) -> BlockFigures {
+        BlockFigures::of(&self.latencies(slot), limit_ns)
+    }
+
+    /// What late wake-ups of a slot cost so far, the largest first.
+    #[must_use]
+    pub fn costs(&self, slot: u64) -> Vec<BlockCost> {
+        let inner = self.lock();
+        let costs = inner.costs.get(&slot).into_iter().flatten();
+        let cost = |(cause, ns): (&Cause, &u64)| BlockCost {
+            cause: cause.clone(),
+            ns: *ns,
+        };
+        let mut costs: Vec<BlockCost> = costs.map(cost).collect();
+        costs.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.cause.cmp(&b.cause)));
+        costs.truncate(ExperimentBlock::COSTS);
+        costs
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn histogram(&mut self, slot: u64) -> &mut Histogram {
+        let packed = &mut self.packed;
+        self.open.entry(slot).or_insert_with(|| {
+            // A sample that comes late opens its slot again.
+            let known = packed.remove(&slot);
+            known.map_or_else(Histogram::new, |packed| Histogram::from(&packed))
+        })
+    }
+
+    /// Packs all but the last slots.
+    fn pack(&mut self) {
+        if self.open.len() <= OPEN {
+            return;
+        }
+        let last: BTreeSet<u64> = self.open.keys().rev().take(OPEN).copied().collect();
+        let old: Vec<u64> = self.open.keys().filter(|it| !last.contains(it)).copied().collect();
+        for slot in old {
+            if let Some(histogram) = self.open.remove(&slot) {
+                self.packed.insert(slot, PackedHistogram::from(&histogram));
+            }
+        }
+    }
+}

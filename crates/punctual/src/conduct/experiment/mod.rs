@@ -1,0 +1,145 @@
+//! An experiment that accompanies a run: switches settings slot by slot, and says what each slot
+//! measured.
+
+mod course;
+mod grid;
+mod switcher;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use punctual_machine::tune::Session;
+use punctual_record::Run;
+use punctual_record::experiment::{Experiment, ExperimentOutcome, LeftOut};
+use punctual_record::explanation::Bill;
+
+use self::course::Course;
+pub use self::course::Design;
+use self::grid::Grid;
+use self::switcher::{Shared, Switcher, fill, limit_of_pilot};
+use super::housekeeper::Housekeeper;
+use super::run::{BillSink, Companion};
+use crate::probe::collector::SampleSink;
+use crate::probe::cycle::Sample;
+
+/// A block is whole if at most this much of its end was not measured, in ns.
+const TOLERANCE_NS: u64 = 10_000_000;
+
+/// An experiment with a session that holds its settings.
+pub struct Experimenting {
+    shared: Arc<Shared>,
+    /// What the switching thread begins with.
+    waiting: Option<(Course, Session, Vec<Vec<usize>>)>,
+    thread: Option<Housekeeper>,
+}
+
+impl Experimenting {
+    /// Prepares an experiment. `changes` has the changes of each knob by their place in the
+    /// session's plan.
+    #[must_use]
+    pub fn new(
+        experiment: Experiment,
+        design: Design,
+        session: Session,
+        changes: Vec<Vec<usize>>,
+    ) -> Self {
+        let course = Course::new(design, &experiment);
+        let grid = Grid::new(experiment.slot_ns(), experiment.settle_ns);
+        let shared = Arc::new(Shared {
+            experiment: Mutex::new(experiment),
+            grid,
+            is_over: AtomicBool::new(false),
+        });
+        Self {
+            shared,
+            waiting: Some((course, session, changes)),
+            thread: None,
+        }
+    }
+}
+
+struct GridSink(Arc<Shared>);
+
+impl SampleSink for GridSink {
+    fn take(&mut self, _cpu: usize, _tid: i32, samples: &[Sample]) {
+        self.0.grid.add(samples);
+    }
+}
+
+impl Companion for Experimenting {
+    fn samples(&self) -> Box<dyn SampleSink> {
+        Box::new(GridSink(Arc::clone(&self.shared)))
+    }
+
+    fn bills(&self) -> BillSink {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move |bill: &Bill| shared.grid.add_bill(bill))
+    }
+
+    fn begin(&mut self, start_ns: u64, housekeeping: Option<usize>) {
+        let Some((course, session, changes)) = self.waiting.take() else {
+            return;
+        };
+        self.shared.grid.begin(start_ns);
+        let shared = Arc::clone(&self.shared);
+        let mut switcher = Switcher::new(shared, course, session, changes, start_ns);
+        let round = move |last| switcher.round(last);
+        match Housekeeper::begin("experiment", 512 << 10, housekeeping, round) {
+            Ok(thread) => self.thread = Some(thread),
+            Err(error) => {
+                self.shared.experiment().outcome = ExperimentOutcome::Failed {
+                    error: error.to_string(),
+                };
+                self.shared.is_over.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.is_over.load(Ordering::Acquire)
+    }
+
+    fn end(&mut self) {
+        if let Some(mut thread) = self.thread.take() {
+            thread.end();
+        }
+        // Of a run that ended before it began: the session restores when it is dropped.
+        self.waiting = None;
+    }
+
+    fn put_into(&self, run: &mut Run) {
+        let mut experiment = self.shared.experiment();
+        let slot_ns = experiment.slot_ns();
+        let complete = run.measured_ns / slot_ns;
+        if self.thread.is_none() {
+            if experiment.limit.is_none() {
+                experiment.limit = Some(limit_of_pilot(&experiment, &self.shared.grid));
+            }
+            fill(&mut experiment, &self.shared.grid, u64::MAX);
+            for block in &mut experiment.blocks {
+                let end_ns = block.at_ns + slot_ns;
+                if end_ns > run.measured_ns.saturating_add(TOLERANCE_NS) {
+                    block.left_out = Some(LeftOut::CutShort);
+                }
+            }
+        } else {
+            fill(&mut experiment, &self.shared.grid, complete.saturating_sub(1));
+        }
+        leave_out_stopped(&mut experiment, run);
+        experiment.judge();
+        run.experiment = Some(experiment.clone());
+    }
+}
+
+/// Leaves blocks out in which the measuring process was stopped.
+fn leave_out_stopped(experiment: &mut Experiment, run: &Run) {
+    let stops = run.stops.iter().flat_map(|stops| &stops.list);
+    let stops: Vec<(u64, u64)> = stops.map(|stop| (stop.at_ns, stop.at_ns + stop.length_ns)).collect();
+    let slot_ns = experiment.slot_ns();
+    for block in &mut experiment.blocks {
+        let (from, to) = (block.at_ns, block.at_ns + slot_ns);
+        if stops.iter().any(|stop| stop.0 < to && from < stop.1) {
+            block.left_out = Some(LeftOut::ProcessStopped);
+        }
+    }
+}
