@@ -13,6 +13,7 @@ pub mod chart;
 pub mod compare;
 pub mod conditions;
 pub mod draw;
+pub mod experiment;
 pub mod explain;
 pub mod figures;
 pub mod findings;

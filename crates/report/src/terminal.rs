@@ -15,7 +15,7 @@ use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
-use super::{conditions, explain, facts, watch};
+use super::{conditions, experiment, explain, facts, watch};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
@@ -27,6 +27,9 @@ const MOST_WORST: usize = 5;
 /// The summary, with a final newline: what an expert needs first, or with `-v` all of it.
 #[must_use]
 pub fn summary(run: &Run, style: &Style) -> String {
+    if let Some(experiment) = &run.experiment {
+        return experiment::summary(run, experiment, style);
+    }
     let lines = if style.verbose {
         whole(run, style)
     } else {
@@ -81,7 +84,7 @@ pub fn verdict_line(run: &Run, style: &Style) -> String {
     )
 }
 
-fn tone(outcome: Option<Outcome>) -> Tone {
+pub(crate) fn tone(outcome: Option<Outcome>) -> Tone {
     match outcome {
         None => Tone::Bold,
         Some(Outcome::Pass) => Tone::Good,

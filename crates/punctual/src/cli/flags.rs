@@ -6,6 +6,7 @@ mod check;
 mod explain;
 mod gaps;
 pub mod names;
+mod prove;
 mod requirement;
 mod tune;
 mod values;
@@ -29,6 +30,8 @@ pub use check::CheckFlags;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
 pub use gaps::{GapFlags, Probe};
+use prove::PROVE_EXAMPLES;
+pub use prove::{KnobArgument, ProveFlags};
 use punctual_load::{LoadClass, LoadSpec};
 use punctual_report::formats::Format;
 pub use requirement::RequirementFlags;
@@ -70,6 +73,9 @@ pub enum Verb {
     /// Change settings of this machine with a journal, and restore them
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneFlags),
+    /// Which knob helped, by how much, and how sure are we?
+    #[command(after_help = PROVE_EXAMPLES)]
+    Prove(ProveFlags),
     /// Run the standard loads alone
     #[command(after_help = LOAD_EXAMPLES)]
     Load(LoadFlags),

@@ -18,6 +18,7 @@ mod measuring;
 mod nearest;
 mod out;
 mod plan;
+mod prove;
 mod run;
 mod save;
 mod screen;
@@ -103,6 +104,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Lab(flags) => lab::run(flags),
         Verb::Check(flags) => check::run(flags),
         Verb::Tune(flags) => tune::run(flags),
+        Verb::Prove(flags) => prove::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => compare::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),

@@ -1,6 +1,7 @@
 //! From flags to the plan of a run: defaults of the verb, CPUs of this machine.
 
 mod gaps;
+mod prove;
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,6 +16,7 @@ use crate::conduct::{Claim, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, Tracin
 use crate::probe::kinds::{KINDS, Kind};
 use crate::system::cpus::{self, Choice, Place, Topology};
 use crate::system::{self, Root};
+pub use prove::{PROVE_NS, of_prove};
 use punctual_lab::job::JOB_FILE;
 use punctual_load::{LEAST_CPU_NS, LoadSpec};
 use punctual_record::{Interval, Placement};
@@ -225,7 +227,8 @@ fn interval(flags: &RunFlags, defaults: Defaults) -> Interval {
     }
 }
 
-fn seed_from_clock() -> u64 {
+/// A seed where none was given.
+pub fn seed_from_clock() -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

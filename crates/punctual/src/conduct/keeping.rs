@@ -30,6 +30,8 @@ pub(super) struct Keeping<'a> {
     pub start_ns: u64,
     /// Detects changes of the conditions.
     monitor: Monitor,
+    /// Conditions change by themselves: settings are switched.
+    pub switches_settings: bool,
     save_failed: bool,
 }
 
@@ -40,6 +42,7 @@ impl<'a> Keeping<'a> {
             directory,
             start_ns,
             monitor,
+            switches_settings: false,
             save_failed: false,
         }
     }
@@ -63,6 +66,9 @@ impl<'a> Keeping<'a> {
 
     /// Adds the conditions that changed.
     pub fn check_conditions(&mut self) {
+        if self.switches_settings {
+            return;
+        }
         let elapsed_ns = self.elapsed_ns();
         self.monitor.poll_into(elapsed_ns, &mut self.run.events);
     }

@@ -186,7 +186,7 @@ impl Canvas {
 }
 
 /// A picture with what names and describes it; one that is a file carries its own style.
-fn opened(form: Form, id: &str, says: (&str, &str), (width, height): (f64, f64)) -> Svg {
+pub(crate) fn opened(form: Form, id: &str, says: (&str, &str), (width, height): (f64, f64)) -> Svg {
     let mut svg = Svg::new();
     let (title, text) = (format!("{id}-title"), format!("{id}-text"));
     let root = svg

@@ -9,7 +9,7 @@ mod fix;
 mod groups;
 mod interrupts;
 mod intervals;
-mod names;
+pub(crate) mod names;
 mod outliers;
 mod own_load;
 pub mod perfetto;

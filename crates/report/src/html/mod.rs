@@ -5,7 +5,7 @@ mod explained;
 pub(super) mod frame;
 mod page;
 pub(super) mod parts;
-mod sections;
+pub(super) mod sections;
 mod tables;
 
 pub(super) use page::class;

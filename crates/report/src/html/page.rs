@@ -9,7 +9,7 @@ use crate::draw::svg::escape;
 use crate::figures::Figures;
 use crate::marks::marks;
 use crate::terms::Terms;
-use crate::{conditions, statements, words};
+use crate::{conditions, experiment, statements, words};
 use punctual_record::Run;
 use punctual_record::invalid::not_in_force;
 
@@ -27,6 +27,7 @@ pub fn page(run: &Run) -> String {
     banner(&mut html, run, &figures);
     html.contents();
     html.raw("<main>\n");
+    experiment::html_section(&mut html, run);
     tables::requirements(&mut html, run);
     // What was not in force comes before any figure.
     let broken =

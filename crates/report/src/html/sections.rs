@@ -12,7 +12,7 @@ use punctual_record::{Run, Standing};
 const MOST_EVENTS: usize = 200;
 
 /// A picture in its two forms, for wide and for narrow screens.
-pub(super) fn figure(
+pub(crate) fn figure(
     html: &mut Html,
     id: &str,
     caption: &str,

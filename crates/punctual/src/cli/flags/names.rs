@@ -9,6 +9,7 @@ use clap::{Arg, Command};
 
 use super::super::units;
 use super::gaps::Probe;
+use super::prove::KnobArgument;
 use super::values::ValueError;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
@@ -16,6 +17,7 @@ use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
 use punctual_record::finding::FindingId;
 use punctual_report::formats::Format;
+use punctual_stats::experiment::Measure;
 
 /// Parses a word; the shells complete these names, and the nearest of them is suggested for a
 /// misspelt word.
@@ -166,6 +168,32 @@ pub fn probe() -> Listed<Probe> {
             gaps.or_else(|| Kind::named(name).map(Probe::Wait))
         }),
         names: || [sources(), GAPS.map(Subject::name).to_vec()].concat(),
+    }
+}
+
+/// KNOB of `prove`.
+pub fn knob() -> Listed<KnobArgument> {
+    Listed {
+        read: Reader::Word(|text| match text.split_once('=') {
+            Some((path, value)) if path.starts_with('/') && !value.is_empty() => {
+                Ok(KnobArgument::File {
+                    path: path.to_owned(),
+                    value: value.to_owned(),
+                })
+            }
+            _ => FindingId::by_name(text)
+                .map(KnobArgument::Finding)
+                .ok_or_else(|| ValueError::Knob.into()),
+        }),
+        names: || FindingId::ALL.iter().map(|id| id.name()).collect(),
+    }
+}
+
+/// `--on`.
+pub fn measure() -> Listed<Measure> {
+    Listed {
+        read: Reader::Name(|name| Measure::ALL.into_iter().find(|it| it.name() == name)),
+        names: || Measure::ALL.map(Measure::name).to_vec(),
     }
 }
 

@@ -28,6 +28,10 @@ pub enum ValueError {
     StackDebugWord(String),
     /// Neither a kind of interval nor an interval.
     Interval,
+    /// Not a change in percent.
+    Percent,
+    /// Neither a finding nor a file with a value.
+    Knob,
 }
 
 impl fmt::Display for ValueError {
@@ -44,6 +48,10 @@ impl fmt::Display for ValueError {
             Self::StackSize => f.write_str("expected a size from 32K to 2M"),
             Self::StackDebug => f.write_str(STACK_DEBUG),
             Self::StackDebugWord(word) => write!(f, "{STACK_DEBUG}, not '{word}'"),
+            Self::Percent => f.write_str("expected a change from 1 to 1000 percent, such as 20"),
+            Self::Knob => f.write_str(
+                "expected a finding of punctual check with a fix at run time, or /PATH=VALUE",
+            ),
             Self::Interval => {
                 f.write_str("expected fixed, primes, or an interval such as 1000 or 250us")
             }
@@ -89,6 +97,15 @@ pub fn priority(text: &str) -> Result<u32, ValueError> {
     match text.parse() {
         Ok(priority @ 1..=99) => Ok(priority),
         _ => Err(ValueError::Priority),
+    }
+}
+
+/// A change in percent.
+pub fn percent(text: &str) -> Result<f64, ValueError> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if (1.0..=1000.0).contains(&percent) => Ok(percent),
+        _ => Err(ValueError::Percent),
     }
 }
 

@@ -133,7 +133,8 @@ impl Course {
                 if self.design.screening {
                     // Half of what is left, and a slot to collect the last of its blocks.
                     let screening = left.saturating_sub(1) / 4;
-                    let confirming = (left - 1 - 2 * screening.min(left / 2)) / 2 / (CANDIDATES + 1);
+                    let confirming =
+                        (left - 1 - 2 * screening.min(left / 2)) / 2 / (CANDIDATES + 1);
                     if screening <= knobs + 2 || confirming < LEAST_PAIRS {
                         let slots = least_for_screening(knobs) + self.begun;
                         return Some(too_small(experiment, Some(slots)));

@@ -135,7 +135,12 @@ impl Inner {
             return;
         }
         let last: BTreeSet<u64> = self.open.keys().rev().take(OPEN).copied().collect();
-        let old: Vec<u64> = self.open.keys().filter(|it| !last.contains(it)).copied().collect();
+        let old: Vec<u64> = self
+            .open
+            .keys()
+            .filter(|it| !last.contains(it))
+            .copied()
+            .collect();
         for slot in old {
             if let Some(histogram) = self.open.remove(&slot) {
                 self.packed.insert(slot, PackedHistogram::from(&histogram));

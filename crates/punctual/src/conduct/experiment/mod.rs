@@ -123,7 +123,11 @@ impl Companion for Experimenting {
                 }
             }
         } else {
-            fill(&mut experiment, &self.shared.grid, complete.saturating_sub(1));
+            fill(
+                &mut experiment,
+                &self.shared.grid,
+                complete.saturating_sub(1),
+            );
         }
         leave_out_stopped(&mut experiment, run);
         experiment.judge();
@@ -134,7 +138,9 @@ impl Companion for Experimenting {
 /// Leaves blocks out in which the measuring process was stopped.
 fn leave_out_stopped(experiment: &mut Experiment, run: &Run) {
     let stops = run.stops.iter().flat_map(|stops| &stops.list);
-    let stops: Vec<(u64, u64)> = stops.map(|stop| (stop.at_ns, stop.at_ns + stop.length_ns)).collect();
+    let stops: Vec<(u64, u64)> = stops
+        .map(|stop| (stop.at_ns, stop.at_ns + stop.length_ns))
+        .collect();
     let slot_ns = experiment.slot_ns();
     for block in &mut experiment.blocks {
         let (from, to) = (block.at_ns, block.at_ns + slot_ns);

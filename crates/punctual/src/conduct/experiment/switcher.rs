@@ -34,7 +34,9 @@ pub struct Shared {
 impl Shared {
     /// Locks the experiment.
     pub fn experiment(&self) -> MutexGuard<'_, Experiment> {
-        self.experiment.lock().unwrap_or_else(PoisonError::into_inner)
+        self.experiment
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,7 +107,11 @@ impl Switcher {
                 experiment.limit = Some(limit_of_pilot(&experiment, &self.shared.grid));
             }
             // The slot before the last is complete.
-            fill(&mut experiment, &self.shared.grid, self.begun.saturating_sub(1));
+            fill(
+                &mut experiment,
+                &self.shared.grid,
+                self.begun.saturating_sub(1),
+            );
             self.course.next(&mut experiment)
         };
         match step {
@@ -130,10 +136,22 @@ impl Switcher {
         };
         let changes = &self.changes;
         let of = |knobs: Vec<usize>| -> Vec<usize> {
-            knobs.iter().flat_map(|knob| changes[*knob].clone()).collect()
+            knobs
+                .iter()
+                .flat_map(|knob| changes[*knob].clone())
+                .collect()
         };
-        let leaving: Vec<usize> = self.on.iter().copied().filter(|it| !on.contains(it)).collect();
-        let coming: Vec<usize> = on.iter().copied().filter(|it| !self.on.contains(it)).collect();
+        let leaving: Vec<usize> = self
+            .on
+            .iter()
+            .copied()
+            .filter(|it| !on.contains(it))
+            .collect();
+        let coming: Vec<usize> = on
+            .iter()
+            .copied()
+            .filter(|it| !self.on.contains(it))
+            .collect();
         session.switch(of(leaving), false)?;
         session.switch(of(coming), true)?;
         on.clone_into(&mut self.on);

@@ -29,9 +29,9 @@ use crate::probe::collector::{Collector, SampleSink};
 use crate::probe::gaps::GapFeed;
 use crate::system::monitor::Monitor;
 use crate::system::{self, Root, SurveyRequest};
+pub use companion::{BillSink, Companion};
 use gather::Gathering;
 use pace::Pace;
-pub use companion::{BillSink, Companion};
 pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan};
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{RUN_FILE, Run, RunDirectory, time};
@@ -69,9 +69,7 @@ pub fn run_with(
     let run = survey(plan, &root);
     save(directory, &run)?;
     directory.reserve();
-    let mut outcome = measure(
-        plan, directory, progress, signals, &root, run, companion,
-    );
+    let mut outcome = measure(plan, directory, progress, signals, &root, run, companion);
     if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
         run.cross_check = Some(tracers::cross_check(
             &plan.probes,
@@ -151,7 +149,11 @@ fn measure(
     let (explaining, feed) = explain::begin(wanted, bills, &mut run.events).unzip();
     let feed = feed.map(|feed| Box::new(feed) as Box<dyn SampleSink>);
     let accompanying = companion.as_ref().map(|companion| companion.samples());
-    let sinks = samples.into_iter().chain(feed).chain(accompanying).collect();
+    let sinks = samples
+        .into_iter()
+        .chain(feed)
+        .chain(accompanying)
+        .collect();
 
     setup::refuse_if_signalled(&signals)?;
     let loads = setup::start_loads(&plan.load, &signals, progress)?;
@@ -179,7 +181,8 @@ fn measure(
     if let Some(companion) = &mut companion {
         companion.begin(start_ns, housekeeping);
     }
-    let kept = Keeping::new(run, directory, monitor, start_ns);
+    let mut kept = Keeping::new(run, directory, monitor, start_ns);
+    kept.switches_settings = companion.is_some();
     let wake_ups = WakeUps {
         course: Course::new(start_ns, kept.throttling_check_interval()),
         pace,

@@ -1,0 +1,67 @@
+//! The flags of `prove`.
+
+use clap::Args;
+use punctual_record::finding::FindingId;
+use punctual_stats::experiment::Measure;
+
+use super::super::units;
+use super::values::percent;
+use super::{RunFlags, StateFlags, names};
+
+pub(super) const PROVE_EXAMPLES: &str = "\
+Examples:
+  punctual prove rt-throttling              does it help, in 20 min?
+  punctual prove ksm vmstat-interval --deadline 50us -D 1h
+  punctual prove workqueue-mask --effect 20 --on p99.9
+  punctual prove /proc/sys/vm/stat_interval=120 --load fork,net";
+
+/// A knob of an experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KnobArgument {
+    /// What fixes this finding.
+    Finding(FindingId),
+    /// This value of a file.
+    File {
+        /// The file.
+        path: String,
+        /// The value with the knob on.
+        value: String,
+    },
+}
+
+const EXPERIMENT: &str = "Experiment";
+
+/// Flags of `prove`.
+#[derive(Debug, Args)]
+pub struct ProveFlags {
+    /// Switch these knobs: findings of `punctual check` with a fix at run time, or files with a value (/PATH=VALUE)
+    #[arg(value_name = "KNOB", required = true, value_parser = names::knob(), hide_possible_values = true)]
+    pub knobs: Vec<KnobArgument>,
+    /// Measure without switching first for this time, in s or with a unit: how much do latencies vary?
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = units::duration, allow_hyphen_values = true, help_heading = EXPERIMENT)]
+    pub pilot: u64,
+    /// Find a change of this many percent; refuse if -D is too short for it, end early if it is longer than needed [default: what -D allows]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true, help_heading = EXPERIMENT)]
+    pub effect: Option<f64>,
+    /// Find it in this measure: p50, p99, p99.9 or excess
+    #[arg(long, value_name = "MEASURE", default_value = "p99", requires = "effect", value_parser = names::measure(), hide_possible_values = true, help_heading = EXPERIMENT)]
+    pub on: Measure,
+    /// Screen all knobs at once first, then confirm the most promising [default: with more than 4 knobs]
+    #[arg(long, conflicts_with = "no_screen", help_heading = EXPERIMENT)]
+    pub screen: bool,
+    /// Test every knob in pairs, however many they are
+    #[arg(long, help_heading = EXPERIMENT)]
+    pub no_screen: bool,
+    /// Measure blocks of this length, in s or with a unit
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration, allow_hyphen_values = true, help_heading = EXPERIMENT)]
+    pub block: u64,
+    /// Leave this time after each switch out, in s or with a unit
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration, allow_hyphen_values = true, help_heading = EXPERIMENT)]
+    pub settle: u64,
+    /// Where the journal is.
+    #[command(flatten)]
+    pub state: StateFlags,
+    /// What is measured, and how.
+    #[command(flatten)]
+    pub run: RunFlags,
+}

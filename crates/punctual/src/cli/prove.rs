@@ -1,0 +1,282 @@
+//! `prove`: which knob helped?
+
+use std::process::ExitCode;
+
+use punctual_machine::tune::{Journal, Session, is_same, read, setting_of_file};
+use punctual_machine::{CheckRequest, Root, check};
+use punctual_record::Run;
+use punctual_record::experiment::{
+    ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, SwitchedSetting, WantedEffect,
+};
+use punctual_record::finding::{Check, FindingId};
+use punctual_record::tuning::{Change, Knob};
+use punctual_report::{experiment, summary_json, terminal};
+use punctual_stats::verdict::Outcome;
+
+use super::failure::{Failure, SETUP};
+use super::flags::{KnobArgument, ProveFlags};
+use super::measuring::{conclude, make_directory, settled};
+use super::screen::Screen;
+use super::{out, plan, tune};
+use crate::conduct::{self, Design, Experimenting, RunPlan};
+
+/// With more knobs than this they are screened first.
+const SCREENED_FROM: usize = 4;
+/// How often an effect of the planned size must be found.
+const POWER: f64 = 0.8;
+/// The finding whose knob a run sets by itself, and others that mean nothing while it does.
+const HELD: [FindingId; 3] = [
+    FindingId::IdleStates,
+    FindingId::ResumeLatency,
+    FindingId::DmaLatencyAccess,
+];
+
+/// A knob with what it changes.
+struct Chosen {
+    knob: ExperimentKnob,
+    changes: Vec<Change>,
+}
+
+/// Makes the experiment and shows it.
+///
+/// # Errors
+/// Wrong usage, or what could not be set up; then nothing was changed.
+pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
+    let plan = plan::of_prove(flags)?;
+    let mut chosen = chosen(flags, &plan)?;
+    refuse_shared_settings(&chosen)?;
+    chosen.push(control(&chosen));
+    let journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
+    let changes: Vec<Change> = chosen.iter().flat_map(|it| it.changes.clone()).collect();
+    let mut first = 0;
+    let places = chosen.iter().map(|it| {
+        let places: Vec<usize> = (first..first + it.changes.len()).collect();
+        first += it.changes.len();
+        places
+    });
+    let places = places.collect();
+    let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
+    let session = Session::begin(journal, &changes).map_err(|error| {
+        directory.discard_if_empty();
+        Failure::setup(error)
+    })?;
+    let knobs = chosen.into_iter().map(|it| it.knob).collect();
+    let design = Design {
+        pilot_ns: flags.pilot,
+        screening: screens(flags),
+    };
+    let experimenting = Experimenting::new(experiment_of(flags, knobs), design, session, places);
+    let mut screen = Screen::new(
+        flags.run.quiet || flags.run.json,
+        flags.run.live,
+        flags.run.verbose,
+        flags.run.nanoseconds,
+    );
+    let outcome = conduct::run_with(
+        &plan,
+        &directory,
+        &mut screen,
+        Some(Box::new(experimenting)),
+    );
+    let run = settled(outcome, &mut screen, &directory)?;
+    show(
+        &run,
+        flags,
+        &directory.path().join("report.html").display().to_string(),
+    );
+    let saved = conclude(&run, &directory);
+    Ok(if directory.unsaved().is_empty() {
+        exit_code(&run)
+    } else {
+        saved
+    })
+}
+
+fn screens(flags: &ProveFlags) -> bool {
+    flags.screen || (!flags.no_screen && flags.knobs.len() > SCREENED_FROM)
+}
+
+fn experiment_of(flags: &ProveFlags, knobs: Vec<ExperimentKnob>) -> Experiment {
+    let ratio = |percent: f64| 1.0 + percent / 100.0;
+    Experiment {
+        knobs,
+        seed: flags.run.seed.unwrap_or_else(plan::seed_from_clock),
+        block_ns: flags.block,
+        settle_ns: flags.settle,
+        budget_ns: flags.run.duration.unwrap_or(plan::PROVE_NS),
+        confidence: flags.run.required.confidence,
+        power: POWER,
+        wanted: flags.effect.map(|percent| WantedEffect {
+            measure: flags.on,
+            ratio: ratio(percent),
+        }),
+        limit: flags.run.required.deadline.map(|ns| ExcessLimit {
+            ns,
+            is_deadline: true,
+        }),
+        pilot: None,
+        blocks: Vec::new(),
+        screened: Vec::new(),
+        results: Vec::new(),
+        outcome: ExperimentOutcome::UnderWay,
+    }
+}
+
+/// What each knob changes.
+fn chosen(flags: &ProveFlags, plan: &RunPlan) -> Result<Vec<Chosen>, Failure> {
+    let is_finding = |knob: &KnobArgument| matches!(knob, KnobArgument::Finding(_));
+    // A check reads some hundred files: only if a knob needs it.
+    let found = flags.knobs.iter().any(is_finding).then(|| {
+        let mut cpus = plan.probes.cpus.clone();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let request = CheckRequest {
+            // All CPUs: none is left for other work.
+            cpus: flags.run.affinity.is_some().then_some(cpus),
+            priority: plan.probes.policy.priority(),
+            pid: None,
+        };
+        check(&Root::live(), &request)
+    });
+    let mut all: Vec<Chosen> = Vec::new();
+    for argument in &flags.knobs {
+        let one = one(argument, found.as_ref(), plan)?;
+        if all.iter().any(|it| it.knob.name == one.knob.name) {
+            let name = &one.knob.name;
+            return Err(Failure::usage(format!("{name} is named twice")));
+        }
+        all.push(one);
+    }
+    Ok(all)
+}
+
+fn one(argument: &KnobArgument, found: Option<&Check>, plan: &RunPlan) -> Result<Chosen, Failure> {
+    match (argument, found) {
+        (KnobArgument::Finding(id), Some(found)) => {
+            if HELD.contains(id) && !plan.conditions.as_deployed {
+                return Err(Failure::usage(format!(
+                    "{id} changes nothing while punctual holds /dev/cpu_dma_latency at 0: give \
+                     --as-deployed too"
+                )));
+            }
+            let changes = tune::changes_for(found, *id)?;
+            knob(id.name().to_owned(), changes)
+        }
+        (KnobArgument::File { path, value }, _) => {
+            let (setting, value) = setting_of_file(path, value);
+            let change = Change {
+                knob: Knob::File(path.clone()),
+                setting,
+                value,
+            };
+            knob(path.clone(), vec![change])
+        }
+        (KnobArgument::Finding(id), None) => Err(Failure::setup(format!("{id} was not checked"))),
+    }
+}
+
+/// A knob without the settings that have their value already.
+fn knob(name: String, changes: Vec<Change>) -> Result<Chosen, Failure> {
+    let mut settings = Vec::new();
+    let mut kept = Vec::new();
+    for change in changes {
+        let off = read(&change.setting)
+            .map_err(|error| Failure::setup(format!("{}: {error}", change.setting)))?;
+        if !is_same(&change.setting, &off, &change.value) {
+            settings.push(SwitchedSetting {
+                setting: change.setting.clone(),
+                off,
+                on: change.value.clone(),
+            });
+            kept.push(change);
+        }
+    }
+    if kept.is_empty() {
+        return Err(Failure::usage(format!(
+            "{name}: nothing to switch, it has its value already; name another value as \
+             /PATH=VALUE"
+        )));
+    }
+    let knob = ExperimentKnob {
+        name,
+        settings,
+        is_control: false,
+    };
+    Ok(Chosen {
+        knob,
+        changes: kept,
+    })
+}
+
+/// Two knobs that change one setting could not be told apart.
+fn refuse_shared_settings(chosen: &[Chosen]) -> Result<(), Failure> {
+    for (at, one) in chosen.iter().enumerate() {
+        for other in &chosen[..at] {
+            let changes = other.changes.iter();
+            let settings: Vec<_> = changes.map(|change| &change.setting).collect();
+            if let Some(shared) = one
+                .changes
+                .iter()
+                .find(|it| settings.contains(&&it.setting))
+            {
+                return Err(Failure::usage(format!(
+                    "{} and {} both change {}: prove them one after the other",
+                    other.knob.name, one.knob.name, shared.setting
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The control writes what the first knob writes, with the values that are there.
+fn control(chosen: &[Chosen]) -> Chosen {
+    let settings = chosen
+        .first()
+        .map_or_else(Vec::new, |it| it.knob.settings.clone());
+    let changes = settings.iter().map(|it| Change {
+        knob: Knob::Control,
+        setting: it.setting.clone(),
+        value: it.off.clone(),
+    });
+    Chosen {
+        changes: changes.collect(),
+        knob: ExperimentKnob {
+            name: Knob::Control.to_string(),
+            settings: settings
+                .into_iter()
+                .map(|it| SwitchedSetting {
+                    on: it.off.clone(),
+                    ..it
+                })
+                .collect(),
+            is_control: true,
+        },
+    }
+}
+
+fn show(run: &Run, flags: &ProveFlags, place: &str) {
+    let (Some(experiment), false) = (&run.experiment, flags.run.json) else {
+        out::print(&summary_json::summary(run));
+        return;
+    };
+    if flags.run.quiet {
+        out::print(&(experiment::sentence(experiment) + "\n"));
+    } else {
+        let style = out::style().with_report(place);
+        out::print(&terminal::summary(run, &style));
+    }
+}
+
+/// 0 if it was made as planned, whatever it has shown; else that of the verdict on it.
+fn exit_code(run: &Run) -> ExitCode {
+    let Some(found) = &run.experiment else {
+        return ExitCode::from(SETUP);
+    };
+    match (&found.outcome, experiment::outcome(found)) {
+        (ExperimentOutcome::Failed { .. } | ExperimentOutcome::Conflict { .. }, _) => {
+            ExitCode::from(SETUP)
+        }
+        (_, outcome) => ExitCode::from(outcome.map_or(SETUP, Outcome::exit_code)),
+    }
+}

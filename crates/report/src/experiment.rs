@@ -1,0 +1,308 @@
+//! Which knob helped? An experiment in words, as lines of a terminal, as a picture and as a section
+//! of the page.
+
+mod page;
+mod picture;
+mod terminal;
+
+use punctual_record::Run;
+use punctual_record::experiment::{
+    ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, LeftOut, WantedEffect,
+};
+use punctual_stats::experiment::{Effect, KnobConclusion, KnobResult, Measure, Power};
+use punctual_stats::verdict::Outcome;
+
+use crate::statements::Fact;
+use crate::tuning::command;
+use crate::words;
+
+pub(crate) use page::section as html_section;
+pub use picture::draw;
+pub use terminal::{progress, summary};
+
+/// The verdict that an experiment ends with; none while it goes on.
+#[must_use]
+pub fn outcome(experiment: &Experiment) -> Option<Outcome> {
+    if experiment.control_fails() {
+        return Some(Outcome::Invalid);
+    }
+    match experiment.outcome {
+        ExperimentOutcome::UnderWay => None,
+        ExperimentOutcome::Complete => Some(Outcome::Pass),
+        _ => Some(Outcome::Inconclusive),
+    }
+}
+
+/// The result in one sentence.
+#[must_use]
+pub fn sentence(experiment: &Experiment) -> String {
+    if experiment.control_fails() {
+        return "INVALID: the control, which changes nothing, shows an effect: something else \
+                changed with the knobs, and no result can be trusted"
+            .to_owned();
+    }
+    match &experiment.outcome {
+        ExperimentOutcome::Complete => concluded(experiment),
+        ExperimentOutcome::UnderWay => "The experiment has not ended.".to_owned(),
+        ExperimentOutcome::BudgetTooSmall { needed_ns } => too_small(experiment, *needed_ns),
+        ExperimentOutcome::NoSpread => "INCONCLUSIVE: the pilot has too few wake-ups to say how \
+             much they vary: make it longer (--pilot), or the interval shorter (-i)"
+            .to_owned(),
+        ExperimentOutcome::Conflict { setting, found } => format!(
+            "INCONCLUSIVE: another program changed {setting} to `{found}`: stop that program, and \
+             measure again. {}",
+            concluded(experiment)
+        ),
+        ExperimentOutcome::Failed { error } => {
+            format!("INCONCLUSIVE: {error}. {}", concluded(experiment))
+        }
+        ExperimentOutcome::Stopped => format!(
+            "INCONCLUSIVE: it was ended before its time. So far: {}",
+            concluded(experiment)
+        ),
+    }
+}
+
+/// Which knobs helped.
+fn concluded(experiment: &Experiment) -> String {
+    let of = |wanted: KnobConclusion| {
+        let knobs = experiment.knobs.iter().zip(&experiment.results);
+        let names = knobs.filter(|(knob, result)| !knob.is_control && result.conclusion == wanted);
+        names
+            .map(|(knob, _)| knob.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let parts: Vec<String> = [
+        (KnobConclusion::Helps, "helps"),
+        (KnobConclusion::Harms, "harms"),
+        (
+            KnobConclusion::Mixed,
+            "helps in one measure and harms in another",
+        ),
+    ]
+    .into_iter()
+    .map(|(conclusion, words)| (of(conclusion), words))
+    .filter(|(names, _)| !names.is_empty())
+    .map(|(names, words)| match names.contains(", ") {
+        true => format!("{names}: each {words}"),
+        false => format!("{names} {words}"),
+    })
+    .collect();
+    if parts.is_empty() {
+        return "No knob has shown an effect.".to_owned();
+    }
+    format!("{}.", parts.join("; "))
+}
+
+fn too_small(experiment: &Experiment, needed_ns: Option<u64>) -> String {
+    let budget = words::duration(experiment.budget_ns);
+    let knobs = experiment.knobs.len() - 1;
+    let what = match experiment.wanted {
+        Some(WantedEffect { measure, ratio }) => {
+            format!("a change of {} in {}", percent(ratio - 1.0), measure.name())
+        }
+        None => "any test".to_owned(),
+    };
+    let knobs = words::plural(knobs as u64, "knob", "knobs");
+    let needed = match needed_ns {
+        Some(ns) => format!("it takes {}: give -D {}", words::duration(ns), minutes(ns)),
+        None => "no budget is enough: ask for a larger effect (--effect)".to_owned(),
+    };
+    format!(
+        "INCONCLUSIVE: {budget} have no room for {what} with {knobs} and the control; {needed}. \
+         Nothing was switched."
+    )
+}
+
+/// A length as -D takes it, rounded up.
+fn minutes(ns: u64) -> String {
+    format!("{}m", ns.div_ceil(60_000_000_000))
+}
+
+/// What was found out about a knob, in a word or two.
+#[must_use]
+pub fn conclusion(knob: &ExperimentKnob, result: &KnobResult) -> &'static str {
+    match (result.conclusion, knob.is_control) {
+        (KnobConclusion::NoEffectShown, true) => "no effect, as it must be",
+        (KnobConclusion::Helps, _) => "helps",
+        (KnobConclusion::Harms, _) => "harms",
+        (KnobConclusion::Mixed, _) => "mixed",
+        (KnobConclusion::NoEffectShown, false) => "no effect shown",
+        (KnobConclusion::TooFewPairs, _) => "too few pairs",
+    }
+}
+
+/// A change with its sign.
+fn percent(change: f64) -> String {
+    let percent = 100.0 * change;
+    if percent.abs() < 9.95 {
+        format!("{percent:+.1} %")
+    } else {
+        format!("{percent:+.0} %")
+    }
+}
+
+fn change(ratio: f64) -> String {
+    percent(ratio - 1.0)
+}
+
+fn interval(effect: &Effect) -> String {
+    format!(
+        "{} to {}",
+        change(effect.interval.0),
+        change(effect.interval.1)
+    )
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.001 {
+        "< 0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
+}
+
+/// How the experiment was made.
+fn facts(run: &Run, experiment: &Experiment) -> Vec<Fact> {
+    let fact = |name: &str, text: String| (name.to_owned(), text);
+    let block = words::duration(experiment.block_ns);
+    let mut facts = vec![fact(
+        "Design",
+        format!(
+            "pairs of blocks of {block}, one on and one off, in random order (seed {}); {} to \
+             settle after each switch; {} in all",
+            experiment.seed,
+            words::duration(experiment.settle_ns),
+            words::duration(run.measured_ns)
+        ),
+    )];
+    if let Some(ExcessLimit { ns, is_deadline }) = experiment.limit {
+        let what = match is_deadline {
+            true => "the deadline",
+            false => "the 99th percentile of the pilot",
+        };
+        facts.push(fact(
+            "Excess",
+            format!(
+                "the time by which latencies of a block exceed {}, {what}, added up",
+                words::duration(ns)
+            ),
+        ));
+    }
+    if let Some(text) = left_out(experiment) {
+        facts.push(fact("Left out", text));
+    }
+    if let Some(text) = detectable(experiment) {
+        facts.push(fact("Could show", text));
+    }
+    facts.push(fact(
+        "Confidence",
+        format!(
+            "{:.0} %: if no knob had any effect, one would be named in at most {:.0} of 100 such \
+             experiments; changes below 5 % are not named",
+            100.0 * experiment.confidence,
+            100.0 * (1.0 - experiment.confidence)
+        ),
+    ));
+    facts
+}
+
+/// Blocks that count for nothing.
+fn left_out(experiment: &Experiment) -> Option<String> {
+    let count = |why: LeftOut| {
+        let blocks = experiment.blocks.iter();
+        blocks.filter(|block| block.left_out == Some(why)).count() as u64
+    };
+    let parts: Vec<String> = [
+        (LeftOut::SlowSwitching, "switching took too long"),
+        (LeftOut::ProcessStopped, "punctual was stopped"),
+        (LeftOut::NoWakeUps, "no wake-up was measured"),
+        (LeftOut::CutShort, "not measured to its end"),
+    ]
+    .into_iter()
+    .map(|(why, words)| (count(why), words))
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, why)| format!("{} ({why})", words::plural(count, "block", "blocks")))
+    .collect();
+    (!parts.is_empty()).then(|| format!("{}, with their pairs", parts.join(", ")))
+}
+
+/// The smallest changes that so many pairs can show.
+fn detectable(experiment: &Experiment) -> Option<String> {
+    let pilot = experiment.pilot.as_ref()?;
+    let tested = experiment
+        .results
+        .iter()
+        .filter(|it| !it.effects.is_empty());
+    let pairs = tested.clone().map(|it| it.pairs).min()?;
+    let power = Power {
+        confidence: experiment.confidence,
+        power: experiment.power,
+        tests: tested.count() * pilot.spreads.len(),
+    };
+    let parts: Vec<String> = pilot
+        .spreads
+        .iter()
+        .map(|spread| {
+            let ratio = power.detectable(spread, pairs);
+            format!(
+                "{} {}",
+                spread.measure.name(),
+                change(ratio).trim_start_matches('+')
+            )
+        })
+        .collect();
+    Some(format!(
+        "a change of {} ({:.0} % of the time, with {} each)",
+        parts.join(", "),
+        100.0 * experiment.power,
+        words::plural(pairs as u64, "pair", "pairs")
+    ))
+}
+
+/// What it takes to find changes, by measure: rows of a table with its head.
+fn forecasts(experiment: &Experiment) -> Option<(Vec<String>, Vec<Vec<String>>)> {
+    let pilot = experiment.pilot.as_ref()?;
+    let mut ratios: Vec<f64> = pilot.forecasts.iter().map(|it| it.ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.dedup();
+    let head = ratios
+        .iter()
+        .map(|ratio| change(*ratio).trim_start_matches('+').to_owned());
+    let head = std::iter::once("a change in".to_owned())
+        .chain(head)
+        .collect();
+    let row = |measure: Measure| {
+        let cell = |ratio: &f64| {
+            let of = pilot.forecasts.iter();
+            let found = of
+                .filter(|it| it.measure == measure)
+                .find(|it| it.ratio == *ratio);
+            found
+                .and_then(|it| it.length_ns)
+                .map_or_else(|| "never".to_owned(), words::duration)
+        };
+        let cells = ratios.iter().map(cell);
+        std::iter::once(measure.name().to_owned())
+            .chain(cells)
+            .collect()
+    };
+    let rows = pilot
+        .spreads
+        .iter()
+        .map(|spread| row(spread.measure))
+        .collect();
+    Some((head, rows))
+}
+
+/// What a knob switches, as commands.
+fn commands(knob: &ExperimentKnob) -> Vec<String> {
+    let settings = knob.settings.iter();
+    settings.map(|it| command(&it.setting, &it.on)).collect()
+}
+
+/// A figure of a measure.
+fn figure(ns: f64) -> String {
+    words::duration(ns.round().max(0.0) as u64)
+}

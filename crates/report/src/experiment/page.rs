@@ -1,0 +1,102 @@
+//! The section of an experiment in the page of its run.
+
+use punctual_record::Run;
+use punctual_record::experiment::Experiment;
+
+use super::{
+    change, commands, conclusion, draw, facts, figure, forecasts, interval, probability, sentence,
+};
+use crate::explain::names;
+use crate::html::parts::{Html, td};
+use crate::html::sections::figure as drawing;
+use crate::words;
+
+/// Causes that are listed of a knob.
+const MOST_CAUSES: usize = 6;
+
+/// The section.
+pub(crate) fn section(html: &mut Html, run: &Run) {
+    let Some(experiment) = &run.experiment else {
+        return;
+    };
+    html.heading("experiment", "Which knob helped?");
+    html.text("p", "", &sentence(experiment));
+    let caption = "The change by each knob with its interval. What is beyond chance has a colour.";
+    drawing(html, "forest", caption, |form, id| {
+        draw(experiment, form, id)
+    });
+    results(html, experiment);
+    costs(html, experiment);
+    html.facts("How it was made", &facts(run, experiment));
+    if let Some((heads, rows)) = forecasts(experiment) {
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+        let rows: Vec<_> = rows
+            .into_iter()
+            .map(|row| ("", row.into_iter().map(td).collect()))
+            .collect();
+        html.table("", "Time that it takes to show a change", &heads, &rows);
+    }
+    switches(html, experiment);
+}
+
+fn results(html: &mut Html, experiment: &Experiment) {
+    let knobs = experiment.knobs.iter().zip(&experiment.results);
+    let rows: Vec<_> = knobs
+        .flat_map(|(knob, result)| {
+            let row = move |(at, effect): (usize, &punctual_stats::experiment::Effect)| {
+                let first = |text: &str| {
+                    if at == 0 {
+                        text.to_owned()
+                    } else {
+                        String::new()
+                    }
+                };
+                let cells = vec![
+                    td(first(&knob.name)),
+                    td(first(conclusion(knob, result))),
+                    td(effect.measure.name()),
+                    td(figure(effect.off_ns)),
+                    td(figure(effect.on_ns)),
+                    td(change(effect.ratio)),
+                    td(interval(effect)),
+                    td(probability(effect.p)),
+                ];
+                ("", cells)
+            };
+            result.effects.iter().enumerate().map(row)
+        })
+        .collect();
+    if !rows.is_empty() {
+        let heads = [
+            "knob", "", "measure", "off", "on", "change", "interval", "p",
+        ];
+        html.table("wide stack", "Effects", &heads, &rows);
+    }
+}
+
+fn costs(html: &mut Html, experiment: &Experiment) {
+    let mut rows = Vec::new();
+    for (at, knob) in experiment.knobs.iter().enumerate() {
+        for cost in experiment.costs(at).into_iter().take(MOST_CAUSES) {
+            let cells = vec![
+                td(&knob.name),
+                td(names::name(&cost.cause)),
+                td(words::duration(cost.off_ns)),
+                td(words::duration(cost.on_ns)),
+            ];
+            rows.push(("", cells));
+        }
+    }
+    if !rows.is_empty() {
+        let caption = "What took the time of the late wake-ups that were explained";
+        html.table("", caption, &["knob", "cause", "off", "on"], &rows);
+    }
+}
+
+fn switches(html: &mut Html, experiment: &Experiment) {
+    let knobs = experiment.knobs.iter().filter(|knob| !knob.is_control);
+    let rows: Vec<_> = knobs
+        .map(|knob| ("", vec![td(&knob.name), td(commands(knob).join("; "))]))
+        .collect();
+    html.table("", "What the knobs write", &["knob", "on"], &rows);
+}

@@ -1,0 +1,154 @@
+//! The forest plot: the change of each measure by each knob, with its interval.
+
+use punctual_record::experiment::Experiment;
+use punctual_stats::experiment::Effect;
+
+use super::change;
+use crate::chart::{Form, opened};
+use crate::draw::svg::Svg;
+use crate::draw::text;
+
+/// Height of a row.
+const ROW: f64 = 20.0;
+/// The largest change that has room, as a ratio; intervals beyond are cut.
+const WIDEST: f64 = 8.0;
+/// The smallest range, so that noise doesn't look large.
+const NARROWEST: f64 = 1.1;
+
+/// Draws it; `None` without results.
+#[must_use]
+pub fn draw(experiment: &Experiment, form: Form, id: &str) -> Option<String> {
+    let rows: Vec<(String, &Effect)> = experiment
+        .knobs
+        .iter()
+        .zip(&experiment.results)
+        .flat_map(|(knob, result)| {
+            let row = |effect| (knob.name.clone(), effect);
+            result.effects.iter().map(row)
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let (width, names): (f64, f64) = match form {
+        Form::Narrow => (380.0, 150.0),
+        Form::Wide | Form::File => (960.0, 250.0),
+    };
+    let figures = if form == Form::Narrow { 0.0 } else { 190.0 };
+    let groups = experiment
+        .results
+        .iter()
+        .filter(|it| !it.effects.is_empty())
+        .count();
+    let (top, gap) = (16.0, 8.0);
+    let bottom = top + ROW * rows.len() as f64 + gap * groups as f64;
+    let axis = Axis::of(&rows, names, width - figures - 14.0);
+    let description = format!("The change by each of {groups} knobs, with intervals.");
+    let says = ("Changes by knob", description.as_str());
+    let mut svg = opened(form, id, says, (width, bottom + 44.0));
+    axis.rules(&mut svg, top, bottom);
+    let (mut y, mut last) = (top - gap, "");
+    for (name, effect) in &rows {
+        if name != last {
+            y += gap;
+        }
+        y += ROW;
+        row(&mut svg, &axis, experiment, effect, y - ROW / 2.0);
+        let label = match name == last {
+            true => effect.measure.name().to_owned(),
+            false => format!(
+                "{} {}",
+                text::shorten(name, if figures > 0.0 { 28 } else { 15 }),
+                effect.measure.name()
+            ),
+        };
+        svg.label("ink", "end", names - 10.0, y - 6.0, &label);
+        if figures > 0.0 {
+            let text = format!("{} ({})", change(effect.ratio), super::interval(effect));
+            svg.label("tick", "start", width - figures, y - 6.0, &text);
+        }
+        last = name;
+    }
+    svg.close("svg");
+    Some(svg.into_text())
+}
+
+fn row(svg: &mut Svg, axis: &Axis, experiment: &Experiment, effect: &Effect, y: f64) {
+    let class = match effect.is_named(experiment.confidence) {
+        true if effect.ratio < 1.0 => "s2",
+        true => "s1",
+        false => "s7",
+    };
+    let ends = (axis.at(effect.interval.0), axis.at(effect.interval.1));
+    svg.line(&format!("series {class}"), (ends.0, y), (ends.1, y));
+    let circle = svg.element("circle");
+    circle
+        .text_attribute("class", &format!("dot {class}"))
+        .number("cx", axis.at(effect.ratio))
+        .number("cy", y)
+        .number("r", 4.0)
+        .end();
+}
+
+/// The logarithmic axis of ratios around 1.
+struct Axis {
+    from: f64,
+    to: f64,
+    /// The ratio at its right end; at its left end is the inverse.
+    most: f64,
+}
+
+impl Axis {
+    fn of(rows: &[(String, &Effect)], from: f64, to: f64) -> Self {
+        let distance = |ratio: f64| if ratio < 1.0 { 1.0 / ratio } else { ratio };
+        let ends = rows
+            .iter()
+            .map(|(_, it)| distance(it.interval.0).max(distance(it.interval.1)));
+        let widest = ends.filter(|it| it.is_finite()).fold(NARROWEST, f64::max);
+        Self {
+            from,
+            to,
+            most: (widest * 1.05).min(WIDEST),
+        }
+    }
+
+    fn at(&self, ratio: f64) -> f64 {
+        let share = ratio.max(f64::MIN_POSITIVE).ln() / self.most.ln();
+        let middle = f64::midpoint(self.from, self.to);
+        middle + share.clamp(-1.0, 1.0) * (self.to - self.from) / 2.0
+    }
+
+    fn rules(&self, svg: &mut Svg, top: f64, bottom: f64) {
+        let steps = [
+            0.125, 0.25, 0.5, 0.67, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0,
+        ];
+        let mut right = f64::MIN;
+        for step in steps {
+            let is_within = step <= self.most && step >= 1.0 / self.most;
+            if !is_within {
+                continue;
+            }
+            let x = self.at(step);
+            let class = if step == 1.0 { "rule" } else { "grid" };
+            svg.line(class, (x, top), (x, bottom));
+            let label = match step == 1.0 {
+                true => "0 %".to_owned(),
+                false => change(step).replace(".0 %", " %"),
+            };
+            let half = text::width(&label, 12.0) / 2.0;
+            // The middle has its label whatever stands beside it.
+            if x - half > right + 8.0 {
+                svg.label("tick", "middle", x, bottom + 16.0, &label);
+                right = x + half;
+            }
+        }
+        svg.label(
+            "tick",
+            "start",
+            self.from,
+            bottom + 34.0,
+            "shorter with the knob on",
+        );
+        svg.label("tick", "end", self.to, bottom + 34.0, "longer");
+    }
+}

@@ -1,0 +1,172 @@
+//! An experiment as lines of a terminal.
+
+use punctual_record::Run;
+use punctual_record::experiment::{Experiment, Phase};
+use punctual_stats::experiment::KnobConclusion;
+
+use super::{
+    change, conclusion, facts, figure, forecasts, interval, outcome, probability, sentence,
+};
+use crate::explain::names;
+use crate::style::{Style, Tone, cut, wrap};
+use crate::table::{self, Cell};
+use crate::words;
+
+/// Causes that are listed of a knob.
+const MOST_CAUSES: usize = 3;
+/// A cause is listed if it took this share of what a knob's late wake-ups cost.
+const LEAST_SHARE: f64 = 0.02;
+
+/// The result of an experiment, with a final newline.
+#[must_use]
+pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
+    let mut lines = Vec::new();
+    let tone = match outcome(experiment) {
+        None => Tone::Plain,
+        Some(outcome) => crate::terminal::tone(Some(outcome)),
+    };
+    for line in wrap(&sentence(experiment), style.columns()) {
+        lines.push(style.paint(tone, &line));
+    }
+    lines.push(String::new());
+    let rows = rows(experiment);
+    if rows.len() > 1 {
+        lines.extend(table::set(&rows, style.columns(), style));
+        lines.push(String::new());
+    } else if let Some((head, rows)) = forecasts(experiment) {
+        lines.push("Time that it takes to show".to_owned());
+        let cells = |row: &Vec<String>| row.iter().map(Cell::new).collect::<Vec<_>>();
+        let all: Vec<_> = std::iter::once(&head).chain(&rows).map(cells).collect();
+        lines.extend(table::set(&all, style.columns(), style));
+        lines.push(String::new());
+    }
+    let costs = costs(experiment);
+    if !costs.is_empty() {
+        lines.push("What took the time of late wake-ups, off and on".to_owned());
+        lines.extend(costs.into_iter().map(|line| format!("  {line}")));
+        lines.push(String::new());
+    }
+    for (name, text) in facts(run, experiment) {
+        for (at, line) in wrap(&text, style.columns().saturating_sub(14))
+            .iter()
+            .enumerate()
+        {
+            let name = if at == 0 { name.as_str() } else { "" };
+            lines.push(format!(
+                "{}{line}",
+                style.paint(Tone::Dim, &format!("{name:<14}"))
+            ));
+        }
+    }
+    if let Some(place) = &style.report {
+        lines.push(format!(
+            "{}{place}",
+            style.paint(Tone::Dim, &format!("{:<14}", "Report"))
+        ));
+    }
+    let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
+    lines.collect()
+}
+
+/// A table: a row for each knob and measure.
+fn rows(experiment: &Experiment) -> Vec<Vec<Cell>> {
+    let heads = ["", "measure", "off", "on", "change", "interval", "p"];
+    let mut rows = vec![heads.map(|head| Cell::toned(head, Tone::Dim)).to_vec()];
+    for (knob, result) in experiment.knobs.iter().zip(&experiment.results) {
+        let mut names = vec![
+            Cell::toned(&knob.name, Tone::Bold),
+            Cell::toned(conclusion(knob, result), tone_of(result.conclusion)),
+        ]
+        .into_iter();
+        for effect in &result.effects {
+            let tone = match effect.is_named(experiment.confidence) {
+                true if effect.ratio < 1.0 => Tone::Good,
+                true => Tone::Bad,
+                false => Tone::Plain,
+            };
+            rows.push(vec![
+                names.next().unwrap_or_else(|| Cell::new("")),
+                Cell::new(effect.measure.name()),
+                Cell::new(figure(effect.off_ns)),
+                Cell::new(figure(effect.on_ns)),
+                Cell::toned(change(effect.ratio), tone),
+                Cell::new(interval(effect)),
+                Cell::new(probability(effect.p)),
+            ]);
+        }
+        // A knob that only the screening saw has no effects.
+        rows.extend(
+            names
+                .filter(|_| !experiment.blocks.is_empty())
+                .map(|name| vec![name]),
+        );
+    }
+    if experiment.results.iter().all(|result| result.pairs == 0) {
+        rows.truncate(1);
+    }
+    rows
+}
+
+fn tone_of(conclusion: KnobConclusion) -> Tone {
+    match conclusion {
+        KnobConclusion::Helps => Tone::Good,
+        KnobConclusion::Harms => Tone::Bad,
+        KnobConclusion::Mixed | KnobConclusion::TooFewPairs => Tone::Unsure,
+        KnobConclusion::NoEffectShown => Tone::Plain,
+    }
+}
+
+/// The largest causes of each knob that is no control.
+fn costs(experiment: &Experiment) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (at, knob) in experiment
+        .knobs
+        .iter()
+        .enumerate()
+        .filter(|(_, knob)| !knob.is_control)
+    {
+        let costs = experiment.costs(at);
+        let all: u64 = costs.iter().map(|it| it.off_ns.max(it.on_ns)).sum();
+        let least = (all as f64 * LEAST_SHARE) as u64;
+        let listed = costs.iter().filter(|it| it.off_ns.max(it.on_ns) > least);
+        let parts: Vec<String> = listed
+            .take(MOST_CAUSES)
+            .map(|it| {
+                format!(
+                    "{} {} and {}",
+                    names::name(&it.cause),
+                    words::duration(it.off_ns),
+                    words::duration(it.on_ns)
+                )
+            })
+            .collect();
+        if !parts.is_empty() {
+            lines.push(format!("{}: {}", knob.name, parts.join("; ")));
+        }
+    }
+    lines
+}
+
+/// One line that says where an experiment under way stands.
+#[must_use]
+pub fn progress(experiment: &Experiment, elapsed_ns: u64) -> String {
+    let phase = match experiment.blocks.last().map(|block| block.phase) {
+        None | Some(Phase::Pilot) => "pilot: how much do latencies vary?",
+        Some(Phase::Between) => "planning",
+        Some(Phase::Screening) => "screening: all knobs on or off at random",
+        Some(Phase::Pairs) => "pairs: one knob on, then off",
+    };
+    let on = experiment.blocks.last().map_or_else(Vec::new, |block| {
+        let names = block.on.iter().filter_map(|at| experiment.knobs.get(*at));
+        names.map(|knob| knob.name.as_str()).collect()
+    });
+    let on = match on.is_empty() {
+        true => "all off".to_owned(),
+        false => format!("on: {}", on.join(", ")),
+    };
+    format!(
+        "{} of {}  {phase}  {on}",
+        words::clock(elapsed_ns),
+        words::clock(experiment.budget_ns)
+    )
+}
