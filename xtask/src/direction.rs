@@ -35,7 +35,7 @@ const ROOMS: &[Room] = &[
     Room {
         folder: "crates/punctual/src/system/",
         rooms: &[],
-        crates: &["record", "stats", "rt", "machine"],
+        crates: &["record", "rt", "machine"],
     },
     Room {
         folder: "crates/punctual/src/launch/",

@@ -1,7 +1,9 @@
-//! Reads a machine: which of its settings fit real-time work, and what would fix the others.
+//! Reads a machine: what it is, which of its settings fit real-time work, and what would fix the
+//! others.
 //!
 //! Everything is read through a [`Root`]: the live machine, a recorded tree, or a
-//! [`Snapshot`]. Readers are total, and nothing here prints or changes anything.
+//! [`Snapshot`]. Readers are total. Nothing here prints, and only [`tune`] changes
+//! anything.
 //!
 //! ```no_run
 //! use punctual_machine::{CheckRequest, Root, check};
@@ -19,6 +21,7 @@ mod outcome;
 mod posix;
 pub mod root;
 mod snapshot;
+pub mod survey;
 mod tasks;
 pub mod tune;
 mod version;

@@ -19,7 +19,7 @@ const SETTLE: Duration = Duration::from_millis(60);
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let pairs: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(20);
-    let allowed = punctual_tool::system::allowed(&punctual_tool::system::Root::live());
+    let allowed = punctual_machine::survey::allowed(&punctual_machine::Root::live());
     let last = *allowed.last().expect("a CPU");
     let cpu: usize = arguments
         .next()

@@ -9,9 +9,10 @@ mod common;
 use std::sync::mpsc;
 
 use common::hotplug::Offline;
+use punctual_machine::Root;
+use punctual_machine::survey::online;
 use punctual_record::Happening;
 use punctual_tool::system::monitor::{Monitor, Monitored};
-use punctual_tool::system::{Root, online};
 
 #[test]
 fn a_cpu_taken_offline_under_a_probe_is_noticed() {

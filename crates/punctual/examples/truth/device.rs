@@ -11,7 +11,7 @@ const BLOCK: usize = 4096;
 /// CPUs that may be used, read before any thread was pinned.
 pub fn cpus() -> &'static [usize] {
     static CPUS: OnceLock<Vec<usize>> = OnceLock::new();
-    CPUS.get_or_init(|| punctual_tool::system::allowed(&punctual_tool::system::Root::live()))
+    CPUS.get_or_init(|| punctual_machine::survey::allowed(&punctual_machine::Root::live()))
 }
 
 /// The way to trigger the interrupt.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual_machine::Root;
+use punctual_machine::survey::group_limits::GroupLimits;
 use punctual_record::explanation::Instants;
 use punctual_rt::{affinity, clock};
-use punctual_tool::system::Root;
-use punctual_tool::system::group_limits::GroupLimits;
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::{Capture, Options, RING_EVENTS};

@@ -14,7 +14,7 @@ use super::flags::CheckFlags;
 use super::looking::write;
 use super::out;
 use crate::conduct::this_tool;
-use crate::system::cpus::{self, CpuListError};
+use punctual_machine::survey::cpus::{self, CpuListError};
 use punctual_rt::cpulist::CpuList;
 
 /// Exit status: a finding is bad.

@@ -7,10 +7,11 @@ use super::failure::Failure;
 use super::flags::LoadFlags;
 use super::out;
 use crate::conduct::Signals;
-use crate::system::cpus::{self, Place};
-use crate::system::{self, Root};
 use punctual_lab::job::load_seed;
 use punctual_load::{LoadReport, LoadSettings, LoadSpec};
+use punctual_machine::Root;
+use punctual_machine::survey::cpus::{self, Place};
+use punctual_machine::survey::topology;
 use punctual_report::{facts, words};
 
 /// Runs the loads and prints what they did.
@@ -75,7 +76,7 @@ fn classic_spec(flags: &LoadFlags) -> Result<LoadSpec, Failure> {
 /// The CPUs that were named, or those that other programs use.
 fn cpus_of(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     let root = Root::live();
-    let (topology, place) = (system::topology(&root), Place::read(&root));
+    let (topology, place) = (topology(&root), Place::read(&root));
     let Some(list) = list else {
         return Ok(cpus::for_load(&topology, &place));
     };

@@ -14,11 +14,12 @@ use super::failure::Failure;
 use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RequirementFlags, RunFlags};
 use crate::conduct::{Claim, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TracingPlan};
 use crate::probe::kinds::{KINDS, Kind};
-use crate::system::cpus::{self, Choice, Place, Topology};
-use crate::system::{self, Root};
 pub use prove::{PROVE_NS, of_prove};
 use punctual_lab::job::JOB_FILE;
 use punctual_load::{LEAST_CPU_NS, LoadSpec};
+use punctual_machine::Root;
+use punctual_machine::survey;
+use punctual_machine::survey::cpus::{self, Choice, Place, Topology};
 use punctual_record::{Interval, Placement};
 
 /// The defaults of a verb.
@@ -110,7 +111,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
     }
     let root = Root::live();
     let place = Place::read(&root);
-    let topology = system::topology(&root);
+    let topology = survey::topology(&root);
     let choice = choose_cpus(flags, &topology, &place)?;
     let load_cpus = cpus::for_load(&topology, &place);
     let threads = flags.threads.flatten().unwrap_or(choice.probed.len());

@@ -8,7 +8,8 @@ use punctual_rt::sched::Policy;
 use super::failure::{Called, Failure};
 use super::flags::{PolicyName, RunProgramFlags};
 use crate::launch::{Launch, Stacks};
-use crate::system::{self, Root, cpus};
+use punctual_machine::Root;
+use punctual_machine::survey::{self, cpus};
 
 /// Replaces this process with the program.
 ///
@@ -34,7 +35,7 @@ pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
         stack_debug: flags.stack_debug.clone(),
         stack_size: flags.stack_size,
         lock: flags.lock,
-        user_namespace: system::limits::user_namespace(&Root::live()) == Some(true),
+        user_namespace: survey::user_namespace(&Root::live()) == Some(true),
         cpus: chosen(flags.cpus.as_deref())?,
         policy: policy(flags)?,
         report: flags.verbose,
@@ -65,7 +66,7 @@ fn chosen(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     let root = Root::live();
     cpus::parse(list)
         .and_then(|parsed| {
-            cpus::select(&parsed, &system::topology(&root), &cpus::Place::read(&root))
+            cpus::select(&parsed, &survey::topology(&root), &cpus::Place::read(&root))
         })
         .map(|choice| choice.probed)
         .map_err(|error| Failure::usage(format!("invalid value '{list}' for --cpus: {error}")))

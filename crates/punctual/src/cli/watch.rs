@@ -8,9 +8,9 @@ use super::measuring::{conclude_breach, make_directory, print_breach, settled, s
 use super::plan::claim;
 use super::screen::Screen;
 use crate::conduct::{self, Scope, Target, TracingPlan, WatchPlan};
-use crate::system::Root;
-use crate::system::group;
-use crate::system::process::{self, Process};
+use punctual_machine::Root;
+use punctual_machine::survey::group;
+use punctual_machine::survey::process::{self, Process};
 use punctual_trace::watch::marks::error::NotFound;
 use punctual_trace::watch::marks::find;
 use punctual_trace::watch::marks::{Mark, spec};

@@ -1,8 +1,8 @@
 //! Looks up the threads in a bill soon after the events; a thread that has ended is known only by
 //! its events.
 
-use crate::system::Root;
-use crate::system::thread_owner::{since_boot_ns, thread_owner};
+use punctual_machine::Root;
+use punctual_machine::survey::thread_owner::{since_boot_ns, thread_owner};
 use punctual_record::explanation::{Bill, BillRow, Cause, Culprit};
 use punctual_trace::capture::numbers::Numbers;
 

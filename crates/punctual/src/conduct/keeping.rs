@@ -7,7 +7,7 @@ use punctual_rt::clock;
 use super::error::ConductError;
 use super::progress::Progress;
 use crate::system::monitor::Monitor;
-use crate::system::stolen;
+use punctual_machine::survey::stolen;
 use punctual_record::{
     Event, Happening, RecordError, Run, RunDirectory, Unsaved, UnsavedPart, UnsavedReason,
 };

@@ -4,8 +4,8 @@
 //! What was requested and is not in force makes a run invalid ([`Standing::NotInForce`]);
 //! what was not requested, but a reader must know, is stated ([`Standing::Stated`]).
 
-use super::memory::LockedMemory;
-use super::thread::{Policy, ReadBackError, ThreadScheduling};
+use punctual_machine::survey::memory::LockedMemory;
+use punctual_machine::survey::thread::{Policy, ReadBackError, ThreadScheduling};
 use punctual_record::condition::{Astray, FoundScheduling, IdleBoundError};
 use punctual_record::system::SystemState;
 use punctual_record::{Condition, Demand, Standing};
@@ -38,7 +38,7 @@ pub struct Requested {
 pub struct ProbeFound {
     /// The CPU that it was to be pinned to.
     pub cpu: usize,
-    /// What [`read_back`](super::read_back) said, or why it could not.
+    /// What [`read_back`](punctual_machine::survey::read_back) said, or why it could not.
     pub scheduling: Result<ThreadScheduling, ReadBackError>,
     /// The error number with which the priority was refused, if it was.
     pub priority_refused: Option<i32>,

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
-use super::root::Root;
+use punctual_machine::Root;
 use punctual_record::condition::IdleBoundError;
 use punctual_record::system::WatchedLatency;
 
@@ -37,7 +37,7 @@ impl fmt::Display for HoldError {
         match self {
             Self::Absent => write!(f, "there is no {PATH}"),
             Self::Forbidden => write!(f, "{PATH} may not be opened by this user"),
-            Self::Failed(error) => write!(f, "{PATH}: {}", super::root::plain(error)),
+            Self::Failed(error) => write!(f, "{PATH}: {}", punctual_machine::root::plain(error)),
         }
     }
 }
@@ -50,7 +50,7 @@ impl HoldError {
             Self::Absent => IdleBoundError::Absent,
             Self::Forbidden => IdleBoundError::Forbidden,
             Self::Failed(error) => IdleBoundError::Failed {
-                text: super::root::plain(error),
+                text: punctual_machine::root::plain(error),
             },
         }
     }
@@ -105,7 +105,7 @@ impl DmaLatency {
                 io::ErrorKind::NotFound => HoldError::Absent,
                 io::ErrorKind::PermissionDenied => HoldError::Forbidden,
                 // A node without its driver, as in containers.
-                _ if super::root::absent(&error) => HoldError::Absent,
+                _ if punctual_machine::root::absent(&error) => HoldError::Absent,
                 _ => HoldError::Failed(error),
             })?;
         // Four bytes are read as a binary number, more as text.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::root::Root;
+use punctual_machine::Root;
 use punctual_record::Event;
 
 mod kernel_log;

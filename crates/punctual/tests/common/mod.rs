@@ -64,7 +64,7 @@ pub fn has_rights() -> bool {
 
 /// CPUs that this process may use.
 pub fn cpus() -> Vec<usize> {
-    punctual_tool::system::allowed(&punctual_tool::system::Root::live())
+    punctual_machine::survey::allowed(&punctual_machine::Root::live())
 }
 
 /// Waits until a condition holds.

@@ -1,14 +1,12 @@
 //! Requested and actual conditions.
 
-use super::support as system_support;
-
+use crate::support::Machine;
+use punctual_machine::survey::memory::LockedMemory;
+use punctual_machine::survey::{Policy, SurveyRequest, ThreadScheduling, survey};
 use punctual_record::condition::IdleBoundError;
-use punctual_record::{Demand, Fix, Standing};
+use punctual_record::{Demand, Fix, Standing, SystemState};
 use punctual_report::facts;
 use punctual_tool::system::demands::{self, Found, ProbeFound, Requested, fixes, judge};
-use punctual_tool::system::memory::LockedMemory;
-use punctual_tool::system::{Policy, SurveyRequest, SystemState, ThreadScheduling, survey};
-use system_support::Machine;
 
 fn machine(name: &str) -> SystemState {
     let request = SurveyRequest {

@@ -1,11 +1,12 @@
-//! Reading the machine: recorded trees, and the live machine.
+//! What a run asks of the machine, on recorded trees and on the live machine.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
-mod cpus;
 mod demands;
+mod dma_latency;
 mod live;
 mod monitor;
-mod process;
+#[path = "../../../machine/tests/survey/support.rs"]
 mod support;
-mod survey;
+#[path = "../../../machine/tests/survey/threads.rs"]
+mod threads;

@@ -1,9 +1,9 @@
 //! The differences between two scripted looks at the conditions.
 
+use punctual_machine::survey::{Policy, ThreadScheduling};
 use punctual_record::{Event, Happening};
 use punctual_report::facts;
 use punctual_tool::system::monitor::{Monitor, Offsets, ProbeSeen, Snapshot, Stolen};
-use punctual_tool::system::{Policy, ThreadScheduling};
 
 use crate::support::Machine;
 

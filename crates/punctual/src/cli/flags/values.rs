@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::system::cpus::{self, CpuListError};
+use punctual_machine::survey::cpus::{self, CpuListError};
 
 /// Why a value is refused.
 #[derive(Debug, Clone, PartialEq)]

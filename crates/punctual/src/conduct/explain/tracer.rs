@@ -15,7 +15,7 @@ use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
 use crate::conduct::run::BillSink;
-use crate::system::group_limits::GroupLimits;
+use punctual_machine::survey::group_limits::GroupLimits;
 use punctual_record::Ledger;
 use punctual_record::explanation::{Bill, Cause, Explanation, Stage, StageTimes};
 use punctual_trace::attribute;

@@ -9,7 +9,9 @@ use crate::conduct::error::ConductError;
 use crate::probe::thread::Ready;
 use crate::system::demands::{self, Found, ProbeFound, Requested};
 use crate::system::dma_latency::HoldError;
-use crate::system::{self, DmaLatency, Root};
+use crate::system::{self, DmaLatency};
+use punctual_machine::Root;
+use punctual_machine::survey;
 use punctual_record::{Demand, Standing, SystemState};
 
 /// What was changed for the run; restored when dropped.
@@ -45,7 +47,7 @@ pub fn hold(
             Ok(()) => held.memory_locked = true,
             Err(error) => found.memory_refused = error.raw_os_error(),
         }
-        found.memory = Some(system::memory::locked_memory(root));
+        found.memory = Some(survey::memory::locked_memory(root));
     }
     if !plan.as_deployed {
         found.dma_latency_us = Some(match DmaLatency::hold(0) {
@@ -63,17 +65,17 @@ pub fn hold(
         .iter()
         .map(|(cpu, ready)| ProbeFound {
             cpu: *cpu,
-            scheduling: system::read_back(ready.tid),
+            scheduling: survey::read_back(ready.tid),
             priority_refused: refused(ready, "policy"),
             affinity_refused: refused(ready, "affinity"),
         })
         .collect();
     let asked = Requested {
         policy: match probes.policy {
-            Policy::Other => system::Policy::Other,
-            Policy::Fifo(_) => system::Policy::Fifo,
-            Policy::RoundRobin(_) => system::Policy::RoundRobin,
-            Policy::Deadline { .. } => system::Policy::Deadline,
+            Policy::Other => survey::Policy::Other,
+            Policy::Fifo(_) => survey::Policy::Fifo,
+            Policy::RoundRobin(_) => survey::Policy::RoundRobin,
+            Policy::Deadline { .. } => survey::Policy::Deadline,
         },
         priority: probes.policy.priority(),
         lock_memory: plan.lock_memory,

@@ -28,11 +28,12 @@ use super::under_way::UnderWay;
 use crate::probe::collector::{Collector, SampleSink};
 use crate::probe::gaps::GapFeed;
 use crate::system::monitor::Monitor;
-use crate::system::{self, Root, SurveyRequest};
 pub use companion::{BillSink, Companion};
 use gather::Gathering;
 use pace::Pace;
 pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan};
+use punctual_machine::Root;
+use punctual_machine::survey::{self, SurveyRequest};
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{RUN_FILE, Run, RunDirectory, time};
 use sampling::Sampling;
@@ -98,7 +99,7 @@ fn survey(plan: &RunPlan, root: &Root) -> Run {
         priority: plan.probes.policy.priority(),
     };
     let started = time::rfc3339(SystemTime::now());
-    let machine = system::survey(root, &request);
+    let machine = survey::survey(root, &request);
     let command = plan.command.clone();
     Run {
         gaps: plan.probes.gaps.clone(),

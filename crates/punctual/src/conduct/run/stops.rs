@@ -21,7 +21,7 @@ use crate::conduct::error::ConductError;
 use crate::conduct::housekeeper::Housekeeper;
 use crate::conduct::signals::Signals;
 use crate::probe::stops::{LOOK_NS, StopEvidence, StopWindow};
-use crate::system;
+use punctual_machine::survey;
 use punctual_record::StopCause;
 use punctual_record::proc_stat::Stat;
 
@@ -194,7 +194,7 @@ impl Detector {
     }
 
     fn cause(&self) -> StopCause {
-        let traced = system::tracer(std::process::id().cast_signed()).is_some();
+        let traced = survey::tracer(std::process::id().cast_signed()).is_some();
         for _ in 0..CONTINUED_WITHIN {
             if self.continued.swap(false, Ordering::AcqRel) {
                 return StopCause::Signal;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Target;
-use crate::system::Root;
-use crate::system::process::{self, Process};
+use punctual_machine::Root;
+use punctual_machine::survey::process::{self, Process};
 use punctual_record::event::Gone;
 use punctual_record::watch::{Following, Subject, WatchedProgram};
 use punctual_trace::capture::numbers::Numbers;

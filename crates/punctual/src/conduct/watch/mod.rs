@@ -30,9 +30,10 @@ use super::progress::Progress;
 use super::signals::Signals;
 use super::under_way::{Measured, UnderWay};
 use crate::system::monitor::{Monitor, Monitored};
-use crate::system::{self, Root, SurveyRequest};
 pub use plan::{Scope, Target, WatchPlan};
 use program::Program;
+use punctual_machine::Root;
+use punctual_machine::survey::{self, SurveyRequest};
 use punctual_record::event::Gone;
 use punctual_record::live::LiveWatch;
 use punctual_record::{Demand, Ending, RecordError, Run, RunDirectory, State, time};
@@ -125,7 +126,7 @@ pub fn watch(
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
     progress.stage("reading the machine's settings");
-    let cpus = system::online(&root);
+    let cpus = survey::online(&root);
     let mut run = survey(plan, &cpus, &root);
     progress.stage("setting up tracing");
     let length = Length {
@@ -156,7 +157,7 @@ fn survey(plan: &WatchPlan, cpus: &[usize], root: &Root) -> Run {
         priority: 0,
     };
     let started = time::rfc3339(SystemTime::now());
-    let machine = system::survey(root, &request);
+    let machine = survey::survey(root, &request);
     let command = plan.command.clone();
     empty("watch", command, plan.request(cpus), started, machine)
 }

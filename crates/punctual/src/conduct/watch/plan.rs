@@ -1,8 +1,8 @@
 //! The plan of a watch, checked and complete.
 
 use crate::conduct::plan::{Claim, TracingPlan};
-use crate::system::group::Group;
-use crate::system::process::Process;
+use punctual_machine::survey::group::Group;
+use punctual_machine::survey::process::Process;
 use punctual_record::{Interval, Request};
 use punctual_trace::watch::marks::Mark;
 

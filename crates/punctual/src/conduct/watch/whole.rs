@@ -10,7 +10,8 @@ use super::{Breached, Length, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
 use crate::probe::timeline::{self, Rows};
-use crate::system::{self, Root};
+use punctual_machine::Root;
+use punctual_machine::survey::online;
 use punctual_record::condition::Target;
 use punctual_record::live::{LiveRow, LiveWatch, Notable, Note};
 use punctual_record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
@@ -49,7 +50,7 @@ impl Whole {
     pub(super) fn begin(length: Length, run_queue: bool) -> Result<Self, ConductError> {
         let watching =
             SystemWatching::start(length.deadline_ns, run_queue).map_err(ConductError::Watch)?;
-        let cpus = system::online(&Root::live());
+        let cpus = online(&Root::live());
         let cpus = cpus.into_iter().filter_map(|number| {
             let counts = watching.cpu(number)?;
             Some(Cpu {

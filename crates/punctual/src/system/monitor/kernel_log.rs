@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::system::root::Root;
+use punctual_machine::root::Root;
 use punctual_record::event::{Event, Happening, Throttling};
 
 /// The number of records that are read at one look; the rest at the next.

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Monitored, Stolen};
-use crate::system::root::{Reader, Root};
-use crate::system::thread::ThreadScheduling;
-use crate::system::{clock, online, power, read_back, stolen, tracer};
+use punctual_machine::root::{Reader, Root};
+use punctual_machine::survey::thread::ThreadScheduling;
+use punctual_machine::survey::{clock_source, governor, online, read_back, stolen, tracer};
 use punctual_record::{Event, Happening};
 
 /// A smaller step of the wall clock can't be distinguished from the noise of reading it.
@@ -88,10 +88,10 @@ impl Snapshot {
             stolen: stolen::read(root).unwrap_or_default(),
             robbed: BTreeSet::new(),
             traced: None,
-            clock_source: clock::source(&mut reader),
+            clock_source: clock_source(&mut reader),
             governors: probes
                 .iter()
-                .filter_map(|probe| Some((probe.cpu, power::governor(&mut reader, probe.cpu)?)))
+                .filter_map(|probe| Some((probe.cpu, governor(&mut reader, probe.cpu)?)))
                 .collect(),
         }
     }

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use punctual_rt::sys::task::scheduling;
 
 use super::Monitored;
-use crate::system::cgroup;
-use crate::system::root::{Reader, Root, decimal};
-use crate::system::thread::Policy;
-use crate::system::{online, stolen};
+use punctual_machine::root::{Reader, Root, decimal};
+use punctual_machine::survey::thread::Policy;
+use punctual_machine::survey::{cgroup, online, stolen};
 use punctual_record::event::{Event, Happening, RealTimeBound};
 use punctual_record::proc_stat::Stat;
 

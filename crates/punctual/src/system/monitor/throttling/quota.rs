@@ -1,7 +1,7 @@
 //! The CPU quota of a control group, and how long it throttled threads during a run.
 
-use crate::system::cgroup::throttling;
-use crate::system::root::Root;
+use punctual_machine::root::Root;
+use punctual_machine::survey::cgroup::throttling;
 use punctual_record::explanation::GroupThrottling;
 use punctual_record::{Event, Happening};
 

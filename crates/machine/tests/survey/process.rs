@@ -1,6 +1,6 @@
 //! Running programs, from trees with made-up lines of `/proc/PID/stat`.
 
-use punctual_tool::system::process::find;
+use punctual_machine::survey::process::find;
 
 use crate::support::Machine;
 
@@ -37,17 +37,4 @@ fn a_line_truncated_anywhere_causes_no_panic() {
         machine.write("/proc/7/stat", &STAT[..cut]);
         assert!(!program.runs(&machine.root), "{cut}");
     }
-}
-
-#[test]
-fn a_process_that_keeps_cpu_dma_latency_open_is_found() {
-    use punctual_tool::system::dma_latency;
-
-    let machine = Machine::empty();
-    assert_eq!(dma_latency::watched(&machine.root, 7), None);
-    machine.link("/proc/7/fd/0", "/dev/null");
-    let found = || dma_latency::watched(&machine.root, 7).unwrap();
-    assert!(!found().open);
-    machine.link("/proc/7/fd/5", "/dev/cpu_dma_latency");
-    assert!(found().open);
 }

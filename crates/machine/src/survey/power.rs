@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cpus::parse_kernel;
-use super::root::Reader;
+use crate::root::Reader;
 use punctual_record::system::{IdleState, Power};
 
 const CPU: &str = "/sys/devices/system/cpu";
@@ -57,7 +57,8 @@ fn governors(reader: &mut Reader<'_>) -> (Option<String>, Vec<(String, Vec<usize
 }
 
 /// The governor of one CPU; absent without frequency scaling.
-pub(super) fn governor(reader: &mut Reader<'_>, cpu: usize) -> Option<String> {
+#[must_use]
+pub fn governor(reader: &mut Reader<'_>, cpu: usize) -> Option<String> {
     reader.optional(&format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor"))
 }
 

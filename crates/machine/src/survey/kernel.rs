@@ -1,8 +1,8 @@
 //! The kernel and how preemptible it is.
 #![expect(unsafe_code, reason = "uname")]
 
-use super::root::Reader;
-use punctual_machine::config::Config;
+use crate::config::Config;
+use crate::root::Reader;
 use punctual_record::UnreadReason;
 use punctual_record::system::Kernel;
 

@@ -1,6 +1,6 @@
 //! Memory: how much there is, and what moves it.
 
-use super::root::{READ_LIMIT, Reader, Root};
+use crate::root::{READ_LIMIT, Reader, Root};
 use punctual_record::system::Memory;
 
 const INFORMATION: &str = "/proc/meminfo";

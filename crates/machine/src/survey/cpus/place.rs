@@ -5,8 +5,8 @@ use std::thread;
 
 use punctual_rt::affinity;
 
-use super::super::root::{Reader, Root};
 use super::super::{cgroup, limits, online};
+use crate::root::{Reader, Root};
 
 /// Where this process runs, and which CPUs it can move to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

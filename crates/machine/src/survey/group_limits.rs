@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::cgroup;
-use super::root::{Reader, Root};
+use crate::root::{Reader, Root};
 use punctual_record::explanation::{GroupLimit, GroupThrottling};
 use punctual_record::proc_stat::Stat;
 

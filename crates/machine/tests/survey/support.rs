@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use punctual_tool::system::Root;
+use punctual_machine::Root;
 use tempfile::TempDir;
 
 /// A recorded machine, removed when dropped.
@@ -24,12 +24,12 @@ impl Machine {
         }
     }
 
-    /// The machine in `tests/data/system/NAME.tree`: each line `=== /path` begins
+    /// The machine in `crates/machine/tests/data/NAME.tree`: each line `=== /path` begins
     /// a file, lines `=== /path -> target` are symbolic links.
     pub fn recorded(name: &str) -> Self {
         let machine = Self::empty();
         let path = format!(
-            "{}/tests/data/system/{name}.tree",
+            "{}/../machine/tests/data/{name}.tree",
             env!("CARGO_MANIFEST_DIR")
         );
         let text = fs::read_to_string(&path).unwrap();

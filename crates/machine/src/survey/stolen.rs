@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::root::Root;
+use crate::root::Root;
 
 /// Steal time of each online CPU since boot, in nanoseconds, from `/proc/stat`.
 /// Its resolution is a clock tick of the C library, mostly 10 ms. It is what the
@@ -23,7 +23,7 @@ fn parse(text: &str, tick: u64) -> BTreeMap<usize, u64> {
         .take_while(|line| line.starts_with("cpu"))
         .filter_map(|line| {
             let mut words = line.split_whitespace();
-            let cpu = super::root::decimal(words.next()?.strip_prefix("cpu")?)?;
+            let cpu = crate::root::decimal(words.next()?.strip_prefix("cpu")?)?;
             // user nice system idle iowait irq softirq steal
             let steal: u64 = words.nth(7)?.parse().ok()?;
             Some((cpu, steal.saturating_mul(tick)))

@@ -1,11 +1,11 @@
 //! Our control groups and their limits, in version 1 and 2.
 
-use super::root::{Reader, Root};
+use crate::root::{Reader, Root};
 use punctual_record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME};
 
 /// The control groups of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Cgroups {
+pub struct Cgroups {
     /// `controllers:path`, one for each hierarchy in which we are not at the root.
     pub paths: Vec<String>,
     /// Limits that apply, `file = value`.
@@ -25,7 +25,7 @@ pub(super) struct Cgroups {
 
 /// A cpuset.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Cpuset {
+pub struct Cpuset {
     /// The file that lists its CPUs.
     pub file: String,
     /// The effective CPUs.
@@ -59,7 +59,8 @@ pub(super) struct Hierarchy {
 const DEPTH_LIMIT: usize = 32;
 
 /// Reads our control groups.
-pub(super) fn read(reader: &mut Reader<'_>) -> Cgroups {
+#[must_use]
+pub fn read(reader: &mut Reader<'_>) -> Cgroups {
     read_of(reader, "/proc/self/cgroup")
 }
 
@@ -79,7 +80,7 @@ pub(super) fn read_of(reader: &mut Reader<'_>, file: &str) -> Cgroups {
         let mut parts = line.splitn(3, ':');
         let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
         else {
-            reader.note(file, super::root::not_understood(line));
+            reader.note(file, crate::root::not_understood(line));
             continue;
         };
         if path != "/" {
@@ -315,7 +316,8 @@ fn limits_v1(
 
 /// The counters in a group's `cpu.stat` since its creation, in either version's format; absent
 /// if the kernel doesn't count.
-pub(super) fn throttling(root: &Root, directory: &str) -> Option<GroupThrottling> {
+#[must_use]
+pub fn throttling(root: &Root, directory: &str) -> Option<GroupThrottling> {
     let text = root.text(&format!("{directory}/cpu.stat")).ok()?;
     let number = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;

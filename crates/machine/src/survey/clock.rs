@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "clock_getres")]
 
-use super::root::Reader;
+use crate::root::Reader;
 use punctual_record::system::Clock;
 
 /// Reads the clock.
@@ -22,7 +22,8 @@ pub(super) fn read(reader: &mut Reader<'_>, probed: &[usize]) -> Clock {
 }
 
 /// The current clock source.
-pub(super) fn source(reader: &mut Reader<'_>) -> Option<String> {
+#[must_use]
+pub fn source(reader: &mut Reader<'_>) -> Option<String> {
     reader.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 

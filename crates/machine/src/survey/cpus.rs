@@ -58,7 +58,7 @@ impl fmt::Display for CpuListError {
         match self {
             Self::Refused { error, part } => {
                 use cpulist::CpuListError as Kind;
-                let part = super::root::excerpt(part);
+                let part = crate::root::excerpt(part);
                 match error {
                     Kind::Malformed => write!(f, "{part} is not a CPU or a range"),
                     Kind::Backwards => write!(f, "the range {part} ends before it begins"),

@@ -2,7 +2,7 @@
 
 use punctual_rt::clock;
 
-use super::root::Root;
+use crate::root::Root;
 use punctual_record::proc_stat::Stat;
 
 /// Letters of a command line that are kept.
@@ -97,7 +97,7 @@ mod tests {
     use punctual_rt::clock;
 
     use super::{group, since_boot_ns, thread_owner};
-    use crate::system::Root;
+    use crate::Root;
 
     #[test]
     fn a_process_without_a_command_line_is_not_a_kernel_thread_for_that() {

@@ -1,15 +1,13 @@
 //! CPU lists and the choice of CPUs to probe.
 
-use super::support as system_support;
-
+use crate::support::Machine;
 use proptest::prelude::*;
-use punctual_record::Chosen;
-use punctual_tool::system::cpus::{
+use punctual_machine::survey;
+use punctual_machine::survey::cpus::{
     self, CPU_LIMIT, Choice, CpuList, Place, Topology, default_probed, for_load, format, parse,
     parse_kernel, select,
 };
-use punctual_tool::system::topology;
-use system_support::Machine;
+use punctual_record::Chosen;
 
 #[test]
 fn lists_in_cyclictests_syntax_are_parsed() {
@@ -238,7 +236,7 @@ fn an_isolated_partition_is_recognised_from_within_and_from_outside() {
     for group in ["/rt", "/rt/app", "/rt/app/without-controller"] {
         let machine = in_group(group, &within);
         machine.write("/proc/self/status", "Cpus_allowed_list:\t1\n");
-        let (topology, place) = (topology(&machine.root), Place::read(&machine.root));
+        let (topology, place) = (survey::topology(&machine.root), Place::read(&machine.root));
         assert_eq!(
             place.partition.as_deref(),
             Some("/sys/fs/cgroup/rt"),
@@ -262,7 +260,7 @@ fn an_isolated_partition_is_recognised_from_within_and_from_outside() {
     }
     let machine = in_group("/other", &within);
     machine.write("/proc/self/status", "Cpus_allowed_list:\t0\n");
-    let (topology, place) = (topology(&machine.root), Place::read(&machine.root));
+    let (topology, place) = (survey::topology(&machine.root), Place::read(&machine.root));
     assert_eq!(
         (place.reachable.clone(), place.partition.clone()),
         (vec![0], None)
@@ -285,13 +283,16 @@ fn a_partition_that_is_not_in_force_isolates_nothing() {
     machine.write("/proc/self/status", "Cpus_allowed_list:\t0-1\n");
     let place = Place::read(&machine.root);
     assert_eq!(place.partition, None);
-    let choice = default_probed(&topology(&machine.root), &place);
+    let choice = default_probed(&survey::topology(&machine.root), &place);
     assert_eq!((&*choice.probed, choice.chosen), (&[0, 1][..], Chosen::All));
 }
 
 fn default_of(name: &str) -> Choice {
     let machine = Machine::recorded(name);
-    default_probed(&topology(&machine.root), &Place::read(&machine.root))
+    default_probed(
+        &survey::topology(&machine.root),
+        &Place::read(&machine.root),
+    )
 }
 
 #[test]
@@ -337,7 +338,10 @@ fn the_isolated_cpus_of_a_server_are_probed() {
     let machine = Machine::recorded("server-16cpu");
     let session = "/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope";
     machine.write(&format!("{session}/cpuset.cpus.effective"), "0-15\n");
-    let choice = default_probed(&topology(&machine.root), &Place::read(&machine.root));
+    let choice = default_probed(
+        &survey::topology(&machine.root),
+        &Place::read(&machine.root),
+    );
     assert_eq!(
         (&*choice.probed, choice.chosen),
         (&[4, 5, 6, 7][..], Chosen::Isolated)
@@ -350,7 +354,7 @@ fn a_core_of_its_own_is_preferred_for_housekeeping() {
     let machine = Machine::recorded("server-16cpu");
     machine.write("/sys/devices/system/cpu/online", "0-2,4-10,12-15");
     let all = place(&(0..16).collect::<Vec<_>>(), &(0..16).collect::<Vec<_>>());
-    let topology = topology(&machine.root);
+    let topology = survey::topology(&machine.root);
     assert_eq!(topology.siblings_of(0), [8]);
     assert_eq!(topology.siblings_of(3), [0; 0]);
     assert_eq!(topology.node_of(5), Some(1));
@@ -358,7 +362,7 @@ fn a_core_of_its_own_is_preferred_for_housekeeping() {
     // isolated: all remaining CPUs share a core.
     assert_eq!(default_probed(&topology, &all).housekeeping, Some(0));
     machine.write("/sys/devices/system/cpu/online", "0-2,4-15");
-    let topology = punctual_tool::system::topology(&machine.root);
+    let topology = survey::topology(&machine.root);
     assert_eq!(default_probed(&topology, &all).housekeeping, Some(11));
     // No CPU is isolated any more.
     let topology = Topology {

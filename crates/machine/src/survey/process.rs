@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 
 use super::limits::value;
-use super::root::{Root, decimal};
+use crate::root::{Root, decimal};
 use punctual_record::proc_stat::Stat;
 
 /// A running program.

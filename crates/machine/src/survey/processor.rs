@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "sysconf")]
 
 use super::cpus::{Topology, parse_kernel};
-use super::root::{Reader, Root};
+use crate::root::{Reader, Root};
 use punctual_record::system::{Node, Processor, Siblings};
 
 const CPU: &str = "/sys/devices/system/cpu";

@@ -1,8 +1,49 @@
-//! The state of the machine before a run.
+//! The survey: what a machine is, and how it is set, before a run.
+//!
+//! Everything is read through a [`Root`], so that recorded trees of other machines
+//! can be read as well. Readers are total: what can't be read or parsed
+//! is in [`SystemState::unread`] with the reason.
+//!
+//! ```no_run
+//! use punctual_machine::Root;
+//! use punctual_machine::survey::cpus::{Place, default_probed};
+//! use punctual_machine::survey::{SurveyRequest, survey, topology};
+//!
+//! let root = Root::live();
+//! let choice = default_probed(&topology(&root), &Place::read(&root));
+//! let state = survey(&root, &SurveyRequest { probed_cpus: choice.probed, priority: 80 });
+//! assert!(!state.kernel.release.is_empty());
+//! ```
 
-use super::root::{Reader, Root};
-use super::{cgroup, clock, kernel, limits, memory, power, processor, scheduler, virtualisation};
 use punctual_record::system::SystemState;
+
+use crate::root::{Reader, Root};
+
+pub mod cgroup;
+pub mod cpus;
+pub mod group;
+pub mod group_limits;
+pub mod memory;
+pub mod process;
+pub mod stolen;
+pub mod thread;
+pub mod thread_owner;
+
+mod clock;
+mod kernel;
+mod limits;
+mod power;
+mod processor;
+mod scheduler;
+mod tasks;
+mod virtualisation;
+
+pub use clock::source as clock_source;
+pub use limits::{allowed, user_namespace};
+pub use memory::memory_available;
+pub use power::governor;
+pub use processor::{online, topology};
+pub use thread::{Policy, ReadBackError, ThreadScheduling, read_back, tracer};
 
 /// What a survey needs to know about the coming run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Whether this is a virtual machine, and whether we are in a container.
 
 use super::cgroup::Cgroups;
-use super::root::Reader;
+use crate::root::Reader;
 use punctual_record::system::{Kernel, Virtualisation};
 use punctual_record::text::shortened;
 

@@ -1,8 +1,8 @@
 //! Tasks that may delay a probe: with a real-time priority equal to its own or higher.
 
 use super::cpus::parse_kernel;
-use super::root::{Reader, decimal};
 use super::thread::{Policy, scheduling_policy};
+use crate::root::{Reader, decimal};
 use punctual_record::UnreadReason;
 use punctual_record::proc_stat::Stat;
 use punctual_record::system::TaskAbove;

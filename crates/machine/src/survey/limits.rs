@@ -2,7 +2,7 @@
 
 use super::cgroup::Cgroups;
 use super::cpus::parse_kernel;
-use super::root::{Reader, Root};
+use crate::root::{Reader, Root};
 use punctual_record::system::Limits;
 
 /// The capabilities that matter for real-time work, with their numbers.
@@ -33,15 +33,6 @@ pub fn allowed(root: &Root) -> Vec<usize> {
         .and_then(|status| value(status, "Cpus_allowed_list"))
         .and_then(|list| parse_kernel(list).ok())
         .unwrap_or_else(|| super::online(root))
-}
-
-/// The path of our executable, for commands in advice.
-#[must_use]
-pub fn executable() -> String {
-    std::env::current_exe().map_or_else(
-        |_| "./punctual".to_owned(),
-        |path| path.to_string_lossy().into_owned(),
-    )
 }
 
 /// Reads the limits.
@@ -102,6 +93,7 @@ fn limit(table: &str, name: &str) -> Option<Option<u64>> {
 /// Whether we are in a user namespace other than the initial one: then capabilities
 /// don't apply to the scheduler. The initial one's inode number is fixed
 /// (`PROC_USER_INIT_INO` in the kernel's `include/linux/proc_ns.h`).
+#[must_use]
 pub fn user_namespace(root: &Root) -> Option<bool> {
     let link = root.link("/proc/self/ns/user").ok()?;
     Some(link != "user:[4026531837]")

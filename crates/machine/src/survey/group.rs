@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::cgroup::{self, Hierarchy};
-use super::root::{Root, decimal};
+use crate::root::{Root, decimal};
 
 /// Directories that are searched for a group, and for the programs of one.
 const DIRECTORIES: usize = 1 << 14;

@@ -1,9 +1,9 @@
 //! The scheduler's limits, and competing tasks.
 
+use super::SurveyRequest;
 use super::cgroup::Cgroups;
-use super::root::Reader;
-use super::survey::SurveyRequest;
 use super::tasks;
+use crate::root::Reader;
 use punctual_record::system::Scheduler;
 
 /// Reads what limits real-time threads or competes with them.

@@ -1,7 +1,5 @@
 //! The kernel's view of one thread's scheduling.
 
-#![expect(unsafe_code, reason = "what the kernel says of a thread")]
-
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -9,6 +7,9 @@ use std::sync::Arc;
 
 use punctual_record::Scheduling;
 use punctual_record::proc_stat::Stat;
+use punctual_rt::sys::task::scheduling;
+
+use crate::root::Root;
 
 /// Why the scheduling of a thread is not known.
 #[derive(Debug, Clone)]
@@ -156,60 +157,23 @@ impl ThreadScheduling {
     }
 }
 
-/// `struct sched_attr` of the kernel's `include/uapi/linux/sched/types.h`, in its
-/// first version: the fields of newer versions are not used.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-fn attributes(tid: i32) -> io::Result<Attributes> {
-    let mut attributes = Attributes::default();
-    // SAFETY: the kernel writes at most the size given, that of `attributes`,
-    // which outlives the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_sched_getattr,
-            tid,
-            &raw mut attributes,
-            size_of::<Attributes>(),
-            0,
-        )
-    };
-    if result == 0 {
-        Ok(attributes)
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
 /// The policy of a thread; absent once it has ended.
 pub(super) fn scheduling_policy(tid: i32) -> Option<Policy> {
-    let attributes = attributes(tid).ok()?;
+    let attributes = scheduling(tid).ok()?;
     Some(Policy::from_number(attributes.policy))
 }
 
 /// The process that traces a thread (a debugger, strace), if there is one.
 #[must_use]
 pub fn tracer(tid: i32) -> Option<i32> {
-    let status = super::Root::live()
-        .text(&format!("/proc/{tid}/status"))
-        .ok()?;
+    let status = Root::live().text(&format!("/proc/{tid}/status")).ok()?;
     let pid = super::limits::value(&status, "TracerPid")?.parse().ok()?;
     (pid > 0).then_some(pid)
 }
 
 /// The CPU that a thread runs on, or ran on last.
 #[must_use]
-pub fn last_cpu(root: &super::Root, tid: u32) -> Option<u32> {
+pub fn last_cpu(root: &Root, tid: u32) -> Option<u32> {
     let line = root.text(&format!("/proc/{tid}/stat")).ok()?;
     let cpu = Stat::parse(&line)?.count(39)?;
     u32::try_from(cpu).ok()
@@ -224,12 +188,12 @@ pub fn read_back(tid: i32) -> Result<ThreadScheduling, ReadBackError> {
     if tid <= 0 {
         return Err(ReadBackError::NoThread);
     }
-    let attributes = attributes(tid)?;
+    let attributes = scheduling(tid)?;
     Ok(ThreadScheduling {
         policy: Policy::from_number(attributes.policy),
         priority: attributes.priority,
         cpus: punctual_rt::affinity::get(tid)?,
-        timer_slack_ns: super::Root::live()
+        timer_slack_ns: Root::live()
             .text(&format!("/proc/{tid}/timerslack_ns"))
             .ok()
             .and_then(|text| text.parse().ok()),

@@ -1,12 +1,11 @@
 //! Surveys of recorded machines, of a machine where nothing can be read, and of
 //! trees full of garbage.
 
-use super::support as system_support;
-
+use crate::support::Machine;
+use punctual_machine::READ_LIMIT;
+use punctual_machine::survey::{self, SurveyRequest, cpus, memory, survey};
 use punctual_record::system::{IdleState, Node, Siblings};
-use punctual_record::{Unread, UnreadReason};
-use punctual_tool::system::{self, READ_LIMIT, SurveyRequest, SystemState, cpus, survey};
-use system_support::Machine;
+use punctual_record::{SystemState, Unread, UnreadReason};
 
 fn surveyed(machine: &Machine, probed_cpus: &[usize]) -> SystemState {
     survey(
@@ -328,7 +327,7 @@ fn garbage_never_panics_and_is_bounded() {
     ];
     for name in ["vm-2cpu", "server-16cpu", "raspberry-pi"] {
         let text = std::fs::read_to_string(format!(
-            "{}/tests/data/system/{name}.tree",
+            "{}/tests/data/{name}.tree",
             env!("CARGO_MANIFEST_DIR")
         ))
         .unwrap();
@@ -345,11 +344,11 @@ fn garbage_never_panics_and_is_bounded() {
             }
             let state = surveyed(&machine, &[0, 1, usize::MAX]);
             assert!(state.unread.len() <= 64);
-            let topology = system::topology(&machine.root);
+            let topology = survey::topology(&machine.root);
             let place = cpus::Place::read(&machine.root);
             let _ = cpus::default_probed(&topology, &place);
-            let _ = system::memory_available(&machine.root);
-            let _ = system::memory::locked_memory(&machine.root);
+            let _ = survey::memory_available(&machine.root);
+            let _ = memory::locked_memory(&machine.root);
         }
     }
 }

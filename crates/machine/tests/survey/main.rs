@@ -1,0 +1,10 @@
+//! Reading the machine: recorded trees, and the live machine.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+mod cpus;
+mod live;
+mod process;
+mod support;
+mod survey;
+mod threads;
