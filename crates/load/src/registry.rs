@@ -87,20 +87,30 @@ mod tests {
         }
     }
 
+    /// `PUNCTUAL_BLESS=1` writes it.
     #[test]
-    fn the_list_in_the_documents_is_this_one() {
-        let document = include_str!("../../../docs/load.md");
+    fn the_list_in_load_md_is_this_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load.md");
+        let page = std::fs::read_to_string(path).expect("docs/load.md");
+        let begin = page.find("\n- **`").expect("the first generator") + 1;
+        let end = begin
+            + page[begin..]
+                .find("\n\n")
+                .expect("a paragraph after the list")
+            + 1;
         let list = markdown();
-        let lacking: Vec<&str> = list
-            .lines()
-            .filter(|line| !document.contains(line))
-            .collect();
-        assert!(
-            lacking.is_empty(),
-            "docs/load.md lacks\n{}",
-            lacking.join("\n")
+        if page[begin..end] == list {
+            return;
+        }
+        if std::env::var_os("PUNCTUAL_BLESS").is_some() {
+            let page = [&page[..begin], &list, &page[end..]].concat();
+            std::fs::write(path, page).expect("docs/load.md");
+            return;
+        }
+        panic!(
+            "the list in docs/load.md differs: `PUNCTUAL_BLESS=1 cargo test -p punctual-load` \
+             writes it\n\n{list}"
         );
-        assert!(document.contains(&list), "docs/load.md must hold\n\n{list}");
     }
 
     /// What each file below `generators/` names of this crate, one line for each.

@@ -61,7 +61,7 @@ pub fn parse(path: &Path, number: usize, line: &[u8]) -> Result<Window, RecordEr
 
 /// What identifies an outlier, and how bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Head {
+pub struct OutlierHeader {
     /// The CPU.
     pub cpu: u32,
     /// The requested instant.
@@ -70,7 +70,7 @@ pub struct Head {
     woken_ns: u64,
 }
 
-impl Head {
+impl OutlierHeader {
     /// The head of a wake-up's window.
     #[must_use]
     pub fn new(cpu: u32, due_ns: u64, woken_ns: u64) -> Self {
@@ -175,7 +175,7 @@ impl Windows {
     ///
     /// # Errors
     /// The errors of [`parse`], and read errors.
-    pub fn heads(mut self) -> Result<Vec<Head>, RecordError> {
+    pub fn heads(mut self) -> Result<Vec<OutlierHeader>, RecordError> {
         let mut heads = Vec::new();
         while let Some(line) = self.line()? {
             let whole = line.ends_with(b"\n");
@@ -188,7 +188,7 @@ impl Windows {
                 }
             }
         }
-        heads.sort_by_key(Head::rank);
+        heads.sort_by_key(OutlierHeader::rank);
         Ok(heads)
     }
 }

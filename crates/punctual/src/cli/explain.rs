@@ -23,7 +23,7 @@ use punctual_report::style::Style;
 use punctual_report::terms::Terms;
 use punctual_trace::attribute::event::Window;
 use punctual_trace::attribute::{self, Ledger};
-use punctual_trace::windows::{Head, WINDOWS_FILE, Windows};
+use punctual_trace::windows::{OutlierHeader, WINDOWS_FILE, Windows};
 
 /// `explain`: prints bills and ranking, or two runs by cause; writes traces and pictures.
 ///
@@ -109,7 +109,7 @@ fn key_of(window: &Window) -> Key {
 
 /// The outliers that are kept beside those with a bill in the record, in the order of their
 /// numbers.
-fn further(path: &Path, run: &Run) -> Result<Vec<Head>, Failure> {
+fn further(path: &Path, run: &Run) -> Result<Vec<OutlierHeader>, Failure> {
     let mut heads = match others(path)? {
         None => return Ok(Vec::new()),
         Some(Others::Kept(windows)) => windows.heads().map_err(Failure::setup)?,

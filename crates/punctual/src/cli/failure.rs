@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
 use super::flags::Cli;
-use super::nearest::meant;
+use super::nearest::{meant, similar};
 
 /// Exit status of a setup or internal error.
 pub const SETUP: u8 = 1;
@@ -154,7 +154,7 @@ impl Called {
             .split([',', '+'])
             .map(|word| word.split(':').next().unwrap_or(word).trim());
         let unknown = words.find(|word| !names.contains(word));
-        unknown.map_or_else(String::new, |word| meant(word, names.iter().copied()))
+        unknown.map_or_else(String::new, |word| similar(word, names.iter().copied()))
     }
 }
 

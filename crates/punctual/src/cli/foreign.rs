@@ -8,16 +8,16 @@ use punctual_record::{RecordError, Run};
 use punctual_report::formats;
 use punctual_trace::attribute::event::Window;
 use punctual_trace::attribute::{self, Ledger};
-use punctual_trace::foreign::open::{Kind, open};
+use punctual_trace::foreign::open::{RecordingKind, open};
 use punctual_trace::foreign::{Recording, WakeUp};
-use punctual_trace::windows::Head;
+use punctual_trace::windows::OutlierHeader;
 
 /// Wake-ups that have a bill: those of the highest latencies.
 const MOST: usize = 1000;
 
 /// Whether a path is another tool's recording.
 pub fn is_one(path: &Path) -> bool {
-    path.is_file() && matches!(Kind::of(path), Ok(Some(_)))
+    path.is_file() && matches!(RecordingKind::of_file(path), Ok(Some(_)))
 }
 
 /// The run of a recording; `None` if the file is not a recording.
@@ -50,7 +50,7 @@ pub fn run_of(path: &Path) -> Result<Option<Run>, Failure> {
 }
 
 /// A recording, and the tool that made it; `None` if the file is not a recording.
-fn recording(path: &Path) -> Result<Option<(Kind, Recording)>, Failure> {
+fn recording(path: &Path) -> Result<Option<(RecordingKind, Recording)>, Failure> {
     if !path.is_file() {
         return Ok(None);
     }
@@ -60,7 +60,7 @@ fn recording(path: &Path) -> Result<Option<(Kind, Recording)>, Failure> {
             source,
         })
     };
-    let Some(kind) = Kind::of(path).map_err(unreadable)? else {
+    let Some(kind) = RecordingKind::of_file(path).map_err(unreadable)? else {
         return Ok(None);
     };
     let recording = open(path, kind).map_err(Failure::setup)?;
@@ -92,8 +92,8 @@ impl Recorded {
     }
 
     /// What identifies them.
-    pub fn heads(&self) -> Vec<Head> {
-        let head = |it: &WakeUp| Head::new(it.cpu, it.due_ns, it.woken_ns);
+    pub fn heads(&self) -> Vec<OutlierHeader> {
+        let head = |it: &WakeUp| OutlierHeader::new(it.cpu, it.due_ns, it.woken_ns);
         self.latest.iter().map(head).collect()
     }
 }

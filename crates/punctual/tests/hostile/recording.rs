@@ -2,10 +2,10 @@
 
 use punctual_trace::attribute;
 use punctual_trace::foreign::Recording;
-use punctual_trace::foreign::open::Kind;
+use punctual_trace::foreign::open::RecordingKind;
 
 pub fn check(bytes: &[u8]) {
-    let _ = Kind::of_bytes(bytes);
+    let _ = RecordingKind::of_bytes(bytes);
     let Ok(recording) = Recording::read(bytes) else {
         return;
     };

@@ -23,7 +23,7 @@ use punctual_trace::capture::layout::{self, Layout};
 use punctual_trace::foreign::{Recording, open};
 use punctual_trace::tracers::lines::{Line, Lines};
 use punctual_trace::watch::marks::image::Image;
-use punctual_trace::watch::marks::spec::{self, Place, Shape};
+use punctual_trace::watch::marks::spec::{self, MarkPlace, MarkShape};
 
 /// For each target, a test of at least one of its seeds.
 pub const KNOWN: &[(&str, fn())] = &[
@@ -248,29 +248,32 @@ fn snapshot() {
 }
 
 fn marks() {
-    let function = |name: &str| spec::Kind::Function(name.to_owned());
-    let of = |file: Option<&str>, kind: spec::Kind| Place {
+    let function = |name: &str| spec::PlaceKind::Function(name.to_owned());
+    let of = |file: Option<&str>, kind: spec::PlaceKind| MarkPlace {
         file: file.map(str::to_owned),
         kind,
     };
-    let probe = |name: &str| spec::Kind::Probe {
+    let probe = |name: &str| spec::PlaceKind::Probe {
         provider: "control".to_owned(),
         name: name.to_owned(),
     };
     let app = Some("/opt/app");
     for (name, shape) in [
-        ("call", Shape::Call(of(Some("libm.so.6"), function("work")))),
-        ("function", Shape::Point(of(None, function("tick")))),
+        (
+            "call",
+            MarkShape::Call(of(Some("libm.so.6"), function("work"))),
+        ),
+        ("function", MarkShape::Point(of(None, function("tick")))),
         (
             "offset",
-            Shape::Pair(
-                of(app, spec::Kind::Offset(0x1139)),
-                of(None, spec::Kind::Offset(64)),
+            MarkShape::Pair(
+                of(app, spec::PlaceKind::Offset(0x1139)),
+                of(None, spec::PlaceKind::Offset(64)),
             ),
         ),
         (
             "pair",
-            Shape::Pair(of(None, probe("begin")), of(None, probe("end"))),
+            MarkShape::Pair(of(None, probe("begin")), of(None, probe("end"))),
         ),
     ] {
         let text = String::from_utf8(seed(&format!("marks/{name}.txt"))).expect("text");
@@ -307,13 +310,13 @@ fn record() {
 fn recording() {
     let read = |name: &str| {
         let bytes = seed(&format!("recording/{name}"));
-        let kind = open::Kind::of_bytes(&bytes);
+        let kind = open::RecordingKind::of_bytes(&bytes);
         let recording = Recording::read(&bytes[..]).expect("a recording");
         (kind, recording)
     };
     // `timer_latency 7832 ns` in the line of its thread.
     let (kind, timerlat) = read("rtla-timerlat.txt");
-    assert_eq!(kind, Some(open::Kind::Text));
+    assert_eq!(kind, Some(open::RecordingKind::Text));
     let found: Vec<(u32, u64)> = timerlat
         .wake_ups
         .iter()
@@ -374,7 +377,7 @@ fn rootfs() {
 fn tracer_lines() {
     let mut lines = Lines::default();
     let mut found = Vec::new();
-    lines.feed(&seed("tracer_lines/one-of-each.txt"), |line| {
+    lines.add_bytes(&seed("tracer_lines/one-of-each.txt"), |line| {
         found.push(line)
     });
     let expected = [

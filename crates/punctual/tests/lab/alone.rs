@@ -69,15 +69,15 @@ fn guest_the_budget_that_jobs_use_is_counted() {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_places_off_the_cpu_are_counted() {
-    exact::places_off_the_cpu_are_counted();
+fn guest_off_cpu_times_are_counted_by_stack() {
+    exact::off_cpu_times_are_counted_by_stack();
 }
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_waits_for_a_cpu_are_counted() {
-    exact::waits_for_a_cpu_are_counted(0, false);
-    exact::waits_for_a_cpu_are_counted(0, true);
+fn guest_run_queue_latencies_are_counted() {
+    exact::run_queue_latencies_are_counted(0, false);
+    exact::run_queue_latencies_are_counted(0, true);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn guest_the_system_watch_names_the_thread_in_the_way() {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_waits_for_others_are_followed() {
+fn guest_waits_for_other_threads_are_followed() {
     waits::a_pipe_of_three_processes_is_followed_to_its_end();
     waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread();
     waits::a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread();
@@ -149,7 +149,7 @@ fn measured(name: &str, words: &[&str]) -> (std::process::Output, Run) {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_a_throttled_probe_is_invalid_by_the_accounts() {
+fn guest_a_throttled_probe_makes_the_run_invalid() {
     // The runtime first: it must not be longer than the period.
     let _runtime = Setting::put("/proc/sys/kernel/sched_rt_runtime_us", "50000");
     let _period = Setting::put("/proc/sys/kernel/sched_rt_period_us", "100000");

@@ -46,12 +46,12 @@ fn all_parts(kernel: &str) {
 }
 
 #[test]
-fn all_of_it_works_on_preempt_rt() {
+fn privileged_features_work_on_preempt_rt() {
     all_parts("rt");
 }
 
 #[test]
-fn all_of_it_works_on_the_standard_kernel() {
+fn privileged_features_work_on_the_standard_kernel() {
     all_parts("standard");
 }
 
@@ -110,7 +110,7 @@ fn late_wake_ups_of_an_application_are_explained() {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 #[allow(clippy::print_stdout, reason = "the other test reads it")]
-fn a_loop_of_the_library() {
+fn a_loop_of_the_library_for_another_test() {
     use punctual_rt::periodic::{Loop, Overrun};
     use punctual_rt::sched::{Policy, set_current};
     set_current(Policy::Fifo(80)).expect("a guest's root may");
@@ -252,7 +252,7 @@ fn affinity(cpus: &[usize]) {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn isolcpus_of_the_second_processor() {
+fn isolcpus_leave_the_second_processor_to_the_probe() {
     use punctual_record::Chosen;
     let online = fs::read_to_string("/sys/devices/system/cpu/isolated").expect("sysfs");
     assert_eq!(online.trim(), "1");

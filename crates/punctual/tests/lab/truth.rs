@@ -18,7 +18,7 @@ const THERE: Wanted = Wanted {
 };
 
 #[test]
-fn bills_of_both_kernels_are_true() {
+fn bills_on_both_kernels_name_the_injected_culprits() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }

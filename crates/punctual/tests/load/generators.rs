@@ -343,7 +343,7 @@ fn unavailable_memory_is_refused() {
 }
 
 #[test]
-fn an_ended_command_fails_with_its_last_word() {
+fn a_command_that_ends_is_a_failed_load_with_its_last_line() {
     for (command, word) in [
         ("exit 0 ", "status 0"),
         ("echo no >&2; exit 3", "exit status 3: no"),

@@ -78,7 +78,7 @@ fn advice(cause: &Cause) -> String {
 }
 
 #[test]
-fn a_thread_in_the_way_is_lowered_or_moved() {
+fn advice_lowers_or_moves_the_thread_in_the_way() {
     if !is_root() || !has("pgrep") || !has("xargs") || !has("chrt") || !has("taskset") {
         skip!("it takes root, pgrep, xargs, chrt and taskset");
     }
@@ -177,7 +177,7 @@ fn advice_is_about_the_cpus_of_the_bills() {
 }
 
 #[test]
-fn no_thread_is_lowered_below_a_probe_of_lowest_priority() {
+fn no_advice_lowers_a_thread_below_a_probe_of_lowest_priority() {
     let cause = Cause::Thread {
         task: "hog".to_owned(),
         policy: "SCHED_FIFO".to_owned(),
@@ -330,7 +330,7 @@ fn placeholder(advice: &str) -> Option<&str> {
 }
 
 #[test]
-fn every_advice_parses_and_names_existing_files() {
+fn all_advice_parses_and_names_existing_files() {
     let (mut commanded, mut named) = (0, 0);
     let corpus = corpus();
     for with_devices in [false, true] {

@@ -406,7 +406,7 @@ fn only_the_group_can_execute_a_copy_with_capabilities() {
 }
 
 #[test]
-fn every_advice_of_capabilities_names_the_group() {
+fn all_advice_about_capabilities_names_the_group() {
     // Every page, and every line of the code that names setcap.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut places = vec![root.join("README.md")];

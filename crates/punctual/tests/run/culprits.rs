@@ -15,7 +15,7 @@ use punctual_rt::sched::{Policy, set_current};
 /// Threads in the way: one that runs until the end, in a group, and some that end
 /// immediately afterwards.
 #[test]
-fn a_thread_in_the_way_has_its_process_its_command_line_and_its_group() {
+fn a_bill_names_the_culprits_process_command_line_and_group() {
     let files = [("cpu.rt_runtime_us", "300000")];
     let Some(group) = is_root().then(|| Group::with("culprit", &files)).flatten() else {
         skip!("no real-time control group");

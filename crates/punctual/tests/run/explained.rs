@@ -181,7 +181,7 @@ fn flood(over: &AtomicBool) {
 /// Each datagram causes several events, and two threads on each CPU send them: the rings
 /// keep events until they are copied, and copies are kept until they are examined.
 #[test]
-fn a_flood_of_events_leaves_no_wake_up_blind() {
+fn a_flood_of_events_leaves_no_bill_blind() {
     let place = Place::new();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -313,7 +313,7 @@ fn a_library_that_cannot_be_loaded_is_reported() {
 }
 
 #[test]
-fn policy_place_and_lock_are_in_force() {
+fn policy_affinity_and_locked_memory_are_in_force() {
     if !is_root() {
         println!("SKIPPED: real-time priorities are root's");
         return;

@@ -43,7 +43,7 @@ fn flat(ended: &Ended) -> String {
 }
 
 #[test]
-fn a_command_that_soon_sleeps_makes_the_run_invalid() {
+fn a_command_that_stops_working_makes_the_run_invalid() {
     let place = Place::new();
     let load = "timeout 0.5 yes >/dev/null; sleep 100";
     let ended = place.run(&words("6", &[load])).expect(4);

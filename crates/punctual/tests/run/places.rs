@@ -93,7 +93,7 @@ fn without_a_list_the_initial_affinity_is_probed_and_reported() {
 }
 
 #[test]
-fn all_means_every_cpu_that_can_be_reached() {
+fn affinity_all_means_every_cpu_that_can_be_reached() {
     let all = cpus();
     let place = Place::new();
     measure(&place, pinned(all[0]), &["-a", "all"]).expect(0);

@@ -176,7 +176,7 @@ fn a_disk_that_fills_up_loses_the_samples_but_not_the_record() {
 }
 
 #[test]
-fn a_limit_on_the_file_size_is_an_error_and_not_a_death_by_a_signal() {
+fn a_limit_on_the_file_size_is_an_error_and_no_signal_ends_the_run() {
     for trap in ["", "trap '' XFSZ; "] {
         // In units of 512 bytes, according to POSIX.
         let script = format!("{trap}ulimit -f 40; exec \"$P\" {RUN} -D 1 --best-effort");

@@ -95,7 +95,7 @@ fn a_process_that_is_stopped_and_continued_is_not_late() {
 }
 
 #[test]
-fn more_than_a_twentieth_of_a_run_in_stops_makes_it_invalid() {
+fn stops_of_more_than_5_percent_make_a_run_invalid() {
     let place = Place::new();
     let (running, _) = under_way(
         &place,
@@ -123,7 +123,7 @@ fn more_than_a_twentieth_of_a_run_in_stops_makes_it_invalid() {
 
 /// A process that sends SIGCONT all the time excuses nothing: the run was never stopped.
 #[test]
-fn a_stall_of_the_machine_stays_late_whatever_signals_come() {
+fn a_stall_of_the_machine_counts_as_late_whatever_signals_come() {
     if !is_root() {
         skip!("not root");
     }
@@ -271,7 +271,7 @@ fn a_stop_is_neither_noise_nor_watched_time() {
 
 /// A stop is not a latency above the break value; the probe could not know.
 #[test]
-fn a_run_that_a_stop_ends_by_its_length_says_so() {
+fn a_run_that_ends_because_of_a_stop_says_so() {
     let place = Place::new();
     let (running, _) = under_way(&place, &["-b", "300000", "--no-explain"]);
     running.signal(libc::SIGSTOP);

@@ -33,7 +33,7 @@ fn a_deadline_without_a_miss_is_a_pass() {
 }
 
 #[test]
-fn a_run_keeps_its_stretches_of_time_and_no_sample_is_in_two() {
+fn a_run_keeps_blocks_of_time_and_no_sample_is_in_two() {
     let place = Place::new();
     place.run(&[
         "measure",
@@ -149,7 +149,7 @@ fn without_a_requirement_there_is_no_verdict_and_no_failure() {
 }
 
 #[test]
-fn at_best_effort_the_verdict_says_so_itself() {
+fn a_verdict_at_best_effort_says_so() {
     let Some((place, user)) = unprivileged() else {
         skip!("only root can become another user, with setpriv");
     };

@@ -151,7 +151,7 @@ fn every_verb_has_a_page_that_describes_every_flag() {
                         || row.contains("see below") && text.contains(&format!("| `{name}` |"));
                     assert!(
                         elsewhere || row.contains(&format!("`{name}`")),
-                        "{path}: {name} in {row}"
+                        "{path}, or the page that the row names, lacks `{name}`: {row}"
                     );
                 }
             }
@@ -288,11 +288,11 @@ fn sources_formats_and_shells_are_all_named() {
         let row = format!("| `crates/{}` |", name.display());
         assert!(architecture.contains(&row), "docs/architecture.md: {row}");
     }
-    assert!(
-        registry::ALL
-            .iter()
-            .all(|g| read("docs/load.md").contains(g.name))
-    );
+    let load = read("docs/load.md");
+    for generator in registry::ALL {
+        let entry = format!("**`{}`**", generator.name);
+        assert!(load.contains(&entry), "docs/load.md: {entry}");
+    }
 }
 
 /// Words as a shell splits them, as far as the examples need that: single and double quotes,
@@ -389,10 +389,10 @@ fn every_relative_link_has_a_target() {
     }
 }
 
-/// Checks the files and folders that architecture.md and CONTRIBUTING.md name, from the root or
-/// within a crate.
+/// Checks the files and folders that architecture.md and CONTRIBUTING.md name: from the root, in
+/// architecture.md also within a crate.
 #[test]
-fn architecture_names_existing_files() {
+fn architecture_and_contributing_name_existing_files() {
     let mut named = 0;
     let pages =
         ["docs/architecture.md", "CONTRIBUTING.md"].map(|page| (page, parse(&read(page)).spans));
@@ -400,19 +400,27 @@ fn architecture_names_existing_files() {
         .into_iter()
         .flat_map(|(page, spans)| spans.into_iter().map(move |span| (page, span)));
     for (page, span) in spans {
-        let is_path = span.ends_with(".rs") || span.ends_with('/') || span.starts_with("crates/");
+        let is_path = [".rs", ".c", ".h", "/"]
+            .iter()
+            .any(|end| span.ends_with(end))
+            || span.starts_with("crates/");
         // `crates/punctual/tests/load_*` names files by a prefix.
         if !is_path || span.contains('*') {
             continue;
         }
         named += 1;
-        let found = ["", "crates/punctual/src", "crates/capi", "crates/rt"]
-            .iter()
-            .any(|folder| root().join(folder).join(&span).exists())
-            // `report/figures.rs` is a file of the crate `report`.
-            || span.split_once('/').is_some_and(|(name, file)| {
-                root().join("crates").join(name).join("src").join(file).exists()
-            });
+        let in_a_crate = || {
+            ["crates/punctual/src", "crates/capi", "crates/rt"]
+                .iter()
+                .any(|folder| root().join(folder).join(&span).exists())
+                // `report/figures.rs` is a file of the crate `report`.
+                || span.split_once('/').is_some_and(|(name, file)| {
+                    let source = root().join("crates").join(name).join("src");
+                    source.join(file).exists()
+                })
+        };
+        let is_short = page != "CONTRIBUTING.md" || !span.contains('/') || span == "cli/";
+        let found = root().join(&span).exists() || is_short && in_a_crate();
         assert!(found, "{page}: `{span}`");
     }
     assert!(named >= 30, "only {named} places were found");

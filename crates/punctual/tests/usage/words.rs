@@ -198,6 +198,15 @@ fn a_misspelt_word_gets_a_suggestion() {
         ("completions bassh", "'bash'"),
         ("lab -- measure --deadlin 5", "'--deadline'"),
         ("lab --load frok", "'fork'"),
+        (
+            "check --explain tranparent-hugepages",
+            "'transparent-hugepages'",
+        ),
+        ("tune apply transparent-hugpages", "'transparent-hugepages'"),
+        (
+            "qualify --source nano",
+            "'nanosleep' or 'nanosleep-relative'",
+        ),
     ] {
         refused(arguments, &[&format!("did you mean {meant}?")]);
     }
@@ -214,9 +223,33 @@ fn a_misspelt_word_gets_a_suggestion() {
         "measure --xyzzy",
         "measure --load xyzzy",
         "lab xyzzy",
+        "check --explain xyzzy",
+        "tune plan xyzzy",
     ] {
         let line = refused(arguments, &["xyzzy"]);
         assert!(!line.contains("did you mean"), "{line}");
+    }
+}
+
+#[test]
+fn an_unknown_finding_names_similar_ones_and_where_all_are_listed() {
+    for arguments in [
+        "check --explain hugepage-size",
+        "tune plan hugepage-size",
+        "tune apply vmstat-interval hugepage-size",
+        "check --explain NONSENSE",
+        "tune apply NONSENSE",
+    ] {
+        let line = refused(arguments, &["`punctual check -v`", "docs/findings.md"]);
+        assert_eq!(line.lines().count(), 1, "{line}");
+        assert!(line.len() < 300, "{line}");
+        let is_similar = arguments.contains("hugepage-size");
+        assert_eq!(line.contains("did you mean"), is_similar, "{line}");
+        assert_eq!(
+            line.contains("'hugepages' or 'transparent-hugepages'"),
+            is_similar,
+            "{line}"
+        );
     }
 }
 

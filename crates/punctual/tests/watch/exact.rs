@@ -256,7 +256,7 @@ pub fn the_budget_that_jobs_use_is_counted() -> Result<(), String> {
 }
 
 /// Where a thread sleeps, by its stacks.
-pub fn places_off_the_cpu_are_counted() {
+pub fn off_cpu_times_are_counted_by_stack() {
     const CYCLES: u64 = 300;
     let place = Place::new();
     let mut known = Known::start(program(), &["cycles", "300", "threads", "3"]);
@@ -322,7 +322,7 @@ pub fn places_off_the_cpu_are_counted() {
 
 /// How long a thread that a timer wakes, and one that is always ready, wait for a CPU that another
 /// thread has for 40 ms at a time.
-pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
+pub fn run_queue_latencies_are_counted(cpu: usize, of_system: bool) {
     const TURNS: u64 = 8;
     const HELD: Duration = Duration::from_millis(40);
     let place = Place::new();

@@ -253,7 +253,7 @@ fn two_watches_mark_the_same_places_simultaneously() {
 }
 
 #[test]
-fn a_program_that_ends_leaves_what_its_marks_said() {
+fn marks_of_a_program_that_ends_are_kept() {
     needed!();
     let place = Place::new();
     let mut known = Known::start(marked(), &["rounds", "15"]);

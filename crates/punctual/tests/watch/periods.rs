@@ -102,7 +102,7 @@ pub fn periods_that_a_thread_skips_itself_miss_the_deadline() {
 
 /// A loop of sleep and work has no period, however regular it is; a loop that computes its
 /// sleeps from the clock has one.
-pub fn a_thread_that_sleeps_for_lengths_has_no_period() {
+pub fn a_thread_with_relative_sleeps_has_no_period() {
     let place = Place::new();
     let asked = ["--deadline", "500ms", "--miss", "0.05"];
     let does = ["cycles", "100", "lengths", "600"];
@@ -139,7 +139,7 @@ pub fn a_thread_that_computes_its_sleeps_from_the_clock_has_a_period() {
 }
 
 /// More threads than fit: what the others met is not what the program met.
-pub fn threads_without_room_make_no_pass(many: &str, followed: usize) {
+pub fn a_watch_of_too_many_threads_does_not_pass(many: &str, followed: usize) {
     let place = Place::new();
     let asked = ["--deadline", "30s", "--miss", "0.5"];
     let does = ["cycles", "100", "many", many];

@@ -23,7 +23,7 @@ fn what_a_program_does_is_counted_exactly() {
 }
 
 #[test]
-fn waits_that_begin_too_late_are_overruns_and_instants_that_passed_are_skipped() {
+fn waits_that_begin_late_are_overruns_and_passed_instants_are_skipped() {
     needed!();
     exact::late_waits_and_skipped_instants_are_counted();
 }
@@ -35,9 +35,9 @@ fn periods_that_a_thread_skips_itself_miss_the_deadline() {
 }
 
 #[test]
-fn a_thread_that_sleeps_for_lengths_has_no_period() {
+fn a_thread_with_relative_sleeps_has_no_period() {
     needed!();
-    periods::a_thread_that_sleeps_for_lengths_has_no_period();
+    periods::a_thread_with_relative_sleeps_has_no_period();
 }
 
 #[test]
@@ -73,17 +73,17 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 #[test]
-fn threads_without_room_make_no_pass() {
+fn a_watch_of_too_many_threads_does_not_pass() {
     needed!();
     let _alone = alone();
-    periods::threads_without_room_make_no_pass("300", 256);
+    periods::a_watch_of_too_many_threads_does_not_pass("300", 256);
 }
 
 #[test]
-fn threads_without_room_in_the_kernel_make_no_pass() {
+fn a_watch_of_too_many_threads_for_the_kernel_does_not_pass() {
     needed!();
     let _alone = alone();
-    periods::threads_without_room_make_no_pass("4300", 256);
+    periods::a_watch_of_too_many_threads_does_not_pass("4300", 256);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn late_jobs_of_a_deadline_thread_are_counted() {
 }
 
 #[test]
-fn what_deadline_jobs_use_of_their_budget_is_counted() {
+fn the_budget_that_deadline_jobs_use_is_counted() {
     needed!();
     if let Err(why) = exact::the_budget_that_jobs_use_is_counted() {
         skip!("{why}");
@@ -247,17 +247,17 @@ fn what_deadline_jobs_use_of_their_budget_is_counted() {
 }
 
 #[test]
-fn places_off_the_cpu_are_counted_with_their_stacks() {
+fn off_cpu_times_are_counted_by_stack() {
     needed!();
-    exact::places_off_the_cpu_are_counted();
+    exact::off_cpu_times_are_counted_by_stack();
 }
 
 #[test]
-fn waits_for_a_cpu_are_counted_for_a_program_and_for_the_system() {
+fn run_queue_latencies_are_counted_for_a_program_and_for_the_system() {
     needed!();
     let _alone = alone();
-    exact::waits_for_a_cpu_are_counted(0, false);
-    exact::waits_for_a_cpu_are_counted(0, true);
+    exact::run_queue_latencies_are_counted(0, false);
+    exact::run_queue_latencies_are_counted(0, true);
 }
 
 /// Programs that end between two readings of the counts, and have the same number one after the other.
@@ -410,7 +410,7 @@ while not os.path.exists(sys.argv[2]): pass\n\
 time.sleep(60)\n";
 
 #[test]
-fn a_thread_that_is_only_seen_to_fall_asleep_is_on_the_cpu_that_it_left() {
+fn a_thread_seen_only_to_sleep_is_on_the_cpu_that_it_left() {
     needed!();
     let cpus = common::cpus();
     let [_, .., last] = cpus[..] else {

@@ -30,3 +30,16 @@ pub fn state_word(kind: StateKind) -> &'static str {
         StateKind::NotApplicable => "not applicable",
     }
 }
+
+/// What a state means for the findings that have it.
+fn state_meaning(kind: StateKind) -> &'static str {
+    match kind {
+        StateKind::Bad => "What should be changed",
+        StateKind::Unknown => "What could not be found out, and why",
+        StateKind::Information => "What is good or bad depending on what is not known here",
+        StateKind::Ok => "What was read, and fits",
+        StateKind::NotApplicable => {
+            "What has no meaning on this kernel, this hardware or for this request"
+        }
+    }
+}

@@ -4,7 +4,7 @@ use punctual_record::Tool;
 use punctual_record::cpu_list;
 use punctual_record::finding::{Check, Finding, StateKind};
 
-use super::{command, sentence, state_word, text};
+use super::{command, sentence, state_meaning, state_word, text};
 use crate::html::frame;
 use crate::html::parts::{Html, td};
 
@@ -64,7 +64,7 @@ fn section(html: &mut Html, check: &Check, kind: StateKind) {
     let rows: Vec<_> = findings.iter().map(row).collect();
     html.table(
         "wide stack",
-        word,
+        state_meaning(kind),
         &["finding", "found", "why", "fix"],
         &rows,
     );

@@ -145,6 +145,21 @@ fn nothing_of_a_machine_controls_a_terminal_or_a_page() {
 }
 
 #[test]
+fn no_table_of_the_page_repeats_the_heading_above_it() {
+    let page = page(&made(), &tool());
+    let mut headings = 0;
+    for section in page.split("<h2").skip(1) {
+        let heading = section.split(['>', '<']).nth(1).expect("a heading");
+        let caption = section.split("<caption>").nth(1);
+        let caption = caption.and_then(|it| it.split('<').next());
+        let caption = caption.expect("a table with a caption");
+        assert_ne!(heading.to_lowercase(), caption.to_lowercase());
+        headings += 1;
+    }
+    assert_eq!(headings, StateKind::ALL.len());
+}
+
+#[test]
 fn junit_counts_what_the_check_counts() {
     let check = made();
     let xml = junit(&check);

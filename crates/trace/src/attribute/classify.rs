@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Seen;
+use super::WindowView;
 use super::event::{Event, Interrupted, Kind, Task, Vector, Window};
 use super::gap;
 use super::groups::{Groups, ready_span};
-use super::lane::{Layer, Slice};
 use super::naming;
-use super::passage::{Doing, Life, Passage, Sleep};
 use super::request::Requests;
+use super::stages::{ProbeHistory, ProbeState, Sleep, WakeUpStages};
+use super::timeline::{Layer, Slice};
 use punctual_record::explanation::{Cause, EARLIER_TIMER, Stage, softirq_name};
 
 /// A stage of an undisturbed wake-up is shorter than this on any machine used for real-time
@@ -46,14 +46,14 @@ pub(super) type Attribution = (Cause, Option<String>);
 /// What is known of the whole wake-up while its stretches are classified.
 pub(super) struct Context<'a, 'w> {
     pub window: &'w Window,
-    pub passage: &'a Passage<'w>,
-    pub life: &'a Life<'w>,
+    pub stages: &'a WakeUpStages<'w>,
+    pub history: &'a ProbeHistory<'w>,
     /// The probe was woken on another CPU than it ran on.
     pub remote: bool,
     /// For a gap: whether the kernel did anything in it.
     pub busy: bool,
     /// Each thread's time between waking and switch: its start and end.
-    stints: BTreeMap<u64, u64>,
+    thread_runs: BTreeMap<u64, u64>,
     requests: Requests,
     /// The limits of the probe's control groups.
     pub groups: &'a Groups<'w>,
@@ -62,50 +62,50 @@ pub(super) struct Context<'a, 'w> {
 }
 
 impl<'a, 'w> Context<'a, 'w> {
-    pub(super) fn new(seen: &'a Seen<'w>, remote: bool, pieces: &[Slice<'w>]) -> Self {
-        let Seen {
+    pub(super) fn new(seen: &'a WindowView<'w>, remote: bool, pieces: &[Slice<'w>]) -> Self {
+        let WindowView {
             window,
-            passage,
-            life,
+            stages,
+            history,
             groups,
             ..
         } = seen;
-        let requests = Requests::of(window, passage, life);
-        let mut stints: BTreeMap<u64, u64> = BTreeMap::new();
+        let requests = Requests::from_window(window, stages, history);
+        let mut thread_runs: BTreeMap<u64, u64> = BTreeMap::new();
         for slice in pieces {
-            let late = matches!(passage.stage_at(slice.from).0, Stage::Switch | Stage::User)
+            let late = matches!(stages.stage_at(slice.from).0, Stage::Switch | Stage::User)
                 || is_before_armed(slice, window);
             let of_thread = match slice.layer {
                 Layer::Thread => true,
                 Layer::Softirq(_) => window.preempt_rt,
                 _ => false,
             };
-            let waits = match life.at(slice.from).0 {
-                Some(Doing::Asleep(_)) => true,
-                Some(Doing::Ready(since)) => requests.is_on_its_way(slice, since),
-                _ => requests.is_on_its_way(slice, passage.handed_over),
+            let waits = match history.state_at(slice.from).0 {
+                Some(ProbeState::Asleep(_)) => true,
+                Some(ProbeState::Ready(since)) => requests.is_on_its_way(slice, since),
+                _ => requests.is_on_its_way(slice, stages.handed_over),
             };
             if late && of_thread && !waits {
-                let sum = stints.entry(slice.since).or_default();
+                let sum = thread_runs.entry(slice.since).or_default();
                 *sum = sum.saturating_add(slice.to - slice.from);
             }
         }
         Self {
             window,
-            passage,
-            life,
+            stages,
+            history,
             remote,
             busy: window.gap && gap::is_busy(window, pieces),
-            stints,
+            thread_runs,
             requests,
             groups,
-            let_run: let_run(window, passage, pieces),
+            let_run: preemptible_threads(window, stages, pieces),
         }
     }
 
     /// The cause of this stretch. It lies within one stage, and the probe does one thing in it.
     pub(super) fn classify(&self, slice: &Slice<'w>) -> Attribution {
-        let stage = self.passage.stage_at(slice.from).0;
+        let stage = self.stages.stage_at(slice.from).0;
         if let Some(state) = self.stopped(slice)
             && self.window.lost == 0
             && (slice.blind || self.remote && stage == Stage::Waking)
@@ -145,12 +145,12 @@ impl<'a, 'w> Context<'a, 'w> {
     }
 
     fn vector(&self, slice: &Slice<'w>, vector: Vector, stage: Stage) -> Attribution {
-        let own = self.passage.interrupt.is_some_and(|frame| {
+        let own = self.stages.interrupt.is_some_and(|frame| {
             frame.from <= slice.from && frame.to.is_some_and(|to| slice.to <= to)
         });
         // The CPU that woke the probe requests a switch from this one.
         let asked = vector == Vector::Reschedule
-            && (self.remote && stage == Stage::Switch || self.requests.is_one(slice));
+            && (self.remote && stage == Stage::Switch || self.requests.is_request(slice));
         if own || asked {
             return path(slice, stage);
         }
@@ -160,8 +160,8 @@ impl<'a, 'w> Context<'a, 'w> {
 
     /// The state of a probe that was stopped by a signal or a debugger.
     fn stopped(&self, slice: &Slice<'w>) -> Option<String> {
-        match self.life.at(slice.from).0 {
-            Some(Doing::Asleep(sleep)) if sleep.state.is_some_and(naming::is_stopped) => {
+        match self.history.state_at(slice.from).0 {
+            Some(ProbeState::Asleep(sleep)) if sleep.state.is_some_and(naming::is_stopped) => {
                 Some(naming::sleep(sleep.state))
             }
             _ => None,
@@ -189,7 +189,7 @@ impl<'a, 'w> Context<'a, 'w> {
 
     /// What the probe's own timer interrupt interrupted, for a stretch that ends with it.
     fn late_timer(&self, slice: &Slice<'w>) -> Option<Interrupted> {
-        let frame = self.passage.interrupt?;
+        let frame = self.stages.interrupt?;
         (slice.to <= frame.from && !is_before_armed(slice, self.window))
             .then_some(frame.interrupted)
             .flatten()
@@ -218,7 +218,7 @@ impl<'a, 'w> Context<'a, 'w> {
                 Some("the running thread is unknown".to_owned()),
             );
         };
-        let doing = self.life.at(slice.from).0;
+        let doing = self.history.state_at(slice.from).0;
         let is_probe = thread.tid == self.window.probe.tid;
         match stage {
             Stage::Interrupt | Stage::Callback | Stage::Waking | Stage::Exit => {
@@ -226,9 +226,9 @@ impl<'a, 'w> Context<'a, 'w> {
                     return (Cause::Blocked { state }, None);
                 }
                 let by_timer =
-                    self.passage.interrupt.is_some() || self.passage.instants.callback_ns.is_some();
+                    self.stages.interrupt.is_some() || self.stages.instants.callback_ns.is_some();
                 if is_probe {
-                    let slept = self.life.slept(self.window.waiting_ns, slice.from);
+                    let slept = self.history.slept(self.window.waiting_ns, slice.from);
                     let note = if slept {
                         "it was awake already: a signal had woken it, or another thread"
                     } else {
@@ -237,8 +237,8 @@ impl<'a, 'w> Context<'a, 'w> {
                     (Cause::Probe, Some(note.to_owned()))
                 } else if by_timer && is_before_armed(slice, self.window) {
                     match doing {
-                        Some(Doing::Asleep(sleep)) => self.asleep_before(slice, sleep),
-                        Some(Doing::Ready(since)) => self.ready(slice, since),
+                        Some(ProbeState::Asleep(sleep)) => self.asleep_before(slice, sleep),
+                        Some(ProbeState::Ready(since)) => self.ready(slice, since),
                         _ => self.before_timer(slice, stage),
                     }
                 } else if by_timer {
@@ -254,9 +254,9 @@ impl<'a, 'w> Context<'a, 'w> {
             }
             Stage::Switch | Stage::User if is_probe => running(slice, stage, self.window),
             Stage::Switch | Stage::User => match doing {
-                Some(Doing::Asleep(sleep)) => asleep(sleep, self.window),
-                Some(Doing::Ready(since)) => self.ready(slice, since),
-                _ => self.ready(slice, self.passage.handed_over),
+                Some(ProbeState::Asleep(sleep)) => asleep(sleep, self.window),
+                Some(ProbeState::Ready(since)) => self.ready(slice, since),
+                _ => self.ready(slice, self.stages.handed_over),
             },
         }
     }
@@ -272,7 +272,7 @@ impl<'a, 'w> Context<'a, 'w> {
             Some(_) if slice.to - slice.from <= DELIVERY_MOST_NS => (Cause::Platform, None),
             Some(found) => self.irqs_off(found, naming::task(slice.thread)),
             // The callback runs in a softirq's thread, before the waking.
-            None if stage != Stage::Interrupt => self.ready(slice, self.passage.instants.due_ns),
+            None if stage != Stage::Interrupt => self.ready(slice, self.stages.instants.due_ns),
             None => {
                 let task = naming::task(slice.thread);
                 (Cause::LateInterrupt { task }, None)
@@ -287,9 +287,9 @@ impl<'a, 'w> Context<'a, 'w> {
         };
         let came_after = slice.since > since;
         let probe = &self.window.probe;
-        let end = self.passage.instants.woken_ns;
-        let from = since.max(self.passage.instants.due_ns);
-        let span = ready_span(self.life, slice.from, from, end);
+        let end = self.stages.instants.woken_ns;
+        let from = since.max(self.stages.instants.due_ns);
+        let span = ready_span(self.history, slice.from, from, end);
         if thread.tid == 0 {
             return match self.groups.idle(probe, came_after, slice.from, span) {
                 Some(verdict) => verdict,
@@ -300,7 +300,7 @@ impl<'a, 'w> Context<'a, 'w> {
         let task = naming::bounded(&thread.name);
         // Between ordinary threads, priorities don't decide who runs, nor for how long.
         if thread.is_ordinary() && probe.is_ordinary() {
-            let shared = || (Cause::FairShare { task }, self.groups.doubt(probe));
+            let shared = || (Cause::FairShare { task }, self.groups.note_of_doubt(probe));
             return self.groups.ordinary(slice.to, span).unwrap_or_else(shared);
         }
         if thread.priority <= self.window.probe.priority {
@@ -318,16 +318,16 @@ impl<'a, 'w> Context<'a, 'w> {
             return verdict;
         }
         if came_after {
-            return (Cause::Throttled { task }, self.groups.doubt(probe));
+            return (Cause::Throttled { task }, self.groups.note_of_doubt(probe));
         }
-        let stint = self.stints.get(&slice.since).copied().unwrap_or(0);
-        if stint <= SWITCH_MOST_NS {
+        let run = self.thread_runs.get(&slice.since).copied().unwrap_or(0);
+        if run <= SWITCH_MOST_NS {
             return (Cause::WakePath, None);
         }
         if self.let_run.contains(&slice.since) {
             let note = "it ran already, and was let run on: an interrupt found it in user mode, \
                         where nothing holds off preemption";
-            let doubt = self.groups.doubt(probe);
+            let doubt = self.groups.note_of_doubt(probe);
             let note = doubt.map_or(note.to_owned(), |doubt| format!("{note}; {doubt}"));
             return (Cause::Throttled { task }, Some(note));
         }
@@ -346,8 +346,12 @@ fn is_before_armed(slice: &Slice<'_>, window: &Window) -> bool {
 /// When the threads began to run that an interrupt found in user mode although the probe was
 /// ready. Before it returns to user mode the kernel checks whether it must switch. It did not, so
 /// real-time threads are throttled, or others have a share of their own.
-fn let_run(window: &Window, passage: &Passage<'_>, pieces: &[Slice<'_>]) -> BTreeSet<u64> {
-    let from = passage.handed_over.saturating_add(REQUEST_MOST_NS);
+fn preemptible_threads(
+    window: &Window,
+    stages: &WakeUpStages<'_>,
+    pieces: &[Slice<'_>],
+) -> BTreeSet<u64> {
+    let from = stages.handed_over.saturating_add(REQUEST_MOST_NS);
     let in_user_mode = window.events.iter().filter(|event| {
         let Kind::VectorEntry { interrupted, .. } = &event.kind else {
             return false;
@@ -396,7 +400,7 @@ fn idle_exit(slice: &Slice<'_>) -> Attribution {
 /// The probe has the CPU and has not read the clock yet.
 fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Attribution {
     if let Some(lock) = slice.lock {
-        return (locked(lock.address, lock.holder, window), None);
+        return (lock_cause(lock.address, lock.holder, window), None);
     }
     if slice.fault {
         return (Cause::Fault, None);
@@ -404,7 +408,7 @@ fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Attribution {
     path(slice, stage)
 }
 
-fn locked(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
+fn lock_cause(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
     let lock = naming::symbol(window, address);
     match holder {
         Some(holder) if holder.priority > window.probe.priority => Cause::Inversion {
@@ -441,7 +445,7 @@ fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
 /// The probe itself went to sleep in this stage.
 pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Attribution {
     if let Some(lock) = sleep.lock {
-        return (locked(lock.address, lock.holder, window), None);
+        return (lock_cause(lock.address, lock.holder, window), None);
     }
     if sleep.fault {
         return (Cause::Fault, Some("it waited for the page".to_owned()));

@@ -5,9 +5,9 @@
 
 use super::classify::{Attribution, Context};
 use super::event::{Event, Window};
-use super::lane::{Layer, Slice};
 use super::naming;
-use super::passage::Doing;
+use super::stages::ProbeState;
+use super::timeline::{Layer, Slice};
 use punctual_record::explanation::Cause;
 
 /// From the probe's last instruction to the first event in the kernel, and back: no processor
@@ -52,7 +52,7 @@ pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribut
             _ => (Cause::Platform, None),
         };
     }
-    if let Some(Doing::Asleep(sleep)) = context.life.at(slice.from).0 {
+    if let Some(ProbeState::Asleep(sleep)) = context.history.state_at(slice.from).0 {
         return super::classify::asleep(sleep, window);
     }
     if thread.tid == 0 {
@@ -61,8 +61,8 @@ pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribut
         return by_group.unwrap_or_else(super::classify::idle_though_ready);
     }
     if thread.is_ordinary() && window.probe.is_ordinary() {
-        let since = match context.life.at(slice.from).0 {
-            Some(Doing::Ready(since)) => since,
+        let since = match context.history.state_at(slice.from).0 {
+            Some(ProbeState::Ready(since)) => since,
             _ => window.due_ns,
         };
         let by_group = context.groups.ordinary(slice.to, (since, window.woken_ns));
@@ -75,7 +75,7 @@ pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribut
     let other = || {
         (
             Cause::Throttled { task },
-            context.groups.doubt(&window.probe),
+            context.groups.note_of_doubt(&window.probe),
         )
     };
     context.groups.below(slice.to).unwrap_or_else(other)

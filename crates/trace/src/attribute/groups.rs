@@ -4,7 +4,7 @@
 use super::classify::Attribution;
 use super::event::{Kind, Task, Vector, Window};
 use super::naming;
-use super::passage::{Doing, Life};
+use super::stages::{ProbeHistory, ProbeState};
 use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
 
 /// From the end of a real-time group's throttling to the switch to one of its threads.
@@ -49,7 +49,7 @@ pub(super) struct Groups<'w> {
 }
 
 impl<'w> Groups<'w> {
-    pub(super) fn of(window: &'w Window, cpu: u32) -> Self {
+    pub(super) fn from_window(window: &'w Window, cpu: u32) -> Self {
         if window.limits.is_empty() {
             return Self::default();
         }
@@ -167,7 +167,7 @@ impl<'w> Groups<'w> {
     }
 
     /// A note for throttling that is seen, but not by which limit.
-    pub(super) fn doubt(&self, probe: &Task) -> Option<String> {
+    pub(super) fn note_of_doubt(&self, probe: &Task) -> Option<String> {
         if probe.is_ordinary() {
             let limit = self.unread?;
             return Some(format!(
@@ -216,10 +216,10 @@ fn quota((limit, throttled): (&GroupLimit, GroupThrottling)) -> Attribution {
 }
 
 /// From when to when the probe is ready around an instant.
-pub(super) fn ready_span(life: &Life<'_>, at: u64, since: u64, end: u64) -> (u64, u64) {
-    let (doing, until) = life.at(at);
+pub(super) fn ready_span(history: &ProbeHistory<'_>, at: u64, since: u64, end: u64) -> (u64, u64) {
+    let (doing, until) = history.state_at(at);
     match doing {
-        Some(Doing::Ready(_)) => (since, until.min(end)),
+        Some(ProbeState::Ready(_)) => (since, until.min(end)),
         _ => (since, end),
     }
 }

@@ -26,7 +26,7 @@ pub fn together_ns(standstill_ns: u64) -> u64 {
 
 /// What an event says about whether its CPU stood still before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
+pub enum StallEvidence {
     /// The CPU's timer interrupted something.
     Timer {
         /// It interrupted a program, not the kernel or the idle task.
@@ -65,25 +65,26 @@ pub struct Standstill {
 
 /// When a CPU stood still, from its events in order.
 #[must_use]
-pub fn standstills(seen: &[(u64, Sign)]) -> Vec<Standstill> {
+pub fn standstills(seen: &[(u64, StallEvidence)]) -> Vec<Standstill> {
     let mut found = Vec::new();
     let (mut open, mut idle) = (0_u32, false);
     for (index, pair) in seen.windows(2).enumerate() {
         let ((silent_ns, before), (to_ns, first)) = (pair[0], pair[1]);
         match before {
-            Sign::Timer { .. } | Sign::Enter => open += 1,
-            Sign::Leave => open = open.saturating_sub(1),
-            Sign::Switch { to_idle } => idle = to_idle,
-            Sign::Idle => idle = true,
-            Sign::Expire(_) | Sign::Other => {}
+            StallEvidence::Timer { .. } | StallEvidence::Enter => open += 1,
+            StallEvidence::Leave => open = open.saturating_sub(1),
+            StallEvidence::Switch { to_idle } => idle = to_idle,
+            StallEvidence::Idle => idle = true,
+            StallEvidence::Expire(_) | StallEvidence::Other => {}
         }
         if to_ns.saturating_sub(silent_ns) < LEAST_NS {
             continue;
         }
         // While it switches from its interrupt to the thread that this woke, an idle CPU is not at
         // rest.
-        let on_its_way =
-            idle && before == Sign::Leave && matches!(first, Sign::Switch { to_idle: false });
+        let on_its_way = idle
+            && before == StallEvidence::Leave
+            && matches!(first, StallEvidence::Switch { to_idle: false });
         if let Some((due_ns, held_up)) =
             late_timer(silent_ns, &seen[index + 1..], idle && open == 0)
         {
@@ -112,28 +113,28 @@ pub fn standstills(seen: &[(u64, Sign)]) -> Vec<Standstill> {
 
 /// The CPU's own timer at the end of a silence: when it was due, and whether kernel code may have
 /// delayed it. Another CPU's request alone proves nothing: that CPU woke this one.
-fn late_timer(silent_ns: u64, after: &[(u64, Sign)], idle: bool) -> Option<(u64, bool)> {
+fn late_timer(silent_ns: u64, after: &[(u64, StallEvidence)], idle: bool) -> Option<(u64, bool)> {
     let first_ns = after.first()?.0;
     let most_ns = BEFORE_TIMER_NS.max(first_ns.saturating_sub(silent_ns) / BEFORE_TIMER_PART);
-    let soon = |(at_ns, _): &&(u64, Sign)| at_ns.saturating_sub(first_ns) <= most_ns;
-    let is_timer = |(_, sign): &(u64, Sign)| matches!(sign, Sign::Timer { .. });
+    let soon = |(at_ns, _): &&(u64, StallEvidence)| at_ns.saturating_sub(first_ns) <= most_ns;
+    let is_timer = |(_, sign): &(u64, StallEvidence)| matches!(sign, StallEvidence::Timer { .. });
     let timer = after.iter().take_while(soon).position(is_timer)?;
     // The interrupt came for the first timer that expires in it.
     let due_ns = after[timer..].iter().find_map(|(_, sign)| match sign {
-        Sign::Expire(due_ns) => Some(*due_ns),
+        StallEvidence::Expire(due_ns) => Some(*due_ns),
         _ => None,
     })?;
     // A request of another CPU may come just before, if no thread ran with it.
     let went_on = after[..timer]
         .iter()
-        .any(|(_, sign)| matches!(sign, Sign::Switch { .. } | Sign::Idle));
-    let over_program = after[timer].1 == Sign::Timer { over_program: true };
+        .any(|(_, sign)| matches!(sign, StallEvidence::Switch { .. } | StallEvidence::Idle));
+    let over_program = after[timer].1 == StallEvidence::Timer { over_program: true };
     Some((due_ns, went_on || !(idle || over_program)))
 }
 
 /// A stretch in which a CPU and others stood still, these others, and whether it is certain that no
 /// kernel code delayed them.
-struct Common {
+struct CommonStall {
     from_ns: u64,
     to_ns: u64,
     cpus: Vec<u32>,
@@ -142,7 +143,7 @@ struct Common {
 
 /// Assigns the time in which several CPUs stood still to the host; if kernel code may have delayed
 /// all of them, to no cause.
-pub(super) fn take(amounts: &mut Vec<Amount>, window: &Window, events: &[&Event]) {
+pub(super) fn assign_to_host(amounts: &mut Vec<Amount>, window: &Window, events: &[&Event]) {
     if window.stalls.is_empty() {
         return;
     }
@@ -150,13 +151,13 @@ pub(super) fn take(amounts: &mut Vec<Amount>, window: &Window, events: &[&Event]
     cpus.sort_unstable();
     cpus.dedup();
     for cpu in cpus {
-        let own: Vec<(u64, Sign)> = events
+        let own: Vec<(u64, StallEvidence)> = events
             .iter()
             .filter(|event| event.cpu == cpu)
-            .filter_map(|event| Some((event.at_ns, sign(&event.kind)?)))
+            .filter_map(|event| Some((event.at_ns, evidence(&event.kind)?)))
             .collect();
         for own in standstills(&own) {
-            if let Some(common) = common(cpu, own, &window.stalls) {
+            if let Some(common) = common_stall(cpu, own, &window.stalls) {
                 move_out(amounts, cpu, &common);
             }
         }
@@ -164,28 +165,28 @@ pub(super) fn take(amounts: &mut Vec<Amount>, window: &Window, events: &[&Event]
 }
 
 /// What an event says; `None` for a counter that is read, which shows no activity.
-fn sign(kind: &Kind) -> Option<Sign> {
+fn evidence(kind: &Kind) -> Option<StallEvidence> {
     Some(match kind {
         Kind::Stolen { .. } | Kind::SmiCount { .. } => return None,
         Kind::VectorEntry {
             vector: Vector::LocalTimer,
             interrupted,
-        } => Sign::Timer {
+        } => StallEvidence::Timer {
             over_program: interrupted.is_some_and(|it| it.user),
         },
-        Kind::VectorEntry { .. } => Sign::Enter,
-        Kind::VectorExit { .. } => Sign::Leave,
-        Kind::TimerExpire { expires_ns, .. } => Sign::Expire(*expires_ns),
-        Kind::Switch { to, .. } => Sign::Switch {
+        Kind::VectorEntry { .. } => StallEvidence::Enter,
+        Kind::VectorExit { .. } => StallEvidence::Leave,
+        Kind::TimerExpire { expires_ns, .. } => StallEvidence::Expire(*expires_ns),
+        Kind::Switch { to, .. } => StallEvidence::Switch {
             to_idle: to.tid == 0,
         },
-        Kind::Idle { .. } => Sign::Idle,
-        _ => Sign::Other,
+        Kind::Idle { .. } => StallEvidence::Idle,
+        _ => StallEvidence::Other,
     })
 }
 
 /// The other CPUs that stood still until the same time as this CPU.
-fn common(cpu: u32, own: Standstill, stalls: &[Stall]) -> Option<Common> {
+fn common_stall(cpu: u32, own: Standstill, stalls: &[Stall]) -> Option<CommonStall> {
     let length = |stall: &Stall| stall.to_ns.saturating_sub(stall.from_ns);
     let together = |stall: &&Stall| {
         let shorter = (own.to_ns - own.silent_ns).min(length(stall));
@@ -214,7 +215,7 @@ fn common(cpu: u32, own: Standstill, stalls: &[Stall]) -> Option<Common> {
     cpus.push(cpu);
     cpus.sort_unstable();
     cpus.dedup();
-    Some(Common {
+    Some(CommonStall {
         from_ns,
         to_ns: own.to_ns,
         cpus,
@@ -222,13 +223,13 @@ fn common(cpu: u32, own: Standstill, stalls: &[Stall]) -> Option<Common> {
     })
 }
 
-fn move_out(amounts: &mut Vec<Amount>, cpu: u32, common: &Common) {
+fn move_out(amounts: &mut Vec<Amount>, cpu: u32, common: &CommonStall) {
     let (from, to) = (common.from_ns, common.to_ns);
     let (cause, note) = if common.sure {
         let cpus = common.cpus.clone();
         (Cause::Host { cpus }, None)
     } else {
-        (Cause::Unexplained, Some(likely(&common.cpus)))
+        (Cause::Unexplained, Some(likely_host_note(&common.cpus)))
     };
     let mut moved = Vec::new();
     for amount in amounts.iter_mut() {
@@ -262,7 +263,7 @@ fn move_out(amounts: &mut Vec<Amount>, cpu: u32, common: &Common) {
 /// How the note of a standstill begins that is likely the host's.
 pub const LIKELY: &str = "likely the host";
 
-fn likely(cpus: &[u32]) -> String {
+fn likely_host_note(cpus: &[u32]) -> String {
     let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
     format!(
         "{LIKELY}: CPUs {} stood still up to the same time, all of them in the kernel; or one waited \

@@ -13,14 +13,14 @@ pub mod event;
 mod gap;
 pub mod groups;
 pub mod host;
-mod lane;
 mod naming;
 mod overlay;
-mod passage;
 mod picture;
 mod place;
 mod request;
 mod senders;
+mod stages;
+mod timeline;
 pub mod waits;
 
 use std::collections::BTreeMap;
@@ -35,15 +35,15 @@ use amounts::Amount;
 use classify::Context;
 use event::{Event, Kind, Task, Window};
 use groups::Groups;
-use lane::{Lane, Layer, Slice};
-use passage::{Life, Passage, Traces};
 use senders::Senders;
+use stages::{ProbeHistory, WakeUpEvents, WakeUpStages};
+use timeline::{CpuTimeline, Layer, Slice};
 
 /// The bill of one wake-up. It is total: whatever the window holds, the rows sum to the
 /// latency, and so do the stages. Its picture is limited to what a record takes.
 #[must_use]
 pub fn bill(window: &Window) -> Bill {
-    let seen = Seen::of(window);
+    let seen = WindowView::from_window(window);
     let amounts = seen.amounts();
     let picture = seen.picture(&amounts, Some((Picture::SPANS, Picture::MARKS)));
     Bill {
@@ -55,14 +55,14 @@ pub fn bill(window: &Window) -> Bill {
 /// The same bill without its picture, for wake-ups that are only counted.
 #[must_use]
 pub fn plain_bill(window: &Window) -> Bill {
-    let seen = Seen::of(window);
+    let seen = WindowView::from_window(window);
     seen.bill(seen.amounts())
 }
 
 /// Everything that the window shows of all its CPUs, without a limit.
 #[must_use]
 pub fn picture(window: &Window) -> Picture {
-    let seen = Seen::of(window);
+    let seen = WindowView::from_window(window);
     let amounts = seen.amounts();
     seen.picture(&amounts, None)
 }
@@ -93,32 +93,36 @@ pub fn account(window: &Window) -> Vec<Share> {
         stage: amount.stage,
         cause: amount.cause,
     };
-    let mut account: Vec<Share> = Seen::of(window).amounts().into_iter().map(held).collect();
+    let mut account: Vec<Share> = WindowView::from_window(window)
+        .amounts()
+        .into_iter()
+        .map(held)
+        .collect();
     account.sort_by_key(|held| (held.from_ns, held.to_ns));
     account
 }
 
 /// What is seen in a window.
-struct Seen<'w> {
+struct WindowView<'w> {
     window: &'w Window,
     events: Vec<&'w Event>,
-    lanes: BTreeMap<u32, Lane<'w>>,
+    timelines: BTreeMap<u32, CpuTimeline<'w>>,
     waking_cpu: u32,
     running_cpu: u32,
-    passage: Passage<'w>,
-    life: Life<'w>,
+    stages: WakeUpStages<'w>,
+    history: ProbeHistory<'w>,
     groups: Groups<'w>,
 }
 
-impl<'w> Seen<'w> {
-    fn of(window: &'w Window) -> Self {
+impl<'w> WindowView<'w> {
+    fn from_window(window: &'w Window) -> Self {
         let mut events: Vec<&Event> = window.events.iter().collect();
         // The whole event is the key: the result doesn't depend on the order of the input.
         events.sort_unstable();
         let traces = if window.gap {
-            Traces::default()
+            WakeUpEvents::default()
         } else {
-            Traces::of(window, &events)
+            WakeUpEvents::from_events(window, &events)
         };
         let running_cpu = traces.running_cpu(window);
         let waking_cpu = traces.waking_cpu(window);
@@ -131,34 +135,37 @@ impl<'w> Seen<'w> {
                 by_cpu.entry(event.cpu).or_default().push(event);
             }
         }
-        let mut lanes: BTreeMap<u32, Lane<'w>> = BTreeMap::new();
+        let mut timelines: BTreeMap<u32, CpuTimeline<'w>> = BTreeMap::new();
         for (cpu, events) in &by_cpu {
             let here = *cpu == running_cpu;
             let runs_at = here.then_some(window.woken_ns);
             let settled = settled.filter(|_| here);
-            lanes.insert(*cpu, Lane::of(window, events, runs_at, settled));
+            timelines.insert(
+                *cpu,
+                CpuTimeline::from_events(window, events, runs_at, settled),
+            );
         }
-        let none = Lane::default();
-        let waker = lanes.get(&waking_cpu).unwrap_or(&none);
-        let passage = Passage::of(window, &traces, waker);
-        let life = match by_cpu.get(&window.cpu) {
-            Some(inside) if window.gap => Life::of(window, inside),
-            _ => Life::of(window, &events),
+        let none = CpuTimeline::default();
+        let waker = timelines.get(&waking_cpu).unwrap_or(&none);
+        let stages = WakeUpStages::from_events(window, &traces, waker);
+        let history = match by_cpu.get(&window.cpu) {
+            Some(inside) if window.gap => ProbeHistory::from_events(window, inside),
+            _ => ProbeHistory::from_events(window, &events),
         };
         Self {
             window,
-            passage,
-            life,
-            groups: Groups::of(window, running_cpu),
+            stages,
+            history,
+            groups: Groups::from_window(window, running_cpu),
             events,
-            lanes,
+            timelines,
             waking_cpu,
             running_cpu,
         }
     }
 
     fn bill(&self, amounts: Vec<Amount>) -> Bill {
-        let stages = StageTimes::between(&self.passage.instants);
+        let stages = StageTimes::between(&self.stages.instants);
         Bill {
             cpu: self.window.cpu,
             due_ns: self.window.due_ns,
@@ -173,17 +180,17 @@ impl<'w> Seen<'w> {
     /// The wake-up's time, cut so that each piece has one owner, lies in one stage, and the
     /// probe does one thing in it; with the CPU that it is on.
     fn pieces(&self) -> Vec<(u32, Slice<'w>)> {
-        let due = self.passage.instants.due_ns;
+        let due = self.stages.instants.due_ns;
         let woken = self.window.woken_ns.max(due);
-        let over = self.passage.handed_over;
+        let over = self.stages.handed_over;
         let mut pieces = Vec::new();
         for (cpu, from, to) in [
             (self.waking_cpu, due, over),
             (self.running_cpu, over, woken),
         ] {
             let mut at = from;
-            if let Some(lane) = self.lanes.get(&cpu) {
-                for slice in lane.between(from, to) {
+            if let Some(timeline) = self.timelines.get(&cpu) {
+                for slice in timeline.between(from, to) {
                     self.cut(cpu, slice, &mut pieces);
                     at = slice.to;
                 }
@@ -204,8 +211,8 @@ impl<'w> Seen<'w> {
     fn cut(&self, cpu: u32, slice: Slice<'w>, pieces: &mut Vec<(u32, Slice<'w>)>) {
         let mut at = slice.from;
         while at < slice.to {
-            let (_, stage_end) = self.passage.stage_at(at);
-            let (_, turn) = self.life.at(at);
+            let (_, stage_end) = self.stages.stage_at(at);
+            let (_, turn) = self.history.state_at(at);
             let mut to = slice.to;
             let renewed = self.groups.renewed_after(at).unwrap_or(u64::MAX);
             for end in [stage_end, turn, renewed] {
@@ -230,12 +237,13 @@ impl<'w> Seen<'w> {
         let slices: Vec<Slice<'w>> = pieces.iter().map(|(_, slice)| *slice).collect();
         let remote = self.waking_cpu != self.running_cpu;
         let context = Context::new(self, remote, &slices);
-        let senders = Senders::of(&self.events);
+        let senders = Senders::from_events(&self.events);
         let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
         for (cpu, slice) in pieces {
             let (cause, note) = context.classify(&slice);
-            let seen = self.lanes.get(&cpu);
-            let place = seen.and_then(|lane| place::of(self.window, lane, &slice, &cause));
+            let seen = self.timelines.get(&cpu);
+            let place = seen
+                .and_then(|timeline| place::stack_and_note(self.window, timeline, &slice, &cause));
             let (stack, where_) = place.unwrap_or_default();
             let note = place::joined(note, where_);
             // What a softirq interrupted has no part in it.
@@ -247,12 +255,12 @@ impl<'w> Seen<'w> {
                 .thread
                 .filter(|_| own)
                 .and_then(|thread| naming::culprit(&cause, thread));
-            let sent = seen.and_then(|lane| senders.at(cpu, lane, &slice));
+            let sent = seen.and_then(|timeline| senders.sender_at(cpu, timeline, &slice));
             let (by, from) = sent.map_or((ran, None), |(by, from)| (by, Some(from)));
             let note = place::joined(note, from);
             amounts.push(Amount {
                 by,
-                stage: self.passage.stage_at(slice.from).0,
+                stage: self.stages.stage_at(slice.from).0,
                 cause,
                 cpu,
                 from: slice.from,
@@ -263,25 +271,25 @@ impl<'w> Seen<'w> {
             });
         }
         amounts::take_stolen(&mut amounts, &self.events);
-        host::take(&mut amounts, self.window, &self.events);
+        host::assign_to_host(&mut amounts, self.window, &self.events);
         amounts::name_smi(&mut amounts, &self.events);
         amounts
     }
 
     fn picture(&self, amounts: &[Amount], most: Option<(usize, usize)>) -> Picture {
-        let draft = picture::Draft {
+        let draft = picture::PictureSource {
             window: self.window,
             events: &self.events,
-            passage: &self.passage,
+            stages: &self.stages,
             amounts,
             cpus: [self.waking_cpu, self.running_cpu],
         };
-        draft.picture(&self.lanes, most)
+        draft.picture(&self.timelines, most)
     }
 }
 
 /// The probe, if no event says that it ever left the CPU. At both ends of a gap it ran.
-fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option<&'w Task> {
+fn settled<'w>(window: &'w Window, events: &[&Event], traces: &WakeUpEvents) -> Option<&'w Task> {
     if window.gap {
         return Some(&window.probe);
     }

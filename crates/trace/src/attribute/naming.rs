@@ -2,7 +2,7 @@
 //! they are cut to the length that a record takes.
 
 use super::event::{Task, Vector, Window};
-use super::lane::Layer;
+use super::timeline::Layer;
 use punctual_record::explanation::{Cause, Culprit, Explanation};
 
 /// Cuts a text to the length that a record takes.

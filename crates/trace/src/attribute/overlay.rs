@@ -2,7 +2,7 @@
 //! tracer's own work, and interrupts of which only the end is recorded.
 
 use super::event::{Vector, Window};
-use super::lane::{Frame, Layer, Slice};
+use super::timeline::{Frame, Layer, Slice};
 
 /// The callback of the timers that the tracer sets to take a stack during a delay.
 const TRACERS_CALLBACK: &str = "bpf_timer_cb";

@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use super::amounts::Amount;
 use super::classify::softirq_label;
 use super::event::{Event, Kind, Task, Window};
-use super::lane::{Frame, Lane, Layer};
 use super::naming;
-use super::passage::Passage;
+use super::stages::WakeUpStages;
+use super::timeline::{CpuTimeline, Frame, Layer};
 use punctual_record::explanation::{self, Cause, Mark, Picture, Span};
 
 /// What a picture is made from.
-pub(super) struct Draft<'a, 'w> {
+pub(super) struct PictureSource<'a, 'w> {
     pub window: &'w Window,
     pub events: &'a [&'w Event],
-    pub passage: &'a Passage<'w>,
+    pub stages: &'a WakeUpStages<'w>,
     pub amounts: &'a [Amount],
     /// Where the wake-up happened.
     pub cpus: [u32; 2],
 }
 
-impl<'w> Draft<'_, 'w> {
+impl<'w> PictureSource<'_, 'w> {
     /// The picture, with a limited number of spans and marks.
     pub(super) fn picture(
         &self,
-        lanes: &BTreeMap<u32, Lane<'w>>,
+        lanes: &BTreeMap<u32, CpuTimeline<'w>>,
         most: Option<(usize, usize)>,
     ) -> Picture {
         let (from, to) = self.range(most.is_some());
@@ -44,14 +44,14 @@ impl<'w> Draft<'_, 'w> {
                     self.frame(frame),
                 );
             }
-            for stint in &lane.stints {
-                let lane = if stint.thread.tid == self.window.probe.tid {
+            for run in &lane.thread_runs {
+                let lane = if run.thread.tid == self.window.probe.tid {
                     explanation::Lane::Probe
                 } else {
                     explanation::Lane::Thread
                 };
-                let label = thread(stint.thread);
-                self.add(&mut spans, (*cpu, lane), (stint.from, stint.to), label);
+                let label = thread(run.thread);
+                self.add(&mut spans, (*cpu, lane), (run.from, run.to), label);
             }
         }
         spans.retain(|span| span.from_ns < to && span.to_ns >= from);
@@ -212,7 +212,7 @@ impl<'w> Draft<'_, 'w> {
     }
 
     fn marks(&self) -> Vec<Mark> {
-        let instants = &self.passage.instants;
+        let instants = &self.stages.instants;
         let mut marks = Vec::new();
         for (label, at) in [
             ("callback", instants.callback_ns),

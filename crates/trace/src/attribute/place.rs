@@ -1,8 +1,8 @@
 //! Where in the kernel a thread was while it kept the CPU, from stacks and system calls.
 
 use super::event::Window;
-use super::lane::{Caught, Lane, Left, Slice};
 use super::naming;
+use super::timeline::{CpuTimeline, InterruptedStack, ReleaseStack, Slice};
 use crate::calls;
 use punctual_record::explanation::{Cause, Explanation};
 
@@ -13,9 +13,9 @@ const CAUGHT_AFTER_NS: u64 = 50_000;
 pub(super) type Place = (Vec<String>, Option<String>);
 
 /// Where the thread of a stretch was: interrupted in the middle, or as it released the CPU.
-pub(super) fn of(
+pub(super) fn stack_and_note(
     window: &Window,
-    lane: &Lane<'_>,
+    timeline: &CpuTimeline<'_>,
     slice: &Slice<'_>,
     cause: &Cause,
 ) -> Option<Place> {
@@ -26,17 +26,17 @@ pub(super) fn of(
     };
     let tid = slice.thread?.tid;
     let until = slice.to.saturating_add(CAUGHT_AFTER_NS);
-    let within = |caught: &&Caught<'_>| {
+    let within = |caught: &&InterruptedStack<'_>| {
         caught.tid == tid
             && caught.at >= slice.from
             && caught.at <= until
             && !caught.frames.is_empty()
     };
-    if let Some(caught) = lane.stacks.iter().find(within) {
+    if let Some(caught) = timeline.stacks.iter().find(within) {
         return Some((named(window, caught.frames), None));
     }
-    let left = |left: &&Left<'_>| left.tid == tid && left.at >= slice.to;
-    let left = lane.left.iter().find(left)?;
+    let left = |left: &&ReleaseStack<'_>| left.tid == tid && left.at >= slice.to;
+    let left = timeline.releases.iter().find(left)?;
     let call = left
         .call
         .map(|call| format!("in the system call {}", calls::name(call)));

@@ -4,15 +4,19 @@
 use std::collections::BTreeMap;
 
 use super::event::{Kind, Vector, Window};
-use super::lane::Slice;
-use super::passage::{Life, Passage};
+use super::stages::{ProbeHistory, WakeUpStages};
+use super::timeline::Slice;
 
 /// When the probe was woken on another CPU, and when its own CPU received the request to switch.
 #[derive(Debug, Default)]
 pub(super) struct Requests(BTreeMap<u64, u64>);
 
 impl Requests {
-    pub(super) fn of(window: &Window, passage: &Passage<'_>, life: &Life<'_>) -> Self {
+    pub(super) fn from_window(
+        window: &Window,
+        stages: &WakeUpStages<'_>,
+        history: &ProbeHistory<'_>,
+    ) -> Self {
         let wakings = window.events.iter().filter(|event| {
             event.cpu != window.cpu
                 && matches!(event.kind, Kind::Waking { tid, .. } if tid == window.probe.tid)
@@ -32,15 +36,15 @@ impl Requests {
             }
         }
         // A request that came when the probe already ran had another purpose.
-        let due_ns = passage.instants.due_ns;
+        let due_ns = stages.instants.due_ns;
         asked.retain(|waking_ns, at_ns| {
-            *at_ns != u64::MAX && *at_ns <= life.at((*waking_ns).max(due_ns)).1
+            *at_ns != u64::MAX && *at_ns <= history.state_at((*waking_ns).max(due_ns)).1
         });
         Self(asked)
     }
 
     /// Whether a stretch is such a request.
-    pub(super) fn is_one(&self, slice: &Slice<'_>) -> bool {
+    pub(super) fn is_request(&self, slice: &Slice<'_>) -> bool {
         self.0.values().any(|at_ns| *at_ns == slice.from)
     }
 

@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 use super::event::{Event, Kind, Task};
-use super::lane::{Lane, Layer, Slice};
 use super::naming;
+use super::timeline::{CpuTimeline, Layer, Slice};
 use punctual_record::explanation::Culprit;
 
 /// The sender of a call, and its stack.
 #[derive(Debug, Clone, Copy)]
-struct Sent<'w> {
+struct SentCall<'w> {
     from_cpu: u32,
     by: Option<&'w Task>,
 }
 
 /// The senders of calls, by the CPU that executed one and when it began.
 #[derive(Debug, Default)]
-pub(super) struct Senders<'w>(BTreeMap<(u32, u64), Sent<'w>>);
+pub(super) struct Senders<'w>(BTreeMap<(u32, u64), SentCall<'w>>);
 
 impl<'w> Senders<'w> {
     /// From events in order: a request has the same address when it is sent and when it is executed,
     /// and no other request has that address in between.
-    pub(super) fn of(events: &[&'w Event]) -> Self {
-        let mut sent: BTreeMap<(u32, u64), Sent<'w>> = BTreeMap::new();
+    pub(super) fn from_events(events: &[&'w Event]) -> Self {
+        let mut sent: BTreeMap<(u32, u64), SentCall<'w>> = BTreeMap::new();
         let mut senders = BTreeMap::new();
         for event in events {
             match &event.kind {
@@ -34,7 +34,7 @@ impl<'w> Senders<'w> {
                 } => {
                     let by = by.as_ref();
                     let from_cpu = *from_cpu;
-                    sent.insert((event.cpu, *request), Sent { from_cpu, by });
+                    sent.insert((event.cpu, *request), SentCall { from_cpu, by });
                 }
                 Kind::CallEntry { request, .. } => {
                     if let Some(sent) = sent.remove(&(event.cpu, *request)) {
@@ -48,16 +48,16 @@ impl<'w> Senders<'w> {
     }
 
     /// The sender of the call that a stretch lies in, and a note for the reader.
-    pub(super) fn at(
+    pub(super) fn sender_at(
         &self,
         cpu: u32,
-        lane: &Lane<'_>,
+        timeline: &CpuTimeline<'_>,
         slice: &Slice<'_>,
     ) -> Option<(Option<Culprit>, String)> {
         let Layer::Call(_) = slice.layer else {
             return None;
         };
-        let mut frames = lane.frames.iter().rev();
+        let mut frames = timeline.frames.iter().rev();
         let frame = frames.find(|it| it.layer == slice.layer && it.from <= slice.from)?;
         let sent = self.0.get(&(cpu, frame.from))?;
         let by = sent.by.map(|thread| Culprit {

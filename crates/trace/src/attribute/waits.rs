@@ -4,14 +4,14 @@
 //! woke it, that thread's time counts, from the waking back to when the sleep began; and so on.
 //! Each instant of the wait has one thread and one activity of it, so the rows sum to the wait.
 
-mod lives;
+mod histories;
 
 use std::collections::BTreeMap;
 
 use super::event::{Event, Task, Window};
-use super::lane::{Frame, Lane, Layer, Slice};
 use super::naming;
-use lives::{Lives, Now, Woken};
+use super::timeline::{CpuTimeline, Frame, Layer, Slice};
+use histories::{SleepEnd, ThreadHistories, ThreadState};
 use punctual_record::explanation::{Cause, Culprit, Doing, Wait, WaitRow};
 
 /// The longest chain of wakers that is followed.
@@ -48,26 +48,26 @@ pub fn chain(window: &Window, known_from_ns: u64) -> Chain {
     for event in &events {
         by_cpu.entry(event.cpu).or_default().push(event);
     }
-    let mut lanes: BTreeMap<u32, Lane<'_>> = BTreeMap::new();
+    let mut timelines: BTreeMap<u32, CpuTimeline<'_>> = BTreeMap::new();
     for (cpu, events) in &by_cpu {
-        lanes.insert(*cpu, Lane::of(window, events, None, None));
+        timelines.insert(*cpu, CpuTimeline::from_events(window, events, None, None));
     }
-    let lives = Lives::of(&events);
+    let histories = ThreadHistories::from_events(&events);
     let waiter = window.probe.tid;
     let (mut from, mut to) = (window.due_ns, window.woken_ns.max(window.due_ns));
     // One clock for all: the switches themselves, if they were recorded.
-    if let Some(came) = lives.came(waiter, to) {
+    if let Some(came) = histories.came(waiter, to) {
         to = came.max(from);
     }
-    if let Some(left) = lives.left(waiter, to)
+    if let Some(left) = histories.asleep_since(waiter, to)
         && left.abs_diff(from) <= APART_NS
     {
         from = left.min(to);
     }
-    let mut walk = Walk {
+    let mut walk = ChainWalk {
         window,
-        lanes,
-        lives,
+        timelines,
+        histories,
         known_from_ns,
         amounts: Vec::new(),
         ended_by: None,
@@ -87,7 +87,7 @@ pub fn chain(window: &Window, known_from_ns: u64) -> Chain {
 }
 
 /// A stretch of the wait.
-struct Amount<'w> {
+struct WaitPart<'w> {
     tid: u32,
     depth: u32,
     doing: Doing,
@@ -95,21 +95,21 @@ struct Amount<'w> {
     behind: Option<&'w Task>,
 }
 
-struct Walk<'w> {
+struct ChainWalk<'w> {
     window: &'w Window,
-    lanes: BTreeMap<u32, Lane<'w>>,
-    lives: Lives<'w>,
+    timelines: BTreeMap<u32, CpuTimeline<'w>>,
+    histories: ThreadHistories<'w>,
     known_from_ns: u64,
-    amounts: Vec<Amount<'w>>,
+    amounts: Vec<WaitPart<'w>>,
     ended_by: Option<&'w Task>,
 }
 
-impl<'w> Walk<'w> {
+impl<'w> ChainWalk<'w> {
     /// Assigns the time between two instants while this thread was waited for.
     fn follow(&mut self, tid: u32, from: u64, to: u64, depth: u32) {
         let mut at = to;
         while at > from {
-            let (begin, now, next) = self.lives.before(tid, at);
+            let (begin, now, next) = self.histories.state_before(tid, at);
             let begin = begin.max(from);
             if at <= self.known_from_ns || depth > DEEPEST {
                 self.add(tid, depth, Doing::Unseen, at - from);
@@ -117,13 +117,13 @@ impl<'w> Walk<'w> {
             }
             let begin = begin.max(self.known_from_ns);
             match now {
-                Now::On(cpu) => self.on_cpu(tid, cpu, (begin, at), depth, true),
-                Now::Ready => match next {
-                    Some(Now::On(cpu)) => self.on_cpu(tid, cpu, (begin, at), depth, false),
+                ThreadState::On(cpu) => self.on_cpu(tid, cpu, (begin, at), depth, true),
+                ThreadState::Ready => match next {
+                    Some(ThreadState::On(cpu)) => self.on_cpu(tid, cpu, (begin, at), depth, false),
                     _ => self.add(tid, depth, Doing::Unseen, at - begin),
                 },
-                Now::Stopped => self.add(tid, depth, Doing::Stopped, at - begin),
-                Now::Asleep => match self.lives.woken(tid, at) {
+                ThreadState::Stopped => self.add(tid, depth, Doing::Stopped, at - begin),
+                ThreadState::Asleep => match self.histories.woken(tid, at) {
                     Some(woken) => self.slept(tid, woken, (begin, at), depth),
                     None => self.add(tid, depth, Doing::Unseen, at - begin),
                 },
@@ -133,7 +133,7 @@ impl<'w> Walk<'w> {
     }
 
     /// It slept, and was woken at the end of that.
-    fn slept(&mut self, tid: u32, woken: Woken<'w>, (from, to): (u64, u64), depth: u32) {
+    fn slept(&mut self, tid: u32, woken: SleepEnd<'w>, (from, to): (u64, u64), depth: u32) {
         let (waker, doing) = match woken.by {
             Some(by) => (Some(by), Doing::Unseen),
             None => self.interrupt(woken.at, woken.cpu),
@@ -144,7 +144,7 @@ impl<'w> Walk<'w> {
         }
         match waker {
             Some(waker) => {
-                self.lives.know(waker);
+                self.histories.add_task(waker);
                 self.follow(waker.tid, from, to, depth + 1);
             }
             None => self.add(tid, depth, doing, to - from),
@@ -154,21 +154,21 @@ impl<'w> Walk<'w> {
     /// What kind of interrupt woke a thread; or the thread in whose time it ran, if that thread
     /// caused it: data for another process of this machine arrives by a softirq of the sender.
     fn interrupt(&self, at: u64, cpu: u32) -> (Option<&'w Task>, Doing) {
-        let lane = self.lanes.get(&cpu);
-        let slice = lane.and_then(|lane| lane.between(at, at + 1).next());
-        let (Some(lane), Some(slice)) = (lane, slice) else {
+        let timeline = self.timelines.get(&cpu);
+        let slice = timeline.and_then(|timeline| timeline.between(at, at + 1).next());
+        let (Some(timeline), Some(slice)) = (timeline, slice) else {
             return (None, Doing::Unseen);
         };
         let doing = match slice.layer {
             _ if slice.blind => Doing::Unseen,
             Layer::Thread => return (slice.thread, Doing::Unseen),
             Layer::Softirq(number) => {
-                let frame = lane
+                let frame = timeline
                     .frames
                     .iter()
                     .rev()
                     .find(|frame| is_at(frame, &slice, at));
-                if frame.is_some_and(|frame| !follows_interrupt(lane, frame)) {
+                if frame.is_some_and(|frame| !follows_interrupt(timeline, frame)) {
                     return (slice.thread, Doing::Unseen);
                 }
                 match naming::softirq_is_timer(number) {
@@ -207,8 +207,8 @@ impl<'w> Walk<'w> {
     /// It had a CPU, or was ready while another thread had the CPU that it then got.
     fn on_cpu(&mut self, tid: u32, cpu: u32, (from, to): (u64, u64), depth: u32, runs: bool) {
         let mut at = from;
-        let slices: Vec<Slice<'w>> = match self.lanes.get(&cpu) {
-            Some(lane) => lane.between(from, to).collect(),
+        let slices: Vec<Slice<'w>> = match self.timelines.get(&cpu) {
+            Some(timeline) => timeline.between(from, to).collect(),
             None => Vec::new(),
         };
         for slice in slices {
@@ -217,7 +217,7 @@ impl<'w> Walk<'w> {
             at = slice.to;
             let ns = slice.to - slice.from;
             let (doing, behind) = self.uppermost(tid, &slice, runs);
-            self.amounts.push(Amount {
+            self.amounts.push(WaitPart {
                 tid,
                 depth,
                 doing,
@@ -255,7 +255,7 @@ impl<'w> Walk<'w> {
     }
 
     fn add(&mut self, tid: u32, depth: u32, doing: Doing, ns: u64) {
-        self.amounts.push(Amount {
+        self.amounts.push(WaitPart {
             tid,
             depth,
             doing,
@@ -271,21 +271,21 @@ fn is_at(frame: &Frame<'_>, slice: &Slice<'_>, at: u64) -> bool {
 }
 
 /// Whether a softirq began as an interrupt ended, and not where a thread enabled softirqs again.
-fn follows_interrupt(lane: &Lane<'_>, softirq: &Frame<'_>) -> bool {
-    let before = lane
+fn follows_interrupt(timeline: &CpuTimeline<'_>, softirq: &Frame<'_>) -> bool {
+    let before = timeline
         .slices
         .partition_point(|slice| slice.to <= softirq.from);
-    let mut before = lane.slices[..before].iter().rev();
+    let mut before = timeline.slices[..before].iter().rev();
     let near = |slice: &&Slice<'_>| softirq.from - slice.to <= AT_ONCE_NS;
     let mut near = before.by_ref().take_while(near);
     near.any(|slice| slice.layer.is_hard() || matches!(slice.layer, Layer::Softirq(_)))
 }
 
 /// One row for each activity of each thread; the first wakers first.
-fn rows(walk: &Walk<'_>) -> Vec<WaitRow> {
+fn rows(walk: &ChainWalk<'_>) -> Vec<WaitRow> {
     let mut rows: Vec<WaitRow> = Vec::new();
     let mut places: BTreeMap<(u32, &Doing, Option<u32>), usize> = BTreeMap::new();
-    let culprit = |tid: u32| match walk.lives.task(tid) {
+    let culprit = |tid: u32| match walk.histories.task(tid) {
         Some(task) => Culprit {
             name: Some(naming::bounded(&task.name)),
             ..naming::thread(task)

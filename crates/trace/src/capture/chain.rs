@@ -45,7 +45,7 @@ pub struct Chains {
 impl Chains {
     /// Follows these threads.
     #[must_use]
-    pub fn of(tids: impl Iterator<Item = u32>) -> Self {
+    pub fn following(tids: impl Iterator<Item = u32>) -> Self {
         Self {
             cpus: HashMap::new(),
             targets: tids.map(|tid| (tid, Target::default())).collect(),
@@ -63,7 +63,7 @@ impl Chains {
     }
 
     /// Takes the next event; the events of all CPUs are in the order of their times.
-    pub fn feed(&mut self, slot: &Slot) {
+    pub fn add_event(&mut self, slot: &Slot) {
         let at_ns = slot.at_ns();
         let vector = u64::from(slot.a() as u32);
         match slot.kind() {
@@ -152,7 +152,7 @@ impl Chains {
 
     /// The wake-up that ended when a thread read the clock: the last one before that. Older ones are
     /// dropped.
-    pub fn take(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
+    pub fn take_wake_up(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
         let done = &mut self.targets.get_mut(&tid)?.done;
         let mut last = None;
         while let Some(next) = done.front()
@@ -197,9 +197,9 @@ mod tests {
     }
 
     fn fed(slots: &[Slot]) -> Chains {
-        let mut chains = Chains::of([TID as u32].into_iter());
+        let mut chains = Chains::following([TID as u32].into_iter());
         for slot in slots {
-            chains.feed(slot);
+            chains.add_event(slot);
         }
         chains
     }
@@ -219,9 +219,13 @@ mod tests {
     #[test]
     fn a_wake_up_has_all_its_instants() {
         let mut chains = fed(&wake_up(5000));
-        assert_eq!(chains.take(42, 5000, 5060), Some(whole(5000)));
-        assert_eq!(chains.take(42, 5000, 5060), None, "each is had once");
-        assert_eq!(chains.take(43, 5000, 5060), None);
+        assert_eq!(chains.take_wake_up(42, 5000, 5060), Some(whole(5000)));
+        assert_eq!(
+            chains.take_wake_up(42, 5000, 5060),
+            None,
+            "each is had once"
+        );
+        assert_eq!(chains.take_wake_up(43, 5000, 5060), None);
     }
 
     #[test]
@@ -229,12 +233,12 @@ mod tests {
         let slots: Vec<Slot> = [5000, 6000, 8000].into_iter().flat_map(wake_up).collect();
         let mut chains = fed(&slots);
         assert_eq!(
-            chains.take(42, 6000, 6060),
+            chains.take_wake_up(42, 6000, 6060),
             Some(whole(6000)),
             "an earlier one is passed over"
         );
-        assert_eq!(chains.take(42, 7000, 7001), None);
-        assert_eq!(chains.take(42, 8000, 8060), Some(whole(8000)));
+        assert_eq!(chains.take_wake_up(42, 7000, 7001), None);
+        assert_eq!(chains.take_wake_up(42, 8000, 8060), Some(whole(8000)));
     }
 
     #[test]
@@ -243,7 +247,7 @@ mod tests {
         slots.insert(2, slot(5012, kind::TIMER_EXPIRE, 1, [TIMER + 64, 0, 5000]));
         slots.insert(3, slot(5015, kind::TIMER_DONE, 1, [TIMER + 64, 0, 0]));
         slots.insert(8, slot(5045, kind::SWITCH, 1, [9 << 32 | 7, 0, 0]));
-        assert_eq!(fed(&slots).take(42, 5000, 5060), Some(whole(5000)));
+        assert_eq!(fed(&slots).take_wake_up(42, 5000, 5060), Some(whole(5000)));
     }
 
     #[test]
@@ -252,7 +256,7 @@ mod tests {
             slot(5030, kind::WAKING, 0, [TID, 0, 0]),
             slot(5050, kind::SWITCH, 1, [TID << 32, 0, 0]),
         ];
-        let chain = fed(&slots).take(42, 5000, 5060).expect("a wake-up");
+        let chain = fed(&slots).take_wake_up(42, 5000, 5060).expect("a wake-up");
         assert_eq!(
             (chain.irq_ns, chain.callback_ns, chain.exit_ns),
             (None, None, None)
@@ -266,9 +270,9 @@ mod tests {
         let mut chains = fed(&slots[..4]);
         chains.forget();
         for slot in &slots[4..] {
-            chains.feed(slot);
+            chains.add_event(slot);
         }
-        assert_eq!(chains.take(42, 5000, 5060), None);
+        assert_eq!(chains.take_wake_up(42, 5000, 5060), None);
     }
 
     #[test]
@@ -276,7 +280,7 @@ mod tests {
         let mut slots = wake_up(5000);
         slots.push(slot(5052, kind::SWITCH, 1, [9 << 32 | TID, 0, 0]));
         slots.push(slot(5100, kind::SWITCH, 1, [TID << 32 | 9, 0, 0]));
-        let chain = fed(&slots).take(42, 5000, 5110).expect("a wake-up");
+        let chain = fed(&slots).take_wake_up(42, 5000, 5110).expect("a wake-up");
         assert_eq!(chain.switch_ns, Some(5050));
     }
 }

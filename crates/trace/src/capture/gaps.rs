@@ -39,13 +39,13 @@ impl Capture {
             lost,
             preempt_rt: self.preempt_rt,
             limits: Vec::new(),
-            stalls: self.stalls(super::Place::on(cpu), from_ns, to_ns),
+            stalls: self.stalls(super::WakeUpPlace::on_cpu(cpu), from_ns, to_ns),
             left: None,
             gap: true,
             events: self.events_of(&slots, stolen, None, (from_ns, to_ns)),
             symbols: BTreeMap::new(),
         };
-        self.name(&mut window);
+        self.name_addresses(&mut window);
         Some(window)
     }
 

@@ -113,7 +113,7 @@ impl History {
     }
 
     /// Notes that the next events of the lane were lost.
-    pub fn lose(&mut self, events: u64) {
+    pub fn count_lost(&mut self, events: u64) {
         self.pending += events;
         self.lost += events;
     }
@@ -228,7 +228,7 @@ impl History {
     /// How a thread left this CPU, if that was its last switch here and nothing was lost since:
     /// when, and in what state.
     #[must_use]
-    pub fn left(&self, tid: u32, before_ns: u64) -> Option<(u64, u64)> {
+    pub fn left_cpu_at(&self, tid: u32, before_ns: u64) -> Option<(u64, u64)> {
         let of_it = |slot: &Slot| {
             slot.kind() == kind::SWITCH && (slot.from_tid() == tid || slot.to_tid() == tid)
         };
@@ -327,12 +327,12 @@ mod tests {
     fn lost_events_count_in_each_window_that_may_contain_them() {
         let mut history = History::new(100, 100);
         history.push(slot(1_000_000, kind::SWITCH));
-        history.lose(7);
+        history.count_lost(7);
         history.push(slot(2_000_000, kind::SWITCH));
         history.push(slot(3_000_000, kind::SWITCH));
         assert_eq!(history.cut(1_500_000, 1_600_000).1, 7);
         assert_eq!(history.cut(3_500_000, 3_600_000).1, 0);
-        history.lose(5);
+        history.count_lost(5);
         assert_eq!(
             history.cut(3_500_000, 3_600_000).1,
             5,
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(history.is_quiet(11, 20), Some(false));
         assert_eq!(history.is_quiet(10, 11), Some(false));
         assert_eq!(history.is_quiet(21, 90), Some(true));
-        history.lose(4);
+        history.count_lost(4);
         assert_eq!(history.is_quiet(21, 90), None, "nothing follows them yet");
         assert_eq!(history.is_quiet(11, 19), Some(true));
         history.push(slot(100, kind::NMI));

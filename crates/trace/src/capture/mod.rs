@@ -38,7 +38,7 @@ use punctual_rt::clock;
 use self::chain::Chains;
 use self::history::History;
 use self::recorder::Recorder;
-use self::slot::{Names, Own, Slot, kind};
+use self::slot::{Slot, ThreadNames, TracingPreemptCount, kind};
 use self::smi::SmiCounts;
 use self::stacks::Stacks;
 use self::symbols::{Symbols, SymbolsError};
@@ -68,17 +68,17 @@ pub struct Options {
 
 /// Where a wake-up took place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct WakeUpPlace {
     /// The CPU on which the thread was made ready.
     pub waking: u32,
     /// The CPU that it then ran on.
     pub running: u32,
 }
 
-impl Place {
+impl WakeUpPlace {
     /// All on one CPU.
     #[must_use]
-    pub fn on(cpu: u32) -> Self {
+    pub fn on_cpu(cpu: u32) -> Self {
         Self {
             waking: cpu,
             running: cpu,
@@ -109,8 +109,8 @@ pub struct Capture {
     /// Copied, but an earlier event of another CPU may still follow.
     fresh: Vec<Slot>,
     chains: Chains,
-    names: Names,
-    own: Own,
+    names: ThreadNames,
+    own: TracingPreemptCount,
     stacks: Stacks,
     symbols: Result<Arc<Symbols>, SymbolsError>,
     smi: Option<SmiCounts>,
@@ -146,10 +146,10 @@ impl Capture {
             recorder,
             histories,
             fresh: Vec::new(),
-            chains: Chains::of(options.targets.iter().map(|(tid, _)| *tid)),
+            chains: Chains::following(options.targets.iter().map(|(tid, _)| *tid)),
             options: options.clone(),
-            names: Names::default(),
-            own: Own::default(),
+            names: ThreadNames::default(),
+            own: TracingPreemptCount::default(),
             stacks: Stacks::default(),
             symbols,
             smi,
@@ -170,7 +170,7 @@ impl Capture {
             let lost = self.recorder.drain(index, |slot| fresh.push(slot));
             lost_any |= lost > 0;
             if lost > 0 {
-                history.lose(lost);
+                history.count_lost(lost);
             }
             for slot in &self.fresh[from..] {
                 history.push(*slot);
@@ -206,7 +206,7 @@ impl Capture {
                 }
                 _ => {}
             }
-            self.chains.feed(&slot);
+            self.chains.add_event(&slot);
         }
     }
 
@@ -240,7 +240,7 @@ impl Capture {
     /// The instants of the wake-up that ended with this reading of the clock.
     /// Ask for the samples of a thread in their order.
     pub fn chain(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
-        self.chains.take(tid, due_ns, woken_ns)
+        self.chains.take_wake_up(tid, due_ns, woken_ns)
     }
 
     /// Follows the wake-ups of one more thread.
@@ -268,13 +268,13 @@ impl Capture {
             .targets
             .iter()
             .find(|(known, _)| *known == tid)?;
-        Some(self.window_at(tid, Place::on(cpu), due_ns, woken_ns))
+        Some(self.window_at(tid, WakeUpPlace::on_cpu(cpu), due_ns, woken_ns))
     }
 
     /// The same for any target: on the CPU that it ran on, and on the one where
     /// it was made ready.
     #[must_use]
-    pub fn window_at(&self, tid: u32, at: Place, due_ns: u64, woken_ns: u64) -> Window {
+    pub fn window_at(&self, tid: u32, at: WakeUpPlace, due_ns: u64, woken_ns: u64) -> Window {
         let cpu = at.running;
         let mut lost = 0;
         let mut slots = Vec::new();
@@ -312,7 +312,7 @@ impl Capture {
             })
             .copied()
             .or_else(|| self.armed(at, tid, due_ns));
-        let left = self.left(at, tid, slots.first().map_or(due_ns, Slot::at_ns));
+        let left = self.sleep_state_before(at, tid, slots.first().map_or(due_ns, Slot::at_ns));
         self.add_senders(&mut slots);
         let mut events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
         events.extend(self.left_for(cpu, due_ns, woken_ns));
@@ -331,7 +331,7 @@ impl Capture {
             events,
             symbols: BTreeMap::new(),
         };
-        self.name(&mut window);
+        self.name_addresses(&mut window);
         window
     }
 
@@ -354,7 +354,7 @@ impl Capture {
     /// Everything that is still kept of all CPUs, around a wake-up of a target.
     #[must_use]
     pub fn ring(&self, tid: u32, cpu: u32, due_ns: u64, woken_ns: u64) -> Window {
-        let mut window = self.window_at(tid, Place::on(cpu), due_ns, woken_ns);
+        let mut window = self.window_at(tid, WakeUpPlace::on_cpu(cpu), due_ns, woken_ns);
         let all = self.histories.iter().flat_map(History::all);
         let mut slots: Vec<Slot> = all.copied().collect();
         slots.sort_by_key(Slot::at_ns);
@@ -366,7 +366,7 @@ impl Capture {
             .find(|slot| slot.at_ns() <= woken_ns)
             .copied();
         window.events = self.events_of(&slots, [None; 2], timer, (due_ns, woken_ns));
-        self.name(&mut window);
+        self.name_addresses(&mut window);
         window
     }
 
@@ -399,7 +399,10 @@ impl Capture {
             Some(event(slot, kind?))
         }));
         for cpu in self.options.cpus.iter().copied() {
-            let readings = self.smi.as_ref().map(|smi| smi.around(cpu, from_ns, to_ns));
+            let readings = self
+                .smi
+                .as_ref()
+                .map(|smi| smi.readings_around(cpu, from_ns, to_ns));
             if let Some([Some((before, first)), Some((after, last))]) = readings
                 && first != last
             {
@@ -426,7 +429,7 @@ impl Capture {
 
     /// Whether the start of a wake-up's window is no longer kept.
     #[must_use]
-    pub fn has_forgotten(&self, at: Place, due_ns: u64) -> bool {
+    pub fn has_forgotten(&self, at: WakeUpPlace, due_ns: u64) -> bool {
         let mut lanes = self.options.cpus.iter().zip(&self.histories);
         lanes.any(|(cpu, history)| {
             (*cpu == at.running || *cpu == at.waking) && history.has_forgotten(due_ns)
@@ -440,7 +443,7 @@ impl Capture {
     }
 
     /// The timer that the target armed before the window begins.
-    fn armed(&self, at: Place, tid: u32, due_ns: u64) -> Option<Slot> {
+    fn armed(&self, at: WakeUpPlace, tid: u32, due_ns: u64) -> Option<Slot> {
         let armed = |slot: &Slot| slot.kind() == kind::TIMER_START && slot.c() as u32 == tid;
         let lanes = self.options.cpus.iter().zip(&self.histories);
         lanes
@@ -451,11 +454,11 @@ impl Capture {
     }
 
     /// The state in which a target slept already when its window begins.
-    fn left(&self, at: Place, tid: u32, begin_ns: u64) -> Option<u64> {
+    fn sleep_state_before(&self, at: WakeUpPlace, tid: u32, begin_ns: u64) -> Option<u64> {
         let lanes = self.options.cpus.iter().zip(&self.histories);
         let left = lanes
             .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
-            .filter_map(|(_, history)| history.left(tid, begin_ns.saturating_sub(1)));
+            .filter_map(|(_, history)| history.left_cpu_at(tid, begin_ns.saturating_sub(1)));
         left.max().map(|(_, state)| state)
     }
 
@@ -467,7 +470,7 @@ impl Capture {
         });
         came.unwrap_or_else(|| Task {
             tid,
-            name: self.names.of(tid),
+            name: self.names.name_of(tid),
             priority: 120,
             policy: 0,
         })
@@ -475,7 +478,7 @@ impl Capture {
 
     /// Names the addresses in a window, and removes the frames of taking a stack
     /// from stacks.
-    fn name(&self, window: &mut Window) {
+    fn name_addresses(&self, window: &mut Window) {
         let Ok(symbols) = &self.symbols else {
             return;
         };

@@ -17,12 +17,12 @@ const MOST: usize = 1 << 17;
 #[derive(Debug, Clone, Default)]
 pub struct Numbers {
     /// Absent in the initial namespace.
-    known: Option<Known>,
+    known: Option<IdMaps>,
 }
 
 /// Our number and the kernel's of each thread, in both directions.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct IdMaps {
     kernels: HashMap<u32, u32>,
     here: HashMap<u32, u32>,
 }
@@ -37,7 +37,7 @@ impl Numbers {
             return Ok(Self::default());
         }
         let mut numbers = Self {
-            known: Some(Known::default()),
+            known: Some(IdMaps::default()),
         };
         numbers.learn(read()?);
         Ok(numbers)
@@ -57,8 +57,8 @@ impl Numbers {
     }
 
     /// Adds a thread that has started since, if it isn't known; a thread that has ended stays known.
-    pub fn meet(&mut self, kernels: u32) {
-        let strange = |known: &Known| !known.here.contains_key(&kernels);
+    pub fn add_thread(&mut self, kernels: u32) {
+        let strange = |known: &IdMaps| !known.here.contains_key(&kernels);
         if self.known.as_ref().is_some_and(strange) {
             self.refresh();
         }
@@ -78,7 +78,7 @@ impl Numbers {
             return;
         };
         if known.here.len() > MOST {
-            *known = Known::default();
+            *known = IdMaps::default();
         }
         for (here, kernels) in lines {
             known.kernels.insert(here, kernels);
@@ -113,7 +113,7 @@ impl Numbers {
 
     /// The number that a thread has here; the kernel's if it has none here because it is outside.
     #[must_use]
-    pub fn here(&self, kernels: u32) -> u32 {
+    pub fn visible_number(&self, kernels: u32) -> u32 {
         let known = self.known.as_ref();
         let here = known.and_then(|known| known.here.get(&kernels));
         here.copied().unwrap_or(kernels)
@@ -183,19 +183,26 @@ mod tests {
     #[test]
     fn in_the_first_namespace_numbers_are_the_kernels() {
         let numbers = Numbers::default();
-        assert_eq!((numbers.kernels(17), numbers.here(17)), (17, 17));
+        assert_eq!((numbers.kernels(17), numbers.visible_number(17)), (17, 17));
     }
 
     #[test]
     fn in_another_namespace_numbers_are_looked_up_and_never_mixed_up() {
         let mut numbers = Numbers {
-            known: Some(Known::default()),
+            known: Some(IdMaps::default()),
         };
         numbers.learn(vec![(1, 4801), (17, 48_213)]);
         assert_eq!((numbers.kernels(17), numbers.kernels(18)), (48_213, 0));
-        assert_eq!((numbers.here(48_213), numbers.here(17)), (17, 17));
+        assert_eq!(
+            (numbers.visible_number(48_213), numbers.visible_number(17)),
+            (17, 17)
+        );
         numbers.learn(vec![(17, 50_000)]);
         assert_eq!(numbers.kernels(17), 50_000, "a later thread of that number");
-        assert_eq!(numbers.here(48_213), 17, "who has ended is still known");
+        assert_eq!(
+            numbers.visible_number(48_213),
+            17,
+            "who has ended is still known"
+        );
     }
 }

@@ -19,7 +19,7 @@ use super::kernel::{
     refused, shared,
 };
 use super::layout;
-use super::rings::{Plan, Rings};
+use super::rings::{RingLayout, Rings};
 use super::shared::{Shared, run_once};
 use super::slot::Slot;
 use super::unavailable::{BTF, Unavailable};
@@ -96,7 +96,7 @@ impl Recorder {
         let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
         let layout = layout::parse(&fs::read(BTF).unwrap_or_default());
         let cpus = possible_cpus();
-        let plan = Plan::new(cpus, &options.cpus, options.ring_events).with_others(OTHERS);
+        let plan = RingLayout::new(cpus, &options.cpus, options.ring_events).with_others(OTHERS);
         let one_each = options.targets.iter().all(|(_, cpu)| {
             options
                 .targets
@@ -131,7 +131,7 @@ impl Recorder {
         let rings = plan.map(&programs)?;
         // A CPU with several targets searches all of them.
         for (tid, cpu) in options.targets.iter().rev() {
-            rings.aim(*cpu, *tid);
+            rings.set_target(*cpu, *tid);
         }
         let mut targets = targets(&mut programs)?;
         for (tid, _) in &options.targets {

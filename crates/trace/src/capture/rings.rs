@@ -24,12 +24,12 @@ const STACKS_READ: usize = 9;
 pub struct Rings {
     lanes: Shared,
     slots: Shared,
-    places: Vec<Place>,
+    places: Vec<RingPlace>,
 }
 
 /// A ring: its lane, its first slot, and the number of slots.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RingPlace {
     lane: usize,
     first: usize,
     size: usize,
@@ -38,12 +38,12 @@ struct Place {
 
 /// The layout of the rings, before the program is loaded.
 #[derive(Debug)]
-pub struct Plan {
+pub struct RingLayout {
     cpus: u32,
-    places: Vec<Place>,
+    places: Vec<RingPlace>,
 }
 
-impl Plan {
+impl RingLayout {
     /// Rings of this many events for these of the machine's possible CPUs.
     #[must_use]
     pub fn new(cpus: u32, recorded: &[u32], events: usize) -> Self {
@@ -66,7 +66,7 @@ impl Plan {
 
     fn add(&mut self, lane: usize, size: usize) {
         let first = self.slots();
-        self.places.push(Place {
+        self.places.push(RingPlace {
             lane,
             first,
             size,
@@ -107,7 +107,7 @@ impl Plan {
 
 impl Rings {
     /// Sets the thread that is waited for on a CPU, if there is only one.
-    pub fn aim(&self, cpu: u32, tid: u32) {
+    pub fn set_target(&self, cpu: u32, tid: u32) {
         let at = cpu as usize * LANE_WORDS + TARGET;
         if let Some(word) = self.lanes.words().get(at) {
             word.store(u64::from(tid), Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl Rings {
     /// Calls `take` with the new slots of a ring in their order, and
     /// returns how many events were overwritten before them.
     pub fn drain(&mut self, index: usize, mut take: impl FnMut(Slot)) -> u64 {
-        let Place {
+        let RingPlace {
             lane,
             first,
             size,
@@ -187,7 +187,7 @@ impl Rings {
     /// Events so far.
     #[must_use]
     pub fn events(&self) -> u64 {
-        let next = |place: &Place| {
+        let next = |place: &RingPlace| {
             self.lanes.words()[place.lane * LANE_WORDS + NEXT].load(Ordering::Relaxed)
         };
         self.places.iter().map(next).sum()

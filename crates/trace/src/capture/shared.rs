@@ -114,7 +114,7 @@ pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
 
 /// What the kernel reads to attach a program to an event: that part of `union bpf_attr`.
 #[repr(C)]
-struct Link {
+struct LinkAttributes {
     prog_fd: u32,
     target_fd: u32,
     attach_type: u32,
@@ -130,7 +130,7 @@ struct Link {
 pub fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::Result<OwnedFd> {
     const BPF_LINK_CREATE: libc::c_int = 28;
     const BPF_PERF_EVENT: u32 = 41;
-    let link = Link {
+    let link = LinkAttributes {
         prog_fd: program.as_raw_fd() as u32,
         target_fd: event.as_raw_fd() as u32,
         attach_type: BPF_PERF_EVENT,
@@ -144,7 +144,7 @@ pub fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::
             libc::SYS_bpf,
             BPF_LINK_CREATE,
             &raw const link,
-            size_of::<Link>(),
+            size_of::<LinkAttributes>(),
         )
     };
     if made < 0 {

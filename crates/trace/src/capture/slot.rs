@@ -171,8 +171,8 @@ impl Slot {
     #[must_use]
     pub fn event_kind(
         &self,
-        names: &Names,
-        own: Own,
+        names: &ThreadNames,
+        own: TracingPreemptCount,
         of_probe: impl Fn(u64) -> bool,
     ) -> Option<Kind> {
         let (a, b, c) = (self.a(), self.b(), self.c());
@@ -183,7 +183,7 @@ impl Slot {
                     address: b,
                     // The two lowest bits of a code segment are the privilege level: 3 is user mode.
                     user: is_user(c),
-                    preempt_count: own.without(preempt_count((a >> 32) as u32)),
+                    preempt_count: own.subtract_from(preempt_count((a >> 32) as u32)),
                 }),
             },
             kind::VECTOR_EXIT => Kind::VectorExit {
@@ -214,7 +214,7 @@ impl Slot {
             kind::SWITCH => Kind::Switch {
                 from: Task {
                     tid: self.from_tid(),
-                    name: names.of(self.from_tid()),
+                    name: names.name_of(self.from_tid()),
                     priority: priority(c as u16),
                     policy: (c >> 32) as u32 & 0xffff,
                 },
@@ -300,15 +300,15 @@ fn is_user(segment: u64) -> bool {
 /// What tracing itself adds to the preemption count: kernels differ. Programs run at 0, so
 /// the value that is read over one is tracing's.
 #[derive(Debug, Clone, Copy)]
-pub struct Own(u32);
+pub struct TracingPreemptCount(u32);
 
-impl Default for Own {
+impl Default for TracingPreemptCount {
     fn default() -> Self {
         Self(1)
     }
 }
 
-impl Own {
+impl TracingPreemptCount {
     /// Learns from a timer's interrupt.
     pub fn learn(&mut self, slot: &Slot) {
         // It isn't read each time; during an interrupt it is never 0.
@@ -318,19 +318,19 @@ impl Own {
         }
     }
 
-    fn without(self, count: u32) -> u32 {
+    fn subtract_from(self, count: u32) -> u32 {
         count - self.0.min(count & 0xff)
     }
 }
 
 /// Names of threads by their numbers, as last recorded.
 #[derive(Debug, Default)]
-pub struct Names(HashMap<u32, [u64; 2]>);
+pub struct ThreadNames(HashMap<u32, [u64; 2]>);
 
 /// Threads whose names are kept.
 const KEPT: usize = 1 << 15;
 
-impl Names {
+impl ThreadNames {
     /// Learns from a switch, and from a thread that changes its name.
     pub fn learn(&mut self, slot: &Slot) {
         let tid = match slot.kind() {
@@ -346,7 +346,7 @@ impl Names {
 
     /// A thread's name; empty if no switch to it was recorded.
     #[must_use]
-    pub fn of(&self, tid: u32) -> String {
+    pub fn name_of(&self, tid: u32) -> String {
         match self.0.get(&tid) {
             Some(words) => Slot([0, 0, 0, 0, 0, 0, words[0], words[1]]).name(),
             None if tid == 0 => "swapper".to_owned(),
@@ -364,8 +364,8 @@ mod tests {
         Slot([1, head, preempt_count << 32, address, segment, 0, 0, 0])
     }
 
-    fn count(slot: Slot, own: Own) -> u32 {
-        match slot.event_kind(&Names::default(), own, |_| false) {
+    fn count(slot: Slot, own: TracingPreemptCount) -> u32 {
+        match slot.event_kind(&ThreadNames::default(), own, |_| false) {
             Some(Kind::VectorEntry {
                 interrupted: Some(interrupted),
                 ..
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_tracing_adds_to_the_preemption_count_is_learnt_from_programs() {
-        let mut own = Own::default();
+        let mut own = TracingPreemptCount::default();
         let in_kernel = |count| timer(0xffff_ffff_8100_0000, 0x10, count);
         // The interrupt itself is in the third byte, the flag "no reschedule needed" in the highest.
         assert_eq!(count(in_kernel(0x8001_0002), own), 1);
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_switch_names_both_threads_and_names_are_remembered() {
-        let mut names = Names::default();
+        let mut names = ThreadNames::default();
         let name = u64::from_ne_bytes(*b"kworker/");
         let head = u64::from(kind::SWITCH) << 32 | 3 << 48;
         let (other, deadline) = (120_u64, u64::from(-1_i16 as u16));
@@ -410,7 +410,7 @@ mod tests {
             0,
             0,
         ]);
-        let kind = went.event_kind(&names, Own::default(), |_| false);
+        let kind = went.event_kind(&names, TracingPreemptCount::default(), |_| false);
         let task = |tid, name: &str, priority, policy| Task {
             tid,
             name: name.to_owned(),
@@ -435,7 +435,11 @@ mod tests {
             for word in [0, 1, u64::MAX, 0x8000_0000_0000_0000] {
                 let head = u64::from(of as u16) << 32;
                 let slot = Slot([word, head, word, word, word, word, word, word]);
-                let kind = slot.event_kind(&Names::default(), Own::default(), |_| true);
+                let kind = slot.event_kind(
+                    &ThreadNames::default(),
+                    TracingPreemptCount::default(),
+                    |_| true,
+                );
                 let elsewhere = [0, i32::from(kind::STACK), i32::from(kind::LEFT)];
                 let none = elsewhere.contains(&of) || of > i32::from(kind::CALL_SENT);
                 assert_eq!(kind.is_none(), none);

@@ -67,7 +67,7 @@ impl SmiCounts {
 
     /// The last reading of a CPU before an instant, and the first after another.
     #[must_use]
-    pub fn around(&self, cpu: u32, from_ns: u64, to_ns: u64) -> [Option<(u64, u64)>; 2] {
+    pub fn readings_around(&self, cpu: u32, from_ns: u64, to_ns: u64) -> [Option<(u64, u64)>; 2] {
         let Some(counter) = self.counters.iter().find(|known| known.cpu == cpu) else {
             return [None; 2];
         };

@@ -22,7 +22,7 @@ impl Stacks {
         self.0.insert((slot.at_ns(), slot.cpu()), frames);
     }
 
-    fn of(&self, slot: &Slot) -> Option<Vec<u64>> {
+    fn stack_of(&self, slot: &Slot) -> Option<Vec<u64>> {
         self.0.get(&(slot.at_ns(), slot.cpu())).cloned()
     }
 
@@ -31,7 +31,7 @@ impl Stacks {
         Some(Kind::Stack {
             tid: slot.d() as u32,
             cost_ns: slot.c(),
-            frames: self.of(slot)?,
+            frames: self.stack_of(slot)?,
         })
     }
 
@@ -42,7 +42,7 @@ impl Stacks {
             tid: slot.d() as u32,
             // -1 outside system calls.
             call: (call as i32 >= 0).then_some(call),
-            frames: self.of(slot)?,
+            frames: self.stack_of(slot)?,
         };
         Some(Event {
             at_ns: slot.left_ns(),
@@ -161,7 +161,7 @@ mod tests {
         for at_ns in 0..=KEPT as u64 {
             stacks.keep(&slot(at_ns, 1 - at_ns % 2), vec![at_ns]);
         }
-        assert_eq!(stacks.of(&slot(0, 1)), None);
-        assert_eq!(stacks.of(&slot(1, 0)), Some(vec![1]));
+        assert_eq!(stacks.stack_of(&slot(0, 1)), None);
+        assert_eq!(stacks.stack_of(&slot(1, 0)), Some(vec![1]));
     }
 }

@@ -1,13 +1,13 @@
 //! Other CPUs that stood still: found in their slots by the rules for the target's own events.
 
 use super::slot::{LOCAL_TIMER, Slot, kind};
-use super::{Capture, Place};
+use super::{Capture, WakeUpPlace};
 use crate::attribute::event::Stall;
-use crate::attribute::host::{self, Sign, Standstill};
+use crate::attribute::host::{self, StallEvidence, Standstill};
 
 impl Capture {
     /// When CPUs other than the target's stood still.
-    pub(super) fn stalls(&self, at: Place, from_ns: u64, to_ns: u64) -> Vec<Stall> {
+    pub(super) fn stalls(&self, at: WakeUpPlace, from_ns: u64, to_ns: u64) -> Vec<Stall> {
         const MOST: usize = 256;
         let lanes = self.options.cpus.iter().zip(&self.histories);
         let others = lanes.filter(|(cpu, _)| **cpu != at.running);
@@ -38,19 +38,19 @@ pub fn stalls(slots: &[Slot]) -> Vec<Standstill> {
     host::standstills(&seen.collect::<Vec<_>>())
 }
 
-fn sign(slot: &Slot) -> Sign {
+fn sign(slot: &Slot) -> StallEvidence {
     match slot.kind() {
-        kind::VECTOR_ENTRY if u64::from(slot.a() as u32) == LOCAL_TIMER => Sign::Timer {
+        kind::VECTOR_ENTRY if u64::from(slot.a() as u32) == LOCAL_TIMER => StallEvidence::Timer {
             over_program: slot.is_over_program(),
         },
-        kind::VECTOR_ENTRY => Sign::Enter,
-        kind::VECTOR_EXIT => Sign::Leave,
-        kind::TIMER_EXPIRE => Sign::Expire(slot.c()),
-        kind::SWITCH => Sign::Switch {
+        kind::VECTOR_ENTRY => StallEvidence::Enter,
+        kind::VECTOR_EXIT => StallEvidence::Leave,
+        kind::TIMER_EXPIRE => StallEvidence::Expire(slot.c()),
+        kind::SWITCH => StallEvidence::Switch {
             to_idle: slot.to_tid() == 0,
         },
-        kind::IDLE => Sign::Idle,
-        _ => Sign::Other,
+        kind::IDLE => StallEvidence::Idle,
+        _ => StallEvidence::Other,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::slot::{Slot, kind};
-use super::{Capture, Place};
+use super::{Capture, WakeUpPlace};
 use crate::attribute::event::{Task, Window};
 
 /// Events of one wait, the last ones: some 50 ms of a busy machine, seconds of a quiet one; and at
@@ -31,7 +31,7 @@ impl Capture {
     /// What happened between two instants, on all CPUs, and since when no event of that is missing:
     /// for [`chain`](crate::attribute::waits::chain).
     #[must_use]
-    pub fn wait(&self, tid: u32, at: Place, from_ns: u64, to_ns: u64) -> (Window, u64) {
+    pub fn wait(&self, tid: u32, at: WakeUpPlace, from_ns: u64, to_ns: u64) -> (Window, u64) {
         let lanes = self.histories.iter().take(self.options.cpus.len());
         let each = (EVENTS / lanes.len().max(1)).max(EVENTS_OF_CPU);
         let known = lanes.clone().map(|history| {
@@ -61,7 +61,7 @@ impl Capture {
             events,
             symbols: BTreeMap::new(),
         };
-        self.name(&mut window);
+        self.name_addresses(&mut window);
         (window, known_from_ns)
     }
 }

@@ -37,11 +37,13 @@ impl<'a> Line<'a> {
         }
         // A thread's name may contain `[1]`: the CPU is between the thread's number and the time.
         let places = text.match_indices('[').take(PLACES);
-        places.into_iter().find_map(|(at, _)| Self::at(text, at))
+        places
+            .into_iter()
+            .find_map(|(at, _)| Self::at_position(text, at))
     }
 
     /// The event of a line whose CPU is at a given position.
-    fn at(text: &'a str, place: usize) -> Option<Self> {
+    fn at_position(text: &'a str, place: usize) -> Option<Self> {
         let (cpu, behind) = cpu_of(&text[place + 1..])?;
         let (name, tid) = task_of(text[..place].trim())?;
         let mut in_interrupt = false;

@@ -112,7 +112,7 @@ impl Recording {
             if line.last() != Some(&b'\n') {
                 text.skip_until(b'\n')?;
             }
-            recording.take(&String::from_utf8_lossy(&line));
+            recording.add_text(&String::from_utf8_lossy(&line));
         }
         if recording.lines == 0 {
             let why = "it has no events of the kernel's tracers: expected the text of trace-cmd or perf script";
@@ -163,7 +163,7 @@ impl Recording {
         }
     }
 
-    fn take(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         if let Some(cpu) = lines::lost_on(text) {
             let at = self.events.back().map_or(0, |event| event.at_ns);
             if self.lost.len() < KNOWN {

@@ -14,7 +14,7 @@ use super::lines::Line;
 
 /// The tool that made a recording, from the file's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordingKind {
     /// trace-cmd's `trace.dat`, of any version.
     TraceCmd,
     /// perf's `perf.data`.
@@ -36,12 +36,12 @@ const BEGINNING: u64 = 64 << 10;
 /// Letters of what a program complains of.
 const MOST: usize = 200;
 
-impl Kind {
+impl RecordingKind {
     /// The kind of a file; `None` if it is not a recording.
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+    pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
         File::open(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
         Ok(Self::of_bytes(&bytes))
@@ -150,14 +150,14 @@ impl Error for OpenError {
 ///
 /// # Errors
 /// [`OpenError`], with the file's name.
-pub fn open(path: &Path, kind: Kind) -> Result<Recording, OpenError> {
+pub fn open(path: &Path, kind: RecordingKind) -> Result<Recording, OpenError> {
     printed(path, kind).map_err(|fault| OpenError {
         path: path.to_owned(),
         fault,
     })
 }
 
-fn printed(path: &Path, kind: Kind) -> Result<Recording, Fault> {
+fn printed(path: &Path, kind: RecordingKind) -> Result<Recording, Fault> {
     let Some((words, package)) = kind.printer() else {
         let file = File::open(path).map_err(Fault::Unreadable)?;
         return Recording::read(BufReader::new(file)).map_err(Fault::Unreadable);

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::put;
+use super::write_setting;
 use punctual_record::files::Folder;
 
 /// The first line of a journal.
@@ -43,7 +43,7 @@ impl Journal {
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn note(&mut self, file: &str) -> io::Result<()> {
+    pub fn keep_original(&mut self, file: &str) -> io::Result<()> {
         let found = fs::read_to_string(self.root.join(file))?;
         // Of several choices, the one in brackets.
         let chosen = found
@@ -104,8 +104,8 @@ impl Journal {
             if !instance.exists() {
                 return Ok(());
             }
-            let ended = put(&instance.join("tracing_on"), "0")
-                .and(put(&instance.join("current_tracer"), "nop"));
+            let ended = write_setting(&instance.join("tracing_on"), "0")
+                .and(write_setting(&instance.join("current_tracer"), "nop"));
             match ended.and(fs::remove_dir(&instance)) {
                 Ok(()) => return Ok(()),
                 Err(error) if tries == 0 => return Err(error),
@@ -130,12 +130,12 @@ impl Journal {
         };
         // Some settings bound each other: so they are written twice, the last first.
         for (file, value) in self.before.iter().rev().chain(&self.before) {
-            let _ = put(&self.root.join(file), value);
+            let _ = write_setting(&self.root.join(file), value);
         }
         for (file, value) in &self.before {
             let now = fs::read_to_string(self.root.join(file));
             keep(match now {
-                Ok(now) if super::same(&now, value) => Ok(()),
+                Ok(now) if super::is_chosen(&now, value) => Ok(()),
                 Ok(now) => Err(io::Error::other(format!("{file} reads {}", now.trim()))),
                 Err(error) => Err(error),
             });
@@ -196,7 +196,7 @@ pub(super) fn is_ours(path: &Path, folder: &Path) -> bool {
 ///
 /// # Errors
 /// When the folder can't be read.
-pub(super) fn settle_old(folder: &Path) -> io::Result<()> {
+pub(super) fn restore_leftovers(folder: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,

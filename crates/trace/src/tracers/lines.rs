@@ -52,7 +52,7 @@ pub struct Lines {
 
 impl Lines {
     /// Takes what was read, and calls `each` for every complete line.
-    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Line)) {
+    pub fn add_bytes(&mut self, bytes: &[u8], mut each: impl FnMut(Line)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.rest.len() + piece.len() <= LONGEST {
                 self.rest.extend_from_slice(piece);
@@ -249,7 +249,7 @@ mod tests {
             let mut lines = Lines::default();
             let mut count = 0;
             for piece in text.as_bytes().chunks(size) {
-                lines.feed(piece, |_| count += 1);
+                lines.add_bytes(piece, |_| count += 1);
             }
             assert_eq!((count, lines.lost()), (2, 7), "{size}");
         }

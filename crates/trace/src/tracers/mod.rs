@@ -44,7 +44,7 @@ pub struct Setup {
 ///
 /// # Errors
 /// What is missing, and what to do.
-pub fn offers(tracer: &str) -> Result<PathBuf, TracerError> {
+pub fn tracefs_offering(tracer: &str) -> Result<PathBuf, TracerError> {
     let mut why = TracerError::NotMounted;
     for place in PLACES {
         match fs::read_to_string(Path::new(place).join("available_tracers")) {
@@ -83,23 +83,23 @@ impl Tracer {
     /// What was refused; nothing is left behind.
     pub fn start(setup: &Setup) -> Result<Self, TracerError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let root = offers(setup.tracer)?;
+        let root = tracefs_offering(setup.tracer)?;
         let failed = |step: &str| {
             let step = step.to_owned();
             move |source: io::Error| TracerError::Step { step, source }
         };
-        journal::settle_old(Path::new(JOURNALS)).map_err(failed(JOURNALS))?;
+        journal::restore_leftovers(Path::new(JOURNALS)).map_err(failed(JOURNALS))?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-{}-{number}", std::process::id());
         let mut journal = Journal::new(Path::new(JOURNALS), &root, &name);
         for (file, _) in &setup.settings {
-            journal.note(file).map_err(failed(file))?;
+            journal.keep_original(file).map_err(failed(file))?;
         }
         journal.write().map_err(failed(JOURNALS))?;
         let guard = guard(journal.path())
             .map_err(failed("starting the process that restores the settings"))?;
         // From here on everything is restored on drop.
-        let mut held = Held {
+        let mut held = TracerSetup {
             journal: Some(journal),
             guard: Some(guard),
         };
@@ -107,11 +107,11 @@ impl Tracer {
         fs::create_dir(&instance).map_err(failed("creating a tracing instance"))?;
         // Two settings may bound each other: one that can't be set before another can be set after it.
         for (file, value) in setup.settings.iter().chain(&setup.settings) {
-            let _ = put(&root.join(file), value);
+            let _ = write_setting(&root.join(file), value);
         }
         for (file, value) in &setup.settings {
             let found = fs::read_to_string(root.join(file)).map_err(failed(file))?;
-            if !same(&found, value) {
+            if !is_chosen(&found, value) {
                 return Err(TracerError::Setting {
                     file: (*file).to_owned(),
                     requested: value.clone(),
@@ -119,11 +119,12 @@ impl Tracer {
                 });
             }
         }
-        put(&instance.join("trace_clock"), "mono").map_err(failed("trace_clock"))?;
-        put(&instance.join("tracing_cpumask"), &mask(&setup.cpus))
+        write_setting(&instance.join("trace_clock"), "mono").map_err(failed("trace_clock"))?;
+        write_setting(&instance.join("tracing_cpumask"), &mask(&setup.cpus))
             .map_err(failed("tracing_cpumask"))?;
-        put(&instance.join("current_tracer"), setup.tracer).map_err(failed(setup.tracer))?;
-        put(&instance.join("tracing_on"), "1").map_err(failed("tracing_on"))?;
+        write_setting(&instance.join("current_tracer"), setup.tracer)
+            .map_err(failed(setup.tracer))?;
+        write_setting(&instance.join("tracing_on"), "1").map_err(failed("tracing_on"))?;
         let pipe = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -143,14 +144,14 @@ impl Tracer {
 
     /// Reads the tracer's output since the last call. Call it several times a
     /// second.
-    pub fn take(&mut self, mut each: impl FnMut(Line)) {
+    pub fn read_lines(&mut self, mut each: impl FnMut(Line)) {
         let Some(pipe) = &mut self.pipe else {
             return;
         };
         loop {
             match pipe.read(&mut self.buffer) {
                 Ok(0) | Err(_) => return,
-                Ok(length) => self.lines.feed(&self.buffer[..length], &mut each),
+                Ok(length) => self.lines.add_bytes(&self.buffer[..length], &mut each),
             }
         }
     }
@@ -165,25 +166,25 @@ impl Tracer {
 impl Drop for Tracer {
     fn drop(&mut self) {
         self.pipe = None;
-        put_away(&mut self.journal, &mut self.guard);
+        restore_settings(&mut self.journal, &mut self.guard);
     }
 }
 
 /// A tracer during its setup.
-struct Held {
+struct TracerSetup {
     journal: Option<Journal>,
     guard: Option<Child>,
 }
 
-impl Drop for Held {
+impl Drop for TracerSetup {
     fn drop(&mut self) {
         if let Some(journal) = &mut self.journal {
-            put_away(journal, &mut self.guard);
+            restore_settings(journal, &mut self.guard);
         }
     }
 }
 
-fn put_away(journal: &mut Journal, guard: &mut Option<Child>) {
+fn restore_settings(journal: &mut Journal, guard: &mut Option<Child>) {
     // If this fails, the journal stays, and the guard tries again.
     let _ = journal.restore();
     if let Some(mut guard) = guard.take() {
@@ -193,7 +194,7 @@ fn put_away(journal: &mut Journal, guard: &mut Option<Child>) {
 }
 
 /// A single write, as the kernel requires for settings.
-fn put(path: &Path, value: &str) -> io::Result<()> {
+fn write_setting(path: &Path, value: &str) -> io::Result<()> {
     OpenOptions::new()
         .write(true)
         .open(path)?
@@ -202,7 +203,7 @@ fn put(path: &Path, value: &str) -> io::Result<()> {
 
 /// Whether a setting reads as it was written. `[per-cpu]` marks the chosen one of
 /// several.
-fn same(found: &str, value: &str) -> bool {
+fn is_chosen(found: &str, value: &str) -> bool {
     let chosen = found
         .split_whitespace()
         .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
@@ -261,15 +262,15 @@ mod tests {
 
     #[test]
     fn a_chosen_setting_reads_as_it_was_written() {
-        assert!(same("none [round-robin] per-cpu\n", "round-robin"));
-        assert!(!same("none [round-robin] per-cpu\n", "per-cpu"));
-        assert!(same("1000000\n", "1000000"));
+        assert!(is_chosen("none [round-robin] per-cpu\n", "round-robin"));
+        assert!(!is_chosen("none [round-robin] per-cpu\n", "per-cpu"));
+        assert!(is_chosen("1000000\n", "1000000"));
         assert_eq!(mask(&[0, 33]), "00000002,00000001");
     }
 
     #[test]
     fn a_missing_tracer_is_refused_with_a_reason() {
-        let refused = offers("no-such-tracer").unwrap_err();
+        let refused = tracefs_offering("no-such-tracer").unwrap_err();
         assert!(matches!(
             refused,
             TracerError::Absent { .. } | TracerError::NotMounted | TracerError::Forbidden { .. }

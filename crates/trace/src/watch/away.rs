@@ -5,7 +5,7 @@ use std::fs;
 use aya::maps::{Array, HashMap, MapData, StackTraceMap};
 use aya::{Ebpf, EbpfLoader};
 
-use super::{AWAY_FRAMES, Away, AwayLost, Why};
+use super::{AWAY_FRAMES, OffCpuCount, OffCpuLost, OffCpuReason};
 
 /// Places of threads off the CPU, and stacks, that are kept.
 const MOST: u32 = 16384;
@@ -59,7 +59,7 @@ pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {
 }
 
 /// All places, with their counts since each was first seen.
-pub(super) fn read(programs: &Ebpf) -> Vec<Away> {
+pub(super) fn read(programs: &Ebpf) -> Vec<OffCpuCount> {
     let map = programs.map("aways");
     let map = map.and_then(|map| HashMap::<&MapData, Key, Counted>::try_from(map).ok());
     let entries = map.iter().flat_map(|map| map.iter().filter_map(Result::ok));
@@ -67,9 +67,9 @@ pub(super) fn read(programs: &Ebpf) -> Vec<Away> {
         .filter_map(
             |([tid, why, kernel, user], [count, total_ns, longest_ns, at])| {
                 let stack = |number: u32| (number as i32 >= 0).then_some(number);
-                Some(Away {
+                Some(OffCpuCount {
                     tid,
-                    why: Why::from_number(why)?,
+                    why: OffCpuReason::from_number(why)?,
                     kernel: stack(kernel),
                     user: stack(user),
                     count,
@@ -111,12 +111,12 @@ pub(super) fn forget(programs: &mut Ebpf, tid: u32) {
 }
 
 /// What exceeded the maps.
-pub(super) fn lost(programs: &Ebpf) -> AwayLost {
+pub(super) fn lost(programs: &Ebpf) -> OffCpuLost {
     let map = programs.map("away_lost");
     let counts = map.and_then(|map| Array::<_, Lost>::try_from(map).ok());
     let counts = counts.and_then(|counts| counts.get(&0, 0).ok());
     let [count, total_ns, stackless] = counts.unwrap_or_default();
-    AwayLost {
+    OffCpuLost {
         count,
         total_ns,
         stackless,

@@ -4,12 +4,12 @@ use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::{
-    Away, AwayLost, Call, Happened, Job, MOST_PROGRAMS, Options, Other, Programs, Reservation,
-    RunQueues, Sleeper, StoppedThread, Timer, Wake, away, queue,
+    Call, Job, MOST_PROGRAMS, OffCpuCount, OffCpuLost, Options, Other, ProgramEvent, Programs,
+    Reservation, RunQueues, Sleeper, StoppedThread, Timer, Wake, away, queue,
 };
 use crate::calls;
 use crate::capture::kernel::{attach, attach_typed, load, possible_cpus, refused};
-use crate::capture::rings::{Plan, Rings};
+use crate::capture::rings::{RingLayout, Rings};
 use crate::capture::slot::{Slot, text};
 use crate::capture::unavailable::{self, Unavailable};
 use punctual_record::StopCause;
@@ -56,18 +56,18 @@ const FOR_A_LENGTH: u32 = 1 << 31;
 
 /// A watch in progress. When it is dropped, or this process is killed, all of it is removed from
 /// the kernel.
-pub struct Watching {
+pub struct ActiveWatch {
     // Owns programs, links and maps by descriptors: however this process ends, they end with it.
     programs: Ebpf,
     rings: Rings,
     away_frames: u32,
     /// Read from a ring, but an earlier entry of another CPU may still follow.
-    fresh: Vec<Happened>,
+    fresh: Vec<ProgramEvent>,
     /// The number of announced programs.
     told: u64,
 }
 
-impl Watching {
+impl ActiveWatch {
     /// Starts watching.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Watching {
         let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
         let cpus = possible_cpus();
         let all: Vec<u32> = (0..cpus).collect();
-        let plan = Plan::new(cpus, &all, options.ring);
+        let plan = RingLayout::new(cpus, &all, options.ring);
         let every = u32::from(options.every);
         let mut loader = EbpfLoader::new();
         loader
@@ -138,14 +138,14 @@ impl Watching {
     }
 
     /// The wake-ups and stops that have come, in the order of their ends.
-    pub fn drain(&mut self) -> Vec<Happened> {
+    pub fn drain(&mut self) -> Vec<ProgramEvent> {
         let until_ns = punctual_rt::clock::now_ns();
         for index in 0..self.rings.count() {
             // A thread's count shows what was overwritten.
             self.rings
                 .drain(index, |slot| self.fresh.push(happened(&slot)));
         }
-        self.fresh.sort_by_key(Happened::end_ns);
+        self.fresh.sort_by_key(ProgramEvent::end_ns);
         let settled = self.fresh.partition_point(|it| it.end_ns() < until_ns);
         self.fresh.drain(..settled).collect()
     }
@@ -174,7 +174,7 @@ impl Watching {
 
     /// Where they were off the CPU, if that was requested.
     #[must_use]
-    pub fn aways(&self) -> Vec<Away> {
+    pub fn aways(&self) -> Vec<OffCpuCount> {
         away::read(&self.programs)
     }
 
@@ -193,13 +193,13 @@ impl Watching {
 
     /// Times off the CPU that exceeded the map.
     #[must_use]
-    pub fn away_lost(&self) -> AwayLost {
+    pub fn away_lost(&self) -> OffCpuLost {
         away::lost(&self.programs)
     }
 
     /// How long threads waited for a CPU, if that was requested.
     pub fn run_queues(&mut self) -> RunQueues<'_> {
-        RunQueues::of(&mut self.programs)
+        RunQueues::of_programs(&mut self.programs)
     }
 
     /// Switches of threads that exceeded the map.
@@ -221,7 +221,7 @@ impl Watching {
     }
 
     /// Watches a program no longer.
-    pub fn leave(&mut self, program: u32) {
+    pub fn unfollow(&mut self, program: u32) {
         if let Some(mut programs) = self.programs_map() {
             let _ = programs.remove(&program);
         }
@@ -279,16 +279,16 @@ impl Watching {
     }
 }
 
-fn happened(slot: &Slot) -> Happened {
+fn happened(slot: &Slot) -> ProgramEvent {
     match slot.kind() {
-        STOPPED => Happened::Stopped(StoppedThread {
+        STOPPED => ProgramEvent::Stopped(StoppedThread {
             tid: slot.a() as u32,
             from_ns: slot.c(),
             to_ns: slot.d(),
             end_ns: slot.at_ns(),
             cause: cause(slot.b()),
         }),
-        JOB => Happened::JobEnded(Job {
+        JOB => ProgramEvent::JobEnded(Job {
             tid: slot.a() as u32,
             end_ns: slot.at_ns(),
             used_ns: slot.b(),
@@ -299,7 +299,7 @@ fn happened(slot: &Slot) -> Happened {
                 period_ns: slot.0[6],
             },
         }),
-        _ => Happened::Woke(wake(slot)),
+        _ => ProgramEvent::Woke(wake(slot)),
     }
 }
 

@@ -39,7 +39,7 @@ impl<'a> Mapping<'a> {
 
     /// Via the mapping itself a file is reachable even if it was deleted or is in a container;
     /// by its path only if that is still the same file.
-    pub fn reached(&self, pid: u32) -> PathBuf {
+    pub fn reachable_path(&self, pid: u32) -> PathBuf {
         let own = PathBuf::from(format!("/proc/{pid}/map_files/{}", self.range));
         if File::open(&own).is_ok() {
             return own;

@@ -48,20 +48,20 @@ mod wakeups;
 mod wakeups {
     //! For a program that was built without tracing.
     #![allow(missing_docs, reason = "the functions of the module that traces")]
-    use super::{CpuWakeUps, RunQueues, SystemWorst, Taken};
+    use super::{BpfCost, CpuWakeUps, RunQueues, SystemWorst};
     use crate::capture::Unavailable;
 
     /// It can't exist.
-    pub enum SystemWatching {}
+    pub enum ActiveSystemWatch {}
 
-    impl SystemWatching {
+    impl ActiveSystemWatch {
         pub fn start(_: Option<u64>, _: bool) -> Result<Self, Unavailable> {
             Err(super::built_without())
         }
         pub fn cpu(&self, _: usize) -> Option<CpuWakeUps> {
             match *self {}
         }
-        pub fn turn(&mut self, _: usize) -> (u64, u64) {
+        pub fn take_interval(&mut self, _: usize) -> (u64, u64) {
             match *self {}
         }
         pub fn worst(&self, _: usize) -> Vec<SystemWorst> {
@@ -73,7 +73,7 @@ mod wakeups {
         pub fn measure_cost(&mut self) {
             match *self {}
         }
-        pub fn cost(&mut self) -> Taken {
+        pub fn cost(&mut self) -> BpfCost {
             match *self {}
         }
     }
@@ -88,17 +88,17 @@ fn built_without() -> crate::capture::Unavailable {
 mod kernel {
     //! For a program that was built without tracing.
     #![allow(missing_docs, reason = "the functions of the module that traces")]
-    use super::{Away, AwayLost, Call, Happened, Options, RunQueues, Sleeper};
+    use super::{Call, OffCpuCount, OffCpuLost, Options, ProgramEvent, RunQueues, Sleeper};
     use crate::capture::Unavailable;
 
     /// It can't exist.
-    pub enum Watching {}
+    pub enum ActiveWatch {}
 
-    impl Watching {
+    impl ActiveWatch {
         pub fn start(_: &Options) -> Result<Self, Unavailable> {
             Err(super::built_without())
         }
-        pub fn drain(&mut self) -> Vec<Happened> {
+        pub fn drain(&mut self) -> Vec<ProgramEvent> {
             match *self {}
         }
         pub fn threads(&self) -> Vec<Sleeper> {
@@ -107,7 +107,7 @@ mod kernel {
         pub fn calls(&self) -> Vec<(u32, Call)> {
             match *self {}
         }
-        pub fn aways(&self) -> Vec<Away> {
+        pub fn aways(&self) -> Vec<OffCpuCount> {
             match *self {}
         }
         pub fn away_frames(&self) -> u32 {
@@ -116,7 +116,7 @@ mod kernel {
         pub fn away_stack(&self, _: u32) -> Vec<u64> {
             match *self {}
         }
-        pub fn away_lost(&self) -> AwayLost {
+        pub fn away_lost(&self) -> OffCpuLost {
             match *self {}
         }
         pub fn run_queues(&mut self) -> RunQueues<'_> {
@@ -131,7 +131,7 @@ mod kernel {
         pub fn follow(&mut self, _: u32) {
             match *self {}
         }
-        pub fn leave(&mut self, _: u32) {
+        pub fn unfollow(&mut self, _: u32) {
             match *self {}
         }
         pub fn followed(&self) -> Vec<u32> {
@@ -143,11 +143,11 @@ mod kernel {
     }
 }
 
-pub use kernel::Watching;
+pub use kernel::ActiveWatch;
 use punctual_record::StopCause;
 pub use queue::RunQueues;
-pub use waits::{AWAY_FRAMES, Away, AwayLost, QueueTimes, QueuedThread, Why};
-pub use wakeups::SystemWatching;
+pub use waits::{AWAY_FRAMES, OffCpuCount, OffCpuLost, OffCpuReason, QueueTimes, QueuedThread};
+pub use wakeups::ActiveSystemWatch;
 
 /// What to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,12 +171,12 @@ pub enum Programs {
     One(u32),
     /// Those of programs that come and go: announced by [`Watching::follow`]; the kernel
     /// side adds and drops others when they are created, renamed or moved.
-    Several(Joining),
+    Several(JoinRules),
 }
 
 /// How programs become watched without being announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Joining {
+pub struct JoinRules {
     /// As the child of a watched program.
     pub children: bool,
     /// By its name, padded with zeros; all zero: any name.
@@ -190,7 +190,7 @@ pub const MOST_PROGRAMS: u32 = 4096;
 
 /// What the kernel reports of a thread as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happened {
+pub enum ProgramEvent {
     /// It woke up.
     Woke(Wake),
     /// It was stopped, and runs again.
@@ -199,7 +199,7 @@ pub enum Happened {
     JobEnded(Job),
 }
 
-impl Happened {
+impl ProgramEvent {
     /// The thread.
     #[must_use]
     pub fn tid(&self) -> u32 {
@@ -435,7 +435,7 @@ pub struct SystemWorst {
 
 /// The cost of BPF programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct BpfCost {
     /// How long it was measured, in ns.
     pub measured_ns: u64,
     /// How often they were called within that time.

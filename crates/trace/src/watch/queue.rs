@@ -33,7 +33,7 @@ pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {
 pub struct RunQueues<'p>(&'p mut Ebpf);
 
 impl<'p> RunQueues<'p> {
-    pub(super) fn of(programs: &'p mut Ebpf) -> Self {
+    pub(super) fn of_programs(programs: &'p mut Ebpf) -> Self {
         Self(programs)
     }
 

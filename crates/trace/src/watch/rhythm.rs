@@ -36,7 +36,7 @@ const BEGINNINGS_NS: u64 = 1000;
 
 /// What a timer's instants form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum TimerPattern {
     /// Too few to decide.
     Unknown,
     /// A grid with this period.
@@ -98,18 +98,18 @@ impl Rhythm {
     }
 
     /// Takes the next instant, which is later than the last, and when the wait for it began.
-    pub fn take(&mut self, due_ns: u64, begun_ns: Option<u64>) {
+    pub fn add_instant(&mut self, due_ns: u64, begun_ns: Option<u64>) {
         if self.instants.len() > WINDOW {
             self.instants.pop_front();
         }
         self.instants.push_back((due_ns, begun_ns));
         self.since_guess += 1;
         if self.instants.len() > LEAST && self.since_guess >= LEAST {
-            self.guess();
+            self.find_grid();
         }
     }
 
-    fn guess(&mut self) {
+    fn find_grid(&mut self) {
         self.since_guess = 0;
         let instants = self.instants.make_contiguous();
         let pairs = instants.windows(2);
@@ -132,12 +132,12 @@ impl Rhythm {
 
     /// What the instants form.
     #[must_use]
-    pub fn pace(&self) -> Pace {
+    pub fn pattern(&self) -> TimerPattern {
         match self.grid {
-            Some(grid) => Pace::Period(grid.period_ns),
-            None if self.had_grid => Pace::Lost,
-            None if self.instants.len() <= LEAST => Pace::Unknown,
-            None => Pace::Irregular,
+            Some(grid) => TimerPattern::Period(grid.period_ns),
+            None if self.had_grid => TimerPattern::Lost,
+            None if self.instants.len() <= LEAST => TimerPattern::Unknown,
+            None => TimerPattern::Irregular,
         }
     }
 
@@ -247,10 +247,10 @@ mod tests {
     fn after(differences: impl IntoIterator<Item = u64>) -> Rhythm {
         let mut rhythm = Rhythm::default();
         let mut at = 1_000_000_000;
-        rhythm.take(at, None);
+        rhythm.add_instant(at, None);
         for difference in differences {
             at += difference;
-            rhythm.take(at, None);
+            rhythm.add_instant(at, None);
         }
         rhythm
     }
@@ -259,7 +259,7 @@ mod tests {
     fn waits(mut rhythm: Rhythm, all: impl IntoIterator<Item = (u64, u64)>) -> Rhythm {
         let mut at = 1_000_000_000;
         for (difference, begun) in all {
-            rhythm.take(at + difference, Some(at + begun));
+            rhythm.add_instant(at + difference, Some(at + begun));
             at += difference;
         }
         rhythm
@@ -302,18 +302,18 @@ mod tests {
                     (begun + MS + any(turn + 3, 40), begun)
                 };
                 let found = waits(rhythm.clone(), (1..1_000).map(turn));
-                assert_eq!(found.pace(), Pace::Irregular, "{noise}");
+                assert_eq!(found.pattern(), TimerPattern::Irregular, "{noise}");
             }
         }
         // In virtual time each may take equally long.
         let same = waits(Rhythm::of_lengths(), [(1_061_000, 61_000); 200]);
-        assert_eq!(same.pace(), Pace::Irregular);
+        assert_eq!(same.pattern(), TimerPattern::Irregular);
     }
 
     #[test]
     fn a_periodic_thread_has_its_period_and_skipped_ones_are_counted() {
         let rhythm = after((0..40).map(|n| if n % 10 == 7 { 4 * MS } else { MS }));
-        assert_eq!(rhythm.pace(), Pace::Period(MS));
+        assert_eq!(rhythm.pattern(), TimerPattern::Period(MS));
         assert_eq!(rhythm.skipped(0, MS, None), 0);
         assert_eq!(rhythm.skipped(0, 4 * MS, None), 3);
         assert_eq!(
@@ -339,16 +339,16 @@ mod tests {
     fn sleeps_that_begin_when_the_work_is_done_have_no_period() {
         // 1 ms of sleep, the latency and 50 µs of work, which differs by some ns each time.
         let rhythm = after((0..640).map(|n| 1_050_000 + (n * 7919) % 6_000));
-        assert_eq!(rhythm.pace(), Pace::Irregular);
+        assert_eq!(rhythm.pattern(), TimerPattern::Irregular);
         assert_eq!(rhythm.skipped(0, u64::MAX, None), 0);
         let narrow = after((0..640).map(|n| 1_050_000 + (n * 7919) % 300));
-        assert_eq!(narrow.pace(), Pace::Irregular);
+        assert_eq!(narrow.pattern(), TimerPattern::Irregular);
     }
 
     #[test]
     fn an_overload_that_skips_every_second_period_is_no_new_period() {
         let rhythm = after([MS; 40].into_iter().chain([2 * MS; 500]));
-        assert_eq!(rhythm.pace(), Pace::Period(MS));
+        assert_eq!(rhythm.pattern(), TimerPattern::Period(MS));
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         // Like `next = now + period` after an overrun.
         let again = |n: u64| if n % 3 == 1 { 4 * MS + n * 997 } else { MS };
         let rhythm = after((0..100).map(again));
-        assert_eq!(rhythm.pace(), Pace::Period(MS));
+        assert_eq!(rhythm.pattern(), TimerPattern::Period(MS));
         assert_eq!(rhythm.skipped(0, 4 * MS + MS / 2, Some(3 * MS + MS / 2)), 3);
         assert_eq!(rhythm.skipped(0, 2 * MS + 10, Some(MS + 10)), 1);
     }
@@ -373,27 +373,30 @@ mod tests {
     #[test]
     fn without_a_grid_nothing_is_skipped() {
         let rhythm = after((1..80).map(|n| n * n * 10_007 % 9_000_000 + 1));
-        assert_eq!(rhythm.pace(), Pace::Irregular);
+        assert_eq!(rhythm.pattern(), TimerPattern::Irregular);
         assert_eq!(rhythm.skipped(0, u64::MAX, None), 0);
-        assert_eq!(after([MS; 5]).pace(), Pace::Unknown);
-        assert_eq!(after([0; 100]).pace(), Pace::Irregular);
+        assert_eq!(after([MS; 5]).pattern(), TimerPattern::Unknown);
+        assert_eq!(after([0; 100]).pattern(), TimerPattern::Irregular);
     }
 
     #[test]
     fn a_thread_that_changes_its_period_is_followed_and_one_that_loses_it_too() {
         let rhythm = after([MS; 70].into_iter().chain([MS / 4; 200]));
-        assert_eq!(rhythm.pace(), Pace::Period(MS / 4));
+        assert_eq!(rhythm.pattern(), TimerPattern::Period(MS / 4));
         let rhythm = after([MS; 70].into_iter().chain([MS + MS / 2; 200]));
-        assert_eq!(rhythm.pace(), Pace::Period(MS + MS / 2));
+        assert_eq!(rhythm.pattern(), TimerPattern::Period(MS + MS / 2));
         let wild = (1..200).map(|n| n * n * 10_007 % 9_000_000 + 1);
-        assert_eq!(after([MS; 70].into_iter().chain(wild)).pace(), Pace::Lost);
+        assert_eq!(
+            after([MS; 70].into_iter().chain(wild)).pattern(),
+            TimerPattern::Lost
+        );
     }
 
     #[test]
     fn instants_out_of_order_and_extremes_do_not_panic() {
         let mut rhythm = Rhythm::default();
         for due in [0, u64::MAX, 5, 5, u64::MAX].into_iter().cycle().take(300) {
-            rhythm.take(due, Some(due / 2));
+            rhythm.add_instant(due, Some(due / 2));
             let _ = rhythm.skipped(0, u64::MAX, Some(due));
             let _ = rhythm.periods(due, u64::MAX);
         }

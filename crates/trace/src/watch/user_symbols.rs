@@ -21,7 +21,7 @@ const FAR: u64 = 1 << 20;
 /// Functions by address, of the programs that were looked up.
 #[derive(Debug, Default)]
 pub struct UserSymbols {
-    programs: BTreeMap<u32, Vec<Loaded>>,
+    programs: BTreeMap<u32, Vec<MappedFile>>,
     /// By inode and path: several programs may map one file.
     files: BTreeMap<(u64, String), Functions>,
     /// The memory that these need.
@@ -30,7 +30,7 @@ pub struct UserSymbols {
 
 /// Code of a file that a program has mapped.
 #[derive(Debug)]
-struct Loaded {
+struct MappedFile {
     addresses: Range<u64>,
     offset: u64,
     file: (u64, String),
@@ -49,7 +49,7 @@ impl UserSymbols {
         let at = match known {
             Some(at) => at,
             None => {
-                self.look(pid);
+                self.read_mappings(pid);
                 self.find(pid, address)?
             }
         };
@@ -70,7 +70,7 @@ impl UserSymbols {
     }
 
     /// Reads a program's mappings again: it may have executed another program since.
-    fn look(&mut self, pid: u32) {
+    fn read_mappings(&mut self, pid: u32) {
         if self.programs.len() >= MOST_PROGRAMS && !self.programs.contains_key(&pid) {
             return;
         }
@@ -80,11 +80,11 @@ impl UserSymbols {
         let loaded = maps
             .lines()
             .filter_map(Mapping::parse)
-            .map(|mapping| Loaded {
+            .map(|mapping| MappedFile {
                 addresses: mapping.addresses.clone(),
                 offset: mapping.offset,
                 file: (mapping.inode, mapping.path.to_owned()),
-                reached: mapping.reached(pid),
+                reached: mapping.reachable_path(pid),
             });
         self.programs.insert(pid, loaded.collect());
     }

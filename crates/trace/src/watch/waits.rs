@@ -8,7 +8,7 @@ pub const AWAY_FRAMES: u32 = 64;
 
 /// Why a thread was off the CPU: `enum why` of `bpf/away.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
+pub enum OffCpuReason {
     /// It slept, and a signal could have ended that.
     Asleep,
     /// Uninterruptible sleep: a disk, a lock of the kernel.
@@ -23,7 +23,7 @@ pub enum Why {
     Yielded,
 }
 
-impl Why {
+impl OffCpuReason {
     /// From the kernel side's number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
@@ -41,11 +41,11 @@ impl Why {
 
 /// One place at which a thread left the CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Away {
+pub struct OffCpuCount {
     /// The thread.
     pub tid: u32,
     /// Why it left.
-    pub why: Why,
+    pub why: OffCpuReason,
     /// The stack in the kernel, by number; absent where it could not be taken.
     pub kernel: Option<u32>,
     /// The stack in the program.
@@ -62,7 +62,7 @@ pub struct Away {
 
 /// Times off the CPU that exceeded the map.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AwayLost {
+pub struct OffCpuLost {
     /// The number of times.
     pub count: u64,
     /// The total in ns.

@@ -10,7 +10,7 @@ use aya::sys::{Stats, enable_stats};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::lengths::{bounds, places};
-use super::{CpuWakeUps, Other, RunQueues, SystemWorst, Taken, queue};
+use super::{BpfCost, CpuWakeUps, Other, RunQueues, SystemWorst, queue};
 use crate::capture::kernel::{
     attach, attach_typed, incomplete, load, map_memory, possible_cpus, refused,
 };
@@ -57,7 +57,7 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// A watch of the system in progress. When it is dropped, or this process is killed, all of it is
 /// removed from the kernel.
-pub struct SystemWatching {
+pub struct ActiveSystemWatch {
     // Owns programs, links and maps by descriptors: however this process ends, they end with it.
     programs: Ebpf,
     memory: Shared,
@@ -68,12 +68,12 @@ pub struct SystemWatching {
 /// The cost of the programs, measured for a second each minute, because measuring costs as well.
 struct Cost {
     /// The measurement in progress: when it began, and the figures then.
-    under_way: Option<(OwnedFd, Instant, Taken)>,
+    under_way: Option<(OwnedFd, Instant, BpfCost)>,
     next: Instant,
-    taken: Taken,
+    taken: BpfCost,
 }
 
-impl SystemWatching {
+impl ActiveSystemWatch {
     /// Starts watching; wake-ups longer than the deadline, in ns, are late. On request also counts how
     /// long every thread waits for a CPU.
     ///
@@ -115,7 +115,7 @@ impl SystemWatching {
             cost: Cost {
                 under_way: None,
                 next: Instant::now(),
-                taken: Taken::default(),
+                taken: BpfCost::default(),
             },
         };
         watching.measure_cost();
@@ -152,7 +152,7 @@ impl SystemWatching {
     }
 
     /// The longest wake-up of a CPU since the last call, and how many were late.
-    pub fn turn(&mut self, cpu: usize) -> (u64, u64) {
+    pub fn take_interval(&mut self, cpu: usize) -> (u64, u64) {
         if cpu >= self.cpus {
             return (0, 0);
         }
@@ -195,7 +195,7 @@ impl SystemWatching {
 
     /// How long threads waited for a CPU, if that was requested.
     pub fn run_queues(&mut self) -> RunQueues<'_> {
-        RunQueues::of(&mut self.programs)
+        RunQueues::of_programs(&mut self.programs)
     }
 
     /// Measures the cost of the programs when it is time; call it regularly.
@@ -216,7 +216,7 @@ impl SystemWatching {
         }
     }
 
-    fn end_measuring(&mut self, since: Instant, before: Taken) {
+    fn end_measuring(&mut self, since: Instant, before: BpfCost) {
         let after = self.taken_so_far();
         let taken = &mut self.cost.taken;
         taken.measured_ns += u64::try_from(since.elapsed().as_nanos()).unwrap_or(0);
@@ -224,8 +224,8 @@ impl SystemWatching {
         taken.spent_ns += after.spent_ns.saturating_sub(before.spent_ns);
     }
 
-    fn taken_so_far(&self) -> Taken {
-        let mut taken = Taken::default();
+    fn taken_so_far(&self) -> BpfCost {
+        let mut taken = BpfCost::default();
         for (_, program) in self.programs.programs() {
             if let Program::BtfTracePoint(program) = program
                 && let Ok(info) = program.info()
@@ -239,10 +239,10 @@ impl SystemWatching {
 
     /// The cost of the programs while it was measured.
     #[must_use]
-    pub fn cost(&mut self) -> Taken {
+    pub fn cost(&mut self) -> BpfCost {
         if let Some((counting, since, before)) = self.cost.under_way.take() {
             // A short watch does not contain a whole second.
-            if self.cost.taken == Taken::default() {
+            if self.cost.taken == BpfCost::default() {
                 self.end_measuring(since, before);
             }
             self.cost.under_way = Some((counting, Instant::now(), self.taken_so_far()));

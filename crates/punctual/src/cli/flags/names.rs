@@ -37,6 +37,8 @@ enum Reader<T> {
     Word(fn(&str) -> Result<T, Refused>),
     /// As one of the names; the error lists them.
     Name(fn(&str) -> Option<T>),
+    /// As one of the names, which are too many for an error: it says where they are listed.
+    NameOfMany(fn(&str) -> Option<T>, &'static str),
 }
 
 impl<T: Clone + Send + Sync + 'static> TypedValueParser for Listed<T> {
@@ -55,6 +57,10 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Listed<T> {
                 let read = move |name: &str| {
                     read(name).ok_or_else(|| format!("expected {}", names().join(", ")))
                 };
+                read.parse_ref(command, argument, value)
+            }
+            Reader::NameOfMany(read, expected) => {
+                let read = move |name: &str| read(name).ok_or(expected);
                 read.parse_ref(command, argument, value)
             }
         }
@@ -197,10 +203,13 @@ pub fn measure() -> Listed<Measure> {
     }
 }
 
-/// `--explain` of `check`.
+/// `--explain` of `check`, and the knobs of `tune`.
 pub fn finding() -> Listed<FindingId> {
     Listed {
-        read: Reader::Name(FindingId::by_name),
+        read: Reader::NameOfMany(
+            FindingId::by_name,
+            "expected the name of a finding: `punctual check -v` and docs/findings.md list them",
+        ),
         names: || FindingId::ALL.iter().map(|id| id.name()).collect(),
     }
 }

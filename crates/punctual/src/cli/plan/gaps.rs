@@ -178,7 +178,7 @@ fn method(subject: Subject, gaps: &GapFlags) -> Result<Method, Failure> {
         (Subject::Noise, Some(_)) => Err(Failure::usage(
             "--method: only measure hardware has it, measure noise always polls",
         )),
-        (Subject::Hardware, _) => match tracers::offers("hwlat") {
+        (Subject::Hardware, _) => match tracers::tracefs_offering("hwlat") {
             Ok(_) => Ok(Method::Hwlat),
             Err(_) if wanted.is_none() => Ok(Method::Polling),
             Err(missing) => Err(Failure::setup(format!(

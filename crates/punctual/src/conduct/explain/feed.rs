@@ -7,7 +7,7 @@ use super::{lock, number};
 use crate::probe::collector::{Classification, Classifier, SampleSink};
 use crate::probe::cycle::Sample;
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::capture::{Capture, Place};
+use punctual_trace::capture::{Capture, WakeUpPlace};
 
 /// A wake-up of a thread.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Wake {
     /// The thread, by the kernel's number.
     pub tid: u32,
     /// Where it was.
-    pub at: Place,
+    pub at: WakeUpPlace,
     /// Since when it waited, if that is not known from its timer.
     pub waiting_ns: Option<u64>,
     /// The instant from which its latency counts.
@@ -54,7 +54,7 @@ impl SampleSink for Feed {
         let tid = self.numbers.kernels(tid.unsigned_abs());
         self.batch.extend(samples.iter().map(|sample| Wake {
             tid,
-            at: Place::on(number(cpu)),
+            at: WakeUpPlace::on_cpu(number(cpu)),
             waiting_ns: None,
             due_ns: sample.requested_ns,
             woken_ns: sample.woke_ns(),

@@ -218,7 +218,7 @@ impl Tracer {
         };
         for wake in samples {
             if followed.len() < FOLLOWED && followed.insert(wake.tid) {
-                self.numbers.meet(wake.tid);
+                self.numbers.add_thread(wake.tid);
                 if let Some(here) = self.numbers.in_proc(wake.tid) {
                     self.groups.meet(wake.tid, here);
                 }

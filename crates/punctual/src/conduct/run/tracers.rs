@@ -73,7 +73,7 @@ impl GapFeed for Hwlat {
         let Found { tracer, waiting } = &mut *found;
         // Its times are CLOCK_REALTIME.
         let ahead_ns = i128::from(clock_now(libc::CLOCK_REALTIME)) - i128::from(clock::now_ns());
-        tracer.take(|line| {
+        tracer.read_lines(|line| {
             if let Line::Hwlat {
                 cpu,
                 inner_ns,
@@ -159,7 +159,7 @@ fn measure(
         settings,
     };
     // Before the loads: without the tracer, no load needs to start.
-    punctual_trace::tracers::offers(tracer).map_err(failed)?;
+    punctual_trace::tracers::tracefs_offering(tracer).map_err(failed)?;
     let signals = Signals::listen().map_err(failed)?;
     let loads = setup::start_loads(load, &signals, progress).map_err(failed)?;
     let length = Duration::from_nanos(run.measured_ns);
@@ -173,7 +173,7 @@ fn measure(
     let mut reported = Reported::default();
     while begin.elapsed() < length && signals.end().is_none() {
         std::thread::sleep(NAP.min(length.saturating_sub(begin.elapsed())));
-        tracing.take(|line| reported.add(line));
+        tracing.read_lines(|line| reported.add(line));
     }
     check.measured_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     check.lost = tracing.lost();

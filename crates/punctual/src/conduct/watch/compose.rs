@@ -20,7 +20,7 @@ use punctual_trace::watch::{Call, Other};
 pub fn thread(start_ns: u64, followed: &Followed, numbers: &Numbers) -> Thread {
     let sleeper = &followed.sleeper;
     let cpu = followed.cpu() as usize;
-    let tid = i32::try_from(numbers.here(sleeper.task.tid)).unwrap_or(0);
+    let tid = i32::try_from(numbers.visible_number(sleeper.task.tid)).unwrap_or(0);
     let thread = thread_of(start_ns, &followed.tally, cpu, tid);
     Thread {
         lost: followed.lost(),
@@ -83,7 +83,7 @@ pub fn task(other: &Other, numbers: &Numbers) -> WatchedTask {
         _ => 0,
     };
     WatchedTask {
-        tid: numbers.here(other.tid),
+        tid: numbers.visible_number(other.tid),
         name: other.name.clone(),
         policy: policy.name().to_owned(),
         priority,
@@ -154,7 +154,11 @@ pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
         .filter(|call| call.by_timer < call.count)
         .max_by_key(|call| call.worst_ns);
     LiveRow {
-        label: format!("{}/{}", sleeper.task.name, numbers.here(sleeper.task.tid)),
+        label: format!(
+            "{}/{}",
+            sleeper.task.name,
+            numbers.visible_number(sleeper.task.tid)
+        ),
         count: latency.count(),
         period_ns: followed.period_ns(),
         avg_ns: latency.mean().unwrap_or(0.0),

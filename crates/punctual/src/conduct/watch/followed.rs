@@ -12,7 +12,7 @@ use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
 use punctual_record::watch::Timing;
-use punctual_trace::watch::rhythm::{Pace, Rhythm};
+use punctual_trace::watch::rhythm::{Rhythm, TimerPattern};
 use punctual_trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
 
 /// Pairs of instants that are kept until it is known whether there is a period.
@@ -193,7 +193,7 @@ impl Followed {
         }
         paced.last = Some(instant);
         paced.instants += 1;
-        paced.rhythm.take(due_ns, wake.armed_ns);
+        paced.rhythm.add_instant(due_ns, wake.armed_ns);
         self.settle(key, false);
         Some(instant.overran_ns)
     }
@@ -204,19 +204,19 @@ impl Followed {
         let Some(paced) = self.rhythms.get_mut(&key) else {
             return;
         };
-        let period_ns = match paced.rhythm.pace() {
+        let period_ns = match paced.rhythm.pattern() {
             // They are kept: if a period is found later, they may be on its grid.
-            Pace::Unknown | Pace::Irregular => {
+            TimerPattern::Unknown | TimerPattern::Irregular => {
                 paced.gaps.drain(..paced.gaps.len().saturating_sub(GAPS));
                 paced.early = paced.gaps.len();
                 return;
             }
-            Pace::Lost => {
+            TimerPattern::Lost => {
                 paced.gaps.clear();
                 paced.early = 0;
                 return;
             }
-            Pace::Period(period_ns) => period_ns,
+            TimerPattern::Period(period_ns) => period_ns,
         };
         while let Some((from, to)) = paced.gaps.front().copied() {
             let rhythm = &paced.rhythm;
@@ -271,12 +271,12 @@ impl Followed {
             return Timing::Periodic;
         }
         let most = self.rhythms.iter().max_by_key(|(_, paced)| paced.instants);
-        match most.map(|(key, paced)| (key, paced.rhythm.pace())) {
+        match most.map(|(key, paced)| (key, paced.rhythm.pattern())) {
             None => Timing::None,
-            Some((_, Pace::Lost)) => Timing::Lost,
+            Some((_, TimerPattern::Lost)) => Timing::Lost,
             Some((Key::Length(_), _)) => Timing::Lengths,
-            Some((_, Pace::Unknown)) => Timing::Unknown,
-            Some((_, Pace::Irregular | Pace::Period(_))) => Timing::Irregular,
+            Some((_, TimerPattern::Unknown)) => Timing::Unknown,
+            Some((_, TimerPattern::Irregular | TimerPattern::Period(_))) => Timing::Irregular,
         }
     }
 

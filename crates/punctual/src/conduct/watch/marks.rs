@@ -10,21 +10,21 @@ use punctual_record::watch::{MarkedThread, WatchedMark, WorstLength};
 use punctual_record::{Event, Happening};
 use punctual_trace::capture::Unavailable;
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
+use punctual_trace::watch::marks::{ActiveMarks, Mark, MarkCounts, MarkPass, Unseen};
 
 /// All marks of a watch.
 pub(super) struct Marks<'a> {
     marks: &'a [Mark],
     /// The limit of each, in ns.
     limits: &'a [Option<u64>],
-    marking: Result<Marking, Unavailable>,
+    marking: Result<ActiveMarks, Unavailable>,
     threads: Vec<AtMark>,
     unseen: Vec<Unseen>,
 }
 
 /// A thread at a mark.
 struct AtMark {
-    passes: Passes,
+    passes: MarkCounts,
     /// The number of received passes.
     received: u64,
     lengths: Histogram,
@@ -53,7 +53,7 @@ impl<'a> Marks<'a> {
         let marks = Self {
             marks,
             limits,
-            marking: Marking::start(pid, kernels, every, marks),
+            marking: ActiveMarks::start(pid, kernels, every, marks),
             threads: Vec::new(),
             unseen: vec![Unseen::default(); marks.len()],
         };
@@ -79,9 +79,9 @@ impl<'a> Marks<'a> {
 
     /// Takes the new passes.
     pub(super) fn collect(&mut self) {
-        let passes = self.marking.as_mut().map(Marking::drain);
+        let passes = self.marking.as_mut().map(ActiveMarks::drain);
         let passes = passes.unwrap_or_default();
-        let known = |threads: &[AtMark], pass: &Passed| threads.iter().any(|it| it.is(pass));
+        let known = |threads: &[AtMark], pass: &MarkPass| threads.iter().any(|it| it.is(pass));
         if passes.iter().any(|pass| !known(&self.threads, pass)) {
             self.read_counts();
         }
@@ -106,7 +106,7 @@ impl<'a> Marks<'a> {
     }
 
     fn read_counts(&mut self) {
-        let counts = self.marking.as_ref().map(Marking::passes);
+        let counts = self.marking.as_ref().map(ActiveMarks::passes);
         for passes in counts.unwrap_or_default() {
             let same = |it: &AtMark| {
                 (it.passes.mark, it.passes.task.tid, it.passes.started_ns)
@@ -197,7 +197,7 @@ impl<'a> Marks<'a> {
 }
 
 impl AtMark {
-    fn new(passes: Passes, limit_ns: Option<u64>) -> Self {
+    fn new(passes: MarkCounts, limit_ns: Option<u64>) -> Self {
         Self {
             passes,
             received: 0,
@@ -209,12 +209,12 @@ impl AtMark {
         }
     }
 
-    fn is(&self, pass: &Passed) -> bool {
+    fn is(&self, pass: &MarkPass) -> bool {
         let own = &self.passes;
         (own.mark, own.task.tid, own.started_ns) == (pass.mark, pass.tid, pass.started_ns)
     }
 
-    fn take(&mut self, pass: &Passed) {
+    fn take(&mut self, pass: &MarkPass) {
         self.received += 1;
         let Some(length) = pass.length else {
             return;
@@ -260,7 +260,7 @@ impl AtMark {
 mod tests {
     use super::*;
     use punctual_trace::watch::Other;
-    use punctual_trace::watch::marks::Length;
+    use punctual_trace::watch::marks::MarkLength;
 
     fn at_mark() -> AtMark {
         let task = Other {
@@ -269,7 +269,7 @@ mod tests {
             policy: 1,
             priority: 39,
         };
-        let passes = Passes {
+        let passes = MarkCounts {
             mark: 2,
             task,
             started_ns: 1,
@@ -280,13 +280,13 @@ mod tests {
         AtMark::new(passes, Some(47))
     }
 
-    fn pass(at_ns: u64, ns: Option<u64>) -> Passed {
-        Passed {
+    fn pass(at_ns: u64, ns: Option<u64>) -> MarkPass {
+        MarkPass {
             mark: 2,
             tid: 7,
             started_ns: 1,
             at_ns,
-            length: ns.map(|ns| Length {
+            length: ns.map(|ns| MarkLength {
                 ns,
                 waited_ns: Some(ns / 2),
                 preempted: 1,
@@ -325,11 +325,11 @@ mod tests {
         let thread = at_mark();
         let own = pass(5, None);
         assert!(thread.is(&own));
-        assert!(!thread.is(&Passed {
+        assert!(!thread.is(&MarkPass {
             started_ns: 2,
             ..own
         }));
-        assert!(!thread.is(&Passed { mark: 1, ..own }));
-        assert!(!thread.is(&Passed { tid: 8, ..own }));
+        assert!(!thread.is(&MarkPass { mark: 1, ..own }));
+        assert!(!thread.is(&MarkPass { tid: 8, ..own }));
     }
 }

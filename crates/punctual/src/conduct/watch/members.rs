@@ -8,7 +8,7 @@ use punctual_machine::survey::process::{self, Process};
 use punctual_record::event::Gone;
 use punctual_record::watch::{Following, Subject, WatchedProgram};
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::watch::{Joining, Programs, Watching};
+use punctual_trace::watch::{ActiveWatch, JoinRules, Programs};
 
 /// Programs that are named in the record; others are counted.
 const NAMED: usize = WatchedProgram::MOST;
@@ -53,7 +53,7 @@ impl<'a> Members<'a> {
 
     /// The selection for the BPF programs.
     pub fn programs(&self, numbers: &Numbers) -> Programs {
-        let joining = Joining {
+        let joining = JoinRules {
             children: true,
             name: [0; 16],
             group: None,
@@ -68,12 +68,12 @@ impl<'a> Members<'a> {
                 let mut padded = [0; 16];
                 let kept = process::kept(name);
                 padded[..kept.len()].copy_from_slice(kept);
-                Programs::Several(Joining {
+                Programs::Several(JoinRules {
                     name: padded,
                     ..joining
                 })
             }
-            Target::Group { group, .. } => Programs::Several(Joining {
+            Target::Group { group, .. } => Programs::Several(JoinRules {
                 group: Some((group.id, group.hierarchy)),
                 ..joining
             }),
@@ -93,7 +93,7 @@ impl<'a> Members<'a> {
 
     /// Registers the existing programs with the BPF programs. Repeats until it finds no more: from
     /// then on, new ones are seen in the kernel.
-    pub fn begin(&mut self, watching: &mut Watching, numbers: &mut Numbers) {
+    pub fn begin(&mut self, watching: &mut ActiveWatch, numbers: &mut Numbers) {
         loop {
             let before = self.list.len();
             let there = match self.target {
@@ -117,7 +117,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn add(&mut self, there: Vec<Process>, watching: &mut Watching, numbers: &mut Numbers) {
+    fn add(&mut self, there: Vec<Process>, watching: &mut ActiveWatch, numbers: &mut Numbers) {
         let is_one = self.is_one();
         for process in there {
             let known = |it: &Member| !it.gone && it.process.as_ref() == Some(&process);
@@ -156,7 +156,7 @@ impl<'a> Members<'a> {
     /// Finds which programs have started, left and ended. `named` knows the names of seen threads.
     pub fn look(
         &mut self,
-        watching: &mut Watching,
+        watching: &mut ActiveWatch,
         numbers: &mut Numbers,
         named: impl Fn(u32) -> Option<String>,
     ) {
@@ -170,15 +170,15 @@ impl<'a> Members<'a> {
             let runs = member.process.as_ref().is_some_and(runs);
             member.gone = !runs || !followed.contains(&member.kernels);
             if member.gone && followed.remove(&member.kernels) {
-                watching.leave(member.kernels);
+                watching.unfollow(member.kernels);
             }
         }
         for kernels in followed {
             if self.list.iter().any(|it| !it.gone && it.kernels == kernels) {
                 continue;
             }
-            numbers.meet(kernels);
-            let pid = numbers.here(kernels);
+            numbers.add_thread(kernels);
+            let pid = numbers.visible_number(kernels);
             // A program outside our PID namespace is not in our /proc.
             let seen = numbers.in_proc(kernels);
             let process = seen.and_then(|pid| process::read(&self.root, pid));
@@ -189,7 +189,7 @@ impl<'a> Members<'a> {
             };
             let gone = process.is_none();
             if gone {
-                watching.leave(kernels);
+                watching.unfollow(kernels);
             }
             match name {
                 Some(name) => self.meet(Member {
@@ -205,7 +205,7 @@ impl<'a> Members<'a> {
     }
 
     /// Finds programs that were created in a group and never moved into it.
-    fn look_into_group(&mut self, watching: &mut Watching, numbers: &mut Numbers) {
+    fn look_into_group(&mut self, watching: &mut ActiveWatch, numbers: &mut Numbers) {
         let Target::Group { group, .. } = self.target else {
             return;
         };
@@ -225,7 +225,7 @@ impl<'a> Members<'a> {
             // were never seen come first.
             let is_known = self.list.iter().any(|it| it.kernels == kernels);
             if is_known && !inside.contains(&kernels) {
-                watching.leave(kernels);
+                watching.unfollow(kernels);
             }
         }
     }
@@ -270,7 +270,7 @@ impl<'a> Members<'a> {
 
     /// The program of a thread, by its ID in the kernel; absent if there is only one program.
     pub fn program_of(&self, kernels: u32, numbers: &Numbers) -> Option<u32> {
-        (!self.is_one() && kernels != 0).then(|| numbers.here(kernels))
+        (!self.is_one() && kernels != 0).then(|| numbers.visible_number(kernels))
     }
 
     pub fn subject(&self, every: bool, refused: u64) -> Subject {

@@ -10,26 +10,26 @@ use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::stacks;
 use punctual_trace::capture::symbols::{Symbols, SymbolsError};
 use punctual_trace::watch::user_symbols::UserSymbols;
-use punctual_trace::watch::{AWAY_FRAMES, Away, AwayLost, Watching, Why};
+use punctual_trace::watch::{AWAY_FRAMES, ActiveWatch, OffCpuCount, OffCpuLost, OffCpuReason};
 
 /// Places that are kept, including those of threads that have ended.
 const MOST: usize = 32768;
 
 /// A place: the index of its thread, and the numbers of its stacks.
-type Key = (usize, Why, Option<u32>, Option<u32>);
+type Key = (usize, OffCpuReason, Option<u32>, Option<u32>);
 
 /// Everything known about off-CPU times.
 pub(super) struct Aways {
     /// The kernel's function names; without them functions are shown as addresses.
     kernel: Arc<Symbols>,
     user: UserSymbols,
-    places: BTreeMap<Key, Away>,
+    places: BTreeMap<Key, OffCpuCount>,
     /// Stacks with names, by their numbers; a program's also by program.
     kernel_stacks: BTreeMap<u32, Vec<String>>,
     user_stacks: BTreeMap<(u32, u32), Vec<String>>,
     /// Places for which there was no room.
     beyond: BTreeMap<Key, TimesSum>,
-    lost: AwayLost,
+    lost: OffCpuLost,
 }
 
 impl Aways {
@@ -53,13 +53,13 @@ impl Aways {
             kernel_stacks: BTreeMap::new(),
             user_stacks: BTreeMap::new(),
             beyond: BTreeMap::new(),
-            lost: AwayLost::default(),
+            lost: OffCpuLost::default(),
         }
     }
 
     /// Reads the kernel's sums: while the programs of the stacks are alive, and before a thread's data
     /// is dropped.
-    pub fn look(&mut self, watching: &Watching, threads: &[Followed], numbers: &Numbers) {
+    pub fn look(&mut self, watching: &ActiveWatch, threads: &[Followed], numbers: &Numbers) {
         self.lost = watching.away_lost();
         for away in watching.aways().into_iter().filter_map(consistent) {
             let Some(at) = threads.iter().position(|it| it.is(away.tid)) else {
@@ -80,7 +80,13 @@ impl Aways {
     }
 
     /// Names the functions of stacks that are seen for the first time.
-    fn name(&mut self, away: &Away, program: u32, watching: &Watching, numbers: &Numbers) {
+    fn name(
+        &mut self,
+        away: &OffCpuCount,
+        program: u32,
+        watching: &ActiveWatch,
+        numbers: &Numbers,
+    ) {
         if let Some(number) = away.kernel
             && !self.kernel_stacks.contains_key(&number)
         {
@@ -156,13 +162,13 @@ impl Aways {
 
 /// The kernel continues to count while its sums are read word by word, so the words may be of two
 /// moments. Consistent sums are off by at most one time; the first of a place is read the next time.
-fn consistent(away: Away) -> Option<Away> {
+fn consistent(away: OffCpuCount) -> Option<OffCpuCount> {
     if away.count == 0 || away.longest_at_ns == 0 {
         return None;
     }
     let possible = OffCpuPlace::possible_total(away.count, away.longest_ns);
     let total_ns = away.total_ns.clamp(*possible.start(), *possible.end());
-    Some(Away { total_ns, ..away })
+    Some(OffCpuCount { total_ns, ..away })
 }
 
 /// The event if the kernel records stacks less deep than there is room for.
@@ -177,14 +183,14 @@ fn shallow(frames: u32) -> Option<Event> {
 /// A frame without a name, in the form of other tools.
 const UNKNOWN: &str = "[unknown]";
 
-fn in_record(why: Why) -> OffCpuWhy {
+fn in_record(why: OffCpuReason) -> OffCpuWhy {
     match why {
-        Why::Asleep => OffCpuWhy::Asleep,
-        Why::Uninterruptible => OffCpuWhy::Uninterruptible,
-        Why::Runnable => OffCpuWhy::Preempted,
-        Why::Throttled => OffCpuWhy::Throttled,
-        Why::Held => OffCpuWhy::Stopped,
-        Why::Yielded => OffCpuWhy::Yielded,
+        OffCpuReason::Asleep => OffCpuWhy::Asleep,
+        OffCpuReason::Uninterruptible => OffCpuWhy::Uninterruptible,
+        OffCpuReason::Runnable => OffCpuWhy::Preempted,
+        OffCpuReason::Throttled => OffCpuWhy::Throttled,
+        OffCpuReason::Held => OffCpuWhy::Stopped,
+        OffCpuReason::Yielded => OffCpuWhy::Yielded,
     }
 }
 
@@ -195,9 +201,9 @@ mod tests {
     /// As read while the kernel counts one time more, after each word that it writes.
     #[test]
     fn sums_that_are_read_while_they_change_agree_with_themselves() {
-        let away = |count, total_ns, longest_ns, longest_at_ns| Away {
+        let away = |count, total_ns, longest_ns, longest_at_ns| OffCpuCount {
             tid: 1,
-            why: Why::Asleep,
+            why: OffCpuReason::Asleep,
             kernel: None,
             user: None,
             count,

@@ -26,10 +26,10 @@ use punctual_record::{
     Condition, Demand, Event, Fix, Happening, RecordError, Run, RunDirectory, StopCause, condition,
 };
 use punctual_trace::attribute::event::Window;
-use punctual_trace::capture::Place;
+use punctual_trace::capture::WakeUpPlace;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::marks::Mark;
-use punctual_trace::watch::{Happened, Options, Sleeper, Watching};
+use punctual_trace::watch::{ActiveWatch, Options, ProgramEvent, Sleeper};
 
 /// Wake-ups that each CPU's ring holds: more than one second of 10,000 per second.
 const RING: usize = 1 << 14;
@@ -45,7 +45,7 @@ pub(super) struct Program<'a> {
     target: &'a Target,
     members: Members<'a>,
     root: Root,
-    watching: Watching,
+    watching: ActiveWatch,
     /// The IDs of the program's threads, in a container.
     numbers: Numbers,
     threads: Vec<Followed>,
@@ -83,7 +83,7 @@ impl<'a> Program<'a> {
             run_queue: scope.run_queue,
             ring: RING,
         };
-        let mut watching = Watching::start(&options).map_err(ConductError::Watch)?;
+        let mut watching = ActiveWatch::start(&options).map_err(ConductError::Watch)?;
         members.begin(&mut watching, &mut numbers);
         let marked = target.program();
         let numbers_of = |pid| (pid, numbers.kernels(pid));
@@ -141,7 +141,7 @@ impl<'a> Program<'a> {
             return;
         }
         let tid = sleeper.task.tid;
-        self.numbers.meet(tid);
+        self.numbers.add_thread(tid);
         let in_proc = || last_cpu(&self.root, self.numbers.in_proc(tid)?);
         // Without a CPU it has not run yet: it is added after it has run.
         let Some(met_on) = sleeper.cpu.or_else(in_proc) else {
@@ -181,7 +181,7 @@ impl<'a> Program<'a> {
                     let of = |it: &&Followed| it.sleeper.task.tid == tid;
                     let name = self.threads.iter().rfind(of);
                     let name = name.map_or("", |it| &*it.sleeper.task.name);
-                    let tid = self.numbers.here(tid);
+                    let tid = self.numbers.visible_number(tid);
                     stop.tid = Some(tid);
                     Halted::Thread {
                         name: name.to_owned(),
@@ -267,12 +267,12 @@ impl Watched for Program<'_> {
                 continue;
             };
             let wake = match happened {
-                Happened::Woke(wake) => wake,
-                Happened::JobEnded(job) => {
+                ProgramEvent::Woke(wake) => wake,
+                ProgramEvent::JobEnded(job) => {
                     thread.add_job(job);
                     continue;
                 }
-                Happened::Stopped(stop) => {
+                ProgramEvent::Stopped(stop) => {
                     thread.add_stop(stop);
                     let bounds = (stop.from_ns, stop.to_ns);
                     self.stops.add(stop.tid, bounds, stop.cause);
@@ -294,7 +294,7 @@ impl Watched for Program<'_> {
             if let Some(feed) = &mut self.feed {
                 feed.push(Wake {
                     tid: wake.tid,
-                    at: Place {
+                    at: WakeUpPlace {
                         waking: wake.waking_cpu,
                         running: wake.cpu,
                     },

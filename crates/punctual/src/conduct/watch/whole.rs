@@ -17,14 +17,14 @@ use punctual_record::live::{LiveRow, LiveWatch, Notable, Note};
 use punctual_record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
 use punctual_record::{Condition, Demand, Fix, Run, Thread};
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::watch::{CpuWakeUps, Other, SystemWatching, SystemWorst};
+use punctual_trace::watch::{ActiveSystemWatch, CpuWakeUps, Other, SystemWorst};
 
 /// How often the run queues are read: there may be thousands of threads.
 const QUEUES_EVERY_NS: u64 = 1_000_000_000;
 
 pub(super) struct Whole {
     length: Length,
-    watching: SystemWatching,
+    watching: ActiveSystemWatch,
     /// The IDs of the threads of our container, if we are in one.
     numbers: Numbers,
     cpus: Vec<Cpu>,
@@ -49,7 +49,7 @@ impl Whole {
     /// Starts to count; `run_queue`: also how long threads wait for a CPU.
     pub(super) fn begin(length: Length, run_queue: bool) -> Result<Self, ConductError> {
         let watching =
-            SystemWatching::start(length.deadline_ns, run_queue).map_err(ConductError::Watch)?;
+            ActiveSystemWatch::start(length.deadline_ns, run_queue).map_err(ConductError::Watch)?;
         let cpus = online(&Root::live());
         let cpus = cpus.into_iter().filter_map(|number| {
             let counts = watching.cpu(number)?;
@@ -132,7 +132,7 @@ impl Watched for Whole {
             let Some(counts) = self.watching.cpu(cpu.number) else {
                 continue;
             };
-            let (most_ns, late) = self.watching.turn(cpu.number);
+            let (most_ns, late) = self.watching.take_interval(cpu.number);
             let now = latency(&counts);
             let new = now.without(&cpu.latency);
             let most_ns = if most_ns == 0 {

@@ -82,7 +82,7 @@ pub enum PlaceError {
         /// The requested probe.
         wanted: String,
         /// Similar names, or else some of the names in the files.
-        known: Known,
+        known: SimilarNames,
     },
     /// The probe is at too many places.
     TooManyPlaces {
@@ -95,7 +95,7 @@ pub enum PlaceError {
 
 /// Names that may be the requested one.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum SimilarNames {
     /// There is none at all.
     None,
     /// Similar ones.
@@ -195,13 +195,15 @@ impl fmt::Display for PlaceError {
             ),
             Self::Function { path, source } => write!(f, "{path} {source}"),
             Self::NoProbe { wanted, known } => match known {
-                Known::None => write!(
+                SimilarNames::None => write!(
                     f,
                     "no probe '{wanted}': neither the program nor its libraries have USDT probes; \
                      mark a function"
                 ),
-                Known::Near(near) => write!(f, "no probe '{wanted}'; near: {near}"),
-                Known::Some(some) => write!(f, "no probe '{wanted}': expected one of {some}"),
+                SimilarNames::Near(near) => write!(f, "no probe '{wanted}'; near: {near}"),
+                SimilarNames::Some(some) => {
+                    write!(f, "no probe '{wanted}': expected one of {some}")
+                }
             },
             Self::TooManyPlaces { found, most } => write!(
                 f,

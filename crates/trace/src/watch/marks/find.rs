@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use object::ReadCache;
 
 use super::super::mappings::Mapping;
-use super::error::{FunctionError, Known, NotFound, PlaceError};
+use super::error::{FunctionError, NotFound, PlaceError, SimilarNames};
 use super::image::{Function, Image};
-use super::spec::{Kind, LONGEST, Place, Shape, Spec};
+use super::spec::{LONGEST, MarkPlace, MarkShape, PlaceKind, Spec};
 use super::{Mark, Role, Site};
 
 /// Places of one mark, at most: a USDT probe may be at many.
@@ -23,7 +23,7 @@ const MOST_KNOWN: usize = 1 << 16;
 const MOST_KEPT: usize = 512 << 20;
 
 /// A file whose code a program has mapped.
-struct Loaded {
+struct MappedFile {
     /// As the program sees it.
     path: String,
     /// The path by which we reach it, even if it was renamed or deleted.
@@ -44,9 +44,9 @@ pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
     let mark = |spec: &Spec| {
         let mut all = Vec::new();
         let places = match &spec.shape {
-            Shape::Point(place) => vec![(place, Role::Point)],
-            Shape::Pair(from, to) => vec![(from, Role::Begin), (to, Role::End)],
-            Shape::Call(place) => vec![(place, Role::Call)],
+            MarkShape::Point(place) => vec![(place, Role::Point)],
+            MarkShape::Pair(from, to) => vec![(from, Role::Begin), (to, Role::End)],
+            MarkShape::Call(place) => vec![(place, Role::Call)],
         };
         for (place, role) in places {
             let found = files.sites(place, role);
@@ -58,14 +58,14 @@ pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
         Ok(Mark {
             name: spec.name.clone(),
             text: spec.text.clone(),
-            is_point: matches!(spec.shape, Shape::Point(_)),
+            is_point: matches!(spec.shape, MarkShape::Point(_)),
             sites: all,
         })
     };
     specs.iter().map(mark).collect()
 }
 
-impl Loaded {
+impl MappedFile {
     fn read(&self) -> Result<Image, PlaceError> {
         let path = || self.path.clone();
         let opened = File::open(&self.reached).map_err(|source| PlaceError::Unreadable {
@@ -82,7 +82,7 @@ impl Loaded {
 
 /// The files of a program, each read on first use.
 struct Files {
-    loaded: Vec<Loaded>,
+    loaded: Vec<MappedFile>,
 }
 
 impl Files {
@@ -93,16 +93,16 @@ impl Files {
         let own = own.map_err(|source| NotFound::Program { file: exe, source })?;
         let text = fs::read_to_string(&maps);
         let maps = text.map_err(|source| NotFound::Program { file: maps, source })?;
-        let mut loaded = vec![Loaded {
+        let mut loaded = vec![MappedFile {
             path: own.display().to_string(),
             reached: PathBuf::from(format!("/proc/{pid}/exe")),
             image: None,
         }];
         for mapping in maps.lines().filter_map(Mapping::parse) {
             if loaded.iter().all(|it| it.path != mapping.path) {
-                loaded.push(Loaded {
+                loaded.push(MappedFile {
                     path: mapping.path.to_owned(),
-                    reached: mapping.reached(pid),
+                    reached: mapping.reachable_path(pid),
                     image: None,
                 });
             }
@@ -128,7 +128,7 @@ impl Files {
         let Some(wanted) = wanted else {
             return Ok(0);
         };
-        let is_it = |file: &Loaded| {
+        let is_it = |file: &MappedFile| {
             let path = file.path.trim_end_matches(" (deleted)");
             let name = path.rsplit('/').next().unwrap_or(path);
             path == wanted
@@ -160,12 +160,12 @@ impl Files {
         }
     }
 
-    fn sites(&mut self, place: &Place, role: Role) -> Result<Vec<Site>, PlaceError> {
+    fn sites(&mut self, place: &MarkPlace, role: Role) -> Result<Vec<Site>, PlaceError> {
         let file = place.file.as_deref();
         let (index, offset) = match &place.kind {
-            Kind::Probe { provider, name } => return self.probes(provider, name, role),
-            Kind::Offset(offset) => self.code(file, *offset)?,
-            Kind::Function(wanted) => self.function(file, wanted)?,
+            PlaceKind::Probe { provider, name } => return self.probes(provider, name, role),
+            PlaceKind::Offset(offset) => self.code(file, *offset)?,
+            PlaceKind::Function(wanted) => self.function(file, wanted)?,
         };
         let path = self.loaded[index].path.clone();
         let reached = self.loaded[index].reached.clone();
@@ -258,13 +258,13 @@ impl Files {
             0 => {
                 let wanted = format!("usdt:{provider}:{name}");
                 let known = if known.is_empty() {
-                    Known::None
+                    SimilarNames::None
                 } else {
                     match near(&wanted, known.iter().map(String::as_str)) {
                         near if near.is_empty() => {
-                            Known::Some(listed(known.iter().map(String::as_str)))
+                            SimilarNames::Some(listed(known.iter().map(String::as_str)))
                         }
-                        near => Known::Near(near.join(", ")),
+                        near => SimilarNames::Near(near.join(", ")),
                     }
                 };
                 Err(PlaceError::NoProbe { wanted, known })

@@ -148,13 +148,13 @@ impl Segments {
 /// A file of which only a limited number of bytes is read. The cache below keeps each read, also of
 /// overlapping parts, so that the file's length does not bound them.
 #[derive(Clone, Copy)]
-struct Bounded<'left, R> {
+struct BoundedFile<'left, R> {
     data: R,
     left: &'left Cell<u64>,
     exceeded: &'left Cell<bool>,
 }
 
-impl<R> Bounded<'_, R> {
+impl<R> BoundedFile<'_, R> {
     fn spend(&self, bytes: u64) -> Result<(), ()> {
         let left = self.left.get().checked_sub(bytes);
         self.exceeded.set(self.exceeded.get() || left.is_none());
@@ -163,7 +163,7 @@ impl<R> Bounded<'_, R> {
     }
 }
 
-impl<'data, R: ReadRef<'data>> ReadRef<'data> for Bounded<'_, R> {
+impl<'data, R: ReadRef<'data>> ReadRef<'data> for BoundedFile<'_, R> {
     fn len(self) -> Result<u64, ()> {
         self.data.len()
     }
@@ -193,7 +193,7 @@ impl Image {
 
     fn read_within<'data, R: ReadRef<'data>>(data: R, most: Limits) -> Result<Self, ImageError> {
         let (left, exceeded) = (Cell::new(most.bytes), Cell::new(false));
-        let data = Bounded {
+        let data = BoundedFile {
             data,
             left: &left,
             exceeded: &exceeded,
@@ -359,7 +359,7 @@ fn segments<'data, R: ReadRef<'data>>(file: &File<'data, R>, length: u64) -> Seg
 }
 
 /// A probe's note.
-struct Noted {
+struct ProbeNote {
     address: u64,
     base: u64,
     semaphore: u64,
@@ -367,7 +367,7 @@ struct Noted {
     name: String,
 }
 
-fn noted(bytes: &[u8], little: bool) -> Option<Noted> {
+fn noted(bytes: &[u8], little: bool) -> Option<ProbeNote> {
     let word = |at: usize| {
         let bytes: [u8; 8] = bytes.get(at..at + 8)?.try_into().ok()?;
         Some(if little {
@@ -381,7 +381,7 @@ fn noted(bytes: &[u8], little: bool) -> Option<Noted> {
         let text = texts.next().filter(|text| text.len() <= LONGEST_PROBE)?;
         Some(String::from_utf8_lossy(text).into_owned())
     };
-    Some(Noted {
+    Some(ProbeNote {
         address: word(0)?,
         base: word(8)?,
         semaphore: word(16)?,

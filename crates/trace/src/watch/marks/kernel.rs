@@ -13,9 +13,9 @@ use punctual_record::{ProbeRefusal, TracingPart, TracingStep};
 use punctual_rt::sys::perf::{self, Probe};
 
 use super::super::kernel::other;
-use super::{Length, Mark, Passed, Passes, Role, Site, Unseen};
+use super::{Mark, MarkCounts, MarkLength, MarkPass, Role, Site, Unseen};
 use crate::capture::kernel::{incomplete, load, possible_cpus, refused};
-use crate::capture::rings::{Plan, Rings};
+use crate::capture::rings::{RingLayout, Rings};
 use crate::capture::shared::link;
 use crate::capture::slot::Slot;
 use crate::capture::unavailable::{self, Unavailable};
@@ -39,7 +39,7 @@ const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// Active marks. When they are dropped, or this process is killed, all of them are removed from the
 /// kernel and from the program.
-pub struct Marking {
+pub struct ActiveMarks {
     programs: Ebpf,
     rings: Rings,
     /// The links of places; they own their events.
@@ -48,10 +48,10 @@ pub struct Marking {
     refused: Vec<Option<Unavailable>>,
     pid: u32,
     kind: u32,
-    fresh: Vec<Passed>,
+    fresh: Vec<MarkPass>,
 }
 
-impl Marking {
+impl ActiveMarks {
     /// Starts recording the marks of a program's threads, by its number here and the kernel's;
     /// `every`: threads of ordinary priority too. A mark that the kernel refuses is
     /// omitted: see [`Marking::refused`].
@@ -72,7 +72,7 @@ impl Marking {
         let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
         let cpus = possible_cpus();
         let all: Vec<u32> = (0..cpus).collect();
-        let plan = Plan::new(cpus, &all, RING);
+        let plan = RingLayout::new(cpus, &all, RING);
         let every = u32::from(every);
         let mut loader = EbpfLoader::new();
         loader
@@ -147,7 +147,7 @@ impl Marking {
     }
 
     /// The recorded passes, in order.
-    pub fn drain(&mut self) -> Vec<Passed> {
+    pub fn drain(&mut self) -> Vec<MarkPass> {
         let until_ns = punctual_rt::clock::now_ns();
         for index in 0..self.rings.count() {
             // A thread's count shows what was overwritten.
@@ -161,7 +161,7 @@ impl Marking {
 
     /// The threads that passed, with their counts.
     #[must_use]
-    pub fn passes(&self) -> Vec<Passes> {
+    pub fn passes(&self) -> Vec<MarkCounts> {
         let map = match self.programs.map("passes") {
             Some(map @ Map::HashMap(_)) => HashMap::<&MapData, [u32; 2], Counted>::try_from(map),
             _ => return Vec::new(),
@@ -171,7 +171,7 @@ impl Marking {
             entries.collect::<Vec<_>>()
         });
         entries
-            .map(|([tid, mark], words)| Passes {
+            .map(|([tid, mark], words)| MarkCounts {
                 mark,
                 started_ns: words[0],
                 task: other(u64::from(tid), words[1], &words[2..4]),
@@ -200,7 +200,7 @@ impl Marking {
     }
 
     /// Removes a thread that has ended, and whose counts were read.
-    pub fn forget(&mut self, passes: &Passes) {
+    pub fn forget(&mut self, passes: &MarkCounts) {
         if let Some(map) = self.programs.map_mut("passes")
             && let Ok(mut map) = HashMap::<_, [u32; 2], Counted>::try_from(map)
         {
@@ -226,15 +226,15 @@ fn not_placed(offset: u64, error: &io::Error) -> Unavailable {
     Unavailable::NoProbe { offset, refusal }
 }
 
-fn passed(slot: &Slot) -> Passed {
-    let length = Length {
+fn passed(slot: &Slot) -> MarkPass {
+    let length = MarkLength {
         ns: slot.b(),
         waited_ns: Some(slot.c()).filter(|ns| *ns != u64::MAX),
         preempted: (slot.d() >> 32) as u32,
         slept: slot.d() as u32,
         faults: (slot.0[6] >> 32) + (slot.0[6] & u64::from(u32::MAX)),
     };
-    Passed {
+    MarkPass {
         mark: (slot.a() >> 32) as u32,
         tid: slot.a() as u32,
         started_ns: slot.0[7],

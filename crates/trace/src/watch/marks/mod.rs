@@ -14,38 +14,38 @@ mod kernel;
 pub mod spec;
 
 #[cfg(feature = "kernel")]
-pub use kernel::Marking;
+pub use kernel::ActiveMarks;
 
 #[cfg(not(feature = "kernel"))]
-pub use absent::Marking;
+pub use absent::ActiveMarks;
 
 #[cfg(not(feature = "kernel"))]
 mod absent {
     //! For a program that was built without tracing.
     #![allow(missing_docs, reason = "the functions of the module that traces")]
-    use super::{Mark, Passed, Passes, Unseen};
+    use super::{Mark, MarkCounts, MarkPass, Unseen};
     use crate::capture::Unavailable;
 
     /// It can't exist.
-    pub enum Marking {}
+    pub enum ActiveMarks {}
 
-    impl Marking {
+    impl ActiveMarks {
         pub fn start(_: u32, _: u32, _: bool, _: &[Mark]) -> Result<Self, Unavailable> {
             Err(super::super::built_without())
         }
         pub fn refused(&self) -> &[Option<Unavailable>] {
             match *self {}
         }
-        pub fn drain(&mut self) -> Vec<Passed> {
+        pub fn drain(&mut self) -> Vec<MarkPass> {
             match *self {}
         }
-        pub fn passes(&self) -> Vec<Passes> {
+        pub fn passes(&self) -> Vec<MarkCounts> {
             match *self {}
         }
         pub fn unseen(&self) -> Vec<Unseen> {
             match *self {}
         }
-        pub fn forget(&mut self, _: &Passes) {
+        pub fn forget(&mut self, _: &MarkCounts) {
             match *self {}
         }
     }
@@ -94,7 +94,7 @@ pub enum Role {
 
 /// A thread has passed a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passed {
+pub struct MarkPass {
     /// The index of the mark among the requested ones.
     pub mark: u32,
     /// The thread.
@@ -104,12 +104,12 @@ pub struct Passed {
     /// When it passed.
     pub at_ns: u64,
     /// What is known of the time before; absent for the first pass of a single place.
-    pub length: Option<Length>,
+    pub length: Option<MarkLength>,
 }
 
 /// From one pass to the next, or from one place to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Length {
+pub struct MarkLength {
     /// How long.
     pub ns: u64,
     /// For how much of it the thread was ready and had no CPU, if the kernel knows.
@@ -124,7 +124,7 @@ pub struct Length {
 
 /// The counts of one thread at one mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Passes {
+pub struct MarkCounts {
     /// Which mark.
     pub mark: u32,
     /// The thread at its last pass.

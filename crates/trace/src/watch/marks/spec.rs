@@ -20,32 +20,32 @@ pub struct Spec {
     /// The marked place as the user wrote it.
     pub text: String,
     /// What is marked.
-    pub shape: Shape,
+    pub shape: MarkShape,
 }
 
 /// What is marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
+pub enum MarkShape {
     /// A single place: from one pass to the next.
-    Point(Place),
+    Point(MarkPlace),
     /// From one place to another.
-    Pair(Place, Place),
+    Pair(MarkPlace, MarkPlace),
     /// From a function's entry to its return.
-    Call(Place),
+    Call(MarkPlace),
 }
 
 /// A place in the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct MarkPlace {
     /// The file, as `libm.so.6` or by its path; absent for the program's own file.
     pub file: Option<String>,
     /// The place in it.
-    pub kind: Kind,
+    pub kind: PlaceKind,
 }
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum PlaceKind {
     /// A function's first instruction.
     Function(String),
     /// Offset in the file.
@@ -103,19 +103,19 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
     }
     let shape = if let Some(function) = marked.strip_suffix("()") {
         match place(function).ok_or_else(refused)? {
-            place if matches!(place.kind, Kind::Function(_)) => Shape::Call(place),
+            place if matches!(place.kind, PlaceKind::Function(_)) => MarkShape::Call(place),
             _ => return Err(SpecError::NoReturn),
         }
     } else {
         match marked.split_once("..") {
-            None => Shape::Point(place(marked).ok_or_else(refused)?),
+            None => MarkShape::Point(place(marked).ok_or_else(refused)?),
             Some((from, to)) => {
                 let from = place(from.trim()).ok_or_else(refused)?;
                 let to = place(to.trim()).ok_or_else(refused)?;
                 if from == to {
                     return Err(SpecError::SamePlace);
                 }
-                Shape::Pair(from, to)
+                MarkShape::Pair(from, to)
             }
         }
     };
@@ -126,14 +126,14 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
     })
 }
 
-fn place(text: &str) -> Option<Place> {
+fn place(text: &str) -> Option<MarkPlace> {
     if let Some(probe) = text.strip_prefix("usdt:") {
         let (provider, name) = probe.split_once(':')?;
-        let kind = Kind::Probe {
+        let kind = PlaceKind::Probe {
             provider: word(provider)?,
             name: word(name)?,
         };
-        return Some(Place { file: None, kind });
+        return Some(MarkPlace { file: None, kind });
     }
     let (file, what) = match text.rsplit_once(':') {
         Some((file, what)) => (Some(file), what),
@@ -148,10 +148,10 @@ fn place(text: &str) -> Option<Place> {
         Some(file) => Some(file.to_owned()),
     };
     let kind = match what.strip_prefix('+') {
-        Some(offset) => Kind::Offset(number(offset)?),
-        None => Kind::Function(word(what)?),
+        Some(offset) => PlaceKind::Offset(number(offset)?),
+        None => PlaceKind::Function(word(what)?),
     };
-    Some(Place { file, kind })
+    Some(MarkPlace { file, kind })
 }
 
 /// A name as compilers and USDT probes use it.
@@ -175,43 +175,43 @@ fn number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn function(file: Option<&str>, name: &str) -> Place {
-        Place {
+    fn function(file: Option<&str>, name: &str) -> MarkPlace {
+        MarkPlace {
             file: file.map(str::to_owned),
-            kind: Kind::Function(name.to_owned()),
+            kind: PlaceKind::Function(name.to_owned()),
         }
     }
 
     #[test]
     fn each_form_of_a_mark_is_parsed() {
         let shape = |text| parse(text).expect(text).shape;
-        assert_eq!(shape("tick"), Shape::Point(function(None, "tick")));
+        assert_eq!(shape("tick"), MarkShape::Point(function(None, "tick")));
         assert_eq!(
             shape("a=libm.so.6:sin"),
-            Shape::Point(function(Some("libm.so.6"), "sin"))
+            MarkShape::Point(function(Some("libm.so.6"), "sin"))
         );
         assert_eq!(
             shape("/opt/my app/bin/x:work()"),
-            Shape::Call(function(Some("/opt/my app/bin/x"), "work"))
+            MarkShape::Call(function(Some("/opt/my app/bin/x"), "work"))
         );
-        let offset = |file: Option<&str>, at| Place {
+        let offset = |file: Option<&str>, at| MarkPlace {
             file: file.map(str::to_owned),
-            kind: Kind::Offset(at),
+            kind: PlaceKind::Offset(at),
         };
         assert_eq!(
             shape("x=+0x1a..lib.so:+42"),
-            Shape::Pair(offset(None, 26), offset(Some("lib.so"), 42))
+            MarkShape::Pair(offset(None, 26), offset(Some("lib.so"), 42))
         );
-        let probe = |name: &str| Place {
+        let probe = |name: &str| MarkPlace {
             file: None,
-            kind: Kind::Probe {
+            kind: PlaceKind::Probe {
                 provider: "control".to_owned(),
                 name: name.to_owned(),
             },
         };
         assert_eq!(
             shape("cycle = usdt:control:begin .. usdt:control:end"),
-            Shape::Pair(probe("begin"), probe("end"))
+            MarkShape::Pair(probe("begin"), probe("end"))
         );
         let spec = parse("cycle=_ZN4core4tick17h0123E()").expect("a mark");
         assert_eq!(
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(parse("tick").expect("a mark").name, "tick");
         assert_eq!(
             shape("work.part.0"),
-            Shape::Point(function(None, "work.part.0"))
+            MarkShape::Point(function(None, "work.part.0"))
         );
     }
 

@@ -94,7 +94,7 @@ pub(super) struct Frame<'w> {
 
 /// A thread's time on the CPU.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stint<'w> {
+pub(super) struct ThreadRun<'w> {
     pub from: u64,
     pub to: u64,
     pub thread: &'w Task,
@@ -102,7 +102,7 @@ pub(super) struct Stint<'w> {
 
 /// A stack that was taken.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Caught<'w> {
+pub(super) struct InterruptedStack<'w> {
     pub at: u64,
     pub tid: u32,
     pub frames: &'w [u64],
@@ -110,7 +110,7 @@ pub(super) struct Caught<'w> {
 
 /// How a thread released the CPU for the probe.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Left<'w> {
+pub(super) struct ReleaseStack<'w> {
     pub at: u64,
     pub tid: u32,
     pub call: Option<u32>,
@@ -119,19 +119,19 @@ pub(super) struct Left<'w> {
 
 /// What one CPU did.
 #[derive(Debug, Default)]
-pub(super) struct Lane<'w> {
+pub(super) struct CpuTimeline<'w> {
     pub slices: Vec<Slice<'w>>,
     pub frames: Vec<Frame<'w>>,
-    pub stints: Vec<Stint<'w>>,
-    pub stacks: Vec<Caught<'w>>,
-    pub left: Vec<Left<'w>>,
+    pub thread_runs: Vec<ThreadRun<'w>>,
+    pub stacks: Vec<InterruptedStack<'w>>,
+    pub releases: Vec<ReleaseStack<'w>>,
 }
 
-impl<'w> Lane<'w> {
+impl<'w> CpuTimeline<'w> {
     /// What the CPU did, from its events in order. `runs_at`: the probe is known to run
     /// here at this instant, whatever the events say. `settled`: the thread that runs while no
     /// switch says otherwise.
-    pub(super) fn of(
+    pub(super) fn from_events(
         window: &Window,
         events: &[&'w Event],
         runs_at: Option<u64>,
@@ -147,18 +147,18 @@ impl<'w> Lane<'w> {
         let unknown = (window.lost > 0 && first > begin) || first > window.woken_ns;
         if unknown && !window.gap {
             builder.advance(first.min(end));
-            builder.blind_all.push((0, builder.lane.slices.len()));
+            builder.blind_all.push((0, builder.timeline.slices.len()));
         }
         let mut seen = runs_at.is_none();
         for event in events {
             if let (false, Some(at)) = (seen, runs_at.filter(|at| *at < event.at_ns)) {
-                builder.confirm(at);
+                builder.probe_runs_at(at);
                 seen = true;
             }
-            builder.take(event);
+            builder.add_event(event);
         }
         if let (false, Some(at)) = (seen, runs_at) {
-            builder.confirm(at);
+            builder.probe_runs_at(at);
         }
         builder.finish(window, end, events)
     }
@@ -191,14 +191,14 @@ impl<'w> Lane<'w> {
 #[derive(Clone, Copy)]
 struct Open<'w> {
     layer: Layer<'w>,
-    /// Its index in the lane's frames.
+    /// Its index in the timeline's frames.
     frame: usize,
     /// The number of slices when it began.
     slices: usize,
 }
 
 struct Builder<'w> {
-    lane: Lane<'w>,
+    timeline: CpuTimeline<'w>,
     at: u64,
     rt: bool,
     probe: u32,
@@ -226,7 +226,7 @@ impl<'w> Builder<'w> {
             _ => None,
         });
         Self {
-            lane: Lane::default(),
+            timeline: CpuTimeline::default(),
             at: begin,
             rt: window.preempt_rt,
             probe: window.probe.tid,
@@ -252,7 +252,7 @@ impl<'w> Builder<'w> {
         }
         let tid = self.thread.map(|thread| thread.tid);
         let probe_runs = tid == Some(self.probe);
-        self.lane.slices.push(Slice {
+        self.timeline.slices.push(Slice {
             from: self.at,
             to: at,
             layer: self.stack.last().map_or(Layer::Thread, |open| open.layer),
@@ -267,7 +267,7 @@ impl<'w> Builder<'w> {
         self.at = at;
     }
 
-    fn take(&mut self, event: &'w Event) {
+    fn add_event(&mut self, event: &'w Event) {
         self.advance(event.at_ns);
         match &event.kind {
             Kind::VectorEntry {
@@ -315,12 +315,12 @@ impl<'w> Builder<'w> {
                 self.lock = None;
             }
             Kind::Fault { .. } if self.probe_runs() => self.fault = true,
-            Kind::Stack { tid, frames, .. } => self.lane.stacks.push(Caught {
+            Kind::Stack { tid, frames, .. } => self.timeline.stacks.push(InterruptedStack {
                 at: event.at_ns,
                 tid: *tid,
                 frames,
             }),
-            Kind::Left { tid, call, frames } => self.lane.left.push(Left {
+            Kind::Left { tid, call, frames } => self.timeline.releases.push(ReleaseStack {
                 at: event.at_ns,
                 tid: *tid,
                 call: *call,
@@ -338,10 +338,10 @@ impl<'w> Builder<'w> {
         self.fresh = false;
         self.stack.push(Open {
             layer,
-            frame: self.lane.frames.len(),
-            slices: self.lane.slices.len(),
+            frame: self.timeline.frames.len(),
+            slices: self.timeline.slices.len(),
         });
-        self.lane.frames.push(Frame {
+        self.timeline.frames.push(Frame {
             from: self.at,
             to: None,
             layer,
@@ -352,7 +352,7 @@ impl<'w> Builder<'w> {
 
     fn end_timer(&mut self) {
         if let Some(open) = self.stack.pop_if(|open| open.layer.ends_by_itself()) {
-            self.lane.frames[open.frame].to = Some(self.at);
+            self.timeline.frames[open.frame].to = Some(self.at);
         }
     }
 
@@ -363,17 +363,21 @@ impl<'w> Builder<'w> {
         };
         match self.stack.iter().rposition(same) {
             Some(index) => {
-                self.lane.frames[self.stack[index].frame].to = Some(self.at);
-                self.abandon(index + 1);
+                self.timeline.frames[self.stack[index].frame].to = Some(self.at);
+                self.discard_frames(index + 1);
                 self.stack.truncate(index);
             }
             // It began before the first event.
             None if self.fresh => {
-                for slice in &mut self.lane.slices {
+                for slice in &mut self.timeline.slices {
                     slice.layer = layer;
                 }
-                self.lane.frames.push(Frame {
-                    from: self.lane.slices.first().map_or(self.at, |slice| slice.from),
+                self.timeline.frames.push(Frame {
+                    from: self
+                        .timeline
+                        .slices
+                        .first()
+                        .map_or(self.at, |slice| slice.from),
                     to: Some(self.at),
                     layer,
                     depth: 0,
@@ -387,15 +391,15 @@ impl<'w> Builder<'w> {
     }
 
     fn blind_last(&mut self) {
-        let count = self.lane.slices.len();
+        let count = self.timeline.slices.len();
         self.blind_all.push((count.saturating_sub(1), count));
     }
 
     /// The ends of the frames from `index` on were not recorded: the owner of their time is unknown.
-    fn abandon(&mut self, index: usize) {
+    fn discard_frames(&mut self, index: usize) {
         let mut first = None;
         for open in &self.stack[index..] {
-            let frame = &mut self.lane.frames[open.frame];
+            let frame = &mut self.timeline.frames[open.frame];
             if open.layer.ends_by_itself() {
                 frame.to = Some(self.at);
             } else if first.is_none() {
@@ -403,15 +407,15 @@ impl<'w> Builder<'w> {
             }
         }
         if let Some(first) = first {
-            self.blind_all.push((first, self.lane.slices.len()));
+            self.blind_all.push((first, self.timeline.slices.len()));
         }
     }
 
     fn switch(&mut self, from: &'w Task, to: &'w Task) {
-        self.rise(from);
+        self.raise_priority(from);
         if self.thread.is_some_and(|thread| thread.tid != from.tid) {
             self.blind_threads
-                .push((self.switched, self.lane.slices.len()));
+                .push((self.switched, self.timeline.slices.len()));
         }
         let kept = if self.rt {
             self.stack
@@ -421,7 +425,7 @@ impl<'w> Builder<'w> {
         } else {
             0
         };
-        self.abandon(kept);
+        self.discard_frames(kept);
         self.stack.truncate(kept);
         if !self.stack.is_empty() {
             self.stowed
@@ -429,18 +433,18 @@ impl<'w> Builder<'w> {
         }
         self.stack = self.stowed.remove(&to.tid).unwrap_or_default();
         for open in &mut self.stack {
-            open.slices = self.lane.slices.len();
+            open.slices = self.timeline.slices.len();
         }
-        self.come(to);
+        self.start_thread(to);
         self.fresh = false;
     }
 
     /// A thread whose priority rose while it ran had the higher one while others were ready:
     /// otherwise these would have run first.
-    fn rise(&mut self, from: &'w Task) {
+    fn raise_priority(&mut self, from: &'w Task) {
         let rose = |thread: &Task| thread.tid == from.tid && from.priority < thread.priority;
         if self.thread.is_some_and(rose) && !from.name.is_empty() {
-            for slice in &mut self.lane.slices[self.switched..] {
+            for slice in &mut self.timeline.slices[self.switched..] {
                 slice.thread = Some(from);
             }
             self.thread = Some(from);
@@ -454,17 +458,17 @@ impl<'w> Builder<'w> {
         }
     }
 
-    fn come(&mut self, to: &'w Task) {
-        self.end_stint();
+    fn start_thread(&mut self, to: &'w Task) {
+        self.end_thread_run();
         self.thread = Some(to);
         self.since = self.at;
-        self.switched = self.lane.slices.len();
+        self.switched = self.timeline.slices.len();
         self.fault = false;
     }
 
-    fn end_stint(&mut self) {
+    fn end_thread_run(&mut self) {
         if let Some(thread) = self.thread.filter(|_| self.since < self.at) {
-            self.lane.stints.push(Stint {
+            self.timeline.thread_runs.push(ThreadRun {
                 from: self.since,
                 to: self.at,
                 thread,
@@ -473,21 +477,21 @@ impl<'w> Builder<'w> {
     }
 
     /// The probe read the clock here: if another thread seems to run, a switch is missing.
-    fn confirm(&mut self, at: u64) {
+    fn probe_runs_at(&mut self, at: u64) {
         self.advance(at);
-        self.abandon(0);
+        self.discard_frames(0);
         if self.thread.is_some() && !self.probe_runs() {
             self.blind_threads
-                .push((self.switched, self.lane.slices.len()));
+                .push((self.switched, self.timeline.slices.len()));
         }
     }
 
-    fn finish(mut self, window: &Window, end: u64, events: &[&'w Event]) -> Lane<'w> {
+    fn finish(mut self, window: &Window, end: u64, events: &[&'w Event]) -> CpuTimeline<'w> {
         self.advance(end);
-        self.end_stint();
+        self.end_thread_run();
         self.mark();
-        let mut lane = self.lane;
-        let own = tracers_timers(window, &lane.frames);
+        let mut timeline = self.timeline;
+        let own = tracers_timers(window, &timeline.frames);
         let overlay = |take: fn(&Kind) -> Option<u64>| {
             let spans = events.iter().filter_map(|event| {
                 let length = take(&event.kind)?;
@@ -499,14 +503,14 @@ impl<'w> Builder<'w> {
             Kind::Stack { cost_ns, .. } => Some(*cost_ns),
             _ => None,
         });
-        lay_over(&mut lane.slices, tracer, Layer::Tracer);
-        lay_over(&mut lane.slices, own, Layer::Tracer);
+        lay_over(&mut timeline.slices, tracer, Layer::Tracer);
+        lay_over(&mut timeline.slices, own, Layer::Tracer);
         let nmi = overlay(|what| match what {
             Kind::Nmi { duration_ns } => Some(*duration_ns),
             _ => None,
         });
         for (from, to) in &nmi {
-            lane.frames.push(Frame {
+            timeline.frames.push(Frame {
                 from: *from,
                 to: Some(*to),
                 layer: Layer::Nmi,
@@ -514,13 +518,13 @@ impl<'w> Builder<'w> {
                 interrupted: None,
             });
         }
-        lay_over(&mut lane.slices, nmi, Layer::Nmi);
-        lane
+        lay_over(&mut timeline.slices, nmi, Layer::Nmi);
+        timeline
     }
 
     /// Marks blind slices in one pass, however many marks overlap.
     fn mark(&mut self) {
-        let count = self.lane.slices.len();
+        let count = self.timeline.slices.len();
         let mut edges = vec![(0i64, 0i64); count + 1];
         for (from, to) in &self.blind_all {
             edges[*from].0 += 1;
@@ -531,7 +535,7 @@ impl<'w> Builder<'w> {
             edges[*to].1 -= 1;
         }
         let (mut all, mut threads) = (0, 0);
-        for (slice, edge) in self.lane.slices.iter_mut().zip(edges) {
+        for (slice, edge) in self.timeline.slices.iter_mut().zip(edges) {
             all += edge.0;
             threads += edge.1;
             slice.blind = all > 0 || (threads > 0 && !slice.layer.is_hard());

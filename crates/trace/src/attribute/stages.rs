@@ -2,13 +2,13 @@
 //! one stage to the next.
 
 use super::event::{Event, FUTEX, Kind, Task, Window};
-use super::lane::{Frame, Lane, Lock};
 use super::naming;
+use super::timeline::{CpuTimeline, Frame, Lock};
 use punctual_record::explanation::{Instants, Stage};
 
 /// Events of the wake-up itself, found before any CPU is examined.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Traces {
+pub(super) struct WakeUpEvents {
     /// The probe's timer expired: when, on which CPU.
     pub callback: Option<(u64, u32)>,
     /// A thread or an interrupt woke the probe: when, on which CPU.
@@ -17,8 +17,8 @@ pub(super) struct Traces {
     pub switch: Option<(u64, u32)>,
 }
 
-impl Traces {
-    pub(super) fn of(window: &Window, events: &[&Event]) -> Self {
+impl WakeUpEvents {
+    pub(super) fn from_events(window: &Window, events: &[&Event]) -> Self {
         let (due, woken) = (window.due_ns, window.woken_ns);
         let earliest = window.waiting_ns.min(due);
         let within = |event: &&&Event| event.at_ns >= earliest && event.at_ns <= woken;
@@ -87,7 +87,7 @@ impl Traces {
 
 /// The wake-up's stages, and the interrupt that caused it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Passage<'w> {
+pub(super) struct WakeUpStages<'w> {
     pub instants: Instants,
     /// The interrupt in which the probe was woken.
     pub interrupt: Option<Frame<'w>>,
@@ -97,8 +97,12 @@ pub(super) struct Passage<'w> {
     ends: [u64; 6],
 }
 
-impl<'w> Passage<'w> {
-    pub(super) fn of(window: &Window, traces: &Traces, waker: &Lane<'w>) -> Self {
+impl<'w> WakeUpStages<'w> {
+    pub(super) fn from_events(
+        window: &Window,
+        traces: &WakeUpEvents,
+        waker: &CpuTimeline<'w>,
+    ) -> Self {
         let (due, woken) = (window.due_ns, window.woken_ns.max(window.due_ns));
         let at = |trace: Option<(u64, u32)>| trace.map(|(at, _)| at);
         let interrupt = at(traces.callback)
@@ -149,7 +153,7 @@ impl<'w> Passage<'w> {
 
 /// What the probe thread did, from all CPUs' events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing<'w> {
+pub(super) enum ProbeState<'w> {
     /// It waits for something.
     Asleep(Sleep<'w>),
     /// It was ready since this instant.
@@ -177,27 +181,27 @@ fn is_waking(event: &Event, tid: u32) -> bool {
 
 /// Its timer expired, and it slept on: since 6.1 the kernel freezes a sleeping thread without
 /// waking it (`__freeze_task`), and no timer wakes it until it is thawed.
-fn freeze(turns: &mut Vec<(u64, Doing<'_>)>, left: Option<u64>, at_ns: u64) {
+fn freeze(turns: &mut Vec<(u64, ProbeState<'_>)>, left: Option<u64>, at_ns: u64) {
     let sleep = match turns.last() {
-        Some((_, Doing::Asleep(sleep))) => *sleep,
+        Some((_, ProbeState::Asleep(sleep))) => *sleep,
         None if left.is_some_and(|state| state != 0) => Sleep::default(),
         _ => return,
     };
     if sleep.lock.is_none() && !sleep.fault {
         let state = Some(naming::FROZEN);
-        turns.push((at_ns, Doing::Asleep(Sleep { state, ..sleep })));
+        turns.push((at_ns, ProbeState::Asleep(Sleep { state, ..sleep })));
     }
 }
 
 /// The states of the probe through the window.
 #[derive(Debug, Default)]
-pub(super) struct Life<'w> {
+pub(super) struct ProbeHistory<'w> {
     /// From when on, and what; in order.
-    turns: Vec<(u64, Doing<'w>)>,
+    turns: Vec<(u64, ProbeState<'w>)>,
 }
 
-impl<'w> Life<'w> {
-    pub(super) fn of(window: &Window, events: &[&'w Event]) -> Self {
+impl<'w> ProbeHistory<'w> {
+    pub(super) fn from_events(window: &Window, events: &[&'w Event]) -> Self {
         let probe = &window.probe;
         let is_probe = |task: &Task| task.tid == probe.tid;
         // The thread of the first switch away was running before.
@@ -209,9 +213,9 @@ impl<'w> Life<'w> {
                 _ => None,
             })
             .flatten();
-        let mut turns: Vec<(u64, Doing<'w>)> = Vec::new();
+        let mut turns: Vec<(u64, ProbeState<'w>)> = Vec::new();
         if on_cpu.is_some() {
-            turns.push((0, Doing::Running));
+            turns.push((0, ProbeState::Running));
         }
         // It left before the first event, and was ready all the time; or it ran without a waking,
         // and armed its timer after that.
@@ -222,7 +226,7 @@ impl<'w> Life<'w> {
         });
         let unwoken = first.flatten().is_some_and(|at| at <= window.waiting_ns);
         if turns.is_empty() && (window.left == Some(0) || window.left.is_none() && unwoken) {
-            turns.push((0, Doing::Ready(0)));
+            turns.push((0, ProbeState::Ready(0)));
         }
         let mut sleep = Sleep::default();
         // Its timer expired there, and no other thread ran on that CPU since.
@@ -241,7 +245,7 @@ impl<'w> Life<'w> {
                     sleep.fault = false;
                     // No event reports the end of a futex wait; this is its end.
                     sleep.lock = sleep.lock.filter(|lock| !lock.of_program);
-                    turns.push((event.at_ns, Doing::Running));
+                    turns.push((event.at_ns, ProbeState::Running));
                 }
                 Kind::Switch {
                     from,
@@ -251,26 +255,26 @@ impl<'w> Life<'w> {
                 } if is_probe(from) => {
                     on_cpu = None;
                     turns.push(if *preempted || *from_state == 0 {
-                        (event.at_ns, Doing::Ready(event.at_ns))
+                        (event.at_ns, ProbeState::Ready(event.at_ns))
                     } else {
                         let state = Some(*from_state);
-                        (event.at_ns, Doing::Asleep(Sleep { state, ..sleep }))
+                        (event.at_ns, ProbeState::Asleep(Sleep { state, ..sleep }))
                     });
                 }
                 Kind::Waking { tid, by } if *tid == probe.tid => match turns.last_mut() {
                     None => {
                         let state = window.left;
-                        turns.push((0, Doing::Asleep(Sleep { state, ..sleep })));
-                        turns.push((event.at_ns, Doing::Ready(event.at_ns)));
+                        turns.push((0, ProbeState::Asleep(Sleep { state, ..sleep })));
+                        turns.push((event.at_ns, ProbeState::Ready(event.at_ns)));
                     }
-                    Some((_, Doing::Asleep(slept))) => {
+                    Some((_, ProbeState::Asleep(slept))) => {
                         // A thread that unlocks a futex wakes the thread that waits for it.
                         if let Some(lock) = &mut slept.lock
                             && lock.of_program
                         {
                             lock.holder = lock.holder.or(by.as_ref());
                         }
-                        turns.push((event.at_ns, Doing::Ready(event.at_ns)));
+                        turns.push((event.at_ns, ProbeState::Ready(event.at_ns)));
                     }
                     Some(_) => {}
                 },
@@ -305,11 +309,11 @@ impl<'w> Life<'w> {
     /// Whether it went to sleep between two instants.
     pub(super) fn slept(&self, from: u64, to: u64) -> bool {
         let mut turns = self.turns.iter();
-        turns.any(|(at, doing)| (from..=to).contains(at) && matches!(doing, Doing::Asleep(_)))
+        turns.any(|(at, doing)| (from..=to).contains(at) && matches!(doing, ProbeState::Asleep(_)))
     }
 
     /// What it did at an instant, and when that changes next.
-    pub(super) fn at(&self, at: u64) -> (Option<Doing<'w>>, u64) {
+    pub(super) fn state_at(&self, at: u64) -> (Option<ProbeState<'w>>, u64) {
         let index = self.turns.partition_point(|turn| turn.0 <= at);
         let until = self.turns.get(index).map_or(u64::MAX, |turn| turn.0);
         let doing = index.checked_sub(1).map(|index| self.turns[index].1);
