@@ -233,11 +233,11 @@ impl<'w> Seen<'w> {
         let senders = Senders::of(&self.events);
         let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
         for (cpu, slice) in pieces {
-            let (cause, note) = context.classify(&slice);
+            let (cause, mut notes) = context.classify(&slice);
             let seen = self.lanes.get(&cpu);
             let place = seen.and_then(|lane| place::of(self.window, lane, &slice, &cause));
             let (stack, where_) = place.unwrap_or_default();
-            let note = place::joined(note, where_);
+            notes.extend(where_);
             // What a softirq interrupted has no part in it.
             let own = match slice.layer {
                 Layer::Softirq(_) => self.window.preempt_rt,
@@ -249,7 +249,7 @@ impl<'w> Seen<'w> {
                 .and_then(|thread| naming::culprit(&cause, thread));
             let sent = seen.and_then(|lane| senders.at(cpu, lane, &slice));
             let (by, from) = sent.map_or((ran, None), |(by, from)| (by, Some(from)));
-            let note = place::joined(note, from);
+            notes.extend(from);
             amounts.push(Amount {
                 by,
                 stage: self.passage.stage_at(slice.from).0,
@@ -259,7 +259,7 @@ impl<'w> Seen<'w> {
                 to: slice.to,
                 ns: slice.to - slice.from,
                 stack,
-                note,
+                notes,
             });
         }
         amounts::take_stolen(&mut amounts, &self.events);
