@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::condition::Scheduling;
+use super::explanation::NoKernelNames;
 use super::load::LoadFailure;
 use super::stops::StopCause;
 use super::unavailable::Unavailable;
@@ -192,7 +193,8 @@ pub enum Happening {
     /// Functions of the kernel have no names.
     OffCpuNames {
         /// Why.
-        error: String,
+        #[serde(alias = "error", deserialize_with = "crate::earlier::one")]
+        why: NoKernelNames,
     },
     /// Stacks are less deep than there is room for.
     OffCpuStacks {

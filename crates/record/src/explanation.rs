@@ -8,6 +8,8 @@ mod cause;
 mod check;
 mod culprit;
 mod limit;
+mod not_seen;
+mod note;
 mod picture;
 mod wait;
 
@@ -18,6 +20,8 @@ pub use cause::{Cause, EARLIER_TIMER, general_name, softirq_name};
 pub(super) use check::check;
 pub use culprit::Culprit;
 pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
+pub use not_seen::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};
+pub use note::RowNote;
 pub use picture::{Lane, Mark, Picture, Span};
 pub(crate) use wait::add_up as add_waits;
 pub use wait::{Doing, Wait, WaitRow};
@@ -61,9 +65,13 @@ pub struct Explanation {
     /// to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
-    /// What could not be seen on this kernel, in words.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<String>,
+    /// What could not be seen.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::earlier::list"
+    )]
+    pub missing: Vec<NotSeen>,
 }
 
 /// What is kept of outliers beside the record.
@@ -93,7 +101,9 @@ impl Explanation {
     pub const WAITS: usize = 64;
     /// Return addresses of one row's stack.
     pub const FRAMES: usize = 64;
-    /// Bytes of a name or note.
+    /// Notes on one row.
+    pub const NOTES: usize = 16;
+    /// Bytes of a name.
     pub const TEXT: usize = 512;
 }
 
@@ -304,6 +314,11 @@ pub struct BillRow {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<Culprit>,
     /// What a reader must know of this row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        alias = "note",
+        deserialize_with = "crate::earlier::list"
+    )]
+    pub notes: Vec<RowNote>,
 }

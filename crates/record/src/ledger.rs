@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 
 use super::explanation::{
-    Bill, Cause, Explanation, GroupLimit, Ranked, Stage, StageHistogram, StageTimes, add_waits,
+    Bill, Cause, Explanation, GroupLimit, NotSeen, Ranked, Stage, StageHistogram, StageTimes,
+    add_waits,
 };
-
-/// Waits beyond [`Wait::KINDS`](super::explanation::Wait::KINDS).
-pub const MORE_WAITS: &str = "waits of more kinds (thread, system call, waker) than are kept";
 
 /// The account of a run, kept while it goes. Its memory is bounded whatever comes.
 #[derive(Debug, Clone, Default)]
@@ -66,12 +64,12 @@ impl Ledger {
         self.totals.lost = self.totals.lost.saturating_add(1);
     }
 
-    /// States what could not be seen; the same words once.
-    pub fn add_missing(&mut self, what: &str) {
+    /// States what could not be seen; the same once.
+    pub fn add_missing(&mut self, what: NotSeen) {
         const MOST: usize = 32;
         let missing = &mut self.totals.missing;
-        if missing.len() < MOST && !missing.iter().any(|known| known == what) {
-            missing.push(what.to_owned());
+        if missing.len() < MOST && !missing.contains(&what) {
+            missing.push(what);
         }
     }
 
@@ -111,7 +109,7 @@ impl Ledger {
             worst_ns: ns,
         });
         if !self.rank(entries.collect()) {
-            self.add_missing("more time than can be counted");
+            self.add_missing(NotSeen::TooMuchTime);
             return;
         }
         let totals = &mut self.totals;
@@ -133,13 +131,13 @@ impl Ledger {
     /// stages, decoded; `before` is how many runs are in the sum.
     pub fn add_record(&mut self, other: &Explanation, stages: &[SparseHistogram], before: u64) {
         if !self.rank(other.ranking.clone()) {
-            self.add_missing("more time than can be counted");
+            self.add_missing(NotSeen::TooMuchTime);
             return;
         }
         let totals = &mut self.totals;
         if totals.above_ns != other.above_ns {
             totals.above_ns = totals.above_ns.max(other.above_ns);
-            self.add_missing("the runs were explained above different limits");
+            self.add_missing(NotSeen::DifferentLimits);
         }
         let totals = &mut self.totals;
         for (sum, term) in [
@@ -159,13 +157,13 @@ impl Ledger {
         }
         self.set_limits(&other.limits);
         for what in &other.missing {
-            self.add_missing(what);
+            self.add_missing(what.clone());
         }
         for bill in &other.bills {
             self.keep(bill);
         }
         if !add_waits(&mut self.totals.waits, &other.waits, before) {
-            self.add_missing(MORE_WAITS);
+            self.add_missing(NotSeen::MergedWaits);
         }
     }
 
@@ -263,7 +261,7 @@ mod tests {
             ns: *ns,
             stack: Vec::new(),
             by: Vec::new(),
-            note: None,
+            notes: Vec::new(),
         });
         let mut stages = StageTimes::default();
         stages.ns[5] = Some(latency_ns);
@@ -386,7 +384,8 @@ mod tests {
         ledger.add(&bill(u64::MAX, &[(Cause::Platform, u64::MAX)]));
         ledger.add(&bill(u64::MAX, &[(Cause::Nmi, u64::MAX)]));
         let record = ledger.to_record();
-        assert_eq!((record.examined, record.missing.len()), (1, 1));
+        assert_eq!(record.examined, 1);
+        assert_eq!(record.missing, [NotSeen::TooMuchTime]);
         assert!(check(&record, &Extent::default()).is_ok());
     }
 }

@@ -10,6 +10,7 @@ pub mod conditions;
 pub mod cpus;
 mod cross;
 pub mod directory;
+mod earlier;
 pub mod error;
 pub mod event;
 pub mod evidence;

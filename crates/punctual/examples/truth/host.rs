@@ -10,11 +10,10 @@ use std::time::Duration;
 use punctual_lab::Qemu;
 use punctual_lab::initramfs::Initramfs;
 use punctual_lab::kernel::{self, Cache};
-use punctual_record::explanation::{BillRow, Cause};
+use punctual_record::explanation::{BillRow, Cause, RowNote};
 use punctual_rt::clock;
 use punctual_rt::sched::Policy;
 use punctual_rt::sys::time;
-use punctual_trace::attribute::host::LIKELY;
 use punctual_trace::attribute::{self, event::Window};
 use serde::{Deserialize, Serialize};
 
@@ -345,8 +344,8 @@ fn recorded(record_ms: u64) -> Result<Vec<String>, String> {
         });
         let host: Vec<(u64, Vec<u32>)> = host.collect();
         let is_likely = |row: &&BillRow| {
-            let note = row.note.as_ref();
-            note.is_some_and(|it| it.starts_with(LIKELY))
+            let mut notes = row.notes.iter();
+            notes.any(|note| matches!(note, RowNote::LikelyHost { .. }))
         };
         let likely = bill.rows.iter().filter(is_likely);
         let most = bill.rows.iter().max_by_key(|row| row.ns);

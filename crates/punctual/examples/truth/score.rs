@@ -1,6 +1,6 @@
 //! Compares bills with the truth: which culprit was there, and for how long.
 
-use punctual_record::explanation::{BillRow, Cause, Culprit as Thread, Stage};
+use punctual_record::explanation::{BillRow, Cause, Culprit as Thread, RowNote, Stage};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::attribute::{self, Share};
 use serde::Serialize;
@@ -288,8 +288,8 @@ fn is_placed(row: &BillRow) -> bool {
         let sender = |by: &Thread| by.name.as_deref() == Some(Culprit::Call.name());
         return row.by.iter().any(sender);
     }
-    let call = |note: &String| note.contains("system call bpf");
-    row.note.as_ref().is_some_and(call) || row.stack.iter().any(|frame| frame.contains("sys_bpf"))
+    let is_call = |note: &RowNote| matches!(note, RowNote::SystemCall { call } if call == "bpf");
+    row.notes.iter().any(is_call) || row.stack.iter().any(|frame| frame.contains("sys_bpf"))
 }
 
 /// Whether a cause names the culprit.

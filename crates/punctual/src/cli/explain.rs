@@ -11,7 +11,7 @@ use super::flags::ExplainFlags;
 use super::foreign::{self, Recorded};
 use super::looking::{folder, read, write_in};
 use super::out;
-use punctual_record::explanation::{Explanation, Picture};
+use punctual_record::explanation::{Explanation, NotSeen, Picture};
 use punctual_record::files::Folder;
 use punctual_record::{RecordError, Run};
 use punctual_report::chart::{Form, outlier};
@@ -249,11 +249,10 @@ fn attribute_again(path: &Path, recorded: Option<&Explanation>) -> Result<Explan
         anew.outliers = anew.outliers.saturating_add(recorded.lost);
         // Windows are kept only for some outliers.
         if anew.examined < recorded.examined {
-            anew.missing.push(format!(
-                "{} of {} wake-ups with a bill have no kept events",
-                recorded.examined - anew.examined,
-                recorded.examined
-            ));
+            anew.missing.push(NotSeen::NotKept {
+                wake_ups: recorded.examined - anew.examined,
+                of: recorded.examined,
+            });
         }
     }
     Ok(anew)

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::failure::Failure;
+use punctual_record::explanation::NotSeen;
 use punctual_record::{RecordError, Run};
-use punctual_report::formats;
+use punctual_report::{facts, formats};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::attribute::{self, Ledger};
 use punctual_trace::foreign::open::{RecordingKind, open};
@@ -29,7 +30,8 @@ pub fn run_of(path: &Path) -> Result<Option<Run>, Failure> {
         return Ok(None);
     };
     if recording.wake_ups.is_empty() {
-        let lacks = recording.missing.join("; ");
+        let lacks: Vec<String> = recording.missing.iter().map(facts::not_seen).collect();
+        let lacks = lacks.join("; ");
         return Err(Failure::setup(format!(
             "{}: shows no wake-up of a real-time thread: {lacks}",
             path.display()
@@ -126,12 +128,12 @@ fn explain(recording: &Recording) -> punctual_record::Explanation {
     recording
         .missing
         .iter()
-        .for_each(|what| ledger.add_missing(what));
+        .for_each(|what| ledger.add_missing(what.clone()));
     if recording.wake_ups.len() > MOST {
-        ledger.add_missing(&format!(
-            "bills of {} wake-ups: only the {MOST} with the highest latencies are made",
-            recording.wake_ups.len() - MOST
-        ));
+        ledger.add_missing(NotSeen::WithoutBill {
+            wake_ups: (recording.wake_ups.len() - MOST) as u64,
+            bills: MOST as u64,
+        });
     }
     ledger.to_record()
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Place, has, is_root, skip};
+use punctual_record::explanation::{NotSeen, RecordedEvents};
 use punctual_trace::attribute::{self, Bill, Cause};
 use punctual_trace::foreign::Recording;
 
@@ -35,10 +36,11 @@ fn rtlas_stopped_trace_has_the_latency_that_the_kernel_states() {
     let sum: u64 = bills[0].rows.iter().map(|row| row.ns).sum();
     assert_eq!(sum, 7832);
     // No name without evidence in the recording.
-    let text = recording.missing.join("\n");
+    let lacks = |lacks| recording.missing.contains(&NotSeen::Recorded { lacks });
     assert!(
-        text.contains("softirq_entry") && !text.contains("sched_switch"),
-        "{text}"
+        lacks(RecordedEvents::Softirqs) && !lacks(RecordedEvents::Switches),
+        "{:?}",
+        recording.missing
     );
 }
 
@@ -72,14 +74,13 @@ fn every_nanosecond_of_a_known_recording_has_its_owner() {
     assert_eq!(of(&hog), 200_000, "{bill:#?}");
     let eth = |cause: &Cause| matches!(cause, Cause::Interrupt { irq: 31, .. });
     assert_eq!(of(&eth), 35_000, "{bill:#?}");
-    let missing = recording.missing.join("\n");
-    assert!(missing.contains("softirq_entry"), "{missing}");
-    assert_eq!(recording.missing.len(), 1, "{missing}");
+    let lacks = RecordedEvents::Softirqs;
+    assert_eq!(recording.missing, [NotSeen::Recorded { lacks }]);
     // A wake-up across a loss has an unknown cause: it is left out, and that is reported.
     let lost = KNOWN.replace("  known hog-9", "CPU:2 [LOST 5 EVENTS]\n  known hog-9");
     let recording = Recording::read(lost.as_bytes()).expect("a recording");
     assert_eq!(recording.wake_ups, []);
-    assert!(recording.missing.join("\n").contains("lost events"));
+    assert!(recording.missing.contains(&NotSeen::RecordingLost));
 }
 
 /// The latencies of a recording's wake-ups, in ns.

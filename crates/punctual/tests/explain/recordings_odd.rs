@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufReader, Read};
 
 use crate::common::{Ended, Place};
+use punctual_record::explanation::NotSeen;
 use punctual_trace::attribute::event::Kind;
 use punctual_trace::foreign::Recording;
 use punctual_trace::foreign::lines::Line;
@@ -112,14 +113,17 @@ fn missing_end_events_are_named() {
         ),
     ];
     for (name, begins) in begins {
-        let said = |text: &str| read(text).missing.join("\n");
-        let lack = format!("lacks {name}_exit");
-        assert!(said(&with(begins)).contains(&lack), "{name}");
-        assert!(!said(&with("")).contains(&lack), "{name}");
+        let lacking = |text: &str| read(text).missing;
+        let lack = NotSeen::RecordedEnd {
+            begins: format!("{name}_entry"),
+            ends: format!("{name}_exit"),
+        };
+        assert!(lacking(&with(begins)).contains(&lack), "{name}");
+        assert!(!lacking(&with("")).contains(&lack), "{name}");
         let ends = begins.replace("_entry", "_exit").replace("0.5", "0.6");
-        assert!(!said(&with(&(begins.to_owned() + &ends))).contains(&lack));
+        assert!(!lacking(&with(&(begins.to_owned() + &ends))).contains(&lack));
         // An end alone does not show what began.
-        assert!(!said(&with(&ends)).contains(&lack));
+        assert!(!lacking(&with(&ends)).contains(&lack));
     }
 }
 
@@ -180,19 +184,20 @@ fn wake_ups_beyond_the_limit_are_reported_and_the_last_are_kept() {
             line: Vec::new(),
         };
         let recording = Recording::read(BufReader::new(lines)).expect("a recording");
-        let said = recording
+        let left_out = recording
             .missing
             .iter()
-            .find(|it| it.contains("earlier wake-ups"))
+            .find(|it| matches!(it, NotSeen::EarlierWakeUps { .. }))
             .cloned();
         let first = recording.wake_ups[0].latency_ns();
-        (recording.wake_ups.len() as u64, first, said)
+        (recording.wake_ups.len() as u64, first, left_out)
     };
     assert_eq!(read(1_000), (1_000, 1, None));
-    let (count, first, said) = read(KEPT + 5);
-    assert_eq!((count, first), (KEPT, 6));
-    let said = said.expect("what was left out is said");
-    assert!(said.starts_with("5 earlier wake-ups: "), "{said}");
+    let left_out = NotSeen::EarlierWakeUps {
+        dropped: 5,
+        kept: KEPT,
+    };
+    assert_eq!(read(KEPT + 5), (KEPT, 6, Some(left_out)));
 }
 
 #[test]

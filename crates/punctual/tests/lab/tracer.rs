@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_record::Run;
-use punctual_record::explanation::{Bill, BillRow, Cause};
+use punctual_record::explanation::{Bill, BillRow, Cause, RowNote};
 
 use super::common::{Place, skip};
 use super::{lab, ready};
@@ -87,8 +87,8 @@ fn a_late_wake_up_is_not_made_later_by_its_explanation() {
         .filter(|row| matches!(row.cause, Cause::PreemptOff { .. } | Cause::IrqsOff { .. }))
         .collect();
     let names_its_place = |row: &&&BillRow| {
-        let call = |note: &String| note.contains("system call");
-        !row.stack.is_empty() || row.note.as_ref().is_some_and(call)
+        let call = |note: &RowNote| matches!(note, RowNote::SystemCall { .. });
+        !row.stack.is_empty() || row.notes.iter().any(call)
     };
     let (all, placed) = (kept.len(), kept.iter().filter(names_its_place).count());
     assert!(all >= 20, "{all}");

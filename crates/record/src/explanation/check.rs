@@ -193,6 +193,11 @@ fn bill(bill: &Bill, place: &str) -> Result<(), Broken> {
             format!("{place}.stack"),
         )?;
         at_most(row.by.len(), Culprit::MOST, format!("{place}.by"))?;
+        at_most(
+            row.notes.len(),
+            Explanation::NOTES,
+            format!("{place}.notes"),
+        )?;
         ensure(
             seen.insert((row.stage, &row.cause)),
             place,

@@ -76,6 +76,133 @@ pub fn causes() -> Vec<Cause> {
     ]
 }
 
+/// Every kind of note on a row, each once.
+pub fn notes() -> Vec<RowNote> {
+    let text = |text: &str| text.to_owned();
+    let (runtime_us, period_us) = (100_000, 1_000_000);
+    vec![
+        RowNote::InSoftirq { number: 3 },
+        RowNote::LastSeen {
+            thread: text("stress-ng"),
+            tid: 472,
+        },
+        RowNote::UnknownThread,
+        RowNote::PreviousWakeUp {
+            late_ns: 95_000_000,
+        },
+        RowNote::InterruptAt {
+            place: text("_raw_spin_unlock_irqrestore+0x15"),
+        },
+        RowNote::AwakeAlready,
+        RowNote::NotAsleepYet,
+        RowNote::LateRequest,
+        RowNote::LetRunOn,
+        RowNote::HadCpu,
+        RowNote::InWakingInterrupt,
+        RowNote::IdleThoughReady,
+        RowNote::IdleTooLong,
+        RowNote::WaitedForPage,
+        RowNote::SystemCall {
+            call: text("munmap"),
+        },
+        RowNote::StackOfRelease,
+        RowNote::QuotaUnread {
+            group: text("/sys/fs/cgroup/system.slice/app.service"),
+        },
+        RowNote::LimitNotSeen {
+            group: text("/sys/fs/cgroup/cpu/app"),
+            file: text(RT_RUNTIME),
+            runtime_us,
+            period_us,
+        },
+        RowNote::RealTimeLimit {
+            runtime_us,
+            period_us,
+        },
+        RowNote::Quota {
+            runtime_us,
+            period_us,
+            throttled_ns: 480_000_000,
+        },
+        RowNote::SentFrom { cpu: 3 },
+        RowNote::SentByInterrupt { cpu: 3 },
+        RowNote::SmiCount { count: 2 },
+        RowNote::LikelyHost { cpus: vec![0, 1] },
+        RowNote::Earlier {
+            text: text("the stack was caught while it ran"),
+        },
+    ]
+}
+
+/// Everything that an explanation may lack, each once.
+pub fn not_seen() -> Vec<NotSeen> {
+    let text = |text: &str| text.to_owned();
+    let stacks = [
+        NoBlockedStacks::KernelBefore { major: 6, minor: 7 },
+        NoBlockedStacks::Refused {
+            error: text("Operation not permitted"),
+        },
+        NoBlockedStacks::Timers { step: 2 },
+    ];
+    let mut all = vec![NotSeen::Earlier {
+        text: text("the hypervisor's account of stolen time"),
+    }];
+    all.extend(stacks.map(|why| NotSeen::BlockedStacks { why }));
+    all.extend(no_kernel_names().map(|why| NotSeen::KernelNames { why }));
+    all.extend(RecordedEvents::ALL.map(|lacks| NotSeen::Recorded { lacks }));
+    all.extend([
+        NotSeen::Tracepoint {
+            tracepoint: text("nmi_handler"),
+        },
+        NotSeen::Forgotten,
+        NotSeen::TooFast,
+        NotSeen::Waits {
+            count: 3,
+            longest_ns: 1_000,
+            kinds: 256,
+        },
+        NotSeen::MergedWaits,
+        NotSeen::TooMuchTime,
+        NotSeen::DifferentLimits,
+        NotSeen::RecordedEnd {
+            begins: text("softirq_entry"),
+            ends: text("softirq_exit"),
+        },
+        NotSeen::EarlierEvents {
+            dropped: 5,
+            kept: 1 << 20,
+        },
+        NotSeen::EarlierWakeUps {
+            dropped: 5,
+            kept: 1 << 20,
+        },
+        NotSeen::RecordingLost,
+        NotSeen::RecordingCut {
+            program: text("perf"),
+            output: text("incompatible file format"),
+        },
+        NotSeen::WithoutBill {
+            wake_ups: 5,
+            bills: 1_000,
+        },
+        NotSeen::NotKept { wake_ups: 5, of: 7 },
+    ]);
+    all
+}
+
+/// Why functions of the kernel may have no names, of every kind.
+pub fn no_kernel_names() -> [NoKernelNames; 3] {
+    [
+        NoKernelNames::Unreadable {
+            error: "EPERM".to_owned(),
+        },
+        NoKernelNames::Hidden,
+        NoKernelNames::Earlier {
+            text: "the names of the kernel were not read".to_owned(),
+        },
+    ]
+}
+
 /// A bill of these rows, all in their stages.
 pub fn bill_of(cpu: u32, due_ns: u64, rows: &[(Stage, Cause, u64)]) -> Bill {
     let mut stages = StageTimes::default();
@@ -96,7 +223,7 @@ pub fn bill_of(cpu: u32, due_ns: u64, rows: &[(Stage, Cause, u64)]) -> Bill {
                 ns: *ns,
                 stack: Vec::new(),
                 by: Vec::new(),
-                note: None,
+                notes: Vec::new(),
             })
             .collect(),
         picture: None,
@@ -106,6 +233,7 @@ pub fn bill_of(cpu: u32, due_ns: u64, rows: &[(Stage, Cause, u64)]) -> Bill {
 /// What a run might hold: bills with one, some and all kinds of cause.
 pub fn explanation() -> Explanation {
     let mut ledger = Ledger::new(Some(100_000));
+    let notes = notes();
     for (index, cause) in causes().into_iter().enumerate() {
         let ns = 90_000 + 7_001 * index as u64;
         let mut bill = bill_of(
@@ -132,7 +260,7 @@ pub fn explanation() -> Explanation {
             group: Some("/system.slice/app.service".to_owned()),
             ended: index % 2 == 1,
         }];
-        bill.rows[4].note = Some("the stack was caught while it ran".to_owned());
+        bill.rows[4].notes = vec![notes[index % notes.len()].clone()];
         bill.picture = Some(picture(bill.latency_ns as i64));
         ledger.add_stages(&bill.stages);
         ledger.add(&bill);
@@ -164,7 +292,9 @@ pub fn explanation() -> Explanation {
     };
     ledger.set_limits(&[quota, real_time]);
     ledger.add_lost();
-    ledger.add_missing("the hypervisor's account of stolen time");
+    for what in not_seen() {
+        ledger.add_missing(what);
+    }
     Explanation {
         waits: vec![wait()],
         ..ledger.to_record()

@@ -96,9 +96,6 @@ fn happenings() -> Vec<Happening> {
         Happening::NoSamples { thread: 0 },
         not_explained(true),
         not_explained(false),
-        Happening::OffCpuNames {
-            error: text("EPERM"),
-        },
         stacks(0),
         stacks(16),
         Happening::ProbeFailed {
@@ -142,6 +139,8 @@ fn happenings() -> Vec<Happening> {
         },
         Happening::WatchLeftOut,
     ];
+    let no_names = crate::bills::no_kernel_names();
+    all.extend(no_names.map(|why| Happening::OffCpuNames { why }));
     all.extend(unavailable().into_iter().map(|why| Happening::MarkRefused {
         mark: text("step()"),
         why,

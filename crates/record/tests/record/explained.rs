@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use punctual_record::explanation::{Cause, Explanation, Stage, Wait};
+use punctual_record::explanation::{
+    Cause, Explanation, NoKernelNames, NotSeen, RowNote, Stage, Wait,
+};
 use punctual_record::*;
 use serde_json::{Value, json};
 
@@ -50,6 +52,59 @@ fn a_record_without_one_still_reads() {
     let mut json = serde_json::to_value(explained(1)).unwrap();
     json.as_object_mut().unwrap().remove("explanation");
     assert_eq!(read_back(&json).unwrap().explanation, None);
+}
+
+/// What is data now stood in records of version 2 as sentences: they are kept as they were.
+#[test]
+fn sentences_of_earlier_builds_are_read_and_kept() {
+    let whole = explained(1);
+    let mut json = serde_json::to_value(&whole).unwrap();
+    let row = &mut json["explanation"]["bills"][0]["rows"][0];
+    row.as_object_mut().unwrap().remove("notes");
+    row["note"] = json!("the stack was caught");
+    json["explanation"]["missing"] = json!(["nmi_handler", {"kind": "forgotten"}]);
+    json["events"] = json!([
+        {"at_ns": 1, "kind": "off-cpu-names", "error": "EPERM", "invalidates": false}
+    ]);
+    let run = read_back(&json).unwrap();
+    let text = |text: &str| text.to_owned();
+    let explanation = run.explanation.as_ref().unwrap();
+    let note = RowNote::Earlier {
+        text: text("the stack was caught"),
+    };
+    assert_eq!(explanation.bills[0].rows[0].notes, [note]);
+    let lacking = NotSeen::Earlier {
+        text: text("nmi_handler"),
+    };
+    assert_eq!(explanation.missing, [lacking, NotSeen::Forgotten]);
+    let why = NoKernelNames::Earlier {
+        text: text("EPERM"),
+    };
+    assert_eq!(run.events[0].what, Happening::OffCpuNames { why });
+    // Written as data, it is read as the same.
+    let again = serde_json::to_value(&run).unwrap();
+    assert_eq!(again["explanation"]["missing"][0]["kind"], "earlier");
+    assert_eq!(read_back(&again).unwrap(), run);
+    // A list is read whatever the field is called, and nothing else is.
+    for (notes, refused) in [
+        (json!(null), false),
+        (json!([]), false),
+        (json!(["a", {"kind": "had-cpu"}]), false),
+        (json!(7), true),
+        (json!([7]), true),
+        (json!({"kind": "had-cpu"}), true),
+        (json!([{"kind": "imaginary"}]), true),
+        (json!([{"kind": "sent-from", "cpu": -1}]), true),
+        (json!(vec!["a"; Explanation::NOTES + 1]), true),
+    ] {
+        for name in ["note", "notes"] {
+            let mut json = json.clone();
+            let row = &mut json["explanation"]["bills"][1]["rows"][0];
+            row.as_object_mut().unwrap().remove("notes");
+            row[name] = notes.clone();
+            assert_eq!(read_back(&json).is_err(), refused, "{name}: {notes}");
+        }
+    }
 }
 
 #[test]

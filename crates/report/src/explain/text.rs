@@ -9,7 +9,7 @@ use super::outliers::can_be_opened;
 use super::{fix, name, waits};
 use crate::style::{Style, Tone, wrap};
 use crate::terms::Terms;
-use crate::words;
+use crate::{facts, words};
 use punctual_record::Run;
 use punctual_record::explanation::{Bill, BillRow, Cause, Culprit, Explanation, Ranked, Stage};
 
@@ -180,7 +180,7 @@ fn details(line: &Line<'_>, threads: usize) -> Vec<String> {
             details.push(format!("{}{more}", shown.join(" ‹ ")));
         }
         details.extend(row.by.iter().take(threads).map(culprit));
-        details.extend(row.note.iter().cloned());
+        details.extend(facts::notes(&row.notes));
     }
     let mut seen = std::collections::BTreeSet::new();
     details.retain(|detail| seen.insert(detail.clone()));
@@ -343,7 +343,8 @@ pub(crate) fn not_seen(run: &Run, explanation: &Explanation) -> Vec<String> {
             words::plural(tracer.events, "event", "events"),
         )
     });
-    explanation.missing.iter().cloned().chain(overrun).collect()
+    let missing = explanation.missing.iter().map(facts::not_seen);
+    missing.chain(overrun).collect()
 }
 
 /// A stage with its figures.

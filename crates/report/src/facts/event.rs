@@ -6,6 +6,7 @@ use punctual_record::StopCause;
 use punctual_record::cpus::cpu_list;
 use punctual_record::event::{Ending, Event, Gone, Halted, Happening, RealTimeBound, Throttling};
 
+use super::not_seen::no_kernel_names;
 use super::{load_failure, missing_samples, scheduling, unavailable, unsaved};
 
 /// What happened. `tool` names who measured.
@@ -95,8 +96,11 @@ fn happening(what: &Happening, tool: &str) -> String {
             let what = if *gaps { "gaps" } else { "late wake-ups" };
             format!("{what} are not explained: {}", unavailable(why))
         }
-        Happening::OffCpuNames { error } => {
-            format!("--off-cpu: functions of the kernel have no names: {error}")
+        Happening::OffCpuNames { why } => {
+            format!(
+                "--off-cpu: functions of the kernel have no names: {}",
+                no_kernel_names(why)
+            )
         }
         Happening::OffCpuStacks { frames, wanted } => {
             let have = match frames {

@@ -7,6 +7,8 @@ mod difference;
 mod event;
 mod fault;
 mod fix;
+mod not_seen;
+mod note;
 mod requirement;
 mod unavailable;
 
@@ -15,5 +17,7 @@ pub use difference::{aspect, difference, differences, merge_error, value};
 pub use event::{ending, event, stop_cause};
 pub use fault::{failed_thread, load_failure, missing_samples, thread_fault, unread, unsaved};
 pub use fix::fix;
+pub use not_seen::not_seen;
+pub use note::notes;
 pub use requirement::{length_limit, requirement};
 pub use unavailable::unavailable;

@@ -8,7 +8,7 @@ use crate::explain::{
     part_of, parts_ns, ranked, stage_figures, waits,
 };
 use crate::terms::Terms;
-use crate::words;
+use crate::{facts, words};
 use punctual_record::Run;
 use punctual_record::explanation::{Bill, Cause, Explanation};
 
@@ -186,7 +186,7 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
         .zip(parts)
         .map(|(row, part)| {
             let mut details = row.stack.join(" ‹ ");
-            for more in row.by.iter().map(culprit).chain(row.note.clone()) {
+            for more in row.by.iter().map(culprit).chain(facts::notes(&row.notes)) {
                 if !details.is_empty() {
                     details += "; ";
                 }

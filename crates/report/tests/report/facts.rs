@@ -1,9 +1,10 @@
 //! Every kind of condition, event, fix, end and fault has words of its own.
 
 use punctual_record::conditions::Aspect;
+use punctual_record::explanation::RowNote;
 use punctual_report::facts;
 
-use super::kinds;
+use super::{bills, kinds};
 
 /// A line to be read by a person: text of its own, and no value as a debugger shows it.
 fn check(line: &str) {
@@ -102,6 +103,27 @@ fn every_difference_names_the_condition_and_both_values() {
     }
     let names = Aspect::ALL.map(|aspect| facts::aspect(aspect).to_owned());
     check_distinct(names.into());
+}
+
+#[test]
+fn every_note_of_a_bill_has_words() {
+    let notes = bills::notes();
+    let line = |notes: &[RowNote]| facts::notes(notes).expect("words");
+    check_distinct(notes.iter().map(|note| line(&[note.clone()])).collect());
+    let [first, second] = &notes[..2] else {
+        panic!("two notes");
+    };
+    let both = [first.clone(), second.clone()];
+    assert_eq!(
+        line(&both),
+        "in softirq NET_RX; the last thread seen there was stress-ng (TID 472)"
+    );
+    assert_eq!(facts::notes(&[]), None);
+}
+
+#[test]
+fn everything_that_an_explanation_lacks_has_words() {
+    check_distinct(bills::not_seen().iter().map(facts::not_seen).collect());
 }
 
 /// A sum that was refused says in what the runs differ and what to do.

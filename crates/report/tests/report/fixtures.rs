@@ -6,7 +6,7 @@ mod build;
 
 pub use build::*;
 use punctual_record::Ledger;
-use punctual_record::explanation::Cause;
+use punctual_record::explanation::{Cause, NotSeen, RowNote};
 use punctual_record::{
     Condition, Demand, Event, Fix, Gaps, Happening, LoadFailure, Method, Run, Scheduling, State,
     Subject, Thread, ThreadFault, Unsaved, UnsavedPart, UnsavedReason, Watched, analyse_record,
@@ -284,7 +284,13 @@ pub fn explained_hostile() -> Run {
     for bill in &mut explanation.bills {
         for row in &mut bill.rows {
             row.stack = vec![evil.into(); 3];
-            row.note = Some(evil.into());
+            row.notes = vec![
+                RowNote::LastSeen {
+                    thread: evil.into(),
+                    tid: 7,
+                },
+                RowNote::Earlier { text: evil.into() },
+            ];
             if let Cause::PreemptOff { task, .. } | Cause::Thread { task, .. } = &mut row.cause {
                 *task = evil.into();
             }
@@ -303,7 +309,9 @@ pub fn explained_hostile() -> Run {
             ranked.total_ns *= 100;
         }
     }
-    explanation.missing.push(evil.into());
+    explanation
+        .missing
+        .push(NotSeen::Earlier { text: evil.into() });
     run.explanation = Some(explanation);
     run
 }

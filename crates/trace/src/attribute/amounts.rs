@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::event::{Event, Kind};
-use punctual_record::explanation::{BillRow, Cause, Culprit, Explanation, Stage};
+use punctual_record::explanation::{BillRow, Cause, Culprit, Explanation, RowNote, Stage};
 
 /// A stretch of time with its cause.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub(super) struct Amount {
     /// How much of it is not moved to another cause.
     pub ns: u64,
     pub stack: Vec<String>,
-    pub note: Option<String>,
+    pub notes: Vec<RowNote>,
     /// The thread that used it, if the cause is a thread.
     pub by: Option<Culprit>,
 }
@@ -80,7 +80,7 @@ pub(super) fn take_stolen(amounts: &mut Vec<Amount>, events: &[&Event]) {
                 cause: Cause::Steal,
                 ns: taken,
                 stack: Vec::new(),
-                note: None,
+                notes: Vec::new(),
                 by: None,
                 ..amount.clone()
             });
@@ -108,7 +108,7 @@ pub(super) fn name_smi(amounts: &mut [Amount], events: &[&Event]) {
             });
         for amount in gaps {
             amount.cause = Cause::Smi;
-            amount.note = Some(format!("the count of SMIs moved by {count}"));
+            amount.notes = vec![RowNote::SmiCount { count }];
         }
     }
 }
@@ -134,7 +134,7 @@ fn steps(readings: &[Reading]) -> impl Iterator<Item = (u32, u64, u64, u64)> + '
 /// One row for each cause in each stage, the largest of a stage first. Rows that exceed the
 /// limit of a record are summed as [`Cause::Other`].
 pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
-    // Each row, with the length of the amount that its note belongs to.
+    // Each row, with the length of the amount that its notes belong to.
     let mut rows: BTreeMap<(Stage, Cause), (BillRow, u64)> = BTreeMap::new();
     for amount in amounts.into_iter().filter(|amount| amount.ns > 0) {
         let (row, noted_ns) = rows
@@ -146,7 +146,7 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
                     ns: 0,
                     stack: Vec::new(),
                     by: Vec::new(),
-                    note: None,
+                    notes: Vec::new(),
                 };
                 (row, 0)
             });
@@ -162,9 +162,9 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
         if row.stack.is_empty() {
             row.stack = amount.stack;
         }
-        // The note of the largest amount: otherwise it might be that of a few microseconds.
-        if amount.note.is_some() && amount.ns > *noted_ns {
-            (row.note, *noted_ns) = (amount.note, amount.ns);
+        // The notes of the largest amount: otherwise they might be those of a few microseconds.
+        if !amount.notes.is_empty() && amount.ns > *noted_ns {
+            (row.notes, *noted_ns) = (amount.notes, amount.ns);
         }
     }
     let mut rows: Vec<BillRow> = rows.into_values().map(|(row, _)| row).collect();
@@ -199,7 +199,7 @@ fn with_others(mut rows: Vec<BillRow>) -> Vec<BillRow> {
                 ns,
                 stack: Vec::new(),
                 by: Vec::new(),
-                note: None,
+                notes: Vec::new(),
             });
         }
     }

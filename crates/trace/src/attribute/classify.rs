@@ -10,7 +10,7 @@ use super::naming;
 use super::request::Requests;
 use super::stages::{ProbeHistory, ProbeState, Sleep, WakeUpStages};
 use super::timeline::{Layer, Slice};
-use punctual_record::explanation::{Cause, EARLIER_TIMER, Stage, softirq_name};
+use punctual_record::explanation::{Cause, EARLIER_TIMER, RowNote, Stage, softirq_name};
 
 /// A stage of an undisturbed wake-up is shorter than this on any machine used for real-time
 /// work. A longer one has another cause.
@@ -40,8 +40,8 @@ pub(super) fn softirq_label(number: u32) -> String {
     format!("softirq {}", softirq_name(number))
 }
 
-/// A cause, and a note for the reader.
-pub(super) type Attribution = (Cause, Option<String>);
+/// A cause, and notes for the reader.
+pub(super) type Attribution = (Cause, Vec<RowNote>);
 
 /// What is known of the whole wake-up while its stretches are classified.
 pub(super) struct Context<'a, 'w> {
@@ -111,34 +111,36 @@ impl<'a, 'w> Context<'a, 'w> {
             && (slice.blind || self.remote && stage == Stage::Waking)
         {
             // Independent of what its CPU does, and of the CPU that continues it.
-            return (Cause::Blocked { state }, None);
+            return (Cause::Blocked { state }, Vec::new());
         }
         if slice.blind {
             // Blames no thread: it shows where to look.
             let seen = slice.thread.filter(|thread| thread.tid != 0);
-            let note = seen.map(|thread| {
-                let name = naming::bounded(&thread.name);
-                format!("the last thread seen there was {name} (TID {})", thread.tid)
+            let note = seen.map(|thread| RowNote::LastSeen {
+                thread: naming::bounded(&thread.name),
+                tid: thread.tid,
             });
-            return (Cause::Blind, note);
+            return (Cause::Blind, note.into_iter().collect());
         }
         match slice.layer {
             Layer::Timer { of_probe: true, .. } if !self.window.gap => path(slice, stage),
             Layer::Vector(vector) => self.vector(slice, vector, stage),
             Layer::Softirq(number) if self.window.preempt_rt => {
-                let note = format!("in {}", softirq_label(number));
-                let (cause, other) = self.thread(slice, stage);
-                (cause, other.or(Some(note)))
+                let (cause, mut notes) = self.thread(slice, stage);
+                if notes.is_empty() {
+                    notes.push(RowNote::InSoftirq { number });
+                }
+                (cause, notes)
             }
             Layer::Softirq(number) => match (stage, self.late_timer(slice)) {
                 (Stage::Interrupt, Some(found)) if !found.user => {
                     self.irqs_off(found, softirq_label(number))
                 }
-                _ => (Cause::Softirq { number }, None),
+                _ => (Cause::Softirq { number }, Vec::new()),
             },
             Layer::Thread => self.thread(slice, stage),
             layer => match naming::interrupt(self.window, layer) {
-                Some(cause) => (cause, None),
+                Some(cause) => (cause, Vec::new()),
                 None => self.thread(slice, stage),
             },
         }
@@ -155,7 +157,7 @@ impl<'a, 'w> Context<'a, 'w> {
             return path(slice, stage);
         }
         let vector = naming::vector(vector);
-        (Cause::CpuInterrupt { vector }, None)
+        (Cause::CpuInterrupt { vector }, Vec::new())
     }
 
     /// The state of a probe that was stopped by a signal or a debugger.
@@ -171,20 +173,17 @@ impl<'a, 'w> Context<'a, 'w> {
     /// The probe slept and had not armed its timer for this wake-up yet: it was still in the previous
     /// wait, and an earlier timer woke it.
     fn asleep_before(&self, slice: &Slice<'w>, sleep: Sleep<'w>) -> Attribution {
-        let (cause, note) = asleep(sleep, self.window);
+        let asleep = asleep(sleep, self.window);
         if sleep.lock.is_some() || sleep.fault {
-            return (cause, note);
+            return asleep;
         }
         let Some((expired_ns, expires_ns)) = woken_by_timer(self.window, slice.to) else {
-            return (cause, note);
+            return asleep;
         };
         let late_ns = expired_ns.saturating_sub(expires_ns);
-        let note = format!(
-            "it still waited for the previous wake-up, whose timer expired {} late",
-            punctual_stats::format::duration(late_ns)
-        );
         let state = EARLIER_TIMER.to_owned();
-        (Cause::Blocked { state }, Some(note))
+        let note = RowNote::PreviousWakeUp { late_ns };
+        (Cause::Blocked { state }, vec![note])
     }
 
     /// What the probe's own timer interrupt interrupted, for a stretch that ends with it.
@@ -197,15 +196,12 @@ impl<'a, 'w> Context<'a, 'w> {
 
     fn irqs_off(&self, found: Interrupted, task: String) -> Attribution {
         let place = naming::symbol(self.window, found.address);
-        let note = format!(
-            "the timer interrupt came at {place}: interrupts were disabled until then, or the \
-             platform delayed it"
-        );
+        let notes = vec![RowNote::InterruptAt { place }];
         let function = naming::function(self.window, found.address);
         if !ENABLES.iter().any(|part| function.contains(part)) {
-            return (Cause::LateInterrupt { task }, Some(note));
+            return (Cause::LateInterrupt { task }, notes);
         }
-        (Cause::IrqsOff { function, task }, Some(note))
+        (Cause::IrqsOff { function, task }, notes)
     }
 
     fn thread(&self, slice: &Slice<'w>, stage: Stage) -> Attribution {
@@ -213,28 +209,25 @@ impl<'a, 'w> Context<'a, 'w> {
             return gap::classify(self, slice);
         }
         let Some(thread) = slice.thread else {
-            return (
-                Cause::Blind,
-                Some("the running thread is unknown".to_owned()),
-            );
+            return (Cause::Blind, vec![RowNote::UnknownThread]);
         };
         let doing = self.history.state_at(slice.from).0;
         let is_probe = thread.tid == self.window.probe.tid;
         match stage {
             Stage::Interrupt | Stage::Callback | Stage::Waking | Stage::Exit => {
                 if let Some(state) = self.stopped(slice) {
-                    return (Cause::Blocked { state }, None);
+                    return (Cause::Blocked { state }, Vec::new());
                 }
                 let by_timer =
                     self.stages.interrupt.is_some() || self.stages.instants.callback_ns.is_some();
                 if is_probe {
                     let slept = self.history.slept(self.window.waiting_ns, slice.from);
                     let note = if slept {
-                        "it was awake already: a signal had woken it, or another thread"
+                        RowNote::AwakeAlready
                     } else {
-                        "it was not asleep yet"
+                        RowNote::NotAsleepYet
                     };
-                    (Cause::Probe, Some(note.to_owned()))
+                    (Cause::Probe, vec![note])
                 } else if by_timer && is_before_armed(slice, self.window) {
                     match doing {
                         Some(ProbeState::Asleep(sleep)) => self.asleep_before(slice, sleep),
@@ -249,7 +242,7 @@ impl<'a, 'w> Context<'a, 'w> {
                     } else {
                         naming::bounded(&thread.name)
                     };
-                    (Cause::Waker { task }, None)
+                    (Cause::Waker { task }, Vec::new())
                 }
             }
             Stage::Switch | Stage::User if is_probe => running(slice, stage, self.window),
@@ -266,16 +259,16 @@ impl<'a, 'w> Context<'a, 'w> {
         let idle = slice.thread.is_some_and(|thread| thread.tid == 0);
         let found = self.late_timer(slice);
         match found {
-            Some(found) if found.user => (Cause::Platform, None),
+            Some(found) if found.user => (Cause::Platform, Vec::new()),
             _ if idle => idle_exit(slice),
             // No longer than over a program: kernel code need not be the reason.
-            Some(_) if slice.to - slice.from <= DELIVERY_MOST_NS => (Cause::Platform, None),
+            Some(_) if slice.to - slice.from <= DELIVERY_MOST_NS => (Cause::Platform, Vec::new()),
             Some(found) => self.irqs_off(found, naming::task(slice.thread)),
             // The callback runs in a softirq's thread, before the waking.
             None if stage != Stage::Interrupt => self.ready(slice, self.stages.instants.due_ns),
             None => {
                 let task = naming::task(slice.thread);
-                (Cause::LateInterrupt { task }, None)
+                (Cause::LateInterrupt { task }, Vec::new())
             }
         }
     }
@@ -283,7 +276,7 @@ impl<'a, 'w> Context<'a, 'w> {
     /// The probe was ready from an instant on, and another thread had the CPU.
     fn ready(&self, slice: &Slice<'w>, since: u64) -> Attribution {
         let Some(thread) = slice.thread else {
-            return (Cause::Blind, None);
+            return (Cause::Blind, Vec::new());
         };
         let came_after = slice.since > since;
         let probe = &self.window.probe;
@@ -304,15 +297,13 @@ impl<'a, 'w> Context<'a, 'w> {
             return self.groups.ordinary(slice.to, span).unwrap_or_else(shared);
         }
         if thread.priority <= self.window.probe.priority {
-            return (naming::interference(thread), None);
+            return (naming::interference(thread), Vec::new());
         }
         if self.requests.is_on_its_way(slice, since) {
             if slice.to - slice.from <= DELIVERY_MOST_NS {
-                return (Cause::WakePath, None);
+                return (Cause::WakePath, Vec::new());
             }
-            let note = "another CPU woke the probe, and its request to switch came so late: \
-                        interrupts were disabled, or the platform was late";
-            return (Cause::LateInterrupt { task }, Some(note.to_owned()));
+            return (Cause::LateInterrupt { task }, vec![RowNote::LateRequest]);
         }
         if let Some(verdict) = self.groups.below(slice.to) {
             return verdict;
@@ -322,19 +313,17 @@ impl<'a, 'w> Context<'a, 'w> {
         }
         let run = self.thread_runs.get(&slice.since).copied().unwrap_or(0);
         if run <= SWITCH_MOST_NS {
-            return (Cause::WakePath, None);
+            return (Cause::WakePath, Vec::new());
         }
         if self.let_run.contains(&slice.since) {
-            let note = "it ran already, and was let run on: an interrupt found it in user mode, \
-                        where nothing holds off preemption";
-            let doubt = self.groups.note_of_doubt(probe);
-            let note = doubt.map_or(note.to_owned(), |doubt| format!("{note}; {doubt}"));
-            return (Cause::Throttled { task }, Some(note));
+            let mut notes = vec![RowNote::LetRunOn];
+            notes.extend(self.groups.note_of_doubt(probe));
+            return (Cause::Throttled { task }, notes);
         }
         let work = slice
             .work
             .map(|address| naming::function(self.window, address));
-        (Cause::PreemptOff { task, work }, None)
+        (Cause::PreemptOff { task, work }, Vec::new())
     }
 }
 
@@ -370,40 +359,35 @@ fn preemptible_threads(
 /// The wake-up's own path, unless it took longer than that can.
 fn path(slice: &Slice<'_>, stage: Stage) -> Attribution {
     if slice.to - slice.from <= PATH_MOST_NS {
-        return (Cause::WakePath, None);
+        return (Cause::WakePath, Vec::new());
     }
-    let where_ = match stage {
-        Stage::User => "the probe had the CPU, and nothing is known to have stopped it",
-        _ => {
-            "within the interrupt that wakes the probe: a slow handler, a hypervisor or \
-              system management mode"
-        }
+    let note = match stage {
+        Stage::User => RowNote::HadCpu,
+        _ => RowNote::InWakingInterrupt,
     };
-    (Cause::Unexplained, Some(where_.to_owned()))
+    (Cause::Unexplained, vec![note])
 }
 
 /// An idle CPU although a thread is ready.
 pub(super) fn idle_though_ready() -> Attribution {
     let task = String::new();
-    let note = "the CPU went idle although the probe was ready".to_owned();
-    (Cause::Throttled { task }, Some(note))
+    (Cause::Throttled { task }, vec![RowNote::IdleThoughReady])
 }
 
 fn idle_exit(slice: &Slice<'_>) -> Attribution {
     if slice.to - slice.from > IDLE_EXIT_MOST_NS {
-        let note = "the CPU was idle, and no idle state takes that long to leave".to_owned();
-        return (Cause::Platform, Some(note));
+        return (Cause::Platform, vec![RowNote::IdleTooLong]);
     }
-    (Cause::IdleExit { state: slice.idle }, None)
+    (Cause::IdleExit { state: slice.idle }, Vec::new())
 }
 
 /// The probe has the CPU and has not read the clock yet.
 fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Attribution {
     if let Some(lock) = slice.lock {
-        return (lock_cause(lock.address, lock.holder, window), None);
+        return (lock_cause(lock.address, lock.holder, window), Vec::new());
     }
     if slice.fault {
-        return (Cause::Fault, None);
+        return (Cause::Fault, Vec::new());
     }
     path(slice, stage)
 }
@@ -445,11 +429,11 @@ fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
 /// The probe itself went to sleep in this stage.
 pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Attribution {
     if let Some(lock) = sleep.lock {
-        return (lock_cause(lock.address, lock.holder, window), None);
+        return (lock_cause(lock.address, lock.holder, window), Vec::new());
     }
     if sleep.fault {
-        return (Cause::Fault, Some("it waited for the page".to_owned()));
+        return (Cause::Fault, vec![RowNote::WaitedForPage]);
     }
     let state = naming::sleep(sleep.state);
-    (Cause::Blocked { state }, None)
+    (Cause::Blocked { state }, Vec::new())
 }

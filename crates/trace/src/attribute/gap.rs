@@ -8,7 +8,7 @@ use super::event::{Event, Window};
 use super::naming;
 use super::stages::ProbeState;
 use super::timeline::{Layer, Slice};
-use punctual_record::explanation::Cause;
+use punctual_record::explanation::{Cause, RowNote};
 
 /// From the probe's last instruction to the first event in the kernel, and back: no processor
 /// takes longer by itself.
@@ -36,20 +36,17 @@ pub(super) fn is_busy(window: &Window, pieces: &[Slice<'_>]) -> bool {
 pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribution {
     let window = context.window;
     let Some(thread) = slice.thread else {
-        return (
-            Cause::Blind,
-            Some("the running thread is unknown".to_owned()),
-        );
+        return (Cause::Blind, vec![RowNote::UnknownThread]);
     };
     if thread.tid == window.probe.tid {
         if slice.fault {
-            return (Cause::Fault, None);
+            return (Cause::Fault, Vec::new());
         }
         return match (context.busy, slice.to - slice.from) {
-            (true, ..=CROSSING_MOST_NS) => (Cause::Crossing, None),
+            (true, ..=CROSSING_MOST_NS) => (Cause::Crossing, Vec::new()),
             // The missing events may be the cause.
-            _ if window.lost > 0 => (Cause::Blind, None),
-            _ => (Cause::Platform, None),
+            _ if window.lost > 0 => (Cause::Blind, Vec::new()),
+            _ => (Cause::Platform, Vec::new()),
         };
     }
     if let Some(ProbeState::Asleep(sleep)) = context.history.state_at(slice.from).0 {
@@ -66,10 +63,10 @@ pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribut
             _ => window.due_ns,
         };
         let by_group = context.groups.ordinary(slice.to, (since, window.woken_ns));
-        return by_group.unwrap_or_else(|| (naming::interference(thread), None));
+        return by_group.unwrap_or_else(|| (naming::interference(thread), Vec::new()));
     }
     if thread.priority <= window.probe.priority || window.probe.is_ordinary() {
-        return (naming::interference(thread), None);
+        return (naming::interference(thread), Vec::new());
     }
     let task = naming::bounded(&thread.name);
     let other = || {

@@ -5,7 +5,7 @@ use super::classify::Attribution;
 use super::event::{Kind, Task, Vector, Window};
 use super::naming;
 use super::stages::{ProbeHistory, ProbeState};
-use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
+use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling, RowNote};
 
 /// From the end of a real-time group's throttling to the switch to one of its threads.
 const RT_SWITCH_MOST_NS: u64 = 1_000_000;
@@ -167,21 +167,23 @@ impl<'w> Groups<'w> {
     }
 
     /// A note for throttling that is seen, but not by which limit.
-    pub(super) fn note_of_doubt(&self, probe: &Task) -> Option<String> {
+    pub(super) fn note_of_doubt(&self, probe: &Task) -> Vec<RowNote> {
+        self.possible(probe).into_iter().collect()
+    }
+
+    fn possible(&self, probe: &Task) -> Option<RowNote> {
         if probe.is_ordinary() {
             let limit = self.unread?;
-            return Some(format!(
-                "its control group has a quota, and how often it was throttled could not be \
-                 read: {}/cpu.stat",
-                limit.group
-            ));
+            let group = naming::bounded(&limit.group);
+            return Some(RowNote::QuotaUnread { group });
         }
         let limit = self.real_time?;
-        Some(format!(
-            "its control group may run for {} of each {} µs ({}/{}); the end of its throttling \
-             was not seen, so it may be another limit's",
-            limit.runtime_us, limit.period_us, limit.group, limit.file
-        ))
+        Some(RowNote::LimitNotSeen {
+            group: naming::bounded(&limit.group),
+            file: naming::bounded(&limit.file),
+            runtime_us: limit.runtime_us,
+            period_us: limit.period_us,
+        })
     }
 }
 
@@ -197,22 +199,20 @@ fn cause(limit: &GroupLimit) -> Cause {
 }
 
 fn real_time(limit: &GroupLimit) -> Attribution {
-    let note = format!(
-        "its real-time threads may run for {} of each {} µs",
-        limit.runtime_us, limit.period_us
-    );
-    (cause(limit), Some(note))
+    let note = RowNote::RealTimeLimit {
+        runtime_us: limit.runtime_us,
+        period_us: limit.period_us,
+    };
+    (cause(limit), vec![note])
 }
 
 fn quota((limit, throttled): (&GroupLimit, GroupThrottling)) -> Attribution {
-    let note = format!(
-        "it may run for {} of each {} µs; around this wake-up it was throttled for {}, all CPUs \
-         together",
-        limit.runtime_us,
-        limit.period_us,
-        punctual_stats::format::duration(throttled.ns)
-    );
-    (cause(limit), Some(note))
+    let note = RowNote::Quota {
+        runtime_us: limit.runtime_us,
+        period_us: limit.period_us,
+        throttled_ns: throttled.ns,
+    };
+    (cause(limit), vec![note])
 }
 
 /// From when to when the probe is ready around an instant.

@@ -2,7 +2,7 @@
 
 use super::amounts::Amount;
 use super::event::{Event, Kind, Stall, Vector, Window};
-use punctual_record::explanation::Cause;
+use punctual_record::explanation::{Cause, RowNote};
 
 /// A shorter overlap may be chance.
 const LEAST_NS: u64 = 500_000;
@@ -225,11 +225,12 @@ fn common_stall(cpu: u32, own: Standstill, stalls: &[Stall]) -> Option<CommonSta
 
 fn move_out(amounts: &mut Vec<Amount>, cpu: u32, common: &CommonStall) {
     let (from, to) = (common.from_ns, common.to_ns);
-    let (cause, note) = if common.sure {
+    let (cause, notes) = if common.sure {
         let cpus = common.cpus.clone();
-        (Cause::Host { cpus }, None)
+        (Cause::Host { cpus }, Vec::new())
     } else {
-        (Cause::Unexplained, Some(likely_host_note(&common.cpus)))
+        let cpus = common.cpus.clone();
+        (Cause::Unexplained, vec![RowNote::LikelyHost { cpus }])
     };
     let mut moved = Vec::new();
     for amount in amounts.iter_mut() {
@@ -252,22 +253,10 @@ fn move_out(amounts: &mut Vec<Amount>, cpu: u32, common: &CommonStall) {
             to: amount.to.min(to),
             ns,
             stack: Vec::new(),
-            note: note.clone(),
+            notes: notes.clone(),
             by: None,
             ..amount.clone()
         });
     }
     amounts.append(&mut moved);
-}
-
-/// How the note of a standstill begins that is likely the host's.
-pub const LIKELY: &str = "likely the host";
-
-fn likely_host_note(cpus: &[u32]) -> String {
-    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    format!(
-        "{LIKELY}: CPUs {} stood still up to the same time, all of them in the kernel; or one waited \
-         for the other with interrupts disabled",
-        cpus.join(", ")
-    )
 }

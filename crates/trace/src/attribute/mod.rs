@@ -240,12 +240,12 @@ impl<'w> WindowView<'w> {
         let senders = Senders::from_events(&self.events);
         let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
         for (cpu, slice) in pieces {
-            let (cause, note) = context.classify(&slice);
+            let (cause, mut notes) = context.classify(&slice);
             let seen = self.timelines.get(&cpu);
             let place = seen
                 .and_then(|timeline| place::stack_and_note(self.window, timeline, &slice, &cause));
             let (stack, where_) = place.unwrap_or_default();
-            let note = place::joined(note, where_);
+            notes.extend(where_);
             // What a softirq interrupted has no part in it.
             let own = match slice.layer {
                 Layer::Softirq(_) => self.window.preempt_rt,
@@ -257,7 +257,7 @@ impl<'w> WindowView<'w> {
                 .and_then(|thread| naming::culprit(&cause, thread));
             let sent = seen.and_then(|timeline| senders.sender_at(cpu, timeline, &slice));
             let (by, from) = sent.map_or((ran, None), |(by, from)| (by, Some(from)));
-            let note = place::joined(note, from);
+            notes.extend(from);
             amounts.push(Amount {
                 by,
                 stage: self.stages.stage_at(slice.from).0,
@@ -267,7 +267,7 @@ impl<'w> WindowView<'w> {
                 to: slice.to,
                 ns: slice.to - slice.from,
                 stack,
-                note,
+                notes,
             });
         }
         amounts::take_stolen(&mut amounts, &self.events);

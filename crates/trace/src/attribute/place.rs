@@ -4,13 +4,13 @@ use super::event::Window;
 use super::naming;
 use super::timeline::{CpuTimeline, InterruptedStack, ReleaseStack, Slice};
 use crate::calls;
-use punctual_record::explanation::{Cause, Explanation};
+use punctual_record::explanation::{Cause, Explanation, RowNote};
 
 /// An interrupt takes the stack, so it ends just after the stretch.
 const CAUGHT_AFTER_NS: u64 = 50_000;
 
-/// A stack, innermost first, and a note for the reader.
-pub(super) type Place = (Vec<String>, Option<String>);
+/// A stack, innermost first, and notes for the reader.
+pub(super) type Place = (Vec<String>, Vec<RowNote>);
 
 /// Where the thread of a stretch was: interrupted in the middle, or as it released the CPU.
 pub(super) fn stack_and_note(
@@ -33,13 +33,14 @@ pub(super) fn stack_and_note(
             && !caught.frames.is_empty()
     };
     if let Some(caught) = timeline.stacks.iter().find(within) {
-        return Some((named(window, caught.frames), None));
+        return Some((named(window, caught.frames), Vec::new()));
     }
     let left = |left: &&ReleaseStack<'_>| left.tid == tid && left.at >= slice.to;
     let left = timeline.releases.iter().find(left)?;
-    let call = left
-        .call
-        .map(|call| format!("in the system call {}", calls::name(call)));
+    let call = left.call.map(|call| RowNote::SystemCall {
+        call: calls::name(call),
+    });
+    let mut notes: Vec<RowNote> = call.into_iter().collect();
     if late_interrupt {
         // It ran on meanwhile, unless it was preempted right there.
         let first = left.frames.first().map(|at| naming::function(window, *at));
@@ -48,21 +49,12 @@ pub(super) fn stack_and_note(
             _ => false,
         };
         let frames = if there { left.frames } else { &[] };
-        return Some((named(window, frames), call));
+        return Some((named(window, frames), notes));
     }
-    if left.frames.is_empty() {
-        return Some((Vec::new(), call));
+    if !left.frames.is_empty() {
+        notes.push(RowNote::StackOfRelease);
     }
-    let seen = "the stack is from when it released the CPU".to_owned();
-    Some((named(window, left.frames), joined(call, Some(seen))))
-}
-
-/// Joins two notes.
-pub(super) fn joined(first: Option<String>, second: Option<String>) -> Option<String> {
-    match (first, second) {
-        (Some(first), Some(second)) => Some(format!("{first}; {second}")),
-        (first, second) => first.or(second),
-    }
+    Some((named(window, left.frames), notes))
 }
 
 fn named(window: &Window, frames: &[u64]) -> Vec<String> {

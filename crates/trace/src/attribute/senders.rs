@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::event::{Event, Kind, Task};
 use super::naming;
 use super::timeline::{CpuTimeline, Layer, Slice};
-use punctual_record::explanation::Culprit;
+use punctual_record::explanation::{Culprit, RowNote};
 
 /// The sender of a call, and its stack.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl<'w> Senders<'w> {
         cpu: u32,
         timeline: &CpuTimeline<'_>,
         slice: &Slice<'_>,
-    ) -> Option<(Option<Culprit>, String)> {
+    ) -> Option<(Option<Culprit>, RowNote)> {
         let Layer::Call(_) = slice.layer else {
             return None;
         };
@@ -64,9 +64,10 @@ impl<'w> Senders<'w> {
             name: Some(naming::bounded(&thread.name)),
             ..naming::thread(thread)
         });
+        let cpu = sent.from_cpu;
         let note = match sent.by {
-            Some(_) => format!("sent from CPU {}", sent.from_cpu),
-            None => format!("sent by an interrupt on CPU {}", sent.from_cpu),
+            Some(_) => RowNote::SentFrom { cpu },
+            None => RowNote::SentByInterrupt { cpu },
         };
         Some((by, note))
     }

@@ -41,11 +41,11 @@ use self::recorder::Recorder;
 use self::slot::{Slot, ThreadNames, TracingPreemptCount, kind};
 use self::smi::SmiCounts;
 use self::stacks::Stacks;
-use self::symbols::{Symbols, SymbolsError};
+use self::symbols::Symbols;
 pub use self::unavailable::Unavailable;
 use crate::attribute::event::{Event, Interrupted, Kind, Task, Window};
 use crate::attribute::groups;
-use punctual_record::explanation::Instants;
+use punctual_record::explanation::{Instants, NoKernelNames, NotSeen};
 
 /// What to record.
 #[derive(Debug, Clone)]
@@ -112,7 +112,7 @@ pub struct Capture {
     names: ThreadNames,
     own: TracingPreemptCount,
     stacks: Stacks,
-    symbols: Result<Arc<Symbols>, SymbolsError>,
+    symbols: Result<Arc<Symbols>, NoKernelNames>,
     smi: Option<SmiCounts>,
     /// The stolen time of each CPU: at the start, and at the last reading.
     stolen: BTreeMap<u32, (u64, u64)>,
@@ -522,11 +522,11 @@ impl Capture {
         self.recorder.events()
     }
 
-    /// What can't be explained here, in words: tracepoints that the kernel lacks, names that it
-    /// hides.
+    /// What can't be explained here: tracepoints that the kernel lacks, names that it hides.
     #[must_use]
-    pub fn missing(&self) -> Vec<String> {
-        let hidden = self.symbols.as_ref().err().map(ToString::to_string);
+    pub fn missing(&self) -> Vec<NotSeen> {
+        let hidden = self.symbols.as_ref().err().cloned();
+        let hidden = hidden.map(|why| NotSeen::KernelNames { why });
         self.recorder
             .missing()
             .iter()

@@ -1,9 +1,6 @@
 //! The recorder's kernel side: loaded, attached, and read.
 
-use std::error::Error;
-use std::fmt;
 use std::fs;
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
@@ -11,6 +8,7 @@ use aya::maps::{HashMap, MapData};
 use aya::programs::{Program, ProgramError, SchedClassifier};
 use aya::{Btf, Ebpf, EbpfLoader};
 
+use punctual_record::explanation::{NoBlockedStacks, NotSeen};
 use punctual_record::{TracingPart, TracingStep};
 
 use super::Options;
@@ -69,9 +67,14 @@ const WELCOME_RAW: &[&str] = &["csd_function_entry", "csd_function_exit", "csd_q
 
 /// Slots of the lane for events on other CPUs.
 const OTHERS: usize = 4096;
-/// The note for a kernel that lacks a tracepoint.
-fn lacking(tracepoint: &str) -> String {
-    format!("{tracepoint} (this kernel has no such tracepoint)")
+/// Absolute, pinned timers can be armed since this kernel.
+const SENTINELS_SINCE: (u32, u32) = (6, 7);
+
+/// The kernel lacks a tracepoint.
+fn lacking(tracepoint: &str) -> NotSeen {
+    NotSeen::Tracepoint {
+        tracepoint: tracepoint.to_owned(),
+    }
 }
 
 /// Stacks of each CPU, and the addresses in one.
@@ -84,7 +87,7 @@ pub struct Recorder {
     programs: Ebpf,
     rings: Rings,
     stacks: Shared,
-    missing: Vec<String>,
+    missing: Vec<NotSeen>,
 }
 
 impl Recorder {
@@ -105,8 +108,9 @@ impl Recorder {
                 .count()
                 == 1
         });
-        // Absolute, pinned timers can be armed since 6.7.
-        let sentinel_on = u32::from(options.interrupt_above_ns > 0 && kernel_is_at_least(6, 7));
+        let (major, minor) = SENTINELS_SINCE;
+        let sentinel_on =
+            u32::from(options.interrupt_above_ns > 0 && kernel_is_at_least(major, minor));
         let several = u32::from(options.targets.is_empty() || !one_each);
         let all_wakings = u32::from(options.all_wakings);
         let mut loader = EbpfLoader::new();
@@ -157,14 +161,14 @@ impl Recorder {
     ) -> Result<(), Unavailable> {
         let programs = &mut self.programs;
         if !sentinel && interrupt_above_ns > 0 {
-            let why = "stacks while a CPU is blocked (they need a kernel of 6.7 or later)";
-            self.missing.push(why.to_owned());
+            let (major, minor) = SENTINELS_SINCE;
+            let why = NoBlockedStacks::KernelBefore { major, minor };
+            self.missing.push(NotSeen::BlockedStacks { why });
         }
         if sentinel {
             // Without it, stacks are taken in the interrupts that come anyway.
             if let Err(why) = make_sentinels(programs) {
-                self.missing
-                    .push(format!("stacks while a CPU is blocked ({why})"));
+                self.missing.push(NotSeen::BlockedStacks { why });
             }
         }
         attach_typed(programs, "on_sched_switch", "sched_switch", btf)
@@ -252,7 +256,7 @@ impl Recorder {
 
     /// What this kernel lacks.
     #[must_use]
-    pub fn missing(&self) -> &[String] {
+    pub fn missing(&self) -> &[NotSeen] {
         &self.missing
     }
 
@@ -270,54 +274,28 @@ fn targets(programs: &mut Ebpf) -> Result<HashMap<&mut MapData, u32, u64>, Unava
     HashMap::try_from(map).map_err(|error| refused(TracingStep::AddThread, &error))
 }
 
-/// Why CPUs have no sentinel timers.
-#[derive(Debug)]
-enum SentinelError {
-    /// The program can't be loaded.
-    Load(ProgramError),
-    /// The program can't be run.
-    Run(io::Error),
-    /// The kernel refused a step in starting the timers.
-    Timers { step: u32 },
-}
-
-impl fmt::Display for SentinelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // If the verifier prints nothing, only its heading is left.
-            Self::Load(error) => {
-                let text = error.to_string();
-                let text = text.trim_end().trim_end_matches("Verifier output:");
-                f.write_str(text.trim_end())
-            }
-            Self::Run(error) => error.fmt(f),
-            Self::Timers { step } => write!(f, "timers: step {step}"),
-        }
-    }
-}
-
-impl Error for SentinelError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Load(error) => Some(error),
-            Self::Run(error) => Some(error),
-            Self::Timers { .. } => None,
-        }
-    }
-}
-
 /// Gives every CPU its sentinel timer.
-fn make_sentinels(programs: &mut Ebpf) -> Result<(), SentinelError> {
+fn make_sentinels(programs: &mut Ebpf) -> Result<(), NoBlockedStacks> {
+    let not_loaded = |error: ProgramError| {
+        // If the verifier prints nothing, only its heading is left.
+        let text = error.to_string();
+        let text = text.trim_end().trim_end_matches("Verifier output:");
+        NoBlockedStacks::Refused {
+            error: text.trim_end().to_owned(),
+        }
+    };
     let name = "make_sentinels";
     let program = programs.program_mut(name);
-    let program = program.ok_or_else(|| SentinelError::Load(absent(name)))?;
-    let program: &mut SchedClassifier =
-        <&mut Program>::try_into(program).map_err(SentinelError::Load)?;
-    program.load().map_err(SentinelError::Load)?;
-    let fd = program.fd().map_err(SentinelError::Load)?;
-    match run_once(fd.as_fd()).map_err(SentinelError::Run)? {
+    let program = program.ok_or_else(|| not_loaded(absent(name)))?;
+    let program: &mut SchedClassifier = <&mut Program>::try_into(program).map_err(not_loaded)?;
+    program.load().map_err(not_loaded)?;
+    let fd = program.fd().map_err(not_loaded)?;
+    let not_run = |error: std::io::Error| NoBlockedStacks::Refused {
+        error: error.to_string(),
+    };
+    match run_once(fd.as_fd()).map_err(not_run)? {
         0 => Ok(()),
-        step => Err(SentinelError::Timers { step }),
+        step => Err(NoBlockedStacks::Timers { step }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! For a program that was built without tracing.
 use super::slot::Slot;
 use super::{Options, Unavailable};
+use punctual_record::explanation::NotSeen;
 
 /// It can't exist.
 pub enum Recorder {}
@@ -36,7 +37,7 @@ impl Recorder {
     pub fn events(&self) -> u64 {
         match *self {}
     }
-    pub fn missing(&self) -> &[String] {
+    pub fn missing(&self) -> &[NotSeen] {
         match *self {}
     }
 }

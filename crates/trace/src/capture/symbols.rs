@@ -1,11 +1,11 @@
 //! Names for the kernel's addresses, from /proc/kallsyms.
 
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
+
+use punctual_record::explanation::NoKernelNames;
 
 /// The kernel's functions by address.
 #[derive(Debug, Default)]
@@ -18,43 +18,12 @@ pub struct Symbols {
 /// An address farther from a function's beginning is not in it.
 const FAR: u64 = 1 << 20;
 
-/// Why the kernel's addresses have no names.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum SymbolsError {
-    /// The table can't be read.
-    Unreadable(Arc<io::Error>),
-    /// The table hides its addresses.
-    Hidden,
-}
-
-impl fmt::Display for SymbolsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(error) => write!(f, "/proc/kallsyms: {error}"),
-            Self::Hidden => f.write_str(
-                "the kernel hides its addresses (kptr_restrict): functions have no names; \
-                 run as root, or: sysctl kernel.kptr_restrict=1 with CAP_SYSLOG",
-            ),
-        }
-    }
-}
-
-impl Error for SymbolsError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unreadable(error) => Some(&**error),
-            Self::Hidden => None,
-        }
-    }
-}
-
 impl super::Capture {
     /// The kernel's names, which take some ms to read: read once and shared.
     ///
     /// # Errors
     /// Why there are none.
-    pub fn symbols(&self) -> Result<Arc<Symbols>, SymbolsError> {
+    pub fn symbols(&self) -> Result<Arc<Symbols>, NoKernelNames> {
         self.symbols.clone()
     }
 }
@@ -64,7 +33,7 @@ impl Symbols {
     ///
     /// # Errors
     /// The table can't be read, or hides its addresses.
-    pub fn load() -> Result<Self, SymbolsError> {
+    pub fn load() -> Result<Self, NoKernelNames> {
         let table = File::open("/proc/kallsyms").and_then(|file| {
             // Line by line: the whole text is many times what is kept, and touched memory
             // stays locked.
@@ -74,9 +43,11 @@ impl Symbols {
             }
             Ok(symbols.sorted())
         });
-        let symbols = table.map_err(|error| SymbolsError::Unreadable(Arc::new(error)))?;
+        let symbols = table.map_err(|error| NoKernelNames::Unreadable {
+            error: error.to_string(),
+        })?;
         if symbols.places.is_empty() {
-            return Err(SymbolsError::Hidden);
+            return Err(NoKernelNames::Hidden);
         }
         Ok(symbols)
     }

@@ -10,6 +10,7 @@ use std::io::{self, BufRead, Read};
 
 use super::attribute::event::{Event, Kind, Task};
 use lines::Line;
+use punctual_record::explanation::{NotSeen, RecordedEvents};
 pub use wakeups::{WakeUp, Wakers};
 
 /// Events that are kept of a recording: the last ones.
@@ -25,30 +26,17 @@ const FUNCTION: usize = 128;
 /// Threads and timers that are kept.
 const KNOWN: usize = 1 << 16;
 
-/// What a complete bill needs, and the consequence if it is missing.
-const NEEDED: &[(&[&str], &str)] = &[
-    (&["sched_switch", "thread_noise"], "who ran (sched_switch)"),
-    (
-        &["sched_waking", "sched_wakeup", "timerlat"],
-        "who woke the threads (sched_waking)",
-    ),
-    (
-        &["irq_vectors", "irq_noise"],
-        "the CPU's own interrupts (irq_vectors): their time stands with whom they interrupted",
-    ),
-    (
-        &["irq_handler_entry", "irq_noise"],
-        "devices' interrupts (irq_handler_entry): their time stands with whom they interrupted",
-    ),
-    (
-        &["softirq_entry", "softirq_noise"],
-        "softirqs (softirq_entry): their time stands with whom they interrupted",
-    ),
-    (
-        &["hrtimer_start", "timerlat"],
-        "when timers were due (hrtimer_start): latencies count from the wake-up on",
-    ),
-];
+/// Events that tell what a complete bill needs: any of them does.
+fn events_of(needed: RecordedEvents) -> &'static [&'static str] {
+    match needed {
+        RecordedEvents::Switches => &["sched_switch", "thread_noise"],
+        RecordedEvents::Wakings => &["sched_waking", "sched_wakeup", "timerlat"],
+        RecordedEvents::CpuInterrupts => &["irq_vectors", "irq_noise"],
+        RecordedEvents::DeviceInterrupts => &["irq_handler_entry", "irq_noise"],
+        RecordedEvents::Softirqs => &["softirq_entry", "softirq_noise"],
+        RecordedEvents::TimerStarts => &["hrtimer_start", "timerlat"],
+    }
+}
 
 /// Events that begin and end something; without the end, what runs afterwards isn't known.
 const WITH_ENDS: &[(&str, &str)] = &[
@@ -75,8 +63,8 @@ pub struct Recording {
     pub symbols: BTreeMap<u64, String>,
     /// Instants at which events were lost, with their CPU.
     pub lost: Vec<(u32, u64)>,
-    /// What it lacks, in words.
-    pub missing: Vec<String>,
+    /// What it lacks.
+    pub missing: Vec<NotSeen>,
     /// From its first event to its last, including those that are not kept.
     pub span_ns: u64,
     /// Whether its kernel is a `PREEMPT_RT` one.
@@ -131,35 +119,33 @@ impl Recording {
 
     fn report_missing(&mut self, without_room: u64) {
         let seen = |name: &str| self.seen.contains(name);
-        let lacks = NEEDED
-            .iter()
-            .filter(|(any, _)| !any.iter().any(|name| seen(name)))
-            .map(|(_, what)| format!("the recording lacks {what}"));
+        let lacks = RecordedEvents::ALL
+            .into_iter()
+            .filter(|needed| !events_of(*needed).iter().any(|name| seen(name)))
+            .map(|lacks| NotSeen::Recorded { lacks });
         let without_end = WITH_ENDS
             .iter()
             .filter(|(begins, ends)| seen(begins) && !seen(ends))
-            .map(|(begins, ends)| {
-                format!("the recording lacks {ends}: what runs after each {begins} is unknown")
+            .map(|(begins, ends)| NotSeen::RecordedEnd {
+                begins: (*begins).to_owned(),
+                ends: (*ends).to_owned(),
             });
-        let lacks: Vec<String> = lacks.chain(without_end).collect();
+        let lacks: Vec<NotSeen> = lacks.chain(without_end).collect();
         self.missing.extend(lacks);
         if self.dropped > 0 {
-            let dropped = self.dropped;
-            let what = format!(
-                "{dropped} earlier events: only the last {EVENTS} of a recording are examined"
-            );
-            self.missing.push(what);
+            self.missing.push(NotSeen::EarlierEvents {
+                dropped: self.dropped,
+                kept: EVENTS as u64,
+            });
         }
         if without_room > 0 {
-            let most = wakeups::MOST;
-            let what = format!(
-                "{without_room} earlier wake-ups: only the last {most} of a recording are examined"
-            );
-            self.missing.push(what);
+            self.missing.push(NotSeen::EarlierWakeUps {
+                dropped: without_room,
+                kept: wakeups::MOST as u64,
+            });
         }
         if !self.lost.is_empty() {
-            let what = "the recording lost events: wake-ups during the losses are not examined";
-            self.missing.push(what.to_owned());
+            self.missing.push(NotSeen::RecordingLost);
         }
     }
 

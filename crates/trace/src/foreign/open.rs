@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use punctual_record::explanation::NotSeen;
 use punctual_record::text::shortened;
 
 use super::Recording;
@@ -200,11 +201,10 @@ fn printed(path: &Path, kind: RecordingKind) -> Result<Recording, Fault> {
     match read {
         Ok(mut recording) => {
             if !ended.success() {
-                let what = format!(
-                    "{program} could not read all of the recording: {}",
-                    said.trim()
-                );
-                recording.missing.push(shortened(&what, MOST));
+                recording.missing.push(NotSeen::RecordingCut {
+                    program: program.to_owned(),
+                    output: shortened(said.trim(), MOST),
+                });
             }
             Ok(recording)
         }

@@ -1,5 +1,6 @@
 //! Each cause alone, and several at once.
 
+use punctual_record::explanation::RowNote;
 use punctual_trace::attribute::Stage::{Exit, Interrupt, Switch, User};
 use punctual_trace::attribute::event::{Kind, Task, Vector};
 use punctual_trace::attribute::{Cause, Stage};
@@ -59,8 +60,10 @@ fn interrupts_disabled_until_the_timer_came_are_the_cause() {
         task: text("stress-ng"),
     };
     assert_eq!(others(&made, Interrupt), [(cause, 586_000)]);
-    let note = made.bill().rows[0].note.clone().unwrap();
-    assert!(note.contains("_raw_spin_unlock_irqrestore+0x15"), "{note}");
+    let note = RowNote::InterruptAt {
+        place: text("_raw_spin_unlock_irqrestore+0x15"),
+    };
+    assert_eq!(made.bill().rows[0].notes, [note]);
 }
 
 #[test]
@@ -371,8 +374,10 @@ fn the_wait_for_the_previous_wake_up_is_not_billed_as_a_sleep() {
     let row = late(DUE - 50_000_000);
     let state = text("earlier-timer");
     assert_eq!(row.cause, Cause::Blocked { state });
-    let note = row.note.unwrap();
-    assert!(note.ends_with("expired 95.0 ms late"), "{note}");
+    let note = RowNote::PreviousWakeUp {
+        late_ns: 94_951_000,
+    };
+    assert_eq!(row.notes, [note]);
 }
 
 #[test]

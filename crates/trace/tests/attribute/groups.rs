@@ -1,7 +1,7 @@
 //! Throttling by control groups: the probe is ready and its group may not run. Windows with a known
 //! answer; `punctual`'s test run::throttled checks that the kernel behaves so.
 
-use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
+use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling, RowNote};
 use punctual_trace::attribute::event::{Kind, Task};
 
 use super::build::{CPU, Made, USER, asleep, hog, idle, probe, task};
@@ -122,11 +122,10 @@ fn an_account_that_cannot_be_read_is_noted() {
         .iter()
         .find(|row| matches!(row.cause, Cause::FairShare { .. }))
         .expect("a share");
-    let note = row.note.as_deref().unwrap_or("");
-    assert!(
-        note.contains("/sys/fs/cgroup/app/cpu.stat") && note.contains("could not be read"),
-        "{note}"
-    );
+    let note = RowNote::QuotaUnread {
+        group: "/sys/fs/cgroup/app".to_owned(),
+    };
+    assert_eq!(row.notes, [note]);
 }
 
 /// No thread runs although one is ready: whether the CPU was idle when it was woken, or became
@@ -214,8 +213,8 @@ fn a_real_time_groups_limit_is_distinguished_from_the_global_one() {
                 .iter()
                 .rev()
                 .find(|row| matches!(row.cause, Cause::Throttled { .. }));
-            let note = row.and_then(|row| row.note.as_deref()).unwrap_or("");
-            assert!(note.contains("was not seen"), "{note}");
+            let notes = row.map_or(&[][..], |row| &row.notes);
+            assert!(matches!(notes, [RowNote::LimitNotSeen { .. }]), "{notes:?}");
         }
     }
 }

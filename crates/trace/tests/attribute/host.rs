@@ -1,9 +1,9 @@
 //! CPUs that stand still at once: the time is the host's, whatever ran there. And time that the
 //! hypervisor took is drawn as its own.
 
-use punctual_record::explanation::{Cause, Lane};
+use punctual_record::explanation::{Cause, Lane, RowNote};
+use punctual_trace::attribute;
 use punctual_trace::attribute::event::{Kind, Stall, Task, Vector};
-use punctual_trace::attribute::{self, host::LIKELY};
 
 use super::build::{CPU, DUE, Made, USER, asleep, hog, idle, probe, task};
 use super::data::window;
@@ -319,11 +319,8 @@ fn where_both_cpus_were_in_the_kernel_no_cause_is_blamed() {
     assert_eq!(unexplained, 9_850_000 - 40_000);
     let bill = made.bill();
     let row = bill.rows.iter().max_by_key(|row| row.ns).expect("rows");
-    let note = row.note.as_deref().expect("a note");
-    assert!(
-        note.starts_with(LIKELY) && note.contains("CPUs 0, 1"),
-        "{note}"
-    );
+    let note = RowNote::LikelyHost { cpus: vec![0, 1] };
+    assert_eq!(row.notes, [note]);
     // Kernel code that is seen to end long before is unrelated.
     let mut other = in_a_callback(None);
     stood_still_in_kernel(&mut other, 40_000, 8 * MS);
@@ -338,6 +335,9 @@ fn a_row_has_the_note_of_its_longest_stretch() {
     let bill = attribute::plain_bill(&window("host-0"));
     let row = bill.rows.iter().max_by_key(|row| row.ns).expect("rows");
     assert_eq!((&row.cause, row.ns), (&Cause::Unexplained, 33_284_330));
-    let note = row.note.as_deref().expect("a note");
-    assert!(note.starts_with(LIKELY), "{note}");
+    assert!(
+        matches!(row.notes[..], [RowNote::LikelyHost { .. }]),
+        "{:?}",
+        row.notes
+    );
 }

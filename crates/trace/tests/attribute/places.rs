@@ -1,5 +1,6 @@
 //! Where in the kernel a culprit was: stacks and system calls.
 
+use punctual_record::explanation::RowNote;
 use punctual_trace::attribute::Cause;
 use punctual_trace::attribute::Stage::Switch;
 use punctual_trace::attribute::event::{Kind, Vector};
@@ -66,19 +67,20 @@ fn a_thread_that_released_the_cpu_has_the_stack_of_that_moment() {
             .at(569_700, kind);
         let rows = made.bill().rows.into_iter();
         let row = rows.filter(|row| matches!(row.cause, Cause::PreemptOff { .. }));
-        row.map(|row| (row.stack, row.note)).next().unwrap()
+        row.map(|row| (row.stack, row.notes)).next().unwrap()
     };
-    let (stack, note) = bill(left(200, &[0xc0, 0xc1]));
+    let call = RowNote::SystemCall {
+        call: text("munmap"),
+    };
+    let (stack, notes) = bill(left(200, &[0xc0, 0xc1]));
     assert_eq!(stack, ["free_pcppages_bulk+0x1a", "exit_mmap+0x2f0"]);
-    let note = note.unwrap();
-    assert!(note.contains("in the system call munmap"), "{note}");
-    assert!(note.contains("when it released the CPU"), "{note}");
+    assert_eq!(notes, [call.clone(), RowNote::StackOfRelease]);
     // On its way to user mode it has no useful stack.
-    let (stack, note) = bill(left(200, &[]));
+    let (stack, notes) = bill(left(200, &[]));
     assert!(stack.is_empty());
-    assert_eq!(note.as_deref(), Some("in the system call munmap"));
+    assert_eq!(notes, [call]);
     // The stack of another thread says nothing about this one.
-    assert_eq!(bill(left(201, &[0xc0])), (Vec::new(), None));
+    assert_eq!(bill(left(201, &[0xc0])), (Vec::new(), Vec::new()));
 }
 
 #[test]

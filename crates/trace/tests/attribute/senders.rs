@@ -1,5 +1,6 @@
 //! The sender of an interprocessor interrupt.
 
+use punctual_record::explanation::RowNote;
 use punctual_trace::attribute::Cause;
 use punctual_trace::attribute::event::{Kind, Task};
 
@@ -19,7 +20,7 @@ fn sent_as(request: u64, by: Option<&Task>) -> Kind {
 }
 
 /// The rows of a call that began before the wake-up was due: the sender, and the notes.
-fn rows(sends: &[(i64, Kind)]) -> Vec<(Option<String>, Option<String>)> {
+fn rows(sends: &[(i64, Kind)]) -> Vec<(Option<String>, Vec<RowNote>)> {
     let mut made = asleep(&hog(), 600_000);
     for (at, what) in sends {
         made.at(*at, what.clone());
@@ -28,16 +29,16 @@ fn rows(sends: &[(i64, Kind)]) -> Vec<(Option<String>, Option<String>)> {
     let rows = made.bill().rows.into_iter();
     let calls = rows.filter(|row| matches!(row.cause, Cause::Call { .. }));
     calls
-        .map(|row| (row.by.first().and_then(|by| by.name.clone()), row.note))
+        .map(|row| (row.by.first().and_then(|by| by.name.clone()), row.notes))
         .collect()
 }
 
 #[test]
 fn a_call_names_the_thread_that_sent_it() {
     let sender = task(300, "munmapper", 120, 0);
-    let note = Some("sent from CPU 3".to_owned());
+    let notes = vec![RowNote::SentFrom { cpu: 3 }];
     let found = rows(&[(-30_000, sent(Some(&sender)))]);
-    assert_eq!(found, [(Some("munmapper".to_owned()), note)]);
+    assert_eq!(found, [(Some("munmapper".to_owned()), notes)]);
 }
 
 #[test]
@@ -53,10 +54,10 @@ fn each_request_has_its_own_sender() {
 #[test]
 fn a_call_that_an_interrupt_sent_blames_no_thread() {
     let found = rows(&[(-30_000, sent(None))]);
-    let note = Some("sent by an interrupt on CPU 3".to_owned());
-    assert_eq!(found, [(None, note)]);
+    let notes = vec![RowNote::SentByInterrupt { cpu: 3 }];
+    assert_eq!(found, [(None, notes)]);
     // Sent after it began, or the sending was not recorded: no thread is named.
     let sender = task(300, "munmapper", 120, 0);
-    assert_eq!(rows(&[(-5_000, sent(Some(&sender)))]), [(None, None)]);
-    assert_eq!(rows(&[]), [(None, None)]);
+    assert_eq!(rows(&[(-5_000, sent(Some(&sender)))]), [(None, Vec::new())]);
+    assert_eq!(rows(&[]), [(None, Vec::new())]);
 }

@@ -21,12 +21,12 @@ use super::run::BillSink;
 use crate::probe::collector::Classifier;
 use punctual_machine::Root;
 use punctual_machine::survey::group_limits::GroupLimits;
-use punctual_record::explanation::Explanation;
+use punctual_record::explanation::{Explanation, NoKernelNames};
 use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
 use punctual_record::{UnsavedPart, UnsavedReason};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::capture::symbols::{Symbols, SymbolsError};
+use punctual_trace::capture::symbols::Symbols;
 use punctual_trace::capture::{self, Capture, Unavailable};
 
 /// The windows of the worst wake-ups, one per line, beside the record.
@@ -128,7 +128,7 @@ impl Explaining {
         }
         let mut ledger = Ledger::new(wanted.above_ns);
         for what in capture.missing() {
-            ledger.add_missing(&what);
+            ledger.add_missing(what);
         }
         let capture = Arc::new(Mutex::new(capture));
         let account = Arc::new(Mutex::new(Account {
@@ -196,8 +196,8 @@ impl Explaining {
     /// The kernel's names, or why there are none.
     ///
     /// # Errors
-    /// [`SymbolsError`].
-    pub fn symbols(&self) -> Result<Arc<Symbols>, SymbolsError> {
+    /// Why there are none.
+    pub fn symbols(&self) -> Result<Arc<Symbols>, NoKernelNames> {
         lock(&self.capture).symbols()
     }
 

@@ -17,7 +17,7 @@ use crate::conduct::outliers::Outliers;
 use crate::conduct::run::BillSink;
 use punctual_machine::survey::group_limits::GroupLimits;
 use punctual_record::Ledger;
-use punctual_record::explanation::{Bill, Cause, Explanation, Stage, StageTimes};
+use punctual_record::explanation::{Bill, Cause, Explanation, NotSeen, Stage, StageTimes};
 use punctual_trace::attribute;
 use punctual_trace::attribute::event::{Task, Window};
 use punctual_trace::capture::Capture;
@@ -146,10 +146,7 @@ impl Tracer {
             }
             let mut account = lock(&self.account);
             if forgotten {
-                account.ledger.add_missing(
-                    "the beginning of some late wake-ups: its events had made room for others \
-                     by the time that these were looked at",
-                );
+                account.ledger.add_missing(NotSeen::Forgotten);
             }
             match (window, bill) {
                 (Some(window), Some(bill)) => {
@@ -270,9 +267,7 @@ impl Tracer {
             }
         }
         if account.passed_over > 0 {
-            account
-                .ledger
-                .add_missing("outliers that came faster than they could be explained");
+            account.ledger.add_missing(NotSeen::TooFast);
         }
         account.waits.take(samples, &capture, &self.numbers);
         account.events = capture.events();

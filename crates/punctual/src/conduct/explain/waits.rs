@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::feed::Wake;
 use crate::conduct::culprits;
-use punctual_record::explanation::{Explanation, Wait, general_name};
+use punctual_record::explanation::{Explanation, NotSeen, Wait, general_name};
 use punctual_trace::attribute::waits::chain;
 use punctual_trace::calls;
 use punctual_trace::capture::Capture;
@@ -131,15 +131,12 @@ impl Waits {
         self.dropped_most_ns = self.dropped_most_ns.max(longest_ns);
     }
 
-    /// A line about what is missing.
-    pub(super) fn missing(&self) -> Option<String> {
-        (self.dropped > 0).then(|| {
-            format!(
-                "{} waits of at most {}, of more kinds (thread, system call, waker) than the {MOST} \
-                 that are kept",
-                self.dropped,
-                punctual_stats::format::duration(self.dropped_most_ns)
-            )
+    /// What is missing.
+    pub(super) fn missing(&self) -> Option<NotSeen> {
+        (self.dropped > 0).then_some(NotSeen::Waits {
+            count: self.dropped,
+            longest_ns: self.dropped_most_ns,
+            kinds: MOST as u64,
         })
     }
 
@@ -197,8 +194,12 @@ mod tests {
         assert_eq!(waits.kept.len(), MOST);
         assert!(!waits.kept.contains_key(&key(0)) && waits.kept.contains_key(&key(1)));
         assert_eq!((waits.dropped, waits.dropped_most_ns), (3, 1_000));
-        let missing = waits.missing().expect("three waits");
-        assert!(missing.starts_with("3 waits of at most 1 µs"), "{missing}");
+        let missing = NotSeen::Waits {
+            count: 3,
+            longest_ns: 1_000,
+            kinds: MOST as u64,
+        };
+        assert_eq!(waits.missing(), Some(missing));
         let kept: u64 = waits.kept.values().map(|kind| kind.wait.count).sum();
         assert_eq!(kept + waits.dropped, u64::from(most) + 3);
     }

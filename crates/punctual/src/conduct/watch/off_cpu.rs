@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::followed::Followed;
+use punctual_record::explanation::NoKernelNames;
 use punctual_record::watch::{OffCpu, OffCpuPlace, OffCpuWhy, TimesSum};
 use punctual_record::{Event, Happening};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::stacks;
-use punctual_trace::capture::symbols::{Symbols, SymbolsError};
+use punctual_trace::capture::symbols::Symbols;
 use punctual_trace::watch::user_symbols::UserSymbols;
 use punctual_trace::watch::{AWAY_FRAMES, ActiveWatch, OffCpuCount, OffCpuLost, OffCpuReason};
 
@@ -35,15 +36,14 @@ pub(super) struct Aways {
 impl Aways {
     /// `known`: the kernel's names, if they are already loaded.
     pub fn new(
-        known: Option<Result<Arc<Symbols>, SymbolsError>>,
+        known: Option<Result<Arc<Symbols>, NoKernelNames>>,
         frames: u32,
         events: &mut Vec<Event>,
     ) -> Self {
         events.extend(shallow(frames));
         let known = known.unwrap_or_else(|| Symbols::load().map(Arc::new));
         let kernel = known.unwrap_or_else(|why| {
-            let error = why.to_string();
-            events.push(Event::new(0, Happening::OffCpuNames { error }));
+            events.push(Event::new(0, Happening::OffCpuNames { why }));
             Arc::default()
         });
         Self {

@@ -1,0 +1,98 @@
+//! What an explanation lacks, in words.
+
+use punctual_record::explanation::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};
+use punctual_stats::format::duration;
+
+/// Something that an explanation lacks, after "not seen: ".
+#[must_use]
+pub fn not_seen(what: &NotSeen) -> String {
+    match what {
+        NotSeen::Tracepoint { tracepoint } => {
+            format!("{tracepoint} (this kernel has no such tracepoint)")
+        }
+        NotSeen::BlockedStacks { why } => {
+            let why = match why {
+                NoBlockedStacks::KernelBefore { major, minor } => {
+                    format!("they need a kernel of {major}.{minor} or later")
+                }
+                NoBlockedStacks::Refused { error } => error.clone(),
+                NoBlockedStacks::Timers { step } => format!("timers: step {step}"),
+            };
+            format!("stacks while a CPU is blocked ({why})")
+        }
+        NotSeen::KernelNames { why } => no_kernel_names(why),
+        NotSeen::Forgotten => "the beginning of some late wake-ups: its events had made room for \
+                               others by the time that these were looked at"
+            .to_owned(),
+        NotSeen::TooFast => "outliers that came faster than they could be explained".to_owned(),
+        NotSeen::Waits {
+            count,
+            longest_ns,
+            kinds,
+        } => format!(
+            "{count} waits of at most {}, of more kinds (thread, system call, waker) than the \
+             {kinds} that are kept",
+            duration(*longest_ns)
+        ),
+        NotSeen::MergedWaits => {
+            "waits of more kinds (thread, system call, waker) than are kept".to_owned()
+        }
+        NotSeen::TooMuchTime => "more time than can be counted".to_owned(),
+        NotSeen::DifferentLimits => "the runs were explained above different limits".to_owned(),
+        NotSeen::Recorded { lacks } => format!("the recording lacks {}", recorded(*lacks)),
+        NotSeen::RecordedEnd { begins, ends } => {
+            format!("the recording lacks {ends}: what runs after each {begins} is unknown")
+        }
+        NotSeen::EarlierEvents { dropped, kept } => {
+            format!("{dropped} earlier events: only the last {kept} of a recording are examined")
+        }
+        NotSeen::EarlierWakeUps { dropped, kept } => {
+            format!("{dropped} earlier wake-ups: only the last {kept} of a recording are examined")
+        }
+        NotSeen::RecordingLost => {
+            "the recording lost events: wake-ups during the losses are not examined".to_owned()
+        }
+        NotSeen::RecordingCut { program, output } => {
+            format!("{program} could not read all of the recording: {output}")
+        }
+        NotSeen::WithoutBill { wake_ups, bills } => format!(
+            "bills of {wake_ups} wake-ups: only the {bills} with the highest latencies are made"
+        ),
+        NotSeen::NotKept { wake_ups, of } => {
+            format!("{wake_ups} of {of} wake-ups with a bill have no kept events")
+        }
+        NotSeen::Earlier { text } => text.clone(),
+    }
+}
+
+fn recorded(events: RecordedEvents) -> &'static str {
+    match events {
+        RecordedEvents::Switches => "who ran (sched_switch)",
+        RecordedEvents::Wakings => "who woke the threads (sched_waking)",
+        RecordedEvents::CpuInterrupts => {
+            "the CPU's own interrupts (irq_vectors): their time stands with whom they interrupted"
+        }
+        RecordedEvents::DeviceInterrupts => {
+            "devices' interrupts (irq_handler_entry): their time stands with whom they interrupted"
+        }
+        RecordedEvents::Softirqs => {
+            "softirqs (softirq_entry): their time stands with whom they interrupted"
+        }
+        RecordedEvents::TimerStarts => {
+            "when timers were due (hrtimer_start): latencies count from the wake-up on"
+        }
+    }
+}
+
+/// Why functions of the kernel have no names, and what to do.
+pub(super) fn no_kernel_names(why: &NoKernelNames) -> String {
+    match why {
+        NoKernelNames::Unreadable { error } => format!("/proc/kallsyms: {error}"),
+        NoKernelNames::Hidden => {
+            "the kernel hides its addresses (kptr_restrict): functions have no names; run as \
+             root, or: sysctl kernel.kptr_restrict=1 with CAP_SYSLOG"
+                .to_owned()
+        }
+        NoKernelNames::Earlier { text } => text.clone(),
+    }
+}
