@@ -61,11 +61,46 @@ impl fmt::Display for Setting {
     }
 }
 
+/// What is switched as one, by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Knob {
+    /// What fixes a finding.
+    Finding(FindingId),
+    /// A file that a user named.
+    File(String),
+    /// The control of an experiment: it writes what is there.
+    Control,
+}
+
+impl Knob {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Finding(id) => id.name(),
+            Self::File(path) => path,
+            Self::Control => "control",
+        }
+    }
+}
+
+impl From<FindingId> for Knob {
+    fn from(id: FindingId) -> Self {
+        Self::Finding(id)
+    }
+}
+
+impl fmt::Display for Knob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// A change to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The knob: the finding that it fixes.
-    pub knob: FindingId,
+    /// The knob that it is a part of.
+    pub knob: Knob,
     /// What to change.
     pub setting: Setting,
     /// To this value.

@@ -48,8 +48,8 @@ fn commands<'c>(changes: impl IntoIterator<Item = &'c Change>, style: &Style) ->
     let mut out = String::new();
     let mut knob = None;
     for change in changes {
-        if knob != Some(change.knob) {
-            knob = Some(change.knob);
+        if knob != Some(&change.knob) {
+            knob = Some(&change.knob);
             let _ = writeln!(out, "{}", style.paint(Tone::Bold, change.knob.name()));
         }
         let line = command(&change.setting, &change.value);

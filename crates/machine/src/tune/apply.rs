@@ -21,7 +21,7 @@ pub fn changes_of(check: &Check, only: &[FindingId]) -> Vec<Change> {
         for fix in &finding.fixes {
             if let Some((setting, value)) = of_fix(fix) {
                 changes.push(Change {
-                    knob: finding.id,
+                    knob: finding.id.into(),
                     setting,
                     value,
                 });

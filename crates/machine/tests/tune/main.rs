@@ -34,7 +34,7 @@ const FORCED: RestoreRequest<'_> = RestoreRequest {
 fn change(path: &str, value: &str) -> Change {
     let (setting, value) = setting_of_file(path, value);
     Change {
-        knob: FindingId::VmstatInterval,
+        knob: FindingId::VmstatInterval.into(),
         setting,
         value,
     }
@@ -71,7 +71,7 @@ fn changes(folder: &Path) -> Vec<Change> {
         .filter_map(|tid| find_thread(tid).ok())
         .find(|thread| thread.name == "ksoftirqd/0");
     changes.extend(softirq.map(|thread| Change {
-        knob: FindingId::SoftirqThreads,
+        knob: FindingId::SoftirqThreads.into(),
         setting: Setting::Scheduling { thread },
         value: "1 2 0".to_owned(),
     }));
@@ -242,7 +242,7 @@ fn a_restore_of_one_knob_leaves_the_others_changed() {
     let other_path = folder.path().join("other");
     fs::write(&other_path, "5\n").expect("a file");
     let mut other = change(other_path.to_str().expect("UTF-8"), "6");
-    other.knob = FindingId::Ksm;
+    other.knob = FindingId::Ksm.into();
     let mut journal = Journal::open(folder.path()).expect("a journal");
     apply(&mut journal, &[first, other]).expect("changed");
     let request = RestoreRequest {
@@ -297,7 +297,7 @@ fn a_file_and_a_thread_that_are_gone_are_reported_and_end_the_journal() {
     let mut sleeper = Command::new("sleep").arg("60").spawn().expect("a process");
     let tid = i32::try_from(sleeper.id()).expect("a process id");
     let batch = Change {
-        knob: FindingId::IrqThreads,
+        knob: FindingId::IrqThreads.into(),
         setting: Setting::Scheduling {
             thread: find_thread(tid).expect("it lives"),
         },

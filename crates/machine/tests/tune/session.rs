@@ -206,13 +206,13 @@ fn a_setting_that_cannot_be_read_begins_no_session_and_one_that_is_gone_ends_it(
         .expect("a process");
     let thread = find_thread(sleeper.id().try_into().expect("a number")).expect("it lives");
     let batch = Change {
-        knob: FindingId::IrqThreads,
+        knob: FindingId::IrqThreads.into(),
         setting: Setting::Scheduling { thread },
         value: "3 0 0".to_owned(),
     };
     let (setting, value) = setting_of_file(&path, "10");
     let file = Change {
-        knob: FindingId::Ksm,
+        knob: FindingId::Ksm.into(),
         setting,
         value,
     };

@@ -131,7 +131,8 @@ fn looks_at_this_machine(verb: &Verb) -> bool {
         | Verb::Measure(_)
         | Verb::Explain(_)
         | Verb::Watch(_)
-        | Verb::Check(_) => true,
+        | Verb::Check(_)
+        | Verb::Prove(_) => true,
         Verb::Load(_)
         | Verb::Run(_)
         | Verb::Lab(_)

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use punctual_machine::tune::{Journal, RestoreRequest, apply, changes_of, restore, status};
 use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::finding::{Check, FindingId, FindingState};
-use punctual_record::tuning::{Change, Restored};
+use punctual_record::tuning::{Change, Knob, Restored};
 use punctual_report::{findings, tuning};
 
 use super::check::requested_cpus;
@@ -53,9 +53,21 @@ fn planned(flags: &KnobFlags) -> Result<Vec<Change>, Failure> {
     let found = check(&root, &request);
     let changes = changes_of(&found, &flags.knobs);
     for knob in &flags.knobs {
-        if !changes.iter().any(|change| change.knob == *knob) {
+        if !changes
+            .iter()
+            .any(|change| change.knob == Knob::Finding(*knob))
+        {
             check_nothing_to_do(&found, *knob)?;
         }
+    }
+    Ok(changes)
+}
+
+/// The changes of one knob; an error if it can't be changed on a running machine.
+pub(super) fn changes_for(found: &Check, knob: FindingId) -> Result<Vec<Change>, Failure> {
+    let changes = changes_of(found, &[knob]);
+    if changes.is_empty() {
+        check_nothing_to_do(found, knob)?;
     }
     Ok(changes)
 }

@@ -251,6 +251,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         cross_check: None,
         watch: None,
         stops: None,
+        experiment: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());
