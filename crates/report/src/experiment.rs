@@ -100,7 +100,7 @@ fn too_small(experiment: &Experiment, needed_ns: Option<u64>) -> String {
     let knobs = experiment.knobs.len() - 1;
     let what = match experiment.wanted {
         Some(WantedEffect { measure, ratio }) => {
-            format!("a change of {} in {}", percent(ratio - 1.0), measure.name())
+            format!("a change of {} in {}", size(ratio), measure.name())
         }
         None => "any test".to_owned(),
     };
@@ -136,7 +136,9 @@ pub fn conclusion(knob: &ExperimentKnob, result: &KnobResult) -> &'static str {
 /// A change with its sign.
 fn percent(change: f64) -> String {
     let percent = 100.0 * change;
-    if percent.abs() < 9.95 {
+    if percent.abs() < 0.05 {
+        "0.0 %".to_owned()
+    } else if percent.abs() < 9.95 {
         format!("{percent:+.1} %")
     } else {
         format!("{percent:+.0} %")
@@ -145,6 +147,16 @@ fn percent(change: f64) -> String {
 
 fn change(ratio: f64) -> String {
     percent(ratio - 1.0)
+}
+
+/// The size of a change that may go either way.
+fn size(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    if percent < 9.95 && percent.fract().abs() > 0.05 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
 }
 
 fn interval(effect: &Effect) -> String {
@@ -246,11 +258,7 @@ fn detectable(experiment: &Experiment) -> Option<String> {
         .iter()
         .map(|spread| {
             let ratio = power.detectable(spread, pairs);
-            format!(
-                "{} {}",
-                spread.measure.name(),
-                change(ratio).trim_start_matches('+')
-            )
+            format!("{} {}", spread.measure.name(), size(ratio))
         })
         .collect();
     Some(format!(
@@ -267,9 +275,7 @@ fn forecasts(experiment: &Experiment) -> Option<(Vec<String>, Vec<Vec<String>>)>
     let mut ratios: Vec<f64> = pilot.forecasts.iter().map(|it| it.ratio).collect();
     ratios.sort_by(f64::total_cmp);
     ratios.dedup();
-    let head = ratios
-        .iter()
-        .map(|ratio| change(*ratio).trim_start_matches('+').to_owned());
+    let head = ratios.iter().map(|ratio| size(*ratio));
     let head = std::iter::once("a change in".to_owned())
         .chain(head)
         .collect();

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::out;
 use crate::conduct::Progress;
+use punctual_record::experiment::Experiment;
 use punctual_record::live::{LiveView, LiveWatch};
 use punctual_record::{Run, RunDirectory, State};
 use punctual_report::explain::perfetto;
-use punctual_report::live;
-use punctual_report::style::Style;
+use punctual_report::style::{Style, cut};
+use punctual_report::{experiment, live};
 use punctual_report::{gnuplot, html, svg};
 use punctual_trace::attribute;
 use punctual_trace::attribute::event::Window;
@@ -19,6 +20,9 @@ const RING_FILE: &str = "breach.pftrace";
 
 /// How often a plain line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// How often a plain line of an experiment is written, which takes many minutes.
+const PLAIN_OF_EXPERIMENT_EVERY: Duration = Duration::from_secs(30);
 
 /// How the run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub struct Screen {
     verbose: bool,
     nanoseconds: bool,
     next_line: Instant,
+    /// The experiment as it was saved last.
+    experiment: Option<Experiment>,
 }
 
 impl Screen {
@@ -60,6 +66,27 @@ impl Screen {
             verbose,
             nanoseconds,
             next_line: Instant::now() + PLAIN_EVERY,
+            experiment: None,
+        }
+    }
+
+    /// The line of an experiment.
+    fn tick_of_experiment(&mut self, experiment: &Experiment, elapsed_ns: u64) {
+        let line = experiment::progress(experiment, elapsed_ns);
+        match &mut self.manner {
+            Manner::Silent => {}
+            Manner::Redraw(standing) => {
+                self.style = out::style();
+                let line = cut(&line, self.style.columns());
+                out::print(&redraw(*standing, &[line]));
+                *standing = 1;
+            }
+            Manner::Plain | Manner::Cyclictest(_) => {
+                if Instant::now() >= self.next_line {
+                    self.next_line = Instant::now() + PLAIN_OF_EXPERIMENT_EVERY;
+                    out::print(&(line + "\n"));
+                }
+            }
         }
     }
 
@@ -110,6 +137,11 @@ impl Progress for Screen {
     }
 
     fn tick(&mut self, view: &LiveView) {
+        if let Some(experiment) = self.experiment.take() {
+            self.tick_of_experiment(&experiment, view.elapsed_ns);
+            self.experiment = Some(experiment);
+            return;
+        }
         let view = &LiveView {
             nanoseconds: self.nanoseconds,
             ..view.clone()
@@ -160,6 +192,7 @@ impl Progress for Screen {
     }
 
     fn saved(&mut self, run: &Run, directory: &RunDirectory) {
+        self.experiment.clone_from(&run.experiment);
         for (name, text) in gnuplot::files(run) {
             picture(directory, name, &text);
         }

@@ -43,7 +43,15 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
     let costs = costs(experiment);
     if !costs.is_empty() {
         lines.push("What took the time of late wake-ups, off and on".to_owned());
-        lines.extend(costs.into_iter().map(|line| format!("  {line}")));
+        for text in costs {
+            let wrapped = wrap(&text, style.columns().saturating_sub(4));
+            let indent = |at: usize| if at == 0 { "  " } else { "    " };
+            let indented = wrapped.iter().enumerate();
+            lines.extend(
+                indented
+                    .map(|(at, line)| style.paint(Tone::Plain, &format!("{}{line}", indent(at)))),
+            );
+        }
         lines.push(String::new());
     }
     for (name, text) in facts(run, experiment) {
@@ -52,20 +60,20 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
             .enumerate()
         {
             let name = if at == 0 { name.as_str() } else { "" };
-            lines.push(format!(
-                "{}{line}",
-                style.paint(Tone::Dim, &format!("{name:<14}"))
-            ));
+            lines.push(fact(style, name, line));
         }
     }
     if let Some(place) = &style.report {
-        lines.push(format!(
-            "{}{place}",
-            style.paint(Tone::Dim, &format!("{:<14}", "Report"))
-        ));
+        lines.push(fact(style, "Report", place));
     }
     let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
     lines.collect()
+}
+
+/// A name and what is said of it.
+fn fact(style: &Style, name: &str, text: &str) -> String {
+    let name = style.paint(Tone::Dim, &format!("{name:<14}"));
+    format!("{name}{}", style.paint(Tone::Plain, text))
 }
 
 /// A table: a row for each knob and measure.
@@ -103,6 +111,15 @@ fn rows(experiment: &Experiment) -> Vec<Vec<Cell>> {
     }
     if experiment.results.iter().all(|result| result.pairs == 0) {
         rows.truncate(1);
+    }
+    // Names stand at the left, figures at the right.
+    let names = rows.iter().filter_map(|row| row.first());
+    let widest = names
+        .map(|cell| cell.text.chars().count())
+        .max()
+        .unwrap_or(0);
+    for cell in rows.iter_mut().filter_map(|row| row.first_mut()) {
+        cell.text = format!("{:<widest$}", cell.text);
     }
     rows
 }

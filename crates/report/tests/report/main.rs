@@ -5,6 +5,9 @@ mod bills;
 mod browser;
 #[path = "../../../trace/tests/attribute/data.rs"]
 mod data;
+mod experiment;
+#[path = "../../../record/tests/made/experiments.rs"]
+mod experiments;
 mod explained;
 mod facts;
 mod findings;

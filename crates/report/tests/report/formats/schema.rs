@@ -206,6 +206,11 @@ fn of_every_kind() -> Vec<Run> {
         broken.threads[0].fault = Some(fault);
         records.push(broken);
     }
+    for experiment in crate::experiments::of_every_kind() {
+        let mut run = run(1);
+        run.experiment = Some(experiment);
+        records.push(run);
+    }
     let faults = [
         CrossCheckFault::RunEndedEarly,
         CrossCheckFault::NoSamples,

@@ -1,0 +1,99 @@
+//! What an experiment says: to the terminal, in the page, as a picture.
+
+use punctual_record::Run;
+use punctual_record::experiment::Experiment;
+use punctual_report::style::Style;
+use punctual_report::{experiment, html, summary_json, terminal};
+use punctual_stats::verdict::Outcome;
+
+use crate::{experiments, support};
+
+fn run_with(experiment: Experiment) -> Run {
+    let mut run = support::run(1);
+    run.verb = "prove".to_owned();
+    run.experiment = Some(experiment);
+    run
+}
+
+#[test]
+fn the_summary_names_what_helps_and_what_harms() {
+    let run = run_with(experiments::experiment());
+    let text = terminal::summary(&run, &Style::plain());
+    let first = text.lines().next().unwrap();
+    assert_eq!(
+        first,
+        "vmstat-interval helps; /proc/sys/vm/swappiness harms."
+    );
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let row = |name: &str| {
+        text.lines()
+            .find(|line| line.starts_with(name))
+            .unwrap()
+            .to_owned()
+    };
+    // 0.6 of what it was, apart from the blocks' own noise.
+    let p50 = row("vmstat-interval");
+    assert!(p50.contains("p50") && p50.contains("-40 %"), "{text}");
+    assert!(row("helps").contains("p99"));
+    assert!(row("no effect, as it must be").contains("p99"));
+    assert!(text.contains("softirq"), "{text}");
+    // 16 blocks of 300 us against 16 of 100 us.
+    assert!(text.contains("4.8 ms and 1.6 ms"), "{text}");
+}
+
+#[test]
+fn a_control_with_an_effect_makes_everything_invalid() {
+    let run = run_with(experiments::with_failed_control());
+    let made = run.experiment.as_ref().unwrap();
+    assert_eq!(experiment::outcome(made), Some(Outcome::Invalid));
+    let text = terminal::summary(&run, &Style::plain());
+    assert!(text.starts_with("INVALID: the control"), "{text}");
+}
+
+#[test]
+fn a_budget_that_is_too_small_is_refused_with_one_that_is_enough() {
+    let all = experiments::of_every_kind();
+    let wanted = all.iter().find(|it| it.wanted.is_some()).unwrap();
+    let sentence = experiment::sentence(wanted);
+    assert!(
+        sentence.contains("a change of 20 % in p99.9"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("give -D 120m"), "{sentence}");
+    assert_eq!(experiment::outcome(wanted), Some(Outcome::Inconclusive));
+    // Without results the summary says what changes take.
+    let text = terminal::summary(&run_with(wanted.clone()), &Style::plain());
+    assert!(text.contains("Time that it takes to show"), "{text}");
+    assert!(text.contains("never") && text.contains("2 h"), "{text}");
+}
+
+#[test]
+fn every_experiment_can_be_shown_in_every_way() {
+    for made in experiments::of_every_kind() {
+        let mut style = Style::plain();
+        let run = run_with(made.clone());
+        for line in terminal::summary(&run, &style).lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        style.unicode = false;
+        assert!(terminal::summary(&run, &style).is_ascii());
+        let page = html::page(&run);
+        assert!(page.contains("Which knob helped?"));
+        let has_results = made.results.iter().any(|result| !result.effects.is_empty());
+        assert_eq!(page.contains("Changes by knob"), has_results);
+        assert!(!page.contains("NaN") && !page.contains(">inf"));
+        assert!(!experiment::progress(&made, 61_000_000_000).is_empty());
+        let json: serde_json::Value = serde_json::from_str(&summary_json::summary(&run)).unwrap();
+        assert!(json["experiment"]["knobs"].is_array());
+    }
+}
+
+#[test]
+fn a_hostile_name_is_text() {
+    let mut made = experiments::experiment();
+    made.knobs[0].name = "<script>\u{1b}[31m".to_owned();
+    let run = run_with(made);
+    assert!(!html::page(&run).contains("<script>"));
+}
