@@ -1,6 +1,7 @@
 //! One cell of the laboratory: a kernel, the work on it, a seed; from the initramfs to the record.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,13 +15,12 @@ use super::job::{End, JOB_FILE, Job, JobResult, OURSELVES, OUT};
 use super::kernel::Kernel;
 use super::libraries;
 use super::machine::{Machine, Time, tail};
-use super::observer::ObserverError;
 use super::program_error::ProgramError;
 use super::qemu::Qemu;
 use super::room::Room;
 use super::rootfs::{self, RootfsError};
 use super::work::WorkFolder;
-use punctual_record::lab::{LabBill, LabLoad};
+use punctual_record::lab::{LabBill, LabLoad, NoBill, NoResult};
 use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
 use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
 
@@ -87,20 +87,19 @@ pub trait Watcher: Sync {
     /// Arguments for QEMU, which runs in `folder`.
     ///
     /// # Errors
-    /// One line.
-    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path)
-    -> Result<Vec<OsString>, ObserverError>;
+    /// A file in `folder` cannot be written.
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, LabError>;
 
     /// Reads the files in `folder` after the guest has ended; `cell` is the result.
     ///
     /// # Errors
-    /// One line.
+    /// A file in `folder` cannot be read.
     fn take(
         &self,
         plan: &CellPlan<'_>,
         folder: &Path,
         made: &mut CellResult,
-    ) -> Result<(), ObserverError>;
+    ) -> Result<(), LabError>;
 }
 
 /// The result of a cell.
@@ -123,7 +122,7 @@ pub struct CellResult {
     /// The bills of the worst wake-ups, if the guest was observed.
     pub bills: Vec<LabBill>,
     /// Why there is no bill of the worst wake-up, if the guest was observed.
-    pub no_bill: Option<String>,
+    pub no_bill: Option<NoBill>,
     /// The mark of the worst wake-up, if its instructions were not kept.
     pub missed_mark: Option<u64>,
     /// Everything that it depends on.
@@ -143,12 +142,9 @@ impl CellPlan<'_> {
         words.push(format!("-- {VERB} {INIT}"));
         let line = words.join(" ");
         if line.len() > COMMAND_LINE {
-            return Err(LabError::Guest {
-                reason: format!(
-                    "the kernel's command line would have {} characters, at most {COMMAND_LINE} are \
-                     possible: give fewer --param",
-                    line.len()
-                ),
+            return Err(LabError::CommandLine {
+                characters: line.len(),
+                most: COMMAND_LINE,
             });
         }
         Ok(line)
@@ -221,10 +217,8 @@ impl CellPlan<'_> {
             archive.file(&path, module.bytes, false);
             modules.push(path);
         }
-        let job =
-            serde_json::to_vec(&self.job(program, modules)).map_err(|error| LabError::Result {
-                reason: error.to_string(),
-            })?;
+        let job = serde_json::to_vec(&self.job(program, modules))
+            .map_err(|error| LabError::file(JOB_FILE, error.into()))?;
         archive.file(JOB_FILE, job, false);
         Ok(archive.bytes())
     }
@@ -273,22 +267,20 @@ impl CellPlan<'_> {
     /// Runs the cell; `own` is this program. `ends` says whether a signal asks this program to stop.
     ///
     /// # Errors
-    /// [`LabError`], one line each; no file is left.
+    /// Why there is no result; no file is left.
     pub fn make(
         &self,
         own: &[u8],
         watcher: Option<&dyn Watcher>,
         ends: &dyn Fn() -> bool,
-    ) -> Result<CellResult, LabError> {
+    ) -> Result<CellResult, NoResult> {
         let folder = WorkFolder::make()?;
         let initramfs = self.initramfs(own)?;
         folder.write("initramfs", &initramfs)?;
         let initramfs_sha256 = sha256(&initramfs);
         drop(initramfs);
         let extra = match watcher {
-            Some(watcher) => watcher
-                .arguments(self, folder.path())
-                .map_err(LabError::Watcher)?,
+            Some(watcher) => watcher.arguments(self, folder.path())?,
             None => Vec::new(),
         };
         let mut machine = Machine {
@@ -312,11 +304,8 @@ impl CellPlan<'_> {
                 return Err(machine.explain_early_death(&folder, ends, error));
             }
         };
-        let result: JobResult = frames
-            .remove("result")
-            .ok_or("the frame 'result' is missing".to_owned())
-            .and_then(|bytes| serde_json::from_slice(bytes).map_err(|error| error.to_string()))
-            .map_err(|reason| LabError::Result { reason })?;
+        let result = frames.remove("result").ok_or(NoResult::NoFrame)?;
+        let result: JobResult = serde_json::from_slice(result).map_err(unreadable)?;
         let mut taken = |name: &str| frames.remove(name).unwrap_or_default().to_vec();
         let (stdout, stderr) = (taken("stdout"), taken("stderr"));
         let last = tail(&String::from_utf8_lossy(&stderr));
@@ -324,12 +313,12 @@ impl CellPlan<'_> {
             End::Exited { status } => status,
             End::Signalled { signal } => 128 + signal,
             End::TimeOver => {
-                return Err(LabError::VirtualLimit {
+                return Err(NoResult::VirtualLimit {
                     seconds: self.virtual_limit.as_secs(),
-                    tail: last,
+                    output: last,
                 });
             }
-            End::Failed { reason } => return Err(LabError::Guest { reason }),
+            End::Failed { fault } => return Err(NoResult::Guest { fault }),
         };
         let fingerprint = Fingerprint {
             emulator: self.qemu.version.clone(),
@@ -379,9 +368,7 @@ impl CellPlan<'_> {
             made.run = Some(run);
         }
         if let Some(watcher) = watcher {
-            watcher
-                .take(self, folder.path(), &mut made)
-                .map_err(LabError::Watcher)?;
+            watcher.take(self, folder.path(), &mut made)?;
         }
         Ok(made)
     }
@@ -433,6 +420,12 @@ impl CellPlan<'_> {
     }
 }
 
+fn unreadable(error: impl Error) -> NoResult {
+    NoResult::Unreadable {
+        error: error.to_string(),
+    }
+}
+
 /// The reports of the loads beside a program; empty if they cannot be parsed.
 fn work_of(loads: Option<serde_json::Value>) -> Vec<LabLoad> {
     loads
@@ -442,18 +435,15 @@ fn work_of(loads: Option<serde_json::Value>) -> Vec<LabLoad> {
 
 impl CellResult {
     /// The record that `measure` or `qualify` left, with its origin.
-    fn own_record(&mut self, status: i32, last: &str) -> Result<Run, LabError> {
+    fn own_record(&mut self, status: i32, last: &str) -> Result<Run, NoResult> {
         let Some(bytes) = self.files.remove(RUN_FILE) else {
-            return Err(LabError::Inside {
+            return Err(NoResult::Inside {
                 status,
-                tail: last.to_owned(),
+                output: last.to_owned(),
             });
         };
-        let mut run = punctual_record::parse(Path::new(RUN_FILE), &bytes).map_err(|error| {
-            LabError::Result {
-                reason: error.to_string(),
-            }
-        })?;
+        let run = punctual_record::parse(Path::new(RUN_FILE), &bytes);
+        let mut run = run.map_err(unreadable)?;
         if self.laboratory.time == GuestTime::Host {
             refuse_latencies(&mut run, self.laboratory.cpus);
         }

@@ -9,8 +9,8 @@
 //! the port a damaged one: both are detected.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
+use punctual_record::lab::{FrameFault, StreamFault};
 use sha2::{Digest, Sha256};
 
 const MARK: &str = "punctual-frame";
@@ -22,39 +22,6 @@ pub const END: &str = "end";
 const HEADER: usize = 512;
 /// Most frames of a stream.
 const FRAMES: usize = 4096;
-
-/// What is wrong with a stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ChannelError {
-    /// It is empty.
-    Silent,
-    /// It ends before the last frame.
-    Cut {
-        /// Bytes that were received.
-        bytes: usize,
-    },
-    /// It contains something that is not a frame.
-    Garbled {
-        /// Where, in bytes from its beginning.
-        at: usize,
-        /// What is wrong there.
-        reason: &'static str,
-    },
-}
-
-impl fmt::Display for ChannelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Silent => f.write_str("the guest's output is empty"),
-            Self::Cut { bytes } => write!(f, "the guest's output ends after {bytes} bytes"),
-            Self::Garbled { at, reason } => {
-                write!(f, "the guest's output is damaged at byte {at}: {reason}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ChannelError {}
 
 /// SHA-256 in hexadecimal.
 #[must_use]
@@ -92,67 +59,68 @@ pub fn frame(name: &str, payload: &[u8]) -> Vec<u8> {
 /// Parses a stream; never panics, whatever the bytes.
 ///
 /// # Errors
-/// [`ChannelError`] if it is not complete.
-pub fn parse(stream: &[u8]) -> Result<BTreeMap<String, &[u8]>, ChannelError> {
+/// [`StreamFault`] if it is not complete.
+pub fn parse(stream: &[u8]) -> Result<BTreeMap<String, &[u8]>, StreamFault> {
     let mut frames = BTreeMap::new();
     let mut at = 0;
     if stream.is_empty() {
-        return Err(ChannelError::Silent);
+        return Err(StreamFault::Silent);
     }
     loop {
         let rest = &stream[at..];
-        let garbled = move |reason| ChannelError::Garbled { at, reason };
-        let cut = ChannelError::Cut {
-            bytes: stream.len(),
+        let garbled = move |fault| StreamFault::Garbled {
+            at: at as u64,
+            fault,
+        };
+        let cut = StreamFault::Cut {
+            bytes: stream.len() as u64,
         };
         let window = &rest[..rest.len().min(HEADER)];
         let Some(length) = window.iter().position(|&byte| byte == b'\n') else {
             return Err(if window.len() < HEADER {
                 cut
             } else {
-                garbled("expected the header of a frame")
+                garbled(FrameFault::NoHeader)
             });
         };
-        let header = std::str::from_utf8(&rest[..length])
-            .map_err(|_| garbled("expected the header of a frame"))?;
+        let header =
+            std::str::from_utf8(&rest[..length]).map_err(|_| garbled(FrameFault::NoHeader))?;
         let mut words = header.split(' ');
         if words.next() != Some(MARK) {
-            return Err(garbled("expected the header of a frame"));
+            return Err(garbled(FrameFault::NoHeader));
         }
         let (Some(name), Some(size), Some(sum), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {
-            return Err(garbled("expected a header of four words"));
+            return Err(garbled(FrameFault::Words));
         };
         if !is_name(name) {
-            return Err(garbled("a frame's name is not valid"));
+            return Err(garbled(FrameFault::Name));
         }
-        let size: usize = size
-            .parse()
-            .map_err(|_| garbled("a frame's length is not a number"))?;
+        let size: usize = size.parse().map_err(|_| garbled(FrameFault::Length))?;
         let begin = length + 1;
         let Some(end) = begin.checked_add(size).filter(|end| *end < rest.len()) else {
             return Err(cut);
         };
         let payload = &rest[begin..end];
         if rest[end] != b'\n' || sha256(payload) != sum {
-            return Err(garbled("a frame's checksum is wrong"));
+            return Err(garbled(FrameFault::Checksum));
         }
         at += end + 1;
         let last = name == END;
         if frames.insert(name.to_owned(), payload).is_some() {
-            return Err(garbled("two frames have the same name"));
+            return Err(garbled(FrameFault::Twice));
         }
         if frames.len() > FRAMES {
-            return Err(garbled("too many frames"));
+            return Err(garbled(FrameFault::TooMany));
         }
         if last {
             return if at == stream.len() {
                 Ok(frames)
             } else {
-                Err(ChannelError::Garbled {
-                    at,
-                    reason: "bytes follow the last frame",
+                Err(StreamFault::Garbled {
+                    at: at as u64,
+                    fault: FrameFault::BytesBehind,
                 })
             };
         }
@@ -186,9 +154,11 @@ mod tests {
         let stream = whole();
         for length in 0..stream.len() {
             let expected = if length == 0 {
-                ChannelError::Silent
+                StreamFault::Silent
             } else {
-                ChannelError::Cut { bytes: length }
+                StreamFault::Cut {
+                    bytes: length as u64,
+                }
             };
             assert_eq!(parse(&stream[..length]), Err(expected), "{length}");
         }
@@ -204,7 +174,7 @@ mod tests {
         }
         let mut longer = stream.clone();
         longer.push(b'\n');
-        assert!(matches!(parse(&longer), Err(ChannelError::Garbled { .. })));
+        assert!(matches!(parse(&longer), Err(StreamFault::Garbled { .. })));
     }
 
     #[test]
@@ -214,7 +184,7 @@ mod tests {
         }
         assert!(is_name("out/samples-0.parquet"));
         let twice = [frame("a", b""), frame("a", b"")].concat();
-        assert!(matches!(parse(&twice), Err(ChannelError::Garbled { .. })));
+        assert!(matches!(parse(&twice), Err(StreamFault::Garbled { .. })));
         let huge = format!("{MARK} a {} {}\nx", u64::MAX, sha256(b""));
         assert!(parse(huge.as_bytes()).is_err());
     }

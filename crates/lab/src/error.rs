@@ -5,23 +5,13 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::channel::ChannelError;
 use super::kernel;
-use super::observer::ObserverError;
 use super::program_error::ProgramError;
 use super::room::RoomError;
 use super::rootfs::RootfsError;
+use punctual_record::lab::{NoResult, Preparation};
 
-/// What a guest did whose first process never started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Silence {
-    /// It used up its share of the host's processor time.
-    Busy,
-    /// It used less, and did not run for several times as long.
-    Halted,
-}
-
-/// Why a cell gave no result.
+/// Why what a cell needs on the host is not available.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LabError {
@@ -62,66 +52,15 @@ pub enum LabError {
         /// What is wrong with it.
         source: RootfsError,
     },
-    /// The observer failed.
-    Watcher(ObserverError),
     /// The kernel is not available, or lacks a required feature.
     Kernel(kernel::Error),
-    /// The limit of the host's time was reached.
-    HostLimit {
-        /// Seconds that were allowed.
-        seconds: u64,
-        /// The end of the console's text.
-        console: String,
+    /// The kernel's command line would be too long.
+    CommandLine {
+        /// Its characters.
+        characters: usize,
+        /// The most that there may be.
+        most: usize,
     },
-    /// The guest's first process did not start in time.
-    BootLimit {
-        /// Seconds of the host's processor time that were allowed.
-        seconds: u64,
-        /// What the guest did meanwhile.
-        silence: Silence,
-        /// The end of the console's text.
-        console: String,
-    },
-    /// The guest ran out of virtual time.
-    VirtualLimit {
-        /// Virtual seconds that were allowed.
-        seconds: u64,
-        /// The end of the program's output.
-        tail: String,
-    },
-    /// The kernel panicked.
-    Panic {
-        /// Its line.
-        line: String,
-    },
-    /// The machine ended without a result.
-    NoResult {
-        /// How the stream is broken.
-        channel: ChannelError,
-        /// QEMU's exit status and the end of its output.
-        emulator: String,
-        /// The end of the console's text.
-        console: String,
-    },
-    /// The guest could not start its work.
-    Guest {
-        /// Why.
-        reason: String,
-    },
-    /// What ran in the guest measured nothing.
-    Inside {
-        /// Its exit status.
-        status: i32,
-        /// The end of its output.
-        tail: String,
-    },
-    /// The result cannot be read.
-    Result {
-        /// Why.
-        reason: String,
-    },
-    /// A signal ended this program.
-    Interrupted,
 }
 
 impl LabError {
@@ -131,14 +70,6 @@ impl LabError {
             path: path.into(),
             source,
         }
-    }
-}
-
-fn shown(console: &str) -> String {
-    if console.is_empty() {
-        "its console is empty".to_owned()
-    } else {
-        format!("end of its console: {console}")
     }
 }
 
@@ -153,54 +84,13 @@ impl fmt::Display for LabError {
             Self::Program { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Room { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Rootfs { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::Watcher(error) => write!(f, "in the guest: {error}"),
             Self::Kernel(error) => error.fmt(f),
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::HostLimit { seconds, console } => write!(
+            Self::CommandLine { characters, most } => write!(
                 f,
-                "the guest was stopped after {seconds} s of the host's time (--host-limit); {}",
-                shown(console)
+                "the kernel's command line would have {characters} characters, at most {most} are \
+                 possible: give fewer --param"
             ),
-            Self::BootLimit {
-                seconds,
-                silence,
-                console,
-            } => {
-                let within = match silence {
-                    Silence::Busy => format!("within {seconds} s of processor time"),
-                    Silence::Halted => {
-                        format!("and the guest was idle for more than {seconds} s")
-                    }
-                };
-                let console = shown(console);
-                write!(
-                    f,
-                    "the guest's first process did not start {within} (--boot-limit); {console}"
-                )
-            }
-            Self::VirtualLimit { seconds, tail } => {
-                write!(
-                    f,
-                    "the guest ran out of its {seconds} s of virtual time (--virtual-limit)"
-                )?;
-                if tail.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, "; end of the program's output: {tail}")
-                }
-            }
-            Self::Panic { line } => write!(f, "the guest's kernel panicked: {line}"),
-            Self::NoResult {
-                channel,
-                emulator,
-                console,
-            } => write!(f, "{channel}; QEMU {emulator}; {}", shown(console)),
-            Self::Guest { reason } => write!(f, "in the guest: {reason}"),
-            Self::Inside { status, tail } => {
-                write!(f, "in the guest: exit status {status}: {tail}")
-            }
-            Self::Result { reason } => write!(f, "cannot read the guest's result: {reason}"),
-            Self::Interrupted => f.write_str("interrupted"),
         }
     }
 }
@@ -212,10 +102,25 @@ impl Error for LabError {
             Self::Program { source, .. } => Some(source),
             Self::Room { source, .. } => Some(source),
             Self::Rootfs { source, .. } => Some(source),
-            Self::Watcher(error) => Some(error),
             Self::Kernel(error) => Some(error),
-            Self::NoResult { channel, .. } => Some(channel),
-            _ => None,
+            Self::NoQemu | Self::Qemu { .. } | Self::CommandLine { .. } => None,
+        }
+    }
+}
+
+impl From<LabError> for NoResult {
+    fn from(error: LabError) -> Self {
+        let what = match error {
+            LabError::NoQemu | LabError::Qemu { .. } => Preparation::Emulator,
+            LabError::File { .. } => Preparation::File,
+            LabError::Program { .. } => Preparation::Program,
+            LabError::Room { .. } => Preparation::Memory,
+            LabError::Rootfs { .. } => Preparation::RootFileSystem,
+            LabError::Kernel(_) | LabError::CommandLine { .. } => Preparation::Kernel,
+        };
+        Self::Unprepared {
+            what,
+            error: error.to_string(),
         }
     }
 }

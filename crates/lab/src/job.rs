@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
 
+use punctual_record::lab::GuestFault;
 use serde::{Deserialize, Serialize};
 
 /// The path of the guest's [`Job`].
@@ -77,8 +78,8 @@ pub enum End {
     TimeOver,
     /// It could not start.
     Failed {
-        /// Why, in one line.
-        reason: String,
+        /// Why.
+        fault: GuestFault,
     },
 }
 

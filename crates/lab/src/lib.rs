@@ -24,6 +24,6 @@ mod sys;
 pub mod work;
 
 pub use cell::{CellPlan, CellResult, Watcher};
-pub use error::{LabError, Silence};
+pub use error::LabError;
 pub use program_error::ProgramError;
 pub use qemu::Qemu;

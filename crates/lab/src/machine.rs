@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use punctual_record::lab::{NoResult, Silence, StreamFault};
 use punctual_record::text::ending;
 
-use super::channel::{ChannelError, sha256};
-use super::error::{LabError, Silence};
+use super::channel::sha256;
+use super::error::LabError;
 use super::processor;
 use super::qemu::Qemu;
 use super::sys;
@@ -68,7 +69,9 @@ pub struct Machine<'a> {
 pub struct GuestOutput {
     /// The guest's output.
     pub stream: Vec<u8>,
-    /// QEMU's output and status.
+    /// QEMU's exit status; absent if it was killed.
+    pub status: Option<i32>,
+    /// The end of QEMU's own output.
     pub emulator: String,
     /// The text of the console.
     pub console: String,
@@ -147,7 +150,7 @@ impl Machine<'_> {
         &self,
         folder: &WorkFolder,
         ends: &dyn Fn() -> bool,
-    ) -> Result<GuestOutput, LabError> {
+    ) -> Result<GuestOutput, NoResult> {
         let folder = folder.path();
         // QEMU splits some of its arguments at commas: these short names have none.
         let kernel =
@@ -184,18 +187,18 @@ impl Machine<'_> {
                 break status;
             }
             if ends() {
-                return Err(LabError::Interrupted);
+                return Err(NoResult::Interrupted);
             }
             let console = || tail(&read_text(&folder.join("console")));
             if begin.elapsed() >= self.host_limit {
-                return Err(LabError::HostLimit {
+                return Err(NoResult::HostLimit {
                     seconds: self.host_limit.as_secs(),
                     console: console(),
                 });
             }
             lives = lives || fs::metadata(&out).is_ok_and(|data| data.len() > 0);
             if !lives && let Some(silence) = self.silence(&running, begin) {
-                return Err(LabError::BootLimit {
+                return Err(NoResult::BootLimit {
                     seconds: self.boot_limit.as_secs(),
                     silence,
                     console: console(),
@@ -203,24 +206,14 @@ impl Machine<'_> {
             }
             sys::pause();
         };
-        let said = tail(&read_text(&words));
-        let status = match status.code() {
-            Some(code) => format!("ended with status {code}"),
-            None => "was killed".to_owned(),
-        };
         let length = fs::metadata(&out).map_or(0, |data| data.len());
         if length > MOST_BYTES {
-            return Err(LabError::Result {
-                reason: format!("it has {} MiB", length >> 20),
-            });
+            return Err(NoResult::TooLarge { bytes: length });
         }
         Ok(GuestOutput {
             stream: fs::read(&out).unwrap_or_default(),
-            emulator: if said.is_empty() {
-                status
-            } else {
-                format!("{status}: {said}")
-            },
+            status: status.code(),
+            emulator: tail(&read_text(&words)),
             console: read_text(&folder.join("console")),
             took: begin.elapsed(),
         })
@@ -243,8 +236,6 @@ impl Machine<'_> {
     }
 }
 
-/// How QEMU ends, without a message, when a guest reboots.
-const REBOOTED: &str = "ended with status 0";
 /// Makes the kernel print before it has a console.
 const EARLY: &str = "earlyprintk=serial";
 
@@ -255,16 +246,19 @@ impl Machine<'_> {
         &mut self,
         folder: &WorkFolder,
         ends: &dyn Fn() -> bool,
-        error: LabError,
-    ) -> LabError {
+        error: NoResult,
+    ) -> NoResult {
         let silent = match &error {
-            LabError::BootLimit { console, .. } => console.is_empty(),
-            // If QEMU itself failed, its own message is the reason.
-            LabError::NoResult {
-                channel,
+            NoResult::BootLimit { console, .. } => console.is_empty(),
+            // QEMU ends so when a guest reboots. If QEMU itself failed, its own message is the
+            // reason.
+            NoResult::Broken {
+                stream: StreamFault::Silent,
+                status: Some(0),
+                output,
                 console,
-                emulator,
-            } => console.is_empty() && *channel == ChannelError::Silent && emulator == REBOOTED,
+                ..
+            } => console.is_empty() && output.is_empty(),
             _ => false,
         };
         if !silent {
@@ -273,30 +267,18 @@ impl Machine<'_> {
         self.command_line = format!("{EARLY} {}", self.command_line);
         self.extra.clear();
         let said = match self.run(folder, ends) {
-            Err(LabError::Interrupted) => return LabError::Interrupted,
+            Err(NoResult::Interrupted) => return NoResult::Interrupted,
             Err(_) => read_text(&folder.path().join("console")),
             Ok(came) => came.console,
         };
         if let Some(line) = panic_line(&said) {
-            return LabError::Panic { line };
+            return NoResult::Panic { line };
         }
-        match error {
-            LabError::BootLimit {
-                seconds, silence, ..
-            } => LabError::BootLimit {
-                seconds,
-                silence,
-                console: tail(&said),
-            },
-            LabError::NoResult {
-                channel, emulator, ..
-            } => LabError::NoResult {
-                channel,
-                emulator,
-                console: tail(&said),
-            },
-            other => other,
+        let mut error = error;
+        if let NoResult::BootLimit { console, .. } | NoResult::Broken { console, .. } = &mut error {
+            *console = tail(&said);
         }
+        error
     }
 }
 
@@ -311,12 +293,14 @@ fn panic_line(console: &str) -> Option<String> {
 impl GuestOutput {
     /// Why there is no result.
     #[must_use]
-    pub fn without_result(&self, channel: ChannelError) -> LabError {
+    pub fn without_result(&self, stream: StreamFault) -> NoResult {
         match panic_line(&self.console) {
-            Some(line) => LabError::Panic { line },
-            None => LabError::NoResult {
-                channel,
-                emulator: self.emulator.clone(),
+            Some(line) => NoResult::Panic { line },
+            None => NoResult::Broken {
+                stream,
+                status: self.status,
+                output: self.emulator.clone(),
+                plugin: false,
                 console: tail(&self.console),
             },
         }
@@ -392,8 +376,15 @@ mod tests {
         let path = folder.path().to_owned();
         let came = machine(&qemu, 1).run(&folder, &|| false).unwrap();
         assert!(came.stream.is_empty());
-        let error = came.without_result(ChannelError::Silent).to_string();
-        assert!(error.contains("output is empty"), "{error}");
+        let error = came.without_result(StreamFault::Silent);
+        let silent = NoResult::Broken {
+            stream: StreamFault::Silent,
+            status: Some(0),
+            output: String::new(),
+            plugin: false,
+            console: String::new(),
+        };
+        assert_eq!(error, silent);
         drop(folder);
         assert!(!path.exists());
 
@@ -408,11 +399,14 @@ mod tests {
         fs::set_permissions(&hanging, mode).unwrap();
         qemu.path = hanging;
         let error = machine(&qemu, 1).run(&folder, &|| false).unwrap_err();
-        assert!(matches!(error, LabError::HostLimit { .. }), "{error}");
-        assert!(error.to_string().ends_with("last words"), "{error}");
+        let limit = NoResult::HostLimit {
+            seconds: 0,
+            console: "last words".to_owned(),
+        };
+        assert_eq!(error, limit);
         fs::remove_file(folder.path().join("kernel")).unwrap();
         let error = machine(&qemu, 1).run(&folder, &|| true).unwrap_err();
-        assert!(matches!(error, LabError::Interrupted));
+        assert_eq!(error, NoResult::Interrupted);
     }
 
     #[test]

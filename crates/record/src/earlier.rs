@@ -52,6 +52,16 @@ where
     Ok(Either::deserialize(deserializer)?.0)
 }
 
+/// The same where it may be absent.
+pub(super) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Sentence,
+{
+    let read: Option<Either<T>> = Option::deserialize(deserializer)?;
+    Ok(read.map(|either| either.0))
+}
+
 struct OfList<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Sentence> Visitor<'de> for OfList<T> {

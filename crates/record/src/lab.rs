@@ -1,10 +1,17 @@
 //! `lab.json`: what the laboratory leaves of all runs that were made together.
 
+mod no_bill;
+mod no_result;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::no_bill::NoBill;
+pub use self::no_result::{
+    FrameFault, GuestFault, GuestProcess, NoResult, Preparation, Silence, StreamFault,
+};
 use super::error::RecordError;
 use super::judgement::Judgement;
 use super::laboratory::Laboratory;
@@ -79,8 +86,12 @@ pub struct LabCell {
     /// The exit status of what ran: a verdict's, or a program's.
     pub status: Option<i32>,
     /// Why there is no result, where there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::earlier::optional"
+    )]
+    pub error: Option<NoResult>,
     /// What was measured, where something was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<CellFigures>,
@@ -91,8 +102,12 @@ pub struct LabCell {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bills: Vec<LabBill>,
     /// Why there is no bill of the worst wake-up, where one was wanted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_bill: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::earlier::optional"
+    )]
+    pub no_bill: Option<NoBill>,
     /// All that the result depends on, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,

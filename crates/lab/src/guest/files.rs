@@ -7,7 +7,7 @@ use std::path::Path;
 use super::super::channel::is_name;
 use super::super::job::{IN_ROOT, JOB_FILE, OURSELVES, OUT};
 use super::super::sys;
-use super::error::GuestError;
+use punctual_record::lab::GuestFault;
 
 /// Kind, place and options of each mount.
 const MOUNTS: &[(&str, &str, &str)] = &[
@@ -53,13 +53,16 @@ pub fn prepare() -> BTreeMap<String, String> {
 /// Prepares a root file system: the guest's mounts, this program and the job are bound into it.
 ///
 /// # Errors
-/// One line.
-pub fn enter(root: &str) -> Result<(), GuestError> {
+/// What cannot be mounted.
+pub fn enter(root: &str) -> Result<(), GuestFault> {
     let places = ["/proc", "/sys", "/dev", "/tmp", OUT].map(|place| (place, place));
     let files = [(OURSELVES, IN_ROOT), (JOB_FILE, JOB_FILE)];
     for (from, to) in places.into_iter().chain(files) {
         let to = format!("{root}{to}");
-        sys::bind(from, &to).map_err(|source| GuestError::Mount { place: to, source })?;
+        sys::bind(from, &to).map_err(|error| GuestFault::Mount {
+            error: error.to_string(),
+            place: to,
+        })?;
     }
     Ok(())
 }

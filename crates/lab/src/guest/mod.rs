@@ -1,7 +1,6 @@
 //! Inside the guest: this binary is the first process. It prepares the guest, keeps the processor
 //! from halting, runs the work in a child process, writes the results to the host, and ends the guest.
 
-mod error;
 mod files;
 mod modules;
 
@@ -21,7 +20,7 @@ use super::job::{
 };
 use super::sys::port::Ports;
 use super::sys::{self, Ended};
-use error::GuestError;
+use punctual_record::lab::{GuestFault, GuestProcess};
 
 /// The verb with which the tool starts itself in the laboratory.
 pub const VERB: &str = "__lab";
@@ -68,8 +67,9 @@ pub fn init() -> ! {
         ports.write(&channel::frame(BEGIN, b""));
     }
     let (result, own) = panic::catch_unwind(work).unwrap_or_else(|_| {
-        let reason = "the first process panicked; see the console".to_owned();
-        let end = End::Failed { reason };
+        let end = End::Failed {
+            fault: GuestFault::Panicked,
+        };
         (JobResult { end, ..blank() }, true)
     });
     if let Ok(ports) = &Ports::open() {
@@ -87,7 +87,7 @@ pub fn init() -> ! {
 fn blank() -> JobResult {
     JobResult {
         end: End::Failed {
-            reason: String::new(),
+            fault: GuestFault::Panicked,
         },
         release: String::new(),
         boot_ns: punctual_rt::clock::now_ns(),
@@ -115,36 +115,38 @@ fn work() -> (JobResult, bool) {
         .unwrap_or_default()
         .trim()
         .to_owned();
-    let job: Result<Job, GuestError> = fs::read(JOB_FILE)
+    let job: Result<Job, GuestFault> = fs::read(JOB_FILE)
         .map_err(|source| file(JOB_FILE, source))
-        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(GuestError::Job));
+        .and_then(|bytes| {
+            serde_json::from_slice(&bytes).map_err(|error| GuestFault::Job {
+                path: JOB_FILE.to_owned(),
+                error: error.to_string(),
+            })
+        });
     let own = job.as_ref().is_ok_and(|job| job.program == OURSELVES);
     result.end = match job.and_then(|job| run(&job, &mut result)) {
         Ok(end) => end,
-        Err(error) => {
-            let reason = error.to_string();
-            End::Failed { reason }
-        }
+        Err(fault) => End::Failed { fault },
     };
     result.virtual_ns = punctual_rt::clock::now_ns();
     (result, own)
 }
 
-fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestError> {
+fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestFault> {
     for module in &job.modules {
         modules::load(module)?;
     }
     if job.rooted {
         files::enter(ROOT)?;
     }
-    start(own().args([VERB, SPIN]), "/dev/null", "the busy process")?;
+    start(own().args([VERB, SPIN]), "/dev/null", GuestProcess::Busy)?;
     let mut reaper = Reaper::begin();
     let loads = match &job.load {
         Some(load) => {
             let mut command = inside(OURSELVES, job);
             command.arg0("punctual").args(["load", load, "--json"]);
             environment(&mut command, job);
-            let child = start(&mut command, LOADS, "the loads")?;
+            let child = start(&mut command, LOADS, GuestProcess::Loads)?;
             thread::sleep(LOADS_SETTLE);
             Some(child.id())
         }
@@ -157,7 +159,8 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestError> {
     environment(&mut command, job);
     // Relative to the kernel's ticks and to the loads.
     thread::sleep(phase(job.seed));
-    let child = start(&mut command, STDOUT, &job.program)?;
+    let path = job.program.clone();
+    let child = start(&mut command, STDOUT, GuestProcess::Program { path })?;
     let left = job
         .virtual_limit_ns
         .saturating_sub(punctual_rt::clock::now_ns());
@@ -172,8 +175,8 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestError> {
         let text = fs::read(LOADS).unwrap_or_default();
         result.loads = serde_json::from_slice(&text).ok();
         if ended != Some(Ended::Status(0)) {
-            let said = last_line(STDERR);
-            return Err(GuestError::Loads { said });
+            let output = last_line(STDERR);
+            return Err(GuestFault::Loads { output });
         }
     }
     Ok(end)
@@ -221,12 +224,13 @@ fn environment(command: &mut Command, job: &Job) {
     }
 }
 
-fn file(path: &str, source: std::io::Error) -> GuestError {
+fn file(path: &str, error: std::io::Error) -> GuestFault {
     let path = path.to_owned();
-    GuestError::File { path, source }
+    let error = error.to_string();
+    GuestFault::File { path, error }
 }
 
-fn start(command: &mut Command, stdout: &str, what: &str) -> Result<Child, GuestError> {
+fn start(command: &mut Command, stdout: &str, process: GuestProcess) -> Result<Child, GuestFault> {
     let open = |path: &str| {
         File::options()
             .append(true)
@@ -240,20 +244,16 @@ fn start(command: &mut Command, stdout: &str, what: &str) -> Result<Child, Guest
         .stderr(open(STDERR)?)
         .current_dir(OUT)
         .spawn()
-        .map_err(|source| GuestError::Start {
-            what: what.to_owned(),
-            source,
+        .map_err(|error| GuestFault::Start {
+            process,
+            error: error.to_string(),
         })
 }
 
 fn last_line(path: &str) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    text.lines()
-        .last()
-        .unwrap_or("without a message")
-        .trim()
-        .to_owned()
+    text.lines().last().unwrap_or_default().trim().to_owned()
 }
 
 /// Waits for children in a separate thread, so that waiting with a limit needs no timer; also reaps

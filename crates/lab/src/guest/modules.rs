@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::super::sys;
-use super::error::GuestError;
+use punctual_record::lab::GuestFault;
 
 /// The kernel's log, one record per read.
 const LOG: &str = "/dev/kmsg";
@@ -16,15 +16,15 @@ const MOST_LINES: usize = 4;
 /// Loads a module.
 ///
 /// # Errors
-/// One line: the kernel's error, and what it logged meanwhile.
-pub fn load(path: &str) -> Result<(), GuestError> {
+/// The kernel's error, and what it logged meanwhile.
+pub fn load(path: &str) -> Result<(), GuestFault> {
     let log = end_of_log();
     let loaded = File::open(path).and_then(|file| sys::load_module(&file));
-    loaded.map_err(|source| {
+    loaded.map_err(|error| {
         let name = Path::new(path).file_stem().unwrap_or_default();
-        GuestError::Module {
+        GuestFault::Module {
             name: name.to_string_lossy().into_owned(),
-            source,
+            error: error.to_string(),
             log: log.map(said).unwrap_or_default(),
         }
     })

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use punctual_stats::peaks::Peak;
 
 use super::super::kernel::Symbols;
-use super::error::ObserverError;
 use super::trail::Trail;
-use punctual_record::lab::{LabBill, LabBillRow};
+use punctual_record::lab::{LabBill, LabBillRow, NoBill};
 
 /// Code of programs, and code that the kernel maps into them.
 pub const USER: &str = "(user)";
@@ -32,7 +31,7 @@ const STRAY_NS: u64 = 100_000;
 ///
 /// # Errors
 /// There is no such alignment, or there are too few peaks.
-pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, ObserverError> {
+pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, NoBill> {
     let woke: Vec<u64> = peaks
         .iter()
         .map(|peak| peak.asked_ns.saturating_add(peak.latency_ns))
@@ -42,7 +41,9 @@ pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, ObserverError
     let known = peaks.len() > 1 || trail.marks.len() == 1;
     match best {
         Some((_, marks)) if known => Ok(marks),
-        _ => Err(ObserverError::OtherMarks(trail.marks.len())),
+        _ => Err(NoBill::OtherMarks {
+            marks: trail.marks.len() as u64,
+        }),
     }
 }
 

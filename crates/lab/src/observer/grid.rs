@@ -4,7 +4,7 @@
 //! The grid is found from the wake-ups on time: these are one period apart and at the same place in it,
 //! while late ones are anywhere. The lateness of a wake-up is its distance from that place.
 
-use super::error::ObserverError;
+use punctual_record::lab::NoBill;
 
 /// The largest difference between wake-ups on time.
 const ON_TIME_NS: u64 = 2_000;
@@ -24,16 +24,16 @@ const TRIES: i32 = 8;
 /// How much later than on time the program woke at each mark, in ns; 0 for the first.
 ///
 /// # Errors
-/// The wake-ups do not have one period: one line says so.
-pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, ObserverError> {
+/// The wake-ups do not have one period.
+pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, NoBill> {
     if marks.len() < FEWEST {
-        return Err(ObserverError::FewMarks {
-            marks: marks.len(),
-            fewest: FEWEST,
+        return Err(NoBill::FewMarks {
+            marks: marks.len() as u64,
+            fewest: FEWEST as u64,
         });
     }
     let marks_used = &marks[..marks.len().min(MOST)];
-    let none = || ObserverError::NoPeriod;
+    let none = || NoBill::NoPeriod;
     let mut period = common_gap(marks_used).ok_or_else(none)?;
     let mut span = FEWEST;
     loop {
@@ -52,7 +52,7 @@ pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, ObserverError> {
         return Err(none());
     }
     if has_another_gap(marks_used, period) {
-        return Err(ObserverError::SeveralLoops);
+        return Err(NoBill::SeveralLoops);
     }
     // All marks in the wider window count as on time; the narrow window is its start.
     let step = NARROW_NS as f64 / marks_used.len() as f64 / 4.0;
@@ -196,13 +196,12 @@ mod tests {
 
     #[test]
     fn where_there_is_no_one_period_it_is_said() {
-        assert!(lateness(&[]).unwrap_err().to_string().contains("0 times"));
-        assert!(
-            lateness(&[5; 100])
-                .unwrap_err()
-                .to_string()
-                .contains("not have one period")
-        );
+        let none = NoBill::FewMarks {
+            marks: 0,
+            fewest: FEWEST as u64,
+        };
+        assert_eq!(lateness(&[]), Err(none));
+        assert_eq!(lateness(&[5; 100]), Err(NoBill::NoPeriod));
         let mut state = 1_u64;
         let mut at = 0;
         let random: Vec<u64> = (0..1000)
@@ -214,12 +213,7 @@ mod tests {
                 at
             })
             .collect();
-        assert!(
-            lateness(&random)
-                .unwrap_err()
-                .to_string()
-                .contains("not have one period")
-        );
+        assert_eq!(lateness(&random), Err(NoBill::NoPeriod));
         let one = marks(1000, 0.0, |_| 0);
         let mut two: Vec<u64> = one
             .iter()

@@ -6,7 +6,6 @@
 //! read the clock: which those were is counted, not sampled.
 
 pub mod bill;
-mod error;
 pub mod grid;
 pub mod trail;
 
@@ -18,14 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_stats::peaks::Peak;
 
-pub use self::error::ObserverError;
 use self::trail::Trail;
 use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
 use super::kernel::{Kernel, Symbols};
 use super::machine::Time;
 use punctual_record::Run;
-use punctual_record::lab::LabBill;
+use punctual_record::lab::{LabBill, NoBill, NoResult};
 
 /// The plugin, built with this tool; empty on other architectures.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/observer.so"));
@@ -43,8 +41,6 @@ const MOST_BYTES: u64 = 1 << 30;
 const BILLS: usize = 4;
 /// The version of QEMU's interface that the plugin requests follows this word.
 const VERSION_FOLLOWS: &[u8] = b"punctual-api";
-/// The message if the second run did not find it either.
-const NOT_THE_WORST: &str = "the observer did not keep the worst wake-up";
 /// The default interval of a probe.
 const INTERVAL_NS: u64 = 1_000_000;
 
@@ -73,12 +69,11 @@ impl Observer {
         plan: &CellPlan<'_>,
         own: &[u8],
         ends: &dyn Fn() -> bool,
-    ) -> Result<CellResult, LabError> {
+    ) -> Result<CellResult, NoResult> {
         let mut made = plan.make(own, Some(self), ends).map_err(|mut error| {
-            if let LabError::NoResult { emulator, .. } = &mut error
-                && emulator.contains("plugin")
-            {
-                *emulator += " (--no-explain runs without the plugin)";
+            if let NoResult::Broken { output, plugin, .. } = &mut error {
+                // The text is QEMU's.
+                *plugin = output.contains("plugin");
             }
             error
         })?;
@@ -89,7 +84,7 @@ impl Observer {
         let again = plan.make(own, Some(&Again { observer, mark }), ends)?;
         let result = |made: &CellResult| made.laboratory.fingerprint.result_sha256.clone();
         if result(&again) != result(&made) {
-            made.no_bill = Some("the second run, made to find it, gave another result".to_owned());
+            made.no_bill = Some(NoBill::OtherResult);
             return Ok(made);
         }
         made.took += again.took;
@@ -98,13 +93,16 @@ impl Observer {
         Ok(made)
     }
 
-    fn symbols(&self, kernel: &Kernel) -> Result<Arc<Symbols>, ObserverError> {
+    fn symbols(&self, kernel: &Kernel) -> Result<Arc<Symbols>, NoBill> {
         // A panic while it was locked has left it consistent.
         let mut all = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = all.get(&kernel.sha256) {
             return Ok(Arc::clone(found));
         }
-        let found = Arc::new(kernel.symbols().map_err(ObserverError::Symbols)?);
+        let found = kernel.symbols().map_err(|error| NoBill::Symbols {
+            error: error.to_string(),
+        })?;
+        let found = Arc::new(found);
         all.insert(kernel.sha256.clone(), Arc::clone(&found));
         Ok(found)
     }
@@ -118,11 +116,7 @@ struct Again<'a> {
 }
 
 impl Watcher for Again<'_> {
-    fn arguments(
-        &self,
-        plan: &CellPlan<'_>,
-        folder: &Path,
-    ) -> Result<Vec<OsString>, ObserverError> {
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, LabError> {
         let mut arguments = self.observer.arguments(plan, folder)?;
         if let Some(told) = arguments.last_mut() {
             told.push(format!(",at={}", self.mark));
@@ -135,20 +129,16 @@ impl Watcher for Again<'_> {
         plan: &CellPlan<'_>,
         folder: &Path,
         made: &mut CellResult,
-    ) -> Result<(), ObserverError> {
+    ) -> Result<(), LabError> {
         self.observer.take(plan, folder, made)
     }
 }
 
 impl Watcher for Observer {
-    fn arguments(
-        &self,
-        plan: &CellPlan<'_>,
-        folder: &Path,
-    ) -> Result<Vec<OsString>, ObserverError> {
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, LabError> {
         let file = folder.join(PLUGIN);
         fs::write(&file, plugin_for(&plan.qemu.version))
-            .map_err(|source| ObserverError::Plugin { path: file, source })?;
+            .map_err(|source| LabError::file(file, source))?;
         let period = match &plan.work {
             Work::Own(words) => period(words),
             Work::Program { .. } => 0,
@@ -167,7 +157,7 @@ impl Watcher for Observer {
         plan: &CellPlan<'_>,
         folder: &Path,
         made: &mut CellResult,
-    ) -> Result<(), ObserverError> {
+    ) -> Result<(), LabError> {
         let symbols = self.symbols(plan.kernel);
         let bills = symbols.and_then(|symbols| match &plan.work {
             Work::Own(_) => bills(&symbols, folder, made.run.as_ref()),
@@ -177,10 +167,10 @@ impl Watcher for Observer {
             Ok((bills, missed)) => {
                 made.bills = bills;
                 made.missed_mark = missed;
-                made.no_bill = missed.map(|_| NOT_THE_WORST.to_owned());
+                made.no_bill = missed.map(|_| NoBill::NotTheWorst);
             }
             // The figures are valid without a bill: the reason is stored with them.
-            Err(error) => made.no_bill = Some(error.to_string()),
+            Err(why) => made.no_bill = Some(why),
         }
         Ok(())
     }
@@ -191,10 +181,12 @@ fn bills(
     symbols: &Symbols,
     folder: &Path,
     run: Option<&Run>,
-) -> Result<(Vec<LabBill>, Option<u64>), ObserverError> {
+) -> Result<(Vec<LabBill>, Option<u64>), NoBill> {
     let threads = run.map_or(&[][..], |run| &run.threads);
     let [thread] = threads else {
-        return Err(ObserverError::Threads(threads.len()));
+        return Err(NoBill::Threads {
+            threads: threads.len() as u64,
+        });
     };
     let trail = trail(folder)?;
     let marks = bill::marks_of(&trail, &thread.peaks)?;
@@ -203,13 +195,16 @@ fn bills(
 }
 
 /// The file of the plugin.
-fn trail(folder: &Path) -> Result<Trail, ObserverError> {
+fn trail(folder: &Path) -> Result<Trail, NoBill> {
     let file = folder.join(TRAIL);
-    let length = fs::metadata(&file).map_err(ObserverError::Trail)?.len();
+    let unreadable = |error: std::io::Error| NoBill::TrailUnreadable {
+        error: error.to_string(),
+    };
+    let length = fs::metadata(&file).map_err(unreadable)?.len();
     if length > MOST_BYTES {
-        return Err(ObserverError::TrailTooLarge);
+        return Err(NoBill::TrailTooLarge);
     }
-    Trail::parse(&fs::read(&file).map_err(ObserverError::Trail)?)
+    Trail::parse(&fs::read(&file).map_err(unreadable)?)
 }
 
 /// The bills of the kept wake-ups, the latest first; and the mark of the worst, if it was not kept.
@@ -238,7 +233,7 @@ fn bills_of(
 fn bills_of_program(
     symbols: &Symbols,
     folder: &Path,
-) -> Result<(Vec<LabBill>, Option<u64>), ObserverError> {
+) -> Result<(Vec<LabBill>, Option<u64>), NoBill> {
     let trail = trail(folder)?;
     if trail.marks.is_empty() {
         // No loop of `punctual-rt`.

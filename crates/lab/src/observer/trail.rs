@@ -1,7 +1,7 @@
 //! The plugin's file: blocks of code, marks, and the blocks that ran before the latest marks.
 //! Little-endian; written by `plugin/observer.c`.
 
-use super::error::ObserverError;
+use punctual_record::lab::NoBill;
 
 const BEGIN: &[u8] = b"punctOB1";
 const END: &[u8] = b"punctEND";
@@ -83,17 +83,17 @@ impl Trail {
     /// Parses a file. Never panics, and uses at most a few times the file's size of memory.
     ///
     /// # Errors
-    /// What is wrong with it, in one line.
-    pub fn parse(bytes: &[u8]) -> Result<Self, ObserverError> {
+    /// What is wrong with it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, NoBill> {
         let mut from = Reader(bytes);
-        let short = || ObserverError::TrailCut;
+        let short = || NoBill::TrailCut;
         if from.bytes(BEGIN.len() as u64) != Some(BEGIN) {
-            return Err(ObserverError::NoTrail);
+            return Err(NoBill::NoTrail);
         }
         let mut number = || from.number().ok_or_else(short);
         let (blocks, marks, stretches) = (number()?, number()?, number()?);
         if stretches > MOST_STRETCHES {
-            return Err(ObserverError::Stretches(stretches));
+            return Err(NoBill::Stretches { stretches });
         }
         let block = |entry: [u8; 16]| Block {
             address: u64::from(word(&entry, 4)) << 32 | u64::from(word(&entry, 0)),
@@ -114,13 +114,13 @@ impl Trail {
             let steps: Vec<(u32, u32)> =
                 from.entries(length).ok_or_else(short)?.map(step).collect();
             if usize::try_from(mark).map_or(true, |mark| mark >= marks.len()) {
-                return Err(ObserverError::NoMark(mark));
+                return Err(NoBill::NoMark { mark });
             }
             if steps
                 .iter()
                 .any(|(block, _)| *block as usize >= blocks.len())
             {
-                return Err(ObserverError::NoBlock);
+                return Err(NoBill::NoBlock);
             }
             read.push(Stretch { mark, steps });
         }

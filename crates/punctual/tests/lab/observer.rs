@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use punctual_lab::LabError;
 use punctual_lab::cell::Work;
 use punctual_lab::observer::trail::Trail;
-use punctual_lab::observer::{Observer, ObserverError, bill};
+use punctual_lab::observer::{Observer, bill};
 use punctual_lab::{CellPlan, CellResult, Qemu, Watcher, kernel};
 
 use super::common::{Place, program, read_json, skip};
@@ -103,22 +104,14 @@ fn bills_are_exact_and_the_guest_runs_as_without_the_observer() {
 struct Keeps(Observer, Mutex<Option<Trail>>);
 
 impl Watcher for Keeps {
-    fn arguments(
-        &self,
-        plan: &CellPlan<'_>,
-        folder: &Path,
-    ) -> Result<Vec<OsString>, ObserverError> {
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, LabError> {
         self.0.arguments(plan, folder)
     }
 
-    fn take(
-        &self,
-        _: &CellPlan<'_>,
-        folder: &Path,
-        _: &mut CellResult,
-    ) -> Result<(), ObserverError> {
-        let left = fs::read(folder.join("observer.out")).map_err(ObserverError::Trail)?;
-        *self.1.lock().expect("nobody panicked") = Some(Trail::parse(&left)?);
+    fn take(&self, _: &CellPlan<'_>, folder: &Path, _: &mut CellResult) -> Result<(), LabError> {
+        let file = folder.join("observer.out");
+        let left = fs::read(&file).map_err(|error| LabError::file(&file, error))?;
+        *self.1.lock().expect("nobody panicked") = Some(Trail::parse(&left).expect("a trail"));
         Ok(())
     }
 }

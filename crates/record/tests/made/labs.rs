@@ -36,6 +36,169 @@ pub fn laboratory(kernel: &str) -> Laboratory {
     }
 }
 
+/// Why a cell may have no result, of every kind.
+pub fn no_results() -> Vec<NoResult> {
+    let text = |text: &str| text.to_owned();
+    let console = || text("Run /init as init process");
+    let broken = |stream, status| NoResult::Broken {
+        stream,
+        status,
+        output: text("qemu-system-x86_64: Could not load plugin"),
+        plugin: status.is_some(),
+        console: console(),
+    };
+    let boot = |silence| NoResult::BootLimit {
+        seconds: 60,
+        silence,
+        console: console(),
+    };
+    let what = [
+        Preparation::Emulator,
+        Preparation::Kernel,
+        Preparation::Program,
+        Preparation::RootFileSystem,
+        Preparation::Memory,
+        Preparation::File,
+    ];
+    let frames = [
+        FrameFault::NoHeader,
+        FrameFault::Words,
+        FrameFault::Name,
+        FrameFault::Length,
+        FrameFault::Checksum,
+        FrameFault::Twice,
+        FrameFault::TooMany,
+        FrameFault::BytesBehind,
+    ];
+    let mut all = vec![
+        NoResult::NotRun,
+        NoResult::Interrupted,
+        NoResult::HostLimit {
+            seconds: 600,
+            console: console(),
+        },
+        NoResult::HostLimit {
+            seconds: 600,
+            console: String::new(),
+        },
+        boot(Silence::Busy),
+        boot(Silence::Halted),
+        NoResult::VirtualLimit {
+            seconds: 60,
+            output: text("waiting"),
+        },
+        NoResult::VirtualLimit {
+            seconds: 60,
+            output: String::new(),
+        },
+        NoResult::Panic {
+            line: text("Kernel panic - not syncing"),
+        },
+        broken(StreamFault::Silent, Some(1)),
+        broken(StreamFault::Cut { bytes: 512 }, None),
+        NoResult::Inside {
+            status: 1,
+            output: text("no such probe"),
+        },
+        NoResult::TooLarge { bytes: 600 << 20 },
+        NoResult::NoFrame,
+        NoResult::Unreadable {
+            error: text("expected value at line 1 column 1"),
+        },
+        NoResult::Earlier {
+            text: text("the guest did not start"),
+        },
+    ];
+    all.extend(what.map(|what| NoResult::Unprepared {
+        what,
+        error: format!("{what:?}: not found").to_lowercase(),
+    }));
+    all.extend(frames.map(|fault| broken(StreamFault::Garbled { at: 7, fault }, Some(0))));
+    all.extend(
+        guest_faults()
+            .into_iter()
+            .map(|fault| NoResult::Guest { fault }),
+    );
+    all
+}
+
+fn guest_faults() -> Vec<GuestFault> {
+    let text = |text: &str| text.to_owned();
+    let error = || text("EPERM");
+    let module = |log: &[&str]| GuestFault::Module {
+        name: text("rtc_cmos"),
+        error: error(),
+        log: log.iter().map(|line| text(line)).collect(),
+    };
+    let processes = [
+        GuestProcess::Busy,
+        GuestProcess::Loads,
+        GuestProcess::Program {
+            path: text("/lab/bin/control"),
+        },
+    ];
+    let mut all = vec![
+        GuestFault::File {
+            path: text("/out/stdout"),
+            error: error(),
+        },
+        GuestFault::Job {
+            path: text("/lab/job.json"),
+            error: text("missing field `seed`"),
+        },
+        module(&[]),
+        module(&["rtc_cmos: no device", "rtc_cmos: gave up"]),
+        GuestFault::Mount {
+            place: text("/proc"),
+            error: error(),
+        },
+        GuestFault::Loads {
+            output: text("fork: EAGAIN"),
+        },
+        GuestFault::Loads {
+            output: String::new(),
+        },
+        GuestFault::Panicked,
+    ];
+    all.extend(processes.map(|process| GuestFault::Start {
+        process,
+        error: error(),
+    }));
+    all
+}
+
+/// Why a cell may have no bill, of every kind.
+pub fn no_bills() -> Vec<NoBill> {
+    let text = |text: &str| text.to_owned();
+    vec![
+        NoBill::OtherResult,
+        NoBill::NotTheWorst,
+        NoBill::Symbols {
+            error: text("vmlinuz is not a kernel"),
+        },
+        NoBill::Threads { threads: 2 },
+        NoBill::TrailUnreadable {
+            error: text("ENOENT"),
+        },
+        NoBill::TrailTooLarge,
+        NoBill::NoTrail,
+        NoBill::TrailCut,
+        NoBill::Stretches { stretches: 1 << 40 },
+        NoBill::NoMark { mark: 7 },
+        NoBill::NoBlock,
+        NoBill::OtherMarks { marks: 5 },
+        NoBill::FewMarks {
+            marks: 5,
+            fewest: 16,
+        },
+        NoBill::NoPeriod,
+        NoBill::SeveralLoops,
+        NoBill::Earlier {
+            text: text("the observer was not asked"),
+        },
+    ]
+}
+
 /// FAIL: a part of a program took too long.
 fn too_long() -> Judgement {
     let step = verdicts::length(Outcome::Fail, 2_402, 3, Some(1_370_000));
@@ -89,7 +252,9 @@ pub fn lab() -> Lab {
     panicked.verdict = None;
     panicked.status = None;
     panicked.laboratory = None;
-    panicked.error = Some("the guest's kernel panicked: x".to_owned());
+    panicked.error = Some(NoResult::Panic {
+        line: "x".to_owned(),
+    });
     let mut tool = cell("standard", "fork", 47_455, "copy_page_range");
     tool.variant = Some(LabVariant {
         machine: "standard".to_owned(),
@@ -102,7 +267,9 @@ pub fn lab() -> Lab {
         unit: "forks".to_owned(),
         rate: 40.0,
     }];
-    tool.no_bill = Some("not traced".to_owned());
+    tool.no_bill = Some(NoBill::Earlier {
+        text: "not traced".to_owned(),
+    });
     tool.bills[0].asked_ns = None;
     if let Some(laboratory) = &mut tool.laboratory {
         laboratory.program = Some("/bin/true".to_owned());

@@ -4,6 +4,7 @@ use super::super::style::{Style, Tone, wrap};
 use super::super::table::{self, Cell};
 use super::super::words::count;
 use super::label;
+use super::without::{no_bill, no_result};
 use punctual_record::lab::{Lab, LabBill, LabBillRow, LabCell};
 
 /// Functions shown of a whole bill; the rest is one row.
@@ -60,13 +61,17 @@ pub fn bills(lab: &Lab, style: &Style) -> String {
     let mut lines = Vec::new();
     for cell in &lab.cells {
         let Some(bill) = cell.bills.first() else {
-            let why = cell.no_bill.as_deref().or(cell.error.as_deref());
+            let why = cell.no_bill.as_ref().map(no_bill);
+            let why = why.or_else(|| cell.error.as_ref().map(no_result));
             let program = cell.laboratory.as_ref();
             let program = program.is_some_and(|laboratory| laboratory.program.is_some());
-            let why = why.unwrap_or(if program {
-                "it has no periodic loop of punctual-rt"
-            } else {
-                "not traced"
+            let why = why.unwrap_or_else(|| {
+                let why = if program {
+                    "it has no periodic loop of punctual-rt"
+                } else {
+                    "not traced"
+                };
+                why.to_owned()
             });
             lines.push(format!("{}: no bill: {why}", label(cell)));
             continue;
@@ -92,7 +97,7 @@ pub fn bills(lab: &Lab, style: &Style) -> String {
 /// What is said of cells whose worst wake-up has no bill though one was wanted.
 pub(super) fn without(lab: &Lab, style: &Style) -> Vec<String> {
     let missing = lab.cells.iter().filter_map(|cell| {
-        let why = cell.no_bill.as_ref()?;
+        let why = cell.no_bill.as_ref().map(no_bill)?;
         Some(format!("{}: no function is named: {why}.", label(cell)))
     });
     missing

@@ -6,12 +6,13 @@ use super::super::formats::xml::Xml;
 use super::super::verdict::sentence;
 use super::super::words::count;
 use super::WHAT_IT_SHOWS;
+use super::without::no_result;
 use punctual_record::lab::{Lab, LabCell};
 
 /// What a case comes to: the element, its type and its words.
 fn trouble(cell: &LabCell) -> Option<(&'static str, &'static str, String)> {
     if let Some(error) = &cell.error {
-        return Some(("error", "NO RESULT", error.clone()));
+        return Some(("error", "NO RESULT", no_result(error)));
     }
     if let Some(judgement) = &cell.verdict {
         let outcome = judgement.verdict.outcome;

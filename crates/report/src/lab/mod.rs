@@ -7,6 +7,7 @@ mod difference;
 mod junit;
 mod page;
 mod variants;
+mod without;
 
 pub use bill::bills;
 pub use compare::{Comparison, Pair, compare, comparison, dependency};
@@ -14,6 +15,7 @@ pub use difference::first_difference;
 pub use junit::junit;
 pub use page::page;
 pub use variants::variants;
+pub use without::{no_bill, no_result};
 
 use punctual_stats::verdict::Outcome;
 

@@ -8,7 +8,9 @@ use super::super::html::frame;
 use super::super::html::parts::{Html, Td, escape, td, td_in};
 use super::super::verdict::sentence;
 use super::super::words::{count, plural};
-use super::{NO_LATENCIES, Spread, bill, evidence, label, names, ratio, short, spread};
+use super::{
+    NO_LATENCIES, Spread, bill, evidence, label, names, no_bill, no_result, ratio, short, spread,
+};
 use punctual_record::lab::{Lab, LabCell};
 use punctual_record::laboratory::{GuestTime, Laboratory};
 
@@ -192,6 +194,7 @@ fn matrix(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str], base: &
     html.text("p", "note", &evidence(lab, machines, loads));
     for cell in &lab.cells {
         if let Some(why) = &cell.no_bill {
+            let why = no_bill(why);
             let text = format!("{}: no function is named: {why}.", label(cell));
             html.text("p", "note", &text);
         }
@@ -289,7 +292,7 @@ fn without_result(html: &mut Html, lab: &Lab) {
         .iter()
         .filter_map(|cell| {
             let error = cell.error.as_ref()?;
-            Some(("", vec![td(label(cell)), td_in("bad", error.clone())]))
+            Some(("", vec![td(label(cell)), td_in("bad", no_result(error))]))
         })
         .collect();
     if !failed.is_empty() {

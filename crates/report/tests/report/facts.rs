@@ -2,9 +2,9 @@
 
 use punctual_record::conditions::Aspect;
 use punctual_record::explanation::RowNote;
-use punctual_report::facts;
+use punctual_report::{facts, lab};
 
-use super::{bills, kinds};
+use super::{bills, kinds, labs};
 
 /// A line to be read by a person: text of its own, and no value as a debugger shows it.
 fn check(line: &str) {
@@ -124,6 +124,12 @@ fn every_note_of_a_bill_has_words() {
 #[test]
 fn everything_that_an_explanation_lacks_has_words() {
     check_distinct(bills::not_seen().iter().map(facts::not_seen).collect());
+}
+
+#[test]
+fn every_cell_without_a_result_or_a_bill_says_why() {
+    check_distinct(labs::no_results().iter().map(lab::no_result).collect());
+    check_distinct(labs::no_bills().iter().map(lab::no_bill).collect());
 }
 
 /// A sum that was refused says in what the runs differ and what to do.

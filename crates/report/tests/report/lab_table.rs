@@ -76,7 +76,9 @@ fn kernels_stand_side_by_side_with_their_ratio() {
 fn what_is_lacking_and_what_is_judged_is_seen() {
     let mut lab = pair();
     lab.cells[1].figures = None;
-    lab.cells[1].error = Some("the guest's kernel panicked: x".to_owned());
+    lab.cells[1].error = Some(NoResult::Panic {
+        line: "x".to_owned(),
+    });
     lab.cells[3].verdict = labs::cell("rt", "idle", 1, "x").verdict;
     let text = table(&lab, &Style::plain());
     assert!(text.contains("- FAIL"), "{text}");
@@ -149,7 +151,9 @@ fn beside_each_maximum_stands_what_it_was() {
         rows: vec![row("do_sys_poll", 150), row("(user)", 50)],
     }];
     let mut without = cell("rt", "poll", 1, 100);
-    without.no_bill = Some("it is no more".to_owned());
+    without.no_bill = Some(NoBill::Earlier {
+        text: "it is no more".to_owned(),
+    });
     let lab = lab(vec![without, explained]);
     let text = table(&lab, &Style::plain());
     assert!(text.contains("do_sys_poll 75%"), "{text}");

@@ -8,10 +8,11 @@ use std::path::Path;
 
 use punctual_record::condition::{FoundScheduling, Scheduling};
 use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
-use punctual_record::{Condition, Demand, Standing};
+use punctual_record::{Condition, Demand, Event, Happening, Standing, analyse_record};
 use punctual_report::live;
 use punctual_report::style::Style;
-use punctual_report::terminal;
+use punctual_report::{statements, terminal};
+use punctual_stats::Requirement;
 
 pub fn same_as_file(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -98,6 +99,40 @@ fn the_verdict_stands_first_and_once() {
                 assert_eq!(text.matches(word).count(), 1, "{name}: {text}");
             }
         }
+    }
+}
+
+/// What an event says is not compared with what a requirement says: a message of the kernel in
+/// the same words hides no outcome.
+#[test]
+fn every_outcome_stands_whatever_an_event_says() {
+    let mut run = report_fixtures::good();
+    run.request.requirements = vec![
+        Requirement::Max {
+            limit_ns: 1_000_000_000,
+        },
+        Requirement::Max {
+            limit_ns: 2_000_000_000,
+        },
+    ];
+    run.conclude(analyse_record(&run).expect("an analysis"));
+    let outcomes = statements::reasons(&run);
+    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+    for outcome in &outcomes {
+        let message = outcome.clone();
+        let mut event = Event::new(7, Happening::KernelMessage { message });
+        event.invalidates = false;
+        run.events.push(event);
+    }
+    let text = terminal::summary(&run, &Style::plain());
+    for outcome in &outcomes {
+        let lines = text.lines();
+        assert!(
+            lines
+                .clone()
+                .any(|line| line.trim_start() == format!("- {outcome}")),
+            "{outcome}: {text}"
+        );
     }
 }
 

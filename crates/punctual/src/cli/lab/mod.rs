@@ -130,7 +130,7 @@ fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
     if let Some(why) = made.failure() {
         // No cell ran: no directory is left behind.
         directory.discard_if_empty();
-        return Err(Failure::setup(why));
+        return Err(Failure::setup(report::no_result(&why)));
     }
     let (lab, mut unsaved) = (made.lab, made.unsaved);
     // The directory keeps any error.
@@ -190,7 +190,10 @@ fn conclude(lab: &Lab, outcomes: &[Outcome]) -> u8 {
     for (cell, outcome) in lab.cells.iter().zip(outcomes) {
         match outcome {
             Some(Ok(_)) => {}
-            Some(Err(error)) => out::complain(&format!("{}: {error}", report::label(cell))),
+            Some(Err(why)) => {
+                let why = report::no_result(why);
+                out::complain(&format!("{}: {why}", report::label(cell)));
+            }
             None => out::complain(&format!("{}: not run: interrupted", report::label(cell))),
         }
     }

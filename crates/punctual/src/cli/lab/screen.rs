@@ -5,7 +5,8 @@ use std::time::Instant;
 use super::super::out;
 use super::status::{self, StatusLine};
 use crate::conduct::lab::{Cell, Forecast, LabProgress};
-use punctual_lab::{CellResult, LabError};
+use punctual_lab::CellResult;
+use punctual_record::lab::NoResult;
 use punctual_record::{Run, RunDirectory};
 use punctual_report::{gnuplot, html, svg};
 
@@ -33,7 +34,7 @@ impl LabProgress for LabScreen {
     fn done(
         &mut self,
         cell: &Cell<'_>,
-        outcome: &Result<CellResult, LabError>,
+        outcome: &Result<CellResult, NoResult>,
         forecast: &Forecast,
     ) {
         if self.prints_cells {

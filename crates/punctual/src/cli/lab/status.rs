@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use punctual_stats::format::count as grouped;
 
 use crate::conduct::lab::{Cell, Forecast, figures};
-use punctual_lab::{CellResult, LabError};
+use punctual_lab::CellResult;
+use punctual_record::lab::NoResult;
 use punctual_report::lab::label_of;
 
 /// `3 of 16`.
@@ -34,7 +35,7 @@ pub fn rest(forecast: &Forecast, now: Instant) -> String {
 /// The line for a cell that is done: how many are, its result, and the time left.
 pub fn done_line(
     cell: &Cell<'_>,
-    outcome: &Result<CellResult, LabError>,
+    outcome: &Result<CellResult, NoResult>,
     forecast: &Forecast,
 ) -> String {
     let label = label_of(&cell.column, &cell.load, cell.plan.seed);

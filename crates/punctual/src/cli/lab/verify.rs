@@ -38,7 +38,10 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
         let label = label_of(&record.column, &record.load, record.laboratory.seed);
         let made = match outcome {
             Some(Ok(made)) => made,
-            Some(Err(error)) => return Err(Failure::setup(format!("{label}: {error}"))),
+            Some(Err(why)) => {
+                let why = report::no_result(&why);
+                return Err(Failure::setup(format!("{label}: {why}")));
+            }
             None => return Err(Failure::setup("interrupted")),
         };
         let (same, words) = judge(record, &made);

@@ -12,8 +12,8 @@ use super::{Bench, Forecast, LabProgress, Making, round};
 use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
 use punctual_lab::observer::Observer;
-use punctual_lab::{CellPlan, CellResult, LabError};
-use punctual_record::lab::{CellFigures, LabCell, LabVariant};
+use punctual_lab::{CellPlan, CellResult};
+use punctual_record::lab::{CellFigures, LabCell, LabVariant, NoResult};
 use punctual_record::laboratory::GuestTime;
 use punctual_record::{Judgement, RunDirectory, Unsaved};
 
@@ -38,7 +38,7 @@ pub struct Cell<'a> {
 }
 
 /// The outcome of a cell; `None` if a signal came before.
-pub type Outcome = Option<Result<CellResult, LabError>>;
+pub type Outcome = Option<Result<CellResult, NoResult>>;
 
 /// A name that is valid for a folder.
 fn plain(text: &str) -> String {
@@ -88,7 +88,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// What is reported.
 pub enum News<'a, 'b> {
     /// A cell is done.
-    Done(&'a Cell<'b>, &'a Result<CellResult, LabError>),
+    Done(&'a Cell<'b>, &'a Result<CellResult, NoResult>),
     /// A second went by.
     Tick,
 }
@@ -96,7 +96,7 @@ pub enum News<'a, 'b> {
 /// What the threads report that run cells.
 enum Step {
     Begun(usize),
-    Done(usize, Box<Result<CellResult, LabError>>),
+    Done(usize, Box<Result<CellResult, NoResult>>),
 }
 
 /// Runs all cells, some in parallel, and reports each that is done and each second that passes.
@@ -167,7 +167,7 @@ pub fn run_all(
 pub fn keep(
     lab: &RunDirectory,
     cell: &Cell<'_>,
-    outcome: &Result<CellResult, LabError>,
+    outcome: &Result<CellResult, NoResult>,
     progress: &mut dyn LabProgress,
 ) -> Vec<Unsaved> {
     let Ok(made) = outcome else {
@@ -214,7 +214,7 @@ pub fn figures(made: &CellResult) -> Option<CellFigures> {
 }
 
 /// Parses the file that a program left as the record of its run.
-fn read_result(cell: &Cell<'_>, made: &mut CellResult, making: &Making) -> Result<(), LabError> {
+fn read_result(cell: &Cell<'_>, made: &mut CellResult, making: &Making) -> Result<(), NoResult> {
     let Some(name) = &cell.result else {
         return Ok(());
     };
@@ -224,14 +224,14 @@ fn read_result(cell: &Cell<'_>, made: &mut CellResult, making: &Making) -> Resul
         made.files.get(name)
     };
     let Some(bytes) = bytes else {
-        return Err(LabError::Inside {
+        return Err(NoResult::Inside {
             status: made.status,
-            tail: tail(&String::from_utf8_lossy(&made.stderr)),
+            output: tail(&String::from_utf8_lossy(&made.stderr)),
         });
     };
     let run = (making.read)(Path::new(name), bytes);
-    made.run = Some(run.map_err(|error| LabError::Result {
-        reason: error.to_string(),
+    made.run = Some(run.map_err(|error| NoResult::Unreadable {
+        error: error.to_string(),
     })?);
     Ok(())
 }
@@ -240,8 +240,8 @@ fn read_result(cell: &Cell<'_>, made: &mut CellResult, making: &Making) -> Resul
 pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
     let made = outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
     let error = match outcome {
-        None => Some("not run: interrupted".to_owned()),
-        Some(Err(error)) => Some(error.to_string()),
+        None => Some(NoResult::NotRun),
+        Some(Err(why)) => Some(why.clone()),
         Some(Ok(_)) => None,
     };
     LabCell {

@@ -12,8 +12,8 @@ pub use cells::{Cell, Outcome, STDOUT, figures};
 use cells::{News, run_all};
 pub use forecast::Forecast;
 pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
-use punctual_lab::{CellResult, LabError};
-use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab};
+use punctual_lab::CellResult;
+use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, NoResult};
 use punctual_record::{RecordError, Run, RunDirectory, time};
 use punctual_record::{Unsaved, UnsavedPart, UnsavedReason};
 
@@ -26,7 +26,7 @@ pub trait LabProgress {
     fn done(
         &mut self,
         cell: &Cell<'_>,
-        outcome: &Result<CellResult, LabError>,
+        outcome: &Result<CellResult, NoResult>,
         forecast: &Forecast,
     ) {
         let _ = (cell, outcome, forecast);
@@ -60,15 +60,15 @@ pub struct FinishedLab {
 }
 
 impl FinishedLab {
-    /// The error, if no cell has a result.
+    /// Why the first cell has no result, if none has one.
     #[must_use]
-    pub fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<NoResult> {
         if self.outcomes.iter().any(is_made) {
             return None;
         }
         let mut errors = self.outcomes.iter().flatten();
         let error = errors.find_map(|outcome| outcome.as_ref().err());
-        Some(error.map_or_else(|| LabError::Interrupted.to_string(), ToString::to_string))
+        Some(error.cloned().unwrap_or(NoResult::Interrupted))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use punctual_record::lab::{Lab, parse_lab};
+use punctual_record::lab::{Lab, LabCell, NoBill, NoResult, parse_lab};
 use punctual_record::{Event, InvalidReason, LoadFault};
 use serde_json::{Value, json};
 
 use super::schema::{Walk, named, published};
 use crate::kinds;
-use crate::labs::lab;
+use crate::labs::{self, lab};
 
 /// A lab with verdicts that are invalid for reasons of every kind.
 fn whole_lab() -> Lab {
@@ -40,6 +40,17 @@ fn whole_lab() -> Lab {
             fault,
         });
     }
+    let without = lab.cells[0].clone();
+    let why = labs::no_results().into_iter();
+    lab.cells.extend(why.map(|why| LabCell {
+        error: Some(why),
+        ..without.clone()
+    }));
+    let why = labs::no_bills().into_iter();
+    lab.cells.extend(why.map(|why| LabCell {
+        no_bill: Some(why),
+        ..without.clone()
+    }));
     lab
 }
 
@@ -81,6 +92,36 @@ fn labs_hold_what_the_schema_names() {
     let names = named(&schema);
     let unused = walk.unused(&names);
     assert!(unused.is_empty(), "no lab holds {unused:#?}");
+}
+
+/// What is data now stood in labs of version 2 as sentences: they are kept as they were.
+#[test]
+fn sentences_of_earlier_builds_are_read_and_kept() {
+    let mut json = serde_json::to_value(lab()).unwrap();
+    json["cells"][0]["error"] = json!("the guest did not start");
+    json["cells"][0]["no_bill"] = json!("not traced");
+    json["cells"][1]["error"] = json!(null);
+    let read = |json: &Value| parse_lab(Path::new("lab.json"), json.to_string().as_bytes());
+    let old = read(&json).unwrap();
+    let text = |text: &str| text.to_owned();
+    let error = NoResult::Earlier {
+        text: text("the guest did not start"),
+    };
+    assert_eq!(old.cells[0].error, Some(error));
+    let no_bill = NoBill::Earlier {
+        text: text("not traced"),
+    };
+    assert_eq!(old.cells[0].no_bill, Some(no_bill));
+    assert_eq!(old.cells[1].error, None);
+    assert_eq!(read(&serde_json::to_value(&old).unwrap()).unwrap(), old);
+    for wrong in [json!(7), json!([]), json!({}), json!({"kind": "imaginary"})] {
+        for field in ["error", "no_bill"] {
+            let mut json = json.clone();
+            json["cells"][0][field] = wrong.clone();
+            let line = read(&json).unwrap_err().to_string();
+            assert!(line.contains("cells[0]"), "{line}");
+        }
+    }
 }
 
 #[test]
