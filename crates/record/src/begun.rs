@@ -26,6 +26,7 @@ impl Run {
             request,
             placement: None,
             system,
+            findings: None,
             demands: Vec::new(),
             measured_ns: 0,
             threads: Vec::new(),

@@ -20,6 +20,7 @@ use super::cross::CrossCheck;
 use super::event::{Event, State};
 use super::explanation::Explanation;
 use super::field::Field;
+use super::finding::RunFindings;
 use super::gaps::Gaps;
 use super::laboratory::{GuestTime, Laboratory};
 use super::load::{LoadFailure, WorkCheck};
@@ -66,6 +67,9 @@ pub struct Run {
     pub placement: Option<Placement>,
     /// The machine as it was found.
     pub system: SystemState,
+    /// The bad findings of the machine before the run; absent where it was not checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub findings: Option<RunFindings>,
     /// What was requested of the kernel and what was read back.
     pub demands: Vec<Demand>,
     /// Time measured so far, warm-up excluded.

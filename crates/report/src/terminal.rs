@@ -15,12 +15,14 @@ use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
-use super::{conditions, explain, facts, watch};
+use super::{conditions, explain, facts, findings, watch};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
 /// CPUs in the table; of more, the worst are shown. The brief summary shows fewer.
 const MOST_ROWS: usize = 16;
+/// Bad findings of the machine that are listed.
+const MOST_FINDINGS: usize = 8;
 /// Worst samples that are listed.
 const MOST_WORST: usize = 5;
 
@@ -64,6 +66,9 @@ fn whole(run: &Run, style: &Style) -> Vec<String> {
     page.worst(run, &figures);
     page.blank();
     page.lines.extend(explain::section(run, style, Some(1)));
+    page.blank();
+    page.lines
+        .extend(findings::of_run::section(run, style, MOST_FINDINGS));
     page.blank();
     if let Some(place) = &style.report {
         page.facts(&[("Report".to_owned(), place.clone())]);
