@@ -27,6 +27,7 @@ impl Run {
             placement: None,
             system,
             findings: None,
+            tuned: Vec::new(),
             demands: Vec::new(),
             measured_ns: 0,
             threads: Vec::new(),

@@ -407,6 +407,7 @@ impl Merger {
             system: first.system,
             // Each run's own stand in its record.
             findings: None,
+            tuned: first.tuned,
             demands: self.demands,
             measured_ns: self.measured_ns,
             threads: self

@@ -145,8 +145,10 @@ pub fn remedy(cause: &Cause, surroundings: Surroundings) -> Remedy {
     }
 }
 
-/// Whether the kernel itself places a device's interrupt: queues of storage.
-fn is_managed(name: &str) -> bool {
+/// Whether the kernel itself places a device's interrupt, by its name: queues of virtio and nvme.
+/// The kernel tells nobody which interrupts it manages before it refuses to move one.
+#[must_use]
+pub fn is_managed(name: &str) -> bool {
     (name.starts_with("virtio") && name.contains("-req"))
         || (name.starts_with("nvme") && name.contains('q') && !name.ends_with("q0"))
 }
@@ -174,7 +176,10 @@ fn vector_of(vector: &str) -> Remedy {
         "local timer" => with(&[F::NohzFull, F::IsolatedCpus], Obstacle::Kernel),
         "thermal" => with(&[F::ThermalThrottling], Obstacle::Firmware),
         "machine check threshold" => with(&[F::MachineCheckPolling], Obstacle::Firmware),
-        "irq work" => with(&[F::RcuNocbs, F::NohzFull, F::PerfSampling], Obstacle::Kernel),
+        "irq work" => with(
+            &[F::RcuNocbs, F::NohzFull, F::PerfSampling],
+            Obstacle::Kernel,
+        ),
         _ => with(&ALONE, Obstacle::Kernel),
     }
 }

@@ -27,6 +27,7 @@ use super::load::{LoadFailure, WorkCheck};
 use super::placement::Placement;
 use super::stops::Stops;
 use super::system::SystemState;
+use super::tuning::Tuned;
 use super::watch::{Watch, WatchedThread};
 
 /// The word that opens every `run.json`.
@@ -70,6 +71,10 @@ pub struct Run {
     /// The bad findings of the machine before the run; absent where it was not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub findings: Option<RunFindings>,
+    /// The settings that were changed for the run and restored after it, in the order of the
+    /// changes. Findings and demands were read after the change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tuned: Vec<Tuned>,
     /// What was requested of the kernel and what was read back.
     pub demands: Vec<Demand>,
     /// Time measured so far, warm-up excluded.

@@ -8,6 +8,7 @@ use crate::finding::FindingId;
 
 /// A setting that can be changed and restored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
     /// A file of the kernel that holds one value.
@@ -37,6 +38,7 @@ pub enum Setting {
 
 /// A thread by its identity: its number is used again, its start time is not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadIdentity {
     /// Its number.
     pub tid: i32,
@@ -67,6 +69,20 @@ pub struct Change {
     /// What to change.
     pub setting: Setting,
     /// To this value.
+    pub value: String,
+}
+
+/// A setting that was changed for one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tuned {
+    /// The knob: the finding that it fixes.
+    pub knob: FindingId,
+    /// What was changed.
+    pub setting: Setting,
+    /// Its value before the run, which is restored after it.
+    pub before: String,
+    /// Its value during the run.
     pub value: String,
 }
 

@@ -4,7 +4,7 @@ use punctual_stats::histogram::SparseHistogram;
 
 use super::blocks::Blocks;
 use super::bounds::{Bounds, Broken, Extent, at_most, broken, cpu, ensure, histogram};
-use super::finding::{FindingId, RunFindings, StateKind};
+use super::finding::{FindingId, RunFindings};
 use super::run::{Interval, Merged, Run, Thread};
 use super::stops::Stops;
 
@@ -16,6 +16,7 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
         self::thread(thread, &format!("threads[{index}]"))?;
     }
     findings(run)?;
+    at_most(run.tuned.len(), Bounds::SETTINGS, "tuned")?;
     timeline(run)?;
     blocks(run)?;
     gaps(run)?;
@@ -82,14 +83,8 @@ fn findings(run: &Run) -> Result<(), Broken> {
     }
     at_most(findings.bad.len(), FindingId::ALL.len(), "findings.bad")?;
     for (index, finding) in findings.bad.iter().enumerate() {
-        let place = format!("findings.bad[{index}]");
-        ensure(
-            finding.state.kind() == StateKind::Bad,
-            &place,
-            "is not bad",
-        )?;
-        let fixes = finding.fixes.len();
-        at_most(fixes, RunFindings::FIXES, format!("{place}.fixes"))?;
+        let place = format!("findings.bad[{index}].fixes");
+        at_most(finding.fixes.len(), RunFindings::FIXES, place)?;
     }
     Ok(())
 }

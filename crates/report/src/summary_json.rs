@@ -5,8 +5,8 @@ use punctual_record::Field;
 use serde_json::{Value, json};
 
 use super::facts;
-use super::findings::of_run::in_words;
 use super::figures::{Figures, Row};
+use super::findings::of_run::in_words;
 use super::verdict;
 use punctual_record::lab::Lab;
 use punctual_record::{Judgement, Run, State};
@@ -219,7 +219,7 @@ fn with_words(value: &mut Value, run: &Run) {
     let bad = run.findings.iter().flat_map(|findings| &findings.bad);
     for (at, finding) in bad.enumerate() {
         if let Some(entry) = value.pointer_mut(&format!("/findings/bad/{at}")) {
-            let (said, commands) = in_words(finding);
+            let (said, commands) = in_words(&finding.finding());
             entry["text"] = json!(said);
             entry["commands"] = json!(commands);
         }

@@ -15,7 +15,7 @@ use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
-use super::{conditions, explain, facts, findings, watch};
+use super::{conditions, explain, facts, findings, tuned, watch};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
@@ -129,6 +129,7 @@ fn conditions(run: &Run) -> Vec<Fact> {
     if run.watch.is_none() && run.knows(Field::Load) {
         facts.push(fact("Load", conditions::load(run)));
     }
+    facts.extend(tuned::sentence(run).map(|text| fact("Tuned", text)));
     facts.extend(conditions::origin(run));
     if run.request.best_effort {
         facts.push(fact(

@@ -42,6 +42,9 @@ pub struct BillsAsk {
     /// What no knob is left for, the dearest first. A cause that stands here stands with no knob
     /// that is left to turn.
     pub obstacles: Vec<(Obstacle, CauseCost)>,
+    /// What no knob is left for because the knobs that bear on it are ok: it was fixed since the
+    /// run, or has another reason.
+    pub settled: CauseCost,
 }
 
 /// Whether a finding leaves something to turn, or may.
@@ -51,6 +54,10 @@ fn is_left(finding: Option<&Finding>) -> bool {
         StateKind::Information => !finding.fixes.is_empty(),
         StateKind::Ok | StateKind::NotApplicable => false,
     })
+}
+
+fn is_ok(finding: Option<&Finding>) -> bool {
+    finding.is_some_and(|finding| finding.state.kind() == StateKind::Ok)
 }
 
 /// Adds a cause to what stands under this key.
@@ -84,17 +91,22 @@ impl BillsAsk {
         for (part_ns, ranked) in dearest_first(explanation) {
             ask.total_ns = ask.total_ns.saturating_add(part_ns);
             let remedy = remedy(&ranked.cause, surroundings);
-            let mut left = false;
+            let (mut left, mut ok) = (false, false);
             for knob in remedy.knobs {
-                left |= is_left(check.and_then(|check| check.finding(knob)));
+                let finding = check.and_then(|check| check.finding(knob));
+                left |= is_left(finding);
+                ok |= is_ok(finding);
                 add(&mut ask.knobs, knob, ranked, part_ns);
             }
-            if !left {
-                add(&mut ask.obstacles, remedy.obstacle, ranked, part_ns);
+            match (left, ok) {
+                (true, _) => {}
+                (false, true) => ask.settled.add(ranked, part_ns),
+                (false, false) => add(&mut ask.obstacles, remedy.obstacle, ranked, part_ns),
             }
         }
         // Stable: of equal ones the better remedy of the dearer cause stays first.
-        ask.knobs.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.total_ns));
+        ask.knobs
+            .sort_by_key(|(_, cost)| std::cmp::Reverse(cost.total_ns));
         ask.obstacles
             .sort_by_key(|(_, cost)| std::cmp::Reverse(cost.total_ns));
         Some(ask)

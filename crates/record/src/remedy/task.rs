@@ -73,7 +73,11 @@ pub(super) fn that_disabled(
     let mut remedy = of_kernel(task, work).unwrap_or_else(|| {
         // A load of ours stands for programs that run there, and is not to be moved away.
         let is_load = !surroundings.is_watch && task.starts_with("load-");
-        let away: &[F] = if is_load { &[] } else { &[F::UserThreads, F::IsolatedCpus] };
+        let away: &[F] = if is_load {
+            &[]
+        } else {
+            &[F::UserThreads, F::IsolatedCpus]
+        };
         with(away, Obstacle::Kernel)
     });
     if !surroundings.is_real_time {
@@ -88,11 +92,13 @@ pub(super) fn that_disabled(
 /// A thread of higher or equal priority.
 pub(super) fn above(task: &str, policy: &str) -> Remedy {
     use FindingId as F;
-    if matches!(policy, "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_IDLE" | "SCHED_EXT") {
+    if matches!(
+        policy,
+        "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_IDLE" | "SCHED_EXT"
+    ) {
         return beside(task);
     }
-    of_kernel(task, None)
-        .unwrap_or_else(|| with(&[F::CompetingPriorities], Obstacle::Program))
+    of_kernel(task, None).unwrap_or_else(|| with(&[F::CompetingPriorities], Obstacle::Program))
 }
 
 /// An ordinary thread beside an ordinary probe.

@@ -18,10 +18,7 @@ pub struct Extent {
 
 /// Of all causes together.
 pub(crate) fn parts_ns(explanation: &Explanation) -> u64 {
-    let parts = explanation
-        .ranking
-        .iter()
-        .map(|it| explanation.part_ns(it));
+    let parts = explanation.ranking.iter().map(|it| explanation.part_ns(it));
     parts.fold(0, u64::saturating_add)
 }
 

@@ -16,6 +16,7 @@ pub use junit::junit;
 pub use page::page;
 pub(crate) use page::table;
 pub use sentence::sentence;
+pub(crate) use terminal::push_toned;
 pub use terminal::{differences, explain, summary};
 pub use text::{FindingText, group_title, text};
 

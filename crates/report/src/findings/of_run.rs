@@ -1,6 +1,6 @@
 //! The bad findings of the machine in the report of a run.
 
-use punctual_record::finding::{Finding, RunFindings};
+use punctual_record::finding::{BadFinding, Finding, RunFindings};
 use punctual_record::remedy::BillsAsk;
 use punctual_record::{Run, cpu_list};
 use punctual_stats::verdict::Outcome;
@@ -42,7 +42,7 @@ fn counts(findings: &RunFindings) -> String {
 }
 
 /// The bad findings that can explain late wake-ups, the most important first.
-fn that_matter<'r>(run: &Run, findings: &'r RunFindings) -> Vec<&'r Finding> {
+fn that_matter<'r>(run: &Run, findings: &'r RunFindings) -> Vec<&'r BadFinding> {
     let asked = BillsAsk::of(run, None).map_or_else(Vec::new, |ask| ask.knobs());
     findings.that_matter(&asked)
 }
@@ -67,7 +67,7 @@ pub(crate) fn section(run: &Run, style: &Style, most: usize) -> Vec<String> {
     let mut lines = vec![style.paint(Tone::Bold, &head)];
     let room = style.columns().saturating_sub(NAME + 4);
     for finding in matter.iter().take(most) {
-        let said = format!("{}: {}", text(finding.id).title, sentence(finding));
+        let (said, _) = in_words(&finding.finding());
         let line = format!(
             "  {:<NAME$}  {}",
             finding.id.name(),
@@ -107,14 +107,14 @@ pub(crate) fn caption(findings: &RunFindings) -> String {
 
 /// The bad findings, those first that can explain late wake-ups.
 #[must_use]
-pub(crate) fn in_order<'r>(run: &Run, findings: &'r RunFindings) -> Vec<&'r Finding> {
+pub(crate) fn in_order(run: &Run, findings: &RunFindings) -> Vec<Finding> {
     let mut all = that_matter(run, findings);
     for finding in &findings.bad {
         if !all.iter().any(|known| known.id == finding.id) {
             all.push(finding);
         }
     }
-    all
+    all.into_iter().map(BadFinding::finding).collect()
 }
 
 /// What was found, and each fix as a command.

@@ -40,8 +40,8 @@ pub fn page(check: &Check, tool: &Tool) -> String {
 }
 
 /// A table of findings, and what fixes them.
-pub(crate) fn table(html: &mut Html, caption: &str, findings: &[&Finding]) {
-    let row = |finding: &&Finding| {
+pub(crate) fn table(html: &mut Html, caption: &str, findings: &[Finding]) {
+    let row = |finding: &Finding| {
         let (said, fixes) = in_words(finding);
         let cells = vec![
             td(finding.id.name()),
@@ -58,7 +58,7 @@ pub(crate) fn table(html: &mut Html, caption: &str, findings: &[&Finding]) {
 
 fn section(html: &mut Html, check: &Check, kind: StateKind) {
     let of_kind = |finding: &&Finding| finding.state.kind() == kind;
-    let findings: Vec<&Finding> = check.findings.iter().filter(of_kind).collect();
+    let findings: Vec<Finding> = check.findings.iter().filter(of_kind).cloned().collect();
     if findings.is_empty() {
         return;
     }

@@ -4,8 +4,8 @@ use super::parts::{Html, Td, td, td_bar, td_in};
 use super::sections::figure;
 use crate::chart::outlier;
 use crate::explain::{
-    ShownWait, amounts, counts, culprit, known_fixes, name, not_seen,
-    part_of, parts_ns, ranked, stage_figures, waits,
+    ShownWait, amounts, counts, culprit, known_fixes, name, not_seen, part_of, parts_ns, ranked,
+    stage_figures, waits,
 };
 use crate::terms::Terms;
 use crate::words;

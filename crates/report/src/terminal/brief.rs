@@ -11,7 +11,7 @@ use crate::explain::{self, Extent};
 use crate::figures::Figures;
 use crate::placement::placement;
 use crate::style::{Style, Tone, cut};
-use crate::{conditions, facts, findings, statements, watch, words};
+use crate::{conditions, facts, findings, statements, tuned, watch, words};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
@@ -119,7 +119,7 @@ fn blocks(run: &Run, style: &Style) -> Vec<Block> {
     statistics(run, &figures, |rank, fact| {
         add(rank, 3, short_facts(&[fact], style, 2));
     });
-    add(6, 5, findings::of_run::section(run, style, MOST_FINDINGS));
+    add(3, 5, findings::of_run::section(run, style, MOST_FINDINGS));
     add(ALWAYS, 6, record(style));
     blocks
 }
@@ -238,6 +238,7 @@ fn conditions(run: &Run) -> Vec<statements::Fact> {
     if run.watch.is_none() {
         facts.push(fact("Load", conditions::load_in_brief(run)));
     }
+    facts.extend(tuned::sentence(run).map(|text| fact("Tuned", text)));
     facts.extend(conditions::origin(run));
     if run.request.best_effort {
         let text = "best effort: conditions that are not in force do not make it invalid";

@@ -8,6 +8,9 @@ mod data;
 mod explained;
 mod facts;
 mod findings;
+#[path = "../../../record/tests/made/findings.rs"]
+mod findings_of_run;
+mod findings_shown;
 mod fixtures;
 mod formats;
 mod gallery;
