@@ -100,6 +100,33 @@ pub struct Entry {
     pub original: String,
     /// Its value after the last.
     pub value: String,
+    /// The process whose end should undo it; none for a change that stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Holder>,
+}
+
+/// A process by its identity: its number is used again, its start time is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Holder {
+    /// Its number.
+    pub pid: i32,
+    /// When it started, in ticks since boot.
+    pub start: u64,
+}
+
+/// That a change was restored, as the journal has it: the changes of this setting by this holder
+/// that stand before it no longer count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Closed {
+    /// The boot in which the change was made.
+    pub boot: String,
+    /// What was restored.
+    pub restored: Setting,
+    /// Whose change it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Holder>,
 }
 
 /// How a changed setting is now.

@@ -138,3 +138,18 @@ pub fn restored(results: &[(Entry, Restored)], dry_run: bool, style: &Style) -> 
     }
     out
 }
+
+/// That a punctual which was killed left settings changed; none if there is none.
+#[must_use]
+pub fn left_over(entries: &[Entry]) -> Option<String> {
+    let first = entries.first()?;
+    let more = match entries.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "warning: a punctual that was killed left {} changed (it was {}){more}; run punctual tune \
+         restore",
+        first.setting, first.original
+    ))
+}

@@ -92,7 +92,7 @@ pub fn apply<'c>(
     if intents.is_empty() {
         return Ok(Vec::new());
     }
-    journal.intend(&intents)?;
+    journal.intend(&intents, None)?;
     for (change, _) in &intents {
         write(&change.setting, &change.value).map_err(|source| TuneError::Refused {
             setting: change.setting.clone(),

@@ -44,6 +44,20 @@ pub enum TuneError {
         /// Why.
         source: io::Error,
     },
+    /// Another program changed a setting since we did: it was left alone.
+    Conflict {
+        /// The setting.
+        setting: Setting,
+        /// The value that we left.
+        left: String,
+        /// The value now.
+        now: String,
+    },
+    /// The object of a setting no longer exists: a thread that ended, a device that was removed.
+    Gone {
+        /// The setting.
+        setting: Setting,
+    },
 }
 
 impl std::fmt::Display for TuneError {
@@ -82,6 +96,15 @@ impl std::fmt::Display for TuneError {
                  was changed before",
                 crate::root::plain(source)
             ),
+            Self::Conflict { setting, left, now } => write!(
+                f,
+                "{setting}: another program changed it from `{left}` to `{now}`: stop that \
+                 program; `punctual tune restore --force` restores the setting"
+            ),
+            Self::Gone { setting } => write!(
+                f,
+                "{setting}: its object no longer exists: leave this knob out"
+            ),
         }
     }
 }
@@ -92,7 +115,10 @@ impl std::error::Error for TuneError {
             Self::Journal { source, .. }
             | Self::Unreadable { source, .. }
             | Self::Refused { source, .. } => Some(source),
-            Self::Locked { .. } | Self::Malformed { .. } => None,
+            Self::Locked { .. }
+            | Self::Malformed { .. }
+            | Self::Conflict { .. }
+            | Self::Gone { .. } => None,
         }
     }
 }

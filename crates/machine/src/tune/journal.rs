@@ -1,17 +1,20 @@
 //! The journal: what was changed, what it was before, and in which boot.
 //!
-//! A line is a change that is intended. All lines of a plan are on disk before the first change is
-//! made, so that after any end (`kill -9`, a full disk, a crash) the originals are known. A torn
-//! last line belongs to a plan of which nothing was changed.
+//! A line is a change that is intended, or says that one was restored. All lines of a plan are on
+//! disk before the first change is made, so that after any end (`kill -9`, a full disk, a crash)
+//! the originals are known. A torn last line belongs to a plan of which nothing was changed, or to
+//! a change that was restored and is found to be.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use punctual_record::tuning::{Change, Entry, Setting};
+use punctual_record::tuning::{Change, Closed, Entry, Holder, Setting};
+use serde::Serialize;
 
 use super::TuneError;
+use super::setting::{find_thread, is_gone, is_same, read};
 use crate::root::Root;
 
 /// The largest journal that is read, in bytes.
@@ -27,6 +30,9 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     boot: String,
+    /// The changes that were not restored, one for each line.
+    lines: Vec<Entry>,
+    /// One for each setting and holder.
     entries: Vec<Entry>,
 }
 
@@ -46,27 +52,34 @@ impl Journal {
             source,
         };
         std::fs::create_dir_all(folder).map_err(failed)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => return Err(TuneError::Locked { path }),
-            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
-        }
-        let boot = Root::live()
-            .text("/proc/sys/kernel/random/boot_id")
-            .map_err(failed)?;
-        let entries = read(&file, &path)?;
+        let file = loop {
+            let file = OpenOptions::new()
+                .read(true)
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(&path)
+                .map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(std::fs::TryLockError::WouldBlock) => return Err(TuneError::Locked { path }),
+                Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+            }
+            // Between opening and locking, another process may have ended and renamed it.
+            let ours = file.metadata().map_err(failed)?;
+            match std::fs::metadata(&path) {
+                Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => break file,
+                _ => {}
+            }
+        };
+        let boot = boot().map_err(failed)?;
+        let lines = parse(&file, &path)?;
         Ok(Self {
             path,
             file,
             boot,
-            entries,
+            entries: merged(&lines),
+            lines,
         })
     }
 
@@ -76,14 +89,35 @@ impl Journal {
         folder.join(NAME).exists()
     }
 
+    /// The changes of this boot that a process should have undone and did not: it was killed.
+    /// Those whose setting has its former value are left out. A journal that is absent or can't
+    /// be read has none; nothing is locked.
+    #[must_use]
+    pub fn left_over(folder: &Path) -> Vec<Entry> {
+        let path = folder.join(NAME);
+        let (Ok(file), Ok(boot)) = (File::open(&path), boot()) else {
+            return Vec::new();
+        };
+        let mut left = merged(&parse(&file, &path).unwrap_or_default());
+        left.retain(|entry| {
+            let has_ended = entry.holder.is_some_and(|holder| !is_alive(holder));
+            let is_changed = || {
+                read(&entry.setting)
+                    .is_ok_and(|now| !is_same(&entry.setting, &now, &entry.original))
+            };
+            entry.boot == boot && has_ended && !is_gone(&entry.setting) && is_changed()
+        });
+        left
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The changes, the oldest first; of a setting that was changed several times the first
-    /// original and the last value.
+    /// The changes that were not restored, the oldest first; of a setting that the same holder
+    /// changed several times the first original and the last value.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
@@ -95,51 +129,101 @@ impl Journal {
         entry.boot == self.boot
     }
 
-    /// The change of a setting in this boot.
+    /// The change of a setting in this boot that stays.
     #[must_use]
     pub fn entry(&self, setting: &Setting) -> Option<&Entry> {
-        let ours = |entry: &&Entry| entry.setting == *setting && self.is_of_this_boot(entry);
-        self.entries.iter().find(ours)
+        let key = (self.boot.as_str(), setting, None);
+        self.entries.iter().find(|entry| key_of(entry) == key)
+    }
+
+    /// Whether a value is one that our changes in this boot gave this setting, or restored. Of two
+    /// changes of one setting the second may have been killed before it was made.
+    pub(super) fn is_ours(&self, setting: &Setting, now: &str) -> bool {
+        let of_it = |line: &&Entry| line.setting == *setting && self.is_of_this_boot(line);
+        self.lines
+            .iter()
+            .filter(of_it)
+            .any(|line| is_same(setting, now, &line.value) || is_same(setting, now, &line.original))
     }
 
     /// Writes changes that will be made, with the values before: after this they are on disk.
+    /// A holder's value before is the present one; else it is the first original.
     ///
     /// # Errors
     /// If they can't be written: then nothing may be changed.
-    pub(super) fn intend(&mut self, changes: &[(&Change, String)]) -> Result<(), TuneError> {
+    pub(super) fn intend(
+        &mut self,
+        changes: &[(&Change, String)],
+        holder: Option<Holder>,
+    ) -> Result<(), TuneError> {
         let entries: Vec<Entry> = changes
             .iter()
-            .map(|(change, original)| {
-                let first = self.entry(&change.setting);
-                let first = first.map(|entry| entry.original.clone());
+            .map(|(change, now)| {
+                let first = match holder {
+                    Some(_) => None,
+                    None => self.entry(&change.setting),
+                };
                 Entry {
                     boot: self.boot.clone(),
                     knob: change.knob.name().to_owned(),
                     setting: change.setting.clone(),
-                    original: first.unwrap_or_else(|| original.clone()),
+                    original: first.map_or(now, |entry| &entry.original).clone(),
                     value: change.value.clone(),
+                    holder,
                 }
             })
             .collect();
-        self.append(&entries).map_err(|source| TuneError::Journal {
-            path: self.path.clone(),
-            source,
-        })?;
-        entries
-            .into_iter()
-            .for_each(|entry| merge(&mut self.entries, entry));
+        self.append(&entries)?;
+        self.lines.extend(entries);
+        self.entries = merged(&self.lines);
         Ok(())
     }
 
-    fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
+    /// Ends changes that were restored. When none is left the journal becomes the old one.
+    ///
+    /// # Errors
+    /// If it can't be written: the settings are restored.
+    pub(super) fn close(&mut self, restored: &[Entry]) -> Result<(), TuneError> {
+        if restored.is_empty() {
+            return Ok(());
+        }
+        let is_restored = |line: &Entry| restored.iter().any(|it| key_of(it) == key_of(line));
+        if self.lines.iter().all(is_restored) {
+            std::fs::rename(&self.path, self.path.with_file_name(OLD_NAME)).map_err(|source| {
+                TuneError::Journal {
+                    path: self.path.clone(),
+                    source,
+                }
+            })?;
+        } else {
+            let closed = restored.iter().map(|entry| Closed {
+                boot: entry.boot.clone(),
+                restored: entry.setting.clone(),
+                holder: entry.holder,
+            });
+            self.append(&closed.collect::<Vec<_>>())?;
+        }
+        self.lines.retain(|line| !is_restored(line));
+        self.entries = merged(&self.lines);
+        Ok(())
+    }
+
+    fn append<T: Serialize>(&mut self, lines: &[T]) -> Result<(), TuneError> {
+        self.try_append(lines).map_err(|source| TuneError::Journal {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    fn try_append<T: Serialize>(&mut self, lines: &[T]) -> io::Result<()> {
         // A torn line is ended first, or the next would be part of it.
         let mut text = String::from(if ends_with_newline(&self.file)? {
             ""
         } else {
             "\n"
         });
-        for entry in entries {
-            text.push_str(&serde_json::to_string(entry).map_err(io::Error::other)?);
+        for line in lines {
+            text.push_str(&serde_json::to_string(line).map_err(io::Error::other)?);
             text.push('\n');
         }
         self.file.write_all(text.as_bytes())?;
@@ -150,25 +234,33 @@ impl Journal {
         }
         Ok(())
     }
-
-    /// Ends the journal: everything in it was restored. Its file is kept as the old one.
-    ///
-    /// # Errors
-    /// If it can't be renamed.
-    pub(super) fn retire(&mut self) -> Result<(), TuneError> {
-        let failed = |source| TuneError::Journal {
-            path: self.path.clone(),
-            source,
-        };
-        std::fs::rename(&self.path, self.path.with_file_name(OLD_NAME)).map_err(failed)?;
-        self.entries.clear();
-        Ok(())
-    }
 }
 
-/// The entries of a journal. A line that is damaged ends one plan's intents only if it is followed
-/// by an empty rest or by the line break that the next plan wrote.
-fn read(file: &File, path: &Path) -> Result<Vec<Entry>, TuneError> {
+/// This process, as the holder of changes.
+///
+/// # Errors
+/// If `/proc` can't be read.
+pub(super) fn this_process() -> io::Result<Holder> {
+    let pid = std::process::id().try_into().map_err(io::Error::other)?;
+    let start = find_thread(pid)?.start;
+    Ok(Holder { pid, start })
+}
+
+fn is_alive(holder: Holder) -> bool {
+    find_thread(holder.pid).is_ok_and(|now| now.start == holder.start)
+}
+
+fn boot() -> io::Result<String> {
+    Root::live().text("/proc/sys/kernel/random/boot_id")
+}
+
+fn key_of(entry: &Entry) -> (&str, &Setting, Option<Holder>) {
+    (&entry.boot, &entry.setting, entry.holder)
+}
+
+/// The changes of a journal that were not restored. A line that is damaged ends one plan's intents
+/// only if it is followed by an empty rest or by the line break that the next plan wrote.
+fn parse(file: &File, path: &Path) -> Result<Vec<Entry>, TuneError> {
     let mut text = Vec::new();
     file.take(LIMIT)
         .read_to_end(&mut text)
@@ -177,34 +269,40 @@ fn read(file: &File, path: &Path) -> Result<Vec<Entry>, TuneError> {
             source,
         })?;
     let text = String::from_utf8_lossy(&text);
-    let mut entries = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty()) {
+    let mut lines = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, it)| !it.is_empty()) {
         match serde_json::from_str::<Entry>(line) {
-            Ok(entry) => merge(&mut entries, entry),
+            Ok(entry) => lines.push(entry),
             // Written in part when the disk was full or the machine stopped: nothing was changed.
             Err(error) if error.is_eof() => {}
-            Err(_) => {
-                let number = text
-                    .lines()
-                    .position(|it| it == line)
-                    .map_or(0, |at| at + 1);
-                return Err(TuneError::Malformed {
-                    path: path.to_owned(),
-                    line: number,
-                });
-            }
+            Err(_) => match serde_json::from_str::<Closed>(line) {
+                Ok(closed) => {
+                    let key = (closed.boot.as_str(), &closed.restored, closed.holder);
+                    lines.retain(|entry| key_of(entry) != key);
+                }
+                Err(_) => {
+                    return Err(TuneError::Malformed {
+                        path: path.to_owned(),
+                        line: number + 1,
+                    });
+                }
+            },
         }
     }
-    Ok(entries)
+    Ok(lines)
 }
 
-/// Adds a change: of a setting that was changed before in the same boot, the last value counts.
-fn merge(entries: &mut Vec<Entry>, entry: Entry) {
-    let same = |known: &&mut Entry| known.setting == entry.setting && known.boot == entry.boot;
-    match entries.iter_mut().find(same) {
-        Some(known) => known.value = entry.value,
-        None => entries.push(entry),
+/// One change for each setting and holder: the first original and the last value count.
+fn merged(lines: &[Entry]) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for line in lines {
+        let known = entries.iter_mut().find(|it| key_of(it) == key_of(line));
+        match known {
+            Some(known) => known.value.clone_from(&line.value),
+            None => entries.push(line.clone()),
+        }
     }
+    entries
 }
 
 fn ends_with_newline(mut file: &File) -> io::Result<bool> {

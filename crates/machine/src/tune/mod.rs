@@ -8,10 +8,12 @@ mod apply;
 mod error;
 mod journal;
 mod restore;
+mod session;
 mod setting;
 
 pub use apply::{apply, changes_of};
 pub use error::TuneError;
 pub use journal::Journal;
-pub use restore::{restore, status};
+pub use restore::{RestoreRequest, restore, status};
+pub use session::Session;
 pub use setting::{find_thread, is_gone, is_same, read, setting_of_file, write};

@@ -1,5 +1,6 @@
 //! Restores settings, and says how they are.
 
+use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Entry, Restored};
 
 use super::setting::{is_gone, is_same, read, write};
@@ -24,26 +25,39 @@ fn applied(journal: &Journal, entry: &Entry) -> Applied {
     }
     match read(&entry.setting) {
         Ok(now) if is_same(&entry.setting, &now, &entry.original) => Applied::Original,
-        Ok(now) if is_same(&entry.setting, &now, &entry.value) => Applied::Ours,
+        Ok(now) if journal.is_ours(&entry.setting, &now) => Applied::Ours,
         Ok(now) => Applied::Changed(now),
         Err(error) => Applied::Unreadable(plain(&error)),
     }
 }
 
+/// What to restore, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RestoreRequest<'a> {
+    /// Only these knobs; all of them if it is empty.
+    pub knobs: &'a [FindingId],
+    /// Also what another program changed since.
+    pub force: bool,
+    /// Write nothing.
+    pub dry_run: bool,
+}
+
 /// Writes the originals back, the newest change first. What somebody changed since is left alone,
-/// unless `force`. When nothing remains the journal is retired. With `dry_run` nothing is written.
+/// unless it is forced. What was restored leaves the journal.
 ///
 /// # Errors
-/// [`TuneError::Journal`] if the journal can't be retired: the settings are restored.
+/// [`TuneError::Journal`] if the journal can't be written: the settings are restored.
 pub fn restore(
     journal: &mut Journal,
-    force: bool,
-    dry_run: bool,
+    request: &RestoreRequest<'_>,
 ) -> Result<Vec<(Entry, Restored)>, TuneError> {
+    let is_named = |entry: &&Entry| {
+        request.knobs.is_empty() || request.knobs.iter().any(|knob| knob.name() == entry.knob)
+    };
     let mut results = Vec::new();
-    for entry in journal.entries().iter().rev() {
+    for entry in journal.entries().iter().rev().filter(is_named) {
         let write_back = || {
-            if dry_run {
+            if request.dry_run {
                 return Restored::Written;
             }
             match write(&entry.setting, &entry.original) {
@@ -53,7 +67,7 @@ pub fn restore(
         };
         let result = match applied(journal, entry) {
             Applied::Ours => write_back(),
-            Applied::Changed(_) if force => write_back(),
+            Applied::Changed(_) if request.force => write_back(),
             Applied::Changed(now) => Restored::Conflict(now),
             Applied::Original => Restored::Already,
             Applied::Gone => Restored::Gone,
@@ -62,8 +76,10 @@ pub fn restore(
         };
         results.push((entry.clone(), result));
     }
-    if !dry_run && !results.is_empty() && results.iter().all(|(_, result)| result.is_done()) {
-        journal.retire()?;
+    if !request.dry_run {
+        let done = results.iter().filter(|(_, result)| result.is_done());
+        let done: Vec<Entry> = done.map(|(entry, _)| entry.clone()).collect();
+        journal.close(&done)?;
     }
     Ok(results)
 }

@@ -4,13 +4,16 @@
     reason = "tests say what they skipped and counted"
 )]
 
+mod session;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use punctual_machine::tune::{
-    Journal, TuneError, apply, find_thread, is_same, read, restore, setting_of_file, status, write,
+    Journal, RestoreRequest, TuneError, apply, find_thread, is_same, read, restore,
+    setting_of_file, status, write,
 };
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Change, Restored, Setting};
@@ -19,8 +22,14 @@ use tempfile::TempDir;
 /// Where a child of [`child_changes_or_restores`] keeps its journal; whether it restores.
 const FOLDER: &str = "PUNCTUAL_TEST_JOURNAL";
 const RESTORES: &str = "PUNCTUAL_TEST_RESTORES";
-/// Where its settings are, if elsewhere.
+/// Where its files are, if it changes nothing else.
 const SETTINGS: &str = "PUNCTUAL_TEST_SETTINGS";
+
+const FORCED: RestoreRequest<'_> = RestoreRequest {
+    knobs: &[],
+    force: true,
+    dry_run: false,
+};
 
 fn change(path: &str, value: &str) -> Change {
     let (setting, value) = setting_of_file(path, value);
@@ -31,9 +40,8 @@ fn change(path: &str, value: &str) -> Change {
     }
 }
 
-/// Settings of this machine that may be changed for a moment, or, without the right to, files that
-/// behave as such.
-fn changes(folder: &Path) -> Vec<Change> {
+/// Files that behave as settings.
+fn files(folder: &Path) -> Vec<Change> {
     let mut changes = Vec::new();
     for (name, original, value) in [("one", "11", "10"), ("two", "0", "7"), ("three", "a", "b")] {
         let path = folder.join(name);
@@ -42,6 +50,12 @@ fn changes(folder: &Path) -> Vec<Change> {
         }
         changes.push(change(path.to_str().expect("UTF-8"), value));
     }
+    changes
+}
+
+/// Settings of this machine that may be changed for a moment, or, without the right to, files.
+fn changes(folder: &Path) -> Vec<Change> {
+    let mut changes = files(folder);
     if !punctual_rt::sys::file::effective_user().eq(&0) {
         return changes;
     }
@@ -72,16 +86,25 @@ fn values(changes: &[Change]) -> Vec<String> {
 }
 
 fn child(journal: &Path, restores: bool) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command
-        .args(["--exact", "child_changes_or_restores", "--ignored"])
-        .env(FOLDER, journal)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let mut command = helper("child_changes_or_restores", journal);
     if restores {
         command.env(RESTORES, "1");
     }
     command.spawn().expect("a child")
+}
+
+fn child_of(test: &str, journal: &Path) -> Child {
+    helper(test, journal).spawn().expect("a child")
+}
+
+fn helper(test: &str, journal: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command
+        .args(["--exact", test, "--ignored"])
+        .env(FOLDER, journal)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
 }
 
 #[test]
@@ -93,11 +116,13 @@ fn child_changes_or_restores() {
     let folder = Path::new(&folder);
     let mut journal = Journal::open(folder).expect("a journal");
     if std::env::var_os(RESTORES).is_some() {
-        restore(&mut journal, false, false).expect("restored");
+        restore(&mut journal, &RestoreRequest::default()).expect("restored");
     } else {
-        let settings = std::env::var_os(SETTINGS);
-        let settings = settings.as_deref().map_or(folder, Path::new);
-        if let Err(error) = apply(&mut journal, &changes(settings)) {
+        let changes = match std::env::var_os(SETTINGS) {
+            Some(settings) => files(Path::new(&settings)),
+            None => changes(folder),
+        };
+        if let Err(error) = apply(&mut journal, &changes) {
             panic!("{error}");
         }
     }
@@ -122,7 +147,7 @@ fn after_a_kill_at_any_instant_everything_is_restored() {
     assert_ne!(values(&changes), before, "it changes all of them");
     let undo = || {
         let mut journal = open_again(&folder);
-        restore(&mut journal, false, false).expect("restored")
+        restore(&mut journal, &RestoreRequest::default()).expect("restored")
     };
     undo();
     let mut random = 0x9e37_79b9_u32;
@@ -190,9 +215,55 @@ fn two_changes_and_one_restore_give_the_first_original() {
     drop(journal);
     let mut journal = open_again(&folder);
     assert_eq!(journal.entries().len(), 1);
-    let results = restore(&mut journal, false, false).expect("restored");
+    let results = restore(&mut journal, &RestoreRequest::default()).expect("restored");
     assert!(matches!(results[0].1, Restored::Written));
     assert_eq!(fs::read_to_string(&path).expect("it"), "01\n");
+}
+
+#[test]
+fn a_second_change_that_was_killed_before_it_was_made_is_restored() {
+    let folder = TempDir::new().expect("a folder");
+    let (first, path) = one(&folder);
+    let mut journal = Journal::open(folder.path()).expect("a journal");
+    apply(&mut journal, &[first]).expect("changed");
+    apply(&mut journal, &[change(&path, "20")]).expect("changed");
+    // As if the kill came between the journal and the write.
+    fs::write(&path, "10\n").expect("a file");
+    assert!(matches!(status(&journal)[0].1, Applied::Ours));
+    let results = restore(&mut journal, &RestoreRequest::default()).expect("restored");
+    assert!(matches!(results[0].1, Restored::Written), "{results:?}");
+    assert_eq!(fs::read_to_string(&path).expect("it"), "01\n");
+}
+
+#[test]
+fn a_restore_of_one_knob_leaves_the_others_changed() {
+    let folder = TempDir::new().expect("a folder");
+    let (first, path) = one(&folder);
+    let other_path = folder.path().join("other");
+    fs::write(&other_path, "5\n").expect("a file");
+    let mut other = change(other_path.to_str().expect("UTF-8"), "6");
+    other.knob = FindingId::Ksm;
+    let mut journal = Journal::open(folder.path()).expect("a journal");
+    apply(&mut journal, &[first, other]).expect("changed");
+    let request = RestoreRequest {
+        knobs: &[FindingId::Ksm],
+        ..RestoreRequest::default()
+    };
+    let results = restore(&mut journal, &request).expect("restored");
+    assert_eq!(results.len(), 1);
+    assert_eq!(fs::read_to_string(&other_path).expect("it"), "5\n");
+    assert_eq!(fs::read_to_string(&path).expect("it"), "10\n");
+    drop(journal);
+    let mut journal = open_again(&folder);
+    assert_eq!(journal.entries().len(), 1, "{:?}", journal.entries());
+    assert!(
+        restore(&mut journal, &request)
+            .expect("restored")
+            .is_empty()
+    );
+    restore(&mut journal, &RestoreRequest::default()).expect("restored");
+    assert_eq!(fs::read_to_string(&path).expect("it"), "01\n");
+    assert!(!Journal::is_in(folder.path()), "nothing is changed");
 }
 
 #[test]
@@ -203,12 +274,19 @@ fn what_another_program_changed_is_left_alone_unless_forced() {
     apply(&mut journal, &[change]).expect("changed");
     fs::write(&path, "05\n").expect("another program");
     assert!(matches!(&status(&journal)[0].1, Applied::Changed(now) if now == "05"));
-    let results = restore(&mut journal, false, false).expect("a journal");
+    let results = restore(&mut journal, &RestoreRequest::default()).expect("a journal");
     assert!(matches!(&results[0].1, Restored::Conflict(now) if now == "05"));
     assert_eq!(fs::read_to_string(&path).expect("it"), "05\n");
-    restore(&mut journal, true, true).expect("a dry run");
+    restore(
+        &mut journal,
+        &RestoreRequest {
+            dry_run: true,
+            ..FORCED
+        },
+    )
+    .expect("a dry run");
     assert_eq!(fs::read_to_string(&path).expect("it"), "05\n");
-    restore(&mut journal, true, false).expect("forced");
+    restore(&mut journal, &FORCED).expect("forced");
     assert_eq!(fs::read_to_string(&path).expect("it"), "01\n");
 }
 
@@ -232,7 +310,7 @@ fn a_file_and_a_thread_that_are_gone_are_reported_and_end_the_journal() {
     fs::remove_file(&path).expect("removed");
     sleeper.kill().expect("killed");
     sleeper.wait().expect("it has ended");
-    let results = restore(&mut journal, false, false).expect("a journal");
+    let results = restore(&mut journal, &RestoreRequest::default()).expect("a journal");
     assert!(
         results.iter().all(|(_, it)| matches!(it, Restored::Gone)),
         "{results:?}"
@@ -258,7 +336,7 @@ fn a_reboot_undoes_changes_and_nothing_is_written() {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot");
     fs::write(&file, text.replace(boot.trim(), "another-boot")).expect("written");
     let mut journal = open_again(&folder);
-    let results = restore(&mut journal, false, false).expect("a journal");
+    let results = restore(&mut journal, &RestoreRequest::default()).expect("a journal");
     assert!(matches!(results[0].1, Restored::Rebooted));
     assert_eq!(fs::read_to_string(&path).expect("it"), "10\n");
 }
@@ -282,7 +360,7 @@ fn a_torn_last_line_is_no_change_and_a_damaged_one_is_an_error() {
         drop(journal);
         let mut journal = open_again(&folder);
         assert_eq!(journal.entries().len(), 1, "{cut}");
-        restore(&mut journal, false, false).expect("restored");
+        restore(&mut journal, &RestoreRequest::default()).expect("restored");
         assert_eq!(fs::read_to_string(&path).expect("it"), "01\n");
     }
     fs::write(&file, format!("{{\"boot\":7}}\n{whole}")).expect("written");
@@ -306,7 +384,7 @@ fn on_a_full_disk_nothing_is_changed() {
     let script = "mount -t tmpfs -o size=4k none \"$PUNCTUAL_TEST_JOURNAL\" || exit 77
         head -c 8192 /dev/zero > \"$PUNCTUAL_TEST_JOURNAL/fill\" 2> /dev/null
         exec \"$0\" --exact child_changes_or_restores --ignored";
-    let before = values(&changes(folder.path()));
+    let before = values(&files(folder.path()));
     let ended = Command::new("unshare")
         .args(["-m", "sh", "-c", script])
         .arg(std::env::current_exe().expect("this program"))
@@ -325,7 +403,7 @@ fn on_a_full_disk_nothing_is_changed() {
         said.contains("no space left on device: the journal"),
         "{ended:?}"
     );
-    assert_eq!(values(&changes(folder.path())), before);
+    assert_eq!(values(&files(folder.path())), before);
 }
 
 #[test]

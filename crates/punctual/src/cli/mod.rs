@@ -91,6 +91,9 @@ fn end(failure: &Failure) -> ExitCode {
 }
 
 fn act(verb: &Verb) -> Result<ExitCode, Failure> {
+    if looks_at_this_machine(verb) {
+        tune::complain_of_left_over();
+    }
     match verb {
         Verb::Qualify(flags) => {
             let plan = plan::make(flags.source, &flags.run, plan::QUALIFY)?;
@@ -117,5 +120,27 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
             out::print(&manual::page().map_err(Failure::setup)?);
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// Whether the result of a verb depends on the settings of this machine.
+fn looks_at_this_machine(verb: &Verb) -> bool {
+    match verb {
+        Verb::Qualify(_)
+        | Verb::Measure(_)
+        | Verb::Explain(_)
+        | Verb::Watch(_)
+        | Verb::Check(_) => true,
+        Verb::Load(_)
+        | Verb::Run(_)
+        | Verb::Lab(_)
+        | Verb::Tune(_)
+        | Verb::Report(_)
+        | Verb::Compare(_)
+        | Verb::Merge(_)
+        | Verb::Export(_)
+        | Verb::Completions(_)
+        | Verb::Help(_)
+        | Verb::Man => false,
     }
 }

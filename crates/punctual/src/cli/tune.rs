@@ -1,8 +1,9 @@
 //! `tune`: changes settings with a journal, and restores them.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use punctual_machine::tune::{Journal, apply, changes_of, restore, status};
+use punctual_machine::tune::{Journal, RestoreRequest, apply, changes_of, restore, status};
 use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::finding::{Check, FindingId, FindingState};
 use punctual_record::tuning::{Change, Restored};
@@ -127,7 +128,12 @@ fn restore_all(flags: &RestoreFlags) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
-    let results = restore(&mut journal, flags.force, flags.dry_run).map_err(Failure::setup)?;
+    let request = RestoreRequest {
+        knobs: &flags.knobs,
+        force: flags.force,
+        dry_run: flags.dry_run,
+    };
+    let results = restore(&mut journal, &request).map_err(Failure::setup)?;
     out::print(&tuning::restored(&results, flags.dry_run, &out::style()));
     let is_done = |(_, result): &(_, Restored)| result.is_done();
     Ok(if results.iter().all(is_done) {
@@ -135,4 +141,12 @@ fn restore_all(flags: &RestoreFlags) -> Result<ExitCode, Failure> {
     } else {
         ExitCode::from(LEFT)
     })
+}
+
+/// Says on standard error that a killed punctual left settings changed.
+pub fn complain_of_left_over() {
+    let left = Journal::left_over(Path::new(Journal::FOLDER));
+    if let Some(line) = tuning::left_over(&left) {
+        out::complain(&line);
+    }
 }

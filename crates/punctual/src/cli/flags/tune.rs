@@ -16,7 +16,8 @@ Examples:
   punctual tune apply vmstat-interval ksm   change these knobs alone
   punctual tune plan --from run-1           what the late wake-ups of a run ask for
   punctual tune status                      ours, changed by others, gone?
-  punctual tune restore                     everything as before, also after kill -9";
+  punctual tune restore                     everything as before, also after kill -9
+  punctual tune restore vmstat-interval     this knob alone";
 
 /// Flags of `tune`.
 #[derive(Debug, Args)]
@@ -35,7 +36,7 @@ pub enum TuneAction {
     Apply(KnobFlags),
     /// Print how the changed settings are now
     Status(StateFlags),
-    /// Restore the originals of all changed settings
+    /// Restore the originals of the changed settings
     Restore(RestoreFlags),
 }
 
@@ -75,6 +76,9 @@ pub struct StateFlags {
 /// Flags of `tune restore`.
 #[derive(Debug, Args)]
 pub struct RestoreFlags {
+    /// Restore these knobs alone [default: all]
+    #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
+    pub knobs: Vec<FindingId>,
     /// Restore also what another program has changed since
     #[arg(long)]
     pub force: bool,
