@@ -4,6 +4,7 @@ use punctual_record::finding::{
     CHECK_VERSION, Check, Difference, Finding, FindingId, ReadResult, Reading,
 };
 use punctual_record::text::one_line;
+use punctual_rt::cpulist;
 
 use crate::findings::look_for;
 use crate::look::{Look, Machine, Outcome};
@@ -28,6 +29,33 @@ impl Default for CheckRequest {
             pid: None,
         }
     }
+}
+
+impl CheckRequest {
+    /// What to check for beside probes on these CPUs of this priority (0 without one). Where they
+    /// have every CPU of the machine, everything else is left the first.
+    #[must_use]
+    pub fn of_probes(root: &Root, probed: &[usize], priority: u32) -> Self {
+        let online = root.text("/sys/devices/system/cpu/online");
+        let online = online.ok().and_then(|text| cpulist::numbers(&text).ok());
+        let mut cpus = probed.to_vec();
+        cpus.sort_unstable();
+        cpus.dedup();
+        if let Some(first) = first_of_all(&cpus, &online.unwrap_or_default()) {
+            cpus.retain(|cpu| *cpu != first);
+        }
+        Self {
+            cpus: Some(cpus),
+            priority: priority.max(1),
+            pid: None,
+        }
+    }
+}
+
+/// The first CPU of a machine with several, all of which are among these.
+fn first_of_all(cpus: &[usize], online: &[usize]) -> Option<usize> {
+    let has_all = online.len() > 1 && online.iter().all(|cpu| cpus.contains(cpu));
+    online.first().copied().filter(|_| has_all)
 }
 
 /// Looks for every finding, in order. Reads files and asks the kernel, and changes nothing.

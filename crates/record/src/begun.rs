@@ -26,6 +26,8 @@ impl Run {
             request,
             placement: None,
             system,
+            findings: None,
+            tuned: Vec::new(),
             demands: Vec::new(),
             measured_ns: 0,
             threads: Vec::new(),

@@ -21,6 +21,8 @@ impl Bounds {
     pub const ROWS: usize = 1 << 16;
     /// Events.
     pub const EVENTS: usize = 1 << 16;
+    /// Settings that were changed for a run.
+    pub const SETTINGS: usize = 1 << 16;
     /// Demands, loads, requirements, words of a command.
     pub const SHORT_LIST: usize = 1 << 12;
 }

@@ -1,11 +1,14 @@
 //! The conditions of a run one by one, so that two runs can be compared: values, no sentences.
 
+use std::collections::BTreeMap;
+
 use punctual_stats::requirement::Requirement;
 use serde::{Deserialize, Serialize};
 
 use super::field::Field;
 use super::gaps::{Gaps, Method, Subject};
 use super::run::{Interval, Run};
+use super::tuning::Tuned;
 
 /// What a difference in a condition means for a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +44,8 @@ pub enum Aspect {
     Requirement,
     /// Whether the machine was measured as deployed.
     Deployment,
+    /// The settings that were changed for the run.
+    Tuned,
     /// The step that latencies were rounded down to.
     Resolution,
     /// The program that measured.
@@ -79,7 +84,7 @@ pub enum Aspect {
 
 impl Aspect {
     /// Every aspect.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Source,
         Self::Interval,
         Self::Policy,
@@ -88,6 +93,7 @@ impl Aspect {
         Self::LoadClass,
         Self::Requirement,
         Self::Deployment,
+        Self::Tuned,
         Self::Resolution,
         Self::Tool,
         Self::Gaps,
@@ -122,7 +128,8 @@ impl Aspect {
             | Self::Resolution
             | Self::Tool
             | Self::Gaps => Role::Method,
-            Self::Host
+            Self::Tuned
+            | Self::Host
             | Self::Kernel
             | Self::KernelBuild
             | Self::Preemption
@@ -256,6 +263,7 @@ pub fn value(run: &Run, aspect: Aspect) -> Option<Value> {
         Aspect::Deployment => ours.then_some(Value::Deployment {
             as_deployed: request.as_deployed,
         }),
+        Aspect::Tuned => ours.then(|| tuned(run)),
         Aspect::Resolution => Some(Value::Time {
             ns: run.resolution_ns(),
         }),
@@ -284,6 +292,30 @@ pub fn value(run: &Run, aspect: Aspect) -> Option<Value> {
         Aspect::Version => ours.then(|| Value::Text {
             text: run.tool.version.clone(),
         }),
+    }
+}
+
+/// The knobs that were turned, each with its settings or, of several, their number and values.
+fn tuned(run: &Run) -> Value {
+    let mut knobs: BTreeMap<&str, Vec<&Tuned>> = BTreeMap::new();
+    for tuned in &run.tuned {
+        knobs.entry(tuned.knob.name()).or_default().push(tuned);
+    }
+    let name = |(knob, all): (&str, Vec<&Tuned>)| {
+        let what = match &all[..] {
+            [one] => one.setting.to_string(),
+            several => format!("{} settings", several.len()),
+        };
+        let mut values: Vec<&str> = all.iter().map(|it| it.value.as_str()).collect();
+        values.sort_unstable();
+        values.dedup();
+        format!("{knob} ({what} = {})", values.join(" or "))
+    };
+    if knobs.is_empty() {
+        return Value::Absent;
+    }
+    Value::Names {
+        names: knobs.into_iter().map(name).collect(),
     }
 }
 

@@ -105,6 +105,23 @@ impl Explanation {
     pub const NOTES: usize = 16;
     /// Bytes of a name.
     pub const TEXT: usize = 512;
+
+    /// Whether wake-ups were late, so that shares are those of their time.
+    #[must_use]
+    pub fn are_of_outliers(&self) -> bool {
+        self.above_ns.is_some() && self.outliers > 0
+    }
+
+    /// A cause's part of the time of all late wake-ups, or of all bills where none was late or no
+    /// limit says which are.
+    #[must_use]
+    pub fn part_ns(&self, ranked: &Ranked) -> u64 {
+        if self.are_of_outliers() {
+            ranked.tail_ns
+        } else {
+            ranked.total_ns
+        }
+    }
 }
 
 /// A part of a wake-up.

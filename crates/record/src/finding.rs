@@ -3,9 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
+mod bearing;
 mod id;
+mod of_run;
 
+pub use bearing::Bearing;
 pub use id::{FindingId, Group};
+pub use of_run::{BadFinding, RunFindings};
 
 /// The version of [`Check`]'s JSON.
 pub const CHECK_VERSION: u32 = 1;

@@ -32,6 +32,7 @@ mod peaks;
 mod placement;
 pub mod proc_stat;
 pub mod read;
+pub mod remedy;
 pub mod run;
 pub mod samples;
 pub mod scan;

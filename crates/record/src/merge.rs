@@ -405,6 +405,9 @@ impl Merger {
             request,
             placement: first.placement,
             system: first.system,
+            // Each run's own stand in its record.
+            findings: None,
+            tuned: first.tuned,
             demands: self.demands,
             measured_ns: self.measured_ns,
             threads: self

@@ -21,12 +21,14 @@ use super::event::{Event, State};
 use super::experiment::Experiment;
 use super::explanation::Explanation;
 use super::field::Field;
+use super::finding::RunFindings;
 use super::gaps::Gaps;
 use super::laboratory::{GuestTime, Laboratory};
 use super::load::{LoadFailure, WorkCheck};
 use super::placement::Placement;
 use super::stops::Stops;
 use super::system::SystemState;
+use super::tuning::Tuned;
 use super::watch::{Watch, WatchedThread};
 
 /// The word that opens every `run.json`.
@@ -67,6 +69,13 @@ pub struct Run {
     pub placement: Option<Placement>,
     /// The machine as it was found.
     pub system: SystemState,
+    /// The bad findings of the machine before the run; absent where it was not checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub findings: Option<RunFindings>,
+    /// The settings that were changed for the run and restored after it, in the order of the
+    /// changes. Findings and demands were read after the change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tuned: Vec<Tuned>,
     /// What was requested of the kernel and what was read back.
     pub demands: Vec<Demand>,
     /// Time measured so far, warm-up excluded.

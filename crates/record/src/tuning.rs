@@ -107,6 +107,20 @@ pub struct Change {
     pub value: String,
 }
 
+/// A setting that was changed for one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tuned {
+    /// The knob: the finding that it fixes.
+    pub knob: FindingId,
+    /// What was changed.
+    pub setting: Setting,
+    /// Its value before the run, which is restored after it.
+    pub before: String,
+    /// Its value during the run.
+    pub value: String,
+}
+
 /// A change that was made, as the journal has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

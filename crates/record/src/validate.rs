@@ -4,6 +4,7 @@ use punctual_stats::histogram::SparseHistogram;
 
 use super::blocks::Blocks;
 use super::bounds::{Bounds, Broken, Extent, at_most, broken, cpu, ensure, histogram};
+use super::finding::{FindingId, RunFindings};
 use super::run::{Interval, Merged, Run, Thread};
 use super::stops::Stops;
 
@@ -14,6 +15,8 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
     for (index, thread) in run.threads.iter().enumerate() {
         self::thread(thread, &format!("threads[{index}]"))?;
     }
+    findings(run)?;
+    at_most(run.tuned.len(), Bounds::SETTINGS, "tuned")?;
     timeline(run)?;
     blocks(run)?;
     gaps(run)?;
@@ -68,6 +71,22 @@ fn lists(run: &Run) -> Result<(), Broken> {
     let differences = run.merged.as_ref().map_or(0, |it| it.differences.len());
     at_most(differences, Merged::DIFFERENCES, "merged.differences")?;
     at_most(run.command.len(), Bounds::SHORT_LIST, "command")
+}
+
+fn findings(run: &Run) -> Result<(), Broken> {
+    let Some(findings) = &run.findings else {
+        return Ok(());
+    };
+    at_most(findings.cpus.len(), Bounds::CPUS, "findings.cpus")?;
+    for (index, number) in findings.cpus.iter().enumerate() {
+        cpu(*number, format!("findings.cpus[{index}]"))?;
+    }
+    at_most(findings.bad.len(), FindingId::ALL.len(), "findings.bad")?;
+    for (index, finding) in findings.bad.iter().enumerate() {
+        let place = format!("findings.bad[{index}].fixes");
+        at_most(finding.fixes.len(), RunFindings::FIXES, place)?;
+    }
+    Ok(())
 }
 
 fn request(run: &Run) -> Result<(), Broken> {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::facts;
 use super::figures::{Figures, Row};
+use super::findings::of_run::in_words;
 use super::verdict;
 use punctual_record::lab::Lab;
 use punctual_record::{Judgement, Run, State};
@@ -215,6 +216,14 @@ fn with_words(value: &mut Value, run: &Run) {
     value["demands"] = Value::Array(demands);
     value["events"] = Value::Array(events);
     with_words_of_faults(value, run);
+    let bad = run.findings.iter().flat_map(|findings| &findings.bad);
+    for (at, finding) in bad.enumerate() {
+        if let Some(entry) = value.pointer_mut(&format!("/findings/bad/{at}")) {
+            let (said, commands) = in_words(&finding.finding());
+            entry["text"] = json!(said);
+            entry["commands"] = json!(commands);
+        }
+    }
     if let State::Stopped(ending) = run.state {
         value["state"]["text"] = json!(facts::ending(ending, tool));
     }

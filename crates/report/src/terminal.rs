@@ -15,12 +15,14 @@ use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
-use super::{conditions, experiment, explain, facts, watch};
+use super::{conditions, experiment, explain, facts, findings, tuned, watch};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
 /// CPUs in the table; of more, the worst are shown. The brief summary shows fewer.
 const MOST_ROWS: usize = 16;
+/// Bad findings of the machine that are listed.
+const MOST_FINDINGS: usize = 8;
 /// Worst samples that are listed.
 const MOST_WORST: usize = 5;
 
@@ -67,6 +69,9 @@ fn whole(run: &Run, style: &Style) -> Vec<String> {
     page.worst(run, &figures);
     page.blank();
     page.lines.extend(explain::section(run, style, Some(1)));
+    page.blank();
+    page.lines
+        .extend(findings::of_run::section(run, style, MOST_FINDINGS));
     page.blank();
     if let Some(place) = &style.report {
         page.facts(&[("Report".to_owned(), place.clone())]);
@@ -127,6 +132,7 @@ fn conditions(run: &Run) -> Vec<Fact> {
     if run.watch.is_none() && run.knows(Field::Load) {
         facts.push(fact("Load", conditions::load(run)));
     }
+    facts.extend(tuned::sentence(run).map(|text| fact("Tuned", text)));
     facts.extend(conditions::origin(run));
     if run.request.best_effort {
         facts.push(fact(

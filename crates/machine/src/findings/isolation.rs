@@ -1,6 +1,7 @@
 //! Whether the CPUs for real-time work are left alone.
 
 use punctual_record::finding::{Fault, FindingFix, FindingState, NotApplicable, Unknown};
+use punctual_record::remedy::is_managed;
 use punctual_record::{cpu_list, cpu_mask};
 use punctual_rt::cpulist;
 
@@ -191,7 +192,7 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
         let mut actions = root.names(&folder).unwrap_or_default();
         actions.retain(is_action);
         // An interrupt that nobody has requested is not delivered.
-        if actions.is_empty() || is_managed(&actions) != managed {
+        if actions.is_empty() || has_managed(&actions) != managed {
             continue;
         }
         let effective = format!("{folder}/effective_affinity_list");
@@ -245,13 +246,8 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     outcome.end()
 }
 
-/// By name: the kernel tells nobody which interrupts it manages before it refuses to move one.
-fn is_managed(actions: &[String]) -> bool {
-    actions.iter().any(|name| {
-        let is_virtio_queue = name.starts_with("virtio") && name.contains("-req");
-        let is_nvme_queue = name.starts_with("nvme") && name.contains('q') && !name.ends_with("q0");
-        is_virtio_queue || is_nvme_queue
-    })
+fn has_managed(actions: &[String]) -> bool {
+    actions.iter().any(|name| is_managed(name))
 }
 
 pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {

@@ -18,6 +18,7 @@ mod measuring;
 mod nearest;
 mod out;
 mod plan;
+mod proposals;
 mod prove;
 mod run;
 mod save;

@@ -35,6 +35,8 @@ pub struct Defaults {
     pub loaded: bool,
     /// The deadline in ns.
     pub deadline_ns: Option<u64>,
+    /// Whether the machine is checked first.
+    pub checks: bool,
 }
 
 /// `qualify` without flags.
@@ -44,6 +46,7 @@ pub const QUALIFY: Defaults = Defaults {
     interval: IntervalKind::Primes,
     loaded: true,
     deadline_ns: Some(100_000),
+    checks: true,
 };
 
 /// `measure` without flags.
@@ -53,6 +56,7 @@ pub const MEASURE: Defaults = Defaults {
     interval: IntervalKind::Fixed,
     loaded: false,
     deadline_ns: None,
+    checks: false,
 };
 
 const INTERVAL_NS: u64 = 1_000_000;
@@ -133,6 +137,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
     } else {
         LoadSpec::None
     });
+    let is_guest = Path::new(JOB_FILE).exists();
     Ok(RunPlan {
         verb: defaults.verb.to_owned(),
         command: std::env::args_os()
@@ -177,13 +182,15 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
             lock_memory: true,
             best_effort: flags.best_effort,
             // A guest of the laboratory has a place in a table: INVALID says more there than nothing.
-            measure_unmet: flags.best_effort || Path::new(JOB_FILE).exists(),
+            measure_unmet: flags.best_effort || is_guest,
         },
         tracing: TracingPlan {
             explain: !flags.no_explain,
             above_ns: flags.explain_above,
             stack_above_ns: flags.stack_above,
         },
+        // A guest of the laboratory is as the laboratory made it.
+        check: defaults.checks && !is_guest,
         samples: flags.samples,
         cross_check: false,
         output: flags.output.clone(),

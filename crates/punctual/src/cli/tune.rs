@@ -13,6 +13,7 @@ use super::check::requested_cpus;
 use super::failure::Failure;
 use super::flags::{KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
 use super::out;
+use super::proposals;
 
 /// Exit status: not everything could be restored.
 const LEFT: u8 = 1;
@@ -24,6 +25,9 @@ const LEFT: u8 = 1;
 pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
     match &flags.action {
         TuneAction::Plan(flags) => {
+            if let Some(run) = &flags.from {
+                return proposals::plan(flags, run);
+            }
             out::print(&tuning::plan(&planned(flags)?, &out::style()));
             Ok(ExitCode::SUCCESS)
         }
@@ -36,18 +40,9 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
 /// The changes that the flags ask for.
 fn planned(flags: &KnobFlags) -> Result<Vec<Change>, Failure> {
     let root = Root::live();
-    let cpus = requested_cpus(&root, flags.affinity.as_ref())?;
-    if let Some(cpus) = &cpus {
-        let online = super::check::online(&root);
-        if online.iter().all(|cpu| cpus.contains(cpu)) {
-            return Err(Failure::usage(
-                "-a names every CPU: leave one for everything else, or name none",
-            ));
-        }
-    }
     let request = CheckRequest {
-        cpus,
-        priority: flags.priority,
+        cpus: named_cpus(&root, flags)?,
+        priority: flags.priority.unwrap_or(KnobFlags::PRIORITY),
         pid: None,
     };
     let found = check(&root, &request);
@@ -70,6 +65,18 @@ pub(super) fn changes_for(found: &Check, knob: FindingId) -> Result<Vec<Change>,
         check_nothing_to_do(found, knob)?;
     }
     Ok(changes)
+}
+
+/// The CPUs of `-a`, if it names some: not every CPU.
+pub(super) fn named_cpus(root: &Root, flags: &KnobFlags) -> Result<Option<Vec<usize>>, Failure> {
+    let cpus = requested_cpus(root, flags.affinity.as_ref())?;
+    let online = super::check::online(root);
+    match &cpus {
+        Some(cpus) if online.iter().all(|cpu| cpus.contains(cpu)) => Err(Failure::usage(
+            "-a names every CPU: leave one for everything else, or name none",
+        )),
+        _ => Ok(cpus),
+    }
 }
 
 /// A knob that was named and has nothing to change: fine if it is ok, an error else.
@@ -102,9 +109,16 @@ fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), Failure> {
 }
 
 fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
-    let changes = planned(flags)?;
+    match &flags.from {
+        Some(run) => proposals::apply(flags, run),
+        None => make(flags, &planned(flags)?),
+    }
+}
+
+/// Makes changes, and prints which.
+pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Failure> {
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
-    let changed = apply(&mut journal, &changes).map_err(Failure::setup)?;
+    let changed = apply(&mut journal, changes).map_err(Failure::setup)?;
     let place = journal.path().display().to_string();
     out::print(&tuning::changed(&changed, &place, &out::style()));
     Ok(ExitCode::SUCCESS)

@@ -1,11 +1,15 @@
 //! The command line: verbs, flags, bad input, typing errors, and the documents that describe it.
 
+#[path = "../../../record/tests/made/bills.rs"]
+#[allow(dead_code, reason = "some of it is used")]
+mod bills;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod documents;
 mod input;
 mod packages;
+mod proposals;
 mod tune;
 mod verbs;
 mod words;

@@ -181,6 +181,8 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         },
         placement: None,
         system: system(),
+        findings: None,
+        tuned: Vec::new(),
         demands: vec![
             Demand::requested(fifo_80_on(&[0]), true, || unreachable!()),
             Demand::stated(

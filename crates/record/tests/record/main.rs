@@ -4,12 +4,15 @@
 mod bills;
 mod directory;
 mod explained;
+#[path = "../made/findings.rs"]
+mod findings_of_run;
 mod happenings;
 #[path = "../made/kinds.rs"]
 mod kinds;
 mod limits;
 mod merge;
 mod read;
+mod remedy;
 mod samples;
 #[path = "../made/runs.rs"]
 mod support;

@@ -16,35 +16,17 @@ pub struct Extent {
     pub fixes: usize,
 }
 
-/// Whether wake-ups were late, so that shares are those of their time.
-pub(crate) fn are_of_outliers(explanation: &Explanation) -> bool {
-    explanation.above_ns.is_some() && explanation.outliers > 0
-}
-
-/// The causes' parts of the time of all late wake-ups, or of all bills where none was late or no
-/// limit says which are.
-pub(crate) fn part_ns(explanation: &Explanation, ranked: &Ranked) -> u64 {
-    if are_of_outliers(explanation) {
-        ranked.tail_ns
-    } else {
-        ranked.total_ns
-    }
-}
-
 /// Of all causes together.
 pub(crate) fn parts_ns(explanation: &Explanation) -> u64 {
-    let parts = explanation
-        .ranking
-        .iter()
-        .map(|it| part_ns(explanation, it));
+    let parts = explanation.ranking.iter().map(|it| explanation.part_ns(it));
     parts.fold(0, u64::saturating_add)
 }
 
 /// The causes by their part, what nobody could name among them.
 fn by_part(explanation: &Explanation) -> Vec<&Ranked> {
     let mut causes = ranked(explanation, usize::MAX);
-    causes.retain(|ranked| part_ns(explanation, ranked) > 0);
-    causes.sort_by_key(|ranked| std::cmp::Reverse(part_ns(explanation, ranked)));
+    causes.retain(|ranked| explanation.part_ns(ranked) > 0);
+    causes.sort_by_key(|ranked| std::cmp::Reverse(explanation.part_ns(ranked)));
     causes
 }
 
@@ -99,7 +81,7 @@ fn causes(explanation: &Explanation, style: &Style, most: usize, out: &mut Vec<S
         };
         let figures = format!(
             "  {:>8}  {:>9}  ",
-            part_of(part_ns(explanation, ranked), whole),
+            part_of(explanation.part_ns(ranked), whole),
             words::duration(ranked.worst_ns)
         );
         let cause = words::shortened(&name(&ranked.cause), room);
@@ -112,7 +94,7 @@ fn causes(explanation: &Explanation, style: &Style, most: usize, out: &mut Vec<S
     let rest: u64 = all
         .iter()
         .skip(most)
-        .map(|it| part_ns(explanation, it))
+        .map(|it| explanation.part_ns(it))
         .sum();
     if let Some(more) = all.len().checked_sub(most).filter(|more| *more > 0) {
         let more = words::plural(more as u64, "other cause", "other causes");

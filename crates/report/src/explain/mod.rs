@@ -20,7 +20,7 @@ mod waits;
 pub use against::{Change, Difference, against, against_text};
 pub(super) use amounts::amounts;
 pub use brief::{Extent, brief};
-pub(super) use brief::{are_of_outliers, part_ns, part_of, parts_ns};
+pub(super) use brief::{part_of, parts_ns};
 pub use fix::fix;
 pub use intervals::{Interval, around, intervals};
 pub use names::name;

@@ -3,7 +3,6 @@
 use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
 
 use super::amounts::amounts;
-use super::brief::are_of_outliers;
 use super::fix::every_cpu_was_probed;
 use super::outliers::can_be_opened;
 use super::{fix, name, waits};
@@ -462,7 +461,7 @@ fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
     }
     // Names of causes want this much.
     const NAME: usize = 20;
-    let tail = are_of_outliers(explanation);
+    let tail = explanation.are_of_outliers();
     out.push(String::new());
     let columns = [
         ("total µs", 11),

@@ -36,6 +36,7 @@ pub fn aspect(aspect: Aspect) -> &'static str {
         Aspect::LoadClass => "load class",
         Aspect::Requirement => "requirement",
         Aspect::Deployment => "deployment",
+        Aspect::Tuned => "changed settings",
         Aspect::Resolution => "resolution",
         Aspect::Tool => "tool",
         Aspect::Gaps => "gaps",

@@ -3,6 +3,7 @@
 mod document;
 mod fix;
 mod junit;
+pub(crate) mod of_run;
 mod page;
 mod sentence;
 mod terminal;
@@ -13,7 +14,9 @@ pub(crate) use fix::{chrt, taskset, write};
 pub use fix::{command, undo};
 pub use junit::junit;
 pub use page::page;
+pub(crate) use page::table;
 pub use sentence::sentence;
+pub(crate) use terminal::push_toned;
 pub use terminal::{differences, explain, summary};
 pub use text::{FindingText, group_title, text};
 

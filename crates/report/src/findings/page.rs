@@ -4,7 +4,8 @@ use punctual_record::Tool;
 use punctual_record::cpu_list;
 use punctual_record::finding::{Check, Finding, StateKind};
 
-use super::{command, sentence, state_meaning, state_word, text};
+use super::of_run::in_words;
+use super::{state_meaning, state_word, text};
 use crate::html::frame;
 use crate::html::parts::{Html, td};
 
@@ -38,34 +39,30 @@ pub fn page(check: &Check, tool: &Tool) -> String {
     html.into_page()
 }
 
-fn section(html: &mut Html, check: &Check, kind: StateKind) {
-    let of_kind = |finding: &&Finding| finding.state.kind() == kind;
-    let findings: Vec<&Finding> = check.findings.iter().filter(of_kind).collect();
-    if findings.is_empty() {
-        return;
-    }
-    let word = state_word(kind);
-    html.heading(&word.replace(' ', "-"), word);
-    let row = |finding: &&Finding| {
-        let words = text(finding.id);
-        let fixes: Vec<String> = finding
-            .fixes
-            .iter()
-            .map(|fix| command(finding, fix))
-            .collect();
+/// A table of findings, and what fixes them.
+pub(crate) fn table(html: &mut Html, caption: &str, findings: &[Finding]) {
+    let row = |finding: &Finding| {
+        let (said, fixes) = in_words(finding);
         let cells = vec![
             td(finding.id.name()),
-            td(format!("{}: {}", words.title, sentence(finding))),
-            td(words.why),
+            td(said),
+            td(text(finding.id).why),
             td(fixes.join("; ")),
         ];
         ("", cells)
     };
     let rows: Vec<_> = findings.iter().map(row).collect();
-    html.table(
-        "wide stack",
-        state_meaning(kind),
-        &["finding", "found", "why", "fix"],
-        &rows,
-    );
+    let heads = ["finding", "found", "why", "fix"];
+    html.table("wide stack", caption, &heads, &rows);
+}
+
+fn section(html: &mut Html, check: &Check, kind: StateKind) {
+    let of_kind = |finding: &&Finding| finding.state.kind() == kind;
+    let findings: Vec<Finding> = check.findings.iter().filter(of_kind).cloned().collect();
+    if findings.is_empty() {
+        return;
+    }
+    let word = state_word(kind);
+    html.heading(&word.replace(' ', "-"), word);
+    table(html, state_meaning(kind), &findings);
 }

@@ -22,7 +22,7 @@ pub fn summary(check: &Check, style: &Style) -> String {
         check.kernel,
         counts.join(", ")
     );
-    push_wrapped(&mut out, "", &style.paint(Tone::Bold, &head), style);
+    push_toned(&mut out, Tone::Bold, "", &head, style);
     let cpus = if check.cpus.is_empty() {
         "CPUs for real-time work: none named (-a) and none isolated".to_owned()
     } else {
@@ -77,6 +77,11 @@ fn section(out: &mut String, check: &Check, kind: StateKind, style: &Style) {
 
 /// Adds a text after `first`, wrapped; the further lines are indented as far.
 fn push_wrapped(out: &mut String, first: &str, text: &str, style: &Style) {
+    push_toned(out, Tone::Plain, first, text, style);
+}
+
+/// Adds a text of this tone after `first`, wrapped; the further lines are indented as far.
+pub(crate) fn push_toned(out: &mut String, tone: Tone, first: &str, text: &str, style: &Style) {
     let indent = first.chars().count();
     let lines = wrap(text, style.columns().saturating_sub(indent));
     for (at, line) in lines.iter().enumerate() {
@@ -85,7 +90,7 @@ fn push_wrapped(out: &mut String, first: &str, text: &str, style: &Style) {
         } else {
             " ".repeat(indent)
         };
-        let _ = writeln!(out, "{}{}", before, style.paint(Tone::Plain, line));
+        let _ = writeln!(out, "{}{}", before, style.paint(tone, line));
     }
 }
 

@@ -4,8 +4,8 @@ use super::parts::{Html, Td, td, td_bar, td_in};
 use super::sections::figure;
 use crate::chart::outlier;
 use crate::explain::{
-    ShownWait, amounts, are_of_outliers, counts, culprit, known_fixes, name, not_seen, part_ns,
-    part_of, parts_ns, ranked, stage_figures, waits,
+    ShownWait, amounts, counts, culprit, known_fixes, name, not_seen, part_of, parts_ns, ranked,
+    stage_figures, waits,
 };
 use crate::terms::Terms;
 use crate::{facts, words};
@@ -110,7 +110,7 @@ fn ranking(html: &mut Html, explanation: &Explanation) {
     let rows: Vec<(&str, Vec<Td>)> = ranked(explanation, MOST_CAUSES)
         .into_iter()
         .map(|ranked| {
-            let part = part_ns(explanation, ranked);
+            let part = explanation.part_ns(ranked);
             let percent = 100.0 * part as f64 / whole.max(1) as f64;
             let cells = vec![
                 cause_cell(&ranked.cause),
@@ -128,7 +128,7 @@ fn ranking(html: &mut Html, explanation: &Explanation) {
             "figures causes",
             &format!(
                 "What each cause cost, in µs; its share is that of {}",
-                if are_of_outliers(explanation) {
+                if explanation.are_of_outliers() {
                     "the time of all outliers"
                 } else {
                     "the time of all bills"

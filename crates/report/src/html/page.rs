@@ -51,6 +51,8 @@ pub fn page(run: &Run) -> String {
     if run.watch.is_none() {
         sections::load(&mut html, run);
     }
+    crate::tuned::section(&mut html, run);
+    sections::findings(&mut html, run);
     sections::conditions(&mut html, run);
     if !broken {
         sections::events(&mut html, run);

@@ -4,7 +4,7 @@ use super::parts::{Html, Td, td, td_in};
 use crate::chart::{self, Form, Marks};
 use crate::figures::Figures;
 use crate::terms::Terms;
-use crate::{conditions, facts, statements, words};
+use crate::{conditions, facts, findings, statements, words};
 use punctual_record::Field;
 use punctual_record::{Run, Standing};
 
@@ -212,6 +212,20 @@ pub(super) fn load(html: &mut Html, run: &Run) {
 pub(super) fn conditions(html: &mut Html, run: &Run) {
     html.heading("conditions", "Conditions");
     html.facts("The machine as it was found", &conditions::conditions(run));
+}
+
+/// What was bad about the machine before the run.
+pub(super) fn findings(html: &mut Html, run: &Run) {
+    let Some(checked) = &run.findings else {
+        return;
+    };
+    html.heading("findings", "The machine before the run");
+    let caption = findings::of_run::caption(checked);
+    if checked.bad.is_empty() {
+        html.text("p", "", &format!("{caption}."));
+    } else {
+        findings::table(html, &caption, &findings::of_run::in_order(run, checked));
+    }
 }
 
 pub(super) fn events(html: &mut Html, run: &Run) {

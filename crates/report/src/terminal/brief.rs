@@ -11,7 +11,7 @@ use crate::explain::{self, Extent};
 use crate::figures::Figures;
 use crate::placement::placement;
 use crate::style::{Style, Tone, cut};
-use crate::{conditions, facts, statements, watch, words};
+use crate::{conditions, facts, findings, statements, tuned, watch, words};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
@@ -21,6 +21,8 @@ pub const MOST_LINES: usize = 40;
 const MOST_ROWS: usize = 4;
 /// Worst samples that are named.
 const MOST_WORST: usize = 3;
+/// Bad findings of the machine that are named.
+const MOST_FINDINGS: usize = 3;
 /// Lines of what a reader must know before any figure.
 const MOST_PROBLEMS: usize = 20;
 /// Lines of a demand with its fix.
@@ -117,7 +119,8 @@ fn blocks(run: &Run, style: &Style) -> Vec<Block> {
     statistics(run, &figures, |rank, fact| {
         add(rank, 3, short_facts(&[fact], style, 2));
     });
-    add(ALWAYS, 5, record(style));
+    add(3, 5, findings::of_run::section(run, style, MOST_FINDINGS));
+    add(ALWAYS, 6, record(style));
     blocks
 }
 
@@ -232,6 +235,7 @@ fn conditions(run: &Run) -> Vec<statements::Fact> {
     if run.watch.is_none() {
         facts.push(fact("Load", conditions::load_in_brief(run)));
     }
+    facts.extend(tuned::sentence(run).map(|text| fact("Tuned", text)));
     facts.extend(conditions::origin(run));
     if run.request.best_effort {
         let text = "best effort: conditions that are not in force do not make it invalid";

@@ -7,6 +7,7 @@ mod build;
 pub use build::*;
 use punctual_record::Ledger;
 use punctual_record::explanation::{Cause, NotSeen, RowNote};
+use punctual_record::finding::{Fault, FindingFix};
 use punctual_record::{
     Condition, Demand, Event, Fix, Gaps, Happening, LoadFailure, Method, Run, Scheduling, State,
     Subject, Thread, ThreadFault, Unsaved, UnsavedPart, UnsavedReason, Watched, analyse_record,
@@ -69,6 +70,8 @@ pub fn laptop() -> Run {
     run.system.power.governors = vec![("powersave".into(), (0..8).collect())];
     run.system.power.cpu_dma_latency_held_us = None;
     run.request.as_deployed = true;
+    run.findings = Some(super::findings_of_run::findings());
+    run.tuned = super::findings_of_run::tuned();
     run
 }
 
@@ -241,6 +244,19 @@ pub fn hostile() -> Run {
     ];
     run.system.kernel.command_line = evil.into();
     run.loads[0].name = evil.into();
+    let mut findings = super::findings_of_run::findings();
+    for finding in &mut findings.bad {
+        finding.fault = Fault::Present(vec![evil.into(); 9]);
+        finding.readings[0].source = evil.into();
+        for fix in &mut finding.fixes {
+            if let FindingFix::Write { path, value } = fix {
+                (*path, *value) = (evil.into(), evil.into());
+            }
+        }
+    }
+    run.findings = Some(findings);
+    run.tuned = super::findings_of_run::tuned();
+    run.tuned[0].before = evil.into();
     run.system.processor.model = "M".repeat(400);
     run.demands[0].condition = Condition::Conditions { tool: evil.into() };
     let what = Happening::SaveFailed(Unsaved {

@@ -11,6 +11,9 @@ mod experiments;
 mod explained;
 mod facts;
 mod findings;
+#[path = "../../../record/tests/made/findings.rs"]
+mod findings_of_run;
+mod findings_shown;
 mod fixtures;
 mod formats;
 mod gallery;

@@ -14,6 +14,7 @@ Examples:
   punctual tune plan -a 2,3                 what would be changed, as commands to copy
   punctual tune apply -a 2,3                change it; the originals are kept first
   punctual tune apply vmstat-interval ksm   change these knobs alone
+  punctual tune plan --from run-1           what the late wake-ups of a run ask for
   punctual tune status                      ours, changed by others, gone?
   punctual tune restore                     everything as before, also after kill -9
   punctual tune restore vmstat-interval     this knob alone";
@@ -48,12 +49,20 @@ pub struct KnobFlags {
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
     #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true)]
     pub affinity: Option<Option<String>>,
-    /// Name the priority of the program, 1 to 99
-    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true, default_value = "80")]
-    pub priority: u32,
+    /// Name the priority of the program, 1 to 99 [default: that of the run of --from, else 80]
+    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true)]
+    pub priority: Option<u32>,
+    /// Change what the bills of this run ask for, those knobs first whose causes cost most; its CPUs are the default of -a
+    #[arg(long, value_name = "RUN", conflicts_with = "knobs")]
+    pub from: Option<PathBuf>,
     /// Where the journal is.
     #[command(flatten)]
     pub state: StateFlags,
+}
+
+impl KnobFlags {
+    /// The priority of the program, if nothing says another.
+    pub const PRIORITY: u32 = 80;
 }
 
 /// Where the journal is.

@@ -17,6 +17,7 @@ const PROVE: Defaults = Defaults {
     interval: IntervalKind::Primes,
     loaded: true,
     deadline_ns: None,
+    checks: false,
 };
 
 /// Makes the plan of `prove`.

@@ -16,7 +16,7 @@ mod view;
 mod wake_ups;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use super::compose::empty;
 use super::error::ConductError;
@@ -32,8 +32,9 @@ pub use companion::{BillSink, Companion};
 use gather::Gathering;
 use pace::Pace;
 pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan};
-use punctual_machine::Root;
 use punctual_machine::survey::{self, SurveyRequest};
+use punctual_machine::{CheckRequest, Root};
+use punctual_record::finding::RunFindings;
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{RUN_FILE, Run, RunDirectory, time};
 use sampling::Sampling;
@@ -67,7 +68,11 @@ pub fn run_with(
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
     progress.stage("reading the machine's settings");
-    let run = survey(plan, &root);
+    let mut run = survey(plan, &root);
+    if plan.check {
+        progress.stage("checking the machine");
+        run.findings = Some(check_machine(plan, &root));
+    }
     save(directory, &run)?;
     directory.reserve();
     let mut outcome = measure(plan, directory, progress, signals, &root, run, companion);
@@ -106,6 +111,16 @@ fn survey(plan: &RunPlan, root: &Root) -> Run {
         placement: Some(plan.placement.clone()),
         ..empty(&plan.verb, command, plan.request(), started, machine)
     }
+}
+
+/// The machine's bad findings. They are read before there is a probe that this could disturb.
+fn check_machine(plan: &RunPlan, root: &Root) -> RunFindings {
+    let priority = plan.probes.policy.priority();
+    let request = CheckRequest::of_probes(root, &plan.probes.cpus, priority);
+    let began = Instant::now();
+    let found = punctual_machine::check(root, &request);
+    let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    RunFindings::of(&found, request.priority, took_ns)
 }
 
 /// The steps after the first save: probes, tracing, loads, read-back, warm-up, and the measurement.

@@ -30,6 +30,8 @@ pub struct RunPlan {
     pub conditions: ConditionsPlan,
     /// What is explained.
     pub tracing: TracingPlan,
+    /// Check the machine before the probes are started.
+    pub check: bool,
     /// Write every sample.
     pub samples: bool,
     /// Measure a second time with the kernel's own tracer.
