@@ -25,7 +25,7 @@ pub use error::ConductError;
 pub use explain::WINDOWS_FILE;
 pub use plan::{Claim, TracingPlan};
 pub use progress::Progress;
-pub use run::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, run};
+pub use run::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan, run};
 pub use signals::{Signals, survive_long_files};
 pub use watch::{Scope, Target, WatchPlan, watch};
 

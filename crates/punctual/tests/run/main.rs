@@ -26,4 +26,5 @@ mod saving;
 mod screen;
 mod stops;
 mod throttled;
+mod tuned;
 mod verdicts;

@@ -11,6 +11,7 @@ mod setup;
 mod stops;
 mod time_limit;
 mod tracers;
+mod tuned;
 mod view;
 mod wake_ups;
 
@@ -30,7 +31,7 @@ use crate::system::monitor::Monitor;
 use crate::system::{self, Root, SurveyRequest};
 use gather::Gathering;
 use pace::Pace;
-pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan};
+pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan};
 use punctual_machine::CheckRequest;
 use punctual_record::finding::RunFindings;
 use punctual_record::samples::SAMPLES_DIRECTORY;
@@ -39,6 +40,7 @@ use sampling::Sampling;
 use stops::StopDetector;
 use time_limit::TimeLimit;
 use tracers::Hwlat;
+use tuned::Tuning;
 use wake_ups::{Course, WakeUps};
 
 /// Makes a run in an existing directory, and returns its record, judged and saved.
@@ -52,15 +54,34 @@ pub fn run(
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
+    let begin = |plan| Tuning::begin(plan, progress);
+    let tuning = plan.tune.as_ref().map(begin).transpose()?;
+    let outcome = tuned(plan, directory, progress, signals, &root, tuning.as_ref());
+    if let Some(tuning) = tuning {
+        tuning.end(progress);
+    }
+    outcome
+}
+
+/// The run, with the settings that were changed for it.
+fn tuned(
+    plan: &RunPlan,
+    directory: &RunDirectory,
+    progress: &mut dyn Progress,
+    signals: Signals,
+    root: &Root,
+    tuning: Option<&Tuning>,
+) -> Result<Run, ConductError> {
     progress.stage("reading the machine's settings");
-    let mut run = survey(plan, &root);
+    let mut run = survey(plan, root);
+    run.tuned = tuning.map_or_else(Vec::new, |it| it.tuned().to_vec());
     if plan.check {
         progress.stage("checking the machine");
-        run.findings = Some(check_machine(plan, &root));
+        run.findings = Some(check_machine(plan, root));
     }
     save(directory, &run)?;
     directory.reserve();
-    let mut outcome = measure(plan, directory, progress, signals, &root, run);
+    let mut outcome = measure(plan, directory, progress, signals, root, run);
     if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
         run.cross_check = Some(tracers::cross_check(
             &plan.probes,
