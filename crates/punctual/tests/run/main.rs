@@ -7,6 +7,7 @@
 )]
 
 mod advice;
+mod asked;
 mod attacked;
 #[path = "../../../record/tests/made/bills.rs"]
 mod bills;
