@@ -74,8 +74,22 @@ fn a_thread_above_the_probe_leads_to_competing_priorities() {
     let place = Place::new();
     let cpu = cpu.to_string();
     let flags = [
-        "measure", "-q", "-a", &cpu, "-p", "80", "-i", "2000", "-D", "3", "--explain-above",
-        "4ms", "--load", "none", "-o", "run",
+        "measure",
+        "-q",
+        "-a",
+        &cpu,
+        "-p",
+        "80",
+        "-i",
+        "2000",
+        "-D",
+        "3",
+        "--explain-above",
+        "4ms",
+        "--load",
+        "none",
+        "-o",
+        "run",
     ];
     assert_ne!(place.run(&flags).code(), 1);
     let cost = cost(&place.run_of_path("run"), FindingId::CompetingPriorities);
@@ -88,7 +102,11 @@ fn a_thread_above_the_probe_leads_to_competing_priorities() {
     let bad = bad.split("Depends on the program").next().unwrap_or("");
     let proposal = bad.split("competing-priorities cost").nth(1);
     let proposal = proposal.unwrap_or_default();
-    for words in ["thread in-the-way, SCHED_FIFO 90", "in-the-way (FIFO 90)", "hand lower their"] {
+    for words in [
+        "thread in-the-way, SCHED_FIFO 90",
+        "in-the-way (FIFO 90)",
+        "hand lower their",
+    ] {
         assert!(proposal.contains(words), "{words}: {bad}");
     }
     // Without it, what bears on it is ok, or another thread's.
@@ -109,8 +127,20 @@ fn throttling_leads_to_the_limit_that_can_be_lifted_now() {
     let place = Place::new();
     let cpu = cpu.to_string();
     let flags = [
-        "measure", "-q", "--load", "none", "-a", &cpu, "-p", "80", "-D", "5", "--deadline", "10ms",
-        "-o", "run",
+        "measure",
+        "-q",
+        "--load",
+        "none",
+        "-a",
+        &cpu,
+        "-p",
+        "80",
+        "-D",
+        "5",
+        "--deadline",
+        "10ms",
+        "-o",
+        "run",
     ];
     place.run(&flags);
     drop(hog);
