@@ -237,6 +237,16 @@ pub enum Happening {
     Samples(MissingSamples),
     /// A part of the record could not be saved.
     SaveFailed(Unsaved),
+    /// A setting that was changed for the run did not keep its value.
+    SettingLost {
+        /// The setting.
+        setting: String,
+        /// The value that it was given.
+        value: String,
+        /// Its value at the end of the run; absent where it could not be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<String>,
+    },
     /// A signal ended the run.
     Signal {
         /// Which.
@@ -319,6 +329,7 @@ impl Happening {
             Self::Quota { .. } => "quota",
             Self::Samples(_) => "samples",
             Self::SaveFailed(_) => "save-failed",
+            Self::SettingLost { .. } => "setting-lost",
             Self::Signal { .. } => "signal",
             Self::Steal { .. } => "steal",
             Self::Stopped { .. } => "stopped",

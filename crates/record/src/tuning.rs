@@ -62,7 +62,13 @@ impl fmt::Display for Setting {
 }
 
 /// What is switched as one, by its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "String")
+)]
+#[serde(from = "String", into = "String")]
 pub enum Knob {
     /// What fixes a finding.
     Finding(FindingId),
@@ -81,6 +87,22 @@ impl Knob {
             Self::File(path) => path,
             Self::Control => "control",
         }
+    }
+}
+
+impl From<String> for Knob {
+    fn from(name: String) -> Self {
+        match FindingId::by_name(&name) {
+            Some(id) => Self::Finding(id),
+            None if name == Self::Control.name() => Self::Control,
+            None => Self::File(name),
+        }
+    }
+}
+
+impl From<Knob> for String {
+    fn from(knob: Knob) -> Self {
+        knob.name().to_owned()
     }
 }
 
@@ -111,8 +133,8 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tuned {
-    /// The knob: the finding that it fixes.
-    pub knob: FindingId,
+    /// The knob.
+    pub knob: Knob,
     /// What was changed.
     pub setting: Setting,
     /// Its value before the run, which is restored after it.

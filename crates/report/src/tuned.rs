@@ -1,18 +1,18 @@
 //! The settings that were changed for a run, in words.
 
 use punctual_record::Run;
-use punctual_record::finding::FindingId;
+use punctual_record::tuning::Knob;
 
 use crate::html::parts::{Html, td};
 use crate::words;
 
 /// The knobs in the order of their first change, each with its number of settings.
-fn knobs(run: &Run) -> Vec<(FindingId, u64)> {
-    let mut knobs: Vec<(FindingId, u64)> = Vec::new();
+fn knobs(run: &Run) -> Vec<(&Knob, u64)> {
+    let mut knobs: Vec<(&Knob, u64)> = Vec::new();
     for tuned in &run.tuned {
-        match knobs.iter_mut().find(|(knob, _)| *knob == tuned.knob) {
+        match knobs.iter_mut().find(|(knob, _)| **knob == tuned.knob) {
             Some((_, count)) => *count += 1,
-            None => knobs.push((tuned.knob, 1)),
+            None => knobs.push((&tuned.knob, 1)),
         }
     }
     knobs

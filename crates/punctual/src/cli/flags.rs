@@ -33,6 +33,8 @@ pub use gaps::{GapFlags, Probe};
 use prove::PROVE_EXAMPLES;
 pub use prove::{KnobArgument, ProveFlags};
 use punctual_load::{LoadClass, LoadSpec};
+use punctual_machine::tune::Journal;
+use punctual_record::finding::FindingId;
 use punctual_report::formats::Format;
 pub use requirement::RequirementFlags;
 use tune::TUNE_EXAMPLES;
@@ -215,6 +217,12 @@ pub struct RunFlags {
     /// Leave the machine as it is: do not set cpu_dma_latency
     #[arg(long, help_heading = CONDITIONS)]
     pub as_deployed: bool,
+    /// Change settings for the run, and restore them after it: all bad findings of check with a fix at run time, or these knobs [default without KNOBS: all]
+    #[arg(long, value_name = "KNOBS", num_args = 0.., require_equals = true, value_delimiter = ',', value_parser = names::finding(), hide_possible_values = true, conflicts_with = "as_deployed", help_heading = CONDITIONS)]
+    pub tuned: Option<Vec<FindingId>>,
+    /// Keep the journal of --tuned in this directory
+    #[arg(long, value_name = "DIR", default_value = Journal::FOLDER, requires = "tuned", help_heading = CONDITIONS)]
+    pub state: PathBuf,
     /// Measure and judge even if a requested condition is not in force; the verdict says so [default: refuse]
     #[arg(long, help_heading = CONDITIONS)]
     pub best_effort: bool,

@@ -32,7 +32,11 @@ pub fn run(plan: &RunPlan, flags: &RunFlags) -> Result<ExitCode, Failure> {
     let run = settled(outcome, &mut screen, &directory)?;
     print_breach(&run);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
-    conclude_breach(&flags.breach, &run, &directory)
+    let status = conclude_breach(&flags.breach, &run, &directory)?;
+    Ok(match screen.has_left_changed {
+        true => ExitCode::from(SETUP),
+        false => status,
+    })
 }
 
 /// Prints that a latency above the break value ended the run, if one did.

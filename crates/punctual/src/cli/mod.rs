@@ -24,6 +24,7 @@ mod run;
 mod save;
 mod screen;
 mod tune;
+mod tuned;
 mod units;
 mod watch;
 

@@ -12,6 +12,7 @@ use punctual_stats::requirement::Requirement;
 
 use super::failure::Failure;
 use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RequirementFlags, RunFlags};
+use super::tuned;
 use crate::conduct::{Claim, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TracingPlan};
 use crate::probe::kinds::{KINDS, Kind};
 pub use prove::{PROVE_NS, of_prove};
@@ -138,26 +139,28 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
         LoadSpec::None
     });
     let is_guest = Path::new(JOB_FILE).exists();
+    let probes = ProbePlan {
+        kind,
+        gaps: None,
+        interval,
+        cpus: choice
+            .probed
+            .iter()
+            .copied()
+            .cycle()
+            .take(threads)
+            .collect(),
+        policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
+        loops: flags.loops,
+        break_ns: flags.breach.break_value,
+    };
+    let tune = tuned::plan(flags, &probes)?;
     Ok(RunPlan {
         verb: defaults.verb.to_owned(),
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        probes: ProbePlan {
-            kind,
-            gaps: None,
-            interval,
-            cpus: choice
-                .probed
-                .iter()
-                .copied()
-                .cycle()
-                .take(threads)
-                .collect(),
-            policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
-            loops: flags.loops,
-            break_ns: flags.breach.break_value,
-        },
+        probes,
         placement: Placement {
             chosen: choice.chosen,
             inherited: place.inherited,
@@ -189,6 +192,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
             above_ns: flags.explain_above,
             stack_above_ns: flags.stack_above,
         },
+        tune,
         // A guest of the laboratory is as the laboratory made it.
         check: defaults.checks && !is_guest,
         samples: flags.samples,

@@ -46,7 +46,7 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     let mut chosen = chosen(flags, &plan)?;
     refuse_shared_settings(&chosen)?;
     chosen.push(control(&chosen));
-    let journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
+    let journal = Journal::open(&flags.run.state).map_err(Failure::setup)?;
     let changes: Vec<Change> = chosen.iter().flat_map(|it| it.changes.clone()).collect();
     let mut first = 0;
     let places = chosen.iter().map(|it| {

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::out;
 use crate::conduct::Progress;
+use punctual_machine::tune::TuneError;
 use punctual_record::experiment::Experiment;
 use punctual_record::live::{LiveView, LiveWatch};
+use punctual_record::tuning::Change;
 use punctual_record::{Run, RunDirectory, State};
 use punctual_report::explain::perfetto;
 use punctual_report::style::{Style, cut};
@@ -43,6 +45,8 @@ pub struct Screen {
     style: Style,
     verbose: bool,
     nanoseconds: bool,
+    /// Settings that were changed for the run were not all restored.
+    pub has_left_changed: bool,
     next_line: Instant,
     /// The experiment as it was saved last.
     experiment: Option<Experiment>,
@@ -65,6 +69,7 @@ impl Screen {
             style: out::style(),
             verbose,
             nanoseconds,
+            has_left_changed: false,
             next_line: Instant::now() + PLAIN_EVERY,
             experiment: None,
         }
@@ -202,6 +207,21 @@ impl Progress for Screen {
                 picture(directory, name, &text);
             }
         }
+    }
+
+    fn not_changed(&mut self, change: &Change, why: &io::Error) {
+        out::complain(&format!(
+            "--tuned: {}: {} is left as it is, the kernel refuses `{}`: {why}",
+            change.knob, change.setting, change.value
+        ));
+    }
+
+    fn not_restored(&mut self, error: &TuneError) {
+        self.clear();
+        self.has_left_changed = true;
+        out::complain(&format!(
+            "not every setting is restored: {error}; punctual tune status shows them"
+        ));
     }
 
     fn make_room(&mut self, directory: &RunDirectory) {

@@ -80,7 +80,7 @@ pub(super) fn named_cpus(root: &Root, flags: &KnobFlags) -> Result<Option<Vec<us
 }
 
 /// A knob that was named and has nothing to change: fine if it is ok, an error else.
-fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), Failure> {
+pub(super) fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), Failure> {
     let Some(finding) = found.finding(knob) else {
         return Ok(());
     };

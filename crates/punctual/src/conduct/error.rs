@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use punctual_load::LoadError;
+use punctual_machine::tune::TuneError;
 use punctual_record::{Demand, Ending, RecordError};
 use punctual_rt::thread::SpawnError;
 use punctual_trace::capture::Unavailable;
@@ -41,6 +42,8 @@ pub enum ConductError {
         /// RLIMIT_RTTIME, hard, in µs.
         hard_us: u64,
     },
+    /// The settings cannot be changed for the run.
+    Tune(TuneError),
     /// Signal handlers cannot be installed.
     Signals(io::Error),
     /// Requested conditions that are not in force: the run would be INVALID.
@@ -78,6 +81,17 @@ impl fmt::Display for ConductError {
                      less than half of it with --runtime, or use --policy other"
                 )
             }
+            // The session has ended: it restores what it had changed.
+            Self::Tune(TuneError::Refused {
+                setting,
+                value,
+                source,
+            }) => write!(
+                f,
+                "--tuned: {setting}: the kernel refuses `{value}`: {source}; everything is \
+                 restored: name other knobs with --tuned=KNOB,KNOB"
+            ),
+            Self::Tune(error) => write!(f, "--tuned: {error}"),
             Self::Signals(error) => write!(f, "cannot receive signals: {error}"),
             Self::NotInForce(demands) => {
                 let names: Vec<&str> = demands.iter().map(Demand::name).collect();
@@ -98,6 +112,7 @@ impl std::error::Error for ConductError {
             Self::Probe { source, .. } => Some(source),
             Self::Collector(error) | Self::Signals(error) => Some(error),
             Self::Tracer(error) => Some(error),
+            Self::Tune(error) => Some(error),
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ pub use experiment::{Design, Experimenting};
 pub use explain::WINDOWS_FILE;
 pub use plan::{Claim, TracingPlan};
 pub use progress::Progress;
-pub use run::{Companion, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, run, run_with};
+pub use run::{Companion, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan, run, run_with};
 pub use signals::{Signals, survive_long_files};
 pub use watch::{Scope, Target, WatchPlan, watch};
 

@@ -1,6 +1,10 @@
 //! Where a run reports its progress.
 
+use std::io;
+
+use punctual_machine::tune::TuneError;
 use punctual_record::live::{LiveView, LiveWatch};
+use punctual_record::tuning::Change;
 use punctual_record::{Run, RunDirectory};
 use punctual_trace::attribute::event::Window;
 
@@ -27,6 +31,10 @@ pub trait Progress {
     fn make_room(&mut self, directory: &RunDirectory) {
         let _ = directory;
     }
+    /// A setting is left as it is: the kernel refuses the change, for this reason.
+    fn not_changed(&mut self, change: &Change, why: &io::Error);
+    /// Settings that were changed for the run could not all be restored.
+    fn not_restored(&mut self, error: &TuneError);
     /// The current step before or after the measurement, in a few words.
     fn stage(&mut self, words: &str);
 }

@@ -7,6 +7,7 @@
 )]
 
 mod advice;
+mod asked;
 mod attacked;
 #[path = "../../../record/tests/made/bills.rs"]
 mod bills;
@@ -26,4 +27,5 @@ mod saving;
 mod screen;
 mod stops;
 mod throttled;
+mod tuned;
 mod verdicts;

@@ -15,13 +15,13 @@ use punctual_record::Run;
 use punctual_rt::sched::{Policy, set_current};
 
 /// A thread that never sleeps, at a real-time priority, on one CPU.
-struct Hog {
+pub struct Hog {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Hog {
-    fn at(priority: u32, cpu: usize) -> Self {
+    pub fn at(priority: u32, cpu: usize) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&over);
         let work = move || {
@@ -48,7 +48,7 @@ impl Drop for Hog {
 /// One at a time: a thread that uses all real-time runtime delays every other test.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -57,7 +57,7 @@ fn number(file: &str) -> Option<i64> {
 }
 
 /// Whether the kernel limits real-time threads here.
-fn is_armed() -> bool {
+pub fn is_armed() -> bool {
     let runtime = number("/proc/sys/kernel/sched_rt_runtime_us");
     let period = number("/proc/sys/kernel/sched_rt_period_us");
     runtime

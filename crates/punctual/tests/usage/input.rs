@@ -216,6 +216,10 @@ const FLAGS: &[(&[&str], &[&str])] = &[
         &["--load-class", "realtime"],
         &["--load-class", "other, batch or idle"],
     ),
+    (&["--tuned=nonsense"], &["--tuned", "'nonsense'"]),
+    (&["--tuned=ksm,"], &["--tuned"]),
+    (&["--tuned", "--as-deployed"], &["--tuned", "--as-deployed"]),
+    (&["--state", "here"], &["--tuned"]),
     (&["-o", "/proc/nowhere/run"], &["-o", "/proc/nowhere/run"]),
     (&["-o", "/etc"], &["-o", "/etc", "another directory"]),
     (
@@ -333,7 +337,12 @@ fn every_flag_of_the_help_is_in_the_table() {
         .map(str::trim_start)
         .filter(|line| line.starts_with('-'))
         .filter(|line| line.contains('<'))
-        .map(|line| line.split(' ').next().unwrap_or("").trim_end_matches(','))
+        .map(|line| {
+            line.split([' ', '['])
+                .next()
+                .unwrap_or("")
+                .trim_end_matches(',')
+        })
         .collect();
     assert!(flags.len() > 15, "{flags:?}");
     for flag in flags {

@@ -115,8 +115,8 @@ pub fn tuned() -> Vec<Tuned> {
         name: text("rcuop/1"),
         start: 42,
     };
-    let tuned = |knob, setting, before: &str, value: &str| Tuned {
-        knob,
+    let tuned = |knob: FindingId, setting, before: &str, value: &str| Tuned {
+        knob: knob.into(),
         setting,
         before: text(before),
         value: text(value),

@@ -158,6 +158,11 @@ fn happenings() -> Vec<Happening> {
         failure,
     }));
     all.extend(unsaved().into_iter().map(Happening::SaveFailed));
+    all.extend([None, Some(text("1"))].map(|found| Happening::SettingLost {
+        setting: text("/proc/sys/vm/stat_interval"),
+        value: text("10"),
+        found,
+    }));
     all.extend([None, Some(text("EIO"))].map(|error| {
         Happening::Samples(MissingSamples {
             written: 5,

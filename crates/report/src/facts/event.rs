@@ -143,6 +143,15 @@ fn happening(what: &Happening, tool: &str) -> String {
         ),
         Happening::Samples(samples) => missing_samples(samples),
         Happening::SaveFailed(what) => unsaved(what),
+        Happening::SettingLost {
+            setting,
+            value,
+            found,
+        } => format!(
+            "{setting}: requested {value} for the run, found {}: another program changed it; stop \
+             that program",
+            found.as_deref().unwrap_or("nothing that can be read")
+        ),
         Happening::Signal {
             signal: Ending::TimeLimit,
         } => "ended by SIGXCPU: a real-time thread of this run came to RLIMIT_RTTIME without \

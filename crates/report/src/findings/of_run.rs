@@ -36,7 +36,7 @@ fn counts(findings: &RunFindings) -> String {
         text += &format!(", {} unknown", words::count(findings.unknown));
     }
     if !findings.cpus.is_empty() {
-        text += &format!(" for real time on CPU {}", cpu_list(&findings.cpus));
+        text += &format!(" for CPU {}", cpu_list(&findings.cpus));
     }
     text
 }

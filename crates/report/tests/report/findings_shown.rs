@@ -39,7 +39,7 @@ fn a_run_that_failed_names_what_may_be_why_and_one_that_passed_only_counts() {
         findings.priority = 95;
     }
     let text = summary(&passed, false);
-    let none = "The machine before the run: no finding is bad for real time on CPU 1\n\n";
+    let none = "The machine before the run: no finding is bad for CPU 1\n\n";
     assert!(text.contains(none), "{text}");
     passed.findings = None;
     assert!(!summary(&passed, true).contains("The machine before the run"));

@@ -6,7 +6,7 @@ use punctual_stats::experiment::Measure;
 
 use super::super::units;
 use super::values::percent;
-use super::{RunFlags, StateFlags, names};
+use super::{RunFlags, names};
 
 pub(super) const PROVE_EXAMPLES: &str = "\
 Examples:
@@ -58,9 +58,6 @@ pub struct ProveFlags {
     /// Leave this time after each switch out, in s or with a unit
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration, allow_hyphen_values = true, help_heading = EXPERIMENT)]
     pub settle: u64,
-    /// Where the journal is.
-    #[command(flatten)]
-    pub state: StateFlags,
     /// What is measured, and how.
     #[command(flatten)]
     pub run: RunFlags,

@@ -34,6 +34,7 @@ pub fn of_prove(flags: &ProveFlags) -> Result<RunPlan, Failure> {
             "-b",
             "it would end the experiment at its first late wake-up",
         ),
+        (run.tuned.is_some(), "--tuned", "name the knobs"),
         (run.live, "--live", "its lines don't say which knob is on"),
         (run.required.miss.is_some(), "--miss", judged),
         (run.required.max.is_some(), "--max", judged),

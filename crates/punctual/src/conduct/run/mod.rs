@@ -12,6 +12,7 @@ mod setup;
 mod stops;
 mod time_limit;
 mod tracers;
+mod tuned;
 mod view;
 mod wake_ups;
 
@@ -31,7 +32,7 @@ use crate::system::monitor::Monitor;
 pub use companion::{BillSink, Companion};
 use gather::Gathering;
 use pace::Pace;
-pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan};
+pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan};
 use punctual_machine::survey::{self, SurveyRequest};
 use punctual_machine::{CheckRequest, Root};
 use punctual_record::finding::RunFindings;
@@ -41,6 +42,7 @@ use sampling::Sampling;
 use stops::StopDetector;
 use time_limit::TimeLimit;
 use tracers::Hwlat;
+use tuned::Tuning;
 use wake_ups::{Course, WakeUps};
 
 /// Makes a run in an existing directory, and returns its record, judged and saved.
@@ -67,15 +69,38 @@ pub fn run_with(
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
+    let begin = |plan| Tuning::begin(plan, progress);
+    let tuning = plan.tune.as_ref().map(begin).transpose()?;
+    let applied = tuning.as_ref();
+    let outcome = tuned(
+        plan, directory, progress, signals, &root, applied, companion,
+    );
+    if let Some(tuning) = tuning {
+        tuning.end(progress);
+    }
+    outcome
+}
+
+/// The run, with the settings that were changed for it.
+fn tuned(
+    plan: &RunPlan,
+    directory: &RunDirectory,
+    progress: &mut dyn Progress,
+    signals: Signals,
+    root: &Root,
+    tuning: Option<&Tuning>,
+    companion: Option<Box<dyn Companion>>,
+) -> Result<Run, ConductError> {
     progress.stage("reading the machine's settings");
-    let mut run = survey(plan, &root);
+    let mut run = survey(plan, root);
+    run.tuned = tuning.map_or_else(Vec::new, |it| it.tuned().to_vec());
     if plan.check {
         progress.stage("checking the machine");
-        run.findings = Some(check_machine(plan, &root));
+        run.findings = Some(check_machine(plan, root));
     }
     save(directory, &run)?;
     directory.reserve();
-    let mut outcome = measure(plan, directory, progress, signals, &root, run, companion);
+    let mut outcome = measure(plan, directory, progress, signals, root, run, companion);
     if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
         run.cross_check = Some(tracers::cross_check(
             &plan.probes,

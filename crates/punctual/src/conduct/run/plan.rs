@@ -7,6 +7,7 @@ use punctual_rt::sched::Policy;
 use crate::conduct::plan::{Claim, TracingPlan};
 use crate::probe::kinds::Kind;
 use punctual_load::{LoadClass, LoadSpec};
+use punctual_record::tuning::Change;
 use punctual_record::{Gaps, Interval, Method, Placement, Request};
 
 /// A run that can start: a part for each of its steps.
@@ -30,6 +31,8 @@ pub struct RunPlan {
     pub conditions: ConditionsPlan,
     /// What is explained.
     pub tracing: TracingPlan,
+    /// The settings that are changed for the run.
+    pub tune: Option<TunePlan>,
     /// Check the machine before the probes are started.
     pub check: bool,
     /// Write every sample.
@@ -38,6 +41,17 @@ pub struct RunPlan {
     pub cross_check: bool,
     /// The run directory; absent for the default name.
     pub output: Option<PathBuf>,
+}
+
+/// Settings that are changed for the run, and restored after it.
+#[derive(Debug, Clone)]
+pub struct TunePlan {
+    /// The changes, in their order.
+    pub changes: Vec<Change>,
+    /// The user named the knobs: each of them must be changed.
+    pub is_named: bool,
+    /// The directory of the journal.
+    pub state: PathBuf,
 }
 
 /// The probe threads: what each waits for, where, and until when.

@@ -13,6 +13,7 @@ use super::probes::Probes;
 use super::sampling::Sampling;
 use super::stops::StopDetector;
 use super::time_limit::TimeLimit;
+use super::tuned;
 use super::view;
 use crate::conduct::blocks::Stretches;
 use crate::conduct::compose::stop_event;
@@ -170,6 +171,9 @@ impl Measured for WakeUps {
         self.tell_failed_probes(&outcomes, kept);
         compose::finish_threads(&mut kept.run, outcomes);
         self.end_sampling(kept);
+        let elapsed_ns = kept.elapsed_ns();
+        let lost = tuned::lost(&kept.run.tuned, elapsed_ns);
+        kept.run.events.extend(lost);
         self.held = None;
         let highest_ns = kept.run.threads.iter().map(|t| t.latency.max_ns).max();
         let by_stop = kept.run.stops.is_some() && highest_ns <= kept.run.request.break_ns;

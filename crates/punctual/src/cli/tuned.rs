@@ -1,0 +1,43 @@
+//! `--tuned`: what is changed for a run.
+
+use punctual_machine::tune::{Journal, changes_of};
+use punctual_machine::{CheckRequest, Root, check};
+use punctual_record::tuning::Knob;
+use punctual_report::tuning;
+
+use super::failure::Failure;
+use super::flags::RunFlags;
+use super::tune::check_nothing_to_do;
+use crate::conduct::{ProbePlan, TunePlan};
+
+/// The changes for a run with these probes: of the named knobs, or of all bad findings with a fix
+/// at run time. Nothing without the flag.
+///
+/// # Errors
+/// A knob that can't be changed at run time; what a punctual that was killed left changed.
+pub(super) fn plan(flags: &RunFlags, probes: &ProbePlan) -> Result<Option<TunePlan>, Failure> {
+    let Some(knobs) = &flags.tuned else {
+        return Ok(None);
+    };
+    let left = Journal::left_over(&flags.state);
+    if let Some(line) = tuning::left_over(&left) {
+        return Err(Failure::setup(format!("--tuned: {line}")));
+    }
+    let root = Root::live();
+    let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
+    let found = check(&root, &request);
+    let changes = changes_of(&found, knobs);
+    for knob in knobs {
+        if !changes
+            .iter()
+            .any(|change| change.knob == Knob::Finding(*knob))
+        {
+            check_nothing_to_do(&found, *knob)?;
+        }
+    }
+    Ok(Some(TunePlan {
+        changes,
+        is_named: !knobs.is_empty(),
+        state: flags.state.clone(),
+    }))
+}
