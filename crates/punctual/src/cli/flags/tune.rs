@@ -14,7 +14,7 @@ Examples:
   punctual tune plan -a 2,3                 what would be changed, as commands to copy
   punctual tune apply -a 2,3                change it; the originals are kept first
   punctual tune apply vmstat-interval ksm   change these knobs alone
-  punctual tune status                      still set, changed by others, gone?
+  punctual tune status                      ours, changed by others, gone?
   punctual tune restore                     everything as before, also after kill -9";
 
 /// Flags of `tune`.
