@@ -19,6 +19,7 @@ pub mod explanation;
 mod field;
 pub mod files;
 pub mod finding;
+pub mod fit;
 mod gaps;
 pub mod invalid;
 pub mod judgement;

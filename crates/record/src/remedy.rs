@@ -4,6 +4,8 @@
 mod ask;
 mod task;
 
+use serde::{Deserialize, Serialize};
+
 use crate::explanation::{Cause, RT_RUNTIME};
 use crate::finding::FindingId;
 use crate::run::Run;
@@ -11,7 +13,9 @@ use crate::run::Run;
 pub use ask::{BillsAsk, CauseCost};
 
 /// Why no setting of the machine helps against a cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Obstacle {
     /// The host of the virtual machine.
     Host,

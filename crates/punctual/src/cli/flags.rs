@@ -81,7 +81,7 @@ pub enum Verb {
     /// Run the standard loads alone
     #[command(after_help = LOAD_EXAMPLES)]
     Load(LoadFlags),
-    /// Run an unmodified program fit for real time: stacks, locked memory, priority, CPUs
+    /// Run an unchanged program with prefaulted stacks, locked memory, a priority and CPUs
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunProgramFlags),
     /// Who stole the time? Bills of late wake-ups, ranked causes, what to do
@@ -138,7 +138,7 @@ Examples:
   punctual run --stack none -p 10 ./static  scheduled alone, as chrt does
   punctual run --stack-debug ./controller   who writes to the stack of a thread that has ended?
 
-What the program's children start is run in the same way. The exit status is the program's;
+Programs that it starts run in the same way. The exit status is the program's;
 126 if it cannot be executed as requested, 127 if it does not exist.";
 
 /// Flags of `qualify`.

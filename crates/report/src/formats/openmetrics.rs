@@ -123,7 +123,7 @@ fn latency(out: &mut Page, run: &Run, histograms: &[Known], labels: &[String]) {
     } else {
         (
             "punctual_latency_seconds",
-            "Wake-up time minus the instant that was asked for.",
+            "Wake-up time minus the requested instant.",
         )
     };
     out.family(name, "histogram", "seconds", help);
@@ -205,7 +205,7 @@ fn counters(out: &mut Page, run: &Run, labels: &[String]) {
         ),
         (
             "punctual_early_wakeups",
-            "Wake-ups before the instant asked for.",
+            "Wake-ups before the requested instant.",
             |t| t.early,
         ),
     ];

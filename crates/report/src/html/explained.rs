@@ -171,9 +171,9 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
     );
     html.text("h3", "", &title);
     let caption = if gap {
-        "Time counts from the beginning of the gap. What stands in the bill is coloured."
+        "Time counts from the beginning of the gap. What is in the bill is coloured."
     } else {
-        "Time counts from the instant asked for. What stands in the bill is coloured."
+        "Time counts from the requested instant. What is in the bill is coloured."
     };
     figure(html, &format!("bill-{number}"), caption, |form, id| {
         outlier::draw(run, bill, &title, form, id)

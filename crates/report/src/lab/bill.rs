@@ -28,7 +28,7 @@ fn share(row: &LabBillRow, bill: &LabBill) -> String {
 pub(super) fn title(bill: &LabBill) -> String {
     let total = count(bill.total_ns);
     match bill.asked_ns {
-        Some(_) => format!("{total} instructions from the instant asked for to the wake-up"),
+        Some(_) => format!("{total} instructions from the requested instant to the wake-up"),
         None => format!("{total} instructions later than at its earliest"),
     }
 }
@@ -111,6 +111,6 @@ pub(super) const WHAT_IT_IS: &str = "Beside each maximum stands the function in 
      prints all of them.";
 
 /// How a bill is made.
-pub(super) const WHAT_IS_COUNTED: &str = "Each instruction between the instant asked for and the \
+pub(super) const WHAT_IS_COUNTED: &str = "Each instruction between the requested instant and the \
      wake-up, counted by the function of the kernel in which it ran: no samples, no estimate, and \
      no effect on the guest. The rows sum to the latency.";

@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(
             chains.take_wake_up(42, 5000, 5060),
             None,
-            "each is had once"
+            "each is taken once"
         );
         assert_eq!(chains.take_wake_up(43, 5000, 5060), None);
     }

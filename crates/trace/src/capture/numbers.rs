@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(
             numbers.visible_number(48_213),
             17,
-            "who has ended is still known"
+            "a thread that ended is still known"
         );
     }
 }

@@ -169,7 +169,7 @@ pub struct Options {
 pub enum Programs {
     /// Those of one program, by the kernel's own number ([`super::capture::numbers`]).
     One(u32),
-    /// Those of programs that come and go: announced by [`Watching::follow`]; the kernel
+    /// Those of programs that come and go: announced by [`ActiveWatch::follow`]; the kernel
     /// side adds and drops others when they are created, renamed or moved.
     Several(JoinRules),
 }

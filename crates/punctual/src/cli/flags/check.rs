@@ -37,10 +37,10 @@ pub struct CheckFlags {
     /// Read the rights of this process [default: those of punctual itself]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "machine")]
     pub pid: Option<u32>,
-    /// Explain this finding: why it matters, what was read, what fixes it, who says so
+    /// Explain this finding of `check -v`: why it matters, what was read, what fixes it, the sources
     #[arg(long, value_name = "NAME", value_parser = names::finding(), hide_possible_values = true, conflicts_with = "json")]
     pub explain: Option<FindingId>,
-    /// Write all that was read to this file, to check it elsewhere
+    /// Write all that was read to this file, to check it on another machine
     #[arg(long, value_name = "FILE", conflicts_with = "machine")]
     pub snapshot: Option<PathBuf>,
     /// Write the page to this file; - for standard output

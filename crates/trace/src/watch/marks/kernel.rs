@@ -54,7 +54,7 @@ pub struct ActiveMarks {
 impl ActiveMarks {
     /// Starts recording the marks of a program's threads, by its number here and the kernel's;
     /// `every`: threads of ordinary priority too. A mark that the kernel refuses is
-    /// omitted: see [`Marking::refused`].
+    /// omitted: see [`ActiveMarks::refused`].
     ///
     /// # Errors
     /// What is missing here, and what to do.

@@ -1,0 +1,192 @@
+//! The course of a fit: which step comes next. Pure.
+
+use punctual_record::finding::FindingId;
+use punctual_record::fit::{FitOutcome, FitWork, ProvenKnob};
+use punctual_stats::experiment::KnobConclusion;
+use punctual_stats::verdict::Outcome;
+
+/// Knobs that are tried, at most: those of the dearest causes.
+const MOST_KNOBS: usize = 8;
+
+/// Lengths.
+#[derive(Debug, Clone, Copy)]
+pub struct FitLengths {
+    /// Time for everything, in ns.
+    pub budget_ns: u64,
+    /// A qualification, in ns: its measurement, and what it takes around it.
+    pub qualify_ns: u64,
+    /// The shortest experiment with one knob, in ns.
+    pub least_prove_ns: u64,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FitNext {
+    /// A qualification with these knobs on.
+    Qualify(Vec<FindingId>),
+    /// An experiment with these knobs, within this time.
+    Prove(Vec<FindingId>, u64),
+    /// Nothing.
+    Over(FitOutcome),
+}
+
+/// Where it stands.
+#[derive(Debug, Clone, PartialEq)]
+enum Stage {
+    Before,
+    Proving,
+    After(Vec<FindingId>),
+    /// The knobs that are needed so far, those still to be tried without, and which one is.
+    Without {
+        needed: Vec<FindingId>,
+        untried: Vec<FindingId>,
+        tried: FindingId,
+    },
+}
+
+/// The course.
+#[derive(Debug)]
+pub struct FitCourse {
+    lengths: FitLengths,
+    stage: Stage,
+}
+
+impl FitCourse {
+    /// The course, and its first step.
+    #[must_use]
+    pub fn begin(lengths: FitLengths) -> (Self, FitNext) {
+        let course = Self {
+            lengths,
+            stage: Stage::Before,
+        };
+        (course, FitNext::Qualify(Vec::new()))
+    }
+
+    /// What follows from the result of the last step, after so much time.
+    pub fn next(&mut self, result: &FitWork, elapsed_ns: u64) -> FitNext {
+        match result {
+            FitWork::Qualify { outcome, asked, .. } => self.qualified(*outcome, asked, elapsed_ns),
+            FitWork::Prove {
+                knobs,
+                is_valid,
+                needed_ns,
+            } => self.proven(knobs, *is_valid, *needed_ns, elapsed_ns),
+        }
+    }
+
+    fn qualified(&mut self, outcome: Outcome, asked: &[FindingId], elapsed_ns: u64) -> FitNext {
+        if outcome == Outcome::Invalid {
+            return FitNext::Over(FitOutcome::Invalid);
+        }
+        match self.stage.clone() {
+            Stage::Before | Stage::Proving => self.before(outcome, asked, elapsed_ns),
+            Stage::After(helped) => match outcome {
+                Outcome::Pass => self.try_without(Vec::new(), helped, elapsed_ns),
+                Outcome::Inconclusive => FitNext::Over(FitOutcome::TooLittleEvidence),
+                _ => FitNext::Over(FitOutcome::NotEnough { knobs: helped }),
+            },
+            Stage::Without {
+                mut needed,
+                untried,
+                tried,
+            } => {
+                // Anything but a PASS shows that it can't be left out for sure.
+                if outcome != Outcome::Pass {
+                    needed.push(tried);
+                }
+                self.try_without(needed, untried, elapsed_ns)
+            }
+        }
+    }
+
+    fn before(&mut self, outcome: Outcome, asked: &[FindingId], elapsed_ns: u64) -> FitNext {
+        match outcome {
+            Outcome::Pass => return FitNext::Over(FitOutcome::MetAlready),
+            Outcome::Inconclusive => return FitNext::Over(FitOutcome::TooLittleEvidence),
+            Outcome::Fail | Outcome::Invalid => {}
+        }
+        if asked.is_empty() {
+            return FitNext::Over(FitOutcome::NothingToTurn);
+        }
+        let knobs: Vec<FindingId> = asked.iter().copied().take(MOST_KNOBS).collect();
+        let FitLengths {
+            budget_ns,
+            qualify_ns,
+            least_prove_ns,
+        } = self.lengths;
+        // One qualification after it, and one without a knob.
+        let reserve_ns = qualify_ns.saturating_mul(2);
+        let left_ns = budget_ns.saturating_sub(elapsed_ns.saturating_add(reserve_ns));
+        if left_ns < least_prove_ns {
+            return FitNext::Over(FitOutcome::BudgetTooSmall {
+                needed_ns: elapsed_ns
+                    .saturating_add(reserve_ns)
+                    .saturating_add(least_prove_ns),
+            });
+        }
+        self.stage = Stage::Proving;
+        FitNext::Prove(knobs, left_ns)
+    }
+
+    fn proven(
+        &mut self,
+        knobs: &[ProvenKnob],
+        is_valid: bool,
+        needed_ns: Option<u64>,
+        elapsed_ns: u64,
+    ) -> FitNext {
+        if let Some(needed_ns) = needed_ns {
+            let reserve_ns = self.lengths.qualify_ns.saturating_mul(2);
+            return FitNext::Over(FitOutcome::BudgetTooSmall {
+                needed_ns: elapsed_ns.saturating_add(reserve_ns).saturating_add(needed_ns),
+            });
+        }
+        if !is_valid {
+            return FitNext::Over(FitOutcome::Invalid);
+        }
+        let helps = |it: &&ProvenKnob| it.conclusion == KnobConclusion::Helps;
+        let mut helped: Vec<&ProvenKnob> = knobs.iter().filter(helps).collect();
+        // The one that helps least first: it is the first that is left out.
+        helped.sort_by(|a, b| {
+            let ratio = |it: &ProvenKnob| it.ratio.unwrap_or(1.0);
+            ratio(b).total_cmp(&ratio(a))
+        });
+        let helped: Vec<FindingId> = helped.into_iter().map(|it| it.knob).collect();
+        if helped.is_empty() {
+            return FitNext::Over(FitOutcome::NothingHelps);
+        }
+        self.stage = Stage::After(helped.clone());
+        FitNext::Qualify(helped)
+    }
+
+    /// Leaves the next knob out, if there is one and time for it.
+    fn try_without(
+        &mut self,
+        needed: Vec<FindingId>,
+        mut untried: Vec<FindingId>,
+        elapsed_ns: u64,
+    ) -> FitNext {
+        let is_last = needed.is_empty() && untried.len() == 1;
+        let has_time = elapsed_ns.saturating_add(self.lengths.qualify_ns) <= self.lengths.budget_ns;
+        // Without the last one it is the machine as it was, which failed.
+        if untried.is_empty() || is_last || !has_time {
+            let mut knobs = needed;
+            knobs.extend(&untried);
+            let untried = if is_last { Vec::new() } else { untried };
+            return FitNext::Over(FitOutcome::Met { knobs, untried });
+        }
+        let tried = untried.remove(0);
+        let mut on = needed.clone();
+        on.extend(&untried);
+        self.stage = Stage::Without {
+            needed,
+            untried,
+            tried,
+        };
+        FitNext::Qualify(on)
+    }
+}
+
+#[cfg(test)]
+#[path = "course_tests.rs"]
+mod tests;

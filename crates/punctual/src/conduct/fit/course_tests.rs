@@ -1,0 +1,229 @@
+use super::*;
+
+const MINUTE: u64 = 60_000_000_000;
+
+const LENGTHS: FitLengths = FitLengths {
+    budget_ns: 120 * MINUTE,
+    qualify_ns: 2 * MINUTE,
+    least_prove_ns: 8 * MINUTE,
+};
+
+fn qualified(outcome: Outcome, asked: &[FindingId]) -> FitWork {
+    FitWork::Qualify {
+        on: Vec::new(),
+        outcome,
+        samples: 1,
+        late: 0,
+        max_ns: 1,
+        asked: asked.to_vec(),
+    }
+}
+
+fn proven(knobs: &[(FindingId, KnobConclusion, Option<f64>)]) -> FitWork {
+    let knob = |(knob, conclusion, ratio): &(FindingId, KnobConclusion, Option<f64>)| ProvenKnob {
+        knob: *knob,
+        conclusion: *conclusion,
+        ratio: *ratio,
+    };
+    FitWork::Prove {
+        knobs: knobs.iter().map(knob).collect(),
+        is_valid: true,
+        needed_ns: None,
+    }
+}
+
+/// A machine that meets its deadline when all of `needed` are on.
+struct Machine {
+    helpful: Vec<FindingId>,
+    needed: Vec<FindingId>,
+    asked: Vec<FindingId>,
+}
+
+impl Machine {
+    fn answer(&self, next: &FitNext) -> Option<FitWork> {
+        match next {
+            FitNext::Qualify(on) => {
+                let passes = self.needed.iter().all(|knob| on.contains(knob));
+                let outcome = if passes { Outcome::Pass } else { Outcome::Fail };
+                Some(qualified(outcome, &self.asked))
+            }
+            FitNext::Prove(knobs, _) => {
+                let result = |knob: &FindingId| match self.helpful.contains(knob) {
+                    true => (*knob, KnobConclusion::Helps, Some(0.5)),
+                    false => (*knob, KnobConclusion::NoEffectShown, None),
+                };
+                let results: Vec<_> = knobs.iter().map(result).collect();
+                Some(proven(&results))
+            }
+            FitNext::Over(_) => None,
+        }
+    }
+
+    /// The steps, and the end.
+    fn fit(&self, lengths: FitLengths) -> (Vec<FitNext>, FitOutcome) {
+        let (mut course, mut next) = FitCourse::begin(lengths);
+        let (mut steps, mut elapsed_ns) = (Vec::new(), 0);
+        while let Some(result) = self.answer(&next) {
+            elapsed_ns += match &next {
+                FitNext::Prove(_, within_ns) => *within_ns,
+                _ => lengths.qualify_ns,
+            };
+            steps.push(next);
+            next = course.next(&result, elapsed_ns);
+        }
+        match next {
+            FitNext::Over(outcome) => (steps, outcome),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+use FindingId::{Compaction, Governor, Ksm, RtThrottling, Swappiness, VmstatInterval};
+
+#[test]
+fn a_machine_that_meets_its_deadline_is_left_alone() {
+    let machine = Machine {
+        helpful: vec![Ksm],
+        needed: Vec::new(),
+        asked: vec![Ksm],
+    };
+    let (steps, outcome) = machine.fit(LENGTHS);
+    assert_eq!(steps, [FitNext::Qualify(Vec::new())]);
+    assert_eq!(outcome, FitOutcome::MetAlready);
+}
+
+#[test]
+fn of_the_knobs_that_help_the_smallest_set_is_kept() {
+    let machine = Machine {
+        helpful: vec![Ksm, Governor, Compaction],
+        needed: vec![Governor],
+        asked: vec![Ksm, Governor, Swappiness, Compaction],
+    };
+    let (steps, outcome) = machine.fit(LENGTHS);
+    let met = FitOutcome::Met {
+        knobs: vec![Governor],
+        untried: Vec::new(),
+    };
+    assert_eq!(outcome, met);
+    assert_eq!(outcome.verdict(), Outcome::Pass);
+    // Before, prove, after; without ksm, without governor, without compaction.
+    assert_eq!(steps.len(), 6, "{steps:?}");
+    // Every set that passed is among the steps: the kept one too.
+    assert!(steps.contains(&FitNext::Qualify(vec![Governor])));
+}
+
+#[test]
+fn without_time_all_that_helps_is_kept_and_what_was_not_tried_is_said() {
+    let machine = Machine {
+        helpful: vec![Ksm, Governor],
+        needed: vec![Governor],
+        asked: vec![Ksm, Governor],
+    };
+    let lengths = FitLengths {
+        budget_ns: 14 * MINUTE,
+        ..LENGTHS
+    };
+    let (steps, outcome) = machine.fit(lengths);
+    // The reserve is for one qualification after it and one without a knob: ksm, which is not
+    // needed. Without the governor it is the machine as it was.
+    assert_eq!(steps.len(), 4);
+    let met = FitOutcome::Met {
+        knobs: vec![Governor],
+        untried: Vec::new(),
+    };
+    assert_eq!(outcome, met);
+    let machine = Machine {
+        helpful: vec![Ksm, Governor, Compaction],
+        needed: vec![Governor, Compaction],
+        asked: vec![Governor, Ksm, Compaction],
+    };
+    let (_, outcome) = machine.fit(lengths);
+    let met = FitOutcome::Met {
+        knobs: vec![Governor, Ksm, Compaction],
+        untried: vec![Ksm, Compaction],
+    };
+    assert_eq!(outcome, met);
+}
+
+#[test]
+fn what_helps_but_not_enough_is_not_kept() {
+    let machine = Machine {
+        helpful: vec![Ksm],
+        needed: vec![Ksm, RtThrottling],
+        asked: vec![Ksm, RtThrottling],
+    };
+    let (_, outcome) = machine.fit(LENGTHS);
+    assert_eq!(outcome, FitOutcome::NotEnough { knobs: vec![Ksm] });
+    assert_eq!(outcome.verdict(), Outcome::Fail);
+}
+
+#[test]
+fn nothing_to_turn_and_nothing_that_helps_are_told_apart() {
+    let machine = |asked: &[FindingId]| Machine {
+        helpful: Vec::new(),
+        needed: vec![RtThrottling],
+        asked: asked.to_vec(),
+    };
+    assert_eq!(machine(&[]).fit(LENGTHS).1, FitOutcome::NothingToTurn);
+    assert_eq!(machine(&[Ksm]).fit(LENGTHS).1, FitOutcome::NothingHelps);
+}
+
+#[test]
+fn a_budget_without_room_says_how_much_is_needed() {
+    let machine = Machine {
+        helpful: vec![Ksm],
+        needed: vec![Ksm],
+        asked: vec![Ksm],
+    };
+    let lengths = FitLengths {
+        budget_ns: 10 * MINUTE,
+        ..LENGTHS
+    };
+    let (steps, outcome) = machine.fit(lengths);
+    assert_eq!(steps.len(), 1);
+    assert_eq!(
+        outcome,
+        FitOutcome::BudgetTooSmall {
+            needed_ns: 14 * MINUTE
+        }
+    );
+    // So much is enough.
+    let lengths = FitLengths {
+        budget_ns: 14 * MINUTE,
+        ..LENGTHS
+    };
+    assert_eq!(machine.fit(lengths).1.verdict(), Outcome::Pass);
+}
+
+#[test]
+fn what_is_not_valid_ends_it() {
+    let (mut course, _) = FitCourse::begin(LENGTHS);
+    let invalid = qualified(Outcome::Invalid, &[Ksm]);
+    assert_eq!(course.next(&invalid, 0), FitNext::Over(FitOutcome::Invalid));
+    let (mut course, _) = FitCourse::begin(LENGTHS);
+    let next = course.next(&qualified(Outcome::Fail, &[VmstatInterval]), 0);
+    assert!(matches!(next, FitNext::Prove(..)));
+    let failed_control = FitWork::Prove {
+        knobs: Vec::new(),
+        is_valid: false,
+        needed_ns: None,
+    };
+    let next = course.next(&failed_control, 0);
+    assert_eq!(next, FitNext::Over(FitOutcome::Invalid));
+    let unsure = qualified(Outcome::Inconclusive, &[Ksm]);
+    let (mut course, _) = FitCourse::begin(LENGTHS);
+    let over = FitNext::Over(FitOutcome::TooLittleEvidence);
+    assert_eq!(course.next(&unsure, 0), over);
+}
+
+#[test]
+fn at_most_eight_knobs_are_tried() {
+    let asked: Vec<FindingId> = FindingId::ALL[..20].to_vec();
+    let (mut course, _) = FitCourse::begin(LENGTHS);
+    let FitNext::Prove(knobs, within_ns) = course.next(&qualified(Outcome::Fail, &asked), MINUTE)
+    else {
+        panic!("knobs are to be proven");
+    };
+    assert_eq!(knobs, asked[..8]);
+    assert_eq!(within_ns, 115 * MINUTE);
+}

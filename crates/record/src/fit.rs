@@ -1,0 +1,249 @@
+//! Find, change, prove, keep: what was tried so that a machine meets a deadline, with the evidence
+//! of each step.
+
+use punctual_stats::experiment::KnobConclusion;
+use punctual_stats::verdict::Outcome;
+use serde::{Deserialize, Serialize};
+
+use crate::explanation::Cause;
+use crate::finding::FindingId;
+use crate::remedy::{BillsAsk, Obstacle};
+use crate::run::{Run, Tool};
+use crate::tuning::Setting;
+
+/// The file of a fit in its directory.
+pub const FIT_FILE: &str = "fit.json";
+/// The version of [`Fit`]'s JSON.
+pub const FIT_VERSION: u32 = 1;
+
+/// What was tried, in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Fit {
+    /// [`FIT_VERSION`].
+    pub version: u32,
+    /// The program that wrote this.
+    pub tool: Tool,
+    /// The command line as it was given.
+    pub command: Vec<String>,
+    /// The machine's name.
+    pub hostname: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// When it was begun, RFC 3339 in UTC.
+    pub started: String,
+    /// The deadline in ns.
+    pub deadline_ns: u64,
+    /// The load.
+    pub load: String,
+    /// The CPUs that are probed.
+    pub cpus: Vec<usize>,
+    /// Time for everything, in ns.
+    pub budget_ns: u64,
+    /// The steps.
+    pub steps: Vec<FitStep>,
+    /// What no setting helps against, by the bills of the last qualification, the dearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub obstacles: Vec<FitObstacle>,
+    /// What was changed and stays so; empty unless the deadline is met.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptSetting>,
+    /// How it ended; absent until it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<FitOutcome>,
+}
+
+/// A step: a run of its own, in a directory of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FitStep {
+    /// The directory, within that of the fit.
+    pub directory: String,
+    /// What was done.
+    #[serde(flatten)]
+    pub what: FitWork,
+    /// How long it took, in ns.
+    pub length_ns: u64,
+}
+
+/// What a step did, and what it found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum FitWork {
+    /// Does the machine meet the deadline with these knobs on?
+    Qualify {
+        /// The knobs that were on.
+        on: Vec<FindingId>,
+        /// The verdict.
+        outcome: Outcome,
+        /// Wake-ups.
+        samples: u64,
+        /// Those later than the deadline.
+        late: u64,
+        /// The highest latency in ns.
+        max_ns: u64,
+        /// The knobs that its bills ask for and that can be turned here, the dearest cause first.
+        asked: Vec<FindingId>,
+    },
+    /// Which of these knobs helps?
+    Prove {
+        /// What was found out about each.
+        knobs: Vec<ProvenKnob>,
+        /// Whether the control showed no effect.
+        is_valid: bool,
+        /// Time that it would have taken; absent where it had enough.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        needed_ns: Option<u64>,
+    },
+}
+
+/// What was found out about a knob.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProvenKnob {
+    /// The knob.
+    pub knob: FindingId,
+    /// What follows.
+    pub conclusion: KnobConclusion,
+    /// The largest named change of a measure, on by off; absent where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+}
+
+/// What stands in the way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FitObstacle {
+    /// Which kind.
+    pub obstacle: Obstacle,
+    /// The causes, the dearest first.
+    pub causes: Vec<Cause>,
+    /// Their time in ns.
+    pub total_ns: u64,
+    /// The most that one of them took of one wake-up, in ns.
+    pub worst_ns: u64,
+}
+
+/// A setting that stays changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KeptSetting {
+    /// Its knob.
+    pub knob: FindingId,
+    /// What is changed.
+    pub setting: Setting,
+    /// Its value.
+    pub value: String,
+}
+
+/// How a fit ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum FitOutcome {
+    /// The deadline is met without any change.
+    MetAlready,
+    /// The deadline is met with these knobs, and with none of them left out that could be tried.
+    Met {
+        /// The knobs.
+        knobs: Vec<FindingId>,
+        /// Those of them that could not be tried without, because the budget was used up.
+        untried: Vec<FindingId>,
+    },
+    /// The bills ask for no knob that can be turned on the running machine.
+    NothingToTurn,
+    /// No knob was shown to help.
+    NothingHelps,
+    /// Knobs help, but not enough.
+    NotEnough {
+        /// The knobs that help.
+        knobs: Vec<FindingId>,
+    },
+    /// The budget has no room for what is needed.
+    BudgetTooSmall {
+        /// For all of it, in ns.
+        needed_ns: u64,
+    },
+    /// A qualification has too little evidence for a verdict.
+    TooLittleEvidence,
+    /// A qualification is not valid, or the control of the experiment shows an effect.
+    Invalid,
+    /// A signal ended it. Everything was restored.
+    Stopped,
+}
+
+impl FitOutcome {
+    /// The verdict on the machine as it is left.
+    #[must_use]
+    pub fn verdict(&self) -> Outcome {
+        match self {
+            Self::MetAlready | Self::Met { .. } => Outcome::Pass,
+            Self::NothingToTurn | Self::NothingHelps | Self::NotEnough { .. } => Outcome::Fail,
+            Self::BudgetTooSmall { .. } | Self::TooLittleEvidence | Self::Stopped => {
+                Outcome::Inconclusive
+            }
+            Self::Invalid => Outcome::Invalid,
+        }
+    }
+}
+
+impl Fit {
+    /// The obstacles that the bills of a run name.
+    #[must_use]
+    pub fn obstacles_of(ask: &BillsAsk) -> Vec<FitObstacle> {
+        let obstacle = |(obstacle, cost): &(Obstacle, crate::remedy::CauseCost)| FitObstacle {
+            obstacle: *obstacle,
+            causes: cost.causes.iter().take(Self::CAUSES).cloned().collect(),
+            total_ns: cost.total_ns,
+            worst_ns: cost.worst_ns,
+        };
+        ask.obstacles.iter().map(obstacle).collect()
+    }
+
+    /// Causes that are kept of an obstacle.
+    const CAUSES: usize = 8;
+}
+
+impl FitWork {
+    /// The result of a qualification.
+    #[must_use]
+    pub fn qualified(run: &Run, on: Vec<FindingId>, asked: Vec<FindingId>) -> Self {
+        let threads = || run.threads.iter();
+        let verdict = run.verdict.as_ref();
+        Self::Qualify {
+            on,
+            outcome: verdict.map_or(Outcome::Invalid, |verdict| verdict.outcome),
+            samples: threads().map(|thread| thread.latency.count).sum(),
+            late: threads().map(|thread| thread.late).sum(),
+            max_ns: threads().map(|thread| thread.latency.max_ns).max().unwrap_or(0),
+            asked,
+        }
+    }
+
+    /// The result of an experiment with these knobs, the control last.
+    #[must_use]
+    pub fn proven(run: &Run, knobs: &[FindingId]) -> Self {
+        use crate::experiment::ExperimentOutcome;
+        let experiment = run.experiment.as_ref();
+        let proven = |(at, knob): (usize, &FindingId)| {
+            let result = experiment.and_then(|it| it.results.get(at));
+            let confidence = experiment.map_or(1.0, |it| it.confidence);
+            let named = result.into_iter().flat_map(|it| &it.effects);
+            let ratios = named.filter(|it| it.is_named(confidence)).map(|it| it.ratio);
+            ProvenKnob {
+                knob: *knob,
+                conclusion: result.map_or(KnobConclusion::TooFewPairs, |it| it.conclusion),
+                ratio: ratios.max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs())),
+            }
+        };
+        Self::Prove {
+            knobs: knobs.iter().enumerate().map(proven).collect(),
+            is_valid: experiment.is_some_and(|it| !it.control_fails()),
+            needed_ns: experiment.and_then(|it| match it.outcome {
+                ExperimentOutcome::BudgetTooSmall { needed_ns } => needed_ns.or(Some(u64::MAX)),
+                _ => None,
+            }),
+        }
+    }
+}
