@@ -7,5 +7,7 @@ mod documents;
 mod input;
 mod packages;
 mod tune;
+#[path = "../../../machine/tests/tune/turn.rs"]
+mod turn;
 mod verbs;
 mod words;

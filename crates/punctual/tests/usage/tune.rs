@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::common::{Place, is_root, skip};
+use crate::turn::turn;
 
 const KNOB: &str = "/proc/sys/vm/stat_interval";
 
@@ -11,6 +12,7 @@ fn a_knob_is_changed_and_restored() {
     if !is_root() {
         skip!("only root may change a setting");
     }
+    let _turn = turn();
     let place = Place::new();
     let before = fs::read_to_string(KNOB).expect("a setting");
     if before
