@@ -19,6 +19,10 @@ use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Change, Restored, Setting};
 use tempfile::TempDir;
 
+use turn::turn;
+
+mod turn;
+
 /// Where a child of [`child_changes_or_restores`] keeps its journal; whether it restores.
 const FOLDER: &str = "PUNCTUAL_TEST_JOURNAL";
 const RESTORES: &str = "PUNCTUAL_TEST_RESTORES";
@@ -138,6 +142,7 @@ fn kill_after(mut child: Child, length: Duration) {
 #[test]
 fn after_a_kill_at_any_instant_everything_is_restored() {
     const KILLS: u32 = 1_000;
+    let _turn = turn();
     let folder = TempDir::new().expect("a folder");
     let changes = changes(folder.path());
     let before = values(&changes);
@@ -378,6 +383,7 @@ fn a_torn_last_line_is_no_change_and_a_damaged_one_is_an_error() {
 
 #[test]
 fn on_a_full_disk_nothing_is_changed() {
+    let _turn = turn();
     let folder = TempDir::new().expect("a folder");
     let full = folder.path().join("full");
     fs::create_dir(&full).expect("a folder");

@@ -7,7 +7,8 @@ use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use crate::common::{Place, cpus, is_root, skip};
-use crate::throttled::{Hog, alone, is_armed};
+use crate::alone::alone;
+use crate::throttled::{Hog, is_armed};
 use punctual_record::Run;
 use punctual_record::explanation::Cause;
 use punctual_record::finding::FindingId;

@@ -1,24 +1,19 @@
 //! Bills name the control group that throttled a probe, and the advice
 //! lifts the limit.
 
+use crate::alone::alone;
 use crate::common;
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use crate::common::groups::{Group, in_group};
 use crate::common::{Place, Running, cpus, has, is_root, skip};
-use punctual_record::explanation::Cause;
+use punctual_record::Run;
+use punctual_record::explanation::{Bill, Cause, Explanation};
 use punctual_rt::sched::{Policy, set_current};
-
-/// One at a time: runtime that one group has is not available for another.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A probe of ordinary priority in a group with a quota that another thread of the group uses up: the
 /// group is in the bills, with as much time as the kernel counted and no more, and the advice names
@@ -96,15 +91,16 @@ fn bills_name_the_group_whose_quota_was_used_up() {
     assert_eq!(quota.trim(), "-1");
 }
 
-/// A thread of the probe's real-time group uses up the group's budget now and then.
-#[test]
-fn bills_name_the_group_whose_real_time_budget_was_used_up() {
-    let _alone = alone();
-    let files = [("cpu.rt_runtime_us", "100000")];
-    let Some(group) = is_root().then(|| Group::with("budget", &files)).flatten() else {
-        skip!("no real-time control group");
-    };
-    let cpu = cpus()[0];
+/// Whether all that happened in a late wake-up was seen: where events were left out, the end of a
+/// throttling may be among them.
+fn is_seen(bill: &Bill) -> bool {
+    let blind = bill.rows.iter().filter(|row| row.cause == Cause::Blind);
+    bill.lost == 0 && blind.map(|row| row.ns).sum::<u64>() <= bill.latency_ns / 10
+}
+
+/// A run of a probe whose real-time group has a tenth of each second, which another of the group's
+/// threads uses up now and then.
+fn run_in_used_up_group(group: &Group, cpu: usize) -> Run {
     let over = Arc::new(AtomicBool::new(false));
     let (ended, tasks) = (Arc::clone(&over), group.0.join("tasks"));
     let burner = spawn(move || {
@@ -135,35 +131,55 @@ fn bills_name_the_group_whose_real_time_budget_was_used_up() {
         "-o",
         "run",
     ];
-    let ended = in_group(&place, &group, &flags).end();
+    let ended = in_group(&place, group, &flags).end();
     over.store(true, Ordering::Relaxed);
     burner.join().expect("it ends");
     assert_ne!(ended.code(), 1, "{ended:?}");
-    let run = place.run_of();
-    let explanation = run.explanation.as_ref().expect("it was traced");
-    let ns = |is: &dyn Fn(&Cause) -> bool| -> u64 {
-        let its = explanation
-            .ranking
-            .iter()
-            .filter(|ranked| is(&ranked.cause));
-        its.map(|ranked| ranked.tail_ns).sum()
+    place.run_of()
+}
+
+/// The group has the time in the bills, and who ran meanwhile, or was interrupted late, a tenth of it
+/// at most.
+#[test]
+fn bills_name_the_group_whose_real_time_budget_was_used_up() {
+    let _alone = alone();
+    // The tracer is in the group as well, and must not wait for others' threads.
+    let files = [("cpu.rt_runtime_us", "100000"), ("cpu.shares", "262144")];
+    let Some(group) = is_root().then(|| Group::with("budget", &files)).flatten() else {
+        skip!("no real-time control group");
     };
     let directory = group.0.to_string_lossy().into_owned();
-    let its = ns(&|cause| {
+    let of_group = |cause: &Cause| {
         matches!(cause, Cause::GroupThrottled { group, file }
             if *group == directory && file == "cpu.rt_runtime_us")
-    });
-    let bystanders = ns(&|cause| {
+    };
+    let of_bystander = |cause: &Cause| {
         matches!(
             cause,
             Cause::Throttled { .. } | Cause::LateInterrupt { .. } | Cause::PreemptOff { .. }
         )
-    });
-    assert!(
-        its > 100_000_000 && its / 3 > bystanders,
-        "{its} {bystanders} {:?}",
-        explanation.ranking
-    );
-    let limit = explanation.limits.iter().find(|it| it.group == directory);
-    assert_eq!(limit.map(|it| it.runtime_us), Some(100_000));
+    };
+    // Other programs may do so much on the CPU that events of each wake-up are left out.
+    for _ in 0..3 {
+        let run = run_in_used_up_group(&group, cpus()[0]);
+        let explanation = run.explanation.as_ref().expect("it was traced");
+        let limit = explanation.limits.iter().find(|it| it.group == directory);
+        assert_eq!(limit.map(|it| it.runtime_us), Some(100_000));
+        let ranked = explanation.ranking.iter();
+        let ranked = ranked.filter(|ranked| of_group(&ranked.cause));
+        let ranked: u64 = ranked.map(|ranked| ranked.tail_ns).sum();
+        assert!(ranked > 100_000_000, "{:?}", explanation.ranking);
+        assert!(explanation.outliers <= Explanation::BILLS as u64);
+        let seen: Vec<&Bill> = explanation.bills.iter().filter(|it| is_seen(it)).collect();
+        let ns = |is: &dyn Fn(&Cause) -> bool| -> u64 {
+            let rows = seen.iter().flat_map(|bill| &bill.rows);
+            rows.filter(|row| is(&row.cause)).map(|row| row.ns).sum()
+        };
+        let (its, bystanders) = (ns(&of_group), ns(&of_bystander));
+        if its > 100_000_000 {
+            assert!(its / 10 > bystanders, "{its} {bystanders} {seen:?}");
+            return;
+        }
+    }
+    skip!("events of all late wake-ups were left out: other programs keep the CPU too busy");
 }

@@ -7,6 +7,7 @@
 )]
 
 mod advice;
+mod alone;
 mod asked;
 mod attacked;
 #[path = "../../../record/tests/made/bills.rs"]

@@ -1,11 +1,12 @@
 //! Throttling is found from the kernel's accounts, traced or not; and a limit that kills is reported
 //! before it does.
 
+use crate::alone::alone;
 use crate::common;
 use std::fs;
 use std::os::unix::process::CommandExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
@@ -43,13 +44,6 @@ impl Drop for Hog {
             let _ = thread.join();
         }
     }
-}
-
-/// One at a time: a thread that uses all real-time runtime delays every other test.
-static ALONE: Mutex<()> = Mutex::new(());
-
-pub fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn number(file: &str) -> Option<i64> {

@@ -11,5 +11,7 @@ mod input;
 mod packages;
 mod proposals;
 mod tune;
+#[path = "../../../machine/tests/tune/turn.rs"]
+mod turn;
 mod verbs;
 mod words;

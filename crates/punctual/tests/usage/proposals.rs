@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use punctual_record::explanation::{Cause, Stage};
 use punctual_record::{Ledger, Run};
 
-use super::tune::{KNOB, alone};
+use super::tune::KNOB;
+use crate::turn::turn;
 use crate::bills::bill_of;
 use crate::common::{Place, is_root, skip};
 
@@ -61,7 +62,7 @@ fn hog() -> Cause {
 /// 5 ms of the host, 3 ms of an interrupt's thread, 0.9 ms of a worker in two bills.
 #[test]
 fn a_plan_names_cost_knob_and_obstacle_by_the_time() {
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let rows = [
         (vmstat(), 400_000),
@@ -92,7 +93,7 @@ fn what_the_bills_ask_for_is_changed_and_nothing_else() {
     if !is_root() {
         skip!("only root may change a setting");
     }
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let before = fs::read_to_string(KNOB).expect("a setting");
     if before.trim().parse::<u32>().is_ok_and(|it| it >= 10) {

@@ -1,25 +1,18 @@
 //! `tune` as a user runs it: a plan, a change, a restore, and what is refused.
 
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::common::{Place, is_root, skip};
+use crate::turn::turn;
 
 pub const KNOB: &str = "/proc/sys/vm/stat_interval";
-
-/// One test at a time changes the knob.
-static ALONE: Mutex<()> = Mutex::new(());
-
-pub fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[test]
 fn a_knob_is_changed_and_restored() {
     if !is_root() {
         skip!("only root may change a setting");
     }
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let before = fs::read_to_string(KNOB).expect("a setting");
     if before
