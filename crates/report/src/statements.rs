@@ -4,7 +4,7 @@ use punctual_record::Field;
 use punctual_stats::analysis::Tail;
 use punctual_stats::miss::MissBound;
 use punctual_stats::shares::Shares;
-use punctual_stats::stationarity::StationarityStatement;
+use punctual_stats::stationarity::{Stationarity, StationarityStatement};
 use punctual_stats::tail::{MAX_EXTRAPOLATION, MIN_BURSTS, TailRefusal};
 use punctual_stats::verdict::Outcome;
 
@@ -174,7 +174,7 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
         ),
     };
     let mut facts = vec![fact("Missed", seen)];
-    facts.push(fact("Bound", bounds(bound)));
+    facts.push(bound_fact(bound));
     facts.extend(bursts(bound));
     if let Some(with_miss) = bound.seconds_with_miss {
         let share = match with_miss {
@@ -192,6 +192,11 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
         facts.push(fact("Seconds", text));
     }
     facts
+}
+
+/// The bound alone.
+pub(super) fn bound_fact(bound: &MissBound) -> Fact {
+    fact("Bound", bounds(bound))
 }
 
 /// Between which shares of cycles the true one lies, each end at the bound's confidence.
@@ -227,7 +232,7 @@ pub fn bounds(bound: &MissBound) -> String {
 /// The bursts that misses came in, and how many an hour there may be. A stall that
 /// is yet to be seen is one burst of many misses, which the bound on cycles can't
 /// know of; the bound on bursts holds for it too.
-fn bursts(bound: &MissBound) -> Option<Fact> {
+pub(super) fn bursts(bound: &MissBound) -> Option<Fact> {
     let seen = match bound.bursts? {
         0 => "none seen".to_owned(),
         bursts => {
@@ -310,19 +315,7 @@ fn measured(run: &Run) -> Vec<Fact> {
         );
         facts.push(fact("Clustering", text));
     }
-    if let Some(s) = &analysis.stationarity {
-        facts.push(fact(
-            "Stationarity",
-            format!(
-                "{}: median {} then {}, p99 {} then {}",
-                change(s.statement),
-                words::duration(s.first.p50_ns),
-                words::duration(s.second.p50_ns),
-                words::duration(s.first.p99_ns),
-                words::duration(s.second.p99_ns)
-            ),
-        ));
-    }
+    facts.extend(analysis.stationarity.as_ref().map(stationarity));
     let tail = match &analysis.tail {
         Tail::Estimate(t) => format!(
             "{} is exceeded once in {:.0e} cycles, {} to {} with {} confidence \
@@ -340,6 +333,19 @@ fn measured(run: &Run) -> Vec<Fact> {
     };
     facts.push(fact("Tail", tail));
     facts
+}
+
+/// Whether the halves of the run differ, and their quantiles.
+pub(super) fn stationarity(halves: &Stationarity) -> Fact {
+    let text = format!(
+        "{}: median {} then {}, p99 {} then {}",
+        change(halves.statement),
+        words::duration(halves.first.p50_ns),
+        words::duration(halves.second.p50_ns),
+        words::duration(halves.first.p99_ns),
+        words::duration(halves.second.p99_ns)
+    );
+    fact("Stationarity", text)
 }
 
 /// Whether the run stayed the same.

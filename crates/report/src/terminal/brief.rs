@@ -188,12 +188,9 @@ fn problems(run: &Run, style: &Style) -> Vec<String> {
             items.push((Tone::Bad, facts::failed_thread(thread.cpu, fault)));
         }
     }
-    // Said with the demand or the event already.
-    for reason in statements::reasons(run) {
-        if !items.iter().any(|(_, item)| item.contains(&reason)) {
-            items.push((Tone::Plain, reason));
-        }
-    }
+    // Outcomes of requirements: what makes a run invalid stands above already.
+    let outcomes = statements::reasons(run).into_iter();
+    items.extend(outcomes.map(|outcome| (Tone::Plain, outcome)));
     items.extend(other.iter().map(|other| (Tone::Plain, event(other))));
     let mut lines = Vec::new();
     for (index, (tone, text)) in items.iter().enumerate() {
@@ -265,24 +262,15 @@ fn statistics(run: &Run, figures: &Figures, mut add: impl FnMut(u8, statements::
         }
     } else if let Some(analysis) = &run.analysis {
         let judged = analysis.total.samples > 0 || analysis.total.missed > 0;
-        for fact in analysis
-            .miss
-            .iter()
-            .filter(|_| judged)
-            .flat_map(statements::miss_facts)
-        {
-            match fact.0.as_str() {
-                "Bound" => add(2, fact),
-                "Bursts" => add(7, fact),
-                _ => {}
+        if let Some(miss) = analysis.miss.as_ref().filter(|_| judged) {
+            add(2, statements::bound_fact(miss));
+            if let Some(bursts) = statements::bursts(miss) {
+                add(7, bursts);
             }
         }
-        let unsteady = analysis.stationarity.as_ref();
-        if unsteady.is_some_and(|it| it.statement.changed()) {
-            let facts = statements::statistics(run).into_iter();
-            facts
-                .filter(|fact| fact.0 == "Stationarity")
-                .for_each(|fact| add(5, fact));
+        let halves = analysis.stationarity.as_ref().filter(|_| judged);
+        if let Some(halves) = halves.filter(|halves| halves.statement.changed()) {
+            add(5, statements::stationarity(halves));
         }
     }
     let worst = statements::worst(run, MOST_WORST);

@@ -8,10 +8,11 @@ use std::path::Path;
 
 use punctual_record::condition::{FoundScheduling, Scheduling};
 use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
-use punctual_record::{Condition, Demand, Standing};
+use punctual_record::{Condition, Demand, Fix, Standing, analyse_record};
 use punctual_report::live;
 use punctual_report::style::Style;
-use punctual_report::terminal;
+use punctual_report::{statements, terminal};
+use punctual_stats::Requirement;
 
 pub fn same_as_file(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -98,6 +99,30 @@ fn the_verdict_stands_first_and_once() {
                 assert_eq!(text.matches(word).count(), 1, "{name}: {text}");
             }
         }
+    }
+}
+
+/// Outcomes are not compared with what stands above them: a clock source by such a name hides none.
+#[test]
+fn every_outcome_stands_whatever_a_condition_is_called() {
+    let mut run = report_fixtures::good();
+    let limits = [1_000_000_000, 2_000_000_000];
+    run.request.requirements = limits.map(|limit_ns| Requirement::Max { limit_ns }).into();
+    run.request.best_effort = true;
+    run.conclude(analyse_record(&run).expect("an analysis"));
+    let outcomes = statements::reasons(&run);
+    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+    run.demands.extend(outcomes.iter().map(|outcome| {
+        let source = outcome.clone();
+        let fix = || Fix::PreemptRt;
+        Demand::requested(Condition::ClockSource { source }, false, fix)
+    }));
+    run.conclude(analyse_record(&run).expect("an analysis"));
+    let text = terminal::summary(&run, &Style::plain());
+    for outcome in &outcomes {
+        let mut lines = text.lines().map(str::trim_start);
+        let line = format!("- {outcome}");
+        assert!(lines.any(|it| it == line), "{outcome}: {text}");
     }
 }
 
