@@ -30,6 +30,7 @@ pub mod merge;
 mod peaks;
 mod placement;
 pub mod proc_stat;
+pub mod proc_status;
 pub mod read;
 pub mod run;
 pub mod samples;

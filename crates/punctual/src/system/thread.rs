@@ -203,7 +203,9 @@ pub fn tracer(tid: i32) -> Option<i32> {
     let status = super::Root::live()
         .text(&format!("/proc/{tid}/status"))
         .ok()?;
-    let pid = super::limits::value(&status, "TracerPid")?.parse().ok()?;
+    let pid = punctual_record::proc_status::value(&status, "TracerPid")?
+        .parse()
+        .ok()?;
     (pid > 0).then_some(pid)
 }
 
