@@ -22,7 +22,7 @@ pub use culprit::Culprit;
 pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
 pub use not_seen::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};
 pub use note::RowNote;
-pub use picture::{Lane, Mark, Picture, Span};
+pub use picture::{Lane, Mark, MarkLabel, Picture, Span, SpanLabel};
 pub(crate) use wait::add_up as add_waits;
 pub use wait::{Doing, Wait, WaitRow};
 

@@ -4,6 +4,7 @@
 
 mod condition;
 mod difference;
+mod drawn;
 mod event;
 mod fault;
 mod fix;
@@ -14,6 +15,7 @@ mod unavailable;
 
 pub use condition::{fix_of, found, requested, scheduling};
 pub use difference::{aspect, difference, differences, merge_error, value};
+pub use drawn::{mark_label, span_label};
 pub use event::{ending, event, stop_cause};
 pub use fault::{failed_thread, load_failure, missing_samples, thread_fault, unread, unsaved};
 pub use fix::fix;

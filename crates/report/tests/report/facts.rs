@@ -127,6 +127,12 @@ fn everything_that_an_explanation_lacks_has_words() {
 }
 
 #[test]
+fn everything_in_a_picture_has_a_label() {
+    check_distinct(bills::span_labels().iter().map(facts::span_label).collect());
+    check_distinct(bills::mark_labels().iter().map(facts::mark_label).collect());
+}
+
+#[test]
 fn every_cell_without_a_result_or_a_bill_says_why() {
     check_distinct(labs::no_results().iter().map(lab::no_result).collect());
     check_distinct(labs::no_bills().iter().map(lab::no_bill).collect());
