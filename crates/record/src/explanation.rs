@@ -136,19 +136,6 @@ impl Stage {
         Self::Switch,
         Self::User,
     ];
-
-    /// From what to what.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Interrupt => "timer → IRQ",
-            Self::Callback => "IRQ → callback",
-            Self::Waking => "callback → waking",
-            Self::Exit => "waking → IRQ exit",
-            Self::Switch => "IRQ exit → switch",
-            Self::User => "switch → user",
-        }
-    }
 }
 
 /// The instants at which a wake-up went from one stage to the next, CLOCK_MONOTONIC.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::out;
 use crate::conduct::Progress;
-use punctual_record::live::{LiveView, LiveWatch};
+use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::{Run, RunDirectory, State};
 use punctual_report::explain::perfetto;
 use punctual_report::live;
@@ -177,10 +177,10 @@ impl Progress for Screen {
         }
     }
 
-    fn stage(&mut self, words: &str) {
+    fn step(&mut self, step: &Step) {
         if self.verbose {
             self.clear();
-            out::complain(words);
+            out::complain(&live::step(step));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where a run reports its progress.
 
-use punctual_record::live::{LiveView, LiveWatch};
+use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::{Run, RunDirectory};
 use punctual_trace::attribute::event::Window;
 
@@ -27,6 +27,6 @@ pub trait Progress {
     fn make_room(&mut self, directory: &RunDirectory) {
         let _ = directory;
     }
-    /// The current step before or after the measurement, in a few words.
-    fn stage(&mut self, words: &str);
+    /// The current step before or after the measurement.
+    fn step(&mut self, step: &Step);
 }

@@ -11,6 +11,7 @@ mod fix;
 mod not_seen;
 mod note;
 mod requirement;
+mod stage;
 mod unavailable;
 
 pub use condition::{fix_of, found, requested, scheduling};
@@ -22,4 +23,5 @@ pub use fix::fix;
 pub use not_seen::not_seen;
 pub use note::notes;
 pub use requirement::{length_limit, requirement};
+pub use stage::stage;
 pub use unavailable::unavailable;

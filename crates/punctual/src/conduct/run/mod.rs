@@ -31,6 +31,7 @@ use crate::system::{self, Root, SurveyRequest};
 use gather::Gathering;
 use pace::Pace;
 pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan};
+use punctual_record::live::Step;
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{RUN_FILE, Run, RunDirectory, time};
 use sampling::Sampling;
@@ -50,7 +51,7 @@ pub fn run(
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
-    progress.stage("reading the machine's settings");
+    progress.step(&Step::ReadSettings);
     let run = survey(plan, &root);
     save(directory, &run)?;
     directory.reserve();
@@ -106,7 +107,7 @@ fn measure(
     let housekeeping = plan.placement.housekeeping;
 
     let time_limit = TimeLimit::begin(&plan.probes)?;
-    progress.stage("setting up the probe threads");
+    progress.step(&Step::SetUpProbes);
     let gaps = Hwlat::begin(&plan.probes)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
     let (probes, rings) = probes::start_probes(&plan.probes, gaps)?;
     signals
