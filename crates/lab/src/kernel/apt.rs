@@ -243,7 +243,7 @@ impl Apt {
         let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let found = entries.find(|entry| entry.path().extension().is_some_and(|end| end == "deb"));
         let found = found.map(|entry| entry.path());
-        found.ok_or_else(|| Refusal::Package(NoPackage::NoFile))
+        found.ok_or(Refusal::Package(NoPackage::NoFile))
     }
 
     /// That the package does not exist, which ones do, and where there may be more.
