@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use super::kernel;
 use super::program_error::ProgramError;
+use super::qemu::QemuFault;
 use super::room::RoomError;
 use super::rootfs::RootfsError;
 use punctual_record::lab::{NoResult, Preparation};
@@ -22,7 +23,7 @@ pub enum LabError {
         /// The program.
         path: PathBuf,
         /// What is wrong.
-        reason: String,
+        why: QemuFault,
     },
     /// A file could not be read or written.
     File {
@@ -80,7 +81,7 @@ impl fmt::Display for LabError {
                 "qemu-system-x86_64 is not in PATH: the laboratory runs kernels in QEMU; \
                  install it (apt install qemu-system-x86)",
             ),
-            Self::Qemu { path, reason } => write!(f, "{}: {reason}", path.display()),
+            Self::Qemu { path, why } => write!(f, "{}: {why}", path.display()),
             Self::Program { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Room { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Rootfs { path, source } => write!(f, "{}: {source}", path.display()),
@@ -103,7 +104,8 @@ impl Error for LabError {
             Self::Room { source, .. } => Some(source),
             Self::Rootfs { source, .. } => Some(source),
             Self::Kernel(error) => Some(error),
-            Self::NoQemu | Self::Qemu { .. } | Self::CommandLine { .. } => None,
+            Self::Qemu { why, .. } => Some(why),
+            Self::NoQemu | Self::CommandLine { .. } => None,
         }
     }
 }

@@ -26,4 +26,4 @@ pub mod work;
 pub use cell::{CellPlan, CellResult, Watcher};
 pub use error::LabError;
 pub use program_error::ProgramError;
-pub use qemu::Qemu;
+pub use qemu::{Qemu, QemuFault};

@@ -12,7 +12,7 @@ use punctual_record::text::ending;
 use super::channel::sha256;
 use super::error::LabError;
 use super::processor;
-use super::qemu::Qemu;
+use super::qemu::{Qemu, QemuFault};
 use super::sys;
 use super::work::WorkFolder;
 
@@ -175,7 +175,7 @@ impl Machine<'_> {
         let begin = Instant::now();
         let child = command.spawn().map_err(|source| LabError::Qemu {
             path: self.qemu.path.clone(),
-            reason: format!("cannot be started: {source}"),
+            why: QemuFault::NotStarted(source),
         })?;
         let mut running = Running(child);
         let out = folder.join("out");

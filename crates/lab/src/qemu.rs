@@ -1,6 +1,8 @@
 //! The emulator: finds it, checks its version, hashes its files.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -36,6 +38,51 @@ pub struct Qemu {
     pub firmware: BTreeMap<String, String>,
 }
 
+/// Why QEMU cannot be used; the text follows its path.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum QemuFault {
+    /// It cannot be asked for its version.
+    NotAsked(io::Error),
+    /// It cannot be started.
+    NotStarted(io::Error),
+    /// It prints no version.
+    NoVersion,
+    /// It is too old.
+    TooOld {
+        /// Its version, as it prints it.
+        version: String,
+    },
+}
+
+impl fmt::Display for QemuFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked(error) => error.fmt(f),
+            Self::NotStarted(error) => write!(f, "cannot be started: {error}"),
+            Self::NoVersion => {
+                f.write_str("does not print QEMU's version: is it qemu-system-x86_64?")
+            }
+            Self::TooOld { version } => {
+                let (major, minor) = OLDEST;
+                write!(
+                    f,
+                    "QEMU {version} is too old: the laboratory needs {major}.{minor} or later"
+                )
+            }
+        }
+    }
+}
+
+impl Error for QemuFault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NotAsked(error) | Self::NotStarted(error) => Some(error),
+            Self::NoVersion | Self::TooOld { .. } => None,
+        }
+    }
+}
+
 impl Qemu {
     /// Finds it in PATH, or at `PUNCTUAL_QEMU`.
     ///
@@ -46,21 +93,17 @@ impl Qemu {
             Some(path) if !path.is_empty() => PathBuf::from(path),
             _ => in_path().ok_or(LabError::NoQemu)?,
         };
-        let refused = |reason: String| LabError::Qemu {
+        let refused = |why: QemuFault| LabError::Qemu {
             path: path.clone(),
-            reason,
+            why,
         };
-        let said = ask(&path, "--version").map_err(|error| refused(error.to_string()))?;
-        let (version, number) = version(&said).ok_or_else(|| {
-            refused("does not print QEMU's version: is it qemu-system-x86_64?".to_owned())
-        })?;
+        let not_asked = |error| refused(QemuFault::NotAsked(error));
+        let said = ask(&path, "--version").map_err(not_asked)?;
+        let (version, number) = version(&said).ok_or_else(|| refused(QemuFault::NoVersion))?;
         if number < OLDEST {
-            let (major, minor) = OLDEST;
-            return Err(refused(format!(
-                "QEMU {version} is too old: the laboratory needs {major}.{minor} or later"
-            )));
+            return Err(refused(QemuFault::TooOld { version }));
         }
-        let folders = ask(&path, "-Lhelp").map_err(|error| refused(error.to_string()))?;
+        let folders = ask(&path, "-Lhelp").map_err(not_asked)?;
         let sha256 = hash(&path).map_err(|error| LabError::file(&path, error))?;
         Ok(Self {
             firmware: firmware(&folders),

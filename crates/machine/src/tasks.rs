@@ -2,6 +2,7 @@
 
 use punctual_record::finding::{FindingState, Unknown};
 use punctual_record::proc_stat::Stat;
+use punctual_record::proc_status::value;
 use punctual_record::text::shortened;
 
 use crate::root::{Root, decimal};
@@ -78,10 +79,8 @@ impl Task {
                 Ok(None)
             };
         };
-        let list = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        let cpus = list.and_then(|list| punctual_rt::cpulist::numbers(list.trim()).ok());
+        let list = value(&status, "Cpus_allowed_list");
+        let cpus = list.and_then(|list| punctual_rt::cpulist::numbers(list).ok());
         match cpus {
             Some(cpus) => Ok(Some(cpus)),
             None => Err(FindingState::Unknown {

@@ -22,7 +22,7 @@ pub use culprit::Culprit;
 pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
 pub use not_seen::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};
 pub use note::RowNote;
-pub use picture::{Lane, Mark, Picture, Span};
+pub use picture::{Lane, Mark, MarkLabel, Picture, Span, SpanLabel};
 pub(crate) use wait::add_up as add_waits;
 pub use wait::{Doing, Wait, WaitRow};
 
@@ -153,19 +153,6 @@ impl Stage {
         Self::Switch,
         Self::User,
     ];
-
-    /// From what to what.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Interrupt => "timer → IRQ",
-            Self::Callback => "IRQ → callback",
-            Self::Waking => "callback → waking",
-            Self::Exit => "waking → IRQ exit",
-            Self::Switch => "IRQ exit → switch",
-            Self::User => "switch → user",
-        }
-    }
 }
 
 /// The instants at which a wake-up went from one stage to the next, CLOCK_MONOTONIC.

@@ -216,7 +216,10 @@ impl FitWork {
             outcome: verdict.map_or(Outcome::Invalid, |verdict| verdict.outcome),
             samples: threads().map(|thread| thread.latency.count).sum(),
             late: threads().map(|thread| thread.late).sum(),
-            max_ns: threads().map(|thread| thread.latency.max_ns).max().unwrap_or(0),
+            max_ns: threads()
+                .map(|thread| thread.latency.max_ns)
+                .max()
+                .unwrap_or(0),
             asked,
         }
     }
@@ -230,7 +233,9 @@ impl FitWork {
             let result = experiment.and_then(|it| it.results.get(at));
             let confidence = experiment.map_or(1.0, |it| it.confidence);
             let named = result.into_iter().flat_map(|it| &it.effects);
-            let ratios = named.filter(|it| it.is_named(confidence)).map(|it| it.ratio);
+            let ratios = named
+                .filter(|it| it.is_named(confidence))
+                .map(|it| it.ratio);
             ProvenKnob {
                 knob: *knob,
                 conclusion: result.map_or(KnobConclusion::TooFewPairs, |it| it.conclusion),

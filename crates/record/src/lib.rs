@@ -32,6 +32,7 @@ pub mod merge;
 mod peaks;
 mod placement;
 pub mod proc_stat;
+pub mod proc_status;
 pub mod read;
 pub mod remedy;
 pub mod run;

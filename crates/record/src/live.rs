@@ -1,7 +1,7 @@
 //! A run while it goes, as data: what drives the run fills it, and the report draws it.
 //! None of it is kept.
 
-use crate::{Demand, Event};
+use crate::{Demand, Event, KernelTracer};
 
 /// Buckets of a sparkline: four per decade from 1 µs to 1 s.
 pub const SPARK_BUCKETS: usize = 24;
@@ -36,6 +36,69 @@ pub enum Note {
     NothingRan {
         /// Threads of ordinary priority are watched too.
         every: bool,
+    },
+}
+
+/// A step before or after the measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// The machine's settings are read.
+    ReadSettings,
+    /// The machine is checked.
+    CheckMachine,
+    /// The settings that were changed are restored.
+    RestoreSettings,
+    /// Tracing is set up.
+    SetUpTracing,
+    /// The probe threads are set up.
+    SetUpProbes,
+    /// The load is started.
+    StartLoad {
+        /// Its label.
+        load: String,
+    },
+    /// The same is measured with the kernel's own tracer.
+    CrossCheck {
+        /// Which.
+        tracer: KernelTracer,
+        /// For how long.
+        length_ns: u64,
+    },
+    /// The run is ended.
+    EndRun,
+    /// The watch is ended.
+    EndWatch,
+    /// The record is analysed.
+    Analyse,
+}
+
+/// What the rows of a table are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RowsAre {
+    /// A row for each CPU.
+    #[default]
+    Cpus,
+    /// A row for each thread.
+    Threads,
+}
+
+/// What is watched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LiveSubject {
+    /// The whole machine.
+    #[default]
+    System,
+    /// A program.
+    Program {
+        /// Its name.
+        name: String,
+        /// Its process.
+        pid: u32,
+    },
+    /// Several programs, or a control group.
+    Several {
+        /// As they were requested.
+        name: String,
     },
 }
 
@@ -111,16 +174,16 @@ pub struct LiveLoad {
 /// A watch as it stands, filled by what drives it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveWatch {
-    /// What is watched, e.g. `watch controller (4711)`.
-    pub title: String,
+    /// What is watched.
+    pub subject: LiveSubject,
     /// Time watched so far.
     pub elapsed_ns: u64,
     /// Requested time, where it is known.
     pub total_ns: Option<u64>,
     /// The deadline, where there is one.
     pub deadline_ns: Option<u64>,
-    /// What the first column is called: `thread`, or `CPU`.
-    pub rows_are: String,
+    /// What the rows are.
+    pub rows_are: RowsAre,
     /// One entry for each thread, or for each CPU of a system.
     pub rows: Vec<LiveRow>,
     /// One entry for each mark of a program.

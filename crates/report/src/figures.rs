@@ -10,6 +10,7 @@ use punctual_stats::histogram::{Histogram, LadderRung, MIN_SAMPLES_BEYOND};
 
 use super::facts;
 use super::known::{Known, Reading};
+use punctual_record::live::RowsAre;
 use punctual_record::{Run, Thread};
 
 /// Bins per decade in the pictures.
@@ -160,8 +161,8 @@ impl Row {
 /// All figures of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// What the rows are called: `CPU`, or `thread` where a program was watched.
-    pub rows_are: &'static str,
+    /// What the rows are: threads where a program was watched.
+    pub rows_are: RowsAre,
     /// One row per probe thread, in the order of the record.
     pub rows: Vec<Row>,
     /// All threads together.
@@ -208,7 +209,11 @@ impl Figures {
             merged.mean = sums.filter(|sums| !sums.is_empty()).map(mean);
         }
         Self {
-            rows_are: if threads { "thread" } else { "CPU" },
+            rows_are: if threads {
+                RowsAre::Threads
+            } else {
+                RowsAre::Cpus
+            },
             rows,
             merged,
         }

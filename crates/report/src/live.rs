@@ -9,7 +9,7 @@ use super::facts;
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
-use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS, Step};
 
 /// What a reader must know at once, in words.
 fn said(note: &Note) -> String {
@@ -25,6 +25,27 @@ fn said(note: &Note) -> String {
         Note::NothingRan { every: false } => {
             "no real-time thread has run yet (--all watches all)".to_owned()
         }
+    }
+}
+
+/// A step before or after the measurement, in a few words.
+#[must_use]
+pub fn step(step: &Step) -> String {
+    match step {
+        Step::ReadSettings => "reading the machine's settings".to_owned(),
+        Step::CheckMachine => "checking the machine".to_owned(),
+        Step::RestoreSettings => "restoring the settings of the machine".to_owned(),
+        Step::SetUpTracing => "setting up tracing".to_owned(),
+        Step::SetUpProbes => "setting up the probe threads".to_owned(),
+        Step::StartLoad { load } => format!("starting {load}"),
+        Step::CrossCheck { tracer, length_ns } => format!(
+            "cross-checking with {} for {:.0} s",
+            tracer.name(),
+            *length_ns as f64 / 1e9
+        ),
+        Step::EndRun => "ending the run".to_owned(),
+        Step::EndWatch => "ending the watch".to_owned(),
+        Step::Analyse => "analysing".to_owned(),
     }
 }
 

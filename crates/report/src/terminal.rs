@@ -366,8 +366,8 @@ impl<'a> Page<'a> {
                 "  and {} with a maximum of at most {}",
                 words::plural(
                     rest as u64,
-                    &format!("more {}", figures.rows_are),
-                    &format!("more {}s", figures.rows_are)
+                    &format!("more {}", words::row(figures.rows_are)),
+                    &format!("more {}s", words::row(figures.rows_are))
                 ),
                 words::duration(least)
             );
@@ -480,7 +480,7 @@ struct Columns {
 
 fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>> {
     let percentiles = percentiles(figures);
-    let mut names = vec![figures.rows_are, "samples", "min", "mean"];
+    let mut names = vec![words::row(figures.rows_are), "samples", "min", "mean"];
     names.extend(percentiles.iter().map(|(_, name)| name));
     names.extend(if columns.gaps {
         &["max", "above", "lost"][..]

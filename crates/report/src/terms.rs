@@ -62,6 +62,12 @@ impl Default for Terms {
 }
 
 impl Terms {
+    /// Whether gaps were looked for, and no wake-ups measured.
+    #[must_use]
+    pub fn are_gaps(&self) -> bool {
+        self.gap
+    }
+
     /// The words for a run.
     #[must_use]
     pub fn for_run(run: &Run) -> Self {

@@ -2,6 +2,7 @@
 //! beside it.
 
 pub use punctual_record::cpu_list;
+use punctual_record::live::RowsAre;
 pub use punctual_record::text::{clean, shortened};
 pub use punctual_stats::format::{count, duration, duration_f64, percent, probability, share};
 
@@ -98,6 +99,15 @@ pub fn bytes(bytes: u64) -> String {
         format!("{bytes} B")
     } else {
         format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+/// What a row of a table is called.
+#[must_use]
+pub fn row(rows: RowsAre) -> &'static str {
+    match rows {
+        RowsAre::Cpus => "CPU",
+        RowsAre::Threads => "thread",
     }
 }
 

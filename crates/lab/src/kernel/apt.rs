@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::error::Error;
+use super::fault::NoPackage;
 use super::package::{Control, paragraph};
 
 /// The prefix of Debian's kernel packages.
@@ -53,10 +54,8 @@ pub(super) struct Offer {
 /// Why apt has no result.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// There is no apt.
-    NoApt,
     /// It does not have the package, or cannot download it.
-    Said(String),
+    Package(NoPackage),
     /// There is no space for it.
     NoSpace,
 }
@@ -201,7 +200,7 @@ impl Apt {
                 return Ok(offer);
             }
         }
-        Err(Refusal::Said(self.none_such(wanted)?))
+        Err(Refusal::Package(self.none_such(wanted)?))
     }
 
     /// Follows packages that only depend on another one, to a kernel.
@@ -244,14 +243,14 @@ impl Apt {
         let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let found = entries.find(|entry| entry.path().extension().is_some_and(|end| end == "deb"));
         let found = found.map(|entry| entry.path());
-        found.ok_or_else(|| Refusal::Said("apt-get download left no file".to_owned()))
+        found.ok_or(Refusal::Package(NoPackage::NoFile))
     }
 
-    /// A line that says that the package does not exist, which ones do, and where there may be more.
-    fn none_such(&self, wanted: &Wanted) -> Result<String, Refusal> {
+    /// That the package does not exist, which ones do, and where there may be more.
+    fn none_such(&self, wanted: &Wanted) -> Result<NoPackage, Refusal> {
         let names = self.names(PREFIX)?;
         if names.is_empty() {
-            return Ok("apt knows no kernels: run sudo apt-get update".to_owned());
+            return Ok(NoPackage::NoKernels);
         }
         let flavour = match wanted {
             Wanted::Newest { flavour, .. } => *flavour,
@@ -270,31 +269,27 @@ impl Apt {
         fitting.sort_by(|a, b| by_release(b, a));
         // The newest of each series.
         fitting.dedup_by_key(|name| series(name));
-        let mut text = "apt has no such package".to_owned();
-        let listed: Vec<&str> = if fitting.is_empty() {
+        let has: Vec<String> = if fitting.is_empty() {
             let whole = names
                 .iter()
                 .filter(|name| !name.contains(|c: char| c.is_ascii_digit()));
-            whole.take(6).map(String::as_str).collect()
+            whole.take(6).cloned().collect()
         } else {
-            fitting.iter().take(6).map(|name| name.as_str()).collect()
+            fitting.into_iter().take(6).cloned().collect()
         };
-        if !listed.is_empty() {
-            text += &format!("; it has {}", listed.join(", "));
-        }
-        if let Some(hint) = self.backports() {
-            text += &format!("; more may be in backports: {hint}");
-        }
-        Ok(text)
+        Ok(NoPackage::NoSuch {
+            has,
+            without_backports: self.without_backports(),
+        })
     }
 
-    /// How to enable backports, if this is a Debian without them.
-    fn backports(&self) -> Option<String> {
+    /// The codename, if this is a Debian without backports.
+    fn without_backports(&self) -> Option<String> {
         let policy = self.ask("apt-cache", &["policy"]).ok()?;
         if String::from_utf8_lossy(&policy.stdout).contains("-backports") {
             return None;
         }
-        backports_of(&fs::read_to_string("/etc/os-release").ok()?)
+        debian_of(&fs::read_to_string("/etc/os-release").ok()?)
     }
 
     /// The package names with this prefix that apt knows.
@@ -327,9 +322,11 @@ impl Apt {
 }
 
 fn run(command: &mut Command) -> Result<Output, Refusal> {
-    command.output().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Refusal::NoApt,
-        _ => Refusal::Said(format!("cannot run apt: {error}")),
+    command.output().map_err(|error| {
+        Refusal::Package(match error.kind() {
+            ErrorKind::NotFound => NoPackage::NoApt,
+            _ => NoPackage::NotRun(error),
+        })
     })
 }
 
@@ -345,17 +342,15 @@ fn offer(text: &str, control: Control) -> Result<Offer, Refusal> {
         ..
     } = control;
     if architecture != "amd64" {
-        return Err(Refusal::Said(format!(
-            "{name} is for {architecture}; the laboratory boots amd64"
-        )));
+        return Err(Refusal::Package(NoPackage::Architecture {
+            name,
+            architecture,
+        }));
     }
     let is_hash =
         |text: &&str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let Some(sha256) = field("SHA256").filter(is_hash) else {
-        return Err(Refusal::Said(format!(
-            "{name} {version} is installed here and not in any archive that apt knows: give the path \
-             of its image in /boot"
-        )));
+        return Err(Refusal::Package(NoPackage::InstalledOnly { name, version }));
     };
     Ok(Offer {
         sha256: sha256.to_ascii_lowercase(),
@@ -374,12 +369,13 @@ fn refusal(output: &Output) -> Refusal {
         return Refusal::NoSpace;
     }
     let mut errors = text.lines().filter_map(|line| line.strip_prefix("E: "));
-    let error = errors.next().unwrap_or("apt-get download failed").trim();
-    Refusal::Said(error.split_whitespace().collect::<Vec<_>>().join(" "))
+    let error = errors.next().unwrap_or_default();
+    let output = error.split_whitespace().collect::<Vec<_>>().join(" ");
+    Refusal::Package(NoPackage::Refused { output })
 }
 
-/// `os-release` of a Debian -> how its backports are enabled.
-fn backports_of(os_release: &str) -> Option<String> {
+/// `os-release` of a Debian -> its codename.
+fn debian_of(os_release: &str) -> Option<String> {
     let field = |name: &str| {
         let mut lines = os_release.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
@@ -388,10 +384,7 @@ fn backports_of(os_release: &str) -> Option<String> {
     if field("ID").as_deref() != Some("debian") {
         return None;
     }
-    let codename = field("VERSION_CODENAME")?;
-    Some(format!(
-        "name {codename}-backports among the suites of apt's sources, then apt-get update"
-    ))
+    field("VERSION_CODENAME")
 }
 
 /// By the numbers in their names, 6.1.0-9 before 6.1.0-10.
@@ -410,18 +403,12 @@ fn numbers(name: &str) -> Vec<u64> {
 
 impl Refusal {
     pub(super) fn error(self, asked: &str, cache: &Path) -> Error {
-        let why = match self {
-            Self::NoSpace => {
-                return Error::cache(cache, io::Error::from(ErrorKind::StorageFull));
-            }
-            Self::Said(why) => why,
-            Self::NoApt => "kernel names are looked up with apt, which is not installed: give the \
-                            path of a Debian package (linux-image-*.deb) or of a bzImage"
-                .to_owned(),
-        };
-        Error::Package {
-            asked: asked.to_owned(),
-            why,
+        match self {
+            Self::NoSpace => Error::cache(cache, io::Error::from(ErrorKind::StorageFull)),
+            Self::Package(why) => Error::Package {
+                asked: asked.to_owned(),
+                why,
+            },
         }
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::Error;
+use super::fault::{self, Unfit};
 use super::unpack::{CopyError, Sum, copy, hex};
 use super::{Package, Tell};
 use punctual_record::files::Folder;
@@ -268,12 +269,12 @@ impl Draft {
         }
         let mut file = BufWriter::new(File::create_new(&path).map_err(failed)?);
         let sum = copy(from, &mut file, limit).map_err(|error| match error {
-            CopyError::Read(error) => unpacking(source, &error),
+            CopyError::Read(error) => unpacking(source, error),
             CopyError::Write(error) => failed(error),
-            CopyError::TooLong => Error::unfit(
-                source,
-                format!("is not a kernel package: {name} in it is longer than {limit} bytes"),
-            ),
+            CopyError::TooLong => {
+                let name = name.to_owned();
+                Error::unfit(source, Unfit::LongFile { name, most: limit })
+            }
         })?;
         // The kernel may report only here that there is no space.
         file.into_inner()
@@ -364,7 +365,7 @@ impl Drop for Draft {
 }
 
 /// The error about a file whose stream failed.
-pub(super) fn unpacking(source: &Path, error: &io::Error) -> Error {
+pub(super) fn unpacking(source: &Path, error: io::Error) -> Error {
     if error.raw_os_error().is_some() {
         return Error::Unreadable {
             path: source.to_owned(),
@@ -372,11 +373,9 @@ pub(super) fn unpacking(source: &Path, error: &io::Error) -> Error {
         };
     }
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => Error::damaged(source, "it ends too early"),
-        io::ErrorKind::OutOfMemory => {
-            Error::unfit(source, "needs more than 128 MiB of memory to be unpacked")
-        }
-        _ => Error::damaged(source, error.to_string()),
+        io::ErrorKind::UnexpectedEof => Error::damaged(source, fault::Damage::Cut),
+        io::ErrorKind::OutOfMemory => Error::unfit(source, Unfit::Memory),
+        _ => Error::damaged(source, fault::Damage::Unpack(error)),
     }
 }
 

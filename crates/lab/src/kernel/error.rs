@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use punctual_record::text::one_line;
 
+use super::fault::{Damage, NoPackage, Unfit};
+
 /// Why a kernel is not available.
 #[derive(Debug)]
 pub enum Error {
@@ -21,14 +23,14 @@ pub enum Error {
         /// Which.
         path: PathBuf,
         /// What it is, and what is expected.
-        why: String,
+        why: Unfit,
     },
     /// A file is cut short or altered.
     Damaged {
         /// Which.
         path: PathBuf,
         /// What is wrong.
-        why: String,
+        why: Damage,
     },
     /// The cache cannot be written.
     Cache {
@@ -44,7 +46,7 @@ pub enum Error {
         /// The name that was requested.
         asked: String,
         /// What happened, and what can be done.
-        why: String,
+        why: NoPackage,
     },
     /// A module is not available.
     Module {
@@ -70,13 +72,13 @@ impl Error {
         Self::Unreadable { path, error }
     }
 
-    pub(super) fn unfit(path: &Path, why: impl Into<String>) -> Self {
-        let (path, why) = (path.to_owned(), one_line(&why.into()));
+    pub(super) fn unfit(path: &Path, why: Unfit) -> Self {
+        let path = path.to_owned();
         Self::Unfit { path, why }
     }
 
-    pub(super) fn damaged(path: &Path, why: impl Into<String>) -> Self {
-        let (path, why) = (path.to_owned(), one_line(&why.into()));
+    pub(super) fn damaged(path: &Path, why: Damage) -> Self {
+        let path = path.to_owned();
         Self::Damaged { path, why }
     }
 
@@ -101,7 +103,9 @@ impl fmt::Display for Error {
             Self::Unreadable { path, error } => {
                 write!(f, "cannot read {}: {}", path.display(), plain(error))
             }
-            Self::Unfit { path, why } => write!(f, "{} {why}", path.display()),
+            Self::Unfit { path, why } => {
+                write!(f, "{} {}", path.display(), one_line(&why.to_string()))
+            }
             Self::ModuleFile {
                 path,
                 why: why @ ModuleFileError::Before { .. },
@@ -111,8 +115,9 @@ impl fmt::Display for Error {
             }
             Self::Damaged { path, why } => write!(
                 f,
-                "{} is damaged or truncated: {why}; get it again",
-                path.display()
+                "{} is damaged or truncated: {}; get it again",
+                path.display(),
+                one_line(&why.to_string())
             ),
             Self::Cache { path, error } => {
                 write!(f, "cannot write {}: {}", path.display(), plain(error))?;
@@ -144,7 +149,10 @@ impl std::error::Error for Error {
             Self::Unreadable { error, .. } | Self::Cache { error, .. } => Some(error),
             Self::Module { why, .. } => Some(why),
             Self::ModuleFile { why, .. } => Some(why),
-            _ => None,
+            Self::Unfit { why, .. } => Some(why),
+            Self::Damaged { why, .. } => Some(why),
+            Self::Package { why, .. } => Some(why),
+            Self::NoCache => None,
         }
     }
 }

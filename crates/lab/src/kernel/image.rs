@@ -1,8 +1,12 @@
 //! Detects what a file is that should be a kernel: headers of bzImage and ELF.
 
+use std::fmt;
+
 use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, NoteIterator, ProgramHeader as _};
 use object::{Endianness, LittleEndian, ReadRef as _};
+
+use super::fault::{Machine, Unfit};
 
 /// Bytes that are needed to detect what a file is: a bzImage states its version within 64 KiB.
 pub(super) const BEGINNING: usize = 0x1_0400;
@@ -16,8 +20,8 @@ pub enum Kind {
     Elf(Elf),
     /// A Debian package.
     Package,
-    /// Something else; the text follows the file's name.
-    Other(String),
+    /// Something else.
+    Other(Unfit),
 }
 
 /// What a bzImage states.
@@ -43,12 +47,33 @@ pub struct Elf {
 /// A part of a file, as a header names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// `segment 2`, `table of section headers`.
-    pub what: String,
+    /// Which.
+    pub what: PartKind,
     /// Where it begins, in bytes from the file's beginning.
     pub offset: u64,
     /// Its length in bytes.
     pub length: u64,
+}
+
+/// Which part of an ELF file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartKind {
+    /// The table of program headers.
+    ProgramHeaders,
+    /// The table of section headers.
+    SectionHeaders,
+    /// A segment, by its number.
+    Segment(u64),
+}
+
+impl fmt::Display for PartKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ProgramHeaders => f.write_str("table of program headers"),
+            Self::SectionHeaders => f.write_str("table of section headers"),
+            Self::Segment(number) => write!(f, "segment {number}"),
+        }
+    }
 }
 
 impl Part {
@@ -62,9 +87,8 @@ impl Part {
 /// Detects what a file is from its first bytes.
 #[must_use]
 pub fn kind(bytes: &[u8]) -> Kind {
-    let other = |why: &str| Kind::Other(why.to_owned());
     if bytes.is_empty() {
-        return other("is empty");
+        return Kind::Other(Unfit::Empty);
     }
     if bytes.starts_with(b"\x7fELF") {
         return elf(bytes);
@@ -72,57 +96,51 @@ pub fn kind(bytes: &[u8]) -> Kind {
     if bytes.starts_with(b"!<arch>\n") {
         return match bytes.get(8..21) {
             Some(b"debian-binary") => Kind::Package,
-            _ => other("is an archive, not a Debian package"),
+            _ => Kind::Other(Unfit::Archive),
         };
     }
     // Images of these two begin like EFI programs, as a bzImage does.
     match bytes.get(0x38..0x3c) {
-        Some(b"ARM\x64") => return other("is a kernel for aarch64; the laboratory boots x86-64"),
-        Some(b"RSC\x05") => return other("is a kernel for riscv64; the laboratory boots x86-64"),
+        Some(b"ARM\x64") => return Kind::Other(Unfit::Machine(Machine::Aarch64)),
+        Some(b"RSC\x05") => return Kind::Other(Unfit::Machine(Machine::Riscv64)),
         _ => {}
     }
     if bytes.starts_with(b"MZ\0\0zimg") {
-        return other(
-            "is a compressed EFI kernel for another machine; the laboratory boots x86-64",
-        );
+        return Kind::Other(Unfit::Machine(Machine::CompressedEfi));
     }
     if bytes.get(0x202..0x206) == Some(b"HdrS") && u16_at(bytes, 0x1fe) == Some(0xaa55) {
         return bz_image(bytes);
     }
-    for (magic, name) in [
+    for (magic, with) in [
         (&b"\x1f\x8b"[..], "gzip"),
         (b"\xfd7zXZ\0", "xz"),
         (b"\x28\xb5\x2f\xfd", "zstd"),
     ] {
         if bytes.starts_with(magic) {
-            return Kind::Other(format!(
-                "is a file packed with {name}: unpack it first; a kernel is a bzImage (vmlinuz), \
-                 an ELF vmlinux or a .deb"
-            ));
+            return Kind::Other(Unfit::Packed { with });
         }
     }
-    other("is not a kernel: neither a bzImage (vmlinuz) nor an ELF vmlinux nor a .deb")
+    Kind::Other(Unfit::Unknown)
 }
 
 /// <https://docs.kernel.org/arch/x86/boot.html>
 fn bz_image(bytes: &[u8]) -> Kind {
-    let other = |why: &str| Kind::Other(why.to_owned());
     let protocol = u16_at(bytes, 0x206).unwrap_or(0);
     // 2.12, of Linux 3.8, is the first version that distinguishes 64 from 32 bits.
     if protocol < 0x020c {
-        return other("is a bzImage older than Linux 3.8: too old");
+        return Kind::Other(Unfit::OldBzImage);
     }
     if u16_at(bytes, 0x236).unwrap_or(0) & 1 == 0 {
-        return other("is a 32-bit kernel; the laboratory boots x86-64");
+        return Kind::Other(Unfit::Bits32);
     }
     let (Some(offset), Some(length), Some(&sectors)) =
         (u32_at(bytes, 0x248), u32_at(bytes, 0x24c), bytes.get(0x1f1))
     else {
-        return other("is a truncated bzImage");
+        return Kind::Other(Unfit::CutBzImage);
     };
     let sectors = if sectors == 0 { 4 } else { u64::from(sectors) };
     if length < 8 {
-        return other("is a bzImage without a compressed kernel");
+        return Kind::Other(Unfit::NoPayload);
     }
     let release = match u16_at(bytes, 0x20e) {
         None | Some(0) => None,
@@ -138,26 +156,22 @@ fn bz_image(bytes: &[u8]) -> Kind {
 }
 
 fn elf(bytes: &[u8]) -> Kind {
-    let other = |why: &str| Kind::Other(why.to_owned());
     let Ok(header) = bytes.read_at::<FileHeader64<Endianness>>(0) else {
-        return other("is a truncated ELF file");
+        return Kind::Other(Unfit::CutElf);
     };
     let endian = header.endian().unwrap_or_default();
     let machine = header.e_machine(endian);
     let is_64 = header.is_class_64() && header.is_little_endian();
     if !is_64 || machine != elf::EM_X86_64 {
-        return Kind::Other(format!(
-            "is an ELF file for {}; the laboratory boots x86-64",
-            machine_name(machine)
-        ));
+        return Kind::Other(Unfit::Processor { machine });
     }
     match header.e_type(endian) {
-        elf::ET_REL => return other("is an object file or a kernel module, not a kernel"),
-        elf::ET_DYN => return other("is a program or a library, not a kernel"),
+        elf::ET_REL => return Kind::Other(Unfit::Object),
+        elf::ET_DYN => return Kind::Other(Unfit::Program),
         _ => {}
     }
-    let table = |what: &str, offset: u64, size: u16, count: u16| Part {
-        what: format!("table of {what} headers"),
+    let table = |what: PartKind, offset: u64, size: u16, count: u16| Part {
+        what,
         offset,
         length: u64::from(size) * u64::from(count),
     };
@@ -166,10 +180,10 @@ fn elf(bytes: &[u8]) -> Kind {
         header.e_phentsize(endian),
         header.e_phnum(endian),
     );
-    let mut parts = vec![table("program", headers, size, count)];
+    let mut parts = vec![table(PartKind::ProgramHeaders, headers, size, count)];
     if let offset @ 1.. = header.e_shoff(endian) {
         let (size, count) = (header.e_shentsize(endian), header.e_shnum(endian));
-        parts.push(table("section", offset, size, count));
+        parts.push(table(PartKind::SectionHeaders, offset, size, count));
     }
     let mut notes = Vec::new();
     for number in 0..u64::from(count) {
@@ -182,9 +196,8 @@ fn elf(bytes: &[u8]) -> Kind {
             notes.push((offset, length));
         }
         if length > 0 {
-            let what = format!("segment {number}");
             parts.push(Part {
-                what,
+                what: PartKind::Segment(number),
                 offset,
                 length,
             });
@@ -241,20 +254,6 @@ fn first_word(bytes: &[u8]) -> Option<String> {
         return None;
     }
     String::from_utf8(word.to_vec()).ok()
-}
-
-fn machine_name(machine: u16) -> String {
-    match machine {
-        elf::EM_386 => "32-bit x86".to_owned(),
-        elf::EM_S390 => "s390".to_owned(),
-        elf::EM_PPC64 => "powerpc64".to_owned(),
-        elf::EM_ARM => "32-bit ARM".to_owned(),
-        elf::EM_X86_64 => "x86-64, but not of 64 bits".to_owned(),
-        elf::EM_AARCH64 => "aarch64".to_owned(),
-        elf::EM_RISCV => "riscv".to_owned(),
-        elf::EM_LOONGARCH => "loongarch".to_owned(),
-        other => format!("machine {other}"),
-    }
 }
 
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

@@ -3,6 +3,7 @@
 pub mod apt;
 mod cache;
 mod error;
+mod fault;
 pub mod image;
 pub mod kallsyms;
 pub mod modules;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::apt::{Apt, Refusal, Wanted};
 pub use self::cache::Cache;
 pub use self::error::Error;
+pub use self::fault::{Damage, Machine, NoPackage, Unfit};
 use self::image::{BzImage, Elf, Kind};
 pub use self::symbols::Symbols;
 use self::unpack::Packing;
@@ -103,9 +105,7 @@ pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Resul
         Some(wanted) => by_name(apt, asked, &wanted, cache, tell),
         None if !asked.contains('/') && !path.exists() => Err(Error::Package {
             asked: asked.to_owned(),
-            why: "expected a file, rt, standard, cloud, a release (6.12, 6.12-rt) or a package \
-                  (linux-image-...)"
-                .to_owned(),
+            why: NoPackage::NotAName,
         }),
         None => from_file(asked, path, cache, tell),
     }
@@ -138,10 +138,7 @@ fn by_name(
                 let path = apt.fetch(&offer, &directory).map_err(failed)?;
                 let (mut file, length) = open(&path)?;
                 if hash(&path, length)? != offer.sha256 {
-                    return Err(Error::damaged(
-                        &path,
-                        "its SHA-256 is not the one that apt states",
-                    ));
+                    return Err(Error::damaged(&path, Damage::Hash));
                 }
                 let kernel = unpack_package(&path, &mut file, length, draft, tell)?;
                 draft.forget_folder(DOWNLOAD)?;
@@ -195,11 +192,7 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
         Kind::Elf(elf) => {
             whole(path, &elf, length)?;
             if !enters_guests(path, &mut file, &elf)? {
-                return Err(Error::unfit(
-                    path,
-                    "cannot be booted by QEMU: it is not a kernel, or has no CONFIG_PVH; give its \
-                     bzImage (vmlinuz)",
-                ));
+                return Err(Error::unfit(path, Unfit::NoPvh));
             }
             let release = banner(path, &mut file)?;
             let sha256 = hash(path, length)?;
@@ -262,20 +255,15 @@ fn unpack_package(
     draft: &mut cache::Draft,
     tell: Tell<'_>,
 ) -> Result<(String, Option<Package>), Error> {
-    let failed = |error: io::Error| cache::unpacking(path, &error);
+    let failed = |error: io::Error| cache::unpacking(path, error);
     let members = package::members(file, length).map_err(failed)?;
     let control = {
         let tar = package::tar(file, &members, "control.tar").map_err(failed)?;
         package::control(tar).map_err(failed)?
     };
     if !["amd64", "all"].contains(&control.architecture.as_str()) {
-        return Err(Error::unfit(
-            path,
-            format!(
-                "is a package for {}; the laboratory boots amd64",
-                control.architecture
-            ),
-        ));
+        let architecture = control.architecture;
+        return Err(Error::unfit(path, Unfit::PackageFor { architecture }));
     }
     let (name, version) = (control.package, control.version);
     tell(&format!("unpacking {name} {version}"));
@@ -286,13 +274,11 @@ fn unpack_package(
         let longest = if let Some(found) = below.strip_prefix("boot/vmlinuz-") {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-_".contains(&byte);
             if !found.bytes().all(plain) {
-                return Err(Error::unfit(
-                    path,
-                    format!("holds a kernel with an unexpected name: {below}"),
-                ));
+                let below = below.to_owned();
+                return Err(Error::unfit(path, Unfit::KernelName { path: below }));
             }
             if release.replace(found.to_owned()).is_some() {
-                return Err(Error::unfit(path, "holds more than one kernel"));
+                return Err(Error::unfit(path, Unfit::SeveralKernels));
             }
             draft.keep(PACKED_IMAGE, from, LONGEST_IMAGE, path)?;
             return Ok(());
@@ -311,17 +297,9 @@ fn unpack_package(
         draft.keep(below, from, longest, path).map(|_| ())
     })?;
     let Some(release) = release else {
-        let hint = control
-            .depends
-            .iter()
-            .find(|name| name.starts_with("linux-image-"));
-        let hint = hint.map_or_else(String::new, |name| {
-            format!(": it only depends on {name}, which does")
-        });
-        return Err(Error::unfit(
-            path,
-            format!("holds no kernel (boot/vmlinuz-*){hint}"),
-        ));
+        let mut depends = control.depends.into_iter();
+        let depends = depends.find(|name| name.starts_with("linux-image-"));
+        return Err(Error::unfit(path, Unfit::NoKernel { depends }));
     };
     let packed = draft.directory.join(PACKED_IMAGE);
     let (mut file, length) = open(&packed)?;
@@ -335,17 +313,10 @@ fn unpack_package(
             }
         }
         Kind::Other(why) => {
-            return Err(Error::unfit(
-                path,
-                format!("holds a boot/vmlinuz-{release} that {why}"),
-            ));
+            let why = Box::new(why);
+            return Err(Error::unfit(path, Unfit::Holds { release, why }));
         }
-        _ => {
-            return Err(Error::unfit(
-                path,
-                format!("holds a boot/vmlinuz-{release} that is not a bzImage"),
-            ));
-        }
+        _ => return Err(Error::unfit(path, Unfit::HoldsOther { release })),
     }
     // Debian's file says in one line that the real one is in another package.
     if draft.size(SYSTEM_MAP).is_some_and(|size| size < 4096) {
@@ -364,30 +335,21 @@ fn unpack_image(
 ) -> Result<String, Error> {
     let end = bz_image.payload.saturating_add(u64::from(bz_image.length));
     if end > length {
-        return Err(Error::damaged(
-            path,
-            format!(
-                "its header places {} bytes of packed kernel at offset {}, to end at {end}; the \
-                 file has {length} bytes",
-                bz_image.length, bz_image.payload
-            ),
-        ));
+        let why = Damage::PackedEnd {
+            offset: bz_image.payload,
+            bytes: bz_image.length.into(),
+            length,
+        };
+        return Err(Error::damaged(path, why));
     }
     let magic = read_part(path, file, bz_image.payload, 16)?;
     let Some(packing) = Packing::detect(&magic) else {
-        return Err(Error::unfit(
-            path,
-            "holds a kernel that is not packed with gzip, xz, zstd, lz4 or lzma: give the ELF \
-             vmlinux",
-        ));
+        return Err(Error::unfit(path, Unfit::Packing));
     };
     let trailer = read_part(path, file, end - 4, 4)?;
     let unpacked = image::u32_at(&trailer, 0).map_or(0, u64::from);
     if unpacked > LONGEST_IMAGE {
-        return Err(Error::unfit(
-            path,
-            format!("states an unpacked length of {unpacked} bytes: too long for a kernel"),
-        ));
+        return Err(Error::unfit(path, Unfit::LongKernel { bytes: unpacked }));
     }
     // gzip ends with that length; the kernel's build appends it to the others.
     let packed = match packing {
@@ -398,20 +360,21 @@ fn unpack_image(
     let packed = BufReader::with_capacity(1 << 16, file.take(packed));
     let mut stream = packing
         .unpack(packed)
-        .map_err(|error| cache::unpacking(path, &error))?;
+        .map_err(|error| cache::unpacking(path, error))?;
     let sum = draft.keep(IMAGE, &mut stream, unpacked, path)?;
     drop(stream);
     if sum.size != unpacked {
-        return Err(Error::damaged(
-            path,
-            format!("it states {unpacked} unpacked bytes, but has {}", sum.size),
-        ));
+        let why = Damage::Unpacked {
+            stated: unpacked,
+            found: sum.size,
+        };
+        return Err(Error::damaged(path, why));
     }
     let image = draft.directory.join(IMAGE);
     let (mut file, length) = open(&image)?;
     let beginning = read_part(&image, &mut file, 0, image::BEGINNING as u64)?;
     let Kind::Elf(elf) = image::kind(&beginning) else {
-        return Err(Error::unfit(path, "holds no ELF image for x86-64"));
+        return Err(Error::unfit(path, Unfit::NoElf));
     };
     whole(path, &elf, length)?;
     let release = match &bz_image.release {
@@ -428,16 +391,10 @@ fn unpack_image(
 fn whole(path: &Path, elf: &Elf, length: u64) -> Result<(), Error> {
     match elf.parts.iter().find(|part| part.end() > length) {
         None => Ok(()),
-        Some(part) => Err(Error::damaged(
-            path,
-            format!(
-                "its {} has {} bytes at offset {}, to end at {}; the file has {length} bytes",
-                part.what,
-                part.length,
-                part.offset,
-                part.end()
-            ),
-        )),
+        Some(part) => {
+            let part = part.clone();
+            Err(Error::damaged(path, Damage::PartEnd { part, length }))
+        }
     }
 }
 
@@ -470,10 +427,7 @@ fn banner(path: &Path, file: &mut File) -> Result<String, Error> {
         }
         at += PART;
     }
-    Err(Error::unfit(
-        path,
-        "states no release (Linux version ...): it is not a kernel",
-    ))
+    Err(Error::unfit(path, Unfit::NoRelease))
 }
 
 /// A file and its length in bytes.
@@ -482,15 +436,8 @@ fn open(path: &Path) -> Result<(File, u64), Error> {
     // Opening a pipe would wait for a writer.
     let data = std::fs::metadata(path).map_err(unreadable)?;
     if !data.is_file() {
-        let what = if data.is_dir() {
-            "a directory"
-        } else {
-            "not a regular file"
-        };
-        return Err(Error::unfit(
-            path,
-            format!("is {what}; a kernel is a bzImage (vmlinuz), an ELF vmlinux or a .deb"),
-        ));
+        let directory = data.is_dir();
+        return Err(Error::unfit(path, Unfit::NotAFile { directory }));
     }
     Ok((File::open(path).map_err(unreadable)?, data.len()))
 }
@@ -505,7 +452,7 @@ fn read_part(path: &Path, file: &mut File, at: u64, length: u64) -> Result<Vec<u
 }
 
 fn seek(path: &Path, file: &mut File, at: u64) -> Result<(), Error> {
-    let damaged = || Error::damaged(path, "it refers to a place beyond its end");
+    let damaged = || Error::damaged(path, Damage::BeyondEnd);
     let at = i64::try_from(at).map_err(|_| damaged())?;
     match file.seek(SeekFrom::Start(at.unsigned_abs())) {
         Ok(_) => Ok(()),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 
 use super::error::Error;
+use super::fault::Unfit;
 use super::{Kernel, LONGEST_IMAGE, LONGEST_TEXT, kallsyms};
 
 /// The most symbols of a kernel; Debian's have 200,000.
@@ -138,12 +139,7 @@ impl Kernel {
         if let Some(path) = &self.system_map {
             return Ok(Symbols::parse(&read(path, LONGEST_TEXT)?));
         }
-        kallsyms::symbols(&read(&self.image, LONGEST_IMAGE)?).ok_or_else(|| {
-            Error::unfit(
-                &self.image,
-                "has no function names: it has no System.map, and no CONFIG_KALLSYMS table that \
-                 punctual can read",
-            )
-        })
+        kallsyms::symbols(&read(&self.image, LONGEST_IMAGE)?)
+            .ok_or_else(|| Error::unfit(&self.image, Unfit::NoNames))
     }
 }

@@ -1,6 +1,7 @@
 //! What a program may do: the one that runs `check`, unless another is named.
 
 use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+use punctual_record::proc_status::{Capabilities, value};
 
 use crate::look::{Look, Looked, bad, information, information_that, not_applicable, ok, unknown};
 use crate::posix;
@@ -22,31 +23,19 @@ fn limit(look: &mut Look<'_>, name: &str) -> Result<(Option<u64>, Option<u64>), 
     Ok((Look::parsed(&path, soft)?, Look::parsed(&path, hard)?))
 }
 
-/// The effective capabilities, as bits.
-fn effective(look: &mut Look<'_>) -> Result<u64, FindingState> {
+/// The effective capabilities.
+fn effective(look: &mut Look<'_>) -> Result<Capabilities, FindingState> {
     let path = format!("{}/status", look.machine.process);
     let text = look.unshown(&path)?;
-    let bits = text
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    let bits = Look::parsed(&path, bits)?;
-    look.saw(path, &format!("CapEff: {bits:016x}"));
-    Ok(bits)
-}
-
-const IPC_LOCK: (u32, &str) = (14, "CAP_IPC_LOCK");
-const SYS_NICE: (u32, &str) = (23, "CAP_SYS_NICE");
-const SYS_RESOURCE: (u32, &str) = (24, "CAP_SYS_RESOURCE");
-
-fn has(bits: u64, capability: (u32, &str)) -> bool {
-    bits >> capability.0 & 1 == 1
+    let held = Look::parsed(&path, Capabilities::effective(&text))?;
+    look.saw(path, &format!("CapEff: {:016x}", held.0));
+    Ok(held)
 }
 
 pub(super) fn rtprio_limit(look: &mut Look<'_>) -> Looked {
     let (soft, _) = limit(look, "Max realtime priority")?;
     let priority = u64::from(look.machine.priority);
-    if soft.is_none_or(|soft| soft >= priority) || has(effective(look)?, SYS_NICE) {
+    if soft.is_none_or(|soft| soft >= priority) || effective(look)?.has(Capabilities::SYS_NICE) {
         ok()
     } else {
         bad(Fault::Below(priority)).by_hand().end()
@@ -55,7 +44,7 @@ pub(super) fn rtprio_limit(look: &mut Look<'_>) -> Looked {
 
 pub(super) fn memlock_limit(look: &mut Look<'_>) -> Looked {
     let (soft, _) = limit(look, "Max locked memory")?;
-    if soft.is_none() || has(effective(look)?, IPC_LOCK) {
+    if soft.is_none() || effective(look)?.has(Capabilities::IPC_LOCK) {
         ok()
     } else {
         bad(Fault::Missing(vec!["unlimited".to_owned()]))
@@ -105,10 +94,15 @@ pub(super) fn dma_latency_access(look: &mut Look<'_>) -> Looked {
 }
 
 pub(super) fn capabilities(look: &mut Look<'_>) -> Looked {
-    let bits = effective(look)?;
-    let lacking: Vec<String> = [SYS_NICE, IPC_LOCK, SYS_RESOURCE]
+    let held = effective(look)?;
+    let wanted = [
+        (Capabilities::SYS_NICE, "CAP_SYS_NICE"),
+        (Capabilities::IPC_LOCK, "CAP_IPC_LOCK"),
+        (Capabilities::SYS_RESOURCE, "CAP_SYS_RESOURCE"),
+    ];
+    let lacking: Vec<String> = wanted
         .into_iter()
-        .filter(|capability| !has(bits, *capability))
+        .filter(|(number, _)| !held.has(*number))
         .map(|(_, name)| name.to_owned())
         .collect();
     if lacking.is_empty() {
@@ -122,11 +116,7 @@ pub(super) fn affinity(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
     let path = format!("{}/status", look.machine.process);
     let text = look.unshown(&path)?;
-    let list = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
-        .map(str::trim);
-    let list = Look::parsed(&path, list)?;
+    let list = Look::parsed(&path, value(&text, "Cpus_allowed_list"))?;
     look.saw(path.clone(), &format!("Cpus_allowed_list: {list}"));
     let allowed = Look::parsed(&path, punctual_rt::cpulist::numbers(list).ok())?;
     let lacks: Vec<usize> = cpus

@@ -3,19 +3,20 @@
 use super::cgroup::Cgroups;
 use super::cpus::parse_kernel;
 use crate::root::{Reader, Root};
+use punctual_record::proc_status::{Capabilities, effective_user, value};
 use punctual_record::system::Limits;
 
 /// The capabilities that matter for real-time work, with their numbers.
 const CAPABILITIES: &[(u32, &str)] = &[
-    (14, "cap_ipc_lock"),
-    (17, "cap_sys_rawio"),
-    (19, "cap_sys_ptrace"),
-    (21, "cap_sys_admin"),
-    (23, "cap_sys_nice"),
-    (24, "cap_sys_resource"),
-    (34, "cap_syslog"),
-    (38, "cap_perfmon"),
-    (39, "cap_bpf"),
+    (Capabilities::IPC_LOCK, "cap_ipc_lock"),
+    (Capabilities::SYS_RAWIO, "cap_sys_rawio"),
+    (Capabilities::SYS_PTRACE, "cap_sys_ptrace"),
+    (Capabilities::SYS_ADMIN, "cap_sys_admin"),
+    (Capabilities::SYS_NICE, "cap_sys_nice"),
+    (Capabilities::SYS_RESOURCE, "cap_sys_resource"),
+    (Capabilities::SYSLOG, "cap_syslog"),
+    (Capabilities::PERFMON, "cap_perfmon"),
+    (Capabilities::BPF, "cap_bpf"),
 ];
 
 /// CPUs that the calling thread may use, ascending, without those that
@@ -40,9 +41,7 @@ pub(super) fn read(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Limits {
     let status = reader.text("/proc/self/status").unwrap_or_default();
     let table = reader.text("/proc/self/limits").unwrap_or_default();
     Limits {
-        user: value(&status, "Uid")
-            .and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok())
-            .unwrap_or(0),
+        user: effective_user(&status).unwrap_or(0),
         capabilities: capabilities(&status),
         user_namespace: user_namespace(reader.root),
         rtprio: limit(&table, "Max realtime priority").map(|limit| limit.unwrap_or(99)),
@@ -57,22 +56,12 @@ pub(super) fn read(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Limits {
     }
 }
 
-/// The value of a line `Key:\tvalue` of `/proc/PID/status`.
-pub(super) fn value<'t>(status: &'t str, key: &str) -> Option<&'t str> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
-        .map(str::trim)
-}
-
 /// The effective capabilities that matter here.
 fn capabilities(status: &str) -> Vec<String> {
-    let mask = value(status, "CapEff")
-        .and_then(|mask| u64::from_str_radix(mask, 16).ok())
-        .unwrap_or(0);
+    let held = Capabilities::effective(status).unwrap_or_default();
     CAPABILITIES
         .iter()
-        .filter(|(bit, _)| mask & (1 << bit) != 0)
+        .filter(|(number, _)| held.has(*number))
         .map(|(_, name)| (*name).to_owned())
         .collect()
 }

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use super::limits::value;
 use crate::root::{Root, decimal};
 use punctual_record::proc_stat::Stat;
+use punctual_record::proc_status::value;
 
 /// A running program.
 #[derive(Debug, Clone, PartialEq, Eq)]

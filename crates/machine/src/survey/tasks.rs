@@ -101,7 +101,11 @@ fn competitor(
         return None;
     }
     let status = reader.root.text(&format!("{directory}/status")).ok()?;
-    let allowed = parse_kernel(super::limits::value(&status, "Cpus_allowed_list")?).ok()?;
+    let allowed = parse_kernel(punctual_record::proc_status::value(
+        &status,
+        "Cpus_allowed_list",
+    )?)
+    .ok()?;
     task.tid = tid;
     task.cpus = probed
         .iter()

@@ -167,7 +167,8 @@ pub(super) fn scheduling_policy(tid: i32) -> Option<Policy> {
 #[must_use]
 pub fn tracer(tid: i32) -> Option<i32> {
     let status = Root::live().text(&format!("/proc/{tid}/status")).ok()?;
-    let pid = super::limits::value(&status, "TracerPid")?.parse().ok()?;
+    let tracer = punctual_record::proc_status::value(&status, "TracerPid")?;
+    let pid = tracer.parse().ok()?;
     (pid > 0).then_some(pid)
 }
 

@@ -4,6 +4,7 @@ use punctual_rt::clock;
 
 use crate::root::Root;
 use punctual_record::proc_stat::Stat;
+use punctual_record::proc_status::value;
 
 /// Letters of a command line that are kept.
 const COMMAND: usize = 256;
@@ -51,10 +52,6 @@ pub fn since_boot_ns(root: &Root, monotonic_ns: u64) -> Option<u64> {
 #[must_use]
 pub fn thread_owner(root: &Root, tid: u32) -> Option<ThreadOwner> {
     let status = root.text(&format!("/proc/{tid}/status")).ok()?;
-    let value = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-        Some(line.trim())
-    };
     let command = root
         .bytes(&format!("/proc/{tid}/cmdline"))
         .unwrap_or_default();
@@ -68,8 +65,8 @@ pub fn thread_owner(root: &Root, tid: u32) -> Option<ThreadOwner> {
     let is_of_kernel = stat.as_ref().is_some_and(Stat::is_of_kernel);
     let has_command = !command.is_empty() || is_of_kernel;
     Some(ThreadOwner {
-        name: value("Name:")?.to_owned(),
-        pid: value("Tgid:")?.parse().ok()?,
+        name: value(&status, "Name")?.to_owned(),
+        pid: value(&status, "Tgid")?.parse().ok()?,
         command: has_command.then_some(command),
         group: group(&groups),
         began_ns: stat

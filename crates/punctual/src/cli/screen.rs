@@ -7,7 +7,7 @@ use super::out;
 use crate::conduct::Progress;
 use punctual_machine::tune::TuneError;
 use punctual_record::experiment::Experiment;
-use punctual_record::live::{LiveView, LiveWatch};
+use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
 use punctual_record::{Run, RunDirectory, State};
 use punctual_report::explain::perfetto;
@@ -230,10 +230,10 @@ impl Progress for Screen {
         }
     }
 
-    fn stage(&mut self, words: &str) {
+    fn step(&mut self, step: &Step) {
         if self.verbose {
             self.clear();
-            out::complain(words);
+            out::complain(&live::step(step));
         }
     }
 }

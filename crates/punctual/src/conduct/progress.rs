@@ -3,7 +3,7 @@
 use std::io;
 
 use punctual_machine::tune::TuneError;
-use punctual_record::live::{LiveView, LiveWatch};
+use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
 use punctual_record::{Run, RunDirectory};
 use punctual_trace::attribute::event::Window;
@@ -35,6 +35,6 @@ pub trait Progress {
     fn not_changed(&mut self, change: &Change, why: &io::Error);
     /// Settings that were changed for the run could not all be restored.
     fn not_restored(&mut self, error: &TuneError);
-    /// The current step before or after the measurement, in a few words.
-    fn stage(&mut self, words: &str);
+    /// The current step before or after the measurement.
+    fn step(&mut self, step: &Step);
 }

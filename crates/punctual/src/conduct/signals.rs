@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::flag;
 
 use punctual_record::Ending;
+use punctual_record::proc_status::mask;
 
 use crate::probe::cycle::Halt;
 
@@ -96,11 +97,7 @@ pub fn survive_long_files() {
 /// Whether this process was started with the signal ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+    mask(&status, "SigIgn").is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }
 
 impl Drop for Signals {

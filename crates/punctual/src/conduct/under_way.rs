@@ -9,6 +9,7 @@ use super::keeping::Keeping;
 use super::progress::Progress;
 use super::signals::Signals;
 use punctual_record::event::Gone;
+use punctual_record::live::Step;
 use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State};
 use punctual_trace::attribute::event::Window;
 
@@ -22,7 +23,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// What is measured: our own threads, or those of a program.
 pub(super) trait Measured {
     /// The last step, for the display.
-    const ENDING: &'static str;
+    const ENDING: Step;
     /// The shortest sleep, when the end is near.
     const LEAST_NAP: Duration;
     /// Whether SIGINT is the regular end of a measurement without a length.
@@ -171,13 +172,13 @@ impl UnderWay<'_> {
         let ended_itself = state == State::Finished;
         let break_ns = kept.run.request.break_ns.filter(|_| ended_itself);
         let frozen = breach::freeze(break_ns, kept);
-        self.progress.stage(M::ENDING);
+        self.progress.step(&M::ENDING);
         measured.finish(kept);
         kept.conclude_conditions();
         let elapsed_ns = kept.elapsed_ns();
         measured.compose(&mut kept.run, elapsed_ns);
         kept.run.state = measured.conclude(kept, state);
-        self.progress.stage("analysing");
+        self.progress.step(&Step::Analyse);
         compose::judge(&mut kept.run);
         let breach = Breach::keep(frozen, kept, |run| measured.ring(run));
         if let Some(ring) = &breach.ring {

@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use punctual_record::proc_status::Capabilities;
 use serde_json::Value;
 
 pub(crate) use needs::{has, is_root, skip};
@@ -52,10 +53,8 @@ pub fn program() -> &'static Path {
 /// Whether this process has the rights that a run usually requests: priority, memory, idle states.
 pub fn has_rights() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = held.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
-    // CAP_IPC_LOCK and CAP_SYS_NICE.
-    let capable = held.is_some_and(|held| held >> 14 & 1 == 1 && held >> 23 & 1 == 1);
+    let held = Capabilities::effective(&status).unwrap_or_default();
+    let capable = held.has(Capabilities::IPC_LOCK) && held.has(Capabilities::SYS_NICE);
     let device = fs::OpenOptions::new()
         .write(true)
         .open("/dev/cpu_dma_latency");

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use crate::common::{Place, cpus, is_root, skip};
 use crate::alone::alone;
+use crate::common::{Place, cpus, is_root, skip};
 use crate::throttled::{Hog, is_armed};
 use punctual_record::Run;
 use punctual_record::explanation::Cause;

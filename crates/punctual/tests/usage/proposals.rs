@@ -7,9 +7,9 @@ use punctual_record::explanation::{Cause, Stage};
 use punctual_record::{Ledger, Run};
 
 use super::tune::KNOB;
-use crate::turn::turn;
 use crate::bills::bill_of;
 use crate::common::{Place, is_root, skip};
+use crate::turn::turn;
 
 /// A run of this machine on CPU 0 with these late wake-ups, each of one cause.
 fn run_with(

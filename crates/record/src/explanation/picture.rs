@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::earlier::Sentence;
+
 /// What ran when. Times count from the instant that was requested, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -35,7 +37,8 @@ pub struct Span {
     /// When it ended; not before `from_ns`.
     pub to_ns: i64,
     /// What it was.
-    pub label: String,
+    #[serde(deserialize_with = "crate::earlier::one")]
+    pub label: SpanLabel,
     /// True where this took time from the probe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_the_way: bool,
@@ -67,5 +70,110 @@ pub struct Mark {
     /// On which CPU.
     pub cpu: u32,
     /// What happened.
-    pub label: String,
+    #[serde(deserialize_with = "crate::earlier::one")]
+    pub label: MarkLabel,
+}
+
+/// What took a while.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum SpanLabel {
+    /// The hypervisor.
+    Hypervisor,
+    /// The host.
+    Host,
+    /// System management mode.
+    Smi,
+    /// A non-maskable interrupt.
+    Nmi,
+    /// The tracer.
+    Tracer,
+    /// An interrupt of the CPU's own.
+    Vector {
+        /// Its name.
+        vector: String,
+    },
+    /// An interrupt of a device.
+    Handler {
+        /// Its number.
+        irq: u32,
+        /// Its name.
+        name: String,
+    },
+    /// A function that another CPU requested.
+    Call {
+        /// Its name.
+        function: String,
+    },
+    /// The callback of the probe's timer.
+    ProbeTimer,
+    /// The callback of another timer.
+    Timer {
+        /// The function.
+        function: String,
+    },
+    /// A softirq.
+    Softirq {
+        /// Its number.
+        number: u32,
+    },
+    /// No thread.
+    Idle,
+    /// A thread.
+    Thread {
+        /// Its name.
+        name: String,
+        /// Its number.
+        tid: u32,
+        /// Its real-time priority; 0 without one.
+        priority: u32,
+    },
+    /// The text of an earlier version.
+    Earlier {
+        /// The text.
+        text: String,
+    },
+}
+
+impl Sentence for SpanLabel {
+    fn sentence(text: String) -> Self {
+        Self::Earlier { text }
+    }
+}
+
+/// What happened at an instant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum MarkLabel {
+    /// The timer's callback began.
+    Callback,
+    /// The thread was made ready.
+    Waking,
+    /// A page fault.
+    PageFault,
+    /// The probe was moved to another CPU.
+    Moved {
+        /// Which.
+        to_cpu: u32,
+    },
+    /// A stack was caught.
+    StackCaught,
+    /// A thread began to wait for a lock.
+    LockWait {
+        /// The lock.
+        lock: String,
+    },
+    /// The text of an earlier version.
+    Earlier {
+        /// The text.
+        text: String,
+    },
+}
+
+impl Sentence for MarkLabel {
+    fn sentence(text: String) -> Self {
+        Self::Earlier { text }
+    }
 }

@@ -1,7 +1,7 @@
 //! An explanation in which every kind of cause stands.
 
 use punctual_record::Ledger;
-use punctual_record::explanation::{Mark, Picture, Span, *};
+use punctual_record::explanation::{Mark, MarkLabel, Picture, Span, SpanLabel, *};
 
 /// Every kind of cause, each once.
 pub fn causes() -> Vec<Cause> {
@@ -261,7 +261,7 @@ pub fn explanation() -> Explanation {
             ended: index % 2 == 1,
         }];
         bill.rows[4].notes = vec![notes[index % notes.len()].clone()];
-        bill.picture = Some(picture(bill.latency_ns as i64));
+        bill.picture = Some(picture(bill.latency_ns as i64, index));
         ledger.add_stages(&bill.stages);
         ledger.add(&bill);
     }
@@ -364,32 +364,106 @@ fn wait() -> Wait {
     }
 }
 
-fn picture(latency_ns: i64) -> Picture {
-    let span = |lane, from_ns, to_ns, label: &str, in_the_way| Span {
+/// Every kind of stretch of a picture, each once.
+pub fn span_labels() -> Vec<SpanLabel> {
+    let text = |text: &str| text.to_owned();
+    let thread = |priority| SpanLabel::Thread {
+        name: text("irq/36-virtio0"),
+        tid: 36,
+        priority,
+    };
+    vec![
+        SpanLabel::Vector {
+            vector: text("local timer"),
+        },
+        SpanLabel::Handler {
+            irq: 36,
+            name: text("virtio0-input.0"),
+        },
+        SpanLabel::Call {
+            function: text("do_flush_tlb_all"),
+        },
+        SpanLabel::ProbeTimer,
+        SpanLabel::Timer {
+            function: text("tick_nohz_handler"),
+        },
+        SpanLabel::Softirq { number: 3 },
+        SpanLabel::Hypervisor,
+        SpanLabel::Host,
+        SpanLabel::Smi,
+        SpanLabel::Nmi,
+        SpanLabel::Tracer,
+        SpanLabel::Idle,
+        thread(0),
+        thread(50),
+        SpanLabel::Earlier {
+            text: text("kdamond.0 [7]"),
+        },
+    ]
+}
+
+/// Every kind of instant of a picture, each once.
+pub fn mark_labels() -> Vec<MarkLabel> {
+    let text = |text: &str| text.to_owned();
+    vec![
+        MarkLabel::Waking,
+        MarkLabel::Callback,
+        MarkLabel::PageFault,
+        MarkLabel::Moved { to_cpu: 3 },
+        MarkLabel::StackCaught,
+        MarkLabel::LockWait {
+            lock: text("mmap_lock"),
+        },
+        MarkLabel::Earlier {
+            text: text("moved to CPU 2"),
+        },
+    ]
+}
+
+fn picture(latency_ns: i64, index: usize) -> Picture {
+    let labels = span_labels();
+    let marks = mark_labels();
+    let span = |lane, from_ns, to_ns, label, in_the_way| Span {
         lane,
         cpu: 1,
         from_ns,
         to_ns,
-        label: label.to_owned(),
+        label,
         in_the_way,
     };
     Picture {
         spans: vec![
-            span(Lane::Thread, -200_000, 3_000, "swapper", false),
-            span(Lane::Interrupt, 1_200, 4_710, "timer", false),
-            span(Lane::Softirq, 4_710, latency_ns - 950, "NET_RX", true),
+            span(Lane::Thread, -200_000, 3_000, SpanLabel::Idle, false),
+            span(
+                Lane::Interrupt,
+                1_200,
+                4_710,
+                labels[index % labels.len()].clone(),
+                false,
+            ),
+            span(
+                Lane::Softirq,
+                4_710,
+                latency_ns - 950,
+                SpanLabel::Softirq { number: 3 },
+                true,
+            ),
             span(
                 Lane::Probe,
                 latency_ns - 950,
                 latency_ns + 9_000,
-                "probe/1",
+                SpanLabel::Thread {
+                    name: "probe/1".to_owned(),
+                    tid: 471,
+                    priority: 80,
+                },
                 false,
             ),
         ],
         marks: vec![Mark {
             at_ns: 2_310,
             cpu: 1,
-            label: "waking".to_owned(),
+            label: marks[index % marks.len()].clone(),
         }],
         left_out: 2,
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use punctual_record::explanation::{
-    Cause, Explanation, NoKernelNames, NotSeen, RowNote, Stage, Wait,
+    Cause, Explanation, MarkLabel, NoKernelNames, NotSeen, RowNote, SpanLabel, Stage, Wait,
 };
 use punctual_record::*;
 use serde_json::{Value, json};
@@ -62,6 +62,9 @@ fn sentences_of_earlier_builds_are_read_and_kept() {
     let row = &mut json["explanation"]["bills"][0]["rows"][0];
     row.as_object_mut().unwrap().remove("notes");
     row["note"] = json!("the stack was caught");
+    let picture = &mut json["explanation"]["bills"][0]["picture"];
+    picture["spans"][0]["label"] = json!("swapper");
+    picture["marks"][0]["label"] = json!("waking");
     json["explanation"]["missing"] = json!(["nmi_handler", {"kind": "forgotten"}]);
     json["events"] = json!([
         {"at_ns": 1, "kind": "off-cpu-names", "error": "EPERM", "invalidates": false}
@@ -73,6 +76,17 @@ fn sentences_of_earlier_builds_are_read_and_kept() {
         text: text("the stack was caught"),
     };
     assert_eq!(explanation.bills[0].rows[0].notes, [note]);
+    let picture = explanation.bills[0].picture.as_ref().unwrap();
+    let span = SpanLabel::Earlier {
+        text: text("swapper"),
+    };
+    let mark = MarkLabel::Earlier {
+        text: text("waking"),
+    };
+    assert_eq!(
+        (&picture.spans[0].label, &picture.marks[0].label),
+        (&span, &mark)
+    );
     let lacking = NotSeen::Earlier {
         text: text("nmi_handler"),
     };

@@ -20,7 +20,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
     let mut canvas = Canvas::new(
         form,
         id,
-        if marks.terms.one == "gap" {
+        if marks.terms.are_gaps() {
             "Histogram of gaps"
         } else {
             "Histogram of latencies"

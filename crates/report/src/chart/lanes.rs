@@ -88,9 +88,14 @@ pub fn draw(run: &Run, figures: &Figures, marks: &Marks, form: Form, id: &str) -
     let bottom = TOP + (lane_height + GAP) * lanes.len() as f64;
     let description = format!(
         "The highest {} of each of {cells} stretches of the run, one lane for each {}.",
-        marks.terms.size, figures.rows_are
+        marks.terms.size,
+        words::row(figures.rows_are)
     );
-    let title = format!("{} over time, by {}", marks.terms.heading, figures.rows_are);
+    let title = format!(
+        "{} over time, by {}",
+        marks.terms.heading,
+        words::row(figures.rows_are)
+    );
     let size = (width, bottom + 46.0);
     let mut svg = opened(form, id, (&title, &description), size);
     let frame = Frame {

@@ -8,7 +8,7 @@ use crate::draw::svg::Svg;
 use crate::draw::text;
 use crate::explain::{around, intervals, lane_name};
 use crate::terms::Terms;
-use crate::words;
+use crate::{facts, words};
 use punctual_record::Run;
 use punctual_record::explanation::{Bill, Lane, Picture, Span};
 
@@ -43,14 +43,42 @@ struct Row {
     depth: usize,
 }
 
-/// A span with its place.
-struct Placed<'a> {
-    span: &'a Span,
+/// A stretch of time to draw.
+#[derive(Clone)]
+struct Bar {
+    from_ns: i64,
+    to_ns: i64,
+    label: String,
+    class: &'static str,
+}
+
+impl Bar {
+    fn of(span: &Span) -> Self {
+        let class = match (span.in_the_way, span.lane) {
+            (true, _) => "span way",
+            (_, Lane::Probe) => OWN,
+            _ => "span",
+        };
+        Self {
+            from_ns: span.from_ns,
+            to_ns: span.to_ns,
+            label: facts::span_label(&span.label),
+            class,
+        }
+    }
+}
+
+/// The class of what the probe or the program itself does.
+const OWN: &str = "span probe";
+
+/// A stretch of time with its place.
+struct Placed {
+    bar: Bar,
     row: Row,
 }
 
-/// The intervals of marks as spans, from where the picture begins to where it ends.
-fn passed(run: &Run, bill: &Bill, picture: &Picture) -> Vec<(String, Span)> {
+/// The intervals of marks, from where the picture begins to where it ends, by thread.
+fn passed(run: &Run, bill: &Bill, picture: &Picture) -> Vec<(String, Bar)> {
     let (from, to) = range(picture, bill);
     let near = around(&intervals(run), bill, picture);
     let within = |at_ns: u64| {
@@ -58,45 +86,42 @@ fn passed(run: &Run, bill: &Bill, picture: &Picture) -> Vec<(String, Span)> {
         (offset as f64).clamp(from, to) as i64
     };
     let shown = near.into_iter().map(|interval| {
-        let span = Span {
-            lane: Lane::Probe,
-            cpu: 0,
+        let bar = Bar {
             from_ns: within(interval.from_ns),
             to_ns: within(interval.to_ns()),
             label: interval.label(),
-            in_the_way: false,
+            class: OWN,
         };
-        (interval.thread, span)
+        (interval.thread, bar)
     });
-    shown
-        .filter(|(_, span)| span.from_ns < span.to_ns)
-        .collect()
+    shown.filter(|(_, bar)| bar.from_ns < bar.to_ns).collect()
 }
 
 /// Deeper nesting than this is not drawn.
 const DEEPEST: usize = 2;
 
-fn place<'a>(picture: &'a Picture, passed: &'a [(String, Span)]) -> Vec<Placed<'a>> {
-    let mut placed: Vec<Placed<'_>> = Vec::new();
+fn place(picture: &Picture, passed: Vec<(String, Bar)>) -> Vec<Placed> {
+    let mut placed: Vec<Placed> = Vec::new();
     let ran = picture.spans.iter();
-    let ran = ran.map(|span| (About::Cpu(span.cpu, span.lane), span));
-    let passed = passed.iter();
-    let passed = passed.map(|(thread, span)| (About::Marks(thread.clone()), span));
-    let mut spans: Vec<(About, &Span)> = ran.chain(passed).collect();
-    spans.sort_by(|(a, one), (b, other)| {
+    let ran = ran.map(|span| (About::Cpu(span.cpu, span.lane), Bar::of(span)));
+    let passed = passed.into_iter();
+    let passed = passed.map(|(thread, bar)| (About::Marks(thread), bar));
+    let mut bars: Vec<(About, Bar)> = ran.chain(passed).collect();
+    bars.sort_by(|(a, one), (b, other)| {
         (a, one.from_ns, Reverse(one.to_ns)).cmp(&(b, other.from_ns, Reverse(other.to_ns)))
     });
-    let mut open: Vec<(About, &Span)> = Vec::new();
-    for (about, span) in spans {
-        open.retain(|(other, outer)| *other == about && outer.to_ns > span.from_ns);
+    // Those that are not over, by their ends.
+    let mut open: Vec<(About, i64)> = Vec::new();
+    for (about, bar) in bars {
+        open.retain(|(other, to_ns)| *other == about && *to_ns > bar.from_ns);
         let depth = open.len();
         if depth <= DEEPEST {
             let row = Row {
                 about: about.clone(),
                 depth,
             };
-            placed.push(Placed { span, row });
-            open.push((about, span));
+            open.push((about, bar.to_ns));
+            placed.push(Placed { bar, row });
         }
     }
     placed
@@ -111,7 +136,7 @@ pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Opti
         .as_ref()
         .filter(|picture| !picture.spans.is_empty())?;
     let passed = passed(run, bill, picture);
-    let placed = place(picture, &passed);
+    let placed = place(picture, passed);
     let mut rows: Vec<Row> = placed.iter().map(|placed| placed.row.clone()).collect();
     rows.sort_unstable();
     rows.dedup();
@@ -162,11 +187,11 @@ pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Opti
         }
         before = Some(&row.about);
         for placed in placed.iter().filter(|placed| placed.row == *row) {
-            let span = placed.span;
+            let bar = &placed.bar;
             // What began before or ended after the picture ends at its edge.
-            let (start, end) = (x(span.from_ns).max(left), x(span.to_ns).min(right));
+            let (start, end) = (x(bar.from_ns).max(left), x(bar.to_ns).min(right));
             if start <= right && end >= left {
-                bar(&mut svg, span, start, end, y);
+                draw_bar(&mut svg, bar, start, end, y);
             }
         }
     }
@@ -195,24 +220,19 @@ fn open(form: Form, id: &str, heading: &str, around: &str, size: (f64, f64)) -> 
     svg
 }
 
-fn bar(svg: &mut Svg, span: &Span, start: f64, end: f64, y: f64) {
-    let class = match (span.in_the_way, span.lane) {
-        (true, _) => "span way",
-        (_, Lane::Probe) => "span probe",
-        _ => "span",
-    };
+fn draw_bar(svg: &mut Svg, bar: &Bar, start: f64, end: f64, y: f64) {
     // What is too short to be seen is still there.
     let width = (end - start).max(1.2);
-    svg.group(class);
+    svg.group(bar.class);
     svg.element("title").text(&format!(
         "{}: {}",
-        span.label,
-        words::duration(span.to_ns.saturating_sub(span.from_ns).unsigned_abs())
+        bar.label,
+        words::duration(bar.to_ns.saturating_sub(bar.from_ns).unsigned_abs())
     ));
     svg.rectangle("bar", start, y, width, ROW);
     let letters = ((width - 8.0) / 6.4).max(0.0) as usize;
     if letters >= 4 {
-        let label = text::shorten(&span.label, letters);
+        let label = text::shorten(&bar.label, letters);
         svg.label("ink", "start", start + 4.0, y + 16.0, &label);
     }
     svg.close("g");

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Interval;
+use crate::facts;
 use crate::terms::Terms;
 use punctual_record::Run;
 use punctual_record::explanation::{Bill, Lane, Picture, Span};
@@ -146,7 +147,7 @@ pub fn trace(picture: &Picture, outlier: Outlier, intervals: &[Interval<'_>]) ->
     }
     // The latency itself, and the marks.
     for mark in &picture.marks {
-        let event = event(INSTANT, wake_up, Some(&mark.label));
+        let event = event(INSTANT, wake_up, Some(&facts::mark_label(&mark.label)));
         out = out.message(1, &packet(at(mark.at_ns)).message(11, &event));
     }
     let late = event(SLICE_BEGIN, wake_up, Some(&terms.outlier(latency_ns)));
@@ -161,7 +162,7 @@ pub fn trace(picture: &Picture, outlier: Outlier, intervals: &[Interval<'_>]) ->
             let track = lane_track(index, *lane);
             for (offset, which) in nested(spans, |span| (span.from_ns, span.to_ns)) {
                 let event = match which {
-                    Some(span) => event(SLICE_BEGIN, track, Some(&span.label)),
+                    Some(span) => event(SLICE_BEGIN, track, Some(&facts::span_label(&span.label))),
                     None => event(SLICE_END, track, None),
                 };
                 out = out.message(1, &packet(at(offset)).message(11, &event));

@@ -59,7 +59,7 @@ fn lines(bill: &Bill) -> Vec<Line<'_>> {
 /// Where a line's time lay.
 fn place(line: &Line<'_>) -> String {
     match line.stages.as_slice() {
-        [stage] => stage.name().to_owned(),
+        [stage] => facts::stage(*stage).to_owned(),
         stages => format!("{} stages", stages.len()),
     }
 }
@@ -403,7 +403,7 @@ fn stages(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
             |ns: Option<u64>| ns.map_or_else(|| "—".to_owned(), |ns| words::micros(ns as f64));
         let (count, max) = (words::count(stage.count), time(Some(stage.max)));
         let cells = [&*count, &time(stage.p50), &time(stage.p99), &max];
-        let line = line(name(stage.stage.name()), cells);
+        let line = line(name(facts::stage(stage.stage)), cells);
         out.push(style.paint(Tone::Plain, &line));
     }
 }

@@ -4,20 +4,24 @@
 
 mod condition;
 mod difference;
+mod drawn;
 mod event;
 mod fault;
 mod fix;
 mod not_seen;
 mod note;
 mod requirement;
+mod stage;
 mod unavailable;
 
 pub use condition::{fix_of, found, requested, scheduling};
 pub use difference::{aspect, difference, differences, merge_error, value};
+pub use drawn::{mark_label, span_label};
 pub use event::{ending, event, stop_cause};
 pub use fault::{failed_thread, load_failure, missing_samples, thread_fault, unread, unsaved};
 pub use fix::fix;
 pub use not_seen::not_seen;
 pub use note::notes;
 pub use requirement::{length_limit, requirement};
+pub use stage::stage;
 pub use unavailable::unavailable;

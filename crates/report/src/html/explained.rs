@@ -88,7 +88,7 @@ fn stages(html: &mut Html, explanation: &Explanation) {
         .iter()
         .map(|stage| {
             let cells = vec![
-                td(stage.stage.name()),
+                td(facts::stage(stage.stage)),
                 td(words::count(stage.count)),
                 td(time(stage.p50)),
                 td(time(stage.p99)),
@@ -193,7 +193,7 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
                 details += &more;
             }
             let cells = vec![
-                td_in("whole", if gap { "gap" } else { row.stage.name() }),
+                td_in("whole", if gap { "gap" } else { facts::stage(row.stage) }),
                 td_in("whole", part),
                 cause_cell(&row.cause),
                 td_in("mono", details),

@@ -12,6 +12,7 @@ use crate::terms::Terms;
 use crate::{conditions, experiment, statements, words};
 use punctual_record::Run;
 use punctual_record::invalid::not_in_force;
+use punctual_record::live::RowsAre;
 
 /// The report of a run as one HTML file.
 #[must_use]
@@ -133,16 +134,12 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     )];
     if let Some(rung) = all.ladder.iter().rev().find(|rung| rung.value_ns.is_some()) {
         let name = format!("{} samples beyond", words::count(rung.samples_beyond));
-        let label = if (rung.percentile - 99.999).abs() < 1e-9 {
-            "p99.999"
-        } else {
-            "Highest supported percentile"
-        };
         let value = words::duration(rung.value_ns.unwrap_or(0));
-        let value = if label == "p99.999" {
-            value
+        let (label, value) = if (rung.percentile - 99.999).abs() < 1e-9 {
+            ("p99.999", value)
         } else {
-            format!("p{} {value}", rung.percentile)
+            let value = format!("p{} {value}", rung.percentile);
+            ("Highest supported percentile", value)
         };
         tiles.push((label, value, name));
     }
@@ -171,8 +168,8 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
         format!(
             "on {}",
             match figures.rows_are {
-                "thread" => words::plural(figures.rows.len() as u64, "thread", "threads"),
-                _ => words::plural(figures.rows.len() as u64, "CPU", "CPUs"),
+                RowsAre::Threads => words::plural(figures.rows.len() as u64, "thread", "threads"),
+                RowsAre::Cpus => words::plural(figures.rows.len() as u64, "CPU", "CPUs"),
             }
         ),
     ));

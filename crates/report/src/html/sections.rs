@@ -72,14 +72,18 @@ pub(super) fn lanes(html: &mut Html, run: &Run, figures: &Figures, marks: &Marks
     }
     html.heading(
         "lanes",
-        &format!("{} over time, by {}", marks.terms.heading, figures.rows_are),
+        &format!(
+            "{} over time, by {}",
+            marks.terms.heading,
+            words::row(figures.rows_are)
+        ),
     );
     let most = chart::MOST_LINES;
     let which = if figures.rows.len() > most {
         format!(
             " The {most} of {} {}s with the highest maximum are shown.",
             words::count(figures.rows.len() as u64),
-            figures.rows_are
+            words::row(figures.rows_are)
         )
     } else {
         String::new()
@@ -295,6 +299,18 @@ pub(super) fn provenance(html: &mut Html, run: &Run) {
             words::count(tracer.events)
         )
     });
+    let own_cost = format!(
+        "probes {} of processor time, collector {}, {} resident, {} to read the clock{tracer}",
+        words::duration(own.probes_cpu_ns),
+        words::duration(own.collector_cpu_ns),
+        words::bytes(own.peak_resident_bytes),
+        words::duration(own.clock_read_ns)
+    );
+    let measured = if run.knows(Field::MeasuredTime) {
+        words::duration(run.measured_ns)
+    } else {
+        String::new()
+    };
     let mut facts = vec![
         (
             "Program".to_owned(),
@@ -302,26 +318,16 @@ pub(super) fn provenance(html: &mut Html, run: &Run) {
         ),
         ("Command".to_owned(), run.command.join(" ")),
         ("Started".to_owned(), conditions::begun(run)),
-        ("Measured".to_owned(), words::duration(run.measured_ns)),
+        ("Measured".to_owned(), measured),
         ("Probe".to_owned(), conditions::method(run)),
-        (
-            "Own cost".to_owned(),
-            format!(
-                "probes {} of processor time, collector {}, {} resident, {} to read the clock{tracer}",
-                words::duration(own.probes_cpu_ns),
-                words::duration(own.collector_cpu_ns),
-                words::bytes(own.peak_resident_bytes),
-                words::duration(own.clock_read_ns)
-            ),
-        ),
     ];
     if run.imported.is_some() {
         // What the other tool does not state; and there is no run.json.
-        facts.retain(|(name, text)| !text.is_empty() && name != "Own cost");
-        facts.retain(|(name, _)| name != "Measured" || run.knows(Field::MeasuredTime));
+        facts.retain(|(_, text)| !text.is_empty());
         html.facts("As far as it is stated", &facts);
         return;
     }
+    facts.push(("Own cost".to_owned(), own_cost));
     facts.push((
         "Record".to_owned(),
         format!(

@@ -11,6 +11,7 @@ use crate::marks::deadline;
 use crate::terms::Terms;
 use crate::{statements, verdict, watch, words};
 use punctual_record::Run;
+use punctual_record::live::RowsAre;
 
 /// Up to so many CPUs the table shows all; of more, the worst.
 const FEW_ROWS: usize = 16;
@@ -141,7 +142,7 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         let named = format!(
             "{caption}. The {FEW_ROWS} of {} {}s with the highest maximum",
             words::count(figures.rows.len() as u64),
-            figures.rows_are
+            words::row(figures.rows_are)
         );
         figure_table(html, &named, run, figures, &worst(FEW_ROWS));
         // Folded without a script.
@@ -149,7 +150,7 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         rest.sort_unstable();
         html.raw(&format!(
             "<details><summary>Every {}</summary>\n",
-            figures.rows_are
+            words::row(figures.rows_are)
         ));
         figure_table(html, caption, run, figures, &rest);
         html.raw("</details>\n");
@@ -181,7 +182,7 @@ fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, sh
         rows.push(("all", figure_row(&figures.merged, deadline)));
     }
     let mut names = vec![
-        figures.rows_are,
+        words::row(figures.rows_are),
         "samples",
         "min",
         "mean",
@@ -299,7 +300,7 @@ pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
             ("", cells)
         })
         .collect();
-    let row = if figures.rows_are == "CPU" {
+    let row = if figures.rows_are == RowsAre::Cpus {
         "CPU"
     } else {
         "Thread"

@@ -4,13 +4,18 @@ use super::{progress, said};
 use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::words;
-use punctual_record::live::{LiveRow, LiveWatch, Notable};
+use punctual_record::live::{LiveRow, LiveSubject, LiveWatch, Notable, RowsAre};
 
 /// The block that is redrawn on a terminal.
 #[must_use]
 pub fn watch_lines(view: &LiveWatch, style: &Style) -> Vec<String> {
     let room = style.width.max(20) - 1;
-    let mut lines = vec![progress(&view.title, view.elapsed_ns, view.total_ns, style)];
+    let mut lines = vec![progress(
+        &subject(&view.subject),
+        view.elapsed_ns,
+        view.total_ns,
+        style,
+    )];
     let mut tail = Vec::new();
     for note in view.notes.iter().take(3) {
         let wrapped = wrap(&said(note), room).into_iter().take(2);
@@ -23,6 +28,14 @@ pub fn watch_lines(view: &LiveWatch, style: &Style) -> Vec<String> {
     lines.extend(tail);
     lines.truncate(style.height.max(2) - 1);
     lines.iter().map(|line| cut(line, style.width)).collect()
+}
+
+fn subject(subject: &LiveSubject) -> String {
+    match subject {
+        LiveSubject::System => "watch the system".to_owned(),
+        LiveSubject::Program { name, pid } => format!("watch {name} ({pid})"),
+        LiveSubject::Several { name } => format!("watch {name}"),
+    }
 }
 
 fn marks(view: &LiveWatch, style: &Style, room: usize) -> Vec<String> {
@@ -61,8 +74,8 @@ fn rows(view: &LiveWatch, style: &Style, free: usize, room: usize) -> Vec<String
         shown.sort_by_key(|&i| std::cmp::Reverse(view.rows[i].max_ns));
         shown.truncate(free);
     }
-    let program = view.rows_are == "thread";
-    let mut head = vec![view.rows_are.as_str(), "wake-ups"];
+    let program = view.rows_are == RowsAre::Threads;
+    let mut head = vec![words::row(view.rows_are), "wake-ups"];
     if program {
         head.push("period");
     }
@@ -192,7 +205,7 @@ pub fn watch_plain_line(view: &LiveWatch) -> String {
     let mut text = format!(
         "{}  {}  {}",
         words::clock(view.elapsed_ns),
-        words::clean(&view.title),
+        words::clean(&subject(&view.subject)),
         words::plural(count, "wake-up", "wake-ups"),
     );
     if let Some(worst) = worst {
@@ -205,7 +218,7 @@ pub fn watch_plain_line(view: &LiveWatch) -> String {
     if view.deadline_ns.is_some() {
         text += &format!(", {} late", words::count(sum(|row| row.late)));
     }
-    if view.rows_are == "thread" {
+    if view.rows_are == RowsAre::Threads {
         text += &format!(
             ", {} skipped, {} preempted, {} faults",
             words::count(sum(|row| row.missed)),
@@ -247,8 +260,11 @@ mod tests {
             max_ns: (index != 1).then_some(2_000_000_000),
         };
         LiveWatch {
-            title: "watch controller (4711)".to_owned(),
-            rows_are: "thread".to_owned(),
+            subject: LiveSubject::Program {
+                name: "controller".to_owned(),
+                pid: 4711,
+            },
+            rows_are: RowsAre::Threads,
             rows: (0..rows).map(row).collect(),
             marks: (0..rows % 4).map(mark).collect(),
             ..LiveWatch::default()

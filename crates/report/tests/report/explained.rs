@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use punctual_record::Run;
-use punctual_record::explanation::{Cause, Lane, Mark, Picture, Span};
+use punctual_record::explanation::{Cause, Lane, Mark, MarkLabel, Picture, Span, SpanLabel};
 use punctual_report::chart::{Form, outlier};
 use punctual_report::explain::perfetto::{self, Outlier};
 use punctual_report::explain::{against, around, bill_section, fix, intervals, name, section};
@@ -401,11 +401,13 @@ fn pictures() -> impl Strategy<Value = Picture> {
             cpu,
             from_ns: a.min(b),
             to_ns: a.max(b),
-            label,
+            label: SpanLabel::Earlier { text: label },
             in_the_way,
         });
-    let mark =
-        (time, 0u32..4, "\\PC{0,12}").prop_map(|(at_ns, cpu, label)| Mark { at_ns, cpu, label });
+    let mark = (time, 0u32..4, "\\PC{0,12}").prop_map(|(at_ns, cpu, text)| {
+        let label = MarkLabel::Earlier { text };
+        Mark { at_ns, cpu, label }
+    });
     (
         proptest::collection::vec(span, 0..40),
         proptest::collection::vec(mark, 0..8),

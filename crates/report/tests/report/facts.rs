@@ -109,7 +109,12 @@ fn every_difference_names_the_condition_and_both_values() {
 fn every_note_of_a_bill_has_words() {
     let notes = bills::notes();
     let line = |notes: &[RowNote]| facts::notes(notes).expect("words");
-    check_distinct(notes.iter().map(|note| line(&[note.clone()])).collect());
+    check_distinct(
+        notes
+            .iter()
+            .map(|note| line(std::slice::from_ref(note)))
+            .collect(),
+    );
     let [first, second] = &notes[..2] else {
         panic!("two notes");
     };
@@ -124,6 +129,12 @@ fn every_note_of_a_bill_has_words() {
 #[test]
 fn everything_that_an_explanation_lacks_has_words() {
     check_distinct(bills::not_seen().iter().map(facts::not_seen).collect());
+}
+
+#[test]
+fn everything_in_a_picture_has_a_label() {
+    check_distinct(bills::span_labels().iter().map(facts::span_label).collect());
+    check_distinct(bills::mark_labels().iter().map(facts::mark_label).collect());
 }
 
 #[test]

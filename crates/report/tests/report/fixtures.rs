@@ -6,7 +6,7 @@ mod build;
 
 pub use build::*;
 use punctual_record::Ledger;
-use punctual_record::explanation::{Cause, NotSeen, RowNote};
+use punctual_record::explanation::{Cause, NotSeen, RowNote, SpanLabel};
 use punctual_record::finding::{Fault, FindingFix};
 use punctual_record::{
     Condition, Demand, Event, Fix, Gaps, Happening, LoadFailure, Method, Run, Scheduling, State,
@@ -316,7 +316,10 @@ pub fn explained_hostile() -> Run {
             .iter_mut()
             .flat_map(|picture| &mut picture.spans)
         {
-            span.label = evil.into();
+            span.label = SpanLabel::Handler {
+                irq: 7,
+                name: evil.into(),
+            };
         }
     }
     for ranked in &mut explanation.ranking {

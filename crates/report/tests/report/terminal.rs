@@ -8,7 +8,7 @@ use std::path::Path;
 
 use punctual_record::condition::{FoundScheduling, Scheduling};
 use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS};
-use punctual_record::{Condition, Demand, Event, Happening, Standing, analyse_record};
+use punctual_record::{Condition, Demand, Fix, Standing, analyse_record};
 use punctual_report::live;
 use punctual_report::style::Style;
 use punctual_report::{statements, terminal};
@@ -102,37 +102,27 @@ fn the_verdict_stands_first_and_once() {
     }
 }
 
-/// What an event says is not compared with what a requirement says: a message of the kernel in
-/// the same words hides no outcome.
+/// Outcomes are not compared with what stands above them: a clock source by such a name hides none.
 #[test]
-fn every_outcome_stands_whatever_an_event_says() {
+fn every_outcome_stands_whatever_a_condition_is_called() {
     let mut run = report_fixtures::good();
-    run.request.requirements = vec![
-        Requirement::Max {
-            limit_ns: 1_000_000_000,
-        },
-        Requirement::Max {
-            limit_ns: 2_000_000_000,
-        },
-    ];
+    let limits = [1_000_000_000, 2_000_000_000];
+    run.request.requirements = limits.map(|limit_ns| Requirement::Max { limit_ns }).into();
+    run.request.best_effort = true;
     run.conclude(analyse_record(&run).expect("an analysis"));
     let outcomes = statements::reasons(&run);
     assert_eq!(outcomes.len(), 2, "{outcomes:?}");
-    for outcome in &outcomes {
-        let message = outcome.clone();
-        let mut event = Event::new(7, Happening::KernelMessage { message });
-        event.invalidates = false;
-        run.events.push(event);
-    }
+    run.demands.extend(outcomes.iter().map(|outcome| {
+        let source = outcome.clone();
+        let fix = || Fix::PreemptRt;
+        Demand::requested(Condition::ClockSource { source }, false, fix)
+    }));
+    run.conclude(analyse_record(&run).expect("an analysis"));
     let text = terminal::summary(&run, &Style::plain());
     for outcome in &outcomes {
-        let lines = text.lines();
-        assert!(
-            lines
-                .clone()
-                .any(|line| line.trim_start() == format!("- {outcome}")),
-            "{outcome}: {text}"
-        );
+        let mut lines = text.lines().map(str::trim_start);
+        let line = format!("- {outcome}");
+        assert!(lines.any(|it| it == line), "{outcome}: {text}");
     }
 }
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::amounts::Amount;
-use super::classify::softirq_label;
 use super::event::{Event, Kind, Task, Window};
 use super::naming;
 use super::stages::WakeUpStages;
 use super::timeline::{CpuTimeline, Frame, Layer};
-use punctual_record::explanation::{self, Cause, Mark, Picture, Span};
+use punctual_record::explanation::{self, Cause, Mark, MarkLabel, Picture, Span, SpanLabel};
 
 /// What a picture is made from.
 pub(super) struct PictureSource<'a, 'w> {
@@ -37,12 +36,9 @@ impl<'w> PictureSource<'_, 'w> {
                     _ => explanation::Lane::Interrupt,
                 };
                 let end = frame.to.unwrap_or(frame.from);
-                self.add(
-                    &mut spans,
-                    (*cpu, lane),
-                    (frame.from, end),
-                    self.frame(frame),
-                );
+                if let Some(label) = self.frame(frame) {
+                    self.add(&mut spans, (*cpu, lane), (frame.from, end), label);
+                }
             }
             for run in &lane.thread_runs {
                 let lane = if run.thread.tid == self.window.probe.tid {
@@ -95,15 +91,15 @@ impl<'w> PictureSource<'_, 'w> {
 
     /// Draws time that was taken from below the kernel over what it was taken from: that did not run.
     fn draw_host(&self, spans: &mut Vec<Span>, (from, to): (i64, i64)) {
-        let mut taken: Vec<(u32, i64, i64, &str)> = self
+        let mut taken: Vec<(u32, i64, i64, SpanLabel)> = self
             .amounts
             .iter()
             .filter(|amount| amount.ns > 0)
             .filter_map(|amount| {
                 let label = match amount.cause {
-                    Cause::Steal => "hypervisor",
-                    Cause::Host { .. } => "host",
-                    Cause::Smi => "system management",
+                    Cause::Steal => SpanLabel::Hypervisor,
+                    Cause::Host { .. } => SpanLabel::Host,
+                    Cause::Smi => SpanLabel::Smi,
                     _ => return None,
                 };
                 // Its place within the stretch is unknown; it ends with the event that could only come
@@ -140,7 +136,7 @@ impl<'w> PictureSource<'_, 'w> {
                 cpu,
                 from_ns: begin,
                 to_ns: end,
-                label: label.to_owned(),
+                label,
                 in_the_way: true,
             });
         }
@@ -162,7 +158,7 @@ impl<'w> PictureSource<'_, 'w> {
         spans: &mut Vec<Span>,
         (cpu, lane): (u32, explanation::Lane),
         (from, to): (u64, u64),
-        label: String,
+        label: SpanLabel,
     ) {
         spans.push(Span {
             lane,
@@ -192,50 +188,54 @@ impl<'w> PictureSource<'_, 'w> {
         difference.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
-    fn frame(&self, frame: &Frame<'_>) -> String {
-        let text = match frame.layer {
-            Layer::Nmi => "NMI".to_owned(),
-            Layer::Tracer => "tracer".to_owned(),
-            Layer::Vector(vector) => naming::vector(vector),
-            Layer::Handler(irq, name) => format!("IRQ {irq} {name}"),
-            Layer::Call(function) => {
-                format!("call of {}", naming::function(self.window, function))
-            }
-            Layer::Timer { of_probe: true, .. } => "the probe's timer".to_owned(),
-            Layer::Timer { function, .. } => {
-                format!("timer {}", naming::function(self.window, function))
-            }
-            Layer::Softirq(number) => softirq_label(number),
-            Layer::Thread => String::new(),
-        };
-        naming::bounded(&text)
+    fn frame(&self, frame: &Frame<'_>) -> Option<SpanLabel> {
+        Some(match frame.layer {
+            Layer::Nmi => SpanLabel::Nmi,
+            Layer::Tracer => SpanLabel::Tracer,
+            Layer::Vector(vector) => SpanLabel::Vector {
+                vector: naming::vector(vector),
+            },
+            Layer::Handler(irq, name) => SpanLabel::Handler {
+                irq,
+                name: naming::bounded(name),
+            },
+            Layer::Call(function) => SpanLabel::Call {
+                function: naming::function(self.window, function),
+            },
+            Layer::Timer { of_probe: true, .. } => SpanLabel::ProbeTimer,
+            Layer::Timer { function, .. } => SpanLabel::Timer {
+                function: naming::function(self.window, function),
+            },
+            Layer::Softirq(number) => SpanLabel::Softirq { number },
+            Layer::Thread => return None,
+        })
     }
 
     fn marks(&self) -> Vec<Mark> {
         let instants = &self.stages.instants;
         let mut marks = Vec::new();
         for (label, at) in [
-            ("callback", instants.callback_ns),
-            ("waking", instants.waking_ns),
+            (MarkLabel::Callback, instants.callback_ns),
+            (MarkLabel::Waking, instants.waking_ns),
         ] {
             if let Some(at) = at {
                 marks.push(Mark {
                     at_ns: self.since_due(at),
                     cpu: self.window.cpu,
-                    label: label.to_owned(),
+                    label,
                 });
             }
         }
         for event in self.events {
             let label = match &event.kind {
-                Kind::Fault { .. } => "page fault".to_owned(),
+                Kind::Fault { .. } => MarkLabel::PageFault,
                 Kind::Migrate { tid, to_cpu } if *tid == self.window.probe.tid => {
-                    format!("moved to CPU {to_cpu}")
+                    MarkLabel::Moved { to_cpu: *to_cpu }
                 }
-                Kind::Stack { frames, .. } if !frames.is_empty() => "stack caught".to_owned(),
-                Kind::LockWait { lock, .. } => {
-                    format!("waits for {}", naming::symbol(self.window, *lock))
-                }
+                Kind::Stack { frames, .. } if !frames.is_empty() => MarkLabel::StackCaught,
+                Kind::LockWait { lock, .. } => MarkLabel::LockWait {
+                    lock: naming::symbol(self.window, *lock),
+                },
                 _ => continue,
             };
             marks.push(Mark {
@@ -268,14 +268,14 @@ fn lane_of(cause: &Cause) -> Option<explanation::Lane> {
     }
 }
 
-fn thread(task: &Task) -> String {
+fn thread(task: &Task) -> SpanLabel {
     if task.tid == 0 {
-        return "idle".to_owned();
+        return SpanLabel::Idle;
     }
-    let name = naming::bounded(&task.name);
-    match naming::priority(task) {
-        0 => format!("{name} [{}]", task.tid),
-        priority => format!("{name} [{}] priority {priority}", task.tid),
+    SpanLabel::Thread {
+        name: naming::bounded(&task.name),
+        tid: task.tid,
+        priority: naming::priority(task),
     }
 }
 

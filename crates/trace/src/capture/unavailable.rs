@@ -3,10 +3,7 @@
 use std::fs;
 
 pub use punctual_record::Unavailable;
-
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
+use punctual_record::proc_status::{Capabilities, effective_user};
 
 /// The kernel's description of its types.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -28,25 +25,15 @@ pub fn check() -> Result<(), Unavailable> {
     lacking(&status).map_or(Ok(()), Err)
 }
 
-/// The effective user, from /proc/self/status.
-fn effective_user(status: &str) -> Option<&str> {
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    users.split_whitespace().nth(1)
-}
-
 /// The missing capabilities, from /proc/self/status.
 fn lacking(status: &str) -> Option<Unavailable> {
-    let held = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
-        .unwrap_or(0);
-    let lacks = |number: u32| held >> number & 1 == 0 && held >> CAP_SYS_ADMIN & 1 == 0;
-    let (bpf, perfmon) = (lacks(CAP_BPF), lacks(CAP_PERFMON));
+    let held = Capabilities::effective(status).unwrap_or_default();
+    let lacks = |number: u32| !held.has(number) && !held.has(Capabilities::SYS_ADMIN);
+    let (bpf, perfmon) = (lacks(Capabilities::BPF), lacks(Capabilities::PERFMON));
     (bpf || perfmon).then(|| Unavailable::NoCapabilities {
         bpf,
         perfmon,
-        root: effective_user(status) == Some("0"),
+        root: effective_user(status) == Some(0),
     })
 }
 
@@ -64,16 +51,19 @@ mod tests {
         assert_eq!(lacking(&status("1000", 0)), no(true, true, false));
         assert_eq!(lacking(""), no(true, true, false));
         assert_eq!(
-            lacking(&status("1000", 1 << CAP_BPF)),
+            lacking(&status("1000", 1 << Capabilities::BPF)),
             no(false, true, false)
         );
         assert_eq!(
-            lacking(&status("1000", 1 << CAP_PERFMON)),
+            lacking(&status("1000", 1 << Capabilities::PERFMON)),
             no(true, false, false)
         );
-        assert_eq!(lacking(&status("1000", 1 << CAP_SYS_ADMIN)), None);
+        assert_eq!(lacking(&status("1000", 1 << Capabilities::SYS_ADMIN)), None);
         assert_eq!(
-            lacking(&status("1000", 1 << CAP_BPF | 1 << CAP_PERFMON)),
+            lacking(&status(
+                "1000",
+                1 << Capabilities::BPF | 1 << Capabilities::PERFMON
+            )),
             None
         );
     }

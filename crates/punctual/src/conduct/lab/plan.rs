@@ -145,7 +145,7 @@ impl Bench {
         kernels.find(|kernel| kernel.asked == asked).ok_or_else(|| {
             LabError::Kernel(kernel::Error::Package {
                 asked: asked.to_owned(),
-                why: "the lab has no such kernel".to_owned(),
+                why: kernel::NoPackage::NotInLab,
             })
         })
     }

@@ -36,6 +36,7 @@ pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan};
 use punctual_machine::survey::{self, SurveyRequest};
 use punctual_machine::{CheckRequest, Root};
 use punctual_record::finding::RunFindings;
+use punctual_record::live::Step;
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{RUN_FILE, Run, RunDirectory, time};
 use sampling::Sampling;
@@ -91,11 +92,11 @@ fn tuned(
     tuning: Option<&Tuning>,
     companion: Option<Box<dyn Companion>>,
 ) -> Result<Run, ConductError> {
-    progress.stage("reading the machine's settings");
+    progress.step(&Step::ReadSettings);
     let mut run = survey(plan, root);
     run.tuned = tuning.map_or_else(Vec::new, |it| it.tuned().to_vec());
     if plan.check {
-        progress.stage("checking the machine");
+        progress.step(&Step::CheckMachine);
         run.findings = Some(check_machine(plan, root));
     }
     save(directory, &run)?;
@@ -163,7 +164,7 @@ fn measure(
     let housekeeping = plan.placement.housekeeping;
 
     let time_limit = TimeLimit::begin(&plan.probes)?;
-    progress.stage("setting up the probe threads");
+    progress.step(&Step::SetUpProbes);
     let gaps = Hwlat::begin(&plan.probes)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
     let (probes, rings) = probes::start_probes(&plan.probes, gaps)?;
     signals

@@ -23,6 +23,7 @@ use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::StartLine;
 use punctual_lab::job::load_seed;
 use punctual_load::{LoadSet, LoadSettings, LoadSpec};
+use punctual_record::live::Step;
 use punctual_record::{Gaps, Method, Subject};
 
 /// How long loads may take to start.
@@ -122,7 +123,9 @@ pub fn start_loads(
     if plan.spec == LoadSpec::None {
         return Ok(None);
     }
-    progress.stage(&format!("starting {}", plan.spec.label()));
+    progress.step(&Step::StartLoad {
+        load: plan.spec.label(),
+    });
     let settings = LoadSettings {
         class: plan.class,
         cpus: Some(plan.cpus.clone()),

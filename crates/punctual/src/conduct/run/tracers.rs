@@ -17,6 +17,7 @@ use crate::conduct::error::ConductError;
 use crate::conduct::progress::Progress;
 use crate::conduct::signals::Signals;
 use crate::probe::gaps::GapFeed;
+use punctual_record::live::Step;
 use punctual_record::{
     CrossCheck, CrossCheckFault, CrossFigure, CrossFigureName, Gaps, KernelTracer, Method, Run,
     State,
@@ -163,10 +164,10 @@ fn measure(
     let signals = Signals::listen().map_err(failed)?;
     let loads = setup::start_loads(load, &signals, progress).map_err(failed)?;
     let length = Duration::from_nanos(run.measured_ns);
-    progress.stage(&format!(
-        "cross-checking with {tracer} for {:.0} s",
-        length.as_secs_f64()
-    ));
+    progress.step(&Step::CrossCheck {
+        tracer: check.tracer,
+        length_ns: run.measured_ns,
+    });
     let mut tracing = Tracer::start(&setup).map_err(failed)?;
     set_policy(tracer, &plan.cpus, plan.policy);
     let begin = Instant::now();

@@ -2,6 +2,7 @@
 //! measurement, whatever its end.
 
 use punctual_machine::tune::{Journal, Session, TuneError, is_gone, is_same, read};
+use punctual_record::live::Step;
 use punctual_record::tuning::{Change, Tuned};
 use punctual_record::{Event, Happening};
 
@@ -69,7 +70,7 @@ impl Tuning {
     /// Restores everything; what can't be is told.
     pub fn end(self, progress: &mut dyn Progress) {
         if let Some(session) = self.session {
-            progress.stage("restoring the settings of the machine");
+            progress.step(&Step::RestoreSettings);
             if let Err(error) = session.end() {
                 progress.not_restored(&error);
             }

@@ -25,6 +25,7 @@ use crate::probe::cycle::Ended;
 use crate::probe::thread::Outcome;
 use punctual_load::{LoadSet, Pause};
 use punctual_record::event::Halted;
+use punctual_record::live::Step;
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State, Thread};
 use punctual_record::{UnsavedPart, UnsavedReason};
@@ -75,7 +76,7 @@ impl Course {
 }
 
 impl Measured for WakeUps {
-    const ENDING: &'static str = "ending the run";
+    const ENDING: Step = Step::EndRun;
     const LEAST_NAP: Duration = Duration::from_millis(10);
     const INTERRUPT_FINISHES: bool = false;
 

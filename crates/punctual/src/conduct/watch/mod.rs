@@ -35,7 +35,7 @@ use program::Program;
 use punctual_machine::Root;
 use punctual_machine::survey::{self, SurveyRequest};
 use punctual_record::event::Gone;
-use punctual_record::live::LiveWatch;
+use punctual_record::live::{LiveWatch, Step};
 use punctual_record::{Demand, Ending, RecordError, Run, RunDirectory, State, time};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::watch::Other;
@@ -125,10 +125,10 @@ pub fn watch(
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
-    progress.stage("reading the machine's settings");
+    progress.step(&Step::ReadSettings);
     let cpus = survey::online(&root);
     let mut run = survey(plan, &cpus, &root);
-    progress.stage("setting up tracing");
+    progress.step(&Step::SetUpTracing);
     let length = Length {
         duration_ns: plan.duration_ns,
         break_ns: plan.break_ns,
@@ -212,7 +212,7 @@ struct Threads<W> {
 }
 
 impl<W: Watched> Measured for Threads<W> {
-    const ENDING: &'static str = "ending the watch";
+    const ENDING: Step = Step::EndWatch;
     const LEAST_NAP: Duration = Duration::from_millis(1);
     const INTERRUPT_FINISHES: bool = true;
 

@@ -20,7 +20,7 @@ use crate::system::dma_latency;
 use punctual_machine::Root;
 use punctual_machine::survey::thread::last_cpu;
 use punctual_record::event::{Gone, Halted};
-use punctual_record::live::{LiveWatch, Note};
+use punctual_record::live::{LiveSubject, LiveWatch, Note, RowsAre};
 use punctual_record::watch::Watch;
 use punctual_record::{
     Condition, Demand, Event, Fix, Happening, RecordError, Run, RunDirectory, StopCause, condition,
@@ -335,14 +335,19 @@ impl Watched for Program<'_> {
         }
         notes.extend(run.events.last().cloned().map(Note::Happened));
         LiveWatch {
-            title: match self.target.program() {
-                Some(process) => format!("watch {} ({})", process.name, process.pid),
-                None => format!("watch {}", self.target.name()),
+            subject: match self.target.program() {
+                Some(process) => LiveSubject::Program {
+                    name: process.name.clone(),
+                    pid: process.pid,
+                },
+                None => LiveSubject::Several {
+                    name: self.target.name().to_owned(),
+                },
             },
             elapsed_ns,
             total_ns: self.length.duration_ns,
             deadline_ns: self.length.deadline_ns,
-            rows_are: "thread".to_owned(),
+            rows_are: RowsAre::Threads,
             rows: self
                 .threads
                 .iter()

@@ -13,7 +13,7 @@ use crate::probe::timeline::{self, Rows};
 use punctual_machine::Root;
 use punctual_machine::survey::online;
 use punctual_record::condition::Target;
-use punctual_record::live::{LiveRow, LiveWatch, Notable, Note};
+use punctual_record::live::{LiveRow, LiveSubject, LiveWatch, Notable, Note, RowsAre};
 use punctual_record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
 use punctual_record::{Condition, Demand, Fix, Run, Thread};
 use punctual_trace::capture::numbers::Numbers;
@@ -183,11 +183,11 @@ impl Watched for Whole {
             }
         };
         LiveWatch {
-            title: "watch the system".to_owned(),
+            subject: LiveSubject::System,
             elapsed_ns,
             total_ns: self.length.duration_ns,
             deadline_ns: self.length.deadline_ns,
-            rows_are: "CPU".to_owned(),
+            rows_are: RowsAre::Cpus,
             rows: self.cpus.iter().map(row).collect(),
             marks: Vec::new(),
             notes: run
