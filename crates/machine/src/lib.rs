@@ -13,6 +13,7 @@
 mod check;
 pub mod config;
 mod findings;
+mod kernel_log;
 mod look;
 mod mask;
 mod outcome;

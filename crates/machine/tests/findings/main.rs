@@ -4,6 +4,7 @@
 mod flips;
 mod golden;
 mod hostile;
+mod kernel_log;
 mod table;
 mod tree;
 mod unknown;
