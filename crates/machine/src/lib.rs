@@ -19,6 +19,7 @@ mod mask;
 mod outcome;
 mod posix;
 pub mod root;
+mod sample;
 mod snapshot;
 mod tasks;
 pub mod tune;

@@ -212,7 +212,15 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
             continue;
         }
         look.saw(path.clone(), &text);
-        found.push(format!("{irq} {}", actions.join(" ")));
+        found.push(match &look.machine.sample {
+            None => format!("{irq} {}", actions.join(" ")),
+            Some(sample) => format!(
+                "{irq} {} ({} times in {} ms)",
+                actions.join(" "),
+                sample.interrupts(irq, cpus),
+                sample.length_ms
+            ),
+        });
         if !managed && !housekeeping.is_empty() {
             outcome = outcome.write(&affinity, cpu_list(&housekeeping));
         }

@@ -94,7 +94,7 @@ fn request(
         return Ok(CheckRequest {
             cpus: Some(cpus),
             priority,
-            pid: None,
+            ..CheckRequest::default()
         });
     }
     let mut cpus = run.request.cpus.clone();
