@@ -1,5 +1,7 @@
 //! All findings of a machine.
 
+use std::time::Duration;
+
 use punctual_record::finding::{
     CHECK_VERSION, Check, Difference, Finding, FindingId, ReadResult, Reading,
 };
@@ -19,6 +21,8 @@ pub struct CheckRequest {
     pub priority: u32,
     /// The program whose rights are read; that which checks, if none is named.
     pub pid: Option<u32>,
+    /// Count interrupts for this time; without it nothing waits.
+    pub sample: Option<Duration>,
 }
 
 impl Default for CheckRequest {
@@ -27,6 +31,7 @@ impl Default for CheckRequest {
             cpus: None,
             priority: 80,
             pid: None,
+            sample: None,
         }
     }
 }
@@ -47,7 +52,7 @@ impl CheckRequest {
         Self {
             cpus: Some(cpus),
             priority: priority.max(1),
-            pid: None,
+            ..Self::default()
         }
     }
 }

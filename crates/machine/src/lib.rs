@@ -15,11 +15,13 @@
 mod check;
 pub mod config;
 mod findings;
+mod kernel_log;
 mod look;
 mod mask;
 mod outcome;
 mod posix;
 pub mod root;
+mod sample;
 mod snapshot;
 pub mod survey;
 mod tasks;

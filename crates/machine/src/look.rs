@@ -15,6 +15,7 @@ pub(crate) use crate::outcome::{
     Looked, Outcome, bad, expected, information, information_that, not_applicable, ok, unknown,
 };
 use crate::root::{Root, absent, plain};
+use crate::sample::Sample;
 use crate::tasks::{Task, tasks};
 use crate::version::Version;
 
@@ -38,6 +39,8 @@ pub(crate) struct Machine<'r> {
     /// The directory of the program whose rights are read: `/proc/self`, `/proc/PID`.
     pub(crate) process: String,
     pub(crate) tasks: Vec<Task>,
+    /// What was counted over a time, if that was asked for.
+    pub(crate) sample: Option<Sample>,
     /// Whether these are all threads of the machine.
     has_all_tasks: bool,
 }
@@ -72,6 +75,7 @@ impl<'r> Machine<'r> {
                 .pid
                 .map_or_else(|| "/proc/self".to_owned(), |pid| format!("/proc/{pid}")),
             tasks,
+            sample: Sample::of(root, request.sample),
             has_all_tasks,
             release,
         }

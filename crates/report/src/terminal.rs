@@ -70,8 +70,10 @@ fn whole(run: &Run, style: &Style) -> Vec<String> {
     page.blank();
     page.lines.extend(explain::section(run, style, Some(1)));
     page.blank();
-    page.lines
-        .extend(findings::of_run::section(run, style, MOST_FINDINGS));
+    if let Some(section) = findings::of_run::section(run, style, MOST_FINDINGS) {
+        let lines = [section.head, section.named, section.all];
+        page.lines.extend(lines.into_iter().flatten());
+    }
     page.blank();
     if let Some(place) = &style.report {
         page.facts(&[("Report".to_owned(), place.clone())]);

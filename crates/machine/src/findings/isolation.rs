@@ -208,11 +208,18 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
         }
         interrupts += 1;
         let text = look.unshown(path)?;
-        if shared(cpus, &list(path, &text)?).is_empty() {
+        // One that came in spite of its mask is there too.
+        let sample = look.machine.sample.as_ref();
+        let came = sample.map(|sample| sample.interrupts(irq, cpus));
+        if shared(cpus, &list(path, &text)?).is_empty() && came.unwrap_or(0) == 0 {
             continue;
         }
         look.saw(path.clone(), &text);
-        found.push(format!("{irq} {}", actions.join(" ")));
+        let name = format!("{irq} {}", actions.join(" "));
+        found.push(match sample.zip(came) {
+            None => name,
+            Some((sample, came)) => format!("{name} ({came} times in {} ms)", sample.length_ms),
+        });
         if !managed && !housekeeping.is_empty() {
             outcome = outcome.write(&affinity, cpu_list(&housekeeping));
         }

@@ -3,6 +3,7 @@
 use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
 use punctual_rt::cpulist;
 
+use crate::kernel_log;
 use crate::look::{
     Look, Looked, bad, chosen, expected, information, information_that, not_applicable, ok,
     same_name, unknown,
@@ -265,9 +266,19 @@ const PARAMETERS: &[&str] = &[
 
 pub(super) fn unknown_parameter(look: &mut Look<'_>) -> Looked {
     let given = look.parameters()?;
+    let name_of = |word: &str| word.split('=').next().unwrap_or(word).replace('-', "_");
+    let unknown = kernel_log::unknown_parameters(look.machine.root);
+    let unknown: Option<Vec<String>> =
+        unknown.map(|words| words.iter().map(|word| name_of(word)).collect());
     let misspelt = given.iter().filter_map(|word| {
-        let name = word.split('=').next().unwrap_or(word).replace('-', "_");
+        let name = name_of(word);
+        let is_unknown = unknown.as_ref().map(|unknown| unknown.contains(&name));
         if PARAMETERS.contains(&name.as_str()) {
+            // Of real-time work, and not of this kernel.
+            return (is_unknown == Some(true)).then(|| format!("{word} (not in this kernel)"));
+        }
+        // One that the kernel knows is no other one misspelt.
+        if is_unknown == Some(false) {
             return None;
         }
         let close = PARAMETERS.iter().find(|known| is_near(&name, known))?;
@@ -276,8 +287,15 @@ pub(super) fn unknown_parameter(look: &mut Look<'_>) -> Looked {
     let misspelt: Vec<String> = misspelt.collect();
     look.saw(
         "/proc/cmdline",
-        &format!("{} parameters, {} misspelt", given.len(), misspelt.len()),
+        &format!(
+            "{} parameters, {} misspelt or unknown",
+            given.len(),
+            misspelt.len()
+        ),
     );
+    if let Some(unknown) = unknown {
+        look.saw(kernel_log::QUESTION, &unknown.join(" "));
+    }
     if misspelt.is_empty() {
         ok()
     } else {

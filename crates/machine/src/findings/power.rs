@@ -209,14 +209,34 @@ pub(super) fn clockevent(look: &mut Look<'_>) -> Looked {
     }
 }
 
-/// Counters of system management interrupts can only be compared over time.
+/// A counter of system management interrupts says something only over a time.
 pub(super) fn smi(look: &mut Look<'_>) -> Looked {
     let marks = ["/sys/module/x86_pkg_temp_thermal", "/sys/class/dmi"];
     if !marks.iter().any(|mark| look.machine.root.exists(mark)) {
         return not_applicable(NotApplicable::Architecture);
     }
-    look.saw("MSR_SMI_COUNT", "not read, it takes two readings");
-    information().by_hand().end()
+    let source = "MSR_SMI_COUNT";
+    let Some(sample) = &look.machine.sample else {
+        look.saw(source, "not read, it takes two readings");
+        return information().by_hand().end();
+    };
+    match sample.smis {
+        Some(0) => {
+            look.saw(source, &format!("0 in {} ms", sample.length_ms));
+            ok()
+        }
+        Some(count) => {
+            look.saw(source, &format!("{count} in {} ms", sample.length_ms));
+            bad(Fault::Above(0)).by_hand().end()
+        }
+        None => {
+            look.saw(
+                source,
+                "can't be read: modprobe msr, on a processor of Intel",
+            );
+            information().by_hand().end()
+        }
+    }
 }
 
 pub(super) fn efi_runtime(look: &mut Look<'_>) -> Looked {

@@ -1,6 +1,7 @@
 //! Every finding, on made-up machines: the setting that makes it bad, the words of the kernel
 //! that can't be read, whole machines, and files that hold anything.
 
+mod answers;
 mod flips;
 mod golden;
 mod hostile;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use punctual_machine::{CheckRequest, Root, SNAPSHOT_LIMIT, Snapshot, check};
 use punctual_record::finding::{Check, StateKind};
@@ -40,6 +41,7 @@ pub fn run(flags: &CheckFlags) -> Result<ExitCode, Failure> {
         cpus: requested_cpus(&root, flags.affinity.as_ref())?,
         priority: flags.priority,
         pid: flags.pid,
+        sample: flags.sample.map(Duration::from_nanos),
     };
     if let Some(pid) = flags.pid
         && !root.exists(&format!("/proc/{pid}"))

@@ -98,7 +98,7 @@ fn request(
         return Ok(CheckRequest {
             cpus: Some(cpus),
             priority,
-            pid: None,
+            ..CheckRequest::default()
         });
     }
     let mut cpus = run.request.cpus.clone();

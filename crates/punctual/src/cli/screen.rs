@@ -209,10 +209,16 @@ impl Progress for Screen {
         }
     }
 
-    fn not_changed(&mut self, change: &Change, why: &io::Error) {
+    fn not_changed(&mut self, change: &Change, error: &TuneError) {
+        let Change { knob, setting, .. } = change;
+        let why = match error {
+            TuneError::Refused { value, source, .. } => {
+                format!("the kernel refuses `{value}`: {source}")
+            }
+            other => other.to_string(),
+        };
         out::complain(&format!(
-            "--tuned: {}: {} is left as it is, the kernel refuses `{}`: {why}",
-            change.knob, change.setting, change.value
+            "--tuned: {knob}: {setting} is left as it is, {why}"
         ));
     }
 

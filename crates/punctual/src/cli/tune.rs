@@ -43,7 +43,7 @@ fn planned(flags: &KnobFlags) -> Result<Vec<Change>, Failure> {
     let request = CheckRequest {
         cpus: named_cpus(&root, flags)?,
         priority: flags.priority.unwrap_or(KnobFlags::PRIORITY),
-        pid: None,
+        ..CheckRequest::default()
     };
     let found = check(&root, &request);
     let changes = changes_of(&found, &flags.knobs);

@@ -11,6 +11,7 @@ mod culprits;
 mod error;
 mod experiment;
 mod explain;
+pub mod fit;
 mod housekeeper;
 mod keeping;
 pub mod lab;

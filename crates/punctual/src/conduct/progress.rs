@@ -1,7 +1,5 @@
 //! Where a run reports its progress.
 
-use std::io;
-
 use punctual_machine::tune::TuneError;
 use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
@@ -31,8 +29,8 @@ pub trait Progress {
     fn make_room(&mut self, directory: &RunDirectory) {
         let _ = directory;
     }
-    /// A setting is left as it is: the kernel refuses the change, for this reason.
-    fn not_changed(&mut self, change: &Change, why: &io::Error);
+    /// A setting is left as it is: the kernel refuses the change.
+    fn not_changed(&mut self, change: &Change, error: &TuneError);
     /// Settings that were changed for the run could not all be restored.
     fn not_restored(&mut self, error: &TuneError);
     /// The current step before or after the measurement.

@@ -2,9 +2,10 @@
 //! every end restores it, or leaves what restores it.
 
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use crate::common::{Place, Running, cpus, event_kinds, is_root, skip, until, why_invalid};
+use crate::throttled::alone;
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::Setting;
 
@@ -14,9 +15,6 @@ const FILES: [&str; 2] = [
     "/proc/sys/vm/compaction_proactiveness",
 ];
 const FIXED: [&str; 2] = ["0", "0"];
-
-/// One test at a time changes them.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn values() -> [String; 2] {
     FILES.map(|file| {
@@ -33,7 +31,8 @@ struct Before {
 
 impl Before {
     fn read() -> Option<Self> {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // One test at a time changes them, and none while real-time threads are throttled.
+        let alone = alone();
         let has_files = FILES.iter().all(|file| fs::metadata(file).is_ok());
         if !is_root() || !has_files {
             return None;

@@ -115,6 +115,17 @@ fn a_snapshot_is_checked_elsewhere_and_differs_from_itself_in_nothing() {
 }
 
 #[test]
+fn a_snapshot_keeps_what_was_counted() {
+    let place = Place::new();
+    let flags = ["--sample", "50ms", "--snapshot", "here.json"];
+    place.run(&[&["check"], &flags[..]].concat());
+    let text = fs::read_to_string(place.path().join("here.json")).expect("here.json");
+    assert!(text.contains("ms 50\\n"), "{text}");
+    let without = place.run(&["check", "--json"]).stdout;
+    assert!(!without.contains("in 50 ms"), "{without}");
+}
+
+#[test]
 fn the_rights_of_another_process_are_read() {
     let place = Place::new();
     let own = std::process::id().to_string();

@@ -53,38 +53,43 @@ fn has_trouble(run: &Run) -> bool {
     outcome.is_some_and(|outcome| outcome != Outcome::Pass)
 }
 
-/// The section of a summary with at most so many findings; a run that passed has none to explain.
-/// Nothing where the machine was not checked.
+/// The section of a summary.
+pub(crate) struct Section {
+    /// How many findings are bad.
+    pub head: Vec<String>,
+    /// Some of them; a run that passed has none to explain.
+    pub named: Vec<String>,
+    /// The command that lists them.
+    pub all: Vec<String>,
+}
+
+/// The section of a summary with at most so many findings; nothing where the machine was not
+/// checked.
 #[must_use]
-pub(crate) fn section(run: &Run, style: &Style, most: usize) -> Vec<String> {
-    let Some(findings) = &run.findings else {
-        return Vec::new();
-    };
-    let most = if has_trouble(run) { most } else { 0 };
-    let matter = that_matter(run, findings);
+pub(crate) fn section(run: &Run, style: &Style, most: usize) -> Option<Section> {
+    let findings = run.findings.as_ref()?;
     let head = format!("The machine before the run: {}", counts(findings));
     let head = words::shortened(&head, style.columns());
-    let mut lines = vec![style.paint(Tone::Bold, &head)];
     let room = style.columns().saturating_sub(NAME + 4);
-    for finding in matter.iter().take(most) {
+    let line = |finding: &BadFinding| {
         let (said, _) = in_words(&finding.finding());
-        let line = format!(
-            "  {:<NAME$}  {}",
-            finding.id.name(),
-            words::shortened(&said, room)
-        );
-        lines.push(style.paint(Tone::Plain, &line));
-    }
-    let shown = matter.len().min(most);
-    let more = match findings.bad.len() - shown {
-        0 => String::new(),
-        more if shown == 0 => format!("all {more}: "),
-        more => format!("and {more} more: "),
+        let said = words::shortened(&said, room);
+        let line = format!("  {:<NAME$}  {said}", finding.id.name());
+        style.paint(Tone::Plain, &line)
     };
+    let most = if has_trouble(run) { most } else { 0 };
+    let named = that_matter(run, findings).into_iter().take(most);
+    let named = named.map(line).collect();
+    let mut all = Vec::new();
     if !findings.bad.is_empty() || findings.unknown > 0 {
-        lines.push(style.paint(Tone::Dim, &format!("  {more}{}", again(findings))));
+        let line = format!("  all of them: {}", again(findings));
+        all.push(style.paint(Tone::Dim, &line));
     }
-    lines
+    Some(Section {
+        head: vec![style.paint(Tone::Bold, &head)],
+        named,
+        all,
+    })
 }
 
 /// What stands above the table of a page.

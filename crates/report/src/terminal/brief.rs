@@ -119,7 +119,11 @@ fn blocks(run: &Run, style: &Style) -> Vec<Block> {
     statistics(run, &figures, |rank, fact| {
         add(rank, 3, short_facts(&[fact], style, 2));
     });
-    add(3, 5, findings::of_run::section(run, style, MOST_FINDINGS));
+    if let Some(section) = findings::of_run::section(run, style, MOST_FINDINGS) {
+        add(2, 5, section.head);
+        add(3, 5, section.named);
+        add(2, 5, section.all);
+    }
     add(ALWAYS, 6, record(style));
     blocks
 }

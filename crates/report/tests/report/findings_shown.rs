@@ -18,7 +18,7 @@ fn a_run_that_failed_names_what_may_be_why_and_one_that_passed_only_counts() {
     for words in [
         "9 findings are bad, 3 unknown",
         "  rtprio-limit ",
-        "and 6 more: punctual check -a 1\n",
+        "\n  all of them: punctual check -a 1\n",
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
@@ -31,7 +31,10 @@ fn a_run_that_failed_names_what_may_be_why_and_one_that_passed_only_counts() {
     let mut passed = fixtures::good();
     passed.findings.clone_from(&failed.findings);
     let text = summary(&passed, false);
-    assert!(text.contains("all 9: punctual check -a 1\n"), "{text}");
+    assert!(
+        text.contains("all of them: punctual check -a 1\n"),
+        "{text}"
+    );
     assert!(!text.contains("rtprio-limit"), "{text}");
     if let Some(findings) = &mut passed.findings {
         findings.bad.clear();

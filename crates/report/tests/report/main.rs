@@ -26,6 +26,7 @@ mod lab_table;
 #[path = "../../../record/tests/made/labs.rs"]
 mod labs;
 mod page;
+mod proposals;
 mod recorded;
 #[path = "../../../record/tests/made/runs.rs"]
 mod support;

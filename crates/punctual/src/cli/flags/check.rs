@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use punctual_record::finding::FindingId;
 
+use super::super::units;
 use super::names;
 use super::values::{cpu_list, priority};
 
@@ -12,6 +13,7 @@ pub(super) const CHECK_EXAMPLES: &str = "\
 Examples:
   punctual check                            what makes this machine unfit for real time?
   punctual check -a 2,3                     for a program on CPUs 2 and 3
+  punctual check -a 2,3 --sample 1          how often do interrupts come there?
   punctual check --explain transparent-hugepages
   punctual check --snapshot good.json       keep what was read
   punctual check good.json                  check that machine here
@@ -37,6 +39,9 @@ pub struct CheckFlags {
     /// Read the rights of this process [default: those of punctual itself]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "machine")]
     pub pid: Option<u32>,
+    /// Count interrupts and SMIs for this time, in s or with a unit: 1, 500ms [default: count nothing]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true, conflicts_with = "machine")]
+    pub sample: Option<u64>,
     /// Explain this finding of `check -v`: why it matters, what was read, what fixes it, the sources
     #[arg(long, value_name = "NAME", value_parser = names::finding(), hide_possible_values = true, conflicts_with = "json")]
     pub explain: Option<FindingId>,

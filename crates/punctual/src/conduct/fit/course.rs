@@ -138,7 +138,9 @@ impl FitCourse {
         if let Some(needed_ns) = needed_ns {
             let reserve_ns = self.lengths.qualify_ns.saturating_mul(2);
             return FitNext::Over(FitOutcome::BudgetTooSmall {
-                needed_ns: elapsed_ns.saturating_add(reserve_ns).saturating_add(needed_ns),
+                needed_ns: elapsed_ns
+                    .saturating_add(reserve_ns)
+                    .saturating_add(needed_ns),
             });
         }
         if !is_valid {

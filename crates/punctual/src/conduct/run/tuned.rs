@@ -20,7 +20,7 @@ pub struct Tuning {
 impl Tuning {
     /// Changes what the plan says, and only what has another value. The values before are in the
     /// journal before the first change; without any nothing is opened. Where the user named no
-    /// knobs, what the kernel refuses is left as it is, and told.
+    /// knobs, what the kernel refuses is left as it is, and told; if it refuses everything there is no run.
     ///
     /// # Errors
     /// [`ConductError::Tune`]: nothing is left changed.
@@ -39,7 +39,7 @@ impl Tuning {
         }
         let journal = Journal::open(&plan.state).map_err(ConductError::Tune)?;
         let mut session = Session::begin(journal, &changes).map_err(ConductError::Tune)?;
-        let mut tuned = Vec::new();
+        let (mut tuned, mut refused) = (Vec::new(), Vec::new());
         for (at, change) in changes.into_iter().enumerate() {
             match session.switch([at], true) {
                 Ok(()) => tuned.push(Tuned {
@@ -48,13 +48,21 @@ impl Tuning {
                     setting: change.setting,
                     value: change.value,
                 }),
-                Err(TuneError::Refused { source, .. }) if !plan.is_named => {
-                    progress.not_changed(&change, &source);
+                Err(error @ TuneError::Refused { .. }) if !plan.is_named => {
+                    refused.push((change, error));
                 }
                 // A thread that has ended meanwhile has no setting.
                 Err(TuneError::Gone { .. }) if !plan.is_named => {}
                 Err(error) => return Err(ConductError::Tune(error)),
             }
+        }
+        if tuned.is_empty()
+            && let Some((_, error)) = refused.pop()
+        {
+            return Err(ConductError::Tune(error));
+        }
+        for (change, error) in &refused {
+            progress.not_changed(change, error);
         }
         Ok(Self {
             tuned,

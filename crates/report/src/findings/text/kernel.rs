@@ -70,8 +70,9 @@ pub(super) const TRACING: FindingText = FindingText {
 };
 
 pub(super) const UNKNOWN_PARAMETER: FindingText = FindingText {
-    title: "Boot parameters that no kernel knows",
-    why: "A misspelt parameter is ignored, and what it was to set is not in force.",
+    title: "Boot parameters that the kernel does not know",
+    why: "A parameter that is misspelt, or that this kernel was built without, is ignored, and \
+          what it was to set is not in force. The kernel's log says which it does not know.",
     by_hand: "correct the spelling in the boot loader's configuration",
     source: "kernel documentation: admin-guide/kernel-parameters",
 };

@@ -1,0 +1,108 @@
+//! What the kernel says of its boot parameters decides before their spelling does; what was counted
+//! over a time decides on SMIs, and stands with each interrupt.
+
+use punctual_machine::{Root, Snapshot, check};
+use punctual_record::finding::{Fault, FindingId, FindingState};
+
+use crate::tree::request;
+
+const QUESTION: &str = "/dev/kmsg: Unknown kernel command line parameters";
+
+/// The finding on a machine with this command line, whose kernel said that it doesn't know these.
+fn found(line: &str, said: Option<&str>) -> FindingState {
+    let answers = match said {
+        Some(said) => serde_json::json!({QUESTION: {"read": said}}),
+        None => serde_json::json!({}),
+    };
+    let snapshot = serde_json::json!({
+        "version": 1,
+        "files": {"/proc/cmdline": {"read": ["text", line]}},
+        "links": {}, "names": {}, "present": {}, "answers": answers,
+    });
+    let snapshot = Snapshot::parse(snapshot.to_string().as_bytes()).expect("a snapshot");
+    let check = check(&Root::of_snapshot(snapshot), &request());
+    let finding = check.finding(FindingId::UnknownParameter).expect("each");
+    finding.state.clone()
+}
+
+fn present(words: &[&str]) -> FindingState {
+    let words = words.iter().map(|word| (*word).to_owned()).collect();
+    FindingState::Bad {
+        fault: Fault::Present(words),
+    }
+}
+
+#[test]
+fn a_parameter_that_the_kernel_does_not_know_is_bad_however_it_is_spelt() {
+    let line = "quiet nohz_full=2-3 rcu_nocb=2-3 isolcpus=2-3";
+    // Nobody says: the spelling alone.
+    let misspelt = present(&["rcu_nocb=2-3 (rcu_nocbs?)"]);
+    assert_eq!(found(line, None), misspelt);
+    assert_eq!(found(line, Some("")), misspelt);
+    let said = "BOOT_IMAGE=/vmlinuz nohz_full=2-3 rcu_nocb=2-3";
+    let both = present(&[
+        "nohz_full=2-3 (not in this kernel)",
+        "rcu_nocb=2-3 (rcu_nocbs?)",
+    ]);
+    assert_eq!(found(line, Some(said)), both);
+}
+
+/// A vendor's kernel may know a word that resembles another one.
+#[test]
+fn a_parameter_that_the_kernel_knows_is_not_misspelt() {
+    let line = "quiet isolcpu=2-3";
+    assert_eq!(found(line, None), present(&["isolcpu=2-3 (isolcpus?)"]));
+    assert_eq!(found(line, Some("splash")), FindingState::Ok);
+    // What no real-time work needs is passed to user space, and no fault.
+    let line = "quiet splash";
+    assert_eq!(found(line, Some("splash")), FindingState::Ok);
+}
+
+/// The machine of a snapshot in which this was counted, or nothing.
+fn counted(answer: Option<&str>) -> [FindingState; 2] {
+    let question = "two readings of /proc/interrupts and MSR_SMI_COUNT";
+    let answers = match answer {
+        Some(answer) => serde_json::json!({question: {"read": answer}}),
+        None => serde_json::json!({}),
+    };
+    let snapshot = serde_json::json!({
+        "version": 1,
+        "files": {
+            "/sys/devices/system/cpu/online": {"read": ["text", "0-3"]},
+            "/proc/irq/24/smp_affinity_list": {"read": ["text", "0-3"]},
+        },
+        "links": {},
+        "names": {
+            "/proc/irq": {"read": ["24"]},
+            "/proc/irq/24": {"read": ["eth0"]},
+            "/proc/irq/24/eth0": {"read": []},
+        },
+        "present": {
+            "/proc/irq/24/smp_affinity_list": {"read": null},
+            "/sys/class/dmi": {"read": null},
+        },
+        "answers": answers,
+    });
+    let snapshot = Snapshot::parse(snapshot.to_string().as_bytes()).expect("a snapshot");
+    let check = check(&Root::of_snapshot(snapshot), &request());
+    [FindingId::IrqAffinity, FindingId::Smi].map(|id| {
+        let finding = check.finding(id).expect("each");
+        finding.state.clone()
+    })
+}
+
+#[test]
+fn what_was_counted_stands_with_each_interrupt_and_decides_on_smis() {
+    let uncounted = FindingState::Information { fault: None };
+    assert_eq!(counted(None), [present(&["24 eth0"]), uncounted.clone()]);
+    let [irq, smi] = counted(Some("ms 1000\nirq 24 0 9\nirq 24 2 5\nirq 24 3 2\nsmi 4\n"));
+    assert_eq!(irq, present(&["24 eth0 (7 times in 1000 ms)"]));
+    let fault = Fault::Above(0);
+    assert_eq!(smi, FindingState::Bad { fault });
+    let [irq, smi] = counted(Some("ms 500\nsmi 0\n"));
+    assert_eq!(irq, present(&["24 eth0 (0 times in 500 ms)"]));
+    assert_eq!(smi, FindingState::Ok);
+    // Without the register, and with a damaged answer, nothing is claimed.
+    assert_eq!(counted(Some("ms 500\n"))[1], uncounted);
+    assert_eq!(counted(Some("what")), [present(&["24 eth0"]), uncounted]);
+}

@@ -1,0 +1,5 @@
+//! Find, change, prove, keep.
+
+mod course;
+
+pub use course::{FitCourse, FitLengths, FitNext};
