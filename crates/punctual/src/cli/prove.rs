@@ -127,16 +127,10 @@ fn chosen(flags: &ProveFlags, plan: &RunPlan) -> Result<Vec<Chosen>, Failure> {
     let is_finding = |knob: &KnobArgument| matches!(knob, KnobArgument::Finding(_));
     // A check reads some hundred files: only if a knob needs it.
     let found = flags.knobs.iter().any(is_finding).then(|| {
-        let mut cpus = plan.probes.cpus.clone();
-        cpus.sort_unstable();
-        cpus.dedup();
-        let request = CheckRequest {
-            // All CPUs: none is left for other work.
-            cpus: flags.run.affinity.is_some().then_some(cpus),
-            priority: plan.probes.policy.priority(),
-            pid: None,
-        };
-        check(&Root::live(), &request)
+        let root = Root::live();
+        let probes = &plan.probes;
+        let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
+        check(&root, &request)
     });
     let mut all: Vec<Chosen> = Vec::new();
     for argument in &flags.knobs {

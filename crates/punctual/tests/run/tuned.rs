@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::MutexGuard;
 
 use crate::common::{Place, Running, cpus, event_kinds, is_root, skip, until, why_invalid};
-use crate::throttled::alone;
+use crate::alone::alone;
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::Setting;
 

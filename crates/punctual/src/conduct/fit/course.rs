@@ -8,6 +8,9 @@ use punctual_stats::verdict::Outcome;
 /// Knobs that are tried, at most: those of the dearest causes.
 const MOST_KNOBS: usize = 8;
 
+/// Qualifications that there must be time for after an experiment.
+const LEAST_RESERVE: u64 = 2;
+
 /// Lengths.
 #[derive(Debug, Clone, Copy)]
 pub struct FitLengths {
@@ -114,10 +117,18 @@ impl FitCourse {
             qualify_ns,
             least_prove_ns,
         } = self.lengths;
-        // One qualification after it, and one without a knob.
-        let reserve_ns = qualify_ns.saturating_mul(2);
-        let left_ns = budget_ns.saturating_sub(elapsed_ns.saturating_add(reserve_ns));
+        let left = |qualifications: u64| {
+            let reserve_ns = qualify_ns.saturating_mul(qualifications);
+            budget_ns.saturating_sub(elapsed_ns.saturating_add(reserve_ns))
+        };
+        // One qualification after it, and one without each knob, as far as there is time.
+        let all = 1 + knobs.len() as u64;
+        let left_ns = match left(all) {
+            enough if enough >= least_prove_ns.saturating_mul(all) => enough,
+            _ => left(LEAST_RESERVE),
+        };
         if left_ns < least_prove_ns {
+            let reserve_ns = qualify_ns.saturating_mul(LEAST_RESERVE);
             return FitNext::Over(FitOutcome::BudgetTooSmall {
                 needed_ns: elapsed_ns
                     .saturating_add(reserve_ns)
@@ -136,7 +147,7 @@ impl FitCourse {
         elapsed_ns: u64,
     ) -> FitNext {
         if let Some(needed_ns) = needed_ns {
-            let reserve_ns = self.lengths.qualify_ns.saturating_mul(2);
+            let reserve_ns = self.lengths.qualify_ns.saturating_mul(LEAST_RESERVE);
             return FitNext::Over(FitOutcome::BudgetTooSmall {
                 needed_ns: elapsed_ns
                     .saturating_add(reserve_ns)

@@ -225,5 +225,6 @@ fn at_most_eight_knobs_are_tried() {
         panic!("knobs are to be proven");
     };
     assert_eq!(knobs, asked[..8]);
-    assert_eq!(within_ns, 115 * MINUTE);
+    // A minute is over, and nine qualifications are to come.
+    assert_eq!(within_ns, 101 * MINUTE);
 }
