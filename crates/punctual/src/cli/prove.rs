@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use punctual_machine::tune::{Journal, Session, is_same, read, setting_of_file};
+use punctual_machine::root::plain;
+use punctual_machine::tune::{Journal, Session, check_writable, is_same, read, setting_of_file};
 use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::Run;
 use punctual_record::experiment::{
@@ -47,14 +48,7 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     refuse_shared_settings(&chosen)?;
     chosen.push(control(&chosen));
     let journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
-    let changes: Vec<Change> = chosen.iter().flat_map(|it| it.changes.clone()).collect();
-    let mut first = 0;
-    let places = chosen.iter().map(|it| {
-        let places: Vec<usize> = (first..first + it.changes.len()).collect();
-        first += it.changes.len();
-        places
-    });
-    let places = places.collect();
+    let (changes, places) = session_plan(&chosen);
     let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
     let session = Session::begin(journal, &changes).map_err(|error| {
         directory.discard_if_empty();
@@ -90,6 +84,22 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     } else {
         saved
     })
+}
+
+/// All changes, and the places of each knob's. The control's are first: after a kill the journal
+/// says of a setting what was planned last.
+fn session_plan(chosen: &[Chosen]) -> (Vec<Change>, Vec<Vec<usize>>) {
+    let mut changes = Vec::new();
+    let mut places = vec![Vec::new(); chosen.len()];
+    let (controls, knobs): (Vec<_>, Vec<_>) = chosen
+        .iter()
+        .enumerate()
+        .partition(|(_, it)| it.knob.is_control);
+    for (at, it) in controls.into_iter().chain(knobs) {
+        places[at] = (changes.len()..changes.len() + it.changes.len()).collect();
+        changes.extend(it.changes.iter().cloned());
+    }
+    (changes, places)
 }
 
 fn screens(flags: &ProveFlags) -> bool {
@@ -163,13 +173,18 @@ fn one(argument: &KnobArgument, found: Option<&Check>, plan: &RunPlan) -> Result
             knob(id.name().to_owned(), changes)
         }
         (KnobArgument::File { path, value }, _) => {
-            let (setting, value) = setting_of_file(path, value);
+            // One file has many names; what is absent is named as it was given.
+            let path = std::fs::canonicalize(path)
+                .ok()
+                .and_then(|path| path.into_os_string().into_string().ok())
+                .unwrap_or_else(|| path.clone());
+            let (setting, value) = setting_of_file(&path, value);
             let change = Change {
                 knob: Knob::File(path.clone()),
                 setting,
                 value,
             };
-            knob(path.clone(), vec![change])
+            knob(path, vec![change])
         }
         (KnobArgument::Finding(id), None) => Err(Failure::setup(format!("{id} was not checked"))),
     }
@@ -181,8 +196,16 @@ fn knob(name: String, changes: Vec<Change>) -> Result<Chosen, Failure> {
     let mut kept = Vec::new();
     for change in changes {
         let off = read(&change.setting)
-            .map_err(|error| Failure::setup(format!("{}: {error}", change.setting)))?;
+            .map_err(|error| Failure::setup(format!("{}: {}", change.setting, plain(&error))))?;
         if !is_same(&change.setting, &off, &change.value) {
+            // Or the pilot would be measured in vain.
+            check_writable(&change.setting).map_err(|error| {
+                Failure::setup(format!(
+                    "{}: can't be written: {}; nothing was changed",
+                    change.setting,
+                    plain(&error)
+                ))
+            })?;
             settings.push(SwitchedSetting {
                 setting: change.setting.clone(),
                 off,

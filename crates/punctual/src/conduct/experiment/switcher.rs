@@ -112,7 +112,7 @@ impl Switcher {
                 &self.shared.grid,
                 self.begun.saturating_sub(1),
             );
-            self.course.next(&mut experiment)
+            self.course.next(&mut experiment, self.begun as usize)
         };
         match step {
             Step::Over(outcome) => self.end(outcome),
