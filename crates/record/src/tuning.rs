@@ -189,8 +189,8 @@ pub struct Closed {
 /// How a changed setting is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
-    /// It has our value.
-    Ours,
+    /// It has a value that we gave it.
+    Ours(String),
     /// It has its original value.
     Original,
     /// Somebody gave it this third value.

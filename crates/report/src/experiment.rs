@@ -28,6 +28,9 @@ pub fn outcome(experiment: &Experiment) -> Option<Outcome> {
     }
     match experiment.outcome {
         ExperimentOutcome::UnderWay => None,
+        ExperimentOutcome::Complete if experiment.has_too_few_pairs() => {
+            Some(Outcome::Inconclusive)
+        }
         ExperimentOutcome::Complete => Some(Outcome::Pass),
         _ => Some(Outcome::Inconclusive),
     }
@@ -42,6 +45,10 @@ pub fn sentence(experiment: &Experiment) -> String {
             .to_owned();
     }
     match &experiment.outcome {
+        ExperimentOutcome::Complete if experiment.has_too_few_pairs() => format!(
+            "INCONCLUSIVE: too many blocks were left out: give a longer --settle or -D. So far: {}",
+            concluded(experiment)
+        ),
         ExperimentOutcome::Complete => concluded(experiment),
         ExperimentOutcome::UnderWay => "The experiment has not ended.".to_owned(),
         ExperimentOutcome::BudgetTooSmall { needed_ns } => too_small(experiment, *needed_ns),

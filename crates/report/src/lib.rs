@@ -17,6 +17,7 @@ pub mod experiment;
 pub mod explain;
 pub mod figures;
 pub mod findings;
+pub mod fit;
 pub mod formats;
 pub mod gnuplot;
 pub mod html;

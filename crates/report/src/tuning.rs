@@ -89,10 +89,7 @@ pub fn status(entries: &[(&Entry, Applied)], style: &Style) -> String {
     let mut out = String::new();
     for (entry, applied) in entries {
         let (tone, words) = match applied {
-            Applied::Ours => (
-                Tone::Good,
-                format!("{} (was {})", entry.value, entry.original),
-            ),
+            Applied::Ours(now) => (Tone::Good, format!("{now} (was {})", entry.original)),
             Applied::Original => (Tone::Plain, format!("{}, the original", entry.original)),
             Applied::Changed(now) => (
                 Tone::Bad,

@@ -117,7 +117,7 @@ impl Journal {
     }
 
     /// The changes that were not restored, the oldest first; of a setting that the same holder
-    /// changed several times the first original and the last value.
+    /// changed several times the first original, the last value and its knob.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
@@ -298,7 +298,10 @@ fn merged(lines: &[Entry]) -> Vec<Entry> {
     for line in lines {
         let known = entries.iter_mut().find(|it| key_of(it) == key_of(line));
         match known {
-            Some(known) => known.value.clone_from(&line.value),
+            Some(known) => {
+                known.value.clone_from(&line.value);
+                known.knob.clone_from(&line.knob);
+            }
             None => entries.push(line.clone()),
         }
     }

@@ -16,4 +16,4 @@ pub use error::TuneError;
 pub use journal::Journal;
 pub use restore::{RestoreRequest, restore, status};
 pub use session::Session;
-pub use setting::{find_thread, is_gone, is_same, read, setting_of_file, write};
+pub use setting::{check_writable, find_thread, is_gone, is_same, read, setting_of_file, write};

@@ -25,7 +25,7 @@ fn applied(journal: &Journal, entry: &Entry) -> Applied {
     }
     match read(&entry.setting) {
         Ok(now) if is_same(&entry.setting, &now, &entry.original) => Applied::Original,
-        Ok(now) if journal.is_ours(&entry.setting, &now) => Applied::Ours,
+        Ok(now) if journal.is_ours(&entry.setting, &now) => Applied::Ours(now),
         Ok(now) => Applied::Changed(now),
         Err(error) => Applied::Unreadable(plain(&error)),
     }
@@ -66,7 +66,7 @@ pub fn restore(
             }
         };
         let result = match applied(journal, entry) {
-            Applied::Ours => write_back(),
+            Applied::Ours(_) => write_back(),
             Applied::Changed(_) if request.force => write_back(),
             Applied::Changed(now) => Restored::Conflict(now),
             Applied::Original => Restored::Already,

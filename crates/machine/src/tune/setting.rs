@@ -154,6 +154,20 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
     }
 }
 
+/// Checks that it could be written, without a change: a file is opened, a thread is given what it
+/// has. The kernel may still refuse a value.
+///
+/// # Errors
+/// If it can't be written: a missing right, a file for reading only.
+pub fn check_writable(setting: &Setting) -> io::Result<()> {
+    let open = |path: &String| OpenOptions::new().write(true).open(path).map(drop);
+    match setting {
+        Setting::File { path } => open(path),
+        Setting::Pair { first, second } => open(first).and_then(|()| open(second)),
+        Setting::Scheduling { .. } | Setting::Affinity { .. } => write(setting, &read(setting)?),
+    }
+}
+
 /// Whether two values are the same to the kernel: masks with and without leading zeros.
 #[must_use]
 pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {

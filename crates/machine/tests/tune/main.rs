@@ -234,7 +234,7 @@ fn a_second_change_that_was_killed_before_it_was_made_is_restored() {
     apply(&mut journal, &[change(&path, "20")]).expect("changed");
     // As if the kill came between the journal and the write.
     fs::write(&path, "10\n").expect("a file");
-    assert!(matches!(status(&journal)[0].1, Applied::Ours));
+    assert!(matches!(status(&journal)[0].1, Applied::Ours(_)));
     let results = restore(&mut journal, &RestoreRequest::default()).expect("restored");
     assert!(matches!(results[0].1, Restored::Written), "{results:?}");
     assert_eq!(fs::read_to_string(&path).expect("it"), "01\n");

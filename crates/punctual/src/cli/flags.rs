@@ -4,6 +4,7 @@
 mod breach;
 mod check;
 mod explain;
+mod fit;
 mod gaps;
 pub mod names;
 mod prove;
@@ -29,6 +30,8 @@ use check::CHECK_EXAMPLES;
 pub use check::CheckFlags;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
+use fit::FIT_EXAMPLES;
+pub use fit::FitFlags;
 pub use gaps::{GapFlags, Probe};
 use prove::PROVE_EXAMPLES;
 pub use prove::{KnobArgument, ProveFlags};
@@ -78,6 +81,9 @@ pub enum Verb {
     /// Which knob helped, by how much, and how sure are we?
     #[command(after_help = PROVE_EXAMPLES)]
     Prove(ProveFlags),
+    /// Find, change, prove, keep: the smallest set of changes that meets the deadline
+    #[command(after_help = FIT_EXAMPLES)]
+    Fit(FitFlags),
     /// Run the standard loads alone
     #[command(after_help = LOAD_EXAMPLES)]
     Load(LoadFlags),
@@ -220,8 +226,8 @@ pub struct RunFlags {
     /// Change settings for the run, and restore them after it: all bad findings of check with a fix at run time, or these knobs [default without KNOBS: all]
     #[arg(long, value_name = "KNOBS", num_args = 0.., require_equals = true, value_delimiter = ',', value_parser = names::finding(), hide_possible_values = true, conflicts_with = "as_deployed", help_heading = CONDITIONS)]
     pub tuned: Option<Vec<FindingId>>,
-    /// Keep the journal of --tuned in this directory
-    #[arg(long, value_name = "DIR", default_value = Journal::FOLDER, requires = "tuned", help_heading = CONDITIONS)]
+    /// Keep the journal of changed settings in this directory
+    #[arg(long, value_name = "DIR", default_value = Journal::FOLDER, help_heading = CONDITIONS)]
     pub state: PathBuf,
     /// Measure and judge even if a requested condition is not in force; the verdict says so [default: refuse]
     #[arg(long, help_heading = CONDITIONS)]

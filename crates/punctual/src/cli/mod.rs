@@ -7,6 +7,7 @@ mod completions;
 mod cyclictest;
 mod explain;
 mod failure;
+mod fit;
 mod flags;
 mod foreign;
 mod help;
@@ -110,6 +111,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Check(flags) => check::run(flags),
         Verb::Tune(flags) => tune::run(flags),
         Verb::Prove(flags) => prove::run(flags),
+        Verb::Fit(flags) => fit::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => compare::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),
@@ -134,7 +136,8 @@ fn looks_at_this_machine(verb: &Verb) -> bool {
         | Verb::Explain(_)
         | Verb::Watch(_)
         | Verb::Check(_)
-        | Verb::Prove(_) => true,
+        | Verb::Prove(_)
+        | Verb::Fit(_) => true,
         Verb::Load(_)
         | Verb::Run(_)
         | Verb::Lab(_)

@@ -1,5 +1,6 @@
 //! From flags to the plan of a run: defaults of the verb, CPUs of this machine.
 
+pub mod fit;
 mod gaps;
 mod prove;
 

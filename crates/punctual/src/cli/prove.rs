@@ -1,15 +1,17 @@
 //! `prove`: which knob helped?
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use punctual_machine::tune::{Journal, Session, is_same, read, setting_of_file};
+use punctual_machine::root::plain;
+use punctual_machine::tune::{Journal, Session, check_writable, is_same, read, setting_of_file};
 use punctual_machine::{CheckRequest, Root, check};
-use punctual_record::Run;
 use punctual_record::experiment::{
     ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, SwitchedSetting, WantedEffect,
 };
 use punctual_record::finding::{Check, FindingId};
 use punctual_record::tuning::{Change, Knob};
+use punctual_record::{Run, RunDirectory};
 use punctual_report::{experiment, summary_json, terminal};
 use punctual_stats::verdict::Outcome;
 
@@ -21,9 +23,9 @@ use super::{out, plan, tune};
 use crate::conduct::{self, Design, Experimenting, RunPlan};
 
 /// With more knobs than this they are screened first.
-const SCREENED_FROM: usize = 4;
+pub(super) const SCREENED_FROM: usize = 4;
 /// How often an effect of the planned size must be found.
-const POWER: f64 = 0.8;
+pub(super) const POWER: f64 = 0.8;
 /// The finding whose knob a run sets by itself, and others that mean nothing while it does.
 const HELD: [FindingId; 3] = [
     FindingId::IdleStates,
@@ -32,7 +34,7 @@ const HELD: [FindingId; 3] = [
 ];
 
 /// A knob with what it changes.
-struct Chosen {
+pub(super) struct Chosen {
     knob: ExperimentKnob,
     changes: Vec<Change>,
 }
@@ -43,42 +45,21 @@ struct Chosen {
 /// Wrong usage, or what could not be set up; then nothing was changed.
 pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     let plan = plan::of_prove(flags)?;
-    let mut chosen = chosen(flags, &plan)?;
-    refuse_shared_settings(&chosen)?;
-    chosen.push(control(&chosen));
-    let journal = Journal::open(&flags.run.state).map_err(Failure::setup)?;
-    let changes: Vec<Change> = chosen.iter().flat_map(|it| it.changes.clone()).collect();
-    let mut first = 0;
-    let places = chosen.iter().map(|it| {
-        let places: Vec<usize> = (first..first + it.changes.len()).collect();
-        first += it.changes.len();
-        places
-    });
-    let places = places.collect();
-    let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
-    let session = Session::begin(journal, &changes).map_err(|error| {
-        directory.discard_if_empty();
-        Failure::setup(error)
-    })?;
-    let knobs = chosen.into_iter().map(|it| it.knob).collect();
-    let design = Design {
-        pilot_ns: flags.pilot,
-        screening: screens(flags),
-    };
-    let experimenting = Experimenting::new(experiment_of(flags, knobs), design, session, places);
+    let chosen = chosen(flags, &plan)?;
     let mut screen = Screen::new(
         flags.run.quiet || flags.run.json,
         flags.run.live,
         flags.run.verbose,
         flags.run.nanoseconds,
     );
-    let outcome = conduct::run_with(
-        &plan,
-        &directory,
-        &mut screen,
-        Some(Box::new(experimenting)),
-    );
-    let run = settled(outcome, &mut screen, &directory)?;
+    let trial = Trial {
+        plan: &plan,
+        state: &flags.run.state,
+        pilot_ns: flags.pilot,
+        is_screened: screens(flags),
+        experiment: experiment_of(flags),
+    };
+    let (run, directory) = make(trial, chosen, &mut screen)?;
     show(
         &run,
         flags,
@@ -92,14 +73,85 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     })
 }
 
+/// An experiment to be made.
+pub(super) struct Trial<'t> {
+    /// The run in which knobs are switched.
+    pub plan: &'t RunPlan,
+    /// The directory of the journal.
+    pub state: &'t Path,
+    /// Length of the pilot in ns.
+    pub pilot_ns: u64,
+    /// Whether all knobs are screened first.
+    pub is_screened: bool,
+    /// The experiment, without its knobs.
+    pub experiment: Experiment,
+}
+
+/// Makes an experiment with these knobs and a control.
+///
+/// # Errors
+/// What could not be set up; then nothing was changed.
+pub(super) fn make(
+    trial: Trial<'_>,
+    mut chosen: Vec<Chosen>,
+    screen: &mut Screen,
+) -> Result<(Run, RunDirectory), Failure> {
+    refuse_shared_settings(&chosen)?;
+    chosen.push(control(&chosen));
+    let journal = Journal::open(trial.state).map_err(Failure::setup)?;
+    let (changes, places) = session_plan(&chosen);
+    let directory = make_directory(trial.plan.output.as_deref(), &trial.plan.verb)?;
+    let session = Session::begin(journal, &changes).map_err(|error| {
+        directory.discard_if_empty();
+        Failure::setup(error)
+    })?;
+    let experiment = Experiment {
+        knobs: chosen.into_iter().map(|it| it.knob).collect(),
+        ..trial.experiment
+    };
+    let design = Design {
+        pilot_ns: trial.pilot_ns,
+        screening: trial.is_screened,
+    };
+    let companion = Experimenting::new(experiment, design, session, places);
+    let outcome = conduct::run_with(trial.plan, &directory, screen, Some(Box::new(companion)));
+    let run = settled(outcome, screen, &directory)?;
+    Ok((run, directory))
+}
+
+/// What fixes these findings, each a knob.
+///
+/// # Errors
+/// One can't be changed on the running machine.
+pub(super) fn of_findings(found: &Check, knobs: &[FindingId]) -> Result<Vec<Chosen>, Failure> {
+    let one = |id: &FindingId| knob(id.name().to_owned(), tune::changes_for(found, *id)?);
+    knobs.iter().map(one).collect()
+}
+
+/// All changes, and the places of each knob's. The control's are first: after a kill the journal
+/// says of a setting what was planned last.
+fn session_plan(chosen: &[Chosen]) -> (Vec<Change>, Vec<Vec<usize>>) {
+    let mut changes = Vec::new();
+    let mut places = vec![Vec::new(); chosen.len()];
+    let (controls, knobs): (Vec<_>, Vec<_>) = chosen
+        .iter()
+        .enumerate()
+        .partition(|(_, it)| it.knob.is_control);
+    for (at, it) in controls.into_iter().chain(knobs) {
+        places[at] = (changes.len()..changes.len() + it.changes.len()).collect();
+        changes.extend(it.changes.iter().cloned());
+    }
+    (changes, places)
+}
+
 fn screens(flags: &ProveFlags) -> bool {
     flags.screen || (!flags.no_screen && flags.knobs.len() > SCREENED_FROM)
 }
 
-fn experiment_of(flags: &ProveFlags, knobs: Vec<ExperimentKnob>) -> Experiment {
+fn experiment_of(flags: &ProveFlags) -> Experiment {
     let ratio = |percent: f64| 1.0 + percent / 100.0;
     Experiment {
-        knobs,
+        knobs: Vec::new(),
         seed: flags.run.seed.unwrap_or_else(plan::seed_from_clock),
         block_ns: flags.block,
         settle_ns: flags.settle,
@@ -157,13 +209,18 @@ fn one(argument: &KnobArgument, found: Option<&Check>, plan: &RunPlan) -> Result
             knob(id.name().to_owned(), changes)
         }
         (KnobArgument::File { path, value }, _) => {
-            let (setting, value) = setting_of_file(path, value);
+            // One file has many names; what is absent is named as it was given.
+            let path = std::fs::canonicalize(path)
+                .ok()
+                .and_then(|path| path.into_os_string().into_string().ok())
+                .unwrap_or_else(|| path.clone());
+            let (setting, value) = setting_of_file(&path, value);
             let change = Change {
                 knob: Knob::File(path.clone()),
                 setting,
                 value,
             };
-            knob(path.clone(), vec![change])
+            knob(path, vec![change])
         }
         (KnobArgument::Finding(id), None) => Err(Failure::setup(format!("{id} was not checked"))),
     }
@@ -175,8 +232,16 @@ fn knob(name: String, changes: Vec<Change>) -> Result<Chosen, Failure> {
     let mut kept = Vec::new();
     for change in changes {
         let off = read(&change.setting)
-            .map_err(|error| Failure::setup(format!("{}: {error}", change.setting)))?;
+            .map_err(|error| Failure::setup(format!("{}: {}", change.setting, plain(&error))))?;
         if !is_same(&change.setting, &off, &change.value) {
+            // Or the pilot would be measured in vain.
+            check_writable(&change.setting).map_err(|error| {
+                Failure::setup(format!(
+                    "{}: can't be written: {}; nothing was changed",
+                    change.setting,
+                    plain(&error)
+                ))
+            })?;
             settings.push(SwitchedSetting {
                 setting: change.setting.clone(),
                 off,

@@ -133,7 +133,7 @@ impl Place {
     pub fn start(&self, arguments: &[&str]) -> Running {
         let mut command = self.command(program());
         command.args(arguments);
-        let measures = matches!(arguments.first(), Some(&("measure" | "qualify")));
+        let measures = matches!(arguments.first(), Some(&("measure" | "qualify" | "prove")));
         if measures && !arguments.contains(&"--best-effort") && !has_rights() {
             command.arg("--best-effort");
         }

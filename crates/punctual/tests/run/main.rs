@@ -23,6 +23,7 @@ mod groups;
 mod launch;
 mod loads;
 mod places;
+mod prove;
 mod rights;
 mod saving;
 mod screen;

@@ -4,8 +4,8 @@
 use std::fs;
 use std::sync::MutexGuard;
 
-use crate::common::{Place, Running, cpus, event_kinds, is_root, skip, until, why_invalid};
 use crate::alone::alone;
+use crate::common::{Place, Running, cpus, event_kinds, is_root, skip, until, why_invalid};
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::Setting;
 

@@ -63,7 +63,7 @@ pub struct Course {
     design: Design,
     stage: Stage,
     queue: VecDeque<Slot>,
-    /// Slots handed out.
+    /// The place in time of the next slot: slots that passed unused count.
     begun: usize,
     pairs: u64,
 }
@@ -95,19 +95,21 @@ impl Course {
         self.stage != Stage::Pilot || self.queue.is_empty()
     }
 
-    /// The next slot. `experiment` has the figures of all blocks before the last one; what follows
-    /// from a stage that has ended is put into it.
-    pub fn next(&mut self, experiment: &mut Experiment) -> Step {
+    /// What to do in the slot at this place in time. `experiment` has the figures of all blocks
+    /// before the last one; what follows from a stage that has ended is put into it.
+    pub fn next(&mut self, experiment: &mut Experiment, slot: usize) -> Step {
+        self.begun = slot;
+        if self.left(experiment) == 0 {
+            // Slots that passed unused may take the last ones of the plan along.
+            return Step::Over(ExperimentOutcome::Complete);
+        }
         if self.queue.is_empty()
             && let Some(outcome) = self.end_stage(experiment)
         {
             return Step::Over(outcome);
         }
         match self.queue.pop_front() {
-            Some(slot) => {
-                self.begun += 1;
-                Step::Slot(slot)
-            }
+            Some(slot) => Step::Slot(slot),
             None => Step::Over(ExperimentOutcome::Complete),
         }
     }

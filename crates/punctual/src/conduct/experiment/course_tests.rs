@@ -78,28 +78,33 @@ impl Machine {
     }
 }
 
+fn block(slot: Slot, at_ns: u64, figures: BlockFigures) -> ExperimentBlock {
+    ExperimentBlock {
+        at_ns,
+        phase: slot.phase,
+        on: slot.on,
+        pair: slot.pair,
+        knob: slot.knob,
+        switching_ns: 0,
+        figures: Some(figures),
+        left_out: None,
+        costs: Vec::new(),
+    }
+}
+
 /// Runs a course to its end.
 fn conduct(design: Design, experiment: &mut Experiment, machine: &mut Machine) {
     let mut course = Course::new(design, experiment);
     for slot in 0.. {
-        match course.next(experiment) {
+        match course.next(experiment, slot as usize) {
             Step::Over(outcome) => {
                 experiment.outcome = outcome;
                 break;
             }
             Step::Slot(next) => {
                 let figures = machine.block(&next.on);
-                experiment.blocks.push(ExperimentBlock {
-                    at_ns: slot * experiment.slot_ns(),
-                    phase: next.phase,
-                    on: next.on,
-                    pair: next.pair,
-                    knob: next.knob,
-                    switching_ns: 0,
-                    figures: Some(figures),
-                    left_out: None,
-                    costs: Vec::new(),
-                });
+                let at_ns = slot * experiment.slot_ns();
+                experiment.blocks.push(block(next, at_ns, figures));
             }
         }
     }
@@ -206,26 +211,16 @@ fn a_measure_that_no_block_has_cannot_be_wanted() {
     let mut course = Course::new(PAIRS, &experiment);
     let mut machine = Machine::new(&[], 0.1);
     let outcome = loop {
-        match course.next(&mut experiment) {
+        let slot_number = experiment.blocks.len();
+        match course.next(&mut experiment, slot_number) {
             Step::Over(outcome) => break outcome,
             Step::Slot(slot) => {
                 let figures = BlockFigures {
                     p999_ns: None,
                     ..machine.block(&[])
                 };
-                let mut block = ExperimentBlock {
-                    at_ns: 0,
-                    phase: slot.phase,
-                    on: Vec::new(),
-                    pair: None,
-                    knob: None,
-                    switching_ns: 0,
-                    figures: Some(figures),
-                    left_out: None,
-                    costs: Vec::new(),
-                };
-                block.at_ns = experiment.blocks.len() as u64 * experiment.slot_ns();
-                experiment.blocks.push(block);
+                let at_ns = slot_number as u64 * experiment.slot_ns();
+                experiment.blocks.push(block(slot, at_ns, figures));
             }
         }
     };
@@ -308,4 +303,30 @@ fn a_block_that_is_left_out_takes_its_pair_along() {
     block.left_out = Some(punctual_record::experiment::LeftOut::SlowSwitching);
     experiment.judge();
     assert_eq!(experiment.results[0].pairs, before - 1);
+}
+
+/// While the process was stopped, slots passed: what is left of the budget is used, and no more.
+#[test]
+fn slots_that_passed_unused_do_not_make_it_longer() {
+    let mut experiment = experiment(1, 20);
+    let mut course = Course::new(PAIRS, &experiment);
+    let mut machine = Machine::new(&[0.6, 1.0], 0.2);
+    let all = (experiment.budget_ns / experiment.slot_ns()) as usize;
+    let mut slot = 0;
+    let outcome = loop {
+        let next = match course.next(&mut experiment, slot) {
+            Step::Over(outcome) => break outcome,
+            Step::Slot(next) => next,
+        };
+        let figures = machine.block(&next.on);
+        let at_ns = slot as u64 * experiment.slot_ns();
+        experiment.blocks.push(block(next, at_ns, figures));
+        // Three are lost in the pilot, and three later.
+        slot += if [10, 50].contains(&slot) { 4 } else { 1 };
+        assert!(slot <= all);
+    };
+    assert_eq!(outcome, ExperimentOutcome::Complete);
+    experiment.judge();
+    assert_eq!(slot, all);
+    assert_eq!(experiment.results[0].conclusion, KnobConclusion::Helps);
 }

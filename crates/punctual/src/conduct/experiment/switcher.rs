@@ -112,7 +112,7 @@ impl Switcher {
                 &self.shared.grid,
                 self.begun.saturating_sub(1),
             );
-            self.course.next(&mut experiment)
+            self.course.next(&mut experiment, self.begun as usize)
         };
         match step {
             Step::Over(outcome) => self.end(outcome),
@@ -131,6 +131,16 @@ impl Switcher {
 
     /// Makes exactly these knobs be on.
     fn switch(&mut self, on: &[usize]) -> Result<(), TuneError> {
+        // With others on, as in a screening, the control would undo the knob whose settings it
+        // shares: it writes nothing then.
+        let control = self.changes.len().saturating_sub(1);
+        let alone: Vec<usize>;
+        let on = if on.len() > 1 {
+            alone = on.iter().copied().filter(|it| *it != control).collect();
+            &alone
+        } else {
+            on
+        };
         let Some(session) = &mut self.session else {
             return Ok(());
         };

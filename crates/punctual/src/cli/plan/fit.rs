@@ -1,0 +1,117 @@
+//! The plans of the steps of `fit`.
+
+use punctual_record::experiment::{Experiment, ExperimentOutcome};
+use punctual_stats::requirement::Requirement;
+
+use super::super::failure::Failure;
+use super::super::flags::FitFlags;
+use super::super::prove::POWER;
+use super::{Defaults, QUALIFY, make, seed_from_clock};
+use crate::conduct::RunPlan;
+use crate::probe::kinds::KINDS;
+
+/// Length of a pilot, in ns.
+const PILOT_NS: u64 = 120_000_000_000;
+/// A block and its time to settle, in ns.
+const BLOCK_NS: u64 = 5_000_000_000;
+const SETTLE_NS: u64 = 500_000_000;
+
+const FIT: Defaults = Defaults {
+    // Every step is a qualification or an experiment.
+    verb: "qualify",
+    ..QUALIFY
+};
+
+/// The plans of all steps.
+pub struct FitPlans {
+    /// A qualification.
+    pub qualify: RunPlan,
+    /// Its length in ns.
+    pub qualify_ns: u64,
+    /// The deadline in ns.
+    pub deadline_ns: u64,
+    /// An experiment, without its knobs, budget and limit.
+    pub experiment: Experiment,
+    /// Length of its pilot in ns.
+    pub pilot_ns: u64,
+    /// The shortest experiment with one knob and the control.
+    pub least_prove_ns: u64,
+}
+
+/// Makes the plans of `fit`.
+///
+/// # Errors
+/// Wrong usage: flags that have no meaning for a fit.
+pub fn of_fit(flags: &FitFlags) -> Result<FitPlans, Failure> {
+    let run = &flags.run;
+    let traced = "without bills nothing says what to change";
+    let judged = "a fit needs a deadline: --deadline and --miss";
+    let senseless = [
+        (
+            run.loops.is_some(),
+            "-l",
+            "-D sets the length of each qualification",
+        ),
+        (
+            run.breach.break_value.is_some(),
+            "-b",
+            "it would end a step at its first late wake-up",
+        ),
+        (run.tuned.is_some(), "--tuned", "fit chooses the knobs"),
+        (run.live, "--live", "a fit takes many runs"),
+        (run.no_explain, "--no-explain", traced),
+        (run.required.max.is_some(), "--max", judged),
+        (!run.required.percentile.is_empty(), "--percentile", judged),
+        (run.samples, "--samples", "a fit takes many runs"),
+    ];
+    if let Some((_, flag, why)) = senseless.into_iter().find(|(given, _, _)| *given) {
+        return Err(Failure::usage(format!(
+            "{flag} has no meaning for fit: {why}"
+        )));
+    }
+    let mut qualify = make(KINDS[0], run, FIT)?;
+    // What is proven must hold when punctual does not run.
+    qualify.conditions.as_deployed = true;
+    let deadline_ns = qualify
+        .claim
+        .requirements
+        .iter()
+        .find_map(|requirement| match requirement {
+            Requirement::MissProbability { deadline_ns, .. } => Some(*deadline_ns),
+            _ => None,
+        })
+        .ok_or_else(|| Failure::usage("fit needs --deadline"))?;
+    let qualify_ns = qualify.duration_ns.unwrap_or(0);
+    if qualify_ns > flags.budget {
+        return Err(Failure::usage(
+            "--budget must be longer than a qualification (-D): one is made before anything else",
+        ));
+    }
+    let pairs = punctual_stats::experiment::LEAST_PAIRS as u64;
+    let experiment = Experiment {
+        knobs: Vec::new(),
+        seed: run.seed.unwrap_or_else(seed_from_clock),
+        block_ns: BLOCK_NS,
+        settle_ns: SETTLE_NS,
+        budget_ns: 0,
+        confidence: run.required.confidence,
+        power: POWER,
+        wanted: None,
+        limit: None,
+        pilot: None,
+        blocks: Vec::new(),
+        screened: Vec::new(),
+        results: Vec::new(),
+        outcome: ExperimentOutcome::UnderWay,
+    };
+    let slot_ns = experiment.slot_ns();
+    Ok(FitPlans {
+        qualify,
+        qualify_ns,
+        deadline_ns,
+        // Two knobs, a pair is two slots, a slot between pilot and pairs, and one to end.
+        least_prove_ns: PILOT_NS + (2 * 2 * pairs + 2) * slot_ns + 20_000_000_000,
+        experiment,
+        pilot_ns: PILOT_NS,
+    })
+}

@@ -1,0 +1,236 @@
+//! Every end of an experiment leaves the machine as it was, or says what is left.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use punctual_record::experiment::{ExperimentOutcome, Phase};
+
+use super::planted::Planted;
+use super::{SECOND, alone, begin, obstacle};
+use crate::common::{Place, Running, cpus, is_root, program, skip, until};
+
+/// Long enough that no test waits for its end.
+const LONG: [&str; 3] = ["-D", "100", "--no-explain"];
+
+/// Waits until the knob was switched for this many times.
+fn await_switches(planted: &Planted, running: &mut Running, switches: usize) {
+    let (mut seen, mut last) = (0, planted.value());
+    until("a switch", || {
+        assert!(!running.is_over(), "it ended before it switched");
+        let now = planted.value();
+        // Empty between truncation and write.
+        if !now.is_empty() && now != last {
+            seen += 1;
+            last = now;
+        }
+        seen >= switches
+    });
+}
+
+fn status(place: &Place) -> String {
+    let shown = place.run(&["tune", "status", "--state", "state"]);
+    shown.expect(0).stdout
+}
+
+#[test]
+fn an_interrupt_restores_and_keeps_what_was_measured() {
+    if let Some(why) = obstacle() {
+        skip!("{why}");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let planted = Planted::begin(place.path(), &cpus());
+    let mut running = begin(&place, &planted, &LONG);
+    await_switches(&planted, &mut running, 3);
+    assert_eq!(planted.value(), "0", "it is on");
+    running.signal(libc::SIGINT);
+    let ended = running.end().expect(3);
+    assert_eq!(planted.value(), "1");
+    assert!(
+        ended.stdout.contains("INCONCLUSIVE: it was ended"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(status(&place), "Nothing is changed.\n");
+    let run = place.run_of();
+    let experiment = run.experiment.as_ref().expect("an experiment");
+    assert_eq!(experiment.outcome, ExperimentOutcome::Stopped);
+    let whole = experiment
+        .blocks
+        .iter()
+        .filter(|it| it.phase == Phase::Pairs && it.left_out.is_none());
+    assert!(whole.clone().count() >= 2, "{:?}", experiment.blocks);
+    assert!(
+        whole
+            .filter_map(|it| it.figures.as_ref())
+            .all(|it| it.count > 100)
+    );
+    assert!(experiment.results.iter().all(|it| it.effects.is_empty()));
+    // The block of the interrupt was not measured to its end.
+    let last = experiment.blocks.last().expect("a block");
+    assert!(last.left_out.is_some(), "{last:?}");
+}
+
+#[test]
+fn a_program_that_writes_the_same_file_ends_it_and_is_left_alone() {
+    if let Some(why) = obstacle() {
+        skip!("{why}");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let planted = Planted::begin(place.path(), &cpus());
+    let mut running = begin(&place, &planted, &LONG);
+    await_switches(&planted, &mut running, 1);
+    planted.set("7\n");
+    let ended = running.end().expect(1);
+    let path = place.path().join("knob").display().to_string();
+    let says = format!("another program changed {path} to `7`");
+    let words = ended.stdout.split_whitespace().collect::<Vec<_>>();
+    assert!(words.join(" ").contains(&says), "{}", ended.stdout);
+    assert_eq!(planted.value(), "7", "not ours");
+    let experiment = place.run_of().experiment.expect("an experiment");
+    let ExperimentOutcome::Conflict { found, .. } = &experiment.outcome else {
+        panic!("{:?}", experiment.outcome);
+    };
+    assert_eq!(found, "7");
+    // It was on: its original is still known.
+    let left = status(&place);
+    assert!(left.contains("changed by another program"), "{left}");
+    place
+        .run(&["tune", "restore", "--force", "--state", "state"])
+        .expect(0);
+    assert_eq!(planted.value(), "1");
+}
+
+#[test]
+fn a_budget_too_small_for_the_effect_is_refused_before_anything_is_switched() {
+    if let Some(why) = obstacle() {
+        skip!("{why}");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let planted = Planted::begin(place.path(), &cpus());
+    let flags = ["-D", "100", "--no-explain", "--effect", "1"];
+    let begun = Instant::now();
+    let ended = begin(&place, &planted, &flags).end().expect(3);
+    assert!(
+        begun.elapsed() < Duration::from_secs(50),
+        "it ends after its pilot"
+    );
+    let log = planted.end();
+    assert_eq!(log.len(), 1, "{log:?}");
+    let words = ended.stdout.split_whitespace().collect::<Vec<_>>();
+    let words = words.join(" ");
+    for says in ["a change of 1 % in p99", "give -D", "Nothing was switched"] {
+        assert!(words.contains(says), "{says}: {words}");
+    }
+    let experiment = place.run_of().experiment.expect("an experiment");
+    let ExperimentOutcome::BudgetTooSmall {
+        needed_ns: Some(needed_ns),
+    } = experiment.outcome
+    else {
+        panic!("{:?}", experiment.outcome);
+    };
+    assert!(needed_ns > 100 * SECOND);
+    assert_eq!(status(&place), "Nothing is changed.\n");
+}
+
+/// Kills an experiment after `$DELAY` s from its first switch, and shows what is left.
+const KILLED: &str = r#"
+mount -t tmpfs none /var/lib || exit 77
+"$PUNCTUAL" prove "$PWD/knob=0" -D 100 --pilot 7 --block 1 --settle 200ms --load none -i 500 \
+    --no-explain -q -o run > prove.out 2>&1 &
+pid=$!
+waits=0
+until grep -q 0 knob; do
+    sleep 0.02
+    waits=$((waits + 1))
+    [ $waits -lt 2500 ] && kill -0 $pid || { cat prove.out; exit 1; }
+done
+sleep "$DELAY"
+kill -9 $pid
+wait $pid
+cp knob killed
+"$PUNCTUAL" check > /dev/null 2> check.err
+"$PUNCTUAL" tune status > status
+"$PUNCTUAL" tune restore > restore || exit 1
+"$PUNCTUAL" tune status > after
+"$PUNCTUAL" check > /dev/null 2> check2.err
+exit 0
+"#;
+
+#[test]
+fn after_a_kill_at_any_instant_the_left_over_is_named_and_restored() {
+    if let Some(why) = obstacle() {
+        skip!("{why}");
+    }
+    if !is_root() {
+        skip!("only root may mount a file system");
+    }
+    let _alone = alone();
+    let begin = |delay: &&str| (Place::new(), (*delay).to_owned());
+    // Fractions of a slot of 1.2 s, over two of them.
+    let places: Vec<_> = ["0", "0.43", "0.94", "1.55", "2.31"]
+        .iter()
+        .map(begin)
+        .collect();
+    let running: Vec<_> = places
+        .iter()
+        .map(|(place, delay)| {
+            fs::write(place.path().join("knob"), "1\n").expect("a knob");
+            let script = Command::new("unshare")
+                .args(["-m", "sh", "-c", KILLED])
+                .env("PUNCTUAL", program())
+                .env("DELAY", delay)
+                .current_dir(place.path())
+                .stdin(Stdio::null())
+                .spawn();
+            // They don't begin at the same instant.
+            sleep(Duration::from_millis(170));
+            script.expect("unshare")
+        })
+        .collect();
+    let codes: Vec<_> = running
+        .into_iter()
+        .map(|mut it| it.wait().expect("it").code())
+        .collect();
+    if codes.contains(&Some(77)) {
+        skip!("no file system can be mounted here");
+    }
+    let mut changed = 0;
+    for ((place, delay), code) in places.iter().zip(codes) {
+        assert_eq!(code, Some(0), "{delay}: {:?}", place.entries());
+        changed += u32::from(left_over_is_right(place.path(), delay));
+    }
+    assert!(changed >= 1, "no kill came while the knob was on");
+}
+
+/// Whether the knob was on when the process was killed.
+#[track_caller]
+fn left_over_is_right(folder: &Path, delay: &str) -> bool {
+    let text = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
+    let (killed, said) = (text("killed"), text("check.err"));
+    let was_on = killed.trim() == "0";
+    if was_on {
+        assert_eq!(said.lines().count(), 1, "{delay}: {said}");
+        assert!(said.contains("a punctual that was killed left"), "{said}");
+        assert!(said.contains("punctual tune restore"), "{said}");
+        assert!(text("status").contains("0 (was 1)"), "{}", text("status"));
+        assert!(
+            text("restore").contains("restored to 1"),
+            "{}",
+            text("restore")
+        );
+    } else {
+        assert_eq!(killed.trim(), "1", "{delay}");
+        assert_eq!(said, "", "{delay}");
+        assert!(text("status").contains("1, the original"), "{delay}");
+    }
+    assert_eq!(text("knob").trim(), "1", "{delay}");
+    assert_eq!(text("after"), "Nothing is changed.\n", "{delay}");
+    assert_eq!(text("check2.err"), "", "{delay}");
+    was_on
+}

@@ -1,0 +1,37 @@
+//! Experiments on this machine: a knob with a known effect is found, and every end of an experiment
+//! leaves the machine as it was.
+
+mod ends;
+mod found;
+mod planted;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::common::{Place, Running, has_rights};
+use planted::Planted;
+
+const SECOND: u64 = 1_000_000_000;
+/// From one switch to the next with [`LENGTHS`].
+const SLOT_NS: u64 = 1_200_000_000;
+/// The shortest blocks and pilot there are.
+const LENGTHS: [&str; 6] = ["--pilot", "7", "--block", "1", "--settle", "200ms"];
+
+/// Experiments disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why no experiment with a planted knob can be made here.
+fn obstacle() -> Option<&'static str> {
+    (!has_rights()).then_some("no right to real-time priorities and /dev/cpu_dma_latency")
+}
+
+/// Begins an experiment on the planted knob.
+fn begin(place: &Place, planted: &Planted, flags: &[&str]) -> Running {
+    let knob = planted.knob();
+    let fixed = ["prove", &knob, "--state", "state", "-o", "run", "-i", "500"];
+    let quiet = ["--load", "none"];
+    place.start(&[&fixed[..], &quiet, &LENGTHS, flags].concat())
+}

@@ -1,0 +1,250 @@
+//! A fit in words: what was tried, what it showed, what is kept, what stands in the way.
+
+mod page;
+mod persistent;
+
+use punctual_record::cpu_list;
+use punctual_record::finding::FindingId;
+use punctual_record::fit::{Fit, FitObstacle, FitOutcome, FitStep, FitWork, ProvenKnob};
+use punctual_record::remedy::Obstacle;
+use punctual_stats::experiment::KnobConclusion;
+use punctual_stats::verdict::Outcome;
+
+use crate::explain::names::name;
+use crate::style::{Style, Tone, cut, wrap};
+use crate::words;
+
+pub use page::page;
+pub use persistent::persistent;
+
+/// Obstacles that are listed.
+const MOST_OBSTACLES: usize = 4;
+/// Causes that are listed of an obstacle.
+const MOST_CAUSES: usize = 3;
+
+fn list(knobs: &[FindingId]) -> String {
+    let names: Vec<&str> = knobs.iter().map(|knob| knob.name()).collect();
+    names.join(", ")
+}
+
+/// What a qualification is about to find out.
+#[must_use]
+pub fn qualifying(on: &[FindingId]) -> String {
+    if on.is_empty() {
+        "qualify: does the machine meet the deadline as it is?".to_owned()
+    } else {
+        format!("qualify: does it meet the deadline with {}?", list(on))
+    }
+}
+
+/// What an experiment is about to find out.
+#[must_use]
+pub fn proving(knobs: &[FindingId], within_ns: u64) -> String {
+    format!(
+        "prove: which of {} helps? (up to {})",
+        list(knobs),
+        words::duration(within_ns)
+    )
+}
+
+/// What a step found.
+#[must_use]
+pub fn done(step: &FitStep) -> String {
+    format!("  {}: {}", step.directory, found(&step.what))
+}
+
+fn found(what: &FitWork) -> String {
+    match what {
+        FitWork::Qualify {
+            outcome,
+            samples,
+            late,
+            max_ns,
+            asked,
+            ..
+        } => {
+            let asked = match (outcome, asked.is_empty()) {
+                (Outcome::Pass, _) => String::new(),
+                (_, true) => {
+                    "; its bills ask for no knob that is bad here and can be turned now".to_owned()
+                }
+                (_, false) => format!("; its bills ask for {}", list(asked)),
+            };
+            format!(
+                "{}, {} of {} wake-ups late, the worst {}{asked}",
+                outcome.word(),
+                words::count(*late),
+                words::count(*samples),
+                words::duration(*max_ns)
+            )
+        }
+        FitWork::Prove {
+            is_valid: false, ..
+        } => "not valid: the control shows an effect".to_owned(),
+        FitWork::Prove {
+            needed_ns: Some(_), ..
+        } => "not enough time for a test".to_owned(),
+        FitWork::Prove { knobs, .. } => {
+            let knobs: Vec<String> = knobs.iter().map(proven).collect();
+            knobs.join("; ")
+        }
+    }
+}
+
+fn proven(proven: &ProvenKnob) -> String {
+    let knob = proven.knob.name();
+    let change = proven
+        .ratio
+        .map(|ratio| format!(" ({:+.0} %)", 100.0 * (ratio - 1.0)))
+        .unwrap_or_default();
+    match proven.conclusion {
+        KnobConclusion::Helps => format!("{knob} helps{change}"),
+        KnobConclusion::Harms => format!("{knob} harms{change}"),
+        KnobConclusion::Mixed => format!("{knob} helps in one measure and harms in another"),
+        KnobConclusion::NoEffectShown => format!("{knob}: no effect shown"),
+        KnobConclusion::TooFewPairs => format!("{knob}: not tested in pairs"),
+    }
+}
+
+/// The result in one sentence.
+#[must_use]
+pub fn sentence(fit: &Fit) -> String {
+    let deadline = words::duration(fit.deadline_ns);
+    let Some(outcome) = &fit.outcome else {
+        return "The fit has not ended.".to_owned();
+    };
+    let word = outcome.verdict().word();
+    match outcome {
+        FitOutcome::MetAlready => {
+            format!("{word}: the machine meets {deadline} as it is; nothing was changed")
+        }
+        FitOutcome::Met { knobs, untried } => {
+            let kept = if fit.kept.is_empty() {
+                "everything was restored"
+            } else {
+                "they stay changed: punctual tune restore undoes it"
+            };
+            let untried = match untried.is_empty() {
+                true => String::new(),
+                false => format!(
+                    "; whether it needs {} was not tried, the budget was used up",
+                    list(untried)
+                ),
+            };
+            format!(
+                "{word}: the machine meets {deadline} with {}; {kept}{untried}",
+                list(knobs)
+            )
+        }
+        FitOutcome::NothingToTurn => format!(
+            "{word}: the machine does not meet {deadline}, and the bills ask for no setting that \
+             is bad and can be changed while it runs; nothing was changed"
+        ),
+        FitOutcome::NothingHelps => format!(
+            "{word}: the machine does not meet {deadline}, and no knob was shown to help; \
+             everything was restored"
+        ),
+        FitOutcome::NotEnough { knobs } => format!(
+            "{word}: {} help{}, but not enough for {deadline}; everything was restored",
+            list(knobs),
+            if knobs.len() == 1 { "s" } else { "" }
+        ),
+        FitOutcome::BudgetTooSmall { needed_ns } => format!(
+            "{word}: the machine does not meet {deadline}, and the budget of {} has no room for \
+             an experiment: give --budget {}m; nothing was changed",
+            words::duration(fit.budget_ns),
+            needed_ns.div_ceil(60_000_000_000)
+        ),
+        FitOutcome::TooLittleEvidence => format!(
+            "{word}: a qualification is too short for a verdict on {deadline}: give a longer -D; \
+             everything was restored"
+        ),
+        FitOutcome::Invalid => {
+            format!("{word}: a step is not valid, see its report; everything was restored")
+        }
+        FitOutcome::Stopped => format!("{word}: it was ended; everything was restored"),
+    }
+}
+
+/// Who an obstacle is.
+fn who(obstacle: Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Host => "the host of this virtual machine",
+        Obstacle::Firmware => "firmware or hardware",
+        Obstacle::Kernel => "the kernel's own sections",
+        Obstacle::Program => "the program itself",
+        Obstacle::Group => "a limit of the control group",
+        Obstacle::Tool => "punctual itself",
+        Obstacle::WakeUp => "the wake-up itself",
+        Obstacle::Unknown => "what could not be explained",
+    }
+}
+
+fn obstacle(obstacle: &FitObstacle) -> String {
+    let causes: Vec<String> = obstacle.causes.iter().take(MOST_CAUSES).map(name).collect();
+    format!(
+        "{}: {} in late wake-ups, {} of one of them ({})",
+        who(obstacle.obstacle),
+        words::duration(obstacle.total_ns),
+        words::duration(obstacle.worst_ns),
+        causes.join(", ")
+    )
+}
+
+/// The summary, with a final newline.
+#[must_use]
+pub fn summary(fit: &Fit, style: &Style) -> String {
+    let mut lines = vec![String::new()];
+    let verdict = fit.outcome.as_ref().map(FitOutcome::verdict);
+    for line in wrap(&sentence(fit), style.columns()) {
+        lines.push(style.paint(crate::terminal::tone(verdict), &line));
+    }
+    let mut section = |title: &str, items: Vec<String>| {
+        if items.is_empty() {
+            return;
+        }
+        lines.push(String::new());
+        lines.push(style.paint(Tone::Bold, title));
+        for item in items {
+            let wrapped = wrap(&item, style.columns().saturating_sub(4));
+            for (at, line) in wrapped.iter().enumerate() {
+                let indent = if at == 0 { "  " } else { "    " };
+                lines.push(style.paint(Tone::Plain, &format!("{indent}{line}")));
+            }
+        }
+    };
+    let steps = fit.steps.iter();
+    section(
+        "Steps",
+        steps
+            .map(|step| done(step).trim_start().to_owned())
+            .collect(),
+    );
+    let kept = fit.kept.iter();
+    section(
+        "Kept",
+        kept.map(|it| crate::tuning::command(&it.setting, &it.value))
+            .collect(),
+    );
+    if verdict != Some(Outcome::Pass) {
+        let obstacles = fit.obstacles.iter().take(MOST_OBSTACLES);
+        section(
+            "What no setting helps against",
+            obstacles.map(obstacle).collect(),
+        );
+    }
+    if let Some(place) = &style.report {
+        lines.push(String::new());
+        lines.push(style.paint(Tone::Plain, &format!("Report  {place}")));
+    }
+    let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
+    lines.collect()
+}
+
+/// The CPUs as `-a` takes them.
+fn cpus(fit: &Fit) -> String {
+    let mut cpus = fit.cpus.clone();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpu_list(&cpus)
+}
