@@ -42,8 +42,10 @@ pub struct Score {
     pub numbered: Option<usize>,
     /// Bills whose rows sum to the latency, to the nanosecond.
     pub summed: usize,
-    /// Bills in which tracing itself has a row.
+    /// Bills in which tracing itself took more than a hundredth of the latency, and its time in all
+    /// of them: how often it has a row at all, of some 300 ns, depends on what the host did before.
     pub traced: usize,
+    pub traced_ns: u64,
     /// The error of the bills in ns, below the certain or above the possible duration: the
     /// median and the worst.
     pub off_by_ns: i64,
@@ -141,7 +143,10 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
         if let Some(numbered) = &mut score.numbered {
             *numbered += usize::from(is_numbered);
         }
-        score.traced += usize::from(bill.rows.iter().any(|row| row.cause == Cause::Tracer));
+        let tracers = bill.rows.iter().filter(|row| row.cause == Cause::Tracer);
+        let traced_ns: u64 = tracers.map(|row| row.ns).sum();
+        score.traced += usize::from(traced_ns > bill.latency_ns / 100);
+        score.traced_ns += traced_ns;
         score.explained += usize::from(bill.is_explained());
         score.total_ns += bill.latency_ns;
         score.residue_ns += bill.residue_ns();

@@ -26,6 +26,8 @@ fn bills_that_are_wrong_are_refused() {
         ("timed", 59, "its duration is not right"),
         ("off_by_ns", -5_001, "durations are not right"),
         ("explained", 89, "too many bills are unexplained"),
+        ("traced", 11, "tracing takes its time"),
+        ("traced_ns", 300_001, "tracing takes its time"),
         ("residue_ns", 7_500_001, "too much is unexplained"),
     ] {
         let held = truth::hold(&line(key, value), here::HERE);
