@@ -3,9 +3,9 @@
 use punctual_record::fit::{Fit, FitOutcome, FitWork};
 
 use super::{cpus, found, list, obstacle, sentence};
+use crate::html::class;
 use crate::html::frame;
 use crate::html::parts::{Html, td};
-use crate::html::class;
 use crate::words;
 
 /// The page: one file, nothing is loaded.
