@@ -59,13 +59,15 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
         pilot_ns: flags.pilot,
         screening: screens(flags),
     };
-    let experimenting = Experimenting::new(experiment_of(flags, knobs), design, session, places);
+    let experiment = experiment_of(flags, knobs);
     let mut screen = Screen::new(
         flags.run.quiet || flags.run.json,
         flags.run.live,
         flags.run.verbose,
         flags.run.nanoseconds,
     );
+    screen.set_experiment(experiment.clone());
+    let experimenting = Experimenting::new(experiment, design, session, places);
     let outcome = conduct::run_with(
         &plan,
         &directory,
