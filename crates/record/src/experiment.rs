@@ -239,18 +239,20 @@ impl Experiment {
         self.results.get(at)
     }
 
-    /// Whether a knob was switched in pairs, or the knobs in a screening, and too few of them count
-    /// to say anything.
+    /// Whether too few pairs count to say anything about a knob that was tested in pairs, or should
+    /// have been; or about any in a screening.
     #[must_use]
     pub fn has_too_few_pairs(&self) -> bool {
-        let is_switched = |knob: usize| self.blocks.iter().any(|block| block.knob == Some(knob));
-        let says_nothing = |result: &KnobResult| result.conclusion == KnobConclusion::TooFewPairs;
+        let is_screened = self.blocks.iter().any(|it| it.phase == Phase::Screening);
+        if is_screened && self.screened.iter().all(|it| it.effects.is_empty()) {
+            return true;
+        }
+        let is_tested =
+            |knob: usize| !is_screened || self.blocks.iter().any(|it| it.knob == Some(knob));
         let results = self.results.iter().enumerate();
-        let screening = self.blocks.iter().any(|it| it.phase == Phase::Screening);
         results
-            .filter(|(_, result)| says_nothing(result))
-            .any(|(at, _)| is_switched(at))
-            || screening && self.screened.iter().all(|it| it.effects.is_empty())
+            .filter(|(_, result)| result.conclusion == KnobConclusion::TooFewPairs)
+            .any(|(at, _)| is_tested(at))
     }
 
     /// Whether the control shows an effect: then no result can be trusted.

@@ -9,7 +9,7 @@ use punctual_record::Run;
 use punctual_record::experiment::{
     ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, LeftOut, WantedEffect,
 };
-use punctual_stats::experiment::{Effect, KnobConclusion, KnobResult, Measure, Power};
+use punctual_stats::experiment::{Effect, KnobConclusion, KnobResult, Measure, Power, Spread};
 use punctual_stats::verdict::Outcome;
 
 use crate::statements::Fact;
@@ -97,7 +97,12 @@ fn concluded(experiment: &Experiment) -> String {
     })
     .collect();
     if parts.is_empty() {
-        return "No knob has shown an effect.".to_owned();
+        let says_nothing = |it: &KnobResult| it.conclusion == KnobConclusion::TooFewPairs;
+        return match experiment.results.iter().all(says_nothing) && experiment.screened.is_empty() {
+            true => "Too few pairs of blocks to say anything.",
+            false => "No knob has shown an effect.",
+        }
+        .to_owned();
     }
     format!("{}.", parts.join("; "))
 }
@@ -112,6 +117,14 @@ fn too_small(experiment: &Experiment, needed_ns: Option<u64>) -> String {
         None => "any test".to_owned(),
     };
     let knobs = words::plural(knobs as u64, "knob", "knobs");
+    if let (Some(measure), None) = (unmeasured(experiment), needed_ns) {
+        return format!(
+            "INCONCLUSIVE: blocks of {} hold too few wake-ups for {}, which needs ten beyond it: \
+             give a longer --block or a shorter -i. Nothing was switched.",
+            words::duration(experiment.block_ns),
+            measure.name()
+        );
+    }
     let needed = match needed_ns {
         Some(ns) => format!("it takes {}: give -D {}", words::duration(ns), minutes(ns)),
         None => "no budget is enough: ask for a larger effect (--effect)".to_owned(),
@@ -120,6 +133,14 @@ fn too_small(experiment: &Experiment, needed_ns: Option<u64>) -> String {
         "INCONCLUSIVE: {budget} have no room for {what} with {knobs} and the control; {needed}. \
          Nothing was switched."
     )
+}
+
+/// The wanted measure, if the blocks of the pilot don't have it.
+fn unmeasured(experiment: &Experiment) -> Option<Measure> {
+    let wanted = experiment.wanted?.measure;
+    let spreads = &experiment.pilot.as_ref()?.spreads;
+    let is_known = spreads.iter().any(|spread| spread.measure == wanted);
+    (!is_known).then_some(wanted)
 }
 
 /// A length as -D takes it, rounded up.
@@ -159,6 +180,9 @@ fn change(ratio: f64) -> String {
 /// The size of a change that may go either way.
 fn size(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
+    if percent >= 999.5 {
+        return format!("{ratio:.0} times as much");
+    }
     if percent < 9.95 && percent.fract().abs() > 0.05 {
         format!("{percent:.1} %")
     } else {
@@ -218,10 +242,10 @@ fn facts(run: &Run, experiment: &Experiment) -> Vec<Fact> {
     facts.push(fact(
         "Confidence",
         format!(
-            "{:.0} %: if no knob had any effect, one would be named in at most {:.0} of 100 such \
+            "{} %: if no knob had any effect, one would be named in at most {} % of such \
              experiments; changes below 5 % are not named",
-            100.0 * experiment.confidence,
-            100.0 * (1.0 - experiment.confidence)
+            decimal(100.0 * experiment.confidence),
+            decimal(100.0 * (1.0 - experiment.confidence))
         ),
     ));
     facts
@@ -247,21 +271,27 @@ fn left_out(experiment: &Experiment) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{}, with their pairs", parts.join(", ")))
 }
 
-/// The smallest changes that so many pairs can show.
+/// The smallest changes that so many pairs show, as much as these varied. A pilot says less: it is
+/// short, and all its knobs are off.
 fn detectable(experiment: &Experiment) -> Option<String> {
-    let pilot = experiment.pilot.as_ref()?;
-    let tested = experiment
-        .results
-        .iter()
-        .filter(|it| !it.effects.is_empty());
-    let pairs = tested.clone().map(|it| it.pairs).min()?;
+    let results = experiment.results.iter();
+    let tested: Vec<&KnobResult> = results.filter(|it| !it.effects.is_empty()).collect();
+    let pairs = tested.iter().map(|it| it.pairs).min()?;
+    let widest = |measure: Measure| {
+        let effects = tested
+            .iter()
+            .filter_map(|it| Some((it.effect(measure)?, it.pairs)));
+        let spreads =
+            effects.map(|(effect, pairs)| Spread::of_effect(effect, pairs, experiment.confidence));
+        spreads.max_by(|one, other| one.difference_sd.total_cmp(&other.difference_sd))
+    };
+    let spreads: Vec<Spread> = Measure::ALL.into_iter().filter_map(widest).collect();
     let power = Power {
         confidence: experiment.confidence,
         power: experiment.power,
-        tests: tested.count() * pilot.spreads.len(),
+        tests: tested.len() * spreads.len(),
     };
-    let parts: Vec<String> = pilot
-        .spreads
+    let parts: Vec<String> = spreads
         .iter()
         .map(|spread| {
             let ratio = power.detectable(spread, pairs);
@@ -307,6 +337,12 @@ fn forecasts(experiment: &Experiment) -> Option<(Vec<String>, Vec<Vec<String>>)>
         .map(|spread| row(spread.measure))
         .collect();
     Some((head, rows))
+}
+
+/// A number with as many digits as it has, up to those of the finest confidence.
+fn decimal(number: f64) -> String {
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// What a knob switches, as commands.

@@ -332,3 +332,31 @@ fn an_excess_is_the_sum_above_the_limit() {
         Some(1_000.0_f64.ln())
     );
 }
+
+/// The table in docs/prove.md: the time that a knob and its control take, by how much a measure
+/// varies.
+#[test]
+fn the_times_in_the_documentation_are_those_of_the_plan() {
+    let page = include_str!("../../../docs/prove.md");
+    let power = Power {
+        confidence: 0.95,
+        power: 0.8,
+        // A knob and the control, four measures.
+        tests: 8,
+    };
+    let mut rows = String::new();
+    for (measure, sd) in [("p50", 0.14), ("p99", 0.36), ("p99.9", 0.78)] {
+        let spread = Spread {
+            measure: Measure::P99,
+            difference_sd: sd * 2.0_f64.sqrt(),
+        };
+        let minutes = |ratio: f64| {
+            let pairs = power.pairs(&spread, ratio).unwrap();
+            // Two blocks of 5 s with 500 ms each, for the knob and for the control.
+            (pairs as f64 * 2.0 * 2.0 * 5.5 / 60.0).ceil()
+        };
+        let times = [1.05, 1.1, 1.2].map(|ratio| format!(" {} min |", minutes(ratio)));
+        rows += &format!("| {measure} | {sd} |{}\n", times.concat());
+    }
+    assert!(page.contains(&rows), "docs/prove.md lacks\n{rows}");
+}

@@ -109,6 +109,7 @@ pub(super) fn make(
         knobs: chosen.into_iter().map(|it| it.knob).collect(),
         ..trial.experiment
     };
+    screen.set_experiment(experiment.clone());
     let design = Design {
         pilot_ns: trial.pilot_ns,
         screening: trial.is_screened,

@@ -75,6 +75,11 @@ impl Screen {
         }
     }
 
+    /// Shows an experiment from its beginning.
+    pub fn set_experiment(&mut self, experiment: Experiment) {
+        self.experiment = Some(experiment);
+    }
+
     /// The line of an experiment.
     fn tick_of_experiment(&mut self, experiment: &Experiment, elapsed_ns: u64) {
         let line = experiment::progress(experiment, elapsed_ns);

@@ -24,7 +24,7 @@ mod under_way;
 mod watch;
 
 pub use error::ConductError;
-pub use experiment::{Design, Experimenting};
+pub use experiment::{Design, Experimenting, pilot_slots};
 pub use explain::WINDOWS_FILE;
 pub use plan::{Claim, TracingPlan};
 pub use progress::Progress;

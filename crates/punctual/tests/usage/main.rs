@@ -10,6 +10,7 @@ mod documents;
 mod input;
 mod packages;
 mod proposals;
+mod prove;
 mod tune;
 #[path = "../../../machine/tests/tune/turn.rs"]
 mod turn;

@@ -68,7 +68,7 @@ fn results(html: &mut Html, experiment: &Experiment) {
         .collect();
     if !rows.is_empty() {
         let heads = [
-            "knob", "", "measure", "off", "on", "change", "interval", "p",
+            "knob", "result", "measure", "off", "on", "change", "interval", "p",
         ];
         html.table("wide stack", "Effects", &heads, &rows);
     }

@@ -15,6 +15,11 @@ const WIDEST: f64 = 8.0;
 /// The smallest range, so that noise doesn't look large.
 const NARROWEST: f64 = 1.1;
 
+/// Ratios that the axis names, those that matter most first: of two without room for both, the first.
+const STEPS: [f64; 15] = [
+    1.0, 0.5, 2.0, 0.25, 4.0, 0.125, 8.0, 0.8, 1.25, 0.9, 1.1, 0.67, 1.5, 0.95, 1.05,
+];
+
 /// Draws it; `None` without results.
 #[must_use]
 pub fn draw(experiment: &Experiment, form: Form, id: &str) -> Option<String> {
@@ -119,28 +124,25 @@ impl Axis {
     }
 
     fn rules(&self, svg: &mut Svg, top: f64, bottom: f64) {
-        let steps = [
-            0.125, 0.25, 0.5, 0.67, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0,
-        ];
-        let mut right = f64::MIN;
-        for step in steps {
+        let mut labels: Vec<(f64, f64)> = Vec::new();
+        for step in STEPS {
             let is_within = step <= self.most && step >= 1.0 / self.most;
-            if !is_within {
-                continue;
-            }
             let x = self.at(step);
-            let class = if step == 1.0 { "rule" } else { "grid" };
-            svg.line(class, (x, top), (x, bottom));
             let label = match step == 1.0 {
                 true => "0 %".to_owned(),
                 false => change(step).replace(".0 %", " %"),
             };
-            let half = text::width(&label, 12.0) / 2.0;
-            // The middle has its label whatever stands beside it.
-            if x - half > right + 8.0 {
-                svg.label("tick", "middle", x, bottom + 16.0, &label);
-                right = x + half;
+            let half = text::width(&label, 12.0) / 2.0 + 4.0;
+            let is_free = labels
+                .iter()
+                .all(|(from, to)| x + half < *from || x - half > *to);
+            if !is_within || !is_free {
+                continue;
             }
+            let class = if step == 1.0 { "rule" } else { "grid" };
+            svg.line(class, (x, top), (x, bottom));
+            svg.label("tick", "middle", x, bottom + 16.0, &label);
+            labels.push((x - half, x + half));
         }
         svg.label(
             "tick",

@@ -150,7 +150,7 @@ fn costs(experiment: &Experiment) -> Vec<String> {
             .take(MOST_CAUSES)
             .map(|it| {
                 format!(
-                    "{} {} and {}",
+                    "{} ({} and {})",
                     names::name(&it.cause),
                     words::duration(it.off_ns),
                     words::duration(it.on_ns)

@@ -1,9 +1,11 @@
 //! What an experiment says: to the terminal, in the page, as a picture.
 
 use punctual_record::Run;
-use punctual_record::experiment::Experiment;
+use punctual_record::experiment::{Experiment, LeftOut, Phase};
+use punctual_report::chart::Form;
 use punctual_report::style::Style;
 use punctual_report::{experiment, html, summary_json, terminal};
+use punctual_stats::experiment::{MainEffect, Measure, Screened};
 use punctual_stats::verdict::Outcome;
 
 use crate::{experiments, support};
@@ -96,4 +98,105 @@ fn a_hostile_name_is_text() {
     made.knobs[0].name = "<script>\u{1b}[31m".to_owned();
     let run = run_with(made);
     assert!(!html::page(&run).contains("<script>"));
+}
+
+#[test]
+fn what_too_many_left_out_blocks_leave_open_is_no_pass() {
+    let mut made = experiments::experiment();
+    assert_eq!(experiment::outcome(&made), Some(Outcome::Pass));
+    for block in made.blocks.iter_mut().filter(|it| it.knob == Some(1)) {
+        block.left_out = Some(LeftOut::SlowSwitching);
+    }
+    made.judge();
+    assert_eq!(experiment::outcome(&made), Some(Outcome::Inconclusive));
+    let sentence = experiment::sentence(&made);
+    assert!(
+        sentence.starts_with("INCONCLUSIVE: too many blocks"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("vmstat-interval helps"), "{sentence}");
+    // Without a screening every knob should have pairs.
+    made.blocks.retain(|it| it.knob != Some(1));
+    made.judge();
+    assert_eq!(experiment::outcome(&made), Some(Outcome::Inconclusive));
+    // A knob that a screening has sorted out has none.
+    made.blocks[0].phase = Phase::Screening;
+    made.screened = vec![
+        Screened {
+            pairs: 1,
+            effects: vec![MainEffect {
+                measure: Measure::P99,
+                ratio: 1.0,
+                interval: (0.9, 1.1),
+                p: 1.0,
+            }],
+        };
+        made.knobs.len()
+    ];
+    assert_eq!(experiment::outcome(&made), Some(Outcome::Pass));
+}
+
+#[test]
+fn the_confidence_has_the_digits_that_were_given() {
+    for (confidence, wanted) in [
+        (
+            0.95,
+            "95 %: if no knob had any effect, one would be named in at most 5 %",
+        ),
+        (
+            0.999,
+            "99.9 %: if no knob had any effect, one would be named in at most 0.1 %",
+        ),
+        (
+            0.999_999,
+            "99.9999 %: if no knob had any effect, one would be named in at most 0.0001 %",
+        ),
+    ] {
+        let mut made = experiments::experiment();
+        made.confidence = confidence;
+        let text = terminal::summary(&run_with(made), &Style::plain());
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(wanted), "{text}");
+    }
+}
+
+/// A pilot of few blocks may have seen no burst.
+#[test]
+fn what_could_be_shown_follows_from_the_pairs_and_not_from_the_pilot() {
+    let could = |made: &Experiment| {
+        let text = terminal::summary(&run_with(made.clone()), &Style::plain());
+        let line = text.lines().find(|line| line.starts_with("Could show"));
+        line.unwrap().to_owned()
+    };
+    let mut made = experiments::experiment();
+    let before = could(&made);
+    for spread in &mut made.pilot.as_mut().unwrap().spreads {
+        spread.difference_sd *= 0.01;
+    }
+    assert_eq!(could(&made), before);
+    // Every other pair is four times as late.
+    for block in made
+        .blocks
+        .iter_mut()
+        .filter(|it| it.pair.is_some_and(|pair| pair % 8 < 4))
+    {
+        let side = if block.on.is_empty() { 4 } else { 1 };
+        let figures = block.figures.as_mut().unwrap();
+        figures.p50_ns = figures.p50_ns.map(|ns| ns * side);
+    }
+    made.judge();
+    assert_ne!(could(&made), before);
+}
+
+#[test]
+fn the_axis_of_the_picture_names_its_middle() {
+    for widest in [1.01, 1.3, 3.0, 50.0] {
+        let mut made = experiments::experiment();
+        let effects = made.results.iter_mut().flat_map(|it| &mut it.effects);
+        effects.for_each(|effect| effect.interval = (1.0 / widest, widest));
+        for form in [Form::Narrow, Form::Wide] {
+            let picture = experiment::draw(&made, form, "forest").unwrap();
+            assert_eq!(picture.matches(">0 %<").count(), 1, "{widest} {picture}");
+        }
+    }
 }

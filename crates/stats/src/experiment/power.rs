@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlockFigures, Measure, known_measures};
+use super::{BlockFigures, Effect, Measure, known_measures};
 use crate::compare::student;
 
 /// More pairs than this are never planned: a year of blocks of 5 s.
@@ -40,6 +40,17 @@ impl Spread {
         };
         let measures = known_measures(blocks.iter());
         measures.into_iter().map(spread).collect()
+    }
+
+    /// How much the pairs of an effect varied, from its interval at this confidence.
+    #[must_use]
+    pub fn of_effect(effect: &Effect, pairs: usize, confidence: f64) -> Spread {
+        let freedom = pairs.saturating_sub(1).max(1) as f64;
+        let half = (effect.interval.1 / effect.interval.0).ln() / 2.0;
+        Spread {
+            measure: effect.measure,
+            difference_sd: half / student(confidence, freedom) * (pairs as f64).sqrt(),
+        }
     }
 }
 

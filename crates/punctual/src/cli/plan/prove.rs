@@ -1,15 +1,20 @@
 //! The plan of the run in which `prove` switches knobs.
 
+use punctual_stats::format::duration;
+
 use super::super::failure::Failure;
 use super::super::flags::{IntervalKind, ProveFlags};
 use super::{Defaults, make};
-use crate::conduct::{Claim, RunPlan};
+use crate::conduct::{self, Claim, RunPlan};
 use crate::probe::kinds::KINDS;
 
 /// Length of an experiment without -D, in ns.
 pub const PROVE_NS: u64 = 1_200_000_000_000;
 /// The shortest block: shorter ones hold too few wake-ups to speak of a tail.
 const LEAST_BLOCK_NS: u64 = 1_000_000_000;
+
+/// Where fewer blocks follow the pilot, no test has room.
+const SLOTS_AFTER_PILOT: u64 = 4;
 
 const PROVE: Defaults = Defaults {
     verb: "prove",
@@ -52,10 +57,13 @@ pub fn of_prove(flags: &ProveFlags) -> Result<RunPlan, Failure> {
     }
     let budget_ns = run.duration.unwrap_or(PROVE_NS);
     let slot_ns = flags.block.saturating_add(flags.settle);
-    if flags.pilot.saturating_add(slot_ns.saturating_mul(4)) > budget_ns {
-        return Err(Failure::usage(
-            "-D must be longer than --pilot and a few blocks: after the pilot the knobs are switched",
-        ));
+    let least_slots = conduct::pilot_slots(flags.pilot, slot_ns).saturating_add(SLOTS_AFTER_PILOT);
+    if slot_ns.saturating_mul(least_slots) > budget_ns {
+        return Err(Failure::usage(format!(
+            "-D must be longer than --pilot, of at least six blocks, and {SLOTS_AFTER_PILOT} blocks more: \
+             {} or more",
+            duration(slot_ns.saturating_mul(least_slots)),
+        )));
     }
     let mut plan = make(KINDS[0], run, PROVE)?;
     // The experiment ends by itself; this is a little later.

@@ -16,7 +16,7 @@ const CANDIDATES: usize = 3;
 /// A knob is tested after a screening if chance alone makes its effect less often than this.
 const WORTH_A_LOOK: f64 = 0.3;
 /// Blocks of the shortest pilot.
-const LEAST_PILOT: usize = 6;
+const LEAST_PILOT: u64 = 6;
 
 /// Lengths and aims of an experiment.
 #[derive(Debug, Clone, Copy)]
@@ -72,10 +72,8 @@ impl Course {
     /// The course of an experiment that has not begun.
     #[must_use]
     pub fn new(design: Design, experiment: &Experiment) -> Self {
-        let slot_ns = experiment.slot_ns();
-        let pilot = (design.pilot_ns / slot_ns) as usize;
         let mut queue = VecDeque::new();
-        for _ in 0..pilot.max(LEAST_PILOT) {
+        for _ in 0..pilot_slots(design.pilot_ns, experiment.slot_ns()) {
             queue.push_back(idle(Phase::Pilot));
         }
         // The last blocks of the pilot are collected meanwhile.
@@ -100,8 +98,11 @@ impl Course {
     pub fn next(&mut self, experiment: &mut Experiment, slot: usize) -> Step {
         self.begun = slot;
         if self.left(experiment) == 0 {
-            // Slots that passed unused may take the last ones of the plan along.
-            return Step::Over(ExperimentOutcome::Complete);
+            // Slots that passed unused took the last ones of the plan along.
+            return Step::Over(match self.stage {
+                Stage::Pilot => ExperimentOutcome::Stopped,
+                Stage::Screening | Stage::Pairs => ExperimentOutcome::Complete,
+            });
         }
         if self.queue.is_empty()
             && let Some(outcome) = self.end_stage(experiment)
@@ -135,8 +136,8 @@ impl Course {
                 if self.design.screening {
                     // Half of what is left, and a slot to collect the last of its blocks.
                     let screening = left.saturating_sub(1) / 4;
-                    let confirming =
-                        (left - 1 - 2 * screening.min(left / 2)) / 2 / (CANDIDATES + 1);
+                    let left = left.saturating_sub(1 + 2 * screening);
+                    let confirming = left / 2 / (CANDIDATES + 1);
                     if screening <= knobs + 2 || confirming < LEAST_PAIRS {
                         let slots = least_for_screening(knobs) + self.begun;
                         return Some(too_small(experiment, Some(slots)));
@@ -209,6 +210,12 @@ impl Course {
             self.pairs += 1;
         }
     }
+}
+
+/// Slots of a pilot.
+#[must_use]
+pub fn pilot_slots(pilot_ns: u64, slot_ns: u64) -> u64 {
+    (pilot_ns / slot_ns.max(1)).max(LEAST_PILOT)
 }
 
 fn idle(phase: Phase) -> Slot {

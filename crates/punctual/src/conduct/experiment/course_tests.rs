@@ -330,3 +330,29 @@ fn slots_that_passed_unused_do_not_make_it_longer() {
     assert_eq!(slot, all);
     assert_eq!(experiment.results[0].conclusion, KnobConclusion::Helps);
 }
+
+#[test]
+fn every_budget_ends_in_an_outcome_and_within_it() {
+    let lengths = [1, 2, 3, 6, 30].into_iter();
+    for (minutes, knobs) in lengths.flat_map(|minutes| [1, 2, 12].map(|knobs| (minutes, knobs))) {
+        for screening in [false, true] {
+            let design = Design {
+                pilot_ns: SECOND,
+                screening,
+            };
+            let mut experiment = experiment(knobs, minutes);
+            conduct(design, &mut experiment, &mut Machine::new(&[0.5], 0.2));
+            let used_ns = experiment.blocks.len() as u64 * experiment.slot_ns();
+            assert!(used_ns <= experiment.budget_ns, "{minutes} {knobs}");
+            let is_on = |it: &ExperimentBlock| !it.on.is_empty();
+            match experiment.outcome {
+                ExperimentOutcome::Complete => assert!(experiment.blocks.iter().any(is_on)),
+                ExperimentOutcome::BudgetTooSmall { needed_ns } => {
+                    assert!(needed_ns.is_some_and(|ns| ns > experiment.budget_ns));
+                    assert!(!experiment.blocks.iter().any(is_on));
+                }
+                other => panic!("{minutes} {knobs}: {other:?}"),
+            }
+        }
+    }
+}

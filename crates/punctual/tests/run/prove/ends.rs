@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use punctual_record::experiment::{ExperimentOutcome, Phase};
+use punctual_record::experiment::{ExperimentOutcome, LeftOut, Phase};
 
 use super::planted::Planted;
 use super::{SECOND, alone, begin, obstacle};
@@ -72,6 +72,60 @@ fn an_interrupt_restores_and_keeps_what_was_measured() {
     // The block of the interrupt was not measured to its end.
     let last = experiment.blocks.last().expect("a block");
     assert!(last.left_out.is_some(), "{last:?}");
+}
+
+/// A stop of the whole process falls into blocks that say nothing then.
+#[test]
+fn blocks_in_which_punctual_was_stopped_are_left_out() {
+    if let Some(why) = obstacle() {
+        skip!("{why}");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let planted = Planted::begin(place.path(), &cpus());
+    let mut running = begin(&place, &planted, &LONG);
+    await_switches(&planted, &mut running, 1);
+    running.signal(libc::SIGSTOP);
+    sleep(Duration::from_secs(3));
+    running.signal(libc::SIGCONT);
+    // Two more: the slots after the stop are used as those before.
+    await_switches(&planted, &mut running, 2);
+    running.signal(libc::SIGINT);
+    running.end().expect(3);
+    assert_eq!(planted.value(), "1");
+    let run = place.run_of();
+    let start_ns = run.start_ns.expect("a start");
+    let stops = run.stops.as_ref().expect("a stop");
+    let longest = stops.list.iter().max_by_key(|stop| stop.length_ns);
+    let longest = longest.expect("one");
+    assert!(longest.length_ns > 2_900_000_000, "{stops:?}");
+    let experiment = run.experiment.as_ref().expect("an experiment");
+    let slot_ns = experiment.slot_ns();
+    let (from, to) = (longest.at_ns, longest.at_ns + longest.length_ns);
+    let mut touched = 0;
+    for block in &experiment.blocks {
+        let is_touched = block.at_ns < to && from < block.at_ns + slot_ns;
+        touched += u32::from(is_touched);
+        assert!(
+            !is_touched || block.left_out == Some(LeftOut::ProcessStopped),
+            "{block:?}"
+        );
+    }
+    assert!(
+        touched >= 1,
+        "{longest:?} {start_ns}: {:?}",
+        experiment.blocks
+    );
+    let slots: Vec<u64> = experiment
+        .blocks
+        .iter()
+        .map(|it| it.at_ns / slot_ns)
+        .collect();
+    let passed = slots.windows(2).map(|two| two[1] - two[0]).max();
+    assert!(
+        passed.is_some_and(|it| it >= 2),
+        "two slots have passed: {slots:?}"
+    );
 }
 
 #[test]

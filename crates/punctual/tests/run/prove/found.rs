@@ -184,5 +184,7 @@ fn the_burning_threads_are_named(experiment: &Experiment) {
         println!("SKIPPED: no late wake-up was explained");
         return;
     };
-    assert!(first.off_ns > 2 * first.on_ns, "{costs:#?}");
+    assert!(first.off_ns > 5 * first.on_ns, "{costs:#?}");
+    let name = format!("{:?}", first.cause);
+    assert!(name.contains(super::planted::THREAD), "{costs:#?}");
 }

@@ -14,7 +14,9 @@ use punctual_rt::sys::time::clock_now;
 /// Above the probes' priority.
 const PRIORITY: u32 = 95;
 const PERIOD: Duration = Duration::from_millis(5);
-const BURN_NS: u64 = 300_000;
+const BURN_NS: u64 = 1_000_000;
+/// What the burning threads are called.
+pub const THREAD: &str = "planted";
 
 /// The value that the file had, from an instant on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +41,10 @@ impl Planted {
         let over = Arc::new(AtomicBool::new(false));
         let burning = cpus.iter().map(|cpu| {
             let (cpu, path, over) = (*cpu, path.clone(), Arc::clone(&over));
-            thread::spawn(move || burn(cpu, &path, &over))
+            let named = thread::Builder::new().name(THREAD.to_owned());
+            named
+                .spawn(move || burn(cpu, &path, &over))
+                .expect("a thread")
         });
         let burning = burning.collect();
         let watching = {
