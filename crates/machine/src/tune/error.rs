@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use punctual_record::tuning::Setting;
 
+use super::BootError;
+
 /// Why settings could not be changed or restored.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -58,6 +60,14 @@ pub enum TuneError {
         /// The setting.
         setting: Setting,
     },
+    /// A boot parameter can't be configured.
+    Boot(BootError),
+}
+
+impl From<BootError> for TuneError {
+    fn from(error: BootError) -> Self {
+        Self::Boot(error)
+    }
 }
 
 impl std::fmt::Display for TuneError {
@@ -105,6 +115,7 @@ impl std::fmt::Display for TuneError {
                 f,
                 "{setting}: its object no longer exists: leave this knob out"
             ),
+            Self::Boot(error) => error.fmt(f),
         }
     }
 }
@@ -115,6 +126,7 @@ impl std::error::Error for TuneError {
             Self::Journal { source, .. }
             | Self::Unreadable { source, .. }
             | Self::Refused { source, .. } => Some(source),
+            Self::Boot(error) => error.source(),
             Self::Locked { .. }
             | Self::Malformed { .. }
             | Self::Conflict { .. }

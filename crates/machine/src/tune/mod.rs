@@ -5,6 +5,9 @@
 //! ours: what others changed since is reported.
 
 mod apply;
+pub mod boot;
+mod boot_error;
+mod boot_file;
 mod error;
 mod journal;
 mod restore;
@@ -12,6 +15,7 @@ mod session;
 mod setting;
 
 pub use apply::{apply, changes_of};
+pub use boot_error::BootError;
 pub use error::TuneError;
 pub use journal::Journal;
 pub use restore::{RestoreRequest, restore, status};

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 
 use punctual_record::cpu_list;
 use punctual_record::proc_stat::Stat;
@@ -9,6 +10,7 @@ use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
 
+use super::boot_file;
 use crate::look::chosen;
 use crate::mask;
 use crate::root::Root;
@@ -101,6 +103,17 @@ pub fn read(setting: &Setting) -> io::Result<String> {
             check_present(thread)?;
             Ok(cpu_list(&affinity::get(thread.tid)?))
         }
+        Setting::BootFile { path, .. } => boot_file::read(Path::new(path)),
+        Setting::KernelArguments { grubby, parameters } => {
+            let has = boot_file::kernels_with(grubby, parameters)?;
+            let any = has.iter().any(|has| *has);
+            Ok(if any {
+                boot_file::WITH
+            } else {
+                boot_file::WITHOUT
+            }
+            .to_owned())
+        }
     }
 }
 
@@ -143,6 +156,15 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             let cpus = cpulist::numbers(value).map_err(|_| io::ErrorKind::InvalidInput)?;
             affinity::set(thread.tid, &cpus)?;
         }
+        Setting::BootFile { path, update } => {
+            boot_file::write(Path::new(path), value)?;
+            if let Some(program) = update {
+                boot_file::run(program, &[])?;
+            }
+        }
+        Setting::KernelArguments { grubby, parameters } => {
+            boot_file::write_arguments(grubby, parameters, value)?;
+        }
     }
     let now = read(setting)?;
     if is_same(setting, &now, value) {
@@ -157,6 +179,9 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
 /// Whether two values are the same to the kernel: masks with and without leading zeros.
 #[must_use]
 pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
+    if let Setting::BootFile { .. } = setting {
+        return one == other;
+    }
     if one.trim() == other.trim() {
         return true;
     }
@@ -192,6 +217,9 @@ pub fn is_gone(setting: &Setting) -> bool {
         Setting::File { path } => !Root::live().exists(path),
         Setting::Pair { first, .. } => !Root::live().exists(first),
         Setting::Scheduling { thread } | Setting::Affinity { thread } => has_ended(thread),
+        // A file that is absent has a value.
+        Setting::BootFile { .. } => false,
+        Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
     }
 }
 

@@ -113,3 +113,66 @@ fn a_verb_that_measures_names_what_a_killed_punctual_left_changed() {
     );
     assert_eq!(fs::read_to_string(&knob).expect("it").trim(), "1");
 }
+
+#[test]
+fn a_boot_parameter_is_written_for_grub_and_restored() {
+    if !is_root() {
+        skip!("only root may mount a file system");
+    }
+    let place = Place::new();
+    // A machine with Debian's GRUB, in a mount namespace of its own.
+    let script = "for folder in /usr/sbin /boot /etc/default; do
+            mount -t tmpfs none $folder || exit 77
+        done
+        mkdir /boot/grub
+        echo 'for x in /etc/default/grub.d/*.cfg' > /usr/sbin/grub-mkconfig
+        echo GRUB_CMDLINE_LINUX_DEFAULT=quiet > /etc/default/grub
+        cat > /usr/sbin/update-grub <<'END'
+#!/bin/sh
+. /etc/default/grub
+for file in /etc/default/grub.d/*.cfg; do [ ! -e $file ] || . $file; done
+echo \"linux /vmlinuz $GRUB_CMDLINE_LINUX_DEFAULT\" | tee /boot/grub/grub.cfg
+END
+        chmod +x /usr/sbin/update-grub
+        set -x
+        \"$PUNCTUAL\" tune plan isolated-cpus -a 0 --state state
+        ls /etc/default/grub.d
+        \"$PUNCTUAL\" tune apply --boot isolated-cpus -a 0 --state state
+        cat /boot/grub/grub.cfg
+        \"$PUNCTUAL\" tune status --state state
+        \"$PUNCTUAL\" tune restore --state state isolated-cpus
+        cat /boot/grub/grub.cfg; ls /etc/default/grub.d";
+    let ended = std::process::Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .env("PUNCTUAL", crate::common::program())
+        .current_dir(place.path())
+        .output();
+    let ended = match ended {
+        Ok(ended) if ended.status.code() != Some(77) => ended,
+        other => skip!("no file system can be mounted here: {other:?}"),
+    };
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    let lines: Vec<&str> = stdout.lines().map(str::trim).collect();
+    let parameter = "isolcpus=managed_irq,domain,0";
+    let drop_in = "/etc/default/grub.d/zz-punctual.cfg";
+    let wanted = [
+        "At the next boot, with punctual tune apply --boot:".to_owned(),
+        format!("isolated-cpus: {parameter}"),
+        format!("GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {parameter}\""),
+        format!("' > {drop_in} && /usr/sbin/update-grub"),
+        format!("isolated-cpus: {parameter}"),
+        format!(
+            "Written to {drop_in}; the original is in state/journal.jsonl. Reboot, then run \
+             punctual tune status."
+        ),
+        format!("linux /vmlinuz quiet {parameter}"),
+        format!("isolated-cpus: {drop_in}: {parameter} (not in force yet: reboot)"),
+        format!("isolated-cpus: {drop_in}: restored to no such file; reboot"),
+        "linux /vmlinuz quiet".to_owned(),
+    ];
+    let mut rest = lines.iter();
+    for line in &wanted {
+        assert!(rest.any(|it| it == line), "{line}\n{stdout}\n{ended:?}");
+    }
+    assert_eq!(rest.next(), None, "{stdout}");
+}

@@ -14,6 +14,7 @@ Examples:
   punctual tune plan -a 2,3                 what would be changed, as commands to copy
   punctual tune apply -a 2,3                change it; the originals are kept first
   punctual tune apply vmstat-interval ksm   change these knobs alone
+  punctual tune apply --boot -a 2,3         add boot parameters; they need a reboot
   punctual tune status                      ours, changed by others, gone?
   punctual tune restore                     everything as before, also after kill -9
   punctual tune restore vmstat-interval     this knob alone";
@@ -32,17 +33,28 @@ pub enum TuneAction {
     /// Print what would be changed, as commands
     Plan(KnobFlags),
     /// Change settings; their originals are on disk first
-    Apply(KnobFlags),
+    Apply(ApplyFlags),
     /// Print how the changed settings are now
     Status(StateFlags),
     /// Restore the originals of the changed settings
     Restore(RestoreFlags),
 }
 
+/// Flags of `tune apply`.
+#[derive(Debug, Args)]
+pub struct ApplyFlags {
+    /// Which knobs.
+    #[command(flatten)]
+    pub knobs: KnobFlags,
+    /// Add boot parameters to the boot loader's configuration, and change nothing at run time
+    #[arg(long)]
+    pub boot: bool,
+}
+
 /// Which knobs.
 #[derive(Debug, Args)]
 pub struct KnobFlags {
-    /// Change these knobs: findings of `punctual check` [default: all bad findings with a fix at run time]
+    /// Change these knobs: findings of `punctual check` [default: all bad findings that have such a fix]
     #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
     pub knobs: Vec<FindingId>,
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
