@@ -194,6 +194,15 @@ pub fn changed(changes: &[&Change], journal: &str, style: &Style) -> String {
     out
 }
 
+/// That `apply --keep` stays, and what it holds.
+#[must_use]
+pub fn keeping(latency_limit_us: Option<i32>) -> String {
+    let held = latency_limit_us.map_or(String::new(), |limit| {
+        format!("/dev/cpu_dma_latency is held at {limit} \u{b5}s. ")
+    });
+    format!("{held}Waiting for new threads; SIGTERM or SIGINT ends this, the settings stay.\n")
+}
+
 /// What there is to say of a change.
 fn line(entry: &Entry, tone: Tone, words: &str, style: &Style) -> String {
     let name = format!("{}: {}: ", entry.knob, entry.setting);

@@ -1,5 +1,7 @@
 //! `tune`: changes settings with a journal, and restores them.
 
+mod keep;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,6 +28,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
     match &flags.action {
         TuneAction::Plan(flags) => plan(flags),
         TuneAction::Apply(flags) if flags.boot => apply_boot(&flags.knobs),
+        TuneAction::Apply(flags) if flags.keep => keep::run(&flags.knobs),
         TuneAction::Apply(flags) => apply_all(&flags.knobs),
         TuneAction::Status(flags) => show(flags),
         TuneAction::Restore(flags) => restore_all(flags),
@@ -159,14 +162,21 @@ fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), Failure> {
     }
 }
 
-fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
-    let found = found(flags)?;
-    let changes = changes_of(&found, &flags.knobs);
-    for knob in &flags.knobs {
+/// Refuses a named knob that can't be changed at run time.
+fn check_named(found: &Check, knobs: &[FindingId]) -> Result<(), Failure> {
+    let changes = changes_of(found, knobs);
+    for knob in knobs {
         if !changes.iter().any(|change| change.knob == *knob) {
-            check_nothing_to_do(&found, *knob)?;
+            check_nothing_to_do(found, *knob)?;
         }
     }
+    Ok(())
+}
+
+fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
+    let found = found(flags)?;
+    check_named(&found, &flags.knobs)?;
+    let changes = changes_of(&found, &flags.knobs);
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
     let changed = apply(&mut journal, &changes).map_err(Failure::setup)?;
     let place = journal.path().display().to_string();

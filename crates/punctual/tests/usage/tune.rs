@@ -1,6 +1,9 @@
 //! `tune` as a user runs it: a plan, a change, a restore, and what is refused.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::common::{Place, is_root, skip};
 
@@ -92,7 +95,7 @@ fn a_verb_that_measures_names_what_a_killed_punctual_left_changed() {
         mkdir /var/lib/punctual && cp journal.jsonl /var/lib/punctual/ || exit 77
         \"$PUNCTUAL\" check > /dev/null; \"$PUNCTUAL\" --version > /dev/null
         \"$PUNCTUAL\" tune restore && \"$PUNCTUAL\" check > /dev/null; true";
-    let ended = std::process::Command::new("unshare")
+    let ended = Command::new("unshare")
         .args(["-m", "sh", "-c", script])
         .env("PUNCTUAL", crate::common::program())
         .current_dir(place.path())
@@ -142,7 +145,7 @@ END
         \"$PUNCTUAL\" tune status --state state
         \"$PUNCTUAL\" tune restore --state state isolated-cpus
         cat /boot/grub/grub.cfg; ls /etc/default/grub.d";
-    let ended = std::process::Command::new("unshare")
+    let ended = Command::new("unshare")
         .args(["-m", "sh", "-c", script])
         .env("PUNCTUAL", crate::common::program())
         .current_dir(place.path())
@@ -175,4 +178,94 @@ END
         assert!(rest.any(|it| it == line), "{line}\n{stdout}\n{ended:?}");
     }
     assert_eq!(rest.next(), None, "{stdout}");
+}
+
+/// The scheduling policy of a thread, by its number: FIFO is 1.
+fn policy(tid: &str) -> String {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).expect("a thread");
+    let (_, rest) = stat.rsplit_once(')').expect("a name");
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    fields[38].to_owned()
+}
+
+fn threads_of(device: &str) -> Vec<String> {
+    let name = format!("napi/{}", &device[..device.len().min(10)]);
+    let tasks = fs::read_dir("/proc").expect("proc").flatten();
+    tasks
+        .filter_map(|task| task.file_name().into_string().ok())
+        .filter(|tid| {
+            let comm = fs::read_to_string(format!("/proc/{tid}/comm"));
+            comm.is_ok_and(|comm| comm.starts_with(&name))
+        })
+        .collect()
+}
+
+#[test]
+fn a_thread_that_appears_later_is_changed_while_apply_stays() {
+    if !is_root() {
+        skip!("only root may make a network device");
+    }
+    let place = Place::new();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/usage/napi.c");
+    let built = Command::new("cc")
+        .args([source, "-o"])
+        .arg(place.path().join("napi"))
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        skip!("no C compiler");
+    }
+    let mut device = Command::new(place.path().join("napi"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a device");
+    let mut name = String::new();
+    let mut lines = BufReader::new(device.stdout.take().expect("a pipe"));
+    lines.read_line(&mut name).expect("its name");
+    let name = name.trim();
+    let threaded = format!("/sys/class/net/{name}/threaded");
+    if name.is_empty() || !Path::new(&threaded).exists() {
+        let _ = device.wait();
+        skip!("no network device can be made here, or it has no threaded NAPI");
+    }
+    let mut tune = Command::new(crate::common::program())
+        .args(["tune", "apply", "--keep", "threaded-napi", "idle-states"])
+        .args(["--state", "state"])
+        .current_dir(place.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("punctual");
+    let mut said = BufReader::new(tune.stdout.take().expect("a pipe")).lines();
+    let mut until = |wanted: &str| {
+        let line = said.find(|line| line.as_ref().is_ok_and(|line| line.contains(wanted)));
+        line.unwrap_or_else(|| panic!("it never printed {wanted}"))
+            .expect("text")
+    };
+    let waiting = until("Waiting for new threads");
+    let files = fs::read_dir(format!("/proc/{}/fd", tune.id())).expect("its files");
+    let is_held = files
+        .flatten()
+        .filter_map(|file| fs::read_link(file.path()).ok())
+        .any(|target| target == Path::new("/dev/cpu_dma_latency"));
+    assert_eq!(is_held, waiting.contains("cpu_dma_latency is held at 0"));
+    fs::write(&threaded, "1\n").expect("threaded");
+    let threads = threads_of(name);
+    assert_eq!(threads.len(), 1, "{threads:?}");
+    until(&format!("chrt -f -p 70 {}", threads[0]));
+    until("the originals are in");
+    assert_eq!(policy(&threads[0]), "1");
+    // Another punctual is not kept from the journal.
+    let status = place.run(&["tune", "status", "--state", "state"]).expect(0);
+    assert!(status.stdout.contains(&threads[0]), "{status:?}");
+    let pid = tune.id().to_string();
+    let ended = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(ended.expect("kill").success());
+    assert_eq!(tune.wait().expect("it ends").code(), Some(0));
+    assert_eq!(policy(&threads[0]), "1", "the settings stay");
+    place
+        .run(&["tune", "restore", "--state", "state"])
+        .expect(0);
+    assert_eq!(policy(&threads[0]), "0");
+    drop(device.stdin.take());
+    device.wait().expect("it ends");
 }

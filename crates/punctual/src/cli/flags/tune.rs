@@ -15,6 +15,7 @@ Examples:
   punctual tune apply -a 2,3                change it; the originals are kept first
   punctual tune apply vmstat-interval ksm   change these knobs alone
   punctual tune apply --boot -a 2,3         add boot parameters; they need a reboot
+  punctual tune apply --keep -a 2,3         stay, and change also threads that appear later
   punctual tune status                      ours, changed by others, gone?
   punctual tune restore                     everything as before, also after kill -9
   punctual tune restore vmstat-interval     this knob alone";
@@ -49,6 +50,9 @@ pub struct ApplyFlags {
     /// Add boot parameters to the boot loader's configuration, and change nothing at run time
     #[arg(long)]
     pub boot: bool,
+    /// Keep running: change also threads that appear later, and hold /dev/cpu_dma_latency
+    #[arg(long, conflicts_with = "boot")]
+    pub keep: bool,
 }
 
 /// Which knobs.
