@@ -33,6 +33,12 @@ pub enum Setting {
         /// The thread.
         thread: ThreadIdentity,
     },
+    /// A cgroup v2 partition of isolated CPUs. The value is `absent` or its list of CPUs; what
+    /// the kernel has not isolated is followed by its reason in parentheses.
+    Partition {
+        /// Its directory.
+        folder: String,
+    },
     /// A whole file of a boot loader's configuration. The value is `absent`, or `text:` or
     /// `base64:` and its content. It outlives a reboot.
     BootFile {
@@ -80,6 +86,7 @@ impl fmt::Display for Setting {
                 write!(f, "scheduling of {} ({})", thread.name, thread.tid)
             }
             Self::Affinity { thread } => write!(f, "CPUs of {} ({})", thread.name, thread.tid),
+            Self::Partition { folder } => write!(f, "partition {folder}"),
             Self::BootFile { path, .. } => f.write_str(path),
             Self::KernelArguments { .. } => f.write_str("arguments of each kernel"),
         }

@@ -34,6 +34,12 @@ pub fn command(setting: &Setting, value: &str) -> String {
             chrt(letter, priority, thread.tid, &thread.name)
         }
         Setting::Affinity { thread } => taskset(value, thread.tid, &thread.name),
+        Setting::Partition { folder } if value == "absent" => format!("rmdir {}", quoted(folder)),
+        Setting::Partition { folder } => {
+            let list = write(&format!("{folder}/cpuset.cpus"), value);
+            let kind = write(&format!("{folder}/cpuset.cpus.partition"), "isolated");
+            format!("mkdir {} && {list} && {kind}", quoted(folder))
+        }
         Setting::BootFile { path, update } => {
             let path = quoted(path);
             let command = match value.split_once(':') {

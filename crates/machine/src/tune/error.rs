@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use punctual_record::tuning::Setting;
+use punctual_rt::cpuset::CpusetError;
 
 use super::BootError;
 
@@ -60,6 +61,10 @@ pub enum TuneError {
         /// The setting.
         setting: Setting,
     },
+    /// CPUs can't have a partition of their own.
+    Partition(CpusetError),
+    /// The cpuset controller is that of cgroup v1, which has no partitions.
+    NoPartitions,
     /// A boot parameter can't be configured.
     Boot(BootError),
 }
@@ -116,6 +121,12 @@ impl std::fmt::Display for TuneError {
                 "{setting}: its object no longer exists: leave this knob out"
             ),
             Self::Boot(error) => error.fmt(f),
+            Self::Partition(error) => write!(f, "a partition is not possible: {error}"),
+            Self::NoPartitions => write!(
+                f,
+                "this machine has the cpuset controller of cgroup v1, which has no partitions: \
+                 punctual tune apply --boot isolated-cpus"
+            ),
         }
     }
 }
@@ -127,7 +138,9 @@ impl std::error::Error for TuneError {
             | Self::Unreadable { source, .. }
             | Self::Refused { source, .. } => Some(source),
             Self::Boot(error) => error.source(),
+            Self::Partition(error) => Some(error),
             Self::Locked { .. }
+            | Self::NoPartitions
             | Self::Malformed { .. }
             | Self::Conflict { .. }
             | Self::Gone { .. } => None,

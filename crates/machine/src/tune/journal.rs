@@ -162,6 +162,11 @@ impl Journal {
     /// Whether a value is one that our changes in this boot gave this setting, or restored. Of two
     /// changes of one setting the second may have been killed before it was made.
     pub(super) fn is_ours(&self, setting: &Setting, now: &str) -> bool {
+        // A group that was made and not isolated yet, or is isolated no longer: none has the name
+        // by chance.
+        if matches!(setting, Setting::Partition { .. }) && now.contains('(') {
+            return true;
+        }
         let of_it = |line: &&Entry| line.setting == *setting && self.is_current(line);
         self.lines
             .iter()

@@ -70,6 +70,8 @@ pub fn restore(
             })
     };
     let mut results = Vec::new();
+    // The kernel has overwritten CPUs of its threads when a partition ended.
+    let mut is_overwritten = false;
     for entry in journal.entries().iter().rev().filter(is_named) {
         let write_back = || {
             if request.dry_run {
@@ -85,12 +87,18 @@ pub fn restore(
             // A kill may have come between the file and the program that reads it.
             Applied::Original if is_read_by_program(&entry.setting) => write_back(),
             Applied::Changed(_) if request.force => write_back(),
+            Applied::Changed(_)
+                if is_overwritten && matches!(entry.setting, Setting::Affinity { .. }) =>
+            {
+                write_back()
+            }
             Applied::Changed(now) => Restored::Conflict(now),
             Applied::Original => Restored::Already,
             Applied::Gone => Restored::Gone,
             Applied::Rebooted => Restored::Rebooted,
             Applied::Unreadable(error) => Restored::Failed(error),
         };
+        is_overwritten |= matches!(entry.setting, Setting::Partition { .. });
         results.push((entry.clone(), result));
     }
     if !request.dry_run {

@@ -10,7 +10,7 @@ use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
 
-use super::boot_file;
+use super::{boot_file, partition};
 use crate::look::chosen;
 use crate::mask;
 use crate::root::Root;
@@ -103,6 +103,7 @@ pub fn read(setting: &Setting) -> io::Result<String> {
             check_present(thread)?;
             Ok(cpu_list(&affinity::get(thread.tid)?))
         }
+        Setting::Partition { folder } => partition::read(folder),
         Setting::BootFile { path, .. } => boot_file::read(Path::new(path)),
         Setting::KernelArguments { grubby, parameters } => {
             let has = boot_file::kernels_with(grubby, parameters)?;
@@ -156,6 +157,7 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             let cpus = cpulist::numbers(value).map_err(|_| io::ErrorKind::InvalidInput)?;
             affinity::set(thread.tid, &cpus)?;
         }
+        Setting::Partition { folder } => partition::write(folder, value)?,
         Setting::BootFile { path, update } => {
             boot_file::write(Path::new(path), value)?;
             if let Some(program) = update {
@@ -217,14 +219,14 @@ pub fn is_gone(setting: &Setting) -> bool {
         Setting::File { path } => !Root::live().exists(path),
         Setting::Pair { first, .. } => !Root::live().exists(first),
         Setting::Scheduling { thread } | Setting::Affinity { thread } => has_ended(thread),
-        // A file that is absent has a value.
-        Setting::BootFile { .. } => false,
+        // What is absent has a value.
+        Setting::BootFile { .. } | Setting::Partition { .. } => false,
         Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
     }
 }
 
 /// Writes a value to a file in one system call, as the kernel wants it.
-fn put(path: &str, value: &str) -> io::Result<()> {
+pub(super) fn put(path: &str, value: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     // An empty write succeeds and does nothing.
     file.write_all(format!("{value}\n").as_bytes())

@@ -6,10 +6,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use punctual_machine::tune::boot::{self, BootLoader, BootPlan};
-use punctual_machine::tune::{Journal, RestoreRequest, apply, changes_of, restore, status};
+use punctual_machine::tune::{
+    Journal, RestoreRequest, apply, changes_of, partition_changes, restore, status,
+};
 use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::finding::{Check, Finding, FindingFix, FindingId, FindingState};
-use punctual_record::tuning::{BootParameter, Restored};
+use punctual_record::tuning::{BootParameter, Change, Restored};
 use punctual_report::{findings, tuning};
 
 use super::check::requested_cpus;
@@ -55,9 +57,19 @@ fn found(flags: &KnobFlags) -> Result<Check, Failure> {
     Ok(check(&root, &request))
 }
 
+/// The changes of `--partition`.
+fn partition(found: &Check, flags: &KnobFlags) -> Result<Vec<Change>, Failure> {
+    if flags.partition {
+        partition_changes(&found.cpus).map_err(Failure::setup)
+    } else {
+        Ok(Vec::new())
+    }
+}
+
 fn plan(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     let found = found(flags)?;
-    let changes = changes_of(&found, &flags.knobs);
+    let mut changes = changes_of(&found, &flags.knobs);
+    changes.extend(partition(&found, flags)?);
     let parameters = boot::parameters_of(&found, &flags.knobs);
     for knob in &flags.knobs {
         let is_planned = changes.iter().any(|change| change.knob == *knob)
@@ -175,8 +187,12 @@ fn check_named(found: &Check, knobs: &[FindingId]) -> Result<(), Failure> {
 
 fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     let found = found(flags)?;
-    check_named(&found, &flags.knobs)?;
-    let changes = changes_of(&found, &flags.knobs);
+    let partition = partition(&found, flags)?;
+    let mut changes = changes_of(&found, &flags.knobs);
+    let mut named = flags.knobs.clone();
+    named.retain(|knob| partition.is_empty() || *knob != FindingId::IsolatedCpus);
+    check_named(&found, &named)?;
+    changes.extend(partition);
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
     let changed = apply(&mut journal, &changes).map_err(Failure::setup)?;
     let place = journal.path().display().to_string();

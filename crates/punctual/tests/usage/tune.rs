@@ -58,6 +58,9 @@ fn what_cannot_be_changed_is_refused_in_one_line() {
     for (words, wanted) in [
         (&["apply", "-a", "all"][..], "leave one for everything else"),
         (&["apply", "vmstat-intervall"], "vmstat-interval"),
+        (&["apply", "--partition"], "--affinity"),
+        (&["apply", "--partition", "-a", "0", "--boot"], "--boot"),
+        (&["apply", "--keep", "--boot"], "--boot"),
         (
             &["apply", "rt-kernel", "-a", "999"],
             "CPU 999 is not online",

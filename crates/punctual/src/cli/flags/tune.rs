@@ -48,7 +48,7 @@ pub struct ApplyFlags {
     #[command(flatten)]
     pub knobs: KnobFlags,
     /// Add boot parameters to the boot loader's configuration, and change nothing at run time
-    #[arg(long)]
+    #[arg(long, conflicts_with = "partition")]
     pub boot: bool,
     /// Keep running: change also threads that appear later, and hold /dev/cpu_dma_latency
     #[arg(long, conflicts_with = "boot")]
@@ -64,6 +64,9 @@ pub struct KnobFlags {
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
     #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true)]
     pub affinity: Option<Option<String>>,
+    /// Give the CPUs of -a a cgroup v2 partition, in which programs must be placed
+    #[arg(long, requires = "affinity")]
+    pub partition: bool,
     /// Name the priority of the program, 1 to 99
     #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true, default_value = "80")]
     pub priority: u32,

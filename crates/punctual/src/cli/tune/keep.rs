@@ -16,7 +16,7 @@ use punctual_report::tuning;
 use super::super::failure::Failure;
 use super::super::flags::KnobFlags;
 use super::super::out;
-use super::{check_named, found};
+use super::{check_named, found, partition};
 use crate::conduct::Signals;
 use crate::system::dma_latency::DmaLatency;
 
@@ -34,12 +34,13 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     known.look_for_new(&root);
     let found = found(flags)?;
     let limit = latency_limit(&found, flags);
-    if limit.is_none() {
+    if limit.is_none() && !flags.partition {
         check_named(&found, &flags.knobs)?;
     }
     let state = &flags.state.state;
     let mut journal = Journal::open(state).map_err(Failure::setup)?;
-    let changes = changes_of(&found, &flags.knobs);
+    let mut changes = changes_of(&found, &flags.knobs);
+    changes.extend(partition(&found, flags)?);
     let changed = apply(&mut journal, &changes).map_err(Failure::setup)?;
     let place = journal.path().display().to_string();
     out::print(&tuning::changed(&changed, &place, &out::style()));
