@@ -15,6 +15,8 @@ const KERNELS: &[&str] = &["rt", "standard"];
 const PROGRAMS: &[(&str, &str)] = &[
     // Isolated partitions of cgroup v2.
     ("cpuset_sets", ""),
+    // The same, with a journal.
+    ("partition", ""),
     // Interrupts moved to other processors, and back.
     ("irq_steering", ""),
     // Priority inheritance.

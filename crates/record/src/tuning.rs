@@ -34,6 +34,37 @@ pub enum Setting {
         /// The thread.
         thread: ThreadIdentity,
     },
+    /// A cgroup v2 partition of isolated CPUs. The value is `absent` or its list of CPUs; what
+    /// the kernel has not isolated is followed by its reason in parentheses.
+    Partition {
+        /// Its directory.
+        folder: String,
+    },
+    /// A whole file of a boot loader's configuration. The value is `absent`, or `text:` or
+    /// `base64:` and its content. It outlives a reboot.
+    BootFile {
+        /// Its path.
+        path: String,
+        /// The program that reads it into the boot loader, if one has to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        update: Option<String>,
+    },
+    /// Boot parameters that grubby keeps for each installed kernel. The value is `with` or
+    /// `without`. They outlive a reboot.
+    KernelArguments {
+        /// The program.
+        grubby: String,
+        /// The parameters, separated by spaces.
+        parameters: String,
+    },
+}
+
+impl Setting {
+    /// Whether it is as before after a reboot by itself.
+    #[must_use]
+    pub fn ends_with_boot(&self) -> bool {
+        !matches!(self, Self::BootFile { .. } | Self::KernelArguments { .. })
+    }
 }
 
 /// A thread by its identity: its number is used again, its start time is not.
@@ -57,6 +88,9 @@ impl fmt::Display for Setting {
                 write!(f, "scheduling of {} ({})", thread.name, thread.tid)
             }
             Self::Affinity { thread } => write!(f, "CPUs of {} ({})", thread.name, thread.tid),
+            Self::Partition { folder } => write!(f, "partition {folder}"),
+            Self::BootFile { path, .. } => f.write_str(path),
+            Self::KernelArguments { .. } => f.write_str("arguments of each kernel"),
         }
     }
 }
@@ -201,6 +235,30 @@ pub enum Applied {
     Rebooted,
     /// It can't be read: the system's reason.
     Unreadable(String),
+    /// The boot loader's configuration has our value: its parameters.
+    Configured(Vec<(String, BootState)>),
+}
+
+/// Whether the kernel has a configured boot parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BootState {
+    /// It has.
+    InForce,
+    /// The machine was not rebooted since it was configured.
+    NotYet,
+    /// The machine was rebooted, and the parameter is not on the kernel's command line.
+    Dropped,
+    /// It is on the command line, and the kernel does not do what it says.
+    Ignored,
+}
+
+/// A boot parameter, and the finding that asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootParameter {
+    /// The finding.
+    pub knob: FindingId,
+    /// As it stands on the command line.
+    pub parameter: String,
 }
 
 /// What a restore did to a setting.

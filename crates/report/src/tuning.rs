@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use punctual_record::tuning::{Applied, Change, Entry, Restored, Setting};
+use punctual_record::tuning::{
+    Applied, BootParameter, BootState, Change, Entry, Restored, Setting,
+};
 
-use crate::findings::{chrt, taskset, write};
+use crate::findings::{chrt, quoted, taskset, write};
 use crate::style::{Style, Tone};
 
 const GONE: &str = "its object no longer exists";
@@ -32,7 +34,131 @@ pub fn command(setting: &Setting, value: &str) -> String {
             chrt(letter, priority, thread.tid, &thread.name)
         }
         Setting::Affinity { thread } => taskset(value, thread.tid, &thread.name),
+        Setting::Partition { folder } if value == "absent" => format!("rmdir {}", quoted(folder)),
+        Setting::Partition { folder } => {
+            let list = write(&format!("{folder}/cpuset.cpus"), value);
+            let kind = write(&format!("{folder}/cpuset.cpus.partition"), "isolated");
+            format!("mkdir {} && {list} && {kind}", quoted(folder))
+        }
+        Setting::BootFile { path, update } => {
+            let path = quoted(path);
+            let command = match value.split_once(':') {
+                None => format!("rm {path}"),
+                Some(("text", text)) => format!("printf %s {} > {path}", quoted(text)),
+                Some((_, coded)) => format!("echo {coded} | base64 -d > {path}"),
+            };
+            match update {
+                Some(program) => format!("{command} && {}", quoted(program)),
+                None => command,
+            }
+        }
+        Setting::KernelArguments { grubby, parameters } => {
+            let flag = if value == "with" {
+                "args"
+            } else {
+                "remove-args"
+            };
+            format!(
+                "{} --update-kernel=ALL --{flag}={}",
+                quoted(grubby),
+                quoted(parameters)
+            )
+        }
     }
+}
+
+/// A value in a sentence.
+fn brief(setting: &Setting, value: &str) -> String {
+    match setting {
+        Setting::BootFile { .. } => match value.split_once(':') {
+            None => "no such file".to_owned(),
+            Some(("text", text)) => format!("its {} bytes", text.len()),
+            Some(_) => "its bytes".to_owned(),
+        },
+        Setting::KernelArguments { parameters, .. } => format!("{value} {parameters}"),
+        _ => value.to_owned(),
+    }
+}
+
+/// Boot parameters that are asked for, and how they would be configured.
+#[must_use]
+pub fn boot_plan(
+    parameters: &[BootParameter],
+    changes: Result<&[(Setting, String)], &str>,
+    style: &Style,
+) -> String {
+    if parameters.is_empty() {
+        return String::new();
+    }
+    let title = "At the next boot, with punctual tune apply --boot:";
+    let mut out = format!("\n{}\n", style.paint(Tone::Bold, title));
+    for BootParameter { knob, parameter } in parameters {
+        let line = format!("  {knob}: {parameter}");
+        let _ = writeln!(out, "{}", style.paint(Tone::Plain, &line));
+    }
+    match changes {
+        Ok([]) => out += "  The boot loader has them already: reboot.\n",
+        Ok(changes) => {
+            for (setting, value) in changes {
+                let line = command(setting, value);
+                let lines = line.split('\n').map(|line| style.paint(Tone::Plain, line));
+                let _ = writeln!(out, "  {}", lines.collect::<Vec<_>>().join("\n"));
+            }
+        }
+        Err(why) => {
+            let _ = writeln!(out, "  {}", style.paint(Tone::Unsure, why));
+        }
+    }
+    out
+}
+
+/// What was configured for the next boot.
+#[must_use]
+pub fn configured(
+    parameters: &[BootParameter],
+    changes: &[(Setting, String)],
+    journal: &str,
+    style: &Style,
+) -> String {
+    if parameters.is_empty() {
+        return "Nothing was changed: no finding asks for a boot parameter that the boot loader \
+                lacks.\n"
+            .to_owned();
+    }
+    let mut out = String::new();
+    for BootParameter { knob, parameter } in parameters {
+        let line = format!("{knob}: {parameter}");
+        let _ = writeln!(out, "{}", style.paint(Tone::Plain, &line));
+    }
+    let places: Vec<String> = changes.iter().map(|(it, _)| it.to_string()).collect();
+    let _ = writeln!(
+        out,
+        "Written to {}; the original is in {}. Reboot, then run punctual tune status.",
+        style.paint(Tone::Plain, &places.join(", ")),
+        style.paint(Tone::Plain, journal)
+    );
+    out
+}
+
+fn boot_states(states: &[(String, BootState)]) -> (Tone, String) {
+    let word = |state| match state {
+        BootState::InForce => "in force",
+        BootState::NotYet => "not in force yet: reboot",
+        BootState::Dropped => "the boot loader dropped it",
+        BootState::Ignored => "on the command line, but the kernel ignores it",
+    };
+    let is = |wanted| states.iter().any(|(_, state)| *state == wanted);
+    let tone = if is(BootState::Dropped) || is(BootState::Ignored) {
+        Tone::Bad
+    } else if is(BootState::NotYet) {
+        Tone::Unsure
+    } else {
+        Tone::Good
+    };
+    let all = states
+        .iter()
+        .map(|(parameter, state)| format!("{parameter} ({})", word(*state)));
+    (tone, all.collect::<Vec<_>>().join("; "))
 }
 
 /// A plan: each change as a command, under its knob.
@@ -74,6 +200,15 @@ pub fn changed(changes: &[&Change], journal: &str, style: &Style) -> String {
     out
 }
 
+/// That `apply --keep` stays, and what it holds.
+#[must_use]
+pub fn keeping(latency_limit_us: Option<i32>) -> String {
+    let held = latency_limit_us.map_or(String::new(), |limit| {
+        format!("/dev/cpu_dma_latency is held at {limit} \u{b5}s. ")
+    });
+    format!("{held}Waiting for new threads; SIGTERM or SIGINT ends this, the settings stay.\n")
+}
+
 /// What there is to say of a change.
 fn line(entry: &Entry, tone: Tone, words: &str, style: &Style) -> String {
     let name = format!("{}: {}: ", entry.knob, entry.setting);
@@ -89,13 +224,26 @@ pub fn status(entries: &[(&Entry, Applied)], style: &Style) -> String {
     let mut out = String::new();
     for (entry, applied) in entries {
         let (tone, words) = match applied {
-            Applied::Ours(now) => (Tone::Good, format!("{now} (was {})", entry.original)),
-            Applied::Original => (Tone::Plain, format!("{}, the original", entry.original)),
+            Applied::Ours(now) => (
+                Tone::Good,
+                format!(
+                    "{} (was {})",
+                    brief(&entry.setting, now),
+                    brief(&entry.setting, &entry.original)
+                ),
+            ),
+            Applied::Configured(states) => boot_states(states),
+            Applied::Original => (
+                Tone::Plain,
+                format!("{}, the original", brief(&entry.setting, &entry.original)),
+            ),
             Applied::Changed(now) => (
                 Tone::Bad,
                 format!(
-                    "{now}: changed by another program (ours {}, original {})",
-                    entry.value, entry.original
+                    "{}: changed by another program (ours {}, original {})",
+                    brief(&entry.setting, now),
+                    brief(&entry.setting, &entry.value),
+                    brief(&entry.setting, &entry.original)
                 ),
             ),
             Applied::Gone => (Tone::Dim, GONE.to_owned()),
@@ -117,14 +265,27 @@ pub fn restored(results: &[(Entry, Restored)], dry_run: bool, style: &Style) -> 
     for (entry, result) in results {
         let (tone, words) = match result {
             Restored::Written if dry_run => (Tone::Plain, command(&entry.setting, &entry.original)),
-            Restored::Written => (Tone::Good, format!("restored to {}", entry.original)),
-            Restored::Already => (Tone::Plain, format!("{} already", entry.original)),
+            Restored::Written => {
+                let original = brief(&entry.setting, &entry.original);
+                let reboot = if entry.setting.ends_with_boot() {
+                    ""
+                } else {
+                    "; reboot"
+                };
+                (Tone::Good, format!("restored to {original}{reboot}"))
+            }
+            Restored::Already => (
+                Tone::Plain,
+                format!("{} already", brief(&entry.setting, &entry.original)),
+            ),
             Restored::Conflict(now) => (
                 Tone::Bad,
                 format!(
-                    "left at {now}, which another program set (ours {}, original {}); --force \
+                    "left at {}, which another program set (ours {}, original {}); --force \
                      restores it",
-                    entry.value, entry.original
+                    brief(&entry.setting, now),
+                    brief(&entry.setting, &entry.value),
+                    brief(&entry.setting, &entry.original)
                 ),
             ),
             Restored::Gone => (Tone::Dim, GONE.to_owned()),
@@ -149,4 +310,15 @@ pub fn left_over(entries: &[Entry]) -> Option<String> {
          restore",
         first.setting, first.original
     ))
+}
+
+/// That no boot loader is known here, and what to do instead.
+#[must_use]
+pub fn no_boot_loader(parameters: &[BootParameter]) -> String {
+    let all: Vec<&str> = parameters.iter().map(|it| it.parameter.as_str()).collect();
+    format!(
+        "no boot loader that punctual can configure (GRUB of Debian or Ubuntu, grubby, \
+         u-boot-menu, Raspberry Pi): add to the kernel's command line: {}",
+        all.join(" ")
+    )
 }

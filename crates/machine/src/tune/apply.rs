@@ -79,13 +79,17 @@ pub fn apply<'c>(
     journal: &mut Journal,
     changes: &'c [Change],
 ) -> Result<Vec<&'c Change>, TuneError> {
+    // The kernel overwrites CPUs of its threads with a partition: all of them are kept first.
+    let is_partition = |change: &Change| matches!(change.setting, Setting::Partition { .. });
+    let has_partition = changes.iter().any(is_partition);
     let mut intents = Vec::new();
     for change in changes {
         let now = read(&change.setting).map_err(|source| TuneError::Unreadable {
             setting: change.setting.clone(),
             source,
         })?;
-        if !is_same(&change.setting, &now, &change.value) {
+        let is_kept = has_partition && matches!(change.setting, Setting::Affinity { .. });
+        if is_kept || !is_same(&change.setting, &now, &change.value) {
             intents.push((change, now));
         }
     }

@@ -4,6 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use punctual_record::tuning::Setting;
+use punctual_rt::cpuset::CpusetError;
+
+use super::BootError;
 
 /// Why settings could not be changed or restored.
 #[derive(Debug)]
@@ -58,6 +61,18 @@ pub enum TuneError {
         /// The setting.
         setting: Setting,
     },
+    /// CPUs can't have a partition of their own.
+    Partition(CpusetError),
+    /// The cpuset controller is that of cgroup v1, which has no partitions.
+    NoPartitions,
+    /// A boot parameter can't be configured.
+    Boot(BootError),
+}
+
+impl From<BootError> for TuneError {
+    fn from(error: BootError) -> Self {
+        Self::Boot(error)
+    }
 }
 
 impl std::fmt::Display for TuneError {
@@ -105,6 +120,13 @@ impl std::fmt::Display for TuneError {
                 f,
                 "{setting}: its object no longer exists: leave this knob out"
             ),
+            Self::Boot(error) => error.fmt(f),
+            Self::Partition(error) => write!(f, "a partition is not possible: {error}"),
+            Self::NoPartitions => write!(
+                f,
+                "this machine has the cpuset controller of cgroup v1, which has no partitions: \
+                 punctual tune apply --boot isolated-cpus"
+            ),
         }
     }
 }
@@ -115,7 +137,10 @@ impl std::error::Error for TuneError {
             Self::Journal { source, .. }
             | Self::Unreadable { source, .. }
             | Self::Refused { source, .. } => Some(source),
+            Self::Boot(error) => error.source(),
+            Self::Partition(error) => Some(error),
             Self::Locked { .. }
+            | Self::NoPartitions
             | Self::Malformed { .. }
             | Self::Conflict { .. }
             | Self::Gone { .. } => None,

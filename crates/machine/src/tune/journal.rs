@@ -24,6 +24,15 @@ const NAME: &str = "journal.jsonl";
 /// The last journal of which everything was restored.
 const OLD_NAME: &str = "journal.old.jsonl";
 
+/// A change that will be made.
+pub(super) struct Intent<'i> {
+    pub(super) knob: &'i str,
+    pub(super) setting: &'i Setting,
+    pub(super) value: &'i str,
+    /// Its value now.
+    pub(super) now: &'i str,
+}
+
 /// The journal, locked against other processes.
 #[derive(Debug)]
 pub struct Journal {
@@ -94,11 +103,10 @@ impl Journal {
     /// be read has none; nothing is locked.
     #[must_use]
     pub fn left_over(folder: &Path) -> Vec<Entry> {
-        let path = folder.join(NAME);
-        let (Ok(file), Ok(boot)) = (File::open(&path), boot()) else {
+        let mut left = Self::entries_in(folder);
+        let Ok(boot) = boot() else {
             return Vec::new();
         };
-        let mut left = merged(&parse(&file, &path).unwrap_or_default());
         left.retain(|entry| {
             let has_ended = entry.holder.is_some_and(|holder| !is_alive(holder));
             let is_changed = || {
@@ -123,23 +131,43 @@ impl Journal {
         &self.entries
     }
 
+    /// Whether a change may still be in force: it was made in this boot, or outlives a reboot.
+    #[must_use]
+    pub fn is_current(&self, entry: &Entry) -> bool {
+        entry.boot == self.boot || !entry.setting.ends_with_boot()
+    }
+
     /// Whether a change was made in this boot.
     #[must_use]
     pub fn is_of_this_boot(&self, entry: &Entry) -> bool {
         entry.boot == self.boot
     }
 
-    /// The change of a setting in this boot that stays.
+    /// The changes that a directory's journal has; none if it is absent or can't be read. Nothing
+    /// is locked.
+    #[must_use]
+    pub fn entries_in(folder: &Path) -> Vec<Entry> {
+        let path = folder.join(NAME);
+        let lines = File::open(&path).map(|file| parse(&file, &path).unwrap_or_default());
+        merged(&lines.unwrap_or_default())
+    }
+
+    /// The change of a setting that stays.
     #[must_use]
     pub fn entry(&self, setting: &Setting) -> Option<&Entry> {
-        let key = (self.boot.as_str(), setting, None);
+        let key = key(&self.boot, setting, None);
         self.entries.iter().find(|entry| key_of(entry) == key)
     }
 
     /// Whether a value is one that our changes in this boot gave this setting, or restored. Of two
     /// changes of one setting the second may have been killed before it was made.
     pub(super) fn is_ours(&self, setting: &Setting, now: &str) -> bool {
-        let of_it = |line: &&Entry| line.setting == *setting && self.is_of_this_boot(line);
+        // A group that was made and not isolated yet, or is isolated no longer: none has the name
+        // by chance.
+        if matches!(setting, Setting::Partition { .. }) && now.contains('(') {
+            return true;
+        }
+        let of_it = |line: &&Entry| line.setting == *setting && self.is_current(line);
         self.lines
             .iter()
             .filter(of_it)
@@ -156,19 +184,37 @@ impl Journal {
         changes: &[(&Change, String)],
         holder: Option<Holder>,
     ) -> Result<(), TuneError> {
-        let entries: Vec<Entry> = changes
-            .iter()
-            .map(|(change, now)| {
+        let intents = changes.iter().map(|(change, now)| Intent {
+            knob: change.knob.name(),
+            setting: &change.setting,
+            value: &change.value,
+            now,
+        });
+        self.intend_all(intents, holder)
+    }
+
+    /// As [`Journal::intend`], for what is not the change of one finding.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn intend_all<'i>(
+        &mut self,
+        intents: impl Iterator<Item = Intent<'i>>,
+        holder: Option<Holder>,
+    ) -> Result<(), TuneError> {
+        let entries: Vec<Entry> = intents
+            .map(|intent| {
                 let first = match holder {
                     Some(_) => None,
-                    None => self.entry(&change.setting),
+                    None => self.entry(intent.setting),
                 };
+                let original = first.map_or(intent.now, |entry| &entry.original);
                 Entry {
                     boot: self.boot.clone(),
-                    knob: change.knob.name().to_owned(),
-                    setting: change.setting.clone(),
-                    original: first.map_or(now, |entry| &entry.original).clone(),
-                    value: change.value.clone(),
+                    knob: intent.knob.to_owned(),
+                    setting: intent.setting.clone(),
+                    original: original.to_owned(),
+                    value: intent.value.to_owned(),
                     holder,
                 }
             })
@@ -254,8 +300,16 @@ fn boot() -> io::Result<String> {
     Root::live().text("/proc/sys/kernel/random/boot_id")
 }
 
-fn key_of(entry: &Entry) -> (&str, &Setting, Option<Holder>) {
-    (&entry.boot, &entry.setting, entry.holder)
+type Key<'k> = (&'k str, &'k Setting, Option<Holder>);
+
+fn key<'k>(boot: &'k str, setting: &'k Setting, holder: Option<Holder>) -> Key<'k> {
+    // What outlives a reboot is the same setting in each boot.
+    let boot = if setting.ends_with_boot() { boot } else { "" };
+    (boot, setting, holder)
+}
+
+fn key_of(entry: &Entry) -> Key<'_> {
+    key(&entry.boot, &entry.setting, entry.holder)
 }
 
 /// The changes of a journal that were not restored. A line that is damaged ends one plan's intents
@@ -277,7 +331,7 @@ fn parse(file: &File, path: &Path) -> Result<Vec<Entry>, TuneError> {
             Err(error) if error.is_eof() => {}
             Err(_) => match serde_json::from_str::<Closed>(line) {
                 Ok(closed) => {
-                    let key = (closed.boot.as_str(), &closed.restored, closed.holder);
+                    let key = key(&closed.boot, &closed.restored, closed.holder);
                     lines.retain(|entry| key_of(entry) != key);
                 }
                 Err(_) => {
@@ -300,7 +354,10 @@ fn merged(lines: &[Entry]) -> Vec<Entry> {
         match known {
             Some(known) => {
                 known.value.clone_from(&line.value);
-                known.knob.clone_from(&line.knob);
+                known.boot.clone_from(&line.boot);
+                if !line.setting.ends_with_boot() {
+                    known.knob.clone_from(&line.knob);
+                }
             }
             None => entries.push(line.clone()),
         }

@@ -5,15 +5,21 @@
 //! ours: what others changed since is reported.
 
 mod apply;
+pub mod boot;
+mod boot_error;
+mod boot_file;
 mod error;
 mod journal;
+mod partition;
 mod restore;
 mod session;
 mod setting;
 
 pub use apply::{apply, changes_of};
+pub use boot_error::BootError;
 pub use error::TuneError;
 pub use journal::Journal;
+pub use partition::partition_changes;
 pub use restore::{RestoreRequest, restore, status};
 pub use session::Session;
 pub use setting::{check_writable, find_thread, is_gone, is_same, read, setting_of_file, write};

@@ -1,23 +1,30 @@
 //! Restores settings, and says how they are.
 
 use punctual_record::finding::FindingId;
-use punctual_record::tuning::{Applied, Entry, Restored};
+use punctual_record::tuning::{Applied, Entry, Restored, Setting};
 
 use super::setting::{is_gone, is_same, read, write};
-use super::{Journal, TuneError};
-use crate::root::plain;
+use super::{Journal, TuneError, boot};
+use crate::root::{Root, plain};
 
 /// How each changed setting is now, the oldest change first.
 #[must_use]
 pub fn status(journal: &Journal) -> Vec<(&Entry, Applied)> {
     let entries = journal.entries().iter();
     entries
-        .map(|entry| (entry, applied(journal, entry)))
+        .map(|entry| match applied(journal, entry) {
+            Applied::Ours(_) if !entry.setting.ends_with_boot() => {
+                let rebooted = !journal.is_of_this_boot(entry);
+                let states = boot::states(&Root::live(), entry, rebooted);
+                (entry, Applied::Configured(states))
+            }
+            other => (entry, other),
+        })
         .collect()
 }
 
 fn applied(journal: &Journal, entry: &Entry) -> Applied {
-    if !journal.is_of_this_boot(entry) {
+    if !journal.is_current(entry) {
         return Applied::Rebooted;
     }
     if is_gone(&entry.setting) {
@@ -29,6 +36,10 @@ fn applied(journal: &Journal, entry: &Entry) -> Applied {
         Ok(now) => Applied::Changed(now),
         Err(error) => Applied::Unreadable(plain(&error)),
     }
+}
+
+fn is_read_by_program(setting: &Setting) -> bool {
+    matches!(setting, Setting::BootFile { update, .. } if update.is_some())
 }
 
 /// What to restore, and how.
@@ -52,9 +63,15 @@ pub fn restore(
     request: &RestoreRequest<'_>,
 ) -> Result<Vec<(Entry, Restored)>, TuneError> {
     let is_named = |entry: &&Entry| {
-        request.knobs.is_empty() || request.knobs.iter().any(|knob| knob.name() == entry.knob)
+        request.knobs.is_empty()
+            || request.knobs.iter().any(|knob| {
+                // A boot loader's file has the parameters of several.
+                entry.knob.split(',').any(|it| it == knob.name())
+            })
     };
     let mut results = Vec::new();
+    // The kernel has overwritten CPUs of its threads when a partition ended.
+    let mut is_overwritten = false;
     for entry in journal.entries().iter().rev().filter(is_named) {
         let write_back = || {
             if request.dry_run {
@@ -66,14 +83,22 @@ pub fn restore(
             }
         };
         let result = match applied(journal, entry) {
-            Applied::Ours(_) => write_back(),
+            Applied::Ours(_) | Applied::Configured(_) => write_back(),
+            // A kill may have come between the file and the program that reads it.
+            Applied::Original if is_read_by_program(&entry.setting) => write_back(),
             Applied::Changed(_) if request.force => write_back(),
+            Applied::Changed(_)
+                if is_overwritten && matches!(entry.setting, Setting::Affinity { .. }) =>
+            {
+                write_back()
+            }
             Applied::Changed(now) => Restored::Conflict(now),
             Applied::Original => Restored::Already,
             Applied::Gone => Restored::Gone,
             Applied::Rebooted => Restored::Rebooted,
             Applied::Unreadable(error) => Restored::Failed(error),
         };
+        is_overwritten |= matches!(entry.setting, Setting::Partition { .. });
         results.push((entry.clone(), result));
     }
     if !request.dry_run {

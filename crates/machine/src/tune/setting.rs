@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 
 use punctual_record::cpu_list;
 use punctual_record::proc_stat::Stat;
@@ -9,6 +10,7 @@ use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
 
+use super::{boot_file, partition};
 use crate::look::chosen;
 use crate::mask;
 use crate::root::Root;
@@ -101,6 +103,18 @@ pub fn read(setting: &Setting) -> io::Result<String> {
             check_present(thread)?;
             Ok(cpu_list(&affinity::get(thread.tid)?))
         }
+        Setting::Partition { folder } => partition::read(folder),
+        Setting::BootFile { path, .. } => boot_file::read(Path::new(path)),
+        Setting::KernelArguments { grubby, parameters } => {
+            let has = boot_file::kernels_with(grubby, parameters)?;
+            let any = has.iter().any(|has| *has);
+            Ok(if any {
+                boot_file::WITH
+            } else {
+                boot_file::WITHOUT
+            }
+            .to_owned())
+        }
     }
 }
 
@@ -143,6 +157,16 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             let cpus = cpulist::numbers(value).map_err(|_| io::ErrorKind::InvalidInput)?;
             affinity::set(thread.tid, &cpus)?;
         }
+        Setting::Partition { folder } => partition::write(folder, value)?,
+        Setting::BootFile { path, update } => {
+            boot_file::write(Path::new(path), value)?;
+            if let Some(program) = update {
+                boot_file::run(program, &[])?;
+            }
+        }
+        Setting::KernelArguments { grubby, parameters } => {
+            boot_file::write_arguments(grubby, parameters, value)?;
+        }
     }
     let now = read(setting)?;
     if is_same(setting, &now, value) {
@@ -165,12 +189,19 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
         Setting::File { path } => open(path),
         Setting::Pair { first, second } => open(first).and_then(|()| open(second)),
         Setting::Scheduling { .. } | Setting::Affinity { .. } => write(setting, &read(setting)?),
+        // They take too long, or a reboot, to be switched on and off.
+        Setting::Partition { .. } | Setting::BootFile { .. } | Setting::KernelArguments { .. } => {
+            Err(io::ErrorKind::Unsupported.into())
+        }
     }
 }
 
 /// Whether two values are the same to the kernel: masks with and without leading zeros.
 #[must_use]
 pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
+    if let Setting::BootFile { .. } = setting {
+        return one == other;
+    }
     if one.trim() == other.trim() {
         return true;
     }
@@ -206,11 +237,14 @@ pub fn is_gone(setting: &Setting) -> bool {
         Setting::File { path } => !Root::live().exists(path),
         Setting::Pair { first, .. } => !Root::live().exists(first),
         Setting::Scheduling { thread } | Setting::Affinity { thread } => has_ended(thread),
+        // What is absent has a value.
+        Setting::BootFile { .. } | Setting::Partition { .. } => false,
+        Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
     }
 }
 
 /// Writes a value to a file in one system call, as the kernel wants it.
-fn put(path: &str, value: &str) -> io::Result<()> {
+pub(super) fn put(path: &str, value: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     // An empty write succeeds and does nothing.
     file.write_all(format!("{value}\n").as_bytes())

@@ -4,6 +4,7 @@
     reason = "tests say what they skipped and counted"
 )]
 
+mod boot;
 mod session;
 
 use std::fs;
@@ -200,6 +201,20 @@ fn open_again(folder: &TempDir) -> Journal {
         match Journal::open(folder.path()) {
             Err(TuneError::Locked { .. }) if Instant::now() < end => std::thread::yield_now(),
             opened => return opened.expect("a journal"),
+        }
+    }
+}
+
+/// Does what executes a file that was just written. A process that another test starts has a copy
+/// of the open file until it runs its program, and the kernel refuses to execute it (ETXTBSY).
+fn retry_busy(act: impl Fn() -> Result<(), TuneError>) -> Result<(), TuneError> {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match act() {
+            Err(error) if error.to_string().contains("busy") && Instant::now() < end => {
+                std::thread::yield_now();
+            }
+            other => return other,
         }
     }
 }

@@ -1,12 +1,17 @@
 //! `tune`: changes settings with a journal, and restores them.
 
+mod keep;
+
 use std::path::Path;
 use std::process::ExitCode;
 
-use punctual_machine::tune::{Journal, RestoreRequest, apply, changes_of, restore, status};
+use punctual_machine::tune::boot::{self, BootLoader, BootPlan};
+use punctual_machine::tune::{
+    Journal, RestoreRequest, apply, changes_of, partition_changes, restore, status,
+};
 use punctual_machine::{CheckRequest, Root, check};
-use punctual_record::finding::{Check, FindingId, FindingState};
-use punctual_record::tuning::{Change, Knob, Restored};
+use punctual_record::finding::{Check, Finding, FindingFix, FindingId, FindingState};
+use punctual_record::tuning::{BootParameter, Change, Knob, Restored};
 use punctual_report::{findings, tuning};
 
 use super::check::requested_cpus;
@@ -24,38 +29,111 @@ const LEFT: u8 = 1;
 /// One line that says what was changed, if anything.
 pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
     match &flags.action {
-        TuneAction::Plan(flags) => {
-            if let Some(run) = &flags.from {
-                return proposals::plan(flags, run);
-            }
-            out::print(&tuning::plan(&planned(flags)?, &out::style()));
-            Ok(ExitCode::SUCCESS)
-        }
-        TuneAction::Apply(flags) => apply_all(flags),
+        TuneAction::Plan(flags) => plan(flags),
+        TuneAction::Apply(flags) if flags.boot => apply_boot(&flags.knobs),
+        TuneAction::Apply(flags) if flags.keep => keep::run(&flags.knobs),
+        TuneAction::Apply(flags) => apply_all(&flags.knobs),
         TuneAction::Status(flags) => show(flags),
         TuneAction::Restore(flags) => restore_all(flags),
     }
 }
 
-/// The changes that the flags ask for.
-fn planned(flags: &KnobFlags) -> Result<Vec<Change>, Failure> {
+/// What `check` finds for the CPUs and the priority that the flags name.
+fn found(flags: &KnobFlags) -> Result<Check, Failure> {
     let root = Root::live();
     let request = CheckRequest {
         cpus: named_cpus(&root, flags)?,
         priority: flags.priority.unwrap_or(KnobFlags::PRIORITY),
         ..CheckRequest::default()
     };
-    let found = check(&root, &request);
-    let changes = changes_of(&found, &flags.knobs);
+    Ok(check(&root, &request))
+}
+
+/// The changes of `--partition`.
+fn partition(found: &Check, flags: &KnobFlags) -> Result<Vec<Change>, Failure> {
+    if flags.partition {
+        partition_changes(&found.cpus).map_err(Failure::setup)
+    } else {
+        Ok(Vec::new())
+    }
+}
+
+fn plan(flags: &KnobFlags) -> Result<ExitCode, Failure> {
+    if let Some(run) = &flags.from {
+        return proposals::plan(flags, run);
+    }
+    let found = found(flags)?;
+    let mut changes = changes_of(&found, &flags.knobs);
+    changes.extend(partition(&found, flags)?);
+    let parameters = boot::parameters_of(&found, &flags.knobs);
     for knob in &flags.knobs {
-        if !changes
+        let is_planned = changes
             .iter()
             .any(|change| change.knob == Knob::Finding(*knob))
-        {
+            || parameters.iter().any(|it| it.knob == *knob);
+        if !is_planned {
             check_nothing_to_do(&found, *knob)?;
         }
     }
-    Ok(changes)
+    let style = out::style();
+    if !changes.is_empty() || parameters.is_empty() {
+        out::print(&tuning::plan(&changes, &style));
+    }
+    let planned = planned_boot(&parameters, &flags.state.state);
+    let (wanted, result) = match &planned {
+        Ok(plan) if plan.parameters.is_empty() => (&parameters, Ok([].as_slice())),
+        Ok(plan) => (&plan.parameters, Ok(plan.changes.as_slice())),
+        Err(why) => (&parameters, Err(why.as_str())),
+    };
+    out::print(&tuning::boot_plan(wanted, result, &style));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How boot parameters would be configured, or why they can't be.
+fn planned_boot(parameters: &[BootParameter], state: &Path) -> Result<BootPlan, String> {
+    let root = Root::live();
+    let Some(loader) = BootLoader::find(&root) else {
+        return Err(tuning::no_boot_loader(parameters));
+    };
+    let plan = loader.plan(&root, parameters, &Journal::entries_in(state));
+    plan.map_err(|error| error.to_string())
+}
+
+fn apply_boot(flags: &KnobFlags) -> Result<ExitCode, Failure> {
+    let found = found(flags)?;
+    let parameters = boot::parameters_of(&found, &flags.knobs);
+    for knob in &flags.knobs {
+        if !parameters.iter().any(|it| it.knob == *knob) {
+            check_nothing_to_do(&found, *knob)?;
+            let is_ok = |it: &Finding| it.state == FindingState::Ok;
+            if !found.finding(*knob).is_some_and(is_ok) {
+                let message = format!("{knob} has no boot parameter: leave --boot out");
+                return Err(Failure::usage(message));
+            }
+        }
+    }
+    let folder = &flags.state.state;
+    let style = out::style();
+    if parameters.is_empty() {
+        out::print(&tuning::configured(&[], &[], "", &style));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let root = Root::live();
+    let Some(loader) = BootLoader::find(&root) else {
+        return Err(Failure::setup(tuning::no_boot_loader(&parameters)));
+    };
+    let mut journal = Journal::open(folder).map_err(Failure::setup)?;
+    let plan = loader.plan(&root, &parameters, journal.entries());
+    let plan = plan.map_err(Failure::setup)?;
+    boot::apply(&mut journal, &plan).map_err(Failure::setup)?;
+    let place = journal.path().display().to_string();
+    out::print(&tuning::configured(
+        &plan.parameters,
+        &plan.changes,
+        &place,
+        &style,
+    ));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The changes of one knob; an error if it can't be changed on a running machine.
@@ -94,8 +172,14 @@ pub(super) fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), 
             } else {
                 fixes.join("; or ")
             };
+            let is_boot = |fix: &FindingFix| matches!(fix, FindingFix::Boot { .. });
+            let how = if finding.fixes.iter().any(is_boot) {
+                " (punctual tune apply --boot)"
+            } else {
+                ""
+            };
             Err(Failure::usage(format!(
-                "{knob} can't be changed on a running machine: {instead}"
+                "{knob} can't be changed on a running machine: {instead}{how}"
             )))
         }
         FindingState::Unknown { .. } | FindingState::NotApplicable { .. } => {
@@ -108,11 +192,32 @@ pub(super) fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), 
     }
 }
 
-fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
-    match &flags.from {
-        Some(run) => proposals::apply(flags, run),
-        None => make(flags, &planned(flags)?),
+/// Refuses a named knob that can't be changed at run time.
+fn check_named(found: &Check, knobs: &[FindingId]) -> Result<(), Failure> {
+    let changes = changes_of(found, knobs);
+    for knob in knobs {
+        if !changes
+            .iter()
+            .any(|change| change.knob == Knob::Finding(*knob))
+        {
+            check_nothing_to_do(found, *knob)?;
+        }
     }
+    Ok(())
+}
+
+fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
+    if let Some(run) = &flags.from {
+        return proposals::apply(flags, run);
+    }
+    let found = found(flags)?;
+    let partition = partition(&found, flags)?;
+    let mut changes = changes_of(&found, &flags.knobs);
+    let mut named = flags.knobs.clone();
+    named.retain(|knob| partition.is_empty() || *knob != FindingId::IsolatedCpus);
+    check_named(&found, &named)?;
+    changes.extend(partition);
+    make(flags, &changes)
 }
 
 /// Makes changes, and prints which.

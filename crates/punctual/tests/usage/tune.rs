@@ -1,6 +1,9 @@
 //! `tune` as a user runs it: a plan, a change, a restore, and what is refused.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::common::{Place, is_root, skip};
 use crate::turn::turn;
@@ -57,6 +60,9 @@ fn what_cannot_be_changed_is_refused_in_one_line() {
     for (words, wanted) in [
         (&["apply", "-a", "all"][..], "leave one for everything else"),
         (&["apply", "vmstat-intervall"], "vmstat-interval"),
+        (&["apply", "--partition"], "--affinity"),
+        (&["apply", "--partition", "-a", "0", "--boot"], "--boot"),
+        (&["apply", "--keep", "--boot"], "--boot"),
         (
             &["apply", "rt-kernel", "-a", "999"],
             "CPU 999 is not online",
@@ -94,7 +100,7 @@ fn a_verb_that_measures_names_what_a_killed_punctual_left_changed() {
         mkdir /var/lib/punctual && cp journal.jsonl /var/lib/punctual/ || exit 77
         \"$PUNCTUAL\" check > /dev/null; \"$PUNCTUAL\" --version > /dev/null
         \"$PUNCTUAL\" tune restore && \"$PUNCTUAL\" check > /dev/null; true";
-    let ended = std::process::Command::new("unshare")
+    let ended = Command::new("unshare")
         .args(["-m", "sh", "-c", script])
         .env("PUNCTUAL", crate::common::program())
         .current_dir(place.path())
@@ -114,4 +120,157 @@ fn a_verb_that_measures_names_what_a_killed_punctual_left_changed() {
         "{ended:?}"
     );
     assert_eq!(fs::read_to_string(&knob).expect("it").trim(), "1");
+}
+
+#[test]
+fn a_boot_parameter_is_written_for_grub_and_restored() {
+    if !is_root() {
+        skip!("only root may mount a file system");
+    }
+    let place = Place::new();
+    // A machine with Debian's GRUB, in a mount namespace of its own.
+    let script = "for folder in /usr/sbin /boot /etc/default; do
+            mount -t tmpfs none $folder || exit 77
+        done
+        mkdir /boot/grub
+        echo 'for x in /etc/default/grub.d/*.cfg' > /usr/sbin/grub-mkconfig
+        echo GRUB_CMDLINE_LINUX_DEFAULT=quiet > /etc/default/grub
+        cat > /usr/sbin/update-grub <<'END'
+#!/bin/sh
+. /etc/default/grub
+for file in /etc/default/grub.d/*.cfg; do [ ! -e $file ] || . $file; done
+echo \"linux /vmlinuz $GRUB_CMDLINE_LINUX_DEFAULT\" | tee /boot/grub/grub.cfg
+END
+        chmod +x /usr/sbin/update-grub
+        set -x
+        \"$PUNCTUAL\" tune plan isolated-cpus -a 0 --state state
+        ls /etc/default/grub.d
+        \"$PUNCTUAL\" tune apply --boot isolated-cpus -a 0 --state state
+        cat /boot/grub/grub.cfg
+        \"$PUNCTUAL\" tune status --state state
+        \"$PUNCTUAL\" tune restore --state state isolated-cpus
+        cat /boot/grub/grub.cfg; ls /etc/default/grub.d";
+    let ended = Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .env("PUNCTUAL", crate::common::program())
+        .current_dir(place.path())
+        .output();
+    let ended = match ended {
+        Ok(ended) if ended.status.code() != Some(77) => ended,
+        other => skip!("no file system can be mounted here: {other:?}"),
+    };
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    let lines: Vec<&str> = stdout.lines().map(str::trim).collect();
+    let parameter = "isolcpus=managed_irq,domain,0";
+    let drop_in = "/etc/default/grub.d/zz-punctual.cfg";
+    let wanted = [
+        "At the next boot, with punctual tune apply --boot:".to_owned(),
+        format!("isolated-cpus: {parameter}"),
+        format!("GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {parameter}\""),
+        format!("' > {drop_in} && /usr/sbin/update-grub"),
+        format!("isolated-cpus: {parameter}"),
+        format!(
+            "Written to {drop_in}; the original is in state/journal.jsonl. Reboot, then run \
+             punctual tune status."
+        ),
+        format!("linux /vmlinuz quiet {parameter}"),
+        format!("isolated-cpus: {drop_in}: {parameter} (not in force yet: reboot)"),
+        format!("isolated-cpus: {drop_in}: restored to no such file; reboot"),
+        "linux /vmlinuz quiet".to_owned(),
+    ];
+    let mut rest = lines.iter();
+    for line in &wanted {
+        assert!(rest.any(|it| it == line), "{line}\n{stdout}\n{ended:?}");
+    }
+    assert_eq!(rest.next(), None, "{stdout}");
+}
+
+/// The scheduling policy of a thread, by its number: FIFO is 1.
+fn policy(tid: &str) -> String {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).expect("a thread");
+    let (_, rest) = stat.rsplit_once(')').expect("a name");
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    fields[38].to_owned()
+}
+
+fn threads_of(device: &str) -> Vec<String> {
+    let name = format!("napi/{}", &device[..device.len().min(10)]);
+    let tasks = fs::read_dir("/proc").expect("proc").flatten();
+    tasks
+        .filter_map(|task| task.file_name().into_string().ok())
+        .filter(|tid| {
+            let comm = fs::read_to_string(format!("/proc/{tid}/comm"));
+            comm.is_ok_and(|comm| comm.starts_with(&name))
+        })
+        .collect()
+}
+
+#[test]
+fn a_thread_that_appears_later_is_changed_while_apply_stays() {
+    if !is_root() {
+        skip!("only root may make a network device");
+    }
+    let place = Place::new();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/usage/napi.c");
+    let built = Command::new("cc")
+        .args([source, "-o"])
+        .arg(place.path().join("napi"))
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        skip!("no C compiler");
+    }
+    let mut device = Command::new(place.path().join("napi"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a device");
+    let mut name = String::new();
+    let mut lines = BufReader::new(device.stdout.take().expect("a pipe"));
+    lines.read_line(&mut name).expect("its name");
+    let name = name.trim();
+    let threaded = format!("/sys/class/net/{name}/threaded");
+    if name.is_empty() || !Path::new(&threaded).exists() {
+        let _ = device.wait();
+        skip!("no network device can be made here, or it has no threaded NAPI");
+    }
+    let mut tune = Command::new(crate::common::program())
+        .args(["tune", "apply", "--keep", "threaded-napi", "idle-states"])
+        .args(["--state", "state"])
+        .current_dir(place.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("punctual");
+    let mut said = BufReader::new(tune.stdout.take().expect("a pipe")).lines();
+    let mut until = |wanted: &str| {
+        let line = said.find(|line| line.as_ref().is_ok_and(|line| line.contains(wanted)));
+        line.unwrap_or_else(|| panic!("it never printed {wanted}"))
+            .expect("text")
+    };
+    let waiting = until("Waiting for new threads");
+    let files = fs::read_dir(format!("/proc/{}/fd", tune.id())).expect("its files");
+    let is_held = files
+        .flatten()
+        .filter_map(|file| fs::read_link(file.path()).ok())
+        .any(|target| target == Path::new("/dev/cpu_dma_latency"));
+    assert_eq!(is_held, waiting.contains("cpu_dma_latency is held at 0"));
+    fs::write(&threaded, "1\n").expect("threaded");
+    let threads = threads_of(name);
+    assert_eq!(threads.len(), 1, "{threads:?}");
+    until(&format!("chrt -f -p 70 {}", threads[0]));
+    until("the originals are in");
+    assert_eq!(policy(&threads[0]), "1");
+    // Another punctual is not kept from the journal.
+    let status = place.run(&["tune", "status", "--state", "state"]).expect(0);
+    assert!(status.stdout.contains(&threads[0]), "{status:?}");
+    let pid = tune.id().to_string();
+    let ended = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(ended.expect("kill").success());
+    assert_eq!(tune.wait().expect("it ends").code(), Some(0));
+    assert_eq!(policy(&threads[0]), "1", "the settings stay");
+    place
+        .run(&["tune", "restore", "--state", "state"])
+        .expect(0);
+    assert_eq!(policy(&threads[0]), "0");
+    drop(device.stdin.take());
+    device.wait().expect("it ends");
 }

@@ -225,6 +225,26 @@ pub fn of_every_kind() -> Vec<Experiment> {
     });
     conflict.knobs[1].settings[0].setting = pair;
     conflict.knobs[2].settings[0].setting = affinity;
+    let more = [
+        Setting::Partition {
+            folder: "/sys/fs/cgroup/punctual".to_owned(),
+        },
+        Setting::BootFile {
+            path: "/etc/default/grub.d/zz-punctual.cfg".to_owned(),
+            update: Some("update-grub".to_owned()),
+        },
+        Setting::KernelArguments {
+            grubby: "/sbin/grubby".to_owned(),
+            parameters: "nohz_full=1".to_owned(),
+        },
+    ];
+    conflict.knobs[2]
+        .settings
+        .extend(more.map(|setting| SwitchedSetting {
+            setting,
+            off: "absent".to_owned(),
+            on: "with".to_owned(),
+        }));
     conflict.limit = Some(ExcessLimit {
         ns: 61_000,
         is_deadline: false,

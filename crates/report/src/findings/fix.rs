@@ -63,7 +63,7 @@ pub(crate) fn taskset(cpus: &str, tid: i32, thread: &str) -> String {
 }
 
 /// A word of the shell.
-fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_,.:/=".contains(c);
     if !value.is_empty() && value.chars().all(plain) {
         value.to_owned()

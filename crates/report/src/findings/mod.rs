@@ -10,7 +10,7 @@ mod terminal;
 mod text;
 
 pub use document::document;
-pub(crate) use fix::{chrt, taskset, write};
+pub(crate) use fix::{chrt, quoted, taskset, write};
 pub use fix::{command, undo};
 pub use junit::junit;
 pub use page::page;

@@ -15,6 +15,8 @@ Examples:
   punctual tune apply -a 2,3                change it; the originals are kept first
   punctual tune apply vmstat-interval ksm   change these knobs alone
   punctual tune plan --from run-1           what the late wake-ups of a run ask for
+  punctual tune apply --boot -a 2,3         add boot parameters; they need a reboot
+  punctual tune apply --keep -a 2,3         stay, and change also threads that appear later
   punctual tune status                      ours, changed by others, gone?
   punctual tune restore                     everything as before, also after kill -9
   punctual tune restore vmstat-interval     this knob alone";
@@ -33,17 +35,31 @@ pub enum TuneAction {
     /// Print what would be changed, as commands
     Plan(KnobFlags),
     /// Change settings; their originals are on disk first
-    Apply(KnobFlags),
+    Apply(ApplyFlags),
     /// Print how the changed settings are now
     Status(StateFlags),
     /// Restore the originals of the changed settings
     Restore(RestoreFlags),
 }
 
+/// Flags of `tune apply`.
+#[derive(Debug, Args)]
+pub struct ApplyFlags {
+    /// Which knobs.
+    #[command(flatten)]
+    pub knobs: KnobFlags,
+    /// Add boot parameters to the boot loader's configuration, and change nothing at run time
+    #[arg(long, conflicts_with = "partition")]
+    pub boot: bool,
+    /// Keep running: change also threads that appear later, and hold /dev/cpu_dma_latency
+    #[arg(long, conflicts_with = "boot")]
+    pub keep: bool,
+}
+
 /// Which knobs.
 #[derive(Debug, Args)]
 pub struct KnobFlags {
-    /// Change these knobs: findings of `punctual check` [default: all bad findings with a fix at run time]
+    /// Change these knobs: findings of `punctual check` [default: all bad findings that have such a fix]
     #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
     pub knobs: Vec<FindingId>,
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
@@ -55,6 +71,9 @@ pub struct KnobFlags {
     /// Change what the bills of this run ask for, those knobs first whose causes cost most; its CPUs are the default of -a
     #[arg(long, value_name = "RUN", conflicts_with = "knobs")]
     pub from: Option<PathBuf>,
+    /// Give the CPUs of -a a cgroup v2 partition, in which programs must be placed
+    #[arg(long, requires = "affinity")]
+    pub partition: bool,
     /// Where the journal is.
     #[command(flatten)]
     pub state: StateFlags,

@@ -1,0 +1,194 @@
+//! Files of a boot loader's configuration, and the programs that read them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use punctual_record::text::shortened;
+
+use super::boot::words;
+
+/// The values of kernel arguments.
+pub(super) const WITH: &str = "with";
+pub(super) const WITHOUT: &str = "without";
+
+/// The value of a file that does not exist.
+const ABSENT: &str = "absent";
+/// The largest file that is read.
+const LIMIT: u64 = 1 << 20;
+/// The longest line of a program that is shown.
+const LINE: usize = 200;
+
+/// A file's content as a value.
+pub(super) fn value_of(content: Option<&[u8]>) -> String {
+    match content.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
+        None => ABSENT.to_owned(),
+        Some((_, Ok(text))) => format!("text:{text}"),
+        Some((bytes, Err(_))) => format!("base64:{}", BASE64.encode(bytes)),
+    }
+}
+
+/// The content that a value stands for: none if the file is absent.
+///
+/// # Errors
+/// If it stands for none.
+pub(super) fn content_of(value: &str) -> io::Result<Option<Vec<u8>>> {
+    if value == ABSENT {
+        Ok(None)
+    } else if let Some(text) = value.strip_prefix("text:") {
+        Ok(Some(text.as_bytes().to_vec()))
+    } else if let Some(coded) = value.strip_prefix("base64:") {
+        let bytes = BASE64.decode(coded);
+        bytes
+            .map(Some)
+            .map_err(|_| io::ErrorKind::InvalidData.into())
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// The content of a file; none if it is absent.
+pub(super) fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !kind.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LIMIT {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(Some(bytes))
+}
+
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    Ok(value_of(content(path)?.as_deref()))
+}
+
+/// Replaces a file at once: after a crash it has its old or its new content.
+pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let Some(bytes) = content_of(value)? else {
+        if let Err(error) = fs::remove_file(path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        return sync_folder(folder);
+    };
+    fs::create_dir_all(folder)?;
+    // No boot loader reads a file of this name.
+    let mut name = path
+        .file_name()
+        .ok_or(io::ErrorKind::InvalidInput)?
+        .to_owned();
+    name.push(".punctual-new");
+    let new = folder.join(name);
+    if let Err(error) = fs::remove_file(&new)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(&new)?;
+    let written = (|| {
+        file.write_all(&bytes)?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+            let ours = file.metadata()?;
+            if (ours.uid(), ours.gid()) != (old.uid(), old.gid()) {
+                std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
+        }
+        file.sync_all()?;
+        fs::rename(&new, path)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written?;
+    sync_folder(folder)
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder) {
+        Ok(folder) => folder.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs a program of the boot loader, and returns what it printed.
+///
+/// # Errors
+/// If it can't be started or fails: with its last line.
+pub(super) fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
+    let named =
+        |error: io::Error| io::Error::other(format!("{program}: {}", crate::root::plain(&error)));
+    let ended = Command::new(program)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(named)?;
+    if ended.status.success() {
+        return Ok(String::from_utf8_lossy(&ended.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty());
+    let last = shortened(last.unwrap_or("it printed nothing").trim(), LINE);
+    Err(io::Error::other(format!(
+        "{program} failed ({}): {last}",
+        ended.status
+    )))
+}
+
+/// The arguments of each installed kernel.
+pub(super) fn kernels(grubby: &str) -> io::Result<Vec<String>> {
+    let said = run(grubby, &["--info=ALL"])?;
+    let lines = said.lines().filter_map(|line| line.strip_prefix("args="));
+    let kernels: Vec<String> = lines.map(str::to_owned).collect();
+    if kernels.is_empty() {
+        return Err(io::Error::other(format!(
+            "{grubby} --info=ALL names no kernel"
+        )));
+    }
+    Ok(kernels)
+}
+
+/// For each installed kernel whether it has any of these parameters.
+pub(super) fn kernels_with(grubby: &str, parameters: &str) -> io::Result<Vec<bool>> {
+    let has = |kernel: &String| {
+        let given = words(kernel);
+        let mut parameters = parameters.split_whitespace();
+        parameters.any(|parameter| given.iter().any(|word| word == parameter))
+    };
+    Ok(kernels(grubby)?.iter().map(has).collect())
+}
+
+pub(super) fn write_arguments(grubby: &str, parameters: &str, value: &str) -> io::Result<()> {
+    let flag = match value {
+        WITH => "--args",
+        WITHOUT => "--remove-args",
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let all = format!("{flag}={parameters}");
+    run(grubby, &["--update-kernel=ALL", &all])?;
+    if value == WITH && !kernels_with(grubby, parameters)?.iter().all(|has| *has) {
+        return Err(io::Error::other(format!(
+            "{grubby} did not give the parameters to each kernel"
+        )));
+    }
+    Ok(())
+}
