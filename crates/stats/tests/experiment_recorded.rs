@@ -1,4 +1,8 @@
 //! Experiments without an effect on a recorded machine: real drift and real bursts.
+#![allow(
+    clippy::print_stdout,
+    reason = "the documentation states these figures"
+)]
 
 mod support;
 

@@ -161,7 +161,7 @@ impl Fitting<'_> {
             plan.tune = Some(TunePlan {
                 changes: changes_of(&self.check, on),
                 is_named: true,
-                state: self.flags.run.state.clone(),
+                state: self.flags.run.state().to_owned(),
             });
         }
         let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
@@ -187,7 +187,7 @@ impl Fitting<'_> {
         let chosen = prove::of_findings(&self.check, knobs)?;
         let trial = prove::Trial {
             plan: &plan,
-            state: &self.flags.run.state,
+            state: self.flags.run.state(),
             pilot_ns: self.plans.pilot_ns,
             is_screened: knobs.len() > prove::SCREENED_FROM,
             experiment,
@@ -200,10 +200,10 @@ impl Fitting<'_> {
     /// Makes the changes that stay, and writes what makes them again after a reboot.
     fn keep(&mut self, knobs: &[FindingId]) -> Result<(), Failure> {
         let changes = changes_of(&self.check, knobs);
-        let mut journal = Journal::open(&self.flags.run.state).map_err(Failure::setup)?;
+        let mut journal = Journal::open(self.flags.run.state()).map_err(Failure::setup)?;
         apply(&mut journal, &changes).map_err(Failure::setup)?;
         self.fit.kept = changes.into_iter().filter_map(kept).collect();
-        for (name, text) in words::persistent(&self.fit, &self.flags.run.state) {
+        for (name, text) in words::persistent(&self.fit, self.flags.run.state()) {
             // The directory keeps any error.
             let _ = self.directory.save_file(name, text.as_bytes());
         }

@@ -14,7 +14,7 @@ mod values;
 mod watch;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -226,9 +226,9 @@ pub struct RunFlags {
     /// Change settings for the run, and restore them after it: all bad findings of check with a fix at run time, or these knobs [default without KNOBS: all]
     #[arg(long, value_name = "KNOBS", num_args = 0.., require_equals = true, value_delimiter = ',', value_parser = names::finding(), hide_possible_values = true, conflicts_with = "as_deployed", help_heading = CONDITIONS)]
     pub tuned: Option<Vec<FindingId>>,
-    /// Keep the journal of changed settings in this directory
-    #[arg(long, value_name = "DIR", default_value = Journal::FOLDER, help_heading = CONDITIONS)]
-    pub state: PathBuf,
+    /// Keep the journal of changed settings in this directory [default: /var/lib/punctual]
+    #[arg(long, value_name = "DIR", help_heading = CONDITIONS)]
+    pub state: Option<PathBuf>,
     /// Measure and judge even if a requested condition is not in force; the verdict says so [default: refuse]
     #[arg(long, help_heading = CONDITIONS)]
     pub best_effort: bool,
@@ -285,6 +285,12 @@ pub struct RunFlags {
 }
 
 impl RunFlags {
+    /// The directory of the journal.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        self.state.as_deref().unwrap_or(Path::new(Journal::FOLDER))
+    }
+
     /// The nominal interval in ns, if one was given.
     #[must_use]
     pub fn interval_ns(&self) -> Option<u64> {

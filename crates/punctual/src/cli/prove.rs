@@ -54,7 +54,7 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     );
     let trial = Trial {
         plan: &plan,
-        state: &flags.run.state,
+        state: flags.run.state(),
         pilot_ns: flags.pilot,
         is_screened: screens(flags),
         experiment: experiment_of(flags),

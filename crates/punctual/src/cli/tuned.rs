@@ -17,9 +17,14 @@ use crate::conduct::{ProbePlan, TunePlan};
 /// A knob that can't be changed at run time; what a punctual that was killed left changed.
 pub(super) fn plan(flags: &RunFlags, probes: &ProbePlan) -> Result<Option<TunePlan>, Failure> {
     let Some(knobs) = &flags.tuned else {
-        return Ok(None);
+        return match flags.state {
+            None => Ok(None),
+            Some(_) => Err(Failure::usage(
+                "--state needs --tuned: nothing else is changed",
+            )),
+        };
     };
-    let left = Journal::left_over(&flags.state);
+    let left = Journal::left_over(flags.state());
     if let Some(line) = tuning::left_over(&left) {
         return Err(Failure::setup(format!("--tuned: {line}")));
     }
@@ -38,6 +43,6 @@ pub(super) fn plan(flags: &RunFlags, probes: &ProbePlan) -> Result<Option<TunePl
     Ok(Some(TunePlan {
         changes,
         is_named: !knobs.is_empty(),
-        state: flags.state.clone(),
+        state: flags.state().to_owned(),
     }))
 }

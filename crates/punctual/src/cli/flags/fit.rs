@@ -14,7 +14,7 @@ Examples:
 /// Flags of `fit`.
 #[derive(Debug, Args)]
 pub struct FitFlags {
-    /// Take at most this time for everything, in s or with a unit: 90m, 2h
+    /// Make all steps within this time, in s or with a unit: 90m, 2h
     #[arg(long, value_name = "TIME", default_value = "2h", value_parser = units::duration, allow_hyphen_values = true, help_heading = "Fit")]
     pub budget: u64,
     /// Restore all settings at the end
