@@ -88,8 +88,8 @@ impl Measured for WakeUps {
     }
 
     fn is_complete(&self, _: u64) -> bool {
-        let has_ended = |companion: &Box<dyn Companion>| companion.is_over();
-        self.probes.are_over() || self.companion.as_ref().is_some_and(has_ended)
+        let companion = self.companion.as_deref();
+        self.probes.are_over() || companion.is_some_and(Companion::is_over)
     }
 
     fn note(&mut self, kept: &mut Keeping<'_>) {
