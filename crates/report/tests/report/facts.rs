@@ -109,7 +109,12 @@ fn every_difference_names_the_condition_and_both_values() {
 fn every_note_of_a_bill_has_words() {
     let notes = bills::notes();
     let line = |notes: &[RowNote]| facts::notes(notes).expect("words");
-    check_distinct(notes.iter().map(|note| line(std::slice::from_ref(note))).collect());
+    check_distinct(
+        notes
+            .iter()
+            .map(|note| line(std::slice::from_ref(note)))
+            .collect(),
+    );
     let [first, second] = &notes[..2] else {
         panic!("two notes");
     };
