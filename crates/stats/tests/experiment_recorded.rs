@@ -1,8 +1,5 @@
 //! Experiments without an effect on a recorded machine: real drift and real bursts.
-#![allow(
-    clippy::print_stdout,
-    reason = "the documentation states these figures"
-)]
+#![allow(clippy::print_stdout, reason = "docs/prove.md states these figures")]
 
 mod support;
 

@@ -99,7 +99,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
     }
     match verb {
         Verb::Qualify(flags) => {
-            let plan = plan::make(flags.source, &flags.run, plan::QUALIFY)?;
+            let plan = plan::of_qualify(flags)?;
             measuring::run(&plan, &flags.run)
         }
         Verb::Measure(flags) => measuring::run(&plan::of_measure(flags)?, &flags.run),

@@ -12,7 +12,9 @@ use punctual_stats::format::duration;
 use punctual_stats::requirement::Requirement;
 
 use super::failure::Failure;
-use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RequirementFlags, RunFlags};
+use super::flags::{
+    IntervalKind, MeasureFlags, PolicyName, Probe, QualifyFlags, RequirementFlags, RunFlags,
+};
 use super::tuned;
 use crate::conduct::{Claim, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TracingPlan};
 use crate::probe::kinds::{KINDS, Kind};
@@ -65,11 +67,31 @@ const INTERVAL_NS: u64 = 1_000_000;
 const PRIORITY: u32 = 80;
 const MISS: f64 = 1e-4;
 
+/// Makes the plan of `qualify`.
+///
+/// # Errors
+/// As [`make`].
+pub fn of_qualify(flags: &QualifyFlags) -> Result<RunPlan, Failure> {
+    refuse_idle_state(&flags.run)?;
+    make(flags.source, &flags.run, QUALIFY)
+}
+
+/// Without `--tuned` a run has no journal.
+fn refuse_idle_state(flags: &RunFlags) -> Result<(), Failure> {
+    if flags.state.is_some() && flags.tuned.is_none() {
+        return Err(Failure::usage(
+            "--state needs --tuned: nothing else is changed",
+        ));
+    }
+    Ok(())
+}
+
 /// Makes the plan of `measure`.
 ///
 /// # Errors
 /// As [`make`].
 pub fn of_measure(flags: &MeasureFlags) -> Result<RunPlan, Failure> {
+    refuse_idle_state(&flags.run)?;
     match (flags.probe, flags.gaps.first_given()) {
         (Probe::Gaps(subject), _) => gaps::make_gaps(subject, &flags.run, &flags.gaps),
         (Probe::Wait(kind), None) => Ok(RunPlan {

@@ -17,12 +17,7 @@ use crate::conduct::{ProbePlan, TunePlan};
 /// A knob that can't be changed at run time; what a punctual that was killed left changed.
 pub(super) fn plan(flags: &RunFlags, probes: &ProbePlan) -> Result<Option<TunePlan>, Failure> {
     let Some(knobs) = &flags.tuned else {
-        return match flags.state {
-            None => Ok(None),
-            Some(_) => Err(Failure::usage(
-                "--state needs --tuned: nothing else is changed",
-            )),
-        };
+        return Ok(None);
     };
     let left = Journal::left_over(flags.state());
     if let Some(line) = tuning::left_over(&left) {

@@ -74,11 +74,11 @@ pub fn experiment() -> Experiment {
     blocks.push(block(20, Phase::Between, Vec::new(), 1.0));
     let mut pair = 0;
     for round in 0..16_u64 {
-        for (knob, with) in ratios.iter().enumerate() {
+        for (knob, its_ratio) in ratios.into_iter().enumerate() {
             for side in 0..2 {
                 let is_on = (side == 0) == (round % 2 == 0);
                 let (on, ratio) = match is_on {
-                    true => (vec![knob], *with),
+                    true => (vec![knob], its_ratio),
                     false => (Vec::new(), 1.0),
                 };
                 let mut block = block(blocks.len() as u64, Phase::Pairs, on, ratio);

@@ -109,7 +109,7 @@ fn rows(experiment: &Experiment) -> Vec<Vec<Cell>> {
                 .map(|name| vec![name]),
         );
     }
-    if experiment.results.iter().all(|result| result.pairs == 0) {
+    if experiment.results.iter().all(|it| it.effects.is_empty()) {
         rows.truncate(1);
     }
     // Names stand at the left, figures at the right.

@@ -167,7 +167,8 @@ fn a_budget_too_small_for_the_effect_is_refused_before_anything_is_switched() {
     let _alone = alone();
     let place = Place::new();
     let planted = Planted::begin(place.path(), &cpus());
-    let flags = ["-D", "100", "--no-explain", "--effect", "1"];
+    let wanted = ["--effect", "1", "--on", "excess"];
+    let flags = [&LONG[..], &wanted].concat();
     let begun = Instant::now();
     let ended = begin(&place, &planted, &flags).end().expect(3);
     assert!(
@@ -178,7 +179,11 @@ fn a_budget_too_small_for_the_effect_is_refused_before_anything_is_switched() {
     assert_eq!(log.len(), 1, "{log:?}");
     let words = ended.stdout.split_whitespace().collect::<Vec<_>>();
     let words = words.join(" ");
-    for says in ["a change of 1 % in p99", "give -D", "Nothing was switched"] {
+    for says in [
+        "a change of 1 % in excess",
+        "give -D",
+        "Nothing was switched",
+    ] {
         assert!(words.contains(says), "{says}: {words}");
     }
     let experiment = place.run_of().experiment.expect("an experiment");
