@@ -38,6 +38,10 @@ pub struct Fit {
     pub load: String,
     /// The CPUs that are probed.
     pub cpus: Vec<usize>,
+    /// The CPUs for real-time work that settings are made for: not all of the machine.
+    pub tuned_for: Vec<usize>,
+    /// The priority of the probes; 0 without a real-time policy.
+    pub priority: u32,
     /// Time for everything, in ns.
     pub budget_ns: u64,
     /// The steps.

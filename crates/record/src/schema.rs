@@ -4,6 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
 use super::finding::{CHECK_VERSION, Check};
+use super::fit::{FIT_VERSION, Fit};
 use super::lab::{LAB_VERSION, Lab};
 use super::run::{Run, VERSION};
 
@@ -34,6 +35,16 @@ pub fn check() -> Value {
         &format!("punctual check, version {CHECK_VERSION}"),
         "What `punctual check --json` prints. Fields that are not named here may stand in that of \
          later programs and are ignored.",
+    )
+}
+
+/// That of `fit.json`.
+#[must_use]
+pub fn fit() -> Value {
+    described::<Fit>(
+        &format!("punctual fit, version {FIT_VERSION}"),
+        "fit.json in the directory of a fit. Times are nanoseconds. Fields that are not named here \
+         may stand in those of later programs and are ignored.",
     )
 }
 

@@ -157,12 +157,12 @@ pub fn sentence(fit: &Fit) -> String {
         ),
         FitOutcome::TooLittleEvidence => format!(
             "{word}: a qualification is too short for a verdict on {deadline}: give a longer -D; \
-             everything was restored"
+             nothing is left changed"
         ),
         FitOutcome::Invalid => {
-            format!("{word}: a step is not valid, see its report; everything was restored")
+            format!("{word}: a step is not valid, see its report; nothing is left changed")
         }
-        FitOutcome::Stopped => format!("{word}: it was ended; everything was restored"),
+        FitOutcome::Stopped => format!("{word}: it was ended by a signal; nothing is left changed"),
     }
 }
 

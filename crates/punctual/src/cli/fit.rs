@@ -58,6 +58,8 @@ pub fn run(flags: &FitFlags) -> Result<ExitCode, Failure> {
         deadline_ns: plans.deadline_ns,
         load: plans.qualify.load.spec.label(),
         cpus: probes.cpus.clone(),
+        tuned_for: check.cpus.clone(),
+        priority: probes.policy.priority(),
         budget_ns: flags.budget,
         steps: Vec::new(),
         obstacles: Vec::new(),

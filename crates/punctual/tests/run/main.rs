@@ -18,6 +18,7 @@ mod common;
 mod culprits;
 mod ends;
 mod explained;
+mod fit;
 mod gaps;
 mod groups;
 mod launch;

@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use punctual_record::cpu_list;
 use punctual_record::fit::Fit;
 use punctual_record::tuning::Setting;
-
-use super::cpus;
 
 /// For `/etc/sysctl.d`.
 const SYSCTL: &str = "90-punctual.sysctl.conf";
@@ -21,19 +20,20 @@ const UNIT: &str = "punctual-tune.service";
 pub fn persistent(fit: &Fit, state: &Path) -> Vec<(&'static str, String)> {
     let (mut sysctl, mut tmpfiles, mut knobs) = (String::new(), String::new(), Vec::new());
     for kept in &fit.kept {
-        match &kept.setting {
-            Setting::File { path } => file(path, &kept.value, &mut sysctl, &mut tmpfiles),
-            Setting::Pair { .. } => {
-                // The path of the one that is in force, and its number.
-                if let Some((path, number)) = kept.value.split_once(' ') {
-                    file(path, number, &mut sysctl, &mut tmpfiles);
-                }
-            }
-            _ => {
-                if !knobs.contains(&kept.knob.name()) {
-                    knobs.push(kept.knob.name());
-                }
-            }
+        let (path, value) = match &kept.setting {
+            Setting::File { path } => (path.as_str(), kept.value.as_str()),
+            // The path of the one that is in force, and its number.
+            Setting::Pair { .. } => kept.value.split_once(' ').unwrap_or_default(),
+            _ => ("", ""),
+        };
+        // Numbers of interrupts and threads change with a reboot: their knobs are turned again.
+        if let Some(name) = path.strip_prefix("/proc/sys/") {
+            // With slashes the name of an interface may have dots.
+            let _ = writeln!(sysctl, "{name} = {value}");
+        } else if path.starts_with("/sys/") {
+            let _ = writeln!(tmpfiles, "w {path} - - - - {value}");
+        } else if !knobs.contains(&kept.knob.name()) {
+            knobs.push(kept.knob.name());
         }
     }
     let mut files = Vec::new();
@@ -54,10 +54,10 @@ pub fn persistent(fit: &Fit, state: &Path) -> Vec<(&'static str, String)> {
             "# Copy to /etc/systemd/system, then: systemctl enable {UNIT}\n\
              [Unit]\nDescription=Settings for real-time work\n\n\
              [Service]\nType=oneshot\nRemainAfterExit=yes\n\
-             ExecStart=punctual tune apply -a {} --state {} {}\n\
+             ExecStart=punctual tune apply{} --state {} {}\n\
              ExecStop=punctual tune restore --state {} {}\n\n\
              [Install]\nWantedBy=multi-user.target\n",
-            cpus(fit),
+            request(fit),
             state.display(),
             knobs.join(" "),
             state.display(),
@@ -68,14 +68,14 @@ pub fn persistent(fit: &Fit, state: &Path) -> Vec<(&'static str, String)> {
     files
 }
 
-fn file(path: &str, value: &str, sysctl: &mut String, tmpfiles: &mut String) {
-    match path.strip_prefix("/proc/sys/") {
-        // With slashes the name of an interface may have dots.
-        Some(name) => {
-            let _ = writeln!(sysctl, "{name} = {value}");
-        }
-        None => {
-            let _ = writeln!(tmpfiles, "w {path} - - - - {value}");
-        }
+/// What the settings were made for, as flags of `tune`.
+fn request(fit: &Fit) -> String {
+    let mut flags = String::new();
+    if !fit.tuned_for.is_empty() {
+        let _ = write!(flags, " -a {}", cpu_list(&fit.tuned_for));
     }
+    if fit.priority > 0 {
+        let _ = write!(flags, " -p {}", fit.priority);
+    }
+    flags
 }

@@ -14,6 +14,7 @@ mod findings;
 #[path = "../../../record/tests/made/findings.rs"]
 mod findings_of_run;
 mod findings_shown;
+mod fit;
 mod fixtures;
 mod formats;
 mod gallery;

@@ -364,6 +364,7 @@ fn the_committed_schemas_are_the_generated_ones() {
     for (name, made) in [
         (format!("run-{VERSION}"), schema::run()),
         (format!("lab-{}", lab::LAB_VERSION), schema::lab()),
+        (format!("fit-{}", fit::FIT_VERSION), schema::fit()),
         (format!("check-{}", finding::CHECK_VERSION), schema::check()),
     ] {
         let path = place(&name);

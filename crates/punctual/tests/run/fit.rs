@@ -1,0 +1,76 @@
+//! `fit` on this machine: its shortest ways, and that nothing is left changed.
+
+use std::fs;
+
+use crate::common::{Ended, Place, is_root, skip};
+use punctual_record::fit::{Fit, FitOutcome, FitWork};
+use punctual_stats::verdict::Outcome;
+
+fn fit(place: &Place, words: &[&str]) -> (Ended, Fit) {
+    let all = [
+        &["fit", "--load", "none", "--state", "state", "-o", "fit"],
+        words,
+    ]
+    .concat();
+    let ended = place.run(&all);
+    let text = fs::read(place.path().join("fit/fit.json")).expect("the fit was saved");
+    (ended, serde_json::from_slice(&text).expect("a fit"))
+}
+
+#[test]
+fn a_machine_that_meets_its_deadline_is_left_as_it_is() {
+    if !is_root() {
+        skip!("only root may take the priority");
+    }
+    let place = Place::new();
+    let words = [
+        "--deadline",
+        "100ms",
+        "--miss",
+        "0.1",
+        "-D",
+        "4",
+        "--budget",
+        "1m",
+    ];
+    let (ended, made) = fit(&place, &words);
+    let ended = ended.expect(0);
+    assert_eq!(made.outcome, Some(FitOutcome::MetAlready));
+    assert!(
+        ended
+            .stdout
+            .contains("PASS: the machine meets 100 ms as it is")
+    );
+    assert_eq!(made.steps.len(), 1);
+    let FitWork::Qualify { on, outcome, .. } = &made.steps[0].what else {
+        panic!("{:?}", made.steps);
+    };
+    assert_eq!((on.len(), *outcome), (0, Outcome::Pass));
+    // The step is a run of its own, and nothing was in a journal.
+    let run = place.run_of_path("fit/01-qualify");
+    assert!(run.tuned.is_empty() && run.request.as_deployed);
+    assert!(!place.path().join("state").exists());
+    assert!(place.path().join("fit/fit.html").exists());
+}
+
+#[test]
+fn a_deadline_that_cannot_be_met_is_told_with_what_stands_in_the_way() {
+    if !is_root() {
+        skip!("only root may take the priority");
+    }
+    let place = Place::new();
+    // No budget for an experiment: the machine has its own answer before.
+    let (ended, made) = fit(&place, &["--deadline", "1us", "-D", "4", "--budget", "1m"]);
+    let outcome = made.outcome.clone().expect("it has ended");
+    let expected = match &outcome {
+        FitOutcome::NothingToTurn => 2,
+        FitOutcome::BudgetTooSmall { needed_ns } => {
+            assert!(*needed_ns > made.budget_ns);
+            3
+        }
+        other => panic!("{other:?}"),
+    };
+    ended.expect(expected);
+    assert!(made.kept.is_empty());
+    assert!(!place.path().join("state").exists(), "nothing was changed");
+}
