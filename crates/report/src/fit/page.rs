@@ -3,9 +3,9 @@
 use punctual_record::fit::{Fit, FitOutcome, FitWork};
 
 use super::{cpus, found, list, obstacle, sentence};
-use crate::html::class;
 use crate::html::frame;
 use crate::html::parts::{Html, td};
+use crate::html::{capital, class};
 use crate::words;
 
 /// The page: one file, nothing is loaded.
@@ -21,7 +21,9 @@ pub fn page(fit: &Fit) -> String {
         class(verdict)
     ));
     html.text("h1", "", word);
-    html.text("p", "say", &sentence(fit));
+    let said = sentence(fit);
+    let said = said.strip_prefix(&format!("{word}: ")).unwrap_or(&said);
+    html.text("p", "say", &capital(said));
     html.raw("</section>\n</header>\n<main>\n");
     let facts = vec![
         ("Machine".to_owned(), fit.hostname.clone()),
@@ -33,7 +35,9 @@ pub fn page(fit: &Fit) -> String {
         ("Budget".to_owned(), words::duration(fit.budget_ns)),
         ("Command".to_owned(), fit.command.join(" ")),
     ];
-    html.facts("What was asked", &facts);
+    html.contents();
+    html.heading("asked", "What was asked");
+    html.facts("The request and the machine", &facts);
     html.heading("steps", "Steps");
     let rows: Vec<_> = fit
         .steps

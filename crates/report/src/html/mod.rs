@@ -8,5 +8,5 @@ pub(super) mod parts;
 pub(super) mod sections;
 mod tables;
 
-pub(super) use page::class;
 pub use page::page;
+pub(super) use page::{capital, class};

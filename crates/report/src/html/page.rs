@@ -79,6 +79,15 @@ pub(crate) fn class(outcome: Option<Outcome>) -> &'static str {
 /// Who, where and when; the verdict; the few figures that everyone asks for.
 fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     let headline = statements::headline(run);
+    let (outcome, claim) = match &run.experiment {
+        // Its knobs are judged, not the machine.
+        Some(made) => {
+            let outcome = experiment::outcome(made);
+            let failed = outcome.filter(|outcome| *outcome != Outcome::Pass);
+            (failed, experiment::sentence(made))
+        }
+        None => (headline.outcome, headline.claim),
+    };
     html.raw("<header>\n");
     let rest = [
         conditions::kernel(run),
@@ -93,11 +102,15 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     ));
     html.raw(&format!(
         "<section class=\"banner {}\" aria-label=\"Verdict\">\n",
-        class(headline.outcome)
+        class(outcome)
     ));
-    let word = headline.outcome.map_or("", Outcome::word);
-    html.text("h1", "", if word.is_empty() { "NO VERDICT" } else { word });
-    let sentence = &headline.claim;
+    let word = match (&run.experiment, outcome) {
+        (_, Some(outcome)) => outcome.word(),
+        (Some(_), None) => "EXPERIMENT",
+        (None, None) => "NO VERDICT",
+    };
+    html.text("h1", "", word);
+    let sentence = claim.strip_prefix(&format!("{word}: ")).unwrap_or(&claim);
     let long = sentence.chars().count() > 220;
     html.text(
         "p",
@@ -112,7 +125,7 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     html.raw("</header>\n");
 }
 
-fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(chars).collect()

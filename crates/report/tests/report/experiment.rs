@@ -83,6 +83,10 @@ fn every_experiment_can_be_shown_in_every_way() {
         assert!(terminal::summary(&run, &style).is_ascii());
         let page = html::page(&run);
         assert!(page.contains("Which knob helped?"));
+        // The banner judges the experiment: no verdict on the machine stands beside it.
+        let invalid = page.contains(">INVALID</h1>");
+        assert_eq!(invalid, made.control_fails());
+        assert!(!page.contains("NO VERDICT"));
         let has_results = made.results.iter().any(|result| !result.effects.is_empty());
         assert_eq!(page.contains("Changes by knob"), has_results);
         assert!(!page.contains("NaN") && !page.contains(">inf"));
