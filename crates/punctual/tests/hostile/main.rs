@@ -67,7 +67,7 @@ fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
 fn every_parser_reads_every_file_without_a_panic() {
     let mut files = Vec::new();
     files_below(&seeds(), &mut files);
-    for owner in ["lab", "punctual", "record", "report", "trace"] {
+    for owner in ["lab", "machine", "record", "report", "stats", "trace"] {
         files_below(
             &root().join("crates").join(owner).join("tests/data"),
             &mut files,
