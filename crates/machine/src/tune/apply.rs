@@ -79,6 +79,33 @@ pub fn apply<'c>(
     journal: &mut Journal,
     changes: &'c [Change],
 ) -> Result<Vec<&'c Change>, TuneError> {
+    let (changed, mut refused) = make(journal, changes, true)?;
+    match refused.pop() {
+        Some((_, error)) => Err(error),
+        None => Ok(changed),
+    }
+}
+
+/// The changes that were made, and those that the kernel refuses.
+pub type Made<'c> = (Vec<&'c Change>, Vec<(&'c Change, TuneError)>);
+
+/// [`apply`], but a value that the kernel refuses leaves its setting as it is, and the changes go
+/// on.
+///
+/// # Errors
+/// As [`apply`], without refused values.
+pub fn apply_accepted<'c>(
+    journal: &mut Journal,
+    changes: &'c [Change],
+) -> Result<Made<'c>, TuneError> {
+    make(journal, changes, false)
+}
+
+fn make<'c>(
+    journal: &mut Journal,
+    changes: &'c [Change],
+    ends_when_refused: bool,
+) -> Result<Made<'c>, TuneError> {
     // The kernel overwrites CPUs of its threads with a partition: all of them are kept first.
     let is_partition = |change: &Change| matches!(change.setting, Setting::Partition { .. });
     let has_partition = changes.iter().any(is_partition);
@@ -93,16 +120,26 @@ pub fn apply<'c>(
             intents.push((change, now));
         }
     }
+    let (mut changed, mut refused) = (Vec::new(), Vec::new());
     if intents.is_empty() {
-        return Ok(Vec::new());
+        return Ok((changed, refused));
     }
     journal.intend(&intents, None)?;
-    for (change, _) in &intents {
-        write(&change.setting, &change.value).map_err(|source| TuneError::Refused {
-            setting: change.setting.clone(),
-            value: change.value.clone(),
-            source,
-        })?;
+    for (change, _) in intents {
+        match write(&change.setting, &change.value) {
+            Ok(()) => changed.push(change),
+            Err(source) => {
+                let error = TuneError::Refused {
+                    setting: change.setting.clone(),
+                    value: change.value.clone(),
+                    source,
+                };
+                refused.push((change, error));
+                if ends_when_refused {
+                    break;
+                }
+            }
+        }
     }
-    Ok(intents.into_iter().map(|(change, _)| change).collect())
+    Ok((changed, refused))
 }

@@ -15,7 +15,7 @@ mod restore;
 mod session;
 mod setting;
 
-pub use apply::{apply, changes_of};
+pub use apply::{Made, apply, apply_accepted, changes_of};
 pub use boot_error::BootError;
 pub use error::TuneError;
 pub use journal::Journal;

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use punctual_machine::tune::{
-    Journal, RestoreRequest, TuneError, apply, find_thread, is_same, read, restore,
+    Journal, RestoreRequest, TuneError, apply, apply_accepted, find_thread, is_same, read, restore,
     setting_of_file, status, write,
 };
 use punctual_record::finding::FindingId;
@@ -474,4 +474,32 @@ fn a_value_that_is_accepted_without_effect_is_an_error() {
     let error = write(&setting, &value).expect_err("no such clock");
     assert!(error.to_string().contains("without effect") || error.raw_os_error().is_some());
     assert_eq!(read(&setting).expect("a clock"), before);
+}
+
+/// One that can't be written at all: its file is for reading only.
+#[test]
+fn what_the_kernel_refuses_ends_the_changes_or_is_passed_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("knob");
+    fs::write(&file, "1\n").expect("a file");
+    let change = |path: &str, value: &str| Change {
+        knob: FindingId::Ksm.into(),
+        setting: Setting::File {
+            path: path.to_owned(),
+        },
+        value: value.to_owned(),
+    };
+    let path = file.to_str().expect("a path");
+    let changes = [change("/proc/version", "other"), change(path, "2")];
+    let mut journal = Journal::open(&folder.path().join("state")).expect("a journal");
+    let error = apply(&mut journal, &changes).expect_err("it is refused");
+    assert!(matches!(error, TuneError::Refused { .. }), "{error}");
+    assert_eq!(fs::read_to_string(&file).expect("it"), "1\n");
+    let (changed, refused) = apply_accepted(&mut journal, &changes).expect("the other is made");
+    assert_eq!((changed.len(), refused.len()), (1, 1));
+    assert_eq!(changed[0], &changes[1]);
+    assert_eq!(fs::read_to_string(&file).expect("it"), "2\n");
+    let results = restore(&mut journal, &RestoreRequest::default()).expect("restored");
+    assert!(results.iter().all(|(_, it)| it.is_done()), "{results:?}");
+    assert_eq!(fs::read_to_string(&file).expect("it"), "1\n");
 }

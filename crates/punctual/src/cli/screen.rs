@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use super::out;
+use super::tune::left_as_it_is;
 use crate::conduct::Progress;
 use punctual_machine::tune::TuneError;
 use punctual_record::experiment::Experiment;
@@ -215,16 +216,7 @@ impl Progress for Screen {
     }
 
     fn not_changed(&mut self, change: &Change, error: &TuneError) {
-        let Change { knob, setting, .. } = change;
-        let why = match error {
-            TuneError::Refused { value, source, .. } => {
-                format!("the kernel refuses `{value}`: {source}")
-            }
-            other => other.to_string(),
-        };
-        out::complain(&format!(
-            "--tuned: {knob}: {setting} is left as it is, {why}"
-        ));
+        out::complain(&format!("--tuned: {}", left_as_it_is(change, error)));
     }
 
     fn not_restored(&mut self, error: &TuneError) {

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use punctual_machine::tune::boot::{self, BootLoader, BootPlan};
 use punctual_machine::tune::{
-    Journal, RestoreRequest, apply, changes_of, partition_changes, restore, status,
+    Journal, RestoreRequest, TuneError, apply, apply_accepted, changes_of, partition_changes,
+    restore, status,
 };
 use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::finding::{Check, Finding, FindingFix, FindingId, FindingState};
@@ -220,10 +221,30 @@ fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     make(flags, &changes)
 }
 
-/// Makes changes, and prints which.
+/// That a setting was not changed, and why.
+pub(super) fn left_as_it_is(change: &Change, error: &TuneError) -> String {
+    let why = match error {
+        TuneError::Refused { value, source, .. } => {
+            format!("the kernel refuses `{value}`: {source}")
+        }
+        other => other.to_string(),
+    };
+    let Change { knob, setting, .. } = change;
+    format!("{knob}: {setting} is left as it is, {why}")
+}
+
+/// Makes changes, and prints which. What the kernel refuses is an error if it was named.
 pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Failure> {
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
-    let changed = apply(&mut journal, changes).map_err(Failure::setup)?;
+    let is_named = flags.partition || flags.from.is_some() || !flags.knobs.is_empty();
+    let made = match is_named {
+        true => apply(&mut journal, changes).map(|changed| (changed, Vec::new())),
+        false => apply_accepted(&mut journal, changes),
+    };
+    let (changed, refused) = made.map_err(Failure::setup)?;
+    for (change, error) in refused {
+        out::complain(&left_as_it_is(change, &error));
+    }
     let place = journal.path().display().to_string();
     out::print(&tuning::changed(&changed, &place, &out::style()));
     Ok(ExitCode::SUCCESS)

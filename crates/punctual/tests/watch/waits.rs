@@ -50,10 +50,18 @@ fn time(wait: &Wait, name: &str, is: impl Fn(&Doing) -> bool) -> u64 {
     wait.rows.iter().filter(of_it).map(|row| row.ns).sum()
 }
 
+/// How long a thread worked: also while another one of the chain was ready behind it, as when it
+/// is at its next work already.
 fn worked(wait: &Wait, name: &str) -> u64 {
-    time(wait, name, |doing| {
+    let is_behind = |row: &&WaitRow| match &row.doing {
+        Doing::Ready { behind: Some(by) } => by.name.as_deref() == Some(name),
+        _ => false,
+    };
+    let behind: u64 = wait.rows.iter().filter(is_behind).map(|row| row.ns).sum();
+    let own = time(wait, name, |doing| {
         matches!(doing, Doing::Ran | Doing::Interrupted { .. })
-    })
+    });
+    own + behind
 }
 
 fn depth(wait: &Wait, name: &str) -> Option<u32> {
