@@ -346,6 +346,8 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
 /// still can. Before it has that policy, others may push it away.
 fn unpinned(here: usize, policy: Policy) -> Result<(), String> {
     for _ in 0..100 {
+        // One that is a deadline thread already, and was moved, can't be pinned again before.
+        sched::set_current(Policy::Fifo(99)).map_err(|error| format!("SCHED_FIFO: {error}"))?;
         be(&[here], Policy::Fifo(99))?;
         affinity::set_current(cpus()).map_err(|error| error.to_string())?;
         sched::set_current(policy).map_err(|error| format!("SCHED_DEADLINE: {error}"))?;
