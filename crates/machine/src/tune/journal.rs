@@ -346,7 +346,7 @@ fn parse(file: &File, path: &Path) -> Result<Vec<Entry>, TuneError> {
     Ok(lines)
 }
 
-/// One change for each setting and holder: the first original and the last value count.
+/// One change for each setting and holder: the first original, the last value and its knob count.
 fn merged(lines: &[Entry]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for line in lines {
@@ -355,9 +355,7 @@ fn merged(lines: &[Entry]) -> Vec<Entry> {
             Some(known) => {
                 known.value.clone_from(&line.value);
                 known.boot.clone_from(&line.boot);
-                if !line.setting.ends_with_boot() {
-                    known.knob.clone_from(&line.knob);
-                }
+                known.knob.clone_from(&line.knob);
             }
             None => entries.push(line.clone()),
         }

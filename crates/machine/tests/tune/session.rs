@@ -8,7 +8,7 @@ use punctual_machine::tune::{
     Journal, RestoreRequest, Session, TuneError, apply, find_thread, restore, setting_of_file,
 };
 use punctual_record::finding::FindingId;
-use punctual_record::tuning::{Change, Restored, Setting};
+use punctual_record::tuning::{Change, Knob, Restored, Setting};
 use tempfile::TempDir;
 
 use crate::{FOLDER, change, child_of, files, one, open_again, values};
@@ -95,6 +95,22 @@ fn a_session_switches_and_leaves_everything_as_before() {
     drop(session);
     assert_eq!(values(&changes), before);
     assert!(!Journal::is_in(folder.path()), "nothing is changed");
+}
+
+/// What an experiment leaves: its control is planned first, and then its knob.
+#[test]
+fn a_setting_that_was_planned_twice_has_the_last_value_and_its_knob() {
+    let folder = TempDir::new().expect("a folder");
+    let (_, path) = one(&folder);
+    let mut control = change(&path, "1");
+    control.knob = Knob::Control;
+    let plan = [control, change(&path, "20")];
+    let session = Session::begin(open_again(&folder), &plan).expect("a session");
+    let entries = Journal::entries_in(folder.path());
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!(entries[0].knob, plan[1].knob.name());
+    assert_eq!(entries[0].value, "20");
+    session.end().expect("restored");
 }
 
 #[test]

@@ -141,6 +141,8 @@ fn a_run_that_says_nothing_of_this_machine_is_refused_in_one_line() {
         (&["plan", "--from", "untraced"], "has no bills"),
         (&["plan", "--from", "far"], "CPU 4095, which is not online"),
         (&["plan", "--from", "run", "ksm"], "cannot be used with"),
+        (&["apply", "--boot", "--from", "run"], "cannot be used with"),
+        (&["apply", "--keep", "--from", "run"], "cannot be used with"),
         (&["plan", "--from", "elsewhere", "-a", "all"], "leave one"),
     ] {
         let refused = place.run(&[&["tune"], words].concat()).expect(64);

@@ -49,10 +49,10 @@ pub struct ApplyFlags {
     #[command(flatten)]
     pub knobs: KnobFlags,
     /// Add boot parameters to the boot loader's configuration, and change nothing at run time
-    #[arg(long, conflicts_with = "partition")]
+    #[arg(long, conflicts_with_all = ["partition", "from"])]
     pub boot: bool,
     /// Keep running: change also threads that appear later, and hold /dev/cpu_dma_latency
-    #[arg(long, conflicts_with = "boot")]
+    #[arg(long, conflicts_with_all = ["boot", "from"])]
     pub keep: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct KnobFlags {
     #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true)]
     pub priority: Option<u32>,
     /// Change what the bills of this run ask for, those knobs first whose causes cost most; its CPUs are the default of -a
-    #[arg(long, value_name = "RUN", conflicts_with = "knobs")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["knobs", "partition"])]
     pub from: Option<PathBuf>,
     /// Give the CPUs of -a a cgroup v2 partition, in which programs must be placed
     #[arg(long, requires = "affinity")]
