@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::alone::alone;
 use crate::common::{Place, cpus, is_root, skip};
+use crate::culprits::measure_for_bills;
 use crate::throttled::{Hog, is_armed};
 use punctual_record::Run;
 use punctual_record::explanation::Cause;
@@ -73,26 +74,7 @@ fn a_thread_above_the_probe_leads_to_competing_priorities() {
     let cpu = cpus()[0];
     let hog = InTheWay::on(cpu);
     let place = Place::new();
-    let cpu = cpu.to_string();
-    let flags = [
-        "measure",
-        "-q",
-        "-a",
-        &cpu,
-        "-p",
-        "80",
-        "-i",
-        "2000",
-        "-D",
-        "3",
-        "--explain-above",
-        "4ms",
-        "--load",
-        "none",
-        "-o",
-        "run",
-    ];
-    assert_ne!(place.run(&flags).code(), 1);
+    assert_ne!(measure_for_bills(&place, cpu).code(), 1);
     let cost = cost(&place.run_of_path("run"), FindingId::CompetingPriorities);
     let is_it = |cause: &Cause| matches!(cause, Cause::Thread { task, .. } if task == "in-the-way");
     assert!(cost.causes.iter().any(is_it), "{cost:?}");
@@ -125,6 +107,8 @@ fn throttling_leads_to_the_limit_that_can_be_lifted_now() {
     let cpu = cpus()[0];
     // Below the probe: never in its way, and yet it uses all that real-time threads may use.
     let hog = Hog::at(50, cpu);
+    // It waits for the CPU: without any such thread newer kernels take no time from the others.
+    let starving = Hog::ordinary(cpu);
     let place = Place::new();
     let cpu = cpu.to_string();
     let flags = [
@@ -144,7 +128,7 @@ fn throttling_leads_to_the_limit_that_can_be_lifted_now() {
         "run",
     ];
     place.run(&flags);
-    drop(hog);
+    drop((hog, starving));
     let run = place.run_of_path("run");
     let stole = run.events.iter().any(|event| event.kind() == "steal");
     let cost = cost(&run, FindingId::RtThrottling);

@@ -6,7 +6,7 @@ use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
 use crate::common::groups::Group;
-use crate::common::{Place, cpus, is_root, skip};
+use crate::common::{Ended, Place, cpus, is_root, skip};
 use punctual_record::explanation::{Bill, Cause, Culprit, Explanation};
 use punctual_report::explain::bill_section;
 use punctual_report::style::Style;
@@ -14,6 +14,29 @@ use punctual_rt::sched::{Policy, set_current};
 
 /// Threads in the way: one that runs until the end, in a group, and some that end
 /// immediately afterwards.
+/// A run of 3 s on one CPU at priority 80, of which each wake-up later than 4 ms has a bill.
+pub fn measure_for_bills(place: &Place, cpu: usize) -> Ended {
+    let cpu = cpu.to_string();
+    place.run(&[
+        "measure",
+        "-q",
+        "-a",
+        &cpu,
+        "-p",
+        "80",
+        "-i",
+        "2000",
+        "-D",
+        "3",
+        "--explain-above",
+        "4ms",
+        "--load",
+        "none",
+        "-o",
+        "run",
+    ])
+}
+
 #[test]
 fn a_bill_names_the_culprits_process_command_line_and_group() {
     let files = [("cpu.rt_runtime_us", "300000")];
@@ -55,25 +78,7 @@ fn a_bill_names_the_culprits_process_command_line_and_group() {
         }
     });
     let place = Place::new();
-    let cpu = cpu.to_string();
-    let ran = place.run(&[
-        "measure",
-        "-q",
-        "-a",
-        &cpu,
-        "-p",
-        "80",
-        "-i",
-        "2000",
-        "-D",
-        "3",
-        "--explain-above",
-        "4ms",
-        "--load",
-        "none",
-        "-o",
-        "run",
-    ]);
+    let ran = measure_for_bills(&place, cpu);
     over.store(true, Ordering::Relaxed);
     thread.join().expect("it ends");
     brief.join().expect("it ends");

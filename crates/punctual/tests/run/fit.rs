@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::alone::alone;
 use crate::common::{Ended, Place, is_root, skip};
 use punctual_record::fit::{Fit, FitOutcome, FitWork};
 use punctual_stats::verdict::Outcome;
@@ -22,6 +23,8 @@ fn a_machine_that_meets_its_deadline_is_left_as_it_is() {
     if !is_root() {
         skip!("only root may take the priority");
     }
+    // Beside threads that are throttled a run is not valid.
+    let _alone = alone();
     let place = Place::new();
     let words = [
         "--deadline",
@@ -58,6 +61,8 @@ fn a_deadline_that_cannot_be_met_is_told_with_what_stands_in_the_way() {
     if !is_root() {
         skip!("only root may take the priority");
     }
+    // Beside threads that are throttled a run is not valid.
+    let _alone = alone();
     let place = Place::new();
     // No budget for an experiment: the machine has its own answer before.
     let (ended, made) = fit(&place, &["--deadline", "1us", "-D", "4", "--budget", "1m"]);

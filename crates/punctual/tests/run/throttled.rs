@@ -15,7 +15,7 @@ use crate::common::{Ended, Place, Running, cpus, event_kinds, has, is_root, skip
 use punctual_record::Run;
 use punctual_rt::sched::{Policy, set_current};
 
-/// A thread that never sleeps, at a real-time priority, on one CPU.
+/// A thread that never sleeps, on one CPU.
 pub struct Hog {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -23,11 +23,20 @@ pub struct Hog {
 
 impl Hog {
     pub fn at(priority: u32, cpu: usize) -> Self {
+        Self::with(Policy::Fifo(priority), cpu)
+    }
+
+    /// The same without a real-time priority.
+    pub fn ordinary(cpu: usize) -> Self {
+        Self::with(Policy::Other, cpu)
+    }
+
+    fn with(policy: Policy, cpu: usize) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&over);
         let work = move || {
             punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
-            set_current(Policy::Fifo(priority)).expect("root may");
+            set_current(policy).expect("root may");
             while !ended.load(Ordering::Relaxed) {}
         };
         Self {

@@ -3,12 +3,26 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::common::{Place, is_root, skip};
 use crate::turn::turn;
 
 pub const KNOB: &str = "/proc/sys/vm/stat_interval";
+
+/// Runs a script that mounts file systems, in a mount namespace of its own; it ends with 77 where
+/// it can't.
+fn in_own_mounts(place: &Place, script: &str) -> Result<Output, String> {
+    let ended = Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .env("PUNCTUAL", crate::common::program())
+        .current_dir(place.path())
+        .output();
+    match ended {
+        Ok(ended) if ended.status.code() != Some(77) => Ok(ended),
+        other => Err(format!("{other:?}")),
+    }
+}
 
 #[test]
 fn a_knob_is_changed_and_restored() {
@@ -100,14 +114,9 @@ fn a_verb_that_measures_names_what_a_killed_punctual_left_changed() {
         mkdir /var/lib/punctual && cp journal.jsonl /var/lib/punctual/ || exit 77
         \"$PUNCTUAL\" check > /dev/null; \"$PUNCTUAL\" --version > /dev/null
         \"$PUNCTUAL\" tune restore && \"$PUNCTUAL\" check > /dev/null; true";
-    let ended = Command::new("unshare")
-        .args(["-m", "sh", "-c", script])
-        .env("PUNCTUAL", crate::common::program())
-        .current_dir(place.path())
-        .output();
-    let ended = match ended {
-        Ok(ended) if ended.status.code() != Some(77) => ended,
-        other => skip!("no file system can be mounted here: {other:?}"),
+    let ended = match in_own_mounts(&place, script) {
+        Ok(ended) => ended,
+        Err(why) => skip!("no file system can be mounted here: {why}"),
     };
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(
@@ -150,14 +159,9 @@ END
         \"$PUNCTUAL\" tune status --state state
         \"$PUNCTUAL\" tune restore --state state isolated-cpus
         cat /boot/grub/grub.cfg; ls /etc/default/grub.d";
-    let ended = Command::new("unshare")
-        .args(["-m", "sh", "-c", script])
-        .env("PUNCTUAL", crate::common::program())
-        .current_dir(place.path())
-        .output();
-    let ended = match ended {
-        Ok(ended) if ended.status.code() != Some(77) => ended,
-        other => skip!("no file system can be mounted here: {other:?}"),
+    let ended = match in_own_mounts(&place, script) {
+        Ok(ended) => ended,
+        Err(why) => skip!("no file system can be mounted here: {why}"),
     };
     let stdout = String::from_utf8_lossy(&ended.stdout);
     let lines: Vec<&str> = stdout.lines().map(str::trim).collect();
