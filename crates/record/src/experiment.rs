@@ -2,7 +2,7 @@
 //! switched when, what each block measured, and what follows.
 
 use punctual_stats::experiment::{
-    BlockFigures, KnobConclusion, KnobResult, Measure, Screened, Spread,
+    BlockLatencies, KnobConclusion, KnobResult, Measure, Screened, Spread,
 };
 use serde::{Deserialize, Serialize};
 
@@ -154,7 +154,7 @@ pub struct ExperimentBlock {
     pub switching_ns: u64,
     /// What was measured; absent until it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub figures: Option<BlockFigures>,
+    pub figures: Option<BlockLatencies>,
     /// Why it counts for nothing, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
@@ -226,6 +226,30 @@ pub enum ExperimentOutcome {
 }
 
 impl Experiment {
+    /// How often an effect of the planned size is found, if nothing else is asked for.
+    const POWER: f64 = 0.8;
+
+    /// One that has not begun: without knobs, budget and limit.
+    #[must_use]
+    pub fn planned(seed: u64, block_ns: u64, settle_ns: u64, confidence: f64) -> Self {
+        Self {
+            knobs: Vec::new(),
+            seed,
+            block_ns,
+            settle_ns,
+            budget_ns: 0,
+            confidence,
+            power: Self::POWER,
+            wanted: None,
+            limit: None,
+            pilot: None,
+            blocks: Vec::new(),
+            screened: Vec::new(),
+            results: Vec::new(),
+            outcome: ExperimentOutcome::UnderWay,
+        }
+    }
+
     /// From one switch to the next, in ns.
     #[must_use]
     pub fn slot_ns(&self) -> u64 {

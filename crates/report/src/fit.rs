@@ -6,11 +6,11 @@ mod persistent;
 use punctual_record::cpu_list;
 use punctual_record::finding::FindingId;
 use punctual_record::fit::{Fit, FitObstacle, FitOutcome, FitStep, FitWork, ProvenKnob};
-use punctual_record::remedy::Obstacle;
 use punctual_stats::experiment::KnobConclusion;
 use punctual_stats::verdict::Outcome;
 
 use crate::explain::names::name;
+use crate::proposals;
 use crate::style::{Style, Tone, cut, wrap};
 use crate::words;
 
@@ -166,25 +166,11 @@ pub fn sentence(fit: &Fit) -> String {
     }
 }
 
-/// Who an obstacle is.
-fn who(obstacle: Obstacle) -> &'static str {
-    match obstacle {
-        Obstacle::Host => "the host of this virtual machine",
-        Obstacle::Firmware => "firmware or hardware",
-        Obstacle::Kernel => "the kernel's own sections",
-        Obstacle::Program => "the program itself",
-        Obstacle::Group => "a limit of the control group",
-        Obstacle::Tool => "punctual itself",
-        Obstacle::WakeUp => "the wake-up itself",
-        Obstacle::Unknown => "what could not be explained",
-    }
-}
-
 fn obstacle(obstacle: &FitObstacle) -> String {
     let causes: Vec<String> = obstacle.causes.iter().take(MOST_CAUSES).map(name).collect();
     format!(
         "{}: {} in late wake-ups, {} of one of them ({})",
-        who(obstacle.obstacle),
+        proposals::obstacle(obstacle.obstacle).0,
         words::duration(obstacle.total_ns),
         words::duration(obstacle.worst_ns),
         causes.join(", ")

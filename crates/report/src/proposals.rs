@@ -166,7 +166,7 @@ fn fixes(out: &mut String, finding: &Finding, style: &Style) {
 }
 
 /// What stands in the way, and what can be done instead.
-fn obstacle(obstacle: Obstacle) -> (&'static str, &'static str) {
+pub(crate) fn obstacle(obstacle: Obstacle) -> (&'static str, &'static str) {
     match obstacle {
         Obstacle::Host => (
             "the host of this virtual machine",

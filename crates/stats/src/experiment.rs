@@ -62,9 +62,9 @@ impl Measure {
 }
 
 /// The latencies of one block.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct BlockFigures {
+pub struct BlockLatencies {
     /// Wake-ups.
     pub count: u64,
     /// Quantiles in ns, as far as ten or more samples lie beyond.
@@ -82,7 +82,7 @@ pub struct BlockFigures {
 /// Below this an excess is as good as none: its logarithm must not decide.
 const EXCESS_FLOOR_NS: f64 = 1_000.0;
 
-impl BlockFigures {
+impl BlockLatencies {
     /// The figures of a block; what latencies have above `limit_ns` is their excess, to the three
     /// digits of the histogram.
     #[must_use]
@@ -128,14 +128,14 @@ fn figure_ns(measure: Measure, log: f64) -> f64 {
 }
 
 /// The measures that all of these blocks have.
-fn known_measures<'b>(blocks: impl Iterator<Item = &'b BlockFigures> + Clone) -> Vec<Measure> {
+fn known_measures<'b>(blocks: impl Iterator<Item = &'b BlockLatencies> + Clone) -> Vec<Measure> {
     let known = |measure: &Measure| blocks.clone().all(|block| block.log(*measure).is_some());
     Measure::ALL.into_iter().filter(known).collect()
 }
 
 /// The difference of two blocks in each of `measures`, which both have.
-fn differences(first: &BlockFigures, second: &BlockFigures, measures: &[Measure]) -> Vec<f64> {
-    let log = |block: &BlockFigures, measure| block.log(measure).unwrap_or(0.0);
+fn differences(first: &BlockLatencies, second: &BlockLatencies, measures: &[Measure]) -> Vec<f64> {
+    let log = |block: &BlockLatencies, measure| block.log(measure).unwrap_or(0.0);
     let of = |measure: &Measure| log(second, *measure) - log(first, *measure);
     measures.iter().map(of).collect()
 }

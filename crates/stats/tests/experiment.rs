@@ -5,7 +5,7 @@ mod support;
 
 use punctual_stats::Histogram;
 use punctual_stats::experiment::{
-    BlockFigures, KnobConclusion, KnobPairs, KnobResult, LEAST_PAIRS, Measure, Pair, Power,
+    BlockLatencies, KnobConclusion, KnobPairs, KnobResult, LEAST_PAIRS, Measure, Pair, Power,
     ScreeningPair, Spread, judge_knobs, pair_order, screen, screening_order,
 };
 use support::Rng;
@@ -34,7 +34,7 @@ impl Machine {
     }
 
     /// A block whose tail is scaled by `ratio`.
-    fn block(&mut self, ratio: f64) -> BlockFigures {
+    fn block(&mut self, ratio: f64) -> BlockLatencies {
         // A drift with a memory of six blocks.
         let memory = (-1.0_f64 / 6.0).exp();
         let fresh = self.normal() * (1.0 - memory * memory).sqrt();
@@ -51,7 +51,7 @@ impl Machine {
         let p99_ns = quantile(40_000.0, 0.25, noise[1]);
         let p999_ns = quantile(120_000.0 * f64::exp(burst), 0.55, noise[2]);
         let above = p999_ns.unwrap_or(0).saturating_sub(100_000);
-        BlockFigures {
+        BlockLatencies {
             count: 5_000,
             p50_ns,
             p99_ns,
@@ -208,7 +208,7 @@ fn a_knob_that_harms_is_told_from_one_that_helps() {
 
 #[test]
 fn a_sure_effect_too_small_to_matter_is_not_named() {
-    let block = |ns: u64| BlockFigures {
+    let block = |ns: u64| BlockLatencies {
         count: 5_000,
         p50_ns: Some(ns),
         p99_ns: Some(50_000),
@@ -316,7 +316,7 @@ fn an_excess_is_the_sum_above_the_limit() {
     latencies.record_n(10_000, 4_995);
     latencies.record_n(150_000, 4);
     latencies.record(1_000_000);
-    let figures = BlockFigures::of(&latencies, 100_000);
+    let figures = BlockLatencies::of(&latencies, 100_000);
     let exact = 4.0 * 50_000.0 + 900_000.0;
     assert!(
         (figures.excess_ns as f64 / exact - 1.0).abs() < 0.01,
@@ -325,10 +325,10 @@ fn an_excess_is_the_sum_above_the_limit() {
     assert_eq!((figures.count, figures.max_ns), (5_000, 1_000_000));
     assert_eq!(figures.p999_ns, None, "five samples lie beyond");
     assert!(figures.p99_ns.is_some());
-    assert_eq!(BlockFigures::of(&latencies, 1_000_000).excess_ns, 0);
+    assert_eq!(BlockLatencies::of(&latencies, 1_000_000).excess_ns, 0);
     assert_eq!(figures.log(Measure::P999), None);
     assert_eq!(
-        BlockFigures::of(&Histogram::new(), 0).log(Measure::Excess),
+        BlockLatencies::of(&Histogram::new(), 0).log(Measure::Excess),
         Some(1_000.0_f64.ln())
     );
 }

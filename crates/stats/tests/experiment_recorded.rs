@@ -3,7 +3,7 @@
 
 mod support;
 
-use punctual_stats::experiment::{BlockFigures, KnobPairs, Pair, judge_knobs, pair_order};
+use punctual_stats::experiment::{BlockLatencies, KnobPairs, Pair, judge_knobs, pair_order};
 use support::Rng;
 
 const CONFIDENCE: f64 = 0.95;
@@ -12,7 +12,7 @@ const PAIRS: usize = 30;
 const EXPERIMENTS: u64 = 2_000;
 
 /// The recorded blocks, without those that were left out.
-fn recorded() -> Vec<BlockFigures> {
+fn recorded() -> Vec<BlockLatencies> {
     let text = include_str!("data/blocks-without-effect.csv");
     let lines = text.lines().filter(|line| !line.starts_with('#')).skip(1);
     let block = |line: &str| {
@@ -21,7 +21,7 @@ fn recorded() -> Vec<BlockFigures> {
             assert_eq!(line, ",,,,");
             return None;
         };
-        Some(BlockFigures {
+        Some(BlockLatencies {
             count,
             p50_ns: Some(p50_ns),
             p99_ns: Some(p99_ns),
@@ -39,7 +39,7 @@ fn alarms(pairs: Vec<Pair>) -> bool {
     results[0].effects.iter().any(|it| it.p <= 1.0 - CONFIDENCE)
 }
 
-fn pair(off: &BlockFigures, on: &BlockFigures) -> Pair {
+fn pair(off: &BlockLatencies, on: &BlockLatencies) -> Pair {
     Pair {
         off: off.clone(),
         on: on.clone(),
@@ -47,7 +47,7 @@ fn pair(off: &BlockFigures, on: &BlockFigures) -> Pair {
 }
 
 /// Pairs in random order, as `prove` makes them.
-fn in_pairs(blocks: &[BlockFigures], seed: u64) -> Vec<Pair> {
+fn in_pairs(blocks: &[BlockLatencies], seed: u64) -> Vec<Pair> {
     let plans = pair_order(1, blocks.len() / 2, seed);
     let both = blocks.chunks_exact(2).zip(plans);
     both.map(|(two, plan)| match plan.on_first {
@@ -58,7 +58,7 @@ fn in_pairs(blocks: &[BlockFigures], seed: u64) -> Vec<Pair> {
 }
 
 /// The first half off, the second half on, which is how it is done by hand.
-fn one_after_the_other(blocks: &[BlockFigures]) -> Vec<Pair> {
+fn one_after_the_other(blocks: &[BlockLatencies]) -> Vec<Pair> {
     let (before, after) = blocks.split_at(blocks.len() / 2);
     let both = before.iter().zip(after);
     both.map(|(off, on)| pair(off, on)).collect()

@@ -146,16 +146,6 @@ impl Fitting<'_> {
         ask.knobs().into_iter().filter(is_turnable).collect()
     }
 
-    fn screen(&self) -> Screen {
-        let flags = &self.flags.run;
-        Screen::new(
-            flags.quiet || flags.json,
-            false,
-            flags.verbose,
-            flags.nanoseconds,
-        )
-    }
-
     fn qualify(&self, name: &str, on: &[FindingId]) -> Result<Run, Failure> {
         let mut plan = self.plans.qualify.clone();
         plan.output = Some(self.directory.path().join(name));
@@ -167,9 +157,15 @@ impl Fitting<'_> {
             });
         }
         let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
-        let mut screen = self.screen();
+        let mut screen = Screen::of_run(&self.flags.run);
         let outcome = conduct::run(&plan, &directory, &mut screen);
-        settled(outcome, &mut screen, &directory)
+        let run = settled(outcome, &mut screen, &directory)?;
+        if screen.has_left_changed {
+            return Err(Failure::setup(
+                "a step could not restore every setting: punctual tune status shows them",
+            ));
+        }
+        Ok(run)
     }
 
     fn prove(&self, name: &str, knobs: &[FindingId], within_ns: u64) -> Result<Run, Failure> {
@@ -194,7 +190,7 @@ impl Fitting<'_> {
             is_screened: knobs.len() > prove::SCREENED_FROM,
             experiment,
         };
-        let mut screen = self.screen();
+        let mut screen = Screen::of_run(&self.flags.run);
         let (run, _) = prove::make(trial, chosen, &mut screen)?;
         Ok(run)
     }

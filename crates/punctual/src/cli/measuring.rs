@@ -22,12 +22,7 @@ use punctual_report::{facts, summary_json, terminal};
 /// Wrong usage, or what could not be set up.
 pub fn run(plan: &RunPlan, flags: &RunFlags) -> Result<ExitCode, Failure> {
     let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
-    let mut screen = Screen::new(
-        flags.quiet || flags.json,
-        flags.live,
-        flags.verbose,
-        flags.nanoseconds,
-    );
+    let mut screen = Screen::of_run(flags);
     let outcome = conduct::run(plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
     print_breach(&run);

@@ -76,6 +76,17 @@ pub fn of_qualify(flags: &QualifyFlags) -> Result<RunPlan, Failure> {
     make(flags.source, &flags.run, QUALIFY)
 }
 
+/// Refuses the first flag that was given and has no meaning for a verb: whether it was given, the
+/// flag, and why it has none.
+fn refuse_senseless(verb: &str, flags: &[(bool, &str, &str)]) -> Result<(), Failure> {
+    match flags.iter().find(|(given, _, _)| *given) {
+        Some((_, flag, why)) => Err(Failure::usage(format!(
+            "{flag} has no meaning for {verb}: {why}"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Without `--tuned` a run has no journal.
 fn refuse_idle_state(flags: &RunFlags) -> Result<(), Failure> {
     if flags.state.is_some() && flags.tuned.is_none() {

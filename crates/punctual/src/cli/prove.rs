@@ -24,8 +24,6 @@ use crate::conduct::{self, Design, Experimenting, RunPlan};
 
 /// With more knobs than this they are screened first.
 pub(super) const SCREENED_FROM: usize = 4;
-/// How often an effect of the planned size must be found.
-pub(super) const POWER: f64 = 0.8;
 /// The finding whose knob a run sets by itself, and others that mean nothing while it does.
 const HELD: [FindingId; 3] = [
     FindingId::IdleStates,
@@ -46,12 +44,7 @@ pub(super) struct Chosen {
 pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     let plan = plan::of_prove(flags)?;
     let chosen = chosen(flags, &plan)?;
-    let mut screen = Screen::new(
-        flags.run.quiet || flags.run.json,
-        flags.run.live,
-        flags.run.verbose,
-        flags.run.nanoseconds,
-    );
+    let mut screen = Screen::of_run(&flags.run);
     let trial = Trial {
         plan: &plan,
         state: flags.run.state(),
@@ -150,28 +143,19 @@ fn screens(flags: &ProveFlags) -> bool {
 }
 
 fn experiment_of(flags: &ProveFlags) -> Experiment {
-    let ratio = |percent: f64| 1.0 + percent / 100.0;
+    let seed = flags.run.seed.unwrap_or_else(plan::seed_from_clock);
+    let confidence = flags.run.required.confidence;
     Experiment {
-        knobs: Vec::new(),
-        seed: flags.run.seed.unwrap_or_else(plan::seed_from_clock),
-        block_ns: flags.block,
-        settle_ns: flags.settle,
         budget_ns: flags.run.duration.unwrap_or(plan::PROVE_NS),
-        confidence: flags.run.required.confidence,
-        power: POWER,
         wanted: flags.effect.map(|percent| WantedEffect {
             measure: flags.on,
-            ratio: ratio(percent),
+            ratio: 1.0 + percent / 100.0,
         }),
         limit: flags.run.required.deadline.map(|ns| ExcessLimit {
             ns,
             is_deadline: true,
         }),
-        pilot: None,
-        blocks: Vec::new(),
-        screened: Vec::new(),
-        results: Vec::new(),
-        outcome: ExperimentOutcome::UnderWay,
+        ..Experiment::planned(seed, flags.block, flags.settle, confidence)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
+use super::flags::RunFlags;
 use super::out;
 use super::tune::left_as_it_is;
 use crate::conduct::Progress;
@@ -79,6 +80,13 @@ impl Screen {
     /// Shows an experiment from its beginning.
     pub fn set_experiment(&mut self, experiment: Experiment) {
         self.experiment = Some(experiment);
+    }
+
+    /// A display for a run with these flags.
+    #[must_use]
+    pub fn of_run(flags: &RunFlags) -> Self {
+        let silent = flags.quiet || flags.json;
+        Self::new(silent, flags.live, flags.verbose, flags.nanoseconds)
     }
 
     /// The line of an experiment.

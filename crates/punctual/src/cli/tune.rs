@@ -140,9 +140,7 @@ fn apply_boot(flags: &KnobFlags) -> Result<ExitCode, Failure> {
 /// The changes of one knob; an error if it can't be changed on a running machine.
 pub(super) fn changes_for(found: &Check, knob: FindingId) -> Result<Vec<Change>, Failure> {
     let changes = changes_of(found, &[knob]);
-    if changes.is_empty() {
-        check_nothing_to_do(found, knob)?;
-    }
+    check_named(found, &changes, &[knob])?;
     Ok(changes)
 }
 
@@ -159,7 +157,7 @@ pub(super) fn named_cpus(root: &Root, flags: &KnobFlags) -> Result<Option<Vec<us
 }
 
 /// A knob that was named and has nothing to change: fine if it is ok, an error else.
-pub(super) fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), Failure> {
+fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), Failure> {
     let Some(finding) = found.finding(knob) else {
         return Ok(());
     };
@@ -193,9 +191,12 @@ pub(super) fn check_nothing_to_do(found: &Check, knob: FindingId) -> Result<(), 
     }
 }
 
-/// Refuses a named knob that can't be changed at run time.
-fn check_named(found: &Check, knobs: &[FindingId]) -> Result<(), Failure> {
-    let changes = changes_of(found, knobs);
+/// Refuses a named knob that has nothing among the changes because it can't be changed at run time.
+pub(super) fn check_named(
+    found: &Check,
+    changes: &[Change],
+    knobs: &[FindingId],
+) -> Result<(), Failure> {
     for knob in knobs {
         if !changes
             .iter()
@@ -216,7 +217,7 @@ fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     let mut changes = changes_of(&found, &flags.knobs);
     let mut named = flags.knobs.clone();
     named.retain(|knob| partition.is_empty() || *knob != FindingId::IsolatedCpus);
-    check_named(&found, &named)?;
+    check_named(&found, &changes, &named)?;
     changes.extend(partition);
     make(flags, &changes)
 }

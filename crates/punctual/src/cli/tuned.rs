@@ -2,12 +2,11 @@
 
 use punctual_machine::tune::{Journal, changes_of};
 use punctual_machine::{CheckRequest, Root, check};
-use punctual_record::tuning::Knob;
 use punctual_report::tuning;
 
 use super::failure::Failure;
 use super::flags::RunFlags;
-use super::tune::check_nothing_to_do;
+use super::tune::check_named;
 use crate::conduct::{ProbePlan, TunePlan};
 
 /// The changes for a run with these probes: of the named knobs, or of all bad findings with a fix
@@ -27,14 +26,7 @@ pub(super) fn plan(flags: &RunFlags, probes: &ProbePlan) -> Result<Option<TunePl
     let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
     let found = check(&root, &request);
     let changes = changes_of(&found, knobs);
-    for knob in knobs {
-        if !changes
-            .iter()
-            .any(|change| change.knob == Knob::Finding(*knob))
-        {
-            check_nothing_to_do(&found, *knob)?;
-        }
-    }
+    check_named(&found, &changes, knobs)?;
     Ok(Some(TunePlan {
         changes,
         is_named: !knobs.is_empty(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_stats::experiment::{
-    BlockFigures, KnobPairs, Pair, ScreeningPair, judge_knobs, screen,
+    BlockLatencies, KnobPairs, Pair, ScreeningPair, judge_knobs, screen,
 };
 
 use super::{Experiment, ExperimentBlock, Phase};
@@ -99,13 +99,7 @@ impl Experiment {
     }
 }
 
-fn figures(block: &ExperimentBlock) -> BlockFigures {
-    block.figures.clone().unwrap_or(BlockFigures {
-        count: 0,
-        p50_ns: None,
-        p99_ns: None,
-        p999_ns: None,
-        max_ns: 0,
-        excess_ns: 0,
-    })
+/// Those of a block that counts: it has some.
+fn figures(block: &ExperimentBlock) -> BlockLatencies {
+    block.figures.clone().unwrap_or_default()
 }

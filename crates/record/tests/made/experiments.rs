@@ -4,16 +4,16 @@
 use punctual_record::experiment::*;
 use punctual_record::explanation::Cause;
 use punctual_record::tuning::{Setting, ThreadIdentity};
-use punctual_stats::experiment::{BlockFigures, Measure, Spread};
+use punctual_stats::experiment::{BlockLatencies, Measure, Spread};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Latencies of a block whose tail is scaled.
-pub fn figures(at: u64, ratio: f64) -> BlockFigures {
+pub fn figures(at: u64, ratio: f64) -> BlockLatencies {
     // A little different from block to block, and the same in each test.
     let noise = 1.0 + (at * 7 % 11) as f64 / 100.0;
     let scaled = |ns: f64| Some((ns * ratio * noise) as u64);
-    BlockFigures {
+    BlockLatencies {
         count: 5_000,
         p50_ns: scaled(12_000.0),
         p99_ns: scaled(60_000.0),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlockFigures, Measure, differences, figure_ns, known_measures};
+use super::{BlockLatencies, Measure, differences, figure_ns, known_measures};
 use crate::compare::{Moments, pairs_test, ratio_interval};
 
 /// With fewer pairs than this nothing is concluded.
@@ -14,9 +14,9 @@ pub const NAMED_FROM: f64 = 1.05;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// The block with the knob off.
-    pub off: BlockFigures,
+    pub off: BlockLatencies,
     /// The block with the knob on.
-    pub on: BlockFigures,
+    pub on: BlockLatencies,
 }
 
 /// All pairs of one knob.
@@ -124,7 +124,7 @@ fn judge(knob: &KnobPairs, confidence: f64) -> KnobResult {
     let p = pairs_test(&rows);
     for (at, measure) in measures.into_iter().enumerate() {
         let difference = Moments::of(rows.iter().map(|row| row[at]));
-        let mean = |block: fn(&Pair) -> &BlockFigures| {
+        let mean = |block: fn(&Pair) -> &BlockLatencies| {
             let logs = pairs.iter().filter_map(|pair| block(pair).log(measure));
             figure_ns(measure, logs.sum::<f64>() / pairs.len() as f64)
         };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlockFigures, Effect, Measure, known_measures};
+use super::{BlockLatencies, Effect, Measure, known_measures};
 use crate::compare::student;
 
 /// More pairs than this are never planned: a year of blocks of 5 s.
@@ -22,7 +22,7 @@ impl Spread {
     /// The spread of each measure that all blocks of a pilot have. Empty with fewer than three
     /// blocks.
     #[must_use]
-    pub fn of_pilot(blocks: &[BlockFigures]) -> Vec<Spread> {
+    pub fn of_pilot(blocks: &[BlockLatencies]) -> Vec<Spread> {
         if blocks.len() < 3 {
             return Vec::new();
         }

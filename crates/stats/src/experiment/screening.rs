@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlockFigures, Measure, differences, known_measures};
+use super::{BlockLatencies, Measure, differences, known_measures};
 use crate::compare::{p_of_student, ratio_interval};
 
 /// Two blocks that followed each other, with opposite knobs.
@@ -12,9 +12,9 @@ pub struct ScreeningPair {
     /// Which knobs were on in the first block; in the second, all others were.
     pub on_first: Vec<bool>,
     /// The first block.
-    pub first: BlockFigures,
+    pub first: BlockLatencies,
     /// The second.
-    pub second: BlockFigures,
+    pub second: BlockLatencies,
 }
 
 /// The effect of one knob on one measure, whatever the others were.

@@ -1,12 +1,11 @@
 //! The plans of the steps of `fit`.
 
-use punctual_record::experiment::{Experiment, ExperimentOutcome};
+use punctual_record::experiment::Experiment;
 use punctual_stats::requirement::Requirement;
 
 use super::super::failure::Failure;
 use super::super::flags::FitFlags;
-use super::super::prove::POWER;
-use super::{Defaults, QUALIFY, make, seed_from_clock};
+use super::{Defaults, QUALIFY, make, refuse_senseless, seed_from_clock};
 use crate::conduct::RunPlan;
 use crate::probe::kinds::KINDS;
 
@@ -64,11 +63,7 @@ pub fn of_fit(flags: &FitFlags) -> Result<FitPlans, Failure> {
         (!run.required.percentile.is_empty(), "--percentile", judged),
         (run.samples, "--samples", "a fit takes many runs"),
     ];
-    if let Some((_, flag, why)) = senseless.into_iter().find(|(given, _, _)| *given) {
-        return Err(Failure::usage(format!(
-            "{flag} has no meaning for fit: {why}"
-        )));
-    }
+    refuse_senseless("fit", &senseless)?;
     let mut qualify = make(KINDS[0], run, FIT)?;
     // What is proven must hold when punctual does not run.
     qualify.conditions.as_deployed = true;
@@ -88,22 +83,8 @@ pub fn of_fit(flags: &FitFlags) -> Result<FitPlans, Failure> {
         ));
     }
     let pairs = punctual_stats::experiment::LEAST_PAIRS as u64;
-    let experiment = Experiment {
-        knobs: Vec::new(),
-        seed: run.seed.unwrap_or_else(seed_from_clock),
-        block_ns: BLOCK_NS,
-        settle_ns: SETTLE_NS,
-        budget_ns: 0,
-        confidence: run.required.confidence,
-        power: POWER,
-        wanted: None,
-        limit: None,
-        pilot: None,
-        blocks: Vec::new(),
-        screened: Vec::new(),
-        results: Vec::new(),
-        outcome: ExperimentOutcome::UnderWay,
-    };
+    let seed = run.seed.unwrap_or_else(seed_from_clock);
+    let experiment = Experiment::planned(seed, BLOCK_NS, SETTLE_NS, run.required.confidence);
     let slot_ns = experiment.slot_ns();
     Ok(FitPlans {
         qualify,

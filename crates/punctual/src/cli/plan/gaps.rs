@@ -6,7 +6,7 @@ use punctual_stats::requirement::Requirement;
 
 use super::super::failure::Failure;
 use super::super::flags::{GapFlags, RunFlags};
-use super::{MEASURE, make};
+use super::{MEASURE, make, refuse_senseless};
 use crate::conduct::RunPlan;
 use crate::probe::gaps::step_ns;
 use crate::probe::kinds::KINDS;
@@ -69,11 +69,7 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
             "whether a gap is the hardware's is only known later; use --max, which judges all gaps at the end",
         ),
     ];
-    if let Some((_, flag, why)) = senseless.into_iter().find(|(given, _, _)| *given) {
-        return Err(Failure::usage(format!(
-            "{flag} has no meaning for measure {name}: {why}"
-        )));
-    }
+    refuse_senseless(&format!("measure {name}"), &senseless)?;
     let mut plan = make(KINDS[0], flags, MEASURE)?;
     let mut cpus = plan.probes.cpus.clone();
     cpus.sort_unstable();

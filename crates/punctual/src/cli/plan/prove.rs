@@ -4,7 +4,7 @@ use punctual_stats::format::duration;
 
 use super::super::failure::Failure;
 use super::super::flags::{IntervalKind, ProveFlags};
-use super::{Defaults, make};
+use super::{Defaults, make, refuse_senseless};
 use crate::conduct::{self, Claim, RunPlan};
 use crate::probe::kinds::KINDS;
 
@@ -45,11 +45,7 @@ pub fn of_prove(flags: &ProveFlags) -> Result<RunPlan, Failure> {
         (run.required.max.is_some(), "--max", judged),
         (!run.required.percentile.is_empty(), "--percentile", judged),
     ];
-    if let Some((_, flag, why)) = senseless.into_iter().find(|(given, _, _)| *given) {
-        return Err(Failure::usage(format!(
-            "{flag} has no meaning for prove: {why}"
-        )));
-    }
+    refuse_senseless("prove", &senseless)?;
     if flags.block < LEAST_BLOCK_NS {
         return Err(Failure::usage(
             "--block must be 1 s or longer: a shorter block holds too few wake-ups for its tail",

@@ -16,7 +16,7 @@ use punctual_report::tuning;
 use super::super::failure::Failure;
 use super::super::flags::KnobFlags;
 use super::super::out;
-use super::{check_named, found, partition};
+use super::{check_named, found, make, partition};
 use crate::conduct::Signals;
 use crate::system::dma_latency::DmaLatency;
 
@@ -34,18 +34,13 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     known.look_for_new(&root);
     let found = found(flags)?;
     let limit = latency_limit(&found, flags);
-    if limit.is_none() && !flags.partition {
-        check_named(&found, &flags.knobs)?;
-    }
-    let state = &flags.state.state;
-    let mut journal = Journal::open(state).map_err(Failure::setup)?;
     let mut changes = changes_of(&found, &flags.knobs);
+    if limit.is_none() && !flags.partition {
+        check_named(&found, &changes, &flags.knobs)?;
+    }
     changes.extend(partition(&found, flags)?);
-    let changed = apply(&mut journal, &changes).map_err(Failure::setup)?;
-    let place = journal.path().display().to_string();
-    out::print(&tuning::changed(&changed, &place, &out::style()));
-    // Others may tune while this process waits.
-    drop(journal);
+    // Others may tune while this process waits: the journal is closed then.
+    make(flags, &changes)?;
     let _held = match limit {
         Some(limit) => Some(DmaLatency::hold(limit).map_err(Failure::setup)?),
         None => None,

@@ -6,7 +6,7 @@ use punctual_record::experiment::{
     Experiment, ExperimentOutcome, Forecast, Phase, Pilot, WantedEffect,
 };
 use punctual_stats::experiment::{
-    BlockFigures, LEAST_PAIRS, Power, Spread, pair_order, screening_order,
+    BlockLatencies, LEAST_PAIRS, Power, Spread, pair_order, screening_order,
 };
 
 /// Changes whose time is stated after the pilot, as ratios.
@@ -87,7 +87,7 @@ impl Course {
         }
     }
 
-    /// Whether the pilot and what follows it were handed out.
+    /// Whether all slots of the pilot, and the one after it, have begun.
     #[must_use]
     pub fn has_ended_pilot(&self) -> bool {
         self.stage != Stage::Pilot || self.queue.is_empty()
@@ -123,61 +123,64 @@ impl Course {
 
     /// Plans the next stage; or why there is none.
     fn end_stage(&mut self, experiment: &mut Experiment) -> Option<ExperimentOutcome> {
-        let knobs = experiment.knobs.len();
         match self.stage {
-            Stage::Pilot => {
-                let left = self.left(experiment);
-                let Some(pilot) = pilot(experiment, left) else {
-                    return Some(ExperimentOutcome::NoSpread);
-                };
-                let pairs = pilot.pairs as usize;
-                let spreads = pilot.spreads.clone();
-                experiment.pilot = Some(pilot);
-                if self.design.screening {
-                    // Half of what is left, and a slot to collect the last of its blocks.
-                    let screening = left.saturating_sub(1) / 4;
-                    let left = left.saturating_sub(1 + 2 * screening);
-                    let confirming = left / 2 / (CANDIDATES + 1);
-                    if screening <= knobs + 2 || confirming < LEAST_PAIRS {
-                        let slots = least_for_screening(knobs) + self.begun;
-                        return Some(too_small(experiment, Some(slots)));
-                    }
-                    self.stage = Stage::Screening;
-                    self.queue_screening(knobs, screening, experiment.seed);
-                    return None;
-                }
-                let needed = needed(experiment, &spreads, knobs);
-                match needed {
-                    Needed::Pairs(needed) if needed <= pairs => {
-                        let pairs = match experiment.wanted {
-                            Some(_) => needed,
-                            None => pairs,
-                        };
-                        self.stage = Stage::Pairs;
-                        let all: Vec<usize> = (0..knobs).collect();
-                        self.queue_pairs(&all, pairs, experiment.seed);
-                        None
-                    }
-                    Needed::Pairs(needed) => {
-                        Some(too_small(experiment, Some(self.begun + 2 * needed * knobs)))
-                    }
-                    Needed::Never => Some(too_small(experiment, None)),
-                }
-            }
-            Stage::Screening => {
-                experiment.judge();
-                let mut chosen = candidates(experiment);
-                if chosen.is_empty() {
-                    return Some(ExperimentOutcome::Complete);
-                }
-                chosen.push(knobs - 1);
-                let pairs = self.left(experiment) / 2 / chosen.len();
-                self.stage = Stage::Pairs;
-                self.queue_pairs(&chosen, pairs, experiment.seed ^ 1);
-                None
-            }
+            Stage::Pilot => self.end_pilot(experiment),
+            Stage::Screening => self.end_screening(experiment),
             Stage::Pairs => Some(ExperimentOutcome::Complete),
         }
+    }
+
+    fn end_pilot(&mut self, experiment: &mut Experiment) -> Option<ExperimentOutcome> {
+        let knobs = experiment.knobs.len();
+        let left = self.left(experiment);
+        let Some(pilot) = pilot(experiment, left) else {
+            return Some(ExperimentOutcome::NoSpread);
+        };
+        let needed = needed(experiment, &pilot.spreads, knobs);
+        let most = pilot.pairs as usize;
+        experiment.pilot = Some(pilot);
+        if self.design.screening {
+            // Half of what is left, and a slot to collect the last of its blocks.
+            let screening = left.saturating_sub(1) / 4;
+            let left = left.saturating_sub(1 + 2 * screening);
+            let confirming = left / 2 / (CANDIDATES + 1);
+            if screening <= knobs + 2 || confirming < LEAST_PAIRS {
+                let slots = least_for_screening(knobs) + self.begun;
+                return Some(too_small(experiment, Some(slots)));
+            }
+            self.stage = Stage::Screening;
+            self.queue_screening(knobs, screening, experiment.seed);
+            return None;
+        }
+        let Some(needed) = needed else {
+            return Some(too_small(experiment, None));
+        };
+        if needed > most {
+            let slots = self.begun + 2 * needed * knobs;
+            return Some(too_small(experiment, Some(slots)));
+        }
+        let pairs = match experiment.wanted {
+            Some(_) => needed,
+            None => most,
+        };
+        self.stage = Stage::Pairs;
+        let all: Vec<usize> = (0..knobs).collect();
+        self.queue_pairs(&all, pairs, experiment.seed);
+        None
+    }
+
+    fn end_screening(&mut self, experiment: &mut Experiment) -> Option<ExperimentOutcome> {
+        experiment.judge();
+        let mut chosen = candidates(experiment);
+        if chosen.is_empty() {
+            return Some(ExperimentOutcome::Complete);
+        }
+        // The control is the last knob.
+        chosen.push(experiment.knobs.len() - 1);
+        let pairs = self.left(experiment) / 2 / chosen.len();
+        self.stage = Stage::Pairs;
+        self.queue_pairs(&chosen, pairs, experiment.seed ^ 1);
+        None
     }
 
     fn queue_screening(&mut self, knobs: usize, pairs: usize, seed: u64) {
@@ -231,7 +234,7 @@ fn idle(phase: Phase) -> Slot {
 fn pilot(experiment: &Experiment, left: usize) -> Option<Pilot> {
     let blocks = experiment.blocks.iter();
     let of_pilot = blocks.filter(|it| it.phase == Phase::Pilot && it.left_out.is_none());
-    let figures: Vec<BlockFigures> = of_pilot.filter_map(|it| it.figures.clone()).collect();
+    let figures: Vec<BlockLatencies> = of_pilot.filter_map(|it| it.figures.clone()).collect();
     let spreads = Spread::of_pilot(&figures);
     if spreads.is_empty() {
         return None;
@@ -262,22 +265,14 @@ fn power(experiment: &Experiment, spreads: &[Spread], knobs: usize) -> Power {
     }
 }
 
-enum Needed {
-    /// Pairs of each knob.
-    Pairs(usize),
-    /// No number of pairs is enough.
-    Never,
-}
-
-/// What the wanted effect needs; without one, what any test needs.
-fn needed(experiment: &Experiment, spreads: &[Spread], knobs: usize) -> Needed {
+/// Pairs of each knob that the wanted effect needs, or without one any test; `None` where no number
+/// of them is enough.
+fn needed(experiment: &Experiment, spreads: &[Spread], knobs: usize) -> Option<usize> {
     let Some(WantedEffect { measure, ratio }) = experiment.wanted else {
-        return Needed::Pairs(LEAST_PAIRS);
+        return Some(LEAST_PAIRS);
     };
-    let spread = spreads.iter().find(|spread| spread.measure == measure);
-    let power = power(experiment, spreads, knobs);
-    let pairs = spread.and_then(|spread| power.pairs(spread, ratio));
-    pairs.map_or(Needed::Never, Needed::Pairs)
+    let spread = spreads.iter().find(|spread| spread.measure == measure)?;
+    power(experiment, spreads, knobs).pairs(spread, ratio)
 }
 
 /// Slots in which a screening and its confirmation have room.

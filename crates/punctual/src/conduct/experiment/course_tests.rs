@@ -12,22 +12,12 @@ fn experiment(knobs: usize, minutes: u64) -> Experiment {
     };
     Experiment {
         knobs: (0..=knobs).map(knob).collect(),
-        seed: 5,
-        block_ns: 5 * SECOND,
-        settle_ns: SECOND,
         budget_ns: minutes * 60 * SECOND,
-        confidence: 0.95,
-        power: 0.8,
-        wanted: None,
         limit: Some(ExcessLimit {
             ns: 100_000,
             is_deadline: true,
         }),
-        pilot: None,
-        blocks: Vec::new(),
-        screened: Vec::new(),
-        results: Vec::new(),
-        outcome: ExperimentOutcome::UnderWay,
+        ..Experiment::planned(5, 5 * SECOND, SECOND, 0.95)
     }
 }
 
@@ -60,14 +50,14 @@ impl Machine {
         sum - 6.0
     }
 
-    fn block(&mut self, on: &[usize]) -> BlockFigures {
+    fn block(&mut self, on: &[usize]) -> BlockLatencies {
         let ratio: f64 = on
             .iter()
             .map(|at| self.ratios.get(*at).unwrap_or(&1.0))
             .product();
         let mut quantile = |ns: f64| Some((ns * ratio * (self.sd * self.noise()).exp()) as u64);
         let (p50_ns, p99_ns, p999_ns) = (quantile(9e3), quantile(5e4), quantile(1.5e5));
-        BlockFigures {
+        BlockLatencies {
             count: 5_000,
             p50_ns,
             p99_ns,
@@ -78,7 +68,7 @@ impl Machine {
     }
 }
 
-fn block(slot: Slot, at_ns: u64, figures: BlockFigures) -> ExperimentBlock {
+fn block(slot: Slot, at_ns: u64, figures: BlockLatencies) -> ExperimentBlock {
     ExperimentBlock {
         at_ns,
         phase: slot.phase,
@@ -215,7 +205,7 @@ fn a_measure_that_no_block_has_cannot_be_wanted() {
         match course.next(&mut experiment, slot_number) {
             Step::Over(outcome) => break outcome,
             Step::Slot(slot) => {
-                let figures = BlockFigures {
+                let figures = BlockLatencies {
                     p999_ns: None,
                     ..machine.block(&[])
                 };

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use punctual_record::experiment::{BlockCost, ExperimentBlock};
 use punctual_record::explanation::{Bill, Cause};
 use punctual_stats::Histogram;
-use punctual_stats::experiment::BlockFigures;
+use punctual_stats::experiment::BlockLatencies;
 use punctual_stats::histogram::PackedHistogram;
 
 use crate::probe::cycle::Sample;
@@ -95,8 +95,8 @@ impl Grid {
 
     /// The figures of a slot so far.
     #[must_use]
-    pub fn figures(&self, slot: u64, limit_ns: u64) -> BlockFigures {
-        BlockFigures::of(&self.latencies(slot), limit_ns)
+    pub fn figures(&self, slot: u64, limit_ns: u64) -> BlockLatencies {
+        BlockLatencies::of(&self.latencies(slot), limit_ns)
     }
 
     /// What late wake-ups of a slot cost so far, the largest first.

@@ -110,7 +110,7 @@ impl Companion for Experimenting {
     fn put_into(&self, run: &mut Run) {
         let mut experiment = self.shared.experiment();
         let slot_ns = experiment.slot_ns();
-        let complete = run.measured_ns / slot_ns;
+        // Until then the switching thread fills each block when the second after it begins.
         if self.thread.is_none() {
             if experiment.limit.is_none() {
                 experiment.limit = Some(limit_of_pilot(&experiment, &self.shared.grid));
@@ -122,12 +122,6 @@ impl Companion for Experimenting {
                     block.left_out = Some(LeftOut::CutShort);
                 }
             }
-        } else {
-            fill(
-                &mut experiment,
-                &self.shared.grid,
-                complete.saturating_sub(1),
-            );
         }
         leave_out_stopped(&mut experiment, run);
         experiment.judge();
