@@ -167,8 +167,8 @@ fn what_is_no_budget_is_refused_with_file_and_line() {
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
         assert_eq!(ended.stdout, "");
     }
-    let many = hop("constant = \"1us\"").repeat(1)
-        + &"[[hop]]\nname = \"y\"\nconstant = \"1us\"\n".repeat(70);
+    let many =
+        hop("constant = \"1us\"") + &"[[hop]]\nname = \"y\"\nconstant = \"1us\"\n".repeat(70);
     fs::write(place.path().join("b.toml"), many).unwrap();
     let ended = place.run(&["budget", "b.toml"]).expect(64);
     assert!(
