@@ -17,6 +17,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("cpuset_sets", ""),
     // The same, with a journal.
     ("partition", ""),
+    // Every fix of a running kernel, changed and restored.
+    ("knobs", ""),
     // Interrupts moved to other processors, and back.
     ("irq_steering", ""),
     // Priority inheritance.

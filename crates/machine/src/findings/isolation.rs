@@ -183,7 +183,7 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     look.directory("/proc/irq")?;
     look.online()?;
     let housekeeping = look.machine.housekeeping();
-    let mut found = Vec::new();
+    let (mut found, mut moved) = (Vec::new(), Vec::new());
     let mut outcome = bad(Fault::Present(Vec::new()));
     let mut interrupts = 0;
     for irq in root.numbered("/proc/irq", "") {
@@ -216,6 +216,10 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
         }
         look.saw(path.clone(), &text);
         let name = format!("{irq} {}", actions.join(" "));
+        if !managed && came.unwrap_or(0) == 0 && is_moved(look, &affinity, path, cpus)? {
+            moved.push(name);
+            continue;
+        }
         found.push(match sample.zip(came) {
             None => name,
             Some((sample, came)) => format!("{name} ({came} times in {} ms)", sample.length_ms),
@@ -223,6 +227,9 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
         if !managed && !housekeeping.is_empty() {
             outcome = outcome.write(&affinity, cpu_list(&housekeeping));
         }
+    }
+    if found.is_empty() && !moved.is_empty() {
+        return information_that(Fault::Present(moved)).end();
     }
     if found.is_empty() {
         let kind = if managed {
@@ -251,6 +258,21 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
         outcome = outcome.by_hand();
     }
     outcome.end()
+}
+
+/// Whether an interrupt may no longer be delivered to these CPUs: the kernel moves it when it comes
+/// the next time, and one that never comes stays where it was.
+fn is_moved(
+    look: &mut Look<'_>,
+    affinity: &str,
+    effective: &str,
+    cpus: &[usize],
+) -> Result<bool, FindingState> {
+    if affinity == effective {
+        return Ok(false);
+    }
+    let text = look.required(affinity)?;
+    Ok(shared(cpus, &list(affinity, &text)?).is_empty())
 }
 
 fn has_managed(actions: &[String]) -> bool {
