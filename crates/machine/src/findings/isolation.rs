@@ -38,13 +38,43 @@ pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
     let group = "/sys/fs/cgroup/cpuset.cpus.isolated";
     let by_group = look.optional(group)?.unwrap_or_default();
     let by_group = list(group, &by_group)?;
-    let lacks = lacking(&lacking(cpus, &isolated), &by_group);
+    let mut lacks = lacking(&lacking(cpus, &isolated), &by_group);
+    if !lacks.is_empty() {
+        lacks = lacking(&lacks, &in_partition(look)?);
+    }
     if lacks.is_empty() {
         ok()
     } else {
         bad(Fault::Lacks(lacks))
             .boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)))
             .end()
+    }
+}
+
+/// The CPUs of the partition that `tune` makes: before Linux 6.7 the root group doesn't list them,
+/// and with cgroup v1 they are those of an exclusive set.
+fn in_partition(look: &mut Look<'_>) -> Result<Vec<usize>, FindingState> {
+    let group = "/sys/fs/cgroup/punctual";
+    let state = look.optional(&format!("{group}/cpuset.cpus.partition"))?;
+    let path = if state.is_some() {
+        (state.as_deref() == Some("isolated")).then(|| format!("{group}/cpuset.cpus.effective"))
+    } else {
+        let mounts = look.optional_unshown("/proc/mounts")?.unwrap_or_default();
+        let place = mounts.lines().find_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let (place, kind, options) = (words.next()?, words.next()?, words.next()?);
+            let has_controller = options.split(',').any(|option| option == "cpuset");
+            (kind == "cgroup" && has_controller).then_some(place)
+        });
+        let Some(place) = place else {
+            return Ok(Vec::new());
+        };
+        let balances = look.optional(&format!("{place}/cpuset.sched_load_balance"))?;
+        (balances.as_deref() == Some("0")).then(|| format!("{place}/punctual/cpuset.cpus"))
+    };
+    match path {
+        Some(path) => list(&path, &look.optional(&path)?.unwrap_or_default()),
+        None => Ok(Vec::new()),
     }
 }
 

@@ -122,7 +122,11 @@ pub fn read(setting: &Setting) -> io::Result<String> {
             check_present(thread)?;
             Ok(cpu_list(&affinity::get(thread.tid)?))
         }
-        Setting::Partition { folder } => partition::read(folder),
+        Setting::Partition { folder } => partition::read(folder, false),
+        Setting::Cpuset {
+            folder,
+            is_of_others,
+        } => partition::read(folder, *is_of_others),
         Setting::BootFile { path, .. } => boot_file::read(Path::new(path)),
         Setting::KernelArguments { grubby, parameters } => {
             let has = boot_file::kernels_with(grubby, parameters)?;
@@ -191,7 +195,11 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             let cpus = cpulist::numbers(value).map_err(|_| io::ErrorKind::InvalidInput)?;
             affinity::set(thread.tid, &cpus)?;
         }
-        Setting::Partition { folder } => partition::write(folder, value)?,
+        Setting::Partition { folder } => partition::write(folder, false, value)?,
+        Setting::Cpuset {
+            folder,
+            is_of_others,
+        } => partition::write(folder, *is_of_others, value)?,
         Setting::BootFile { path, update } => {
             boot_file::write(Path::new(path), value)?;
             if let Some(program) = update {
@@ -224,9 +232,10 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
         Setting::Pair { first, second } => open(first).and_then(|()| open(second)),
         Setting::Scheduling { .. } | Setting::Affinity { .. } => write(setting, &read(setting)?),
         // They take too long, or a reboot, to be switched on and off.
-        Setting::Partition { .. } | Setting::BootFile { .. } | Setting::KernelArguments { .. } => {
-            Err(io::ErrorKind::Unsupported.into())
-        }
+        Setting::Partition { .. }
+        | Setting::Cpuset { .. }
+        | Setting::BootFile { .. }
+        | Setting::KernelArguments { .. } => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -278,7 +287,7 @@ pub fn is_gone(setting: &Setting) -> bool {
         Setting::Pair { first, .. } => !Root::live().exists(first),
         Setting::Scheduling { thread } | Setting::Affinity { thread } => has_ended(thread),
         // What is absent has a value.
-        Setting::BootFile { .. } | Setting::Partition { .. } => false,
+        Setting::BootFile { .. } | Setting::Partition { .. } | Setting::Cpuset { .. } => false,
         Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
     }
 }

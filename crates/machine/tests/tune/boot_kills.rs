@@ -44,9 +44,19 @@ fn kill_often(machine: &Machine, kills: u32, generated: &str) {
     let mut random = Random(0x2545_f491);
     let (mut changed, mut unchanged) = (0, 0);
     for kill in 0..kills {
-        // The beginning of its life is short: a third of the kills come there.
-        let span = if kill % 3 == 0 { whole / 8 } else { whole };
-        kill_after(configure(), random.part_of(span));
+        let mut child = configure();
+        // A third of the kills come soon, a third after the first change, the others at any time.
+        let span = match kill % 3 {
+            0 => whole / 8,
+            1 => {
+                while now() == before && child.try_wait().is_ok_and(|it| it.is_none()) {
+                    std::thread::yield_now();
+                }
+                whole / 8
+            }
+            _ => whole,
+        };
+        kill_after(child, random.part_of(span));
         *if now() == before {
             &mut unchanged
         } else {
