@@ -88,6 +88,12 @@ fn put(path: &str, value: &[u8]) -> std::io::Result<()> {
     file.write_all(value)
 }
 
+/// The value that a file has: of a list the chosen one.
+fn now_in(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(chosen(&text).unwrap_or(&text).to_owned())
+}
+
 impl Spoilt {
     /// Takes the turn, and makes bad what can be made bad; none without the right to.
     fn machine(cpus: &[usize]) -> Option<Self> {
@@ -106,14 +112,17 @@ impl Spoilt {
                 "LIST" => list.join(","),
                 value => value.to_owned(),
             };
-            let Ok(before) = fs::read(path) else { continue };
-            if *path == "/proc/sys/vm/dirty_ratio" && before == b"0\n" {
+            let Some(before) = now_in(path) else {
+                continue;
+            };
+            if *path == "/proc/sys/vm/dirty_ratio" && before == "0\n" {
                 continue; // The bytes are in force, which the ratio would set to zero.
+            }
+            if now_in(path).as_deref() == Some(value.as_str()) {
+                continue;
             }
             match put(path, format!("{value}\n").as_bytes()) {
                 Ok(()) => {
-                    let before = String::from_utf8_lossy(&before).into_owned();
-                    let before = chosen(&before).unwrap_or(&before).to_owned();
                     spoilt.before.push(((*path).to_owned(), before));
                 }
                 Err(error) => println!("{path} takes no {value}: {error}"),
@@ -126,6 +135,9 @@ impl Spoilt {
 impl Drop for Spoilt {
     fn drop(&mut self) {
         for (path, before) in self.before.iter().rev() {
+            if now_in(path).as_deref() == Some(before.as_str()) {
+                continue;
+            }
             if let Err(error) = put(path, before.as_bytes()) {
                 println!("{path} is not as before: {error}");
             }
@@ -332,7 +344,9 @@ fn all_fixes_at_once_and_twice_are_undone_by_one_restore() {
         return;
     };
     let found = check(&Root::live(), &request(&online));
-    let changes = changes_of(&found, &[]);
+    let mut changes = changes_of(&found, &[]);
+    // The kernel rewrites its own text for each switch: in the laboratory that takes long.
+    changes.retain(|change| change.knob != FindingId::PreemptMode.into());
     assert!(changes.len() > 5, "{changes:?}");
     let before = all_bytes(&changes);
     let folder = TempDir::new().expect("a folder");
@@ -352,7 +366,8 @@ fn all_fixes_at_once_and_twice_are_undone_by_one_restore() {
             cpus: Some(vec![first]),
             ..CheckRequest::default()
         };
-        let again = changes_of(&check(&Root::live(), &other), &[]);
+        let mut again = changes_of(&check(&Root::live(), &other), &[]);
+        again.retain(|change| change.knob != FindingId::PreemptMode.into());
         let (changed, _) = apply_accepted(&mut journal, &again).expect("a journal");
         assert!(!changed.is_empty(), "masks of the other CPU: {again:?}");
     }
