@@ -1,6 +1,7 @@
 //! The command line: flags as plain data first, effects later; one file for each
 //! verb or family of verbs; exit codes.
 
+mod budget;
 mod check;
 mod compare;
 mod completions;
@@ -115,6 +116,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Tune(flags) => tune::run(flags),
         Verb::Prove(flags) => prove::run(flags),
         Verb::Fit(flags) => fit::run(flags),
+        Verb::Budget(flags) => budget::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => compare::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),
@@ -151,6 +153,7 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
             TuneAction::Status(_) | TuneAction::Restore(_) => None,
         },
         Verb::Lab(_)
+        | Verb::Budget(_)
         | Verb::Report(_)
         | Verb::Compare(_)
         | Verb::Merge(_)
