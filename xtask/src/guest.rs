@@ -17,6 +17,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("cpuset_sets", ""),
     // The same, with a journal.
     ("partition", ""),
+    // With cgroup v1.
+    ("cpuset_v1", ""),
+    // Every fix of a running kernel, changed and restored.
+    ("knobs", ""),
     // Interrupts moved to other processors, and back.
     ("irq_steering", ""),
     // Priority inheritance.

@@ -9,6 +9,9 @@ use crate::root::Root;
 
 /// The question that a snapshot keeps the answer to.
 pub(crate) const QUESTION: &str = "/dev/kmsg: Unknown kernel command line parameters";
+/// What the kernel reads by itself before it looks for its parameters, and calls unknown then
+/// (`cmdline_find_option` in `sld_state_setup`).
+const READ_EARLY: [&str; 1] = ["split_lock_detect="];
 /// The records that are read.
 const RECORDS: usize = 1 << 17;
 
@@ -16,7 +19,9 @@ const RECORDS: usize = 1 << 17;
 /// where the log can't be read or doesn't go back to the boot, and before Linux 5.14.
 pub(crate) fn unknown_parameters(root: &Root) -> Option<Vec<String>> {
     let said = root.answer(QUESTION, read).ok()?;
-    let words: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
+    let is_read = |word: &&str| !READ_EARLY.iter().any(|name| word.starts_with(name));
+    let words = said.split_whitespace().filter(is_read);
+    let words: Vec<String> = words.map(str::to_owned).collect();
     (!words.is_empty()).then_some(words)
 }
 

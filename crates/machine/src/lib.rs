@@ -12,6 +12,7 @@
 //! assert!(!found.kernel.is_empty());
 //! ```
 
+mod audit;
 mod check;
 pub mod config;
 mod findings;

@@ -135,7 +135,11 @@ impl<'m> Look<'m> {
     }
 
     /// Ends a look at what is there and can't be read.
-    fn unreadable<T>(&mut self, path: &str, error: &io::Error) -> Result<T, FindingState> {
+    pub(crate) fn unreadable<T>(
+        &mut self,
+        path: &str,
+        error: &io::Error,
+    ) -> Result<T, FindingState> {
         self.add(path.to_owned(), ReadResult::Error(plain(error)));
         unknown(Unknown::Unreadable(path.to_owned()))
     }

@@ -40,6 +40,14 @@ pub enum Setting {
         /// Its directory.
         folder: String,
     },
+    /// A set of cgroup v1 for isolated CPUs, or for everything else. The value is as that of a
+    /// partition.
+    Cpuset {
+        /// Its directory.
+        folder: String,
+        /// Whether it has the other CPUs, and every task that may run anywhere.
+        is_of_others: bool,
+    },
     /// A whole file of a boot loader's configuration. The value is `absent`, or `text:` or
     /// `base64:` and its content. It outlives a reboot.
     BootFile {
@@ -89,6 +97,7 @@ impl fmt::Display for Setting {
             }
             Self::Affinity { thread } => write!(f, "CPUs of {} ({})", thread.name, thread.tid),
             Self::Partition { folder } => write!(f, "partition {folder}"),
+            Self::Cpuset { folder, .. } => write!(f, "cpuset {folder}"),
             Self::BootFile { path, .. } => f.write_str(path),
             Self::KernelArguments { .. } => f.write_str("arguments of each kernel"),
         }

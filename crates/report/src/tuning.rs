@@ -12,6 +12,33 @@ use crate::style::{Style, Tone};
 const GONE: &str = "its object no longer exists";
 const REBOOTED: &str = "undone by a reboot";
 
+/// The commands for a set of cgroup v1: tasks that may run anywhere are moved into the set of the
+/// others, or back.
+fn cpuset(folder: &str, is_of_others: bool, value: &str) -> String {
+    let top = folder.rsplit_once('/').map_or("", |(top, _)| top);
+    let moved = |from: &str, to: &str| {
+        let (from, to) = (
+            quoted(&format!("{from}/tasks")),
+            quoted(&format!("{to}/tasks")),
+        );
+        format!("for task in $(cat {from}); do echo $task > {to}; done")
+    };
+    if value == "absent" {
+        return format!("{}; rmdir {}", moved(folder, top), quoted(folder));
+    }
+    let file = |name: &str| format!("{folder}/cpuset.{name}");
+    let list = write(&file("cpus"), value);
+    let from = quoted(&format!("{top}/cpuset.mems"));
+    let nodes = format!("cat {from} > {}", quoted(&file("mems")));
+    let rest = if is_of_others {
+        moved(top, folder)
+    } else {
+        let exclusive = write(&file("cpu_exclusive"), "1");
+        format!("{exclusive} && {}", write(&file("sched_load_balance"), "0"))
+    };
+    format!("mkdir {} && {list} && {nodes} && {rest}", quoted(folder))
+}
+
 /// A change as a command to copy.
 #[must_use]
 pub fn command(setting: &Setting, value: &str) -> String {
@@ -40,6 +67,10 @@ pub fn command(setting: &Setting, value: &str) -> String {
             let kind = write(&format!("{folder}/cpuset.cpus.partition"), "isolated");
             format!("mkdir {} && {list} && {kind}", quoted(folder))
         }
+        Setting::Cpuset {
+            folder,
+            is_of_others,
+        } => cpuset(folder, *is_of_others, value),
         Setting::BootFile { path, update } => {
             let path = quoted(path);
             let command = match value.split_once(':') {
@@ -321,4 +352,37 @@ pub fn no_boot_loader(parameters: &[BootParameter]) -> String {
          u-boot-menu, Raspberry Pi): add to the kernel's command line: {}",
         all.join(" ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_cgroup_v1_is_made_and_removed_by_commands() {
+        let made = |name: &str, is_of_others, value: &str| {
+            let folder = format!("/cg/{name}");
+            let setting = Setting::Cpuset {
+                folder,
+                is_of_others,
+            };
+            command(&setting, value)
+        };
+        assert_eq!(
+            made("punctual", false, "2-3"),
+            "mkdir /cg/punctual && echo 2-3 > /cg/punctual/cpuset.cpus && cat /cg/cpuset.mems > \
+             /cg/punctual/cpuset.mems && echo 1 > /cg/punctual/cpuset.cpu_exclusive && echo 0 > \
+             /cg/punctual/cpuset.sched_load_balance"
+        );
+        assert_eq!(
+            made("others", true, "0-1"),
+            "mkdir /cg/others && echo 0-1 > /cg/others/cpuset.cpus && cat /cg/cpuset.mems > \
+             /cg/others/cpuset.mems && for task in $(cat /cg/tasks); do echo $task > \
+             /cg/others/tasks; done"
+        );
+        assert_eq!(
+            made("others", true, "absent"),
+            "for task in $(cat /cg/others/tasks); do echo $task > /cg/tasks; done; rmdir /cg/others"
+        );
+    }
 }

@@ -1,7 +1,6 @@
 //! Whether the CPUs for real-time work are left alone.
 
 use punctual_record::finding::{Fault, FindingFix, FindingState, NotApplicable, Unknown};
-use punctual_record::remedy::is_managed;
 use punctual_record::{cpu_list, cpu_mask};
 use punctual_rt::cpulist;
 
@@ -14,18 +13,18 @@ use crate::tasks::Task;
 use crate::version::Version;
 
 /// Those of `cpus` that `others` lacks.
-fn lacking(cpus: &[usize], others: &[usize]) -> Vec<usize> {
+pub(super) fn lacking(cpus: &[usize], others: &[usize]) -> Vec<usize> {
     let lacking = cpus.iter().filter(|cpu| !others.contains(cpu));
     lacking.copied().collect()
 }
 
 /// Those of `cpus` that are also in `others`.
-fn shared(cpus: &[usize], others: &[usize]) -> Vec<usize> {
+pub(super) fn shared(cpus: &[usize], others: &[usize]) -> Vec<usize> {
     let shared = cpus.iter().filter(|cpu| others.contains(cpu));
     shared.copied().collect()
 }
 
-fn list(path: &str, text: &str) -> Result<Vec<usize>, FindingState> {
+pub(super) fn list(path: &str, text: &str) -> Result<Vec<usize>, FindingState> {
     // A kernel without a list prints `(null)`.
     let text = if text == "(null)" { "" } else { text };
     Look::parsed(path, cpulist::numbers(text).ok())
@@ -38,13 +37,43 @@ pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
     let group = "/sys/fs/cgroup/cpuset.cpus.isolated";
     let by_group = look.optional(group)?.unwrap_or_default();
     let by_group = list(group, &by_group)?;
-    let lacks = lacking(&lacking(cpus, &isolated), &by_group);
+    let mut lacks = lacking(&lacking(cpus, &isolated), &by_group);
+    if !lacks.is_empty() {
+        lacks = lacking(&lacks, &in_partition(look)?);
+    }
     if lacks.is_empty() {
         ok()
     } else {
         bad(Fault::Lacks(lacks))
             .boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)))
             .end()
+    }
+}
+
+/// The CPUs of the partition that `tune` makes: before Linux 6.7 the root group doesn't list them,
+/// and with cgroup v1 they are those of an exclusive set.
+fn in_partition(look: &mut Look<'_>) -> Result<Vec<usize>, FindingState> {
+    let group = "/sys/fs/cgroup/punctual";
+    let state = look.optional(&format!("{group}/cpuset.cpus.partition"))?;
+    let path = if state.is_some() {
+        (state.as_deref() == Some("isolated")).then(|| format!("{group}/cpuset.cpus.effective"))
+    } else {
+        let mounts = look.optional_unshown("/proc/mounts")?.unwrap_or_default();
+        let place = mounts.lines().find_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let (place, kind, options) = (words.next()?, words.next()?, words.next()?);
+            let has_controller = options.split(',').any(|option| option == "cpuset");
+            (kind == "cgroup" && has_controller).then_some(place)
+        });
+        let Some(place) = place else {
+            return Ok(Vec::new());
+        };
+        let balances = look.optional(&format!("{place}/cpuset.sched_load_balance"))?;
+        (balances.as_deref() == Some("0")).then(|| format!("{place}/punctual/cpuset.cpus"))
+    };
+    match path {
+        Some(path) => list(&path, &look.optional(&path)?.unwrap_or_default()),
+        None => Ok(Vec::new()),
     }
 }
 
@@ -173,127 +202,6 @@ pub(super) fn masked(look: &mut Look<'_>, path: &str, parameter: Option<&str>) -
         None => outcome,
     }
     .end()
-}
-
-/// Interrupts that are delivered to CPUs for real-time work. The managed ones are of queues of
-/// virtio and nvme, and can't be moved.
-pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
-    let cpus = look.real_time_cpus()?;
-    let root = look.machine.root;
-    look.directory("/proc/irq")?;
-    look.online()?;
-    let housekeeping = look.machine.housekeeping();
-    let mut found = Vec::new();
-    let mut outcome = bad(Fault::Present(Vec::new()));
-    let mut interrupts = 0;
-    for irq in root.numbered("/proc/irq", "") {
-        let folder = format!("/proc/irq/{irq}");
-        let is_action = |name: &String| root.names(&format!("{folder}/{name}")).is_ok();
-        let mut actions = root.names(&folder).unwrap_or_default();
-        actions.retain(is_action);
-        // An interrupt that nobody has requested is not delivered.
-        if actions.is_empty() || has_managed(&actions) != managed {
-            continue;
-        }
-        let effective = format!("{folder}/effective_affinity_list");
-        let affinity = format!("{folder}/smp_affinity_list");
-        let path = if root.exists(&effective) {
-            &effective
-        } else {
-            &affinity
-        };
-        // One that was given up meanwhile is none.
-        if !root.exists(path) && !root.exists(&folder) {
-            continue;
-        }
-        interrupts += 1;
-        let text = look.unshown(path)?;
-        // One that came in spite of its mask is there too.
-        let sample = look.machine.sample.as_ref();
-        let came = sample.map(|sample| sample.interrupts(irq, cpus));
-        if shared(cpus, &list(path, &text)?).is_empty() && came.unwrap_or(0) == 0 {
-            continue;
-        }
-        look.saw(path.clone(), &text);
-        let name = format!("{irq} {}", actions.join(" "));
-        found.push(match sample.zip(came) {
-            None => name,
-            Some((sample, came)) => format!("{name} ({came} times in {} ms)", sample.length_ms),
-        });
-        if !managed && !housekeeping.is_empty() {
-            outcome = outcome.write(&affinity, cpu_list(&housekeeping));
-        }
-    }
-    if found.is_empty() {
-        let kind = if managed {
-            "managed interrupts"
-        } else {
-            "interrupts"
-        };
-        look.saw(
-            "/proc/irq/*/effective_affinity_list",
-            &format!("{interrupts} {kind}, none on CPUs {}", cpu_list(cpus)),
-        );
-        return match (interrupts, managed) {
-            (0, true) => not_applicable(NotApplicable::Absent("a managed interrupt".to_owned())),
-            // Every machine has one: these are masked.
-            (0, false) => unknown(Unknown::Absent("/proc/irq/N/smp_affinity_list".to_owned())),
-            _ => ok(),
-        };
-    }
-    outcome.state = FindingState::Bad {
-        fault: Fault::Present(found),
-    };
-    if managed {
-        outcome = outcome.boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)));
-    }
-    if outcome.fixes.is_empty() {
-        outcome = outcome.by_hand();
-    }
-    outcome.end()
-}
-
-fn has_managed(actions: &[String]) -> bool {
-    actions.iter().any(|name| is_managed(name))
-}
-
-pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
-    let cpus = look.machine.cpus.clone();
-    if look.programs(&["irqbalance"])?.is_empty() {
-        return ok();
-    }
-    let mut banned = None;
-    for path in ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"] {
-        let Some(text) = look.optional_unshown(path)? else {
-            continue;
-        };
-        let is_ban = |line: &&str| line.trim().starts_with("IRQBALANCE_BANNED_CPU");
-        if let Some(line) = text.lines().find(is_ban) {
-            look.saw(path, line);
-            let value = line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST=");
-            let cpus = value.and_then(|it| cpulist::numbers(it.trim_matches(['"', '\''])).ok());
-            banned = Some(Look::parsed(path, cpus)?);
-        }
-    }
-    let banned = match banned {
-        Some(banned) => banned,
-        // irqbalance(1): it leaves isolated CPUs and those without a tick alone by default.
-        None => {
-            let mut left_alone = Vec::new();
-            for name in ["isolated", "nohz_full"] {
-                let path = format!("/sys/devices/system/cpu/{name}");
-                let text = look.optional(&path)?.unwrap_or_default();
-                left_alone.extend(list(&path, &text)?);
-            }
-            left_alone
-        }
-    };
-    if !cpus.is_empty() && lacking(&cpus, &banned).is_empty() {
-        return ok();
-    }
-    bad(Fault::Present(vec!["irqbalance".to_owned()]))
-        .by_hand()
-        .end()
 }
 
 /// Workers of a CPU's own queues can't be moved: who queues the work can be found by tracing.

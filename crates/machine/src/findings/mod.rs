@@ -1,6 +1,7 @@
 //! The findings, a file for each group. A function looks at the machine and returns a state;
 //! it reads through [`Look`], so that everything it read is evidence.
 
+mod interrupts;
 mod isolation;
 mod kernel;
 mod memory;
@@ -39,9 +40,9 @@ pub(crate) fn look_for(id: FindingId, look: &mut Look<'_>) -> Looked {
         FindingId::DefaultIrqAffinity => {
             isolation::masked(look, "/proc/irq/default_smp_affinity", Some("irqaffinity"))
         }
-        FindingId::IrqAffinity => isolation::irq_affinity(look, false),
-        FindingId::ManagedIrqs => isolation::irq_affinity(look, true),
-        FindingId::Irqbalance => isolation::irqbalance(look),
+        FindingId::IrqAffinity => interrupts::irq_affinity(look, false),
+        FindingId::ManagedIrqs => interrupts::irq_affinity(look, true),
+        FindingId::Irqbalance => interrupts::irqbalance(look),
         FindingId::WorkqueueMask => {
             isolation::masked(look, "/sys/devices/virtual/workqueue/cpumask", None)
         }

@@ -1,8 +1,13 @@
 //! What runs now and then.
 
-use punctual_record::finding::{Fault, FindingState, NotApplicable};
+use std::io;
 
-use crate::look::{Look, Looked, bad, expected, information, information_that, not_applicable, ok};
+use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+
+use crate::audit::{self, Audit};
+use crate::look::{
+    Look, Looked, bad, expected, information, information_that, not_applicable, ok, unknown,
+};
 
 /// Programs that change the same settings.
 pub(super) const TUNERS: &[&str] = &[
@@ -104,15 +109,42 @@ pub(super) fn audit(look: &mut Look<'_>) -> Looked {
     if let Some("0" | "off") = look.parameter("audit")? {
         return ok();
     }
-    let running = look.programs(&["auditd"])?;
-    if running.is_empty() {
-        // Its rules can be listed by root alone, and loaded by others.
-        return information().end();
+    let audit = match Audit::of(look.machine.root) {
+        Ok(audit) => audit,
+        Err(error) => return without_answer(look, &error),
+    };
+    look.saw(audit::QUESTION, &audit.to_text());
+    if !audit.is_enabled {
+        return ok();
     }
-    information_that(Fault::Present(running))
+    // What is recorded is a matter of security, too.
+    let rules = match audit.calls {
+        0 => return information().boot("audit=0").end(),
+        1 => "1 rule of system calls".to_owned(),
+        calls => format!("{calls} rules of system calls"),
+    };
+    information_that(Fault::Present(vec![rules]))
         .by_hand()
         .boot("audit=0")
         .end()
+}
+
+/// Root alone may ask for the rules; a program that loads them can be seen by everybody.
+fn without_answer(look: &mut Look<'_>, error: &io::Error) -> Looked {
+    if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) {
+        return not_applicable(NotApplicable::Absent("CONFIG_AUDIT".to_owned()));
+    }
+    let running = look.programs(&["auditd"])?;
+    if !running.is_empty() {
+        return information_that(Fault::Present(running))
+            .by_hand()
+            .boot("audit=0")
+            .end();
+    }
+    match error.raw_os_error() {
+        None | Some(libc::ENOENT) => unknown(Unknown::NotRecorded(audit::QUESTION.to_owned())),
+        Some(_) => look.unreadable(audit::QUESTION, error),
+    }
 }
 
 pub(super) fn kdump(look: &mut Look<'_>) -> Looked {

@@ -230,11 +230,8 @@ pub(super) fn smi(look: &mut Look<'_>) -> Looked {
             bad(Fault::Above(0)).by_hand().end()
         }
         None => {
-            look.saw(
-                source,
-                "can't be read: modprobe msr, on a processor of Intel",
-            );
-            information().by_hand().end()
+            look.saw(source, "it takes a processor of Intel and modprobe msr");
+            unknown(Unknown::Unreadable(source.to_owned()))
         }
     }
 }

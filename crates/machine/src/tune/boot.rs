@@ -10,6 +10,7 @@ use super::boot_file::{self, WITH, content, content_of, value_of};
 use super::journal::Intent;
 use super::setting::{is_same, read, write};
 use super::{BootError, Journal, TuneError};
+use crate::kernel_log::unknown_parameters;
 use crate::look::same_name;
 use crate::root::Root;
 
@@ -455,8 +456,13 @@ pub fn states(root: &Root, entry: &Entry, rebooted: bool) -> Vec<(String, BootSt
     added.iter().map(|it| (it.clone(), state(it))).collect()
 }
 
-/// Whether the kernel's list of such CPUs lacks one that the parameter names.
+/// Whether the kernel said that it doesn't know the parameter, or its list of such CPUs lacks one
+/// that the parameter names.
 fn is_ignored(root: &Root, parameter: &str) -> bool {
+    let unknown = unknown_parameters(root).unwrap_or_default();
+    if unknown.iter().any(|word| word == parameter) {
+        return true;
+    }
     let Some((name, value)) = parameter.split_once('=') else {
         return false;
     };

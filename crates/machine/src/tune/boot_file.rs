@@ -1,10 +1,12 @@
 //! Files of a boot loader's configuration, and the programs that read them.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -20,6 +22,9 @@ pub(super) const WITHOUT: &str = "without";
 const ABSENT: &str = "absent";
 /// The largest file that is read.
 const LIMIT: u64 = 1 << 20;
+/// How long a program that runs already is waited for, and how often it is looked at.
+const PATIENCE: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_millis(10);
 /// The longest line of a program that is shown.
 const LINE: usize = 200;
 
@@ -73,10 +78,29 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     Ok(value_of(content(path)?.as_deref()))
 }
 
+/// Removes what a kill has left of a replacement; returns where the next one is written first.
+///
+/// # Errors
+/// If it can't be removed.
+pub(super) fn remove_new(path: &Path) -> io::Result<PathBuf> {
+    // No boot loader reads a file of this name.
+    let mut name = path
+        .file_name()
+        .ok_or(io::ErrorKind::InvalidInput)?
+        .to_owned();
+    name.push(".punctual-new");
+    let new = path.with_file_name(name);
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(new),
+    }
+}
+
 /// Replaces a file at once: after a crash it has its old or its new content.
 pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let Some(bytes) = content_of(value)? else {
+        remove_new(path)?;
         if let Err(error) = fs::remove_file(path)
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -85,18 +109,7 @@ pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
         return sync_folder(folder);
     };
     fs::create_dir_all(folder)?;
-    // No boot loader reads a file of this name.
-    let mut name = path
-        .file_name()
-        .ok_or(io::ErrorKind::InvalidInput)?
-        .to_owned();
-    name.push(".punctual-new");
-    let new = folder.join(name);
-    if let Err(error) = fs::remove_file(&new)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(error);
-    }
+    let new = remove_new(path)?;
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -129,7 +142,28 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Runs a program of the boot loader, and returns what it printed.
+/// The program's file, locked as long as it is open anywhere: a program that outlives a punctual
+/// which was killed must not run beside the next one. A read of it gives nothing.
+fn locked(program: &str) -> io::Result<File> {
+    let mut file = File::open(program)?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(STEP),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::other(
+                    "it still runs for a punctual that was killed: wait until it has ended",
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    file.seek(SeekFrom::End(0))?;
+    Ok(file)
+}
+
+/// Runs a program of the boot loader, and returns what it printed. Waits for one that runs already.
 ///
 /// # Errors
 /// If it can't be started or fails: with its last line.
@@ -139,7 +173,7 @@ pub(super) fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
     let ended = Command::new(program)
         .args(arguments)
         .env("LC_ALL", "C")
-        .stdin(Stdio::null())
+        .stdin(locked(program).map_err(named)?)
         .output()
         .map_err(named)?;
     if ended.status.success() {

@@ -63,8 +63,6 @@ pub enum TuneError {
     },
     /// CPUs can't have a partition of their own.
     Partition(CpusetError),
-    /// The cpuset controller is that of cgroup v1, which has no partitions.
-    NoPartitions,
     /// A boot parameter can't be configured.
     Boot(BootError),
 }
@@ -122,11 +120,6 @@ impl std::fmt::Display for TuneError {
             ),
             Self::Boot(error) => error.fmt(f),
             Self::Partition(error) => write!(f, "a partition is not possible: {error}"),
-            Self::NoPartitions => write!(
-                f,
-                "this machine has the cpuset controller of cgroup v1, which has no partitions: \
-                 punctual tune apply --boot isolated-cpus"
-            ),
         }
     }
 }
@@ -140,7 +133,6 @@ impl std::error::Error for TuneError {
             Self::Boot(error) => error.source(),
             Self::Partition(error) => Some(error),
             Self::Locked { .. }
-            | Self::NoPartitions
             | Self::Malformed { .. }
             | Self::Conflict { .. }
             | Self::Gone { .. } => None,

@@ -164,7 +164,9 @@ impl Journal {
     pub(super) fn is_ours(&self, setting: &Setting, now: &str) -> bool {
         // A group that was made and not isolated yet, or is isolated no longer: none has the name
         // by chance.
-        if matches!(setting, Setting::Partition { .. }) && now.contains('(') {
+        if matches!(setting, Setting::Partition { .. } | Setting::Cpuset { .. })
+            && now.contains('(')
+        {
             return true;
         }
         let of_it = |line: &&Entry| line.setting == *setting && self.is_current(line);

@@ -1,10 +1,12 @@
 //! Restores settings, and says how they are.
 
+use std::path::Path;
+
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Entry, Restored, Setting};
 
 use super::setting::{is_gone, is_same, read, write};
-use super::{Journal, TuneError, boot};
+use super::{Journal, TuneError, boot, boot_file};
 use crate::root::{Root, plain};
 
 /// How each changed setting is now, the oldest change first.
@@ -40,6 +42,17 @@ fn applied(journal: &Journal, entry: &Entry) -> Applied {
 
 fn is_read_by_program(setting: &Setting) -> bool {
     matches!(setting, Setting::BootFile { update, .. } if update.is_some())
+}
+
+/// Removes what a kill has left of a setting that was not changed yet, or is restored already.
+fn without_remains(setting: &Setting) -> Restored {
+    match setting {
+        Setting::BootFile { path, .. } => match boot_file::remove_new(Path::new(path)) {
+            Ok(_) => Restored::Already,
+            Err(error) => Restored::Failed(plain(&error)),
+        },
+        _ => Restored::Already,
+    }
 }
 
 /// What to restore, and how.
@@ -93,7 +106,8 @@ pub fn restore(
                 write_back()
             }
             Applied::Changed(now) => Restored::Conflict(now),
-            Applied::Original => Restored::Already,
+            Applied::Original if request.dry_run => Restored::Already,
+            Applied::Original => without_remains(&entry.setting),
             Applied::Gone => Restored::Gone,
             Applied::Rebooted => Restored::Rebooted,
             Applied::Unreadable(error) => Restored::Failed(error),

@@ -1,5 +1,6 @@
 //! One setting of a machine: how it is read, written and compared.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
@@ -50,6 +51,12 @@ const PAIRS: [(&str, &str); 2] = [
     ),
 ];
 
+/// The watchdogs that `kernel.watchdog` turns on and off together.
+const WATCHDOGS: [&str; 2] = [
+    "/proc/sys/kernel/soft_watchdog",
+    "/proc/sys/kernel/nmi_watchdog",
+];
+
 /// The setting that a file is, or is a part of, and the setting's value for this value of the
 /// file.
 #[must_use]
@@ -74,6 +81,18 @@ pub fn setting_of_file(path: &str, value: &str) -> (Setting, String) {
     }
 }
 
+/// The value in the text of a file: of a list of choices the chosen one, in brackets, or, for the
+/// preemption model, in parentheses.
+fn value_in<'t>(path: &str, text: &'t str) -> &'t str {
+    let in_parentheses = |word: &'t str| word.strip_prefix('(')?.strip_suffix(')');
+    let chosen = if path.ends_with("/sched/preempt") {
+        text.split_whitespace().find_map(in_parentheses)
+    } else {
+        chosen(text)
+    };
+    chosen.unwrap_or(text)
+}
+
 /// Its value now, as [`write()`] takes it.
 ///
 /// # Errors
@@ -82,7 +101,7 @@ pub fn read(setting: &Setting) -> io::Result<String> {
     match setting {
         Setting::File { path } => {
             let text = Root::live().text(path)?;
-            Ok(chosen(&text).unwrap_or(&text).to_owned())
+            Ok(value_in(path, &text).to_owned())
         }
         Setting::Pair { first, second } => {
             // The one that is not zero is in force; both are zero for a limit of nothing.
@@ -103,7 +122,11 @@ pub fn read(setting: &Setting) -> io::Result<String> {
             check_present(thread)?;
             Ok(cpu_list(&affinity::get(thread.tid)?))
         }
-        Setting::Partition { folder } => partition::read(folder),
+        Setting::Partition { folder } => partition::read(folder, false),
+        Setting::Cpuset {
+            folder,
+            is_of_others,
+        } => partition::read(folder, *is_of_others),
         Setting::BootFile { path, .. } => boot_file::read(Path::new(path)),
         Setting::KernelArguments { grubby, parameters } => {
             let has = boot_file::kernels_with(grubby, parameters)?;
@@ -118,13 +141,28 @@ pub fn read(setting: &Setting) -> io::Result<String> {
     }
 }
 
+/// On Linux 6.1 and others a read of `kernel.watchdog` while each watchdog is off turns all of them off: one
+/// that is turned on again by its own file then stays off (`proc_watchdog_common`).
+fn turn_on_watchdogs(path: &str, value: &str) -> io::Result<()> {
+    let is_watchdog = WATCHDOGS.contains(&path);
+    if !is_watchdog || value != "1" || Root::live().text(path)? == value {
+        return Ok(());
+    }
+    // The read has reset its own file.
+    put(path, value)?;
+    put("/proc/sys/kernel/watchdog", value)
+}
+
 /// Writes a value.
 ///
 /// # Errors
 /// If the kernel refuses it, or accepts it without effect.
 pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
     match setting {
-        Setting::File { path } => put(path, value)?,
+        Setting::File { path } => {
+            put(path, value)?;
+            turn_on_watchdogs(path, value)?;
+        }
         Setting::Pair { first, second } => {
             let (path, number) = value.split_once(' ').ok_or(io::ErrorKind::InvalidInput)?;
             if path != first && path != second {
@@ -157,7 +195,11 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             let cpus = cpulist::numbers(value).map_err(|_| io::ErrorKind::InvalidInput)?;
             affinity::set(thread.tid, &cpus)?;
         }
-        Setting::Partition { folder } => partition::write(folder, value)?,
+        Setting::Partition { folder } => partition::write(folder, false, value)?,
+        Setting::Cpuset {
+            folder,
+            is_of_others,
+        } => partition::write(folder, *is_of_others, value)?,
         Setting::BootFile { path, update } => {
             boot_file::write(Path::new(path), value)?;
             if let Some(program) = update {
@@ -190,9 +232,10 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
         Setting::Pair { first, second } => open(first).and_then(|()| open(second)),
         Setting::Scheduling { .. } | Setting::Affinity { .. } => write(setting, &read(setting)?),
         // They take too long, or a reboot, to be switched on and off.
-        Setting::Partition { .. } | Setting::BootFile { .. } | Setting::KernelArguments { .. } => {
-            Err(io::ErrorKind::Unsupported.into())
-        }
+        Setting::Partition { .. }
+        | Setting::Cpuset { .. }
+        | Setting::BootFile { .. }
+        | Setting::KernelArguments { .. } => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -211,6 +254,12 @@ pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
     let is_list = path.ends_with("_list") || path.ends_with("watchdog_cpumask");
     let is_mask = !is_list
         && (path.ends_with("mask") || path.ends_with("affinity") || path.ends_with("_cpus"));
+    if path.ends_with("/set_event") {
+        // The kernel lists them in its own order.
+        let events = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        let (one, other): (BTreeSet<String>, BTreeSet<String>) = (events(one), events(other));
+        return one == other;
+    }
     let numbers = |text: &str| {
         text.split_whitespace()
             .map(|it| it.parse::<i64>().ok())
@@ -238,14 +287,19 @@ pub fn is_gone(setting: &Setting) -> bool {
         Setting::Pair { first, .. } => !Root::live().exists(first),
         Setting::Scheduling { thread } | Setting::Affinity { thread } => has_ended(thread),
         // What is absent has a value.
-        Setting::BootFile { .. } | Setting::Partition { .. } => false,
+        Setting::BootFile { .. } | Setting::Partition { .. } | Setting::Cpuset { .. } => false,
         Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
     }
 }
 
 /// Writes a value to a file in one system call, as the kernel wants it.
 pub(super) fn put(path: &str, value: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
+    // What is written to it is added to the events that are on, unless it is opened so.
+    let replaces = path.ends_with("/set_event");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .truncate(replaces)
+        .open(path)?;
     // An empty write succeeds and does nothing.
     file.write_all(format!("{value}\n").as_bytes())
 }

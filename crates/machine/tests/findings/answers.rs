@@ -2,7 +2,7 @@
 //! over a time decides on SMIs, and stands with each interrupt.
 
 use punctual_machine::{Root, Snapshot, check};
-use punctual_record::finding::{Fault, FindingId, FindingState};
+use punctual_record::finding::{Fault, FindingId, FindingState, StateKind, Unknown};
 
 use crate::tree::request;
 
@@ -102,7 +102,44 @@ fn what_was_counted_stands_with_each_interrupt_and_decides_on_smis() {
     let [irq, smi] = counted(Some("ms 500\nsmi 0\n"));
     assert_eq!(irq, present(&["24 eth0 (0 times in 500 ms)"]));
     assert_eq!(smi, FindingState::Ok);
-    // Without the register, and with a damaged answer, nothing is claimed.
-    assert_eq!(counted(Some("ms 500\n"))[1], uncounted);
+    // Without the register it is unknown; with a damaged answer nothing was asked.
+    let why = Unknown::Unreadable("MSR_SMI_COUNT".to_owned());
+    assert_eq!(counted(Some("ms 500\n"))[1], FindingState::Unknown { why });
     assert_eq!(counted(Some("what")), [present(&["24 eth0"]), uncounted]);
+}
+
+/// A machine on which the kernel gave this answer about its audit, or none.
+fn audited(answer: serde_json::Value) -> FindingState {
+    let snapshot = serde_json::json!({
+        "version": 1,
+        "files": {"/proc/cmdline": {"read": ["text", "quiet"]}},
+        "links": {}, "names": {"/proc": {"read": []}}, "present": {}, "answers": answer,
+    });
+    let snapshot = Snapshot::parse(snapshot.to_string().as_bytes()).expect("a snapshot");
+    let check = check(&Root::of_snapshot(snapshot), &request());
+    let finding = check.finding(FindingId::Audit).expect("each");
+    finding.state.clone()
+}
+
+#[test]
+fn the_rules_of_the_audit_decide_and_without_an_answer_it_is_unknown() {
+    const QUESTION: &str = "netlink AUDIT_GET, AUDIT_LIST_RULES";
+    let answered = |text: &str| audited(serde_json::json!({QUESTION: {"read": text}}));
+    let off = answered("enabled 0 rules 3 of system calls 3");
+    assert_eq!(off, FindingState::Ok);
+    let silent = answered("enabled 1 rules 4 of system calls 0");
+    assert_eq!(silent, FindingState::Information { fault: None });
+    let rules = Fault::Present(vec!["2 rules of system calls".to_owned()]);
+    let audited_calls = answered("enabled 1 rules 4 of system calls 2");
+    let fault = Some(rules);
+    assert_eq!(audited_calls, FindingState::Information { fault });
+    for unanswered in [
+        serde_json::json!({}),
+        serde_json::json!({QUESTION: {"error": 1}}),
+    ] {
+        let state = audited(unanswered);
+        assert_eq!(state.kind(), StateKind::Unknown, "{state:?}");
+    }
+    let lacking = audited(serde_json::json!({QUESTION: {"error": libc::EPROTONOSUPPORT}}));
+    assert_eq!(lacking.kind(), StateKind::NotApplicable);
 }

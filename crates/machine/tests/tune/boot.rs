@@ -16,12 +16,12 @@ const GRUB: &str = "# If you change this file, run 'update-grub' afterwards.\nGR
 const DROP_IN: &str = "etc/default/grub.d/zz-punctual.cfg";
 
 /// A machine's directory tree, and a place for the journal beside it.
-struct Machine {
-    folder: TempDir,
+pub struct Machine {
+    pub folder: TempDir,
 }
 
 impl Machine {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub fn new(files: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().expect("a folder");
         fs::create_dir(folder.path().join("root")).expect("a folder");
         let machine = Self { folder };
@@ -32,7 +32,7 @@ impl Machine {
         machine
     }
 
-    fn grub() -> Self {
+    pub fn grub() -> Self {
         let machine = Self::new(&[
             ("etc/default/grub", GRUB),
             (
@@ -48,14 +48,14 @@ impl Machine {
         self.folder.path().join("root").join(path)
     }
 
-    fn put(&self, path: &str, text: impl AsRef<[u8]>) {
+    pub fn put(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(path, text).expect("written");
     }
 
     /// A program of a boot loader: a link, so that nothing is executed that is open for writing.
-    fn install(&self, path: &str) {
+    pub fn install(&self, path: &str) {
         let name = Path::new(path).file_name().expect("a name");
         let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tune/loaders");
         let path = self.path(path);
@@ -63,7 +63,7 @@ impl Machine {
         symlink(there.join(name), path).expect("a link");
     }
 
-    fn get(&self, path: &str) -> Option<String> {
+    pub fn get(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.path(path)).ok()
     }
 
@@ -90,14 +90,14 @@ impl Machine {
         boot::apply(&mut self.journal(), &plan)
     }
 
-    fn restore(&self) -> Vec<Restored> {
+    pub fn restore(&self) -> Vec<Restored> {
         let results = restore(&mut self.journal(), &RestoreRequest::default());
         let results = results.expect("a journal");
         results.into_iter().map(|(_, result)| result).collect()
     }
 
     /// Every file of the tree except what the programs wrote.
-    fn files(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
+    pub fn files(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
         let mut files = Vec::new();
         let mut folders = vec![self.path("etc"), self.path("boot/firmware")];
         while let Some(folder) = folders.pop() {
@@ -116,7 +116,7 @@ impl Machine {
     }
 }
 
-fn wanted(parameter: &str) -> BootParameter {
+pub fn wanted(parameter: &str) -> BootParameter {
     BootParameter {
         knob: FindingId::IsolatedCpus,
         parameter: parameter.to_owned(),

@@ -5,6 +5,7 @@
 )]
 
 mod boot;
+mod boot_kills;
 mod session;
 
 use std::fs;
@@ -102,6 +103,18 @@ fn child_of(test: &str, journal: &Path) -> Child {
     helper(test, journal).spawn().expect("a child")
 }
 
+/// xorshift: each instant of a child's life is as likely.
+struct Random(u32);
+
+impl Random {
+    fn part_of(&mut self, length: Duration) -> Duration {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        length.mul_f64(f64::from(self.0 % 1000) / 1000.0)
+    }
+}
+
 fn helper(test: &str, journal: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
@@ -156,17 +169,13 @@ fn after_a_kill_at_any_instant_everything_is_restored() {
         restore(&mut journal, &RestoreRequest::default()).expect("restored")
     };
     undo();
-    let mut random = 0x9e37_79b9_u32;
-    let mut at_random = |length: Duration| {
-        // xorshift: each instant of the child's life is as likely.
-        random ^= random << 13;
-        random ^= random >> 17;
-        random ^= random << 5;
-        length.mul_f64(f64::from(random % 1000) / 1000.0)
-    };
+    let mut random = Random(0x9e37_79b9);
     let (mut unchanged, mut partly, mut all) = (0, 0, 0);
     for kill in 0..KILLS {
-        kill_after(child(folder.path(), false), at_random(whole.mul_f64(1.2)));
+        kill_after(
+            child(folder.path(), false),
+            random.part_of(whole.mul_f64(1.2)),
+        );
         let now = values(&changes);
         let differ = now.iter().zip(&before).filter(|(a, b)| a != b).count();
         match differ {
@@ -175,7 +184,10 @@ fn after_a_kill_at_any_instant_everything_is_restored() {
             _ => partly += 1,
         }
         if kill % 2 == 0 {
-            kill_after(child(folder.path(), true), at_random(whole.mul_f64(1.2)));
+            kill_after(
+                child(folder.path(), true),
+                random.part_of(whole.mul_f64(1.2)),
+            );
         }
         let results = undo();
         assert!(results.iter().all(|(_, it)| it.is_done()), "{results:?}");

@@ -31,11 +31,14 @@ mod units;
 mod watch;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use punctual_machine::tune::Journal;
 
 pub use failure::Failure;
+use flags::TuneAction;
 pub use flags::{Cli, Verb};
 
 /// The whole program: arguments in, exit status out.
@@ -95,8 +98,8 @@ fn end(failure: &Failure) -> ExitCode {
 }
 
 fn act(verb: &Verb) -> Result<ExitCode, Failure> {
-    if looks_at_this_machine(verb) {
-        tune::complain_of_left_over();
+    if let Some(journal) = journal_to_look_at(verb) {
+        tune::complain_of_left_over(journal);
     }
     match verb {
         Verb::Qualify(flags) => {
@@ -130,20 +133,26 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Whether the result of a verb depends on the settings of this machine.
-fn looks_at_this_machine(verb: &Verb) -> bool {
+/// Where what a killed punctual left changed is looked for: in what a verb does or shows depends on
+/// the settings of this machine.
+fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
     match verb {
         Verb::Qualify(_)
         | Verb::Measure(_)
+        | Verb::Load(_)
+        | Verb::Run(_)
         | Verb::Explain(_)
         | Verb::Watch(_)
         | Verb::Check(_)
         | Verb::Prove(_)
-        | Verb::Fit(_) => true,
-        Verb::Load(_)
-        | Verb::Run(_)
-        | Verb::Lab(_)
-        | Verb::Tune(_)
+        | Verb::Fit(_) => Some(Path::new(Journal::FOLDER)),
+        Verb::Tune(flags) => match &flags.action {
+            TuneAction::Plan(flags) => Some(&flags.state.state),
+            TuneAction::Apply(flags) => Some(&flags.knobs.state.state),
+            // They show it, and restore it.
+            TuneAction::Status(_) | TuneAction::Restore(_) => None,
+        },
+        Verb::Lab(_)
         | Verb::Budget(_)
         | Verb::Report(_)
         | Verb::Compare(_)
@@ -151,6 +160,6 @@ fn looks_at_this_machine(verb: &Verb) -> bool {
         | Verb::Export(_)
         | Verb::Completions(_)
         | Verb::Help(_)
-        | Verb::Man => false,
+        | Verb::Man => None,
     }
 }

@@ -283,8 +283,8 @@ fn restore_all(flags: &RestoreFlags) -> Result<ExitCode, Failure> {
 }
 
 /// Says on standard error that a killed punctual left settings changed.
-pub fn complain_of_left_over() {
-    let left = Journal::left_over(Path::new(Journal::FOLDER));
+pub fn complain_of_left_over(folder: &Path) {
+    let left = Journal::left_over(folder);
     if let Some(line) = tuning::left_over(&left) {
         out::complain(&line);
     }

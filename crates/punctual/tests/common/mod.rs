@@ -16,6 +16,7 @@
 pub mod examples;
 pub mod groups;
 pub mod hotplug;
+pub mod mounts;
 pub mod needs;
 pub mod stops;
 pub mod truth;

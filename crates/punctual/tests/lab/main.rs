@@ -24,6 +24,7 @@ mod progress;
 mod repeat;
 mod tracer;
 mod truth;
+mod tuned;
 mod userspace;
 mod work;
 

@@ -3,26 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use crate::common::mounts::{GRUB, in_own_mounts};
 use crate::common::{Place, is_root, skip};
 use crate::turn::turn;
 
 pub const KNOB: &str = "/proc/sys/vm/stat_interval";
-
-/// Runs a script that mounts file systems, in a mount namespace of its own; it ends with 77 where
-/// it can't.
-fn in_own_mounts(place: &Place, script: &str) -> Result<Output, String> {
-    let ended = Command::new("unshare")
-        .args(["-m", "sh", "-c", script])
-        .env("PUNCTUAL", crate::common::program())
-        .current_dir(place.path())
-        .output();
-    match ended {
-        Ok(ended) if ended.status.code() != Some(77) => Ok(ended),
-        other => Err(format!("{other:?}")),
-    }
-}
 
 #[test]
 fn a_knob_is_changed_and_restored() {
@@ -93,42 +80,77 @@ fn what_cannot_be_changed_is_refused_in_one_line() {
     assert_eq!(here.stdout, "Nothing is changed.\n");
 }
 
+/// What `measure --tuned` leaves when it is killed, and the verbs that are begun then. Each ends soon:
+/// what it is asked for is not there.
 #[test]
-fn a_verb_that_measures_names_what_a_killed_punctual_left_changed() {
+fn each_verb_names_what_a_killed_punctual_left_changed() {
+    const SAYING: [&str; 11] = [
+        "qualify -a 4095",
+        "measure -a 4095",
+        "load cpu -D 10ms",
+        "run -- /no/such/program",
+        "explain no-such-recording",
+        "watch 4194305",
+        "check",
+        "prove ksm -a 4095",
+        "fit --deadline 50us -a 4095",
+        "tune plan ksm",
+        "tune apply rt-kernel",
+    ];
+    const SILENT: [&str; 5] = [
+        "tune status",
+        "report no-such-run",
+        "merge no-such-run",
+        "completions bash",
+        "help",
+    ];
     if !is_root() {
         skip!("only root may mount a file system");
     }
+    let _turn = turn();
+    let before = fs::read_to_string(KNOB).expect("a setting");
+    if before.trim() == "10" {
+        skip!("{KNOB} is good already");
+    }
     let place = Place::new();
-    let knob = place.path().join("knob");
-    fs::write(&knob, "10\n").expect("a file");
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot");
-    // The largest number of a process is 2^22.
-    let line = format!(
-        "{{\"boot\":\"{}\",\"knob\":\"ksm\",\"setting\":{{\"file\":{{\"path\":\"{}\"}}}},\
-         \"original\":\"1\",\"value\":\"10\",\"holder\":{{\"pid\":4194305,\"start\":7}}}}\n",
-        boot.trim(),
-        knob.display()
+    let each = |verbs: &[&str]| verbs.join("\n");
+    fs::write(place.path().join("verbs"), each(&SAYING)).expect("a file");
+    fs::write(place.path().join("silent"), each(&SILENT)).expect("a file");
+    let script = format!(
+        "mount -t tmpfs none /var/lib || exit 77
+        \"$PUNCTUAL\" measure --tuned=vmstat-interval -D 60 --load none --no-explain -q -o run &
+        run=$!
+        until [ $(cat {KNOB}) = 10 ] || ! kill -0 $run; do sleep 0.05; done
+        kill -9 $run; wait $run
+        echo $(cat {KNOB}) > left
+        for list in verbs silent; do
+            while read -r words || [ -n \"$words\" ]; do
+                \"$PUNCTUAL\" $words < /dev/null > /dev/null 2> said
+                echo \"$words: $(grep -c 'that was killed left {KNOB} changed' said)\"
+            done < $list
+        done
+        \"$PUNCTUAL\" tune restore > restored 2>&1
+        \"$PUNCTUAL\" check 2>&1 > /dev/null | cat"
     );
-    fs::write(place.path().join("journal.jsonl"), line).expect("a journal");
-    let script = "mount -t tmpfs none /var/lib || exit 77
-        mkdir /var/lib/punctual && cp journal.jsonl /var/lib/punctual/ || exit 77
-        \"$PUNCTUAL\" check > /dev/null; \"$PUNCTUAL\" --version > /dev/null
-        \"$PUNCTUAL\" tune restore && \"$PUNCTUAL\" check > /dev/null; true";
-    let ended = match in_own_mounts(&place, script) {
+    let ended = in_own_mounts(&place, &script);
+    let now = fs::read_to_string(KNOB).expect("a setting");
+    if now != before {
+        fs::write(KNOB, &before).expect("root may");
+    }
+    let ended = match ended {
         Ok(ended) => ended,
         Err(why) => skip!("no file system can be mounted here: {why}"),
     };
-    let stderr = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(
-        stderr,
-        format!(
-            "punctual: warning: a punctual that was killed left {} changed (it was 1); run \
-             punctual tune restore\n",
-            knob.display()
-        ),
-        "{ended:?}"
-    );
-    assert_eq!(fs::read_to_string(&knob).expect("it").trim(), "1");
+    let text = |name: &str| fs::read_to_string(place.path().join(name)).expect(name);
+    assert_eq!(text("left"), "10\n", "the kill came while it was changed");
+    let expected = |verbs: &[&str], count: u32| -> Vec<String> {
+        verbs.iter().map(|it| format!("{it}: {count}")).collect()
+    };
+    let expected = [expected(&SAYING, 1), expected(&SILENT, 0)].concat();
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    // After the restore nothing is left, and nothing is said.
+    assert_eq!(stdout.lines().collect::<Vec<_>>(), expected, "{ended:?}");
+    assert_eq!(now, before, "{}", text("restored"));
 }
 
 #[test]
@@ -137,21 +159,7 @@ fn a_boot_parameter_is_written_for_grub_and_restored() {
         skip!("only root may mount a file system");
     }
     let place = Place::new();
-    // A machine with Debian's GRUB, in a mount namespace of its own.
-    let script = "for folder in /usr/sbin /boot /etc/default; do
-            mount -t tmpfs none $folder || exit 77
-        done
-        mkdir /boot/grub
-        echo 'for x in /etc/default/grub.d/*.cfg' > /usr/sbin/grub-mkconfig
-        echo GRUB_CMDLINE_LINUX_DEFAULT=quiet > /etc/default/grub
-        cat > /usr/sbin/update-grub <<'END'
-#!/bin/sh
-. /etc/default/grub
-for file in /etc/default/grub.d/*.cfg; do [ ! -e $file ] || . $file; done
-echo \"linux /vmlinuz $GRUB_CMDLINE_LINUX_DEFAULT\" | tee /boot/grub/grub.cfg
-END
-        chmod +x /usr/sbin/update-grub
-        set -x
+    let script = "set -x
         \"$PUNCTUAL\" tune plan isolated-cpus -a 0 --state state
         ls /etc/default/grub.d
         \"$PUNCTUAL\" tune apply --boot isolated-cpus -a 0 --state state
@@ -159,7 +167,7 @@ END
         \"$PUNCTUAL\" tune status --state state
         \"$PUNCTUAL\" tune restore --state state isolated-cpus
         cat /boot/grub/grub.cfg; ls /etc/default/grub.d";
-    let ended = match in_own_mounts(&place, script) {
+    let ended = match in_own_mounts(&place, &[GRUB, script].concat()) {
         Ok(ended) => ended,
         Err(why) => skip!("no file system can be mounted here: {why}"),
     };

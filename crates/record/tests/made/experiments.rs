@@ -229,6 +229,10 @@ pub fn of_every_kind() -> Vec<Experiment> {
         Setting::Partition {
             folder: "/sys/fs/cgroup/punctual".to_owned(),
         },
+        Setting::Cpuset {
+            folder: "/sys/fs/cgroup/cpuset/punctual-others".to_owned(),
+            is_of_others: true,
+        },
         Setting::BootFile {
             path: "/etc/default/grub.d/zz-punctual.cfg".to_owned(),
             update: Some("update-grub".to_owned()),

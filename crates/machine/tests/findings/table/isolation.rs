@@ -84,6 +84,20 @@ pub fn cases() -> Vec<Case> {
             present(&["24 eth0"]),
         )
         .write("/proc/irq/24/smp_affinity_list", "0-1"),
+        // Moved, and not come since: it is delivered where it was until then.
+        Case {
+            id: Id::IrqAffinity,
+            before: vec![
+                File("/proc/irq/24/eth0/", ""),
+                File("/proc/irq/24/smp_affinity_list", "0-3\n"),
+                File("/proc/irq/24/effective_affinity_list", "2\n"),
+            ],
+            starts: StateKind::Bad,
+            change: vec![File("/proc/irq/24/smp_affinity_list", "0-1\n")],
+            ends: StateKind::Information,
+            fault: present(&["24 eth0"]),
+            fix: None,
+        },
         bad(
             Id::ManagedIrqs,
             vec![

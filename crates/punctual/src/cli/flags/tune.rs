@@ -71,7 +71,7 @@ pub struct KnobFlags {
     /// Change what the bills of this run ask for, those knobs first whose causes cost most; its CPUs are the default of -a
     #[arg(long, value_name = "RUN", conflicts_with_all = ["knobs", "partition"])]
     pub from: Option<PathBuf>,
-    /// Give the CPUs of -a a cgroup v2 partition, in which programs must be placed
+    /// Give the CPUs of -a a cgroup v2 partition, or a cpuset of v1, in which programs must be placed
     #[arg(long, requires = "affinity")]
     pub partition: bool,
     /// Where the journal is.

@@ -1,0 +1,152 @@
+//! Where interrupts are delivered.
+
+use punctual_record::cpu_list;
+use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+use punctual_record::remedy::is_managed;
+use punctual_rt::cpulist;
+
+use super::isolation::{lacking, list, shared};
+use crate::look::{Look, Looked, bad, information_that, not_applicable, ok, unknown};
+
+/// Interrupts that are delivered to CPUs for real-time work. The managed ones are of queues of
+/// virtio and nvme, and can't be moved.
+pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
+    let cpus = look.real_time_cpus()?;
+    let root = look.machine.root;
+    look.directory("/proc/irq")?;
+    look.online()?;
+    let housekeeping = look.machine.housekeeping();
+    let (mut found, mut moved) = (Vec::new(), Vec::new());
+    let mut outcome = bad(Fault::Present(Vec::new()));
+    let mut interrupts = 0;
+    for irq in root.numbered("/proc/irq", "") {
+        let folder = format!("/proc/irq/{irq}");
+        let is_action = |name: &String| root.names(&format!("{folder}/{name}")).is_ok();
+        let mut actions = root.names(&folder).unwrap_or_default();
+        actions.retain(is_action);
+        // An interrupt that nobody has requested is not delivered.
+        if actions.is_empty() || has_managed(&actions) != managed {
+            continue;
+        }
+        let effective = format!("{folder}/effective_affinity_list");
+        let affinity = format!("{folder}/smp_affinity_list");
+        let path = if root.exists(&effective) {
+            &effective
+        } else {
+            &affinity
+        };
+        // One that was given up meanwhile is none.
+        if !root.exists(path) && !root.exists(&folder) {
+            continue;
+        }
+        interrupts += 1;
+        let text = look.unshown(path)?;
+        // One that came in spite of its mask is there too.
+        let sample = look.machine.sample.as_ref();
+        let came = sample.map(|sample| sample.interrupts(irq, cpus));
+        if shared(cpus, &list(path, &text)?).is_empty() && came.unwrap_or(0) == 0 {
+            continue;
+        }
+        look.saw(path.clone(), &text);
+        let name = format!("{irq} {}", actions.join(" "));
+        if !managed && came.unwrap_or(0) == 0 && is_moved(look, &affinity, path, cpus)? {
+            moved.push(name);
+            continue;
+        }
+        found.push(match sample.zip(came) {
+            None => name,
+            Some((sample, came)) => format!("{name} ({came} times in {} ms)", sample.length_ms),
+        });
+        if !managed && !housekeeping.is_empty() {
+            outcome = outcome.write(&affinity, cpu_list(&housekeeping));
+        }
+    }
+    if found.is_empty() && !moved.is_empty() {
+        return information_that(Fault::Present(moved)).end();
+    }
+    if found.is_empty() {
+        let kind = if managed {
+            "managed interrupts"
+        } else {
+            "interrupts"
+        };
+        look.saw(
+            "/proc/irq/*/effective_affinity_list",
+            &format!("{interrupts} {kind}, none on CPUs {}", cpu_list(cpus)),
+        );
+        return match (interrupts, managed) {
+            (0, true) => not_applicable(NotApplicable::Absent("a managed interrupt".to_owned())),
+            // Every machine has one: these are masked.
+            (0, false) => unknown(Unknown::Absent("/proc/irq/N/smp_affinity_list".to_owned())),
+            _ => ok(),
+        };
+    }
+    outcome.state = FindingState::Bad {
+        fault: Fault::Present(found),
+    };
+    if managed {
+        outcome = outcome.boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)));
+    }
+    if outcome.fixes.is_empty() {
+        outcome = outcome.by_hand();
+    }
+    outcome.end()
+}
+
+/// Whether an interrupt may no longer be delivered to these CPUs: the kernel moves it when it comes
+/// the next time, and one that never comes stays where it was.
+fn is_moved(
+    look: &mut Look<'_>,
+    affinity: &str,
+    effective: &str,
+    cpus: &[usize],
+) -> Result<bool, FindingState> {
+    if affinity == effective {
+        return Ok(false);
+    }
+    let text = look.required(affinity)?;
+    Ok(shared(cpus, &list(affinity, &text)?).is_empty())
+}
+
+fn has_managed(actions: &[String]) -> bool {
+    actions.iter().any(|name| is_managed(name))
+}
+
+pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
+    let cpus = look.machine.cpus.clone();
+    if look.programs(&["irqbalance"])?.is_empty() {
+        return ok();
+    }
+    let mut banned = None;
+    for path in ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"] {
+        let Some(text) = look.optional_unshown(path)? else {
+            continue;
+        };
+        let is_ban = |line: &&str| line.trim().starts_with("IRQBALANCE_BANNED_CPU");
+        if let Some(line) = text.lines().find(is_ban) {
+            look.saw(path, line);
+            let value = line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST=");
+            let cpus = value.and_then(|it| cpulist::numbers(it.trim_matches(['"', '\''])).ok());
+            banned = Some(Look::parsed(path, cpus)?);
+        }
+    }
+    let banned = match banned {
+        Some(banned) => banned,
+        // irqbalance(1): it leaves isolated CPUs and those without a tick alone by default.
+        None => {
+            let mut left_alone = Vec::new();
+            for name in ["isolated", "nohz_full"] {
+                let path = format!("/sys/devices/system/cpu/{name}");
+                let text = look.optional(&path)?.unwrap_or_default();
+                left_alone.extend(list(&path, &text)?);
+            }
+            left_alone
+        }
+    };
+    if !cpus.is_empty() && lacking(&cpus, &banned).is_empty() {
+        return ok();
+    }
+    bad(Fault::Present(vec!["irqbalance".to_owned()]))
+        .by_hand()
+        .end()
+}
