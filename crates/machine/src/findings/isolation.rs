@@ -1,12 +1,15 @@
 //! Whether the CPUs for real-time work are left alone.
 
-use punctual_record::finding::{Fault, FindingFix, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{
+    Counted, Elsewhere, Fault, FindingFix, FindingState, Item, ItemKind, NotApplicable, Seen,
+};
 use punctual_record::remedy::is_managed;
 use punctual_record::{cpu_list, cpu_mask};
 use punctual_rt::cpulist;
 
 use crate::look::{
-    Look, Looked, Outcome, bad, information, information_that, not_applicable, ok, unknown,
+    Look, Looked, Outcome, bad, information, information_that, lost, missing, no_threads,
+    not_applicable, ok, present, threads_of, without,
 };
 use crate::mask;
 use crate::root::decimal;
@@ -14,18 +17,36 @@ use crate::tasks::Task;
 use crate::version::Version;
 
 /// Those of `cpus` that `others` lacks.
-fn lacking(cpus: &[usize], others: &[usize]) -> Vec<usize> {
+pub(super) fn lacking(cpus: &[usize], others: &[usize]) -> Vec<usize> {
     let lacking = cpus.iter().filter(|cpu| !others.contains(cpu));
     lacking.copied().collect()
 }
 
 /// Those of `cpus` that are also in `others`.
-fn shared(cpus: &[usize], others: &[usize]) -> Vec<usize> {
+pub(super) fn shared(cpus: &[usize], others: &[usize]) -> Vec<usize> {
     let shared = cpus.iter().filter(|cpu| others.contains(cpu));
     shared.copied().collect()
 }
 
-fn list(path: &str, text: &str) -> Result<Vec<usize>, FindingState> {
+/// That so many may run on these CPUs.
+fn on_cpus(count: usize, programs: bool, cpus: &[usize]) -> Seen {
+    Seen::OnCpus {
+        count: count as u64,
+        programs,
+        cpus: cpus.to_vec(),
+    }
+}
+
+/// That none of so many concerns these CPUs.
+fn none_on_cpus(count: u64, of: Elsewhere, cpus: &[usize]) -> Seen {
+    Seen::NoneOnCpus {
+        count,
+        of,
+        cpus: cpus.to_vec(),
+    }
+}
+
+pub(super) fn list(path: &str, text: &str) -> Result<Vec<usize>, FindingState> {
     // A kernel without a list prints `(null)`.
     let text = if text == "(null)" { "" } else { text };
     Look::parsed(path, cpulist::numbers(text).ok())
@@ -54,9 +75,7 @@ pub(super) fn nohz_full(look: &mut Look<'_>) -> Looked {
     let Some(text) = look.optional(path)? else {
         // The file beside it is there on every kernel, this one with the option alone.
         look.required("/sys/devices/system/cpu/isolated")?;
-        return bad(Fault::Missing(vec!["CONFIG_NO_HZ_FULL=y".to_owned()]))
-            .by_hand()
-            .end();
+        return bad(missing("CONFIG_NO_HZ_FULL=y")).by_hand().end();
     };
     let lacks = lacking(cpus, &list(path, &text)?);
     if lacks.is_empty() {
@@ -78,11 +97,11 @@ pub(super) fn rcu_nocbs(look: &mut Look<'_>) -> Looked {
     let threads = look.kernel_threads(|task| of(task).is_some())?;
     let offloaded: Vec<usize> = threads.into_iter().filter_map(of).collect();
     let seen = if offloaded.is_empty() {
-        "none".to_owned()
+        Seen::Nothing
     } else {
-        format!("of CPUs {}", cpu_list(&offloaded))
+        Seen::OfCpus(offloaded.clone())
     };
-    look.saw("threads rcuo*/N", &seen);
+    look.seen(threads_of(RCU_THREADS), seen);
     look.parameter("rcu_nocbs")?;
     let lacks = lacking(cpus, &offloaded);
     if lacks.is_empty() {
@@ -94,16 +113,18 @@ pub(super) fn rcu_nocbs(look: &mut Look<'_>) -> Looked {
     }
 }
 
+/// The names of threads that call offloaded callbacks.
+const RCU_THREADS: &[&str] = &["rcuo*/N"];
+
 /// Threads that call offloaded callbacks, to be moved away.
 pub(super) fn rcu_threads(look: &mut Look<'_>) -> Looked {
     let machine = look.machine;
     let cpus = look.real_time_cpus()?;
     let is_rcu = |task: &Task| task.name.starts_with("rcuo") && task.name.contains('/');
     let threads = look.kernel_threads(is_rcu)?;
-    let what = "threads rcuo*/N";
     if threads.is_empty() {
-        look.saw(what, "none");
-        return not_applicable(NotApplicable::Absent(what.to_owned()));
+        look.seen(threads_of(RCU_THREADS), Seen::Nothing);
+        return without(no_threads(RCU_THREADS));
     }
     look.online()?;
     let housekeeping = machine.housekeeping();
@@ -116,7 +137,10 @@ pub(super) fn rcu_threads(look: &mut Look<'_>) -> Looked {
         if shared(cpus, &allowed).is_empty() {
             continue;
         }
-        found.push(format!("{} ({})", task.name, cpu_list(&allowed)));
+        found.push(Item::ThreadOn {
+            thread: task.name.clone(),
+            cpus: cpu_list(&allowed),
+        });
         if !housekeeping.is_empty() {
             fixes.push(FindingFix::Affinity {
                 thread: task.name.clone(),
@@ -125,11 +149,12 @@ pub(super) fn rcu_threads(look: &mut Look<'_>) -> Looked {
             });
         }
     }
-    look.saw(what, &format!("{} on CPUs {}", found.len(), cpu_list(cpus)));
+    let seen = on_cpus(found.len(), false, cpus);
+    look.seen(threads_of(RCU_THREADS), seen);
     if found.is_empty() {
         return ok();
     }
-    let outcome = bad(Fault::Present(found));
+    let outcome = bad(present(found));
     if fixes.is_empty() {
         outcome.by_hand().end()
     } else {
@@ -175,6 +200,9 @@ pub(super) fn masked(look: &mut Look<'_>, path: &str, parameter: Option<&str>) -
     .end()
 }
 
+/// The names of an interrupt's requesters that are kept.
+const ACTIONS: usize = 16;
+
 /// Interrupts that are delivered to CPUs for real-time work. The managed ones are of queues of
 /// virtio and nvme, and can't be moved.
 pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
@@ -184,7 +212,7 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     look.online()?;
     let housekeeping = look.machine.housekeeping();
     let mut found = Vec::new();
-    let mut outcome = bad(Fault::Present(Vec::new()));
+    let mut outcome = bad(present::<Item>([]));
     let mut interrupts = 0;
     for irq in root.numbered("/proc/irq", "") {
         let folder = format!("/proc/irq/{irq}");
@@ -215,34 +243,37 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
             continue;
         }
         look.saw(path.clone(), &text);
-        let name = format!("{irq} {}", actions.join(" "));
-        found.push(match sample.zip(came) {
-            None => name,
-            Some((sample, came)) => format!("{name} ({came} times in {} ms)", sample.length_ms),
+        let counted = sample.zip(came);
+        actions.truncate(ACTIONS);
+        found.push(Item::Interrupt {
+            number: irq,
+            actions,
+            counted: counted.map(|(sample, times)| Counted {
+                times,
+                within_ms: sample.length_ms,
+            }),
         });
         if !managed && !housekeeping.is_empty() {
             outcome = outcome.write(&affinity, cpu_list(&housekeeping));
         }
     }
     if found.is_empty() {
-        let kind = if managed {
-            "managed interrupts"
+        let of = if managed {
+            Elsewhere::ManagedInterrupts
         } else {
-            "interrupts"
+            Elsewhere::Interrupts
         };
-        look.saw(
-            "/proc/irq/*/effective_affinity_list",
-            &format!("{interrupts} {kind}, none on CPUs {}", cpu_list(cpus)),
-        );
+        let seen = none_on_cpus(interrupts, of, cpus);
+        look.seen("/proc/irq/*/effective_affinity_list", seen);
         return match (interrupts, managed) {
-            (0, true) => not_applicable(NotApplicable::Absent("a managed interrupt".to_owned())),
+            (0, true) => without(ItemKind::ManagedInterrupt),
             // Every machine has one: these are masked.
-            (0, false) => unknown(Unknown::Absent("/proc/irq/N/smp_affinity_list".to_owned())),
+            (0, false) => lost("/proc/irq/N/smp_affinity_list"),
             _ => ok(),
         };
     }
     outcome.state = FindingState::Bad {
-        fault: Fault::Present(found),
+        fault: present(found),
     };
     if managed {
         outcome = outcome.boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)));
@@ -291,9 +322,7 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
     if !cpus.is_empty() && lacking(&cpus, &banned).is_empty() {
         return ok();
     }
-    bad(Fault::Present(vec!["irqbalance".to_owned()]))
-        .by_hand()
-        .end()
+    bad(present(["irqbalance"])).by_hand().end()
 }
 
 /// Workers of a CPU's own queues can't be moved: who queues the work can be found by tracing.
@@ -305,12 +334,13 @@ pub(super) fn bound_kworkers(look: &mut Look<'_>) -> Looked {
         cpu.is_some_and(|cpu| cpus.contains(&cpu))
     };
     let threads = look.kernel_threads(is_bound)?;
-    look.saw("threads kworker/N:*", &threads.len().to_string());
+    let seen = Seen::Count(threads.len() as u64);
+    look.seen(threads_of(&["kworker/N:*"]), seen);
     if threads.is_empty() {
         return information().end();
     }
-    let found = threads.iter().map(|task| task.name.clone()).collect();
-    information_that(Fault::Present(found)).by_hand().end()
+    let found = threads.iter().map(|task| &task.name);
+    information_that(present(found)).by_hand().end()
 }
 
 pub(super) fn vmstat_interval(look: &mut Look<'_>) -> Looked {
@@ -364,8 +394,8 @@ pub(super) fn receive_steering(look: &mut Look<'_>) -> Looked {
         }
     }
     if included.is_empty() {
-        let seen = format!("{read} masks, none with CPUs {}", cpu_list(cpus));
-        look.saw("/sys/class/net/*/queues/*/{rps,xps}_cpus", &seen);
+        let seen = none_on_cpus(read, Elsewhere::Masks, cpus);
+        look.seen("/sys/class/net/*/queues/*/{rps,xps}_cpus", seen);
         return ok();
     }
     included.sort_unstable();
@@ -442,14 +472,12 @@ pub(super) fn user_threads(look: &mut Look<'_>) -> Looked {
     }
     found.sort_unstable();
     found.dedup();
-    look.saw(
-        "/proc/*/task/*/status",
-        &format!("{} programs on CPUs {}", found.len(), cpu_list(cpus)),
-    );
+    let seen = on_cpus(found.len(), true, cpus);
+    look.seen("/proc/*/task/*/status", seen);
     if found.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(found)).by_hand().end()
+        bad(present(found)).by_hand().end()
     }
 }
 
@@ -457,7 +485,7 @@ pub(super) fn systemd_slices(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
     if !look.machine.root.exists("/run/systemd/system") {
         look.saw_none("/run/systemd/system");
-        return not_applicable(NotApplicable::Absent("/run/systemd/system".to_owned()));
+        return without("/run/systemd/system");
     }
     look.required("/sys/fs/cgroup/cgroup.controllers")?;
     let mut included = Vec::new();
@@ -476,105 +504,5 @@ pub(super) fn systemd_slices(look: &mut Look<'_>) -> Looked {
         ok()
     } else {
         bad(Fault::Includes(included)).by_hand().end()
-    }
-}
-
-pub(super) fn smt_siblings(look: &mut Look<'_>) -> Looked {
-    let cpus = look.real_time_cpus()?;
-    let active = look.optional("/sys/devices/system/cpu/smt/active")?;
-    if active.as_deref() == Some("0") {
-        return ok();
-    }
-    let pattern = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list";
-    let mut siblings = Vec::new();
-    for (cpu, text) in look.per_cpu(pattern, cpus)? {
-        let path = pattern.replacen("{}", &cpu.to_string(), 1);
-        siblings.extend(list(&path, &text)?.into_iter().filter(|it| *it != cpu));
-    }
-    siblings.sort_unstable();
-    siblings.dedup();
-    let described = |cpus: &[usize]| cpus.iter().map(|cpu| format!("CPU {cpu}")).collect();
-    let others = lacking(&siblings, cpus);
-    if siblings.is_empty() {
-        return ok();
-    }
-    if others.is_empty() {
-        // They disturb each other alone.
-        return information_that(Fault::Present(described(&siblings)))
-            .boot("nosmt")
-            .end();
-    }
-    let off = |outcome: Outcome, cpu: &usize| {
-        outcome.write(&format!("/sys/devices/system/cpu/cpu{cpu}/online"), 0)
-    };
-    let outcome = bad(Fault::Present(described(&others)));
-    others.iter().fold(outcome, off).boot("nosmt").end()
-}
-
-pub(super) fn resctrl(look: &mut Look<'_>) -> Looked {
-    let cpuinfo = look.unshown("/proc/cpuinfo")?;
-    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-    let flags = flags.unwrap_or_default().split_whitespace();
-    let wanted = ["cat_l3", "cat_l2", "mba"];
-    let has: Vec<&str> = flags.filter(|flag| wanted.contains(flag)).collect();
-    if has.is_empty() {
-        look.saw("/proc/cpuinfo", "no cat_l3, cat_l2, mba");
-        return not_applicable(NotApplicable::Absent("cat_l3".to_owned()));
-    }
-    look.saw("/proc/cpuinfo", &has.join(" "));
-    match look.optional("/sys/fs/resctrl/schemata")? {
-        Some(_) => ok(),
-        None => information_that(Fault::Missing(vec!["/sys/fs/resctrl".to_owned()]))
-            .by_hand()
-            .end(),
-    }
-}
-
-pub(super) fn numa(look: &mut Look<'_>) -> Looked {
-    let cpus = look.real_time_cpus()?;
-    let folder = "/sys/devices/system/node";
-    look.directory(folder)?;
-    let nodes = look.machine.root.numbered(folder, "node");
-    if nodes.len() < 2 {
-        look.saw(folder, &format!("{} nodes", nodes.len()));
-        return not_applicable(NotApplicable::Absent("a second NUMA node".to_owned()));
-    }
-    let mut used = Vec::new();
-    for node in nodes {
-        let path = format!("{folder}/node{node}/cpulist");
-        let here = list(&path, &look.required(&path)?)?;
-        if !shared(cpus, &here).is_empty() {
-            used.push(node.to_string());
-        }
-    }
-    let own = match &used[..] {
-        [] => return unknown(Unknown::NotUnderstood(folder.to_owned())),
-        [own] => own,
-        _ => {
-            let several = used.iter().map(|node| format!("node {node}")).collect();
-            return bad(Fault::Present(several)).by_hand().end();
-        }
-    };
-    let mut far = Vec::new();
-    for device in look
-        .machine
-        .root
-        .names("/sys/class/net")
-        .unwrap_or_default()
-    {
-        let path = format!("/sys/class/net/{device}/device/numa_node");
-        // Absent for a device without hardware.
-        if let Some(node) = look.optional_unshown(&path)?
-            && node != "-1"
-            && node != *own
-        {
-            look.saw(path, &node);
-            far.push(format!("{device} (node {node})"));
-        }
-    }
-    if far.is_empty() {
-        ok()
-    } else {
-        bad(Fault::Present(far)).by_hand().end()
     }
 }

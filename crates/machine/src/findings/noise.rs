@@ -1,8 +1,10 @@
 //! What runs now and then.
 
-use punctual_record::finding::{Fault, FindingState, NotApplicable};
+use punctual_record::finding::{FindingState, Item};
 
-use crate::look::{Look, Looked, bad, expected, information, information_that, not_applicable, ok};
+use crate::look::{
+    Look, Looked, bad, expected, information, information_that, ok, part, present, without,
+};
 
 /// Programs that change the same settings.
 pub(super) const TUNERS: &[&str] = &[
@@ -29,7 +31,7 @@ pub(super) fn watchdogs(look: &mut Look<'_>) -> Looked {
     };
     let (nmi_runs, soft_runs) = (runs(nmi)?, runs(soft)?);
     if nmi_runs.is_none() && soft_runs.is_none() {
-        return not_applicable(NotApplicable::Absent(nmi.to_owned()));
+        return without(nmi);
     }
     look.optional("/proc/sys/kernel/watchdog_thresh")?;
     look.optional("/proc/sys/kernel/hung_task_timeout_secs")?;
@@ -96,7 +98,7 @@ pub(super) fn serial_console(look: &mut Look<'_>) -> Looked {
     if slow.is_empty() || level <= QUIET_LEVEL {
         ok()
     } else {
-        bad(Fault::Present(slow)).write(path, 1).boot("quiet").end()
+        bad(present(slow)).write(path, 1).boot("quiet").end()
     }
 }
 
@@ -109,7 +111,7 @@ pub(super) fn audit(look: &mut Look<'_>) -> Looked {
         // Its rules can be listed by root alone, and loaded by others.
         return information().end();
     }
-    information_that(Fault::Present(running))
+    information_that(present(running))
         .by_hand()
         .boot("audit=0")
         .end()
@@ -133,7 +135,7 @@ pub(super) fn perf_sampling(look: &mut Look<'_>) -> Looked {
     if running.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(running)).by_hand().end()
+        bad(present(running)).by_hand().end()
     }
 }
 
@@ -161,7 +163,7 @@ pub(super) fn timer_jobs(look: &mut Look<'_>) -> Looked {
                     name.is_some_and(|name| heavy.contains(&name))
                 };
                 let timers: Vec<String> = names.iter().filter(is_heavy).cloned().collect();
-                look.saw(folder, &format!("{} of {}", timers.len(), names.len()));
+                look.seen(folder, part(timers.len(), names.len(), None));
                 found.extend(timers);
             }
             // No timer was ever enabled.
@@ -172,7 +174,7 @@ pub(super) fn timer_jobs(look: &mut Look<'_>) -> Looked {
     if found.is_empty() {
         ok()
     } else {
-        information_that(Fault::Present(found)).by_hand().end()
+        information_that(present(found)).by_hand().end()
     }
 }
 
@@ -202,15 +204,18 @@ pub(super) fn filesystems(look: &mut Look<'_>) -> Looked {
                         .strip_prefix(it)
                         .is_some_and(|rest| rest.starts_with(['.', '4', 'b']))
             });
-        (is_slow && kind != "fusectl").then(|| format!("{place} ({kind})"))
+        (is_slow && kind != "fusectl").then(|| Item::Mount {
+            place: place.to_owned(),
+            filesystem: kind.to_owned(),
+        })
     };
-    let found: Vec<String> = text.lines().filter_map(remote).collect();
-    let seen = format!("{} of {}", found.len(), text.lines().count());
-    look.saw("/proc/mounts", &seen);
+    let found: Vec<Item> = text.lines().filter_map(remote).collect();
+    let seen = part(found.len(), text.lines().count(), None);
+    look.seen("/proc/mounts", seen);
     if found.is_empty() {
         ok()
     } else {
-        information_that(Fault::Present(found)).by_hand().end()
+        information_that(present(found)).by_hand().end()
     }
 }
 
@@ -229,9 +234,7 @@ pub(super) fn block_scheduler(look: &mut Look<'_>) -> Looked {
     if any {
         information().end()
     } else {
-        not_applicable(NotApplicable::Absent(
-            "/sys/block/*/queue/scheduler".to_owned(),
-        ))
+        without("/sys/block/*/queue/scheduler")
     }
 }
 

@@ -67,7 +67,7 @@ fn records() -> Vec<Run> {
         housekeeping: Some(0),
         load: vec![0],
     });
-    full.findings = Some(crate::findings_of_run::findings());
+    full.findings = Some(crate::findings_of_run::findings_of_every_kind());
     full.tuned = crate::findings_of_run::tuned();
     full.state = State::Stopped(Ending::Interrupt);
     full.system = full_system();
