@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use punctual_record::finding::{
     BadFinding, Fault, Item, NotApplicable, ReadResult, Reading, Source, Unknown,
 };
+use punctual_record::{Hypervisor, KernelCall, RunSource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value, json, to_value};
@@ -60,6 +61,41 @@ fn text_of_earlier_builds_is_read_and_kept() {
         from_value::<Unknown>(text).unwrap(),
         Unknown::Absent(absent())
     );
+}
+
+#[test]
+fn what_mostly_has_a_name_is_read_with_and_without_one() {
+    let hypervisor = |signature: Option<&str>| Hypervisor::Unknown {
+        signature: signature.map(str::to_owned),
+        firmware: None,
+    };
+    comes_back(&KernelCall::Number(999));
+    comes_back(&KernelCall::FaultOrInterrupt {});
+    comes_back(&hypervisor(None));
+    comes_back(&hypervisor(Some("ABC")));
+    comes_back(&RunSource::Watch { of: None });
+    comes_back(&RunSource::Watch {
+        of: Some("controller".to_owned()),
+    });
+    // A name, and what earlier builds wrote.
+    for text in [
+        "read",
+        "number",
+        "fault_or_interrupt",
+        "page fault or interrupt",
+        "unknown",
+        "unknown: ABC",
+        "watch",
+        "watch of controller",
+    ] {
+        let json = json!(text);
+        assert_eq!(from_value::<KernelCall>(json.clone()).unwrap(), text.into());
+        assert_eq!(from_value::<Hypervisor>(json.clone()).unwrap(), text.into());
+        assert_eq!(from_value::<RunSource>(json.clone()).unwrap(), text.into());
+        assert_eq!(to_value(KernelCall::from(text)).unwrap(), json);
+        assert_eq!(to_value(Hypervisor::from(text)).unwrap(), json);
+        assert_eq!(to_value(RunSource::from(text)).unwrap(), json);
+    }
 }
 
 #[test]
