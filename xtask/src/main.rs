@@ -14,6 +14,7 @@ mod direction;
 mod files;
 mod guest;
 mod miri;
+mod prose;
 mod results;
 mod rules;
 mod suite;
@@ -34,7 +35,7 @@ cargo xtask TASK
   rules       how long files are, lints in each crate, safety comments that say something
   deps        crates that want a newer compiler than ours
   licences    licences, versions and sources of the crates we depend on (cargo-deny)
-  words       paths of one machine, hosts that nobody knows
+  words       paths of one machine, hosts that nobody knows, sentences among data
   results     the tables of docs/results, made again
   bench       instructions, latencies and throughput beside the peers'";
 

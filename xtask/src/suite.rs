@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::files::tracked;
 use crate::tally::Tally;
-use crate::{again, deps, direction, guest, miri, root, rules, words};
+use crate::{again, deps, direction, guest, miri, prose, root, rules, words};
 
 /// A check of ours: what is wrong, a line each.
 type Check = (&'static str, fn() -> Vec<String>);
@@ -22,7 +22,10 @@ const CHECKS: &[Check] = &[
         faults
     }),
     ("rules", || rules::faults(&tracked(root()))),
-    ("words", || words::faults(&tracked(root()))),
+    ("words", || {
+        let files = tracked(root());
+        [words::faults(&files), prose::faults(&files)].concat()
+    }),
     ("deps", deps::faults),
 ];
 

@@ -56,22 +56,12 @@ impl Audit {
     pub(crate) fn to_text(self) -> String {
         let enabled = u8::from(self.is_enabled);
         let Self { rules, calls, .. } = self;
-        format!("enabled {enabled} rules {rules} of system calls {calls}")
+        format!("enabled {enabled} rules {rules} calls {calls}")
     }
 
     fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let [
-            "enabled",
-            enabled,
-            "rules",
-            rules,
-            "of",
-            "system",
-            "calls",
-            calls,
-        ] = words[..]
-        else {
+        let ["enabled", enabled, "rules", rules, "calls", calls] = words[..] else {
             return None;
         };
         Some(Self {

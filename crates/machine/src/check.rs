@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_record::finding::{
-    CHECK_VERSION, Check, Difference, Finding, FindingId, ReadResult, Reading,
+    CHECK_VERSION, Check, Difference, Finding, FindingId, ReadResult, Reading, Source,
 };
 use punctual_record::text::one_line;
 use punctual_rt::cpulist;
@@ -96,9 +96,9 @@ pub fn differences(first: &Check, second: &Check) -> Vec<Difference> {
         let Some(other) = second.finding(one.id) else {
             continue;
         };
-        let mut sources: Vec<&str> = Vec::new();
+        let mut sources: Vec<&Source> = Vec::new();
         for reading in one.readings.iter().chain(&other.readings) {
-            if !sources.contains(&reading.source.as_str()) {
+            if !sources.contains(&&reading.source) {
                 sources.push(&reading.source);
             }
         }
@@ -109,7 +109,7 @@ pub fn differences(first: &Check, second: &Check) -> Vec<Difference> {
                 if first != second {
                     differences.push(Difference {
                         id: one.id,
-                        source: source.to_owned(),
+                        source: source.clone(),
                         first: first.cloned(),
                         second: second.cloned(),
                     });
@@ -120,7 +120,7 @@ pub fn differences(first: &Check, second: &Check) -> Vec<Difference> {
     differences
 }
 
-fn of<'r>(source: &str, readings: &'r [Reading]) -> Vec<&'r ReadResult> {
-    let of_source = readings.iter().filter(|reading| reading.source == source);
+fn of<'r>(source: &Source, readings: &'r [Reading]) -> Vec<&'r ReadResult> {
+    let of_source = readings.iter().filter(|reading| reading.source == *source);
     of_source.map(|reading| &reading.result).collect()
 }

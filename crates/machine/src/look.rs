@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use std::io;
 
 use punctual_record::cpu_list;
-use punctual_record::finding::{FindingState, NotApplicable, ReadResult, Reading, Unknown};
+use punctual_record::finding::{
+    FindingState, Item, NotApplicable, Portion, ReadResult, Reading, Seen, Source, Unknown,
+};
 use punctual_rt::cpulist;
 
 use crate::check::CheckRequest;
 use crate::config::Config;
 use crate::outcome::line_of;
 pub(crate) use crate::outcome::{
-    Looked, Outcome, bad, expected, information, information_that, not_applicable, ok, unknown,
+    Looked, Outcome, bad, expected, information, information_that, lost, missing, not_applicable,
+    ok, present, unknown, without,
 };
 use crate::root::{Root, absent, plain};
 use crate::sample::Sample;
@@ -124,13 +127,18 @@ impl<'m> Look<'m> {
         self.readings
     }
 
-    /// Adds a reading that was made otherwise.
-    pub(crate) fn saw(&mut self, source: impl Into<String>, value: &str) {
+    /// Adds a text of the machine that was read otherwise.
+    pub(crate) fn saw(&mut self, source: impl Into<Source>, value: &str) {
         self.add(source.into(), ReadResult::Value(line_of(value)));
     }
 
+    /// Adds what was made of a text of the machine.
+    pub(crate) fn seen(&mut self, source: impl Into<Source>, seen: Seen) {
+        self.add(source.into(), ReadResult::Seen(seen));
+    }
+
     /// Notes that there is no such file.
-    pub(crate) fn saw_none(&mut self, source: impl Into<String>) {
+    pub(crate) fn saw_none(&mut self, source: impl Into<Source>) {
         self.add(source.into(), ReadResult::Absent);
     }
 
@@ -140,12 +148,15 @@ impl<'m> Look<'m> {
         path: &str,
         error: &io::Error,
     ) -> Result<T, FindingState> {
-        self.add(path.to_owned(), ReadResult::Error(plain(error)));
+        self.add(path.into(), ReadResult::Error(plain(error)));
         unknown(Unknown::Unreadable(path.to_owned()))
     }
 
-    fn add(&mut self, source: String, result: ReadResult) {
-        let source = line_of(&source);
+    /// Adds a reading.
+    pub(crate) fn add(&mut self, mut source: Source, result: ReadResult) {
+        if let Source::Place(place) = &mut source {
+            *place = line_of(place);
+        }
         if self.readings.len() < READINGS {
             self.readings.push(Reading { source, result });
         }
@@ -176,7 +187,7 @@ impl<'m> Look<'m> {
     pub(crate) fn feature(&mut self, path: &str) -> Result<String, FindingState> {
         match self.optional(path)? {
             Some(text) => Ok(text),
-            None => not_applicable(NotApplicable::Absent(path.to_owned())),
+            None => without(path),
         }
     }
 
@@ -187,7 +198,7 @@ impl<'m> Look<'m> {
     pub(crate) fn required(&mut self, path: &str) -> Result<String, FindingState> {
         match self.optional(path)? {
             Some(text) => Ok(text),
-            None => unknown(Unknown::Absent(path.to_owned())),
+            None => lost(path),
         }
     }
 
@@ -227,7 +238,7 @@ impl<'m> Look<'m> {
             Ok(names) => Ok(names),
             Err(error) if absent(&error) => {
                 self.saw_none(path);
-                not_applicable(NotApplicable::Absent(path.to_owned()))
+                without(path)
             }
             Err(error) => self.unreadable(path, &error),
         }
@@ -300,13 +311,9 @@ impl<'m> Look<'m> {
         running.sort_unstable();
         running.dedup();
         if running.is_empty() {
-            let none = match names {
-                [name] => format!("no {name}"),
-                _ => format!("none of {}", names.join(", ")),
-            };
-            self.saw("running programs", &none);
+            self.seen(Source::Programs {}, none_of(names));
         } else {
-            self.saw("running programs", &running.join(", "));
+            self.saw(Source::Programs {}, &running.join(", "));
         }
         Ok(running)
     }
@@ -388,7 +395,7 @@ impl<'m> Look<'m> {
         if values.is_empty() {
             let all = pattern.replacen("{}", "*", 1);
             self.saw_none(all.clone());
-            return not_applicable(NotApplicable::Absent(all));
+            return without(all);
         }
         for (text, cpus) in by_text {
             self.saw(pattern.replacen("{}", &cpu_list(&cpus), 1), &text);
@@ -397,7 +404,7 @@ impl<'m> Look<'m> {
             None => Ok(values),
             Some(path) => {
                 self.saw_none(path.clone());
-                unknown(Unknown::Absent(path))
+                lost(path)
             }
         }
     }
@@ -438,7 +445,7 @@ impl<'m> Look<'m> {
         });
         match found {
             Some((word, _)) => self.saw("/proc/cmdline", word),
-            None => self.saw("/proc/cmdline", &format!("no {name}")),
+            None => self.seen("/proc/cmdline", none_of(&[name])),
         }
         Ok(found.map(|(_, value)| value))
     }
@@ -471,8 +478,10 @@ impl<'m> Look<'m> {
     /// Unknown without a configuration.
     pub(crate) fn option(&mut self, option: &str) -> Result<bool, FindingState> {
         let config = self.config()?;
-        let value = config.value(option).unwrap_or("not set");
-        self.saw(config.source.clone(), &format!("CONFIG_{option}={value}"));
+        match config.value(option) {
+            Some(value) => self.saw(&config.source, &format!("CONFIG_{option}={value}")),
+            None => self.seen(&config.source, Seen::NotSet(option.to_owned())),
+        }
         Ok(config.is_set(option))
     }
 
@@ -495,6 +504,34 @@ impl<'m> Look<'m> {
     pub(crate) fn version(&self) -> Result<Version, FindingState> {
         Self::parsed("/proc/sys/kernel/osrelease", self.machine.version)
     }
+}
+
+/// That none of these names was found.
+pub(crate) fn none_of(names: &[&str]) -> Seen {
+    Seen::NoneOf(owned(names))
+}
+
+/// So many of all.
+pub(crate) fn part(count: usize, all: usize, of: Option<Portion>) -> Seen {
+    Seen::Part {
+        count: count as u64,
+        all: all as u64,
+        of,
+    }
+}
+
+/// The kernel's threads with names of these patterns.
+pub(crate) fn threads_of(patterns: &[&str]) -> Source {
+    Source::Threads(owned(patterns))
+}
+
+/// The same, where they are absent.
+pub(crate) fn no_threads(patterns: &[&str]) -> Item {
+    Item::Threads(owned(patterns))
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// Whether two names of boot parameters are the same for the kernel.

@@ -1,6 +1,6 @@
 //! The result of a look: a state and its fixes, bounded.
 
-use punctual_record::finding::{Fault, FindingFix, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{Fault, FindingFix, FindingState, Item, NotApplicable, Unknown};
 use punctual_record::text::shortened;
 
 /// The longest text of a reading.
@@ -56,6 +56,26 @@ pub(crate) fn expected(values: &[&str]) -> Fault {
     Fault::Expected(values.iter().map(|value| (*value).to_owned()).collect())
 }
 
+/// That these are there.
+pub(crate) fn present<I: Into<Item>>(items: impl IntoIterator<Item = I>) -> Fault {
+    Fault::Present(items.into_iter().map(Into::into).collect())
+}
+
+/// That this is missing.
+pub(crate) fn missing(item: impl Into<Item>) -> Fault {
+    Fault::Missing(vec![item.into()])
+}
+
+/// That this is absent, without which a finding has no meaning.
+pub(crate) fn without<T>(what: impl Into<Item>) -> Result<T, FindingState> {
+    not_applicable(NotApplicable::Absent(what.into()))
+}
+
+/// That this is absent, although it should be there.
+pub(crate) fn lost<T>(what: impl Into<Item>) -> Result<T, FindingState> {
+    unknown(Unknown::Absent(what.into()))
+}
+
 impl From<FindingState> for Outcome {
     fn from(state: FindingState) -> Self {
         Self {
@@ -94,18 +114,27 @@ impl Outcome {
         let line = |text: &mut String| *text = line_of(text);
         match &mut self.state {
             FindingState::Bad { fault } | FindingState::Information { fault: Some(fault) } => {
-                if let Fault::Expected(texts) | Fault::Present(texts) | Fault::Missing(texts) =
-                    fault
-                {
-                    texts.truncate(ITEMS);
-                    texts.iter_mut().for_each(line);
+                match fault {
+                    Fault::Expected(texts) => {
+                        texts.truncate(ITEMS);
+                        texts.iter_mut().for_each(line);
+                    }
+                    Fault::Present(items) | Fault::Missing(items) => {
+                        items.truncate(ITEMS);
+                        items.iter_mut().flat_map(Item::texts).for_each(line);
+                    }
+                    Fault::Unequal
+                    | Fault::Above(_)
+                    | Fault::Below(_)
+                    | Fault::Includes(_)
+                    | Fault::Lacks(_) => {}
                 }
             }
             FindingState::Unknown { why } => match why {
                 Unknown::Unreadable(text)
                 | Unknown::NotUnderstood(text)
-                | Unknown::Absent(text)
                 | Unknown::NotRecorded(text) => line(text),
+                Unknown::Absent(item) => item.texts().into_iter().for_each(line),
                 Unknown::NotMounted { .. } | Unknown::HiddenThreads | Unknown::NoConfiguration => {}
             },
             FindingState::Ok

@@ -8,12 +8,44 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 
+use punctual_record::finding::{ReadResult, Seen, Source};
 use punctual_rt::sys::task::{SchedAttr, set_scheduling};
+
+use crate::outcome::line_of;
 
 /// A question to the C library or the kernel.
 pub(crate) struct Question {
+    /// Under which a snapshot keeps the answer.
     pub(crate) name: &'static str,
     pub(crate) ask: fn() -> io::Result<String>,
+}
+
+/// Before the name of a system call that is tried.
+const TRIED: &str = "tried: ";
+
+/// Answers that snapshots keep; the others are versions of POSIX and errors.
+const WORKS: &str = "works";
+const FAILED: &str = "failed";
+const NOT_CLAIMED: &str = "not claimed";
+
+impl Question {
+    /// Where the answer is from.
+    pub(crate) fn source(&self) -> Source {
+        match self.name.strip_prefix(TRIED) {
+            Some(call) => Source::Tried(call.to_owned()),
+            None => self.name.into(),
+        }
+    }
+}
+
+/// An answer as evidence.
+pub(crate) fn evidence(answer: &str) -> ReadResult {
+    match answer {
+        WORKS => ReadResult::Seen(Seen::Works),
+        FAILED => ReadResult::Seen(Seen::Failed),
+        NOT_CLAIMED => ReadResult::Seen(Seen::NotClaimed),
+        other => ReadResult::Value(line_of(other)),
+    }
 }
 
 macro_rules! claims {
@@ -55,7 +87,7 @@ fn claim(name: c_int) -> io::Result<String> {
     Ok(if version > 0 {
         version.to_string()
     } else {
-        "not claimed".to_owned()
+        NOT_CLAIMED.to_owned()
     })
 }
 
@@ -63,9 +95,9 @@ fn claim(name: c_int) -> io::Result<String> {
 fn tried(it: fn() -> io::Result<()>) -> io::Result<String> {
     let done = std::thread::spawn(it).join();
     Ok(match done {
-        Ok(Ok(())) => "works".to_owned(),
+        Ok(Ok(())) => WORKS.to_owned(),
         Ok(Err(error)) => crate::root::plain(&error),
-        Err(_) => "failed".to_owned(),
+        Err(_) => FAILED.to_owned(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! What was requested of the kernel and what was read back, and what a reader must know of the
 //! machine: figures and names. `report` has the words.
 
+use crate::Hypervisor;
 use serde::{Deserialize, Serialize};
 
 /// One thing that was requested or is stated, and how it stands.
@@ -224,7 +225,7 @@ pub enum Condition {
     /// This is a virtual machine.
     VirtualMachine {
         /// Its hypervisor.
-        hypervisor: Option<String>,
+        hypervisor: Option<Hypervisor>,
         /// Time that its host took; absent where the kernel doesn't say.
         stolen_ns: Option<u64>,
         /// The same as a share of the probed CPUs' time.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::{Hypervisor, RunSource};
 use punctual_stats::requirement::Requirement;
 use serde::{Deserialize, Serialize};
 
@@ -169,6 +170,17 @@ pub enum Value {
         /// The text.
         text: String,
     },
+    /// A watch.
+    Watch {
+        /// Of what; absent for the whole system.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<String>,
+    },
+    /// A hypervisor without a known name.
+    Hypervisor {
+        /// Which.
+        hypervisor: Hypervisor,
+    },
     /// A number.
     Number {
         /// Which.
@@ -249,7 +261,10 @@ pub fn value(run: &Run, aspect: Aspect) -> Option<Value> {
     let (request, system) = (&run.request, &run.system);
     let ours = run.imported.is_none();
     match aspect {
-        Aspect::Source => text(&request.source),
+        Aspect::Source => match &request.source {
+            RunSource::Name(name) => text(name),
+            RunSource::Watch { of } => Some(Value::Watch { of: of.clone() }),
+        },
         Aspect::Interval => run
             .knows(Field::Interval)
             .then(|| interval(&request.interval)),
@@ -274,9 +289,10 @@ pub fn value(run: &Run, aspect: Aspect) -> Option<Value> {
         Aspect::KernelBuild => text(&system.kernel.version),
         Aspect::Preemption => text(&system.kernel.preemption),
         Aspect::Processor => text(&system.processor.model),
-        Aspect::Hypervisor => ours.then(|| {
-            let named = system.virtualisation.hypervisor.clone();
-            named.map_or(Value::Absent, |text| Value::Text { text })
+        Aspect::Hypervisor => ours.then(|| match system.virtualisation.hypervisor.clone() {
+            None => Value::Absent,
+            Some(Hypervisor::Name(text)) => Value::Text { text },
+            Some(hypervisor) => Value::Hypervisor { hypervisor },
         }),
         Aspect::Cpus => run.knows(Field::Cpus).then(|| cpus(&request.cpus)),
         Aspect::CommandLine => text(&system.kernel.command_line),

@@ -5,11 +5,15 @@ use serde::{Deserialize, Serialize};
 
 mod bearing;
 mod id;
+mod item;
 mod of_run;
+mod seen;
 
 pub use bearing::Bearing;
 pub use id::{FindingId, Group};
+pub use item::{Counted, Item, ItemKind};
 pub use of_run::{BadFinding, RunFindings};
+pub use seen::{Countable, Elsewhere, Portion, Seen, Source};
 
 /// The version of [`Check`]'s JSON.
 pub const CHECK_VERSION: u32 = 1;
@@ -61,12 +65,12 @@ pub struct Finding {
     pub fixes: Vec<FindingFix>,
 }
 
-/// What was read of one place. The text is the kernel's, shortened to a line.
+/// What was read of one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reading {
-    /// A file, or the name of a system call with its argument.
-    pub source: String,
+    /// Where.
+    pub source: Source,
     /// What it said.
     pub result: ReadResult,
 }
@@ -76,8 +80,10 @@ pub struct Reading {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReadResult {
-    /// Its text.
+    /// Its text: the kernel's, shortened to a line.
     Value(String),
+    /// What was made of a text that is no evidence as a whole.
+    Seen(Seen),
     /// There is no such file.
     Absent,
     /// Why it could not be read: the kernel's words.
@@ -161,6 +167,8 @@ impl FindingState {
 pub enum Fault {
     /// It should have one of these values.
     Expected(Vec<String>),
+    /// The least and the greatest should have the same value.
+    Unequal,
     /// It is above this.
     Above(u64),
     /// It is below this.
@@ -170,9 +178,9 @@ pub enum Fault {
     /// It lacks these CPUs.
     Lacks(Vec<usize>),
     /// These are there, and should not be: threads, interrupts, services, parameters.
-    Present(Vec<String>),
+    Present(Vec<Item>),
     /// These are missing.
-    Missing(Vec<String>),
+    Missing(Vec<Item>),
 }
 
 /// Why it could not be found out.
@@ -185,7 +193,7 @@ pub enum Unknown {
     /// This has a text that is not understood.
     NotUnderstood(String),
     /// This should be there on such a kernel, and is not.
-    Absent(String),
+    Absent(Item),
     /// The file system that holds it is not mounted.
     NotMounted {
         /// `debugfs`, `tracefs`, `securityfs`.
@@ -207,7 +215,7 @@ pub enum Unknown {
 #[serde(rename_all = "snake_case")]
 pub enum NotApplicable {
     /// The kernel or the hardware doesn't have this.
-    Absent(String),
+    Absent(Item),
     /// Only an ordinary kernel has this problem: this one is PREEMPT_RT.
     RealTimeKernel,
     /// Only a PREEMPT_RT kernel has this problem.
@@ -312,7 +320,7 @@ pub struct Difference {
     /// The finding that it belongs to.
     pub id: FindingId,
     /// Where it was read.
-    pub source: String,
+    pub source: Source,
     /// On the first machine; absent where nothing was read there.
     pub first: Option<ReadResult>,
     /// On the second.

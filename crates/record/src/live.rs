@@ -1,6 +1,7 @@
 //! A run while it goes, as data: what drives the run fills it, and the report draws it.
 //! None of it is kept.
 
+use crate::KernelCall;
 use crate::{Demand, Event, KernelTracer};
 
 /// Buckets of a sparkline: four per decade from 1 µs to 1 s.
@@ -245,8 +246,8 @@ pub struct LiveRow {
 pub enum Notable {
     /// The call with the longest sleep that no timer ended.
     Sleep {
-        /// The system call's name.
-        call: String,
+        /// The system call.
+        call: KernelCall,
         /// Sleeps in it.
         count: u64,
         /// The longest, in ns.

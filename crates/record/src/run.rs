@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::RunSource;
 use punctual_stats::analysis::Analysis;
 use punctual_stats::histogram::HistogramRecord;
 use punctual_stats::peaks::Peak;
@@ -296,8 +297,8 @@ pub struct Tool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
-    /// The wait source, e.g. `nanosleep`; `noise` or `hardware` where gaps were looked for.
-    pub source: String,
+    /// What was measured: the wait source of the probes, or threads that run anyway.
+    pub source: RunSource,
     /// The interval.
     pub interval: Interval,
     /// CPUs of the probe threads, one thread each, in their order.

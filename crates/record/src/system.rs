@@ -1,5 +1,6 @@
 //! The machine as it was found: filled by `system`, read by `report`.
 
+use crate::Hypervisor;
 use serde::{Deserialize, Serialize};
 
 use super::unread::Unread;
@@ -168,8 +169,8 @@ pub struct IdleState {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Virtualisation {
-    /// Name of the hypervisor; absent on bare metal.
-    pub hypervisor: Option<String>,
+    /// The hypervisor; absent on bare metal.
+    pub hypervisor: Option<Hypervisor>,
     /// Kind of the container; absent outside one.
     pub container: Option<String>,
     /// Time stolen by the host during the run, on the probed CPUs.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unread {
-    /// The path or the system call; empty where another tool measured.
+    /// The path or the system call; empty where the reason alone says what.
     pub what: String,
     /// Why.
     #[serde(flatten)]

@@ -4,6 +4,7 @@ mod budget;
 mod marks;
 mod waits;
 
+use crate::KernelCall;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
@@ -274,7 +275,7 @@ pub struct Jobs {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedCall {
     /// The system call, or that it was none.
-    pub name: String,
+    pub name: KernelCall,
     /// How often it slept in it. A call that sleeps twice counts twice.
     pub count: u64,
     /// From the switch away to the switch back, all together.

@@ -43,7 +43,7 @@ pub fn method(run: &Run) -> String {
     let cpus = format!("CPUs {}", words::cpu_list(&request.cpus));
     // What another tool did not state is left out, not made up.
     let parts = [
-        (Field::Source, request.source.clone()),
+        (Field::Source, facts::source(&request.source)),
         (Field::Interval, interval),
         (Field::Policy, policy),
         (Field::Cpus, cpus),
@@ -65,7 +65,7 @@ pub fn platform(run: &Run) -> String {
     }
     let v = &run.system.virtualisation;
     let mut text = match &v.hypervisor {
-        Some(name) => format!("virtual machine ({name})"),
+        Some(it) => format!("virtual machine ({})", facts::hypervisor(it)),
         None => "no hypervisor seen".to_owned(),
     };
     if let Some(stolen) = v.stolen_ns {

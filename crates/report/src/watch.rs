@@ -4,7 +4,7 @@ mod budgets;
 mod marks;
 mod waits;
 
-use super::words;
+use super::{facts, words};
 use punctual_record::Run;
 use punctual_record::watch::{
     Following, Subject, Timing, Watch, WatchedCall, WatchedTask, WatchedThread,
@@ -359,7 +359,7 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
         };
         vec![
             words::label(&run.thread_label(index)),
-            words::clean(&call.name),
+            words::clean(&facts::call(&call.name)),
             words::count(call.count),
             words::duration(mean),
             words::duration(call.worst_ns),

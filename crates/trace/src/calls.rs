@@ -1,5 +1,7 @@
 //! Names of the system calls that a thread can sleep in.
 
+use punctual_record::KernelCall;
+
 /// No system call: a page fault, or an interrupt's work.
 pub const NO_CALL: u32 = 0xffff;
 
@@ -133,23 +135,23 @@ const FUTEX: [&str; 14] = [
 ];
 
 /// What a thread slept in, by the number that the kernel's side gives it: `read`,
-/// `futex LOCK_PI`, `system call 999`, `page fault or interrupt`.
+/// `futex LOCK_PI`.
 #[must_use]
-pub fn name(call: u32) -> String {
+pub fn name(call: u32) -> KernelCall {
     let number = call & 0xffff;
     if number == NO_CALL {
-        return "page fault or interrupt".to_owned();
+        return KernelCall::FaultOrInterrupt {};
     }
     let known = CALLS
         .iter()
         .find(|(known, _)| *known == libc::c_long::from(number));
     let Some((_, name)) = known else {
-        return format!("system call {number}");
+        return KernelCall::Number(number);
     };
     let name = name.trim_start_matches("SYS_");
     match FUTEX.get((call >> 16) as usize) {
-        Some(operation) if name == "futex" => format!("futex {operation}"),
-        _ => name.to_owned(),
+        Some(operation) if name == "futex" => KernelCall::Name(format!("futex {operation}")),
+        _ => name.into(),
     }
 }
 
@@ -190,13 +192,16 @@ mod tests {
 
     #[test]
     fn calls_have_names_and_unknown_ones_their_number() {
-        assert_eq!(name(libc::SYS_read as u32), "read");
-        assert_eq!(name(libc::SYS_clock_nanosleep as u32), "clock_nanosleep");
+        assert_eq!(name(libc::SYS_read as u32), "read".into());
+        assert_eq!(
+            name(libc::SYS_clock_nanosleep as u32),
+            "clock_nanosleep".into()
+        );
         let futex = libc::SYS_futex as u32;
-        assert_eq!(name(6 << 16 | futex), "futex LOCK_PI");
-        assert_eq!(name(99 << 16 | futex), "futex");
-        assert_eq!(name(60_000), "system call 60000");
-        assert_eq!(name(NO_CALL), "page fault or interrupt");
+        assert_eq!(name(6 << 16 | futex), "futex LOCK_PI".into());
+        assert_eq!(name(99 << 16 | futex), "futex".into());
+        assert_eq!(name(60_000), KernelCall::Number(60_000));
+        assert_eq!(name(NO_CALL), KernelCall::FaultOrInterrupt {});
         assert!(is_futex(futex) && is_futex(6 << 16 | futex) && !is_futex(0));
     }
 
@@ -204,11 +209,11 @@ mod tests {
     fn timeouts_that_are_lengths_are_distinguished_from_instants() {
         let futex = libc::SYS_futex as u32;
         for call in [libc::SYS_poll as u32, libc::SYS_nanosleep as u32, futex] {
-            assert!(takes_a_length(call), "{}", name(call));
+            assert!(takes_a_length(call), "{:?}", name(call));
         }
         // glibc and the JVM wait with `FUTEX_WAIT_BITSET`, for an instant.
         for call in [libc::SYS_clock_nanosleep as u32, 9 << 16 | futex, NO_CALL] {
-            assert!(!takes_a_length(call), "{}", name(call));
+            assert!(!takes_a_length(call), "{:?}", name(call));
         }
     }
 }

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::error::Error;
 use super::fault::{self, Unfit};
 use super::unpack::{CopyError, Sum, copy, hex};
-use super::{Package, Tell};
+use super::{Package, Progress, Tell};
 use punctual_record::files::Folder;
 
 /// The prefix of a directory that is being filled; one that is not locked was left behind.
@@ -64,7 +64,7 @@ pub(super) struct Draft {
 
 /// Why an entry cannot be used.
 #[derive(Debug)]
-enum Damage {
+pub enum EntryDamage {
     /// A file of this name cannot be read.
     Unreadable(String, io::Error),
     /// A file of this name has changed.
@@ -75,7 +75,7 @@ enum Damage {
     Version,
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for EntryDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(name, error) => write!(f, "{name}: {error}"),
@@ -88,7 +88,7 @@ impl fmt::Display for Damage {
 
 enum Found {
     Whole(Entry),
-    Damaged(Damage),
+    Damaged(EntryDamage),
     Nothing,
 }
 
@@ -135,10 +135,10 @@ impl Cache {
         // Another process may have made it while this one waited for the lock.
         match self.look_up(key) {
             Found::Whole(entry) => return Ok(entry),
-            Found::Damaged(why) => tell(&format!(
-                "{} in the cache is damaged ({why}): it is unpacked again",
-                self.directory.join(key).display()
-            )),
+            Found::Damaged(why) => tell(&Progress::Damaged {
+                place: self.directory.join(key),
+                why,
+            }),
             Found::Nothing => {}
         }
         self.sweep();
@@ -177,8 +177,8 @@ impl Cache {
         for (name, known) in &manifest.files {
             match hash_of(&directory.join(name), known.size) {
                 Ok(sum) if sum.size == known.size && sum.sha256 == known.sha256 => {}
-                Ok(_) => return Found::Damaged(Damage::Altered(name.clone())),
-                Err(error) => return Found::Damaged(Damage::Unreadable(name.clone(), error)),
+                Ok(_) => return Found::Damaged(EntryDamage::Altered(name.clone())),
+                Err(error) => return Found::Damaged(EntryDamage::Unreadable(name.clone(), error)),
             }
         }
         Found::Whole(Entry {
@@ -219,7 +219,7 @@ impl Cache {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        tell("waiting for another punctual that is fetching a kernel");
+        tell(&Progress::Waiting);
         file.lock().map_err(failed)?;
         Ok(file)
     }
@@ -388,19 +388,19 @@ pub(super) fn hash_of(path: &Path, limit: u64) -> io::Result<Sum> {
     })
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, Damage> {
+fn read_manifest(path: &Path) -> Result<Manifest, EntryDamage> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(LONGEST_MANIFEST).read_to_string(&mut text))
-        .map_err(|error| Damage::Unreadable(MANIFEST.to_owned(), error))?;
-    let altered = || Damage::Altered(MANIFEST.to_owned());
+        .map_err(|error| EntryDamage::Unreadable(MANIFEST.to_owned(), error))?;
+    let altered = || EntryDamage::Altered(MANIFEST.to_owned());
     let (hash, json) = text.split_once('\n').ok_or_else(altered)?;
     if hash != hex(&Sha256::digest(json.as_bytes())) {
         return Err(altered());
     }
-    let manifest: Manifest = serde_json::from_str(json).map_err(Damage::Manifest)?;
+    let manifest: Manifest = serde_json::from_str(json).map_err(EntryDamage::Manifest)?;
     if manifest.version != VERSION {
-        return Err(Damage::Version);
+        return Err(EntryDamage::Version);
     }
     Ok(manifest)
 }

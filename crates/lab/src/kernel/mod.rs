@@ -8,6 +8,7 @@ pub mod image;
 pub mod kallsyms;
 pub mod modules;
 pub mod package;
+mod progress;
 pub mod symbols;
 pub mod unpack;
 
@@ -18,10 +19,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use self::apt::{Apt, Refusal, Wanted};
-pub use self::cache::Cache;
+pub use self::cache::{Cache, EntryDamage};
 pub use self::error::Error;
 pub use self::fault::{Damage, Machine, NoPackage, Unfit};
 use self::image::{BzImage, Elf, Kind};
+pub use self::progress::Progress;
 pub use self::symbols::Symbols;
 use self::unpack::Packing;
 
@@ -56,8 +58,8 @@ pub struct Package {
     pub version: String,
 }
 
-/// Receives a line about each step that takes time, and about unexpected results.
-pub type Tell<'a> = &'a mut dyn FnMut(&str);
+/// Receives each step that takes time, and unexpected results.
+pub type Tell<'a> = &'a mut dyn FnMut(&Progress);
 
 /// The longest kernel or unpacked image, in bytes. Debian's have 8 and 40 million.
 const LONGEST_IMAGE: u64 = 512 << 20;
@@ -122,17 +124,17 @@ fn by_name(
     let refused = match apt.offer(wanted) {
         Ok(offer) => {
             let key = format!("package-{}", offer.sha256);
-            let mut refused = None;
+            let mut is_refused = false;
             let made = cache.entry(&key, tell, |draft, tell| {
                 let megabytes = offer.size.div_ceil(1_000_000);
-                tell(&format!(
-                    "fetching {} {} ({megabytes} MB)",
-                    offer.name, offer.version
-                ));
+                let package = Package {
+                    name: offer.name.clone(),
+                    version: offer.version.clone(),
+                };
+                tell(&Progress::Fetching { package, megabytes });
                 let failed = |refusal: Refusal| {
-                    let error = refusal.error(asked, cache.directory());
-                    refused = Some(error.to_string());
-                    error
+                    is_refused = true;
+                    refusal.error(asked, cache.directory())
                 };
                 let directory = draft.folder(DOWNLOAD)?;
                 let path = apt.fetch(&offer, &directory).map_err(failed)?;
@@ -147,7 +149,7 @@ fn by_name(
             match made {
                 Ok(entry) => return Ok(from_entry(asked, &entry)),
                 // Other errors than apt's would come again.
-                Err(error) if refused.is_none() => return Err(error),
+                Err(error) if !is_refused => return Err(error),
                 Err(error) => error,
             }
         }
@@ -155,11 +157,8 @@ fn by_name(
     };
     match newest(cache, wanted) {
         Some(entry) => {
-            let package = entry.manifest.package.as_ref();
-            let which = package.map_or_else(String::new, |package| {
-                format!("{} {}", package.name, package.version)
-            });
-            tell(&format!("{refused}; using {which} from the cache"));
+            let package = entry.manifest.package.clone();
+            tell(&Progress::FromCache { refused, package });
             Ok(from_entry(asked, &entry))
         }
         None => Err(refused),
@@ -265,8 +264,13 @@ fn unpack_package(
         let architecture = control.architecture;
         return Err(Error::unfit(path, Unfit::PackageFor { architecture }));
     }
-    let (name, version) = (control.package, control.version);
-    tell(&format!("unpacking {name} {version}"));
+    let package = Package {
+        name: control.package,
+        version: control.version,
+    };
+    tell(&Progress::Unpacking {
+        package: package.clone(),
+    });
     let mut release = None;
     let tar = package::tar(file, &members, "data.tar").map_err(failed)?;
     package::files(tar, failed, |installed, from| {
@@ -322,7 +326,7 @@ fn unpack_package(
     if draft.size(SYSTEM_MAP).is_some_and(|size| size < 4096) {
         draft.forget(SYSTEM_MAP)?;
     }
-    Ok((release, Some(Package { name, version })))
+    Ok((release, Some(package)))
 }
 
 /// Unpacks a bzImage into an entry of the cache, and returns the kernel's release.

@@ -19,7 +19,7 @@ mod real;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_lab::kernel::{self, Cache, Error, Kernel};
+use punctual_lab::kernel::{self, Cache, Error, Kernel, Progress};
 
 /// A directory with files to be found, and a cache.
 struct Place {
@@ -49,7 +49,7 @@ impl Place {
     /// And what was told.
     fn find_telling(&self, path: &Path) -> (Result<Kernel, Error>, Vec<String>) {
         let mut told = Vec::new();
-        let mut tell = |line: &str| told.push(line.to_owned());
+        let mut tell = |step: &Progress| told.push(step.to_string());
         let found = kernel::find(path.to_str().expect("text"), &self.cache(), &mut tell);
         (found, told)
     }

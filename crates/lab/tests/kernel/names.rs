@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use punctual_lab::kernel::apt::Apt;
-use punctual_lab::kernel::{self, Error, Kernel};
+use punctual_lab::kernel::{self, Error, Kernel, Progress};
 
 use super::Place;
 use super::made::{self, CONTROL, RELEASE};
@@ -91,7 +91,7 @@ impl Archive {
 
     fn find(&self, asked: &str) -> (Result<Kernel, Error>, Vec<String>) {
         let mut told = Vec::new();
-        let mut tell = |line: &str| told.push(line.to_owned());
+        let mut tell = |step: &Progress| told.push(step.to_string());
         let apt = Apt::at(&self.apt);
         let found = kernel::find_with(&apt, asked, &self.place.cache(), &mut tell);
         (found, told)

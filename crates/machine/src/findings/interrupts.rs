@@ -1,12 +1,15 @@
 //! Where interrupts are delivered.
 
 use punctual_record::cpu_list;
-use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{Counted, Elsewhere, FindingState, Item, ItemKind};
 use punctual_record::remedy::is_managed;
 use punctual_rt::cpulist;
 
-use super::isolation::{lacking, list, shared};
-use crate::look::{Look, Looked, bad, information_that, not_applicable, ok, unknown};
+use super::isolation::{lacking, list, none_on_cpus, shared};
+use crate::look::{Look, Looked, bad, information_that, lost, ok, present, without};
+
+/// The names of an interrupt's requesters that are kept.
+const ACTIONS: usize = 16;
 
 /// Interrupts that are delivered to CPUs for real-time work. The managed ones are of queues of
 /// virtio and nvme, and can't be moved.
@@ -17,7 +20,7 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     look.online()?;
     let housekeeping = look.machine.housekeeping();
     let (mut found, mut moved) = (Vec::new(), Vec::new());
-    let mut outcome = bad(Fault::Present(Vec::new()));
+    let mut outcome = bad(present::<Item>([]));
     let mut interrupts = 0;
     for irq in root.numbered("/proc/irq", "") {
         let folder = format!("/proc/irq/{irq}");
@@ -48,41 +51,48 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
             continue;
         }
         look.saw(path.clone(), &text);
-        let name = format!("{irq} {}", actions.join(" "));
+        let counted = sample.zip(came).map(|(sample, times)| Counted {
+            times,
+            within_ms: sample.length_ms,
+        });
+        actions.truncate(ACTIONS);
+        let mut interrupt = Item::Interrupt {
+            number: irq,
+            actions,
+            counted: None,
+        };
         if !managed && came.unwrap_or(0) == 0 && is_moved(look, &affinity, path, cpus)? {
-            moved.push(name);
+            moved.push(interrupt);
             continue;
         }
-        found.push(match sample.zip(came) {
-            None => name,
-            Some((sample, came)) => format!("{name} ({came} times in {} ms)", sample.length_ms),
-        });
+        if let Item::Interrupt { counted: kept, .. } = &mut interrupt {
+            *kept = counted;
+        }
+        found.push(interrupt);
         if !managed && !housekeeping.is_empty() {
             outcome = outcome.write(&affinity, cpu_list(&housekeeping));
         }
     }
     if found.is_empty() && !moved.is_empty() {
-        return information_that(Fault::Present(moved)).end();
+        return information_that(present(moved)).end();
     }
     if found.is_empty() {
-        let kind = if managed {
-            "managed interrupts"
+        let of = if managed {
+            Elsewhere::ManagedInterrupts
         } else {
-            "interrupts"
+            Elsewhere::Interrupts
         };
-        look.saw(
-            "/proc/irq/*/effective_affinity_list",
-            &format!("{interrupts} {kind}, none on CPUs {}", cpu_list(cpus)),
-        );
+        let seen = none_on_cpus(interrupts, of, cpus);
+        look.seen("/proc/irq/*/effective_affinity_list", seen);
         return match (interrupts, managed) {
-            (0, true) => not_applicable(NotApplicable::Absent("a managed interrupt".to_owned())),
+            (0, true) => without(ItemKind::ManagedInterrupt),
             // Every machine has one: these are masked.
-            (0, false) => unknown(Unknown::Absent("/proc/irq/N/smp_affinity_list".to_owned())),
+            (0, false) => lost("/proc/irq/N/smp_affinity_list"),
             _ => ok(),
         };
     }
     outcome.state = FindingState::Bad {
-        fault: Fault::Present(found),
+        fault: present(found),
     };
     if managed {
         outcome = outcome.boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)));
@@ -146,7 +156,5 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
     if !cpus.is_empty() && lacking(&cpus, &banned).is_empty() {
         return ok();
     }
-    bad(Fault::Present(vec!["irqbalance".to_owned()]))
-        .by_hand()
-        .end()
+    bad(present(["irqbalance"])).by_hand().end()
 }

@@ -1,11 +1,14 @@
 //! Whether the CPUs for real-time work are left alone.
 
-use punctual_record::finding::{Fault, FindingFix, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{
+    Elsewhere, Fault, FindingFix, FindingState, Item, NotApplicable, Seen,
+};
 use punctual_record::{cpu_list, cpu_mask};
 use punctual_rt::cpulist;
 
 use crate::look::{
-    Look, Looked, Outcome, bad, information, information_that, not_applicable, ok, unknown,
+    Look, Looked, Outcome, bad, information, information_that, missing, no_threads, not_applicable,
+    ok, present, threads_of, without,
 };
 use crate::mask;
 use crate::root::decimal;
@@ -22,6 +25,24 @@ pub(super) fn lacking(cpus: &[usize], others: &[usize]) -> Vec<usize> {
 pub(super) fn shared(cpus: &[usize], others: &[usize]) -> Vec<usize> {
     let shared = cpus.iter().filter(|cpu| others.contains(cpu));
     shared.copied().collect()
+}
+
+/// That so many may run on these CPUs.
+fn on_cpus(count: usize, programs: bool, cpus: &[usize]) -> Seen {
+    Seen::OnCpus {
+        count: count as u64,
+        programs,
+        cpus: cpus.to_vec(),
+    }
+}
+
+/// That none of so many concerns these CPUs.
+pub(super) fn none_on_cpus(count: u64, of: Elsewhere, cpus: &[usize]) -> Seen {
+    Seen::NoneOnCpus {
+        count,
+        of,
+        cpus: cpus.to_vec(),
+    }
 }
 
 pub(super) fn list(path: &str, text: &str) -> Result<Vec<usize>, FindingState> {
@@ -83,9 +104,7 @@ pub(super) fn nohz_full(look: &mut Look<'_>) -> Looked {
     let Some(text) = look.optional(path)? else {
         // The file beside it is there on every kernel, this one with the option alone.
         look.required("/sys/devices/system/cpu/isolated")?;
-        return bad(Fault::Missing(vec!["CONFIG_NO_HZ_FULL=y".to_owned()]))
-            .by_hand()
-            .end();
+        return bad(missing("CONFIG_NO_HZ_FULL=y")).by_hand().end();
     };
     let lacks = lacking(cpus, &list(path, &text)?);
     if lacks.is_empty() {
@@ -107,11 +126,11 @@ pub(super) fn rcu_nocbs(look: &mut Look<'_>) -> Looked {
     let threads = look.kernel_threads(|task| of(task).is_some())?;
     let offloaded: Vec<usize> = threads.into_iter().filter_map(of).collect();
     let seen = if offloaded.is_empty() {
-        "none".to_owned()
+        Seen::Nothing
     } else {
-        format!("of CPUs {}", cpu_list(&offloaded))
+        Seen::OfCpus(offloaded.clone())
     };
-    look.saw("threads rcuo*/N", &seen);
+    look.seen(threads_of(RCU_THREADS), seen);
     look.parameter("rcu_nocbs")?;
     let lacks = lacking(cpus, &offloaded);
     if lacks.is_empty() {
@@ -123,16 +142,18 @@ pub(super) fn rcu_nocbs(look: &mut Look<'_>) -> Looked {
     }
 }
 
+/// The names of threads that call offloaded callbacks.
+const RCU_THREADS: &[&str] = &["rcuo*/N"];
+
 /// Threads that call offloaded callbacks, to be moved away.
 pub(super) fn rcu_threads(look: &mut Look<'_>) -> Looked {
     let machine = look.machine;
     let cpus = look.real_time_cpus()?;
     let is_rcu = |task: &Task| task.name.starts_with("rcuo") && task.name.contains('/');
     let threads = look.kernel_threads(is_rcu)?;
-    let what = "threads rcuo*/N";
     if threads.is_empty() {
-        look.saw(what, "none");
-        return not_applicable(NotApplicable::Absent(what.to_owned()));
+        look.seen(threads_of(RCU_THREADS), Seen::Nothing);
+        return without(no_threads(RCU_THREADS));
     }
     look.online()?;
     let housekeeping = machine.housekeeping();
@@ -145,7 +166,10 @@ pub(super) fn rcu_threads(look: &mut Look<'_>) -> Looked {
         if shared(cpus, &allowed).is_empty() {
             continue;
         }
-        found.push(format!("{} ({})", task.name, cpu_list(&allowed)));
+        found.push(Item::ThreadOn {
+            thread: task.name.clone(),
+            cpus: cpu_list(&allowed),
+        });
         if !housekeeping.is_empty() {
             fixes.push(FindingFix::Affinity {
                 thread: task.name.clone(),
@@ -154,11 +178,12 @@ pub(super) fn rcu_threads(look: &mut Look<'_>) -> Looked {
             });
         }
     }
-    look.saw(what, &format!("{} on CPUs {}", found.len(), cpu_list(cpus)));
+    let seen = on_cpus(found.len(), false, cpus);
+    look.seen(threads_of(RCU_THREADS), seen);
     if found.is_empty() {
         return ok();
     }
-    let outcome = bad(Fault::Present(found));
+    let outcome = bad(present(found));
     if fixes.is_empty() {
         outcome.by_hand().end()
     } else {
@@ -213,12 +238,13 @@ pub(super) fn bound_kworkers(look: &mut Look<'_>) -> Looked {
         cpu.is_some_and(|cpu| cpus.contains(&cpu))
     };
     let threads = look.kernel_threads(is_bound)?;
-    look.saw("threads kworker/N:*", &threads.len().to_string());
+    let seen = Seen::Count(threads.len() as u64);
+    look.seen(threads_of(&["kworker/N:*"]), seen);
     if threads.is_empty() {
         return information().end();
     }
-    let found = threads.iter().map(|task| task.name.clone()).collect();
-    information_that(Fault::Present(found)).by_hand().end()
+    let found = threads.iter().map(|task| &task.name);
+    information_that(present(found)).by_hand().end()
 }
 
 pub(super) fn vmstat_interval(look: &mut Look<'_>) -> Looked {
@@ -272,8 +298,8 @@ pub(super) fn receive_steering(look: &mut Look<'_>) -> Looked {
         }
     }
     if included.is_empty() {
-        let seen = format!("{read} masks, none with CPUs {}", cpu_list(cpus));
-        look.saw("/sys/class/net/*/queues/*/{rps,xps}_cpus", &seen);
+        let seen = none_on_cpus(read, Elsewhere::Masks, cpus);
+        look.seen("/sys/class/net/*/queues/*/{rps,xps}_cpus", seen);
         return ok();
     }
     included.sort_unstable();
@@ -357,14 +383,12 @@ pub(super) fn user_threads(look: &mut Look<'_>) -> Looked {
     }
     found.sort_unstable();
     found.dedup();
-    look.saw(
-        "/proc/*/task/*/status",
-        &format!("{} programs on CPUs {}", found.len(), cpu_list(cpus)),
-    );
+    let seen = on_cpus(found.len(), true, cpus);
+    look.seen("/proc/*/task/*/status", seen);
     if found.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(found)).by_hand().end()
+        bad(present(found)).by_hand().end()
     }
 }
 
@@ -372,7 +396,7 @@ pub(super) fn systemd_slices(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
     if !look.machine.root.exists("/run/systemd/system") {
         look.saw_none("/run/systemd/system");
-        return not_applicable(NotApplicable::Absent("/run/systemd/system".to_owned()));
+        return without("/run/systemd/system");
     }
     look.required("/sys/fs/cgroup/cgroup.controllers")?;
     let mut included = Vec::new();
@@ -391,105 +415,5 @@ pub(super) fn systemd_slices(look: &mut Look<'_>) -> Looked {
         ok()
     } else {
         bad(Fault::Includes(included)).by_hand().end()
-    }
-}
-
-pub(super) fn smt_siblings(look: &mut Look<'_>) -> Looked {
-    let cpus = look.real_time_cpus()?;
-    let active = look.optional("/sys/devices/system/cpu/smt/active")?;
-    if active.as_deref() == Some("0") {
-        return ok();
-    }
-    let pattern = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list";
-    let mut siblings = Vec::new();
-    for (cpu, text) in look.per_cpu(pattern, cpus)? {
-        let path = pattern.replacen("{}", &cpu.to_string(), 1);
-        siblings.extend(list(&path, &text)?.into_iter().filter(|it| *it != cpu));
-    }
-    siblings.sort_unstable();
-    siblings.dedup();
-    let described = |cpus: &[usize]| cpus.iter().map(|cpu| format!("CPU {cpu}")).collect();
-    let others = lacking(&siblings, cpus);
-    if siblings.is_empty() {
-        return ok();
-    }
-    if others.is_empty() {
-        // They disturb each other alone.
-        return information_that(Fault::Present(described(&siblings)))
-            .boot("nosmt")
-            .end();
-    }
-    let off = |outcome: Outcome, cpu: &usize| {
-        outcome.write(&format!("/sys/devices/system/cpu/cpu{cpu}/online"), 0)
-    };
-    let outcome = bad(Fault::Present(described(&others)));
-    others.iter().fold(outcome, off).boot("nosmt").end()
-}
-
-pub(super) fn resctrl(look: &mut Look<'_>) -> Looked {
-    let cpuinfo = look.unshown("/proc/cpuinfo")?;
-    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-    let flags = flags.unwrap_or_default().split_whitespace();
-    let wanted = ["cat_l3", "cat_l2", "mba"];
-    let has: Vec<&str> = flags.filter(|flag| wanted.contains(flag)).collect();
-    if has.is_empty() {
-        look.saw("/proc/cpuinfo", "no cat_l3, cat_l2, mba");
-        return not_applicable(NotApplicable::Absent("cat_l3".to_owned()));
-    }
-    look.saw("/proc/cpuinfo", &has.join(" "));
-    match look.optional("/sys/fs/resctrl/schemata")? {
-        Some(_) => ok(),
-        None => information_that(Fault::Missing(vec!["/sys/fs/resctrl".to_owned()]))
-            .by_hand()
-            .end(),
-    }
-}
-
-pub(super) fn numa(look: &mut Look<'_>) -> Looked {
-    let cpus = look.real_time_cpus()?;
-    let folder = "/sys/devices/system/node";
-    look.directory(folder)?;
-    let nodes = look.machine.root.numbered(folder, "node");
-    if nodes.len() < 2 {
-        look.saw(folder, &format!("{} nodes", nodes.len()));
-        return not_applicable(NotApplicable::Absent("a second NUMA node".to_owned()));
-    }
-    let mut used = Vec::new();
-    for node in nodes {
-        let path = format!("{folder}/node{node}/cpulist");
-        let here = list(&path, &look.required(&path)?)?;
-        if !shared(cpus, &here).is_empty() {
-            used.push(node.to_string());
-        }
-    }
-    let own = match &used[..] {
-        [] => return unknown(Unknown::NotUnderstood(folder.to_owned())),
-        [own] => own,
-        _ => {
-            let several = used.iter().map(|node| format!("node {node}")).collect();
-            return bad(Fault::Present(several)).by_hand().end();
-        }
-    };
-    let mut far = Vec::new();
-    for device in look
-        .machine
-        .root
-        .names("/sys/class/net")
-        .unwrap_or_default()
-    {
-        let path = format!("/sys/class/net/{device}/device/numa_node");
-        // Absent for a device without hardware.
-        if let Some(node) = look.optional_unshown(&path)?
-            && node != "-1"
-            && node != *own
-        {
-            look.saw(path, &node);
-            far.push(format!("{device} (node {node})"));
-        }
-    }
-    if far.is_empty() {
-        ok()
-    } else {
-        bad(Fault::Present(far)).by_hand().end()
     }
 }

@@ -1,12 +1,14 @@
 //! How the kernel was built and booted.
 
-use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{
+    Countable, FindingState, Item, ItemKind, NotApplicable, Portion, Seen,
+};
 use punctual_rt::cpulist;
 
 use crate::kernel_log;
 use crate::look::{
-    Look, Looked, bad, chosen, expected, information, information_that, not_applicable, ok,
-    same_name, unknown,
+    Look, Looked, bad, chosen, expected, information, information_that, lost, missing,
+    not_applicable, ok, part, present, same_name, without,
 };
 use crate::version::Version;
 
@@ -16,9 +18,7 @@ pub(super) fn rt_kernel(look: &mut Look<'_>) -> Looked {
         return ok();
     }
     look.required("/proc/sys/kernel/version")?;
-    bad(Fault::Missing(vec!["PREEMPT_RT".to_owned()]))
-        .by_hand()
-        .end()
+    bad(missing("PREEMPT_RT")).by_hand().end()
 }
 
 pub(super) fn preempt_mode(look: &mut Look<'_>) -> Looked {
@@ -78,15 +78,13 @@ pub(super) fn threadirqs(look: &mut Look<'_>) -> Looked {
     }
     match look.parameter("threadirqs")? {
         Some(_) => ok(),
-        None => bad(Fault::Missing(vec!["threadirqs".to_owned()]))
-            .boot("threadirqs")
-            .end(),
+        None => bad(missing("threadirqs")).boot("threadirqs").end(),
     }
 }
 
 pub(super) fn kernel_config(look: &mut Look<'_>) -> Looked {
     let source = look.config()?.source.clone();
-    look.saw(source, "readable");
+    look.seen(source, Seen::Readable);
     ok()
 }
 
@@ -101,18 +99,11 @@ pub(super) fn high_resolution(look: &mut Look<'_>) -> Looked {
         let active: Vec<String> = timers.lines().filter_map(value).collect();
         if !active.is_empty() {
             let inactive = active.iter().filter(|value| *value != "1").count();
-            look.saw(
-                path,
-                &format!(
-                    "hres_active: {} of {} CPUs",
-                    active.len() - inactive,
-                    active.len()
-                ),
-            );
+            let high = active.len() - inactive;
+            let of = Some(Portion::HighResolutionCpus);
+            look.seen(path, part(high, active.len(), of));
             return if inactive > 0 {
-                bad(Fault::Missing(vec!["hres_active: 1".to_owned()]))
-                    .by_hand()
-                    .end()
+                bad(missing("hres_active: 1")).by_hand().end()
             } else {
                 ok()
             };
@@ -122,9 +113,7 @@ pub(super) fn high_resolution(look: &mut Look<'_>) -> Looked {
         return bad(expected(&["CONFIG_HIGH_RES_TIMERS=y"])).by_hand().end();
     }
     match look.parameter("highres")? {
-        Some("off") => bad(Fault::Present(vec!["highres=off".to_owned()]))
-            .by_hand()
-            .end(),
+        Some("off") => bad(present(["highres=off"])).by_hand().end(),
         _ => ok(),
     }
 }
@@ -137,9 +126,7 @@ pub(super) fn support(look: &mut Look<'_>, parameter: &str, option: &str) -> Loo
     if look.option(option)? {
         ok()
     } else {
-        bad(Fault::Missing(vec![format!("CONFIG_{option}=y")]))
-            .by_hand()
-            .end()
+        bad(missing(format!("CONFIG_{option}=y"))).by_hand().end()
     }
 }
 
@@ -168,14 +155,12 @@ pub(super) fn debug_options(look: &mut Look<'_>) -> Looked {
         .filter(|option| config.is_set(option))
         .map(|option| format!("CONFIG_{option}"))
         .collect();
-    look.saw(
-        config.source.clone(),
-        &format!("{} of {} set", set.len(), DEBUG_OPTIONS.len()),
-    );
+    let seen = part(set.len(), DEBUG_OPTIONS.len(), Some(Portion::SetOptions));
+    look.seen(&config.source, seen);
     if set.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(set)).by_hand().end()
+        bad(present(set)).by_hand().end()
     }
 }
 
@@ -191,19 +176,23 @@ pub(super) fn tracing(look: &mut Look<'_>) -> Looked {
     let path = format!("{folder}/current_tracer");
     let tracer = match look.mounted(&path, "tracefs", "/sys/kernel/tracing") {
         Ok(Some(tracer)) => tracer,
-        Ok(None) => return not_applicable(NotApplicable::Absent(path)),
+        Ok(None) => return without(path),
         Err(why) => return without_option(look, "FTRACE", why),
     };
     let events = format!("{folder}/set_event");
     let enabled = look.unshown(&events)?;
     let enabled: Vec<String> = enabled.lines().map(str::to_owned).collect();
-    look.saw(events, &format!("{} events enabled", enabled.len()));
+    let seen = Seen::CountOf {
+        count: enabled.len() as u64,
+        of: Countable::EnabledEvents,
+    };
+    look.seen(events, seen);
     let outcome = if tracer != "nop" {
         bad(expected(&["nop"])).write(&path, "nop")
     } else if enabled.is_empty() {
         return ok();
     } else {
-        bad(Fault::Present(enabled.clone()))
+        bad(present(enabled.clone()))
     };
     if enabled.is_empty() {
         outcome.end()
@@ -215,7 +204,7 @@ pub(super) fn tracing(look: &mut Look<'_>) -> Looked {
 /// Not applicable to a kernel that was built without an option; else the reason given.
 fn without_option(look: &mut Look<'_>, option: &str, why: FindingState) -> Looked {
     match look.option(option) {
-        Ok(false) => not_applicable(NotApplicable::Absent(format!("CONFIG_{option}"))),
+        Ok(false) => without(format!("CONFIG_{option}")),
         Ok(true) | Err(_) => Err(why),
     }
 }
@@ -275,31 +264,33 @@ pub(super) fn unknown_parameter(look: &mut Look<'_>) -> Looked {
         let is_unknown = unknown.as_ref().map(|unknown| unknown.contains(&name));
         if PARAMETERS.contains(&name.as_str()) {
             // Of real-time work, and not of this kernel.
-            return (is_unknown == Some(true)).then(|| format!("{word} (not in this kernel)"));
+            return (is_unknown == Some(true)).then(|| Item::NotInKernel {
+                parameter: word.clone(),
+            });
         }
         // One that the kernel knows is no other one misspelt.
         if is_unknown == Some(false) {
             return None;
         }
         let close = PARAMETERS.iter().find(|known| is_near(&name, known))?;
-        Some(format!("{word} ({close}?)"))
+        Some(Item::Misspelt {
+            parameter: word.clone(),
+            known: (*close).to_owned(),
+        })
     });
-    let misspelt: Vec<String> = misspelt.collect();
-    look.saw(
-        "/proc/cmdline",
-        &format!(
-            "{} parameters, {} misspelt or unknown",
-            given.len(),
-            misspelt.len()
-        ),
-    );
+    let misspelt: Vec<Item> = misspelt.collect();
+    let seen = Seen::Parameters {
+        count: given.len() as u64,
+        faulty: misspelt.len() as u64,
+    };
+    look.seen("/proc/cmdline", seen);
     if let Some(unknown) = unknown {
         look.saw(kernel_log::QUESTION, &unknown.join(" "));
     }
     if misspelt.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(misspelt)).by_hand().end()
+        bad(present(misspelt)).by_hand().end()
     }
 }
 
@@ -347,14 +338,14 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
         let text = match look.optional("/sys/devices/system/cpu/isolated")? {
             Some(isolated) if name == "isolcpus" => isolated,
             Some(_) => look.optional(path)?.unwrap_or_default(),
-            None => return unknown(Unknown::Absent(path.to_owned())),
+            None => return lost(path),
         };
         let text = if text == "(null)" { "" } else { &text };
         let in_force = Look::parsed(path, cpulist::numbers(text).ok())?;
         let online = look.online()?;
         let is_missing = |cpu: &usize| !in_force.contains(cpu) && online.contains(cpu);
         if cpus.iter().any(is_missing) {
-            contradicted.push(name.to_owned());
+            contradicted.push(name.into());
         }
     }
     for name in ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"] {
@@ -364,7 +355,9 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
         };
         if look.parameters()?.iter().filter(is_name).count() > 1 {
             any = true;
-            contradicted.push(format!("{name} (more than once)"));
+            contradicted.push(Item::Repeated {
+                parameter: name.to_owned(),
+            });
         }
     }
     let irqs = requested(look, "irqaffinity")?;
@@ -372,14 +365,17 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
     if let (Some(irqs), Some(isolated)) = (irqs, requested(look, "isolcpus")?)
         && irqs.iter().any(|cpu| isolated.contains(cpu))
     {
-        contradicted.push("irqaffinity (it includes CPUs of isolcpus)".to_owned());
+        contradicted.push(Item::SharesCpus {
+            parameter: "irqaffinity".to_owned(),
+            other: "isolcpus".to_owned(),
+        });
     }
     match (any, contradicted.is_empty()) {
         (false, _) => not_applicable(NotApplicable::NotRequested(
             "isolcpus=, nohz_full=, irqaffinity=".to_owned(),
         )),
         (true, true) => ok(),
-        (true, false) => bad(Fault::Present(contradicted)).by_hand().end(),
+        (true, false) => bad(present(contradicted)).by_hand().end(),
     }
 }
 
@@ -387,7 +383,7 @@ pub(super) fn lockdown(look: &mut Look<'_>) -> Looked {
     let path = "/sys/kernel/security/lockdown";
     let text = match look.mounted(path, "securityfs", "/sys/kernel/security") {
         Ok(Some(text)) => text,
-        Ok(None) => return not_applicable(NotApplicable::Absent(path.to_owned())),
+        Ok(None) => return without(path),
         Err(why) => return without_option(look, "SECURITY_LOCKDOWN_LSM", why),
     };
     match Look::parsed(path, chosen(&text))? {
@@ -409,7 +405,8 @@ pub(super) fn mitigations(look: &mut Look<'_>) -> Looked {
             active += 1;
         }
     }
-    look.saw(folder, &format!("{active} active"));
+    let of = Countable::ActiveMitigations;
+    look.seen(folder, Seen::CountOf { count: active, of });
     parameter.map(|_| information())
 }
 
@@ -417,16 +414,16 @@ pub(super) fn mitigations(look: &mut Look<'_>) -> Looked {
 pub(super) fn kernel_version(look: &mut Look<'_>) -> Looked {
     look.required("/proc/sys/kernel/osrelease")?;
     let version = look.version()?;
-    if version < Version(5, 10) {
-        return bad(Fault::Missing(vec!["Linux 5.10 or later".to_owned()]))
+    let oldest = Version(5, 10);
+    if version < oldest {
+        return bad(missing(Item::LinuxFrom(oldest.to_string())))
             .by_hand()
             .end();
     }
     let has_nohz_full = look.parameter("nohz_full")?.is_some();
     if version >= Version(6, 12) && has_nohz_full {
         // The fair server's timer ticks on CPUs without a tick: NVIDIA/NV-Kernels#400.
-        let defect = "the fair server's timer on nohz_full CPUs";
-        return information_that(Fault::Present(vec![defect.to_owned()])).end();
+        return information_that(present([ItemKind::FairServerTimer])).end();
     }
     ok()
 }
@@ -435,16 +432,16 @@ pub(super) fn dual_kernel(look: &mut Look<'_>) -> Looked {
     let xenomai = look.optional("/proc/xenomai/version")?;
     let is_evl = look.machine.root.exists("/dev/evl/control")
         || look.machine.root.exists("/sys/devices/virtual/evl");
-    look.saw(
-        "/sys/devices/virtual/evl",
-        if is_evl { "present" } else { "absent" },
-    );
+    let place = "/sys/devices/virtual/evl";
+    if is_evl {
+        look.seen(place, Seen::Present);
+    } else {
+        look.saw_none(place);
+    }
     match (xenomai, is_evl) {
-        (Some(version), _) => {
-            information_that(Fault::Present(vec![format!("Xenomai Cobalt {version}")])).end()
-        }
-        (None, true) => information_that(Fault::Present(vec!["EVL".to_owned()])).end(),
-        (None, false) => not_applicable(NotApplicable::Absent("/proc/xenomai".to_owned())),
+        (Some(version), _) => information_that(present([Item::Cobalt(version)])).end(),
+        (None, true) => information_that(present(["EVL"])).end(),
+        (None, false) => without("/proc/xenomai"),
     }
 }
 

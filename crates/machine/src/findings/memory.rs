@@ -1,9 +1,10 @@
 //! What makes memory slow or absent.
 
-use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{Fault, FindingState, ItemKind, Seen, Unknown};
 
 use crate::look::{
-    Look, Looked, bad, chosen, expected, information, information_that, not_applicable, ok, unknown,
+    Look, Looked, bad, chosen, expected, information, information_that, ok, present, threads_of,
+    unknown, without,
 };
 
 /// The files and partitions of `/proc/swaps`.
@@ -12,14 +13,19 @@ fn swaps(look: &mut Look<'_>) -> Result<Vec<String>, FindingState> {
     // A kernel without swap has no such file.
     let Some(text) = look.optional_unshown(path)? else {
         look.saw_none(path);
-        return not_applicable(NotApplicable::Absent(path.to_owned()));
+        return without(path);
     };
     let mut lines = text.lines();
     let head = lines.next().filter(|line| line.starts_with("Filename"));
     Look::parsed(path, head)?;
     let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
     let swaps: Vec<String> = lines.filter_map(name).collect();
-    look.saw(path, if swaps.is_empty() { "none" } else { "on" });
+    let seen = if swaps.is_empty() {
+        Seen::Nothing
+    } else {
+        Seen::InUse
+    };
+    look.seen(path, seen);
     Ok(swaps)
 }
 
@@ -28,13 +34,13 @@ pub(super) fn swap(look: &mut Look<'_>) -> Looked {
     if swaps.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(swaps)).by_hand().end()
+        bad(present(swaps)).by_hand().end()
     }
 }
 
 pub(super) fn swappiness(look: &mut Look<'_>) -> Looked {
     if swaps(look)?.is_empty() {
-        return not_applicable(NotApplicable::Absent("swap".to_owned()));
+        return without(ItemKind::Swap);
     }
     let path = "/proc/sys/vm/swappiness";
     if look.required_number(path)? > 10 {
@@ -99,7 +105,8 @@ pub(super) fn compaction(look: &mut Look<'_>) -> Looked {
 /// DAMON's threads and the generations of the LRU walk page tables.
 pub(super) fn memory_scanners(look: &mut Look<'_>) -> Looked {
     let running = look.kernel_threads(|task| task.name.starts_with("kdamond"))?;
-    look.saw("threads kdamond.*", &running.len().to_string());
+    let seen = Seen::Count(running.len() as u64);
+    look.seen(threads_of(&["kdamond.*"]), seen);
     let reclaim = "/proc/sys/vm/zone_reclaim_mode";
     // Absent without NUMA.
     let reclaims = match look.optional(reclaim)? {
@@ -112,8 +119,8 @@ pub(super) fn memory_scanners(look: &mut Look<'_>) -> Looked {
     let outcome = if running.is_empty() {
         bad(expected(&["0"]))
     } else {
-        let names = running.iter().map(|task| task.name.clone()).collect();
-        bad(Fault::Present(names)).by_hand()
+        let names = running.iter().map(|task| &task.name);
+        bad(present(names)).by_hand()
     };
     if reclaims {
         outcome.write(reclaim, 0).end()

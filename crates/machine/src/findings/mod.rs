@@ -9,10 +9,11 @@ mod noise;
 mod power;
 mod rights;
 mod scheduler;
+mod topology;
 
-use punctual_record::finding::{Fault, FindingId};
+use punctual_record::finding::FindingId;
 
-use crate::look::{Look, Looked, information_that, ok};
+use crate::look::{Look, Looked, information_that, ok, present};
 
 /// Looks for one finding.
 pub(crate) fn look_for(id: FindingId, look: &mut Look<'_>) -> Looked {
@@ -54,9 +55,9 @@ pub(crate) fn look_for(id: FindingId, look: &mut Look<'_>) -> Looked {
         FindingId::KthreadCpus => isolation::kthread_cpus(look),
         FindingId::UserThreads => isolation::user_threads(look),
         FindingId::SystemdSlices => isolation::systemd_slices(look),
-        FindingId::SmtSiblings => isolation::smt_siblings(look),
-        FindingId::Resctrl => isolation::resctrl(look),
-        FindingId::Numa => isolation::numa(look),
+        FindingId::SmtSiblings => topology::smt_siblings(look),
+        FindingId::Resctrl => topology::resctrl(look),
+        FindingId::Numa => topology::numa(look),
         FindingId::RtThrottling => scheduler::rt_throttling(look),
         FindingId::FairServer => scheduler::fair_server(look),
         FindingId::RtGroupSched => scheduler::rt_group_sched(look),
@@ -131,6 +132,6 @@ fn programs(look: &mut Look<'_>, names: &[&str]) -> Looked {
     if running.is_empty() {
         ok()
     } else {
-        information_that(Fault::Present(running)).by_hand().end()
+        information_that(present(running)).by_hand().end()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{FindingState, Item, Unknown};
 
 use crate::audit::{self, Audit};
 use crate::look::{
-    Look, Looked, bad, expected, information, information_that, not_applicable, ok, unknown,
+    Look, Looked, bad, expected, information, information_that, ok, part, present, unknown, without,
 };
 
 /// Programs that change the same settings.
@@ -34,7 +34,7 @@ pub(super) fn watchdogs(look: &mut Look<'_>) -> Looked {
     };
     let (nmi_runs, soft_runs) = (runs(nmi)?, runs(soft)?);
     if nmi_runs.is_none() && soft_runs.is_none() {
-        return not_applicable(NotApplicable::Absent(nmi.to_owned()));
+        return without(nmi);
     }
     look.optional("/proc/sys/kernel/watchdog_thresh")?;
     look.optional("/proc/sys/kernel/hung_task_timeout_secs")?;
@@ -101,7 +101,7 @@ pub(super) fn serial_console(look: &mut Look<'_>) -> Looked {
     if slow.is_empty() || level <= QUIET_LEVEL {
         ok()
     } else {
-        bad(Fault::Present(slow)).write(path, 1).boot("quiet").end()
+        bad(present(slow)).write(path, 1).boot("quiet").end()
     }
 }
 
@@ -118,12 +118,11 @@ pub(super) fn audit(look: &mut Look<'_>) -> Looked {
         return ok();
     }
     // What is recorded is a matter of security, too.
-    let rules = match audit.calls {
-        0 => return information().boot("audit=0").end(),
-        1 => "1 rule of system calls".to_owned(),
-        calls => format!("{calls} rules of system calls"),
-    };
-    information_that(Fault::Present(vec![rules]))
+    if audit.calls == 0 {
+        return information().boot("audit=0").end();
+    }
+    let rules = Item::AuditRules { calls: audit.calls };
+    information_that(present([rules]))
         .by_hand()
         .boot("audit=0")
         .end()
@@ -132,11 +131,11 @@ pub(super) fn audit(look: &mut Look<'_>) -> Looked {
 /// Root alone may ask for the rules; a program that loads them can be seen by everybody.
 fn without_answer(look: &mut Look<'_>, error: &io::Error) -> Looked {
     if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) {
-        return not_applicable(NotApplicable::Absent("CONFIG_AUDIT".to_owned()));
+        return without("CONFIG_AUDIT");
     }
     let running = look.programs(&["auditd"])?;
     if !running.is_empty() {
-        return information_that(Fault::Present(running))
+        return information_that(present(running))
             .by_hand()
             .boot("audit=0")
             .end();
@@ -165,7 +164,7 @@ pub(super) fn perf_sampling(look: &mut Look<'_>) -> Looked {
     if running.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(running)).by_hand().end()
+        bad(present(running)).by_hand().end()
     }
 }
 
@@ -193,7 +192,7 @@ pub(super) fn timer_jobs(look: &mut Look<'_>) -> Looked {
                     name.is_some_and(|name| heavy.contains(&name))
                 };
                 let timers: Vec<String> = names.iter().filter(is_heavy).cloned().collect();
-                look.saw(folder, &format!("{} of {}", timers.len(), names.len()));
+                look.seen(folder, part(timers.len(), names.len(), None));
                 found.extend(timers);
             }
             // No timer was ever enabled.
@@ -204,7 +203,7 @@ pub(super) fn timer_jobs(look: &mut Look<'_>) -> Looked {
     if found.is_empty() {
         ok()
     } else {
-        information_that(Fault::Present(found)).by_hand().end()
+        information_that(present(found)).by_hand().end()
     }
 }
 
@@ -234,15 +233,18 @@ pub(super) fn filesystems(look: &mut Look<'_>) -> Looked {
                         .strip_prefix(it)
                         .is_some_and(|rest| rest.starts_with(['.', '4', 'b']))
             });
-        (is_slow && kind != "fusectl").then(|| format!("{place} ({kind})"))
+        (is_slow && kind != "fusectl").then(|| Item::Mount {
+            place: place.to_owned(),
+            filesystem: kind.to_owned(),
+        })
     };
-    let found: Vec<String> = text.lines().filter_map(remote).collect();
-    let seen = format!("{} of {}", found.len(), text.lines().count());
-    look.saw("/proc/mounts", &seen);
+    let found: Vec<Item> = text.lines().filter_map(remote).collect();
+    let seen = part(found.len(), text.lines().count(), None);
+    look.seen("/proc/mounts", seen);
     if found.is_empty() {
         ok()
     } else {
-        information_that(Fault::Present(found)).by_hand().end()
+        information_that(present(found)).by_hand().end()
     }
 }
 
@@ -261,9 +263,7 @@ pub(super) fn block_scheduler(look: &mut Look<'_>) -> Looked {
     if any {
         information().end()
     } else {
-        not_applicable(NotApplicable::Absent(
-            "/sys/block/*/queue/scheduler".to_owned(),
-        ))
+        without("/sys/block/*/queue/scheduler")
     }
 }
 

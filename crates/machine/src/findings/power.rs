@@ -1,10 +1,13 @@
 //! Power management, clocks and firmware.
 
-use punctual_record::finding::{Fault, FindingFix, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{
+    Countable, Counted, Fault, FindingFix, FindingState, Item, ItemKind, NotApplicable, Seen,
+    Unknown,
+};
 
 use crate::look::{
     Look, Looked, Outcome, bad, chosen, expected, information, information_that, not_applicable,
-    ok, unknown,
+    ok, present, unknown, without,
 };
 
 const CPU: &str = "/sys/devices/system/cpu/cpu{}";
@@ -65,7 +68,7 @@ pub(super) fn frequency_range(look: &mut Look<'_>) -> Looked {
     ] {
         look.optional(path)?;
     }
-    let mut outcome = bad(expected(&["the same value"]));
+    let mut outcome = bad(Fault::Unequal);
     for ((cpu, least), (_, most)) in least.iter().zip(&most) {
         if least != most {
             outcome = outcome.write(&lowest.replacen("{}", &cpu.to_string(), 1), most);
@@ -82,9 +85,7 @@ pub(super) fn pstate_driver(look: &mut Look<'_>) -> Looked {
     let intel = look.optional("/sys/devices/system/cpu/intel_pstate/status")?;
     let amd = look.optional("/sys/devices/system/cpu/amd_pstate/status")?;
     if intel.is_none() && amd.is_none() {
-        return not_applicable(NotApplicable::Absent(
-            "/sys/devices/system/cpu/intel_pstate".to_owned(),
-        ));
+        return without("/sys/devices/system/cpu/intel_pstate");
     }
     information().end()
 }
@@ -94,9 +95,9 @@ pub(super) fn uncore(look: &mut Look<'_>) -> Looked {
     let mut names = look.directory(folder)?;
     names.retain(|name| name.contains("die") || name.starts_with("uncore"));
     if names.is_empty() {
-        return not_applicable(NotApplicable::Absent(format!("{folder}/*")));
+        return without(format!("{folder}/*"));
     }
-    let mut outcome = bad(expected(&["the same value"]));
+    let mut outcome = bad(Fault::Unequal);
     for name in names.iter().take(64) {
         let path = format!("{folder}/{name}/min_freq_khz");
         let least = look.required(&path)?;
@@ -126,7 +127,7 @@ pub(super) fn idle_states(look: &mut Look<'_>) -> Looked {
     look.directory(&folder)?;
     let states = look.machine.root.numbered(&folder, "state");
     if states.is_empty() {
-        return not_applicable(NotApplicable::Absent(format!("{folder}/state*")));
+        return without(format!("{folder}/state*"));
     }
     let driver = look.optional("/sys/devices/system/cpu/cpuidle/current_driver")?;
     let mut slow = Vec::new();
@@ -139,9 +140,12 @@ pub(super) fn idle_states(look: &mut Look<'_>) -> Looked {
         for ((cpu, latency), (_, disabled)) in latencies.iter().zip(&disabled) {
             let latency: u64 = Look::parsed(&of("latency"), latency.parse().ok())?;
             if latency > LONGEST_EXIT_US && disabled == "0" {
-                let words = format!("{name} ({latency} \u{b5}s)");
-                if !slow.contains(&words) {
-                    slow.push(words);
+                let item = Item::IdleState {
+                    name: name.clone(),
+                    exit_us: latency,
+                };
+                if !slow.contains(&item) {
+                    slow.push(item);
                 }
                 fixes.push((of("disable").replacen("{}", &cpu.to_string(), 1), 1));
             }
@@ -151,13 +155,11 @@ pub(super) fn idle_states(look: &mut Look<'_>) -> Looked {
     if slow.is_empty() {
         return match driver.as_deref() {
             // It states 1 µs, but halting leaves to the host.
-            Some("haltpoll") => information_that(Fault::Present(vec!["haltpoll".to_owned()]))
-                .fix(hold)
-                .end(),
+            Some("haltpoll") => information_that(present(["haltpoll"])).fix(hold).end(),
             _ => ok(),
         };
     }
-    let outcome = bad(Fault::Present(slow)).fix(hold);
+    let outcome = bad(present(slow)).fix(hold);
     let write = |outcome: Outcome, (path, value): (String, i32)| outcome.write(&path, value);
     fixes.into_iter().fold(outcome, write).end()
 }
@@ -196,16 +198,16 @@ pub(super) fn clockevent(look: &mut Look<'_>) -> Looked {
     look.directory(folder)?;
     let devices = look.machine.root.numbered(folder, "clockevent");
     let pattern = format!("{folder}/clockevent{{}}/current_device");
-    let slow: Vec<String> = look
+    let slow: Vec<Item> = look
         .per_cpu(&pattern, &devices)?
         .into_iter()
         .filter(|(_, name)| matches!(name.as_str(), "hpet" | "pit" | "bc_hrtimer"))
-        .map(|(device, name)| format!("clockevent{device}: {name}"))
+        .map(|(number, device)| Item::ClockEvent { number, device })
         .collect();
     if slow.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(slow)).by_hand().end()
+        bad(present(slow)).by_hand().end()
     }
 }
 
@@ -217,22 +219,18 @@ pub(super) fn smi(look: &mut Look<'_>) -> Looked {
     }
     let source = "MSR_SMI_COUNT";
     let Some(sample) = &look.machine.sample else {
-        look.saw(source, "not read, it takes two readings");
+        look.seen(source, Seen::NotCounted);
         return information().by_hand().end();
     };
-    match sample.smis {
-        Some(0) => {
-            look.saw(source, &format!("0 in {} ms", sample.length_ms));
-            ok()
-        }
-        Some(count) => {
-            look.saw(source, &format!("{count} in {} ms", sample.length_ms));
-            bad(Fault::Above(0)).by_hand().end()
-        }
-        None => {
-            look.saw(source, "it takes a processor of Intel and modprobe msr");
-            unknown(Unknown::Unreadable(source.to_owned()))
-        }
+    let Some(times) = sample.smis else {
+        look.seen(source, Seen::NoRegisters);
+        return unknown(Unknown::Unreadable(source.to_owned()));
+    };
+    let within_ms = sample.length_ms;
+    look.seen(source, Seen::Counted(Counted { times, within_ms }));
+    match times {
+        0 => ok(),
+        _ => bad(Fault::Above(0)).by_hand().end(),
     }
 }
 
@@ -244,9 +242,7 @@ pub(super) fn efi_runtime(look: &mut Look<'_>) -> Looked {
         return ok();
     }
     if has("runtime") {
-        return bad(Fault::Present(vec!["efi=runtime".to_owned()]))
-            .boot("efi=noruntime")
-            .end();
+        return bad(present(["efi=runtime"])).boot("efi=noruntime").end();
     }
     // A PREEMPT_RT kernel turns the services off unless it is told otherwise.
     if look.is_real_time()? {
@@ -312,10 +308,11 @@ fn power_control(
     if read == 0 {
         let none = format!("{bus}/*/power/control");
         look.saw_none(none.clone());
-        return not_applicable(NotApplicable::Absent(none));
+        return without(none);
     }
     if outcome.fixes.is_empty() {
-        look.saw(bus, &format!("{read} devices, all on"));
+        let of = Countable::DevicesOn;
+        look.seen(bus, Seen::CountOf { count: read, of });
         ok()
     } else {
         outcome.end()
@@ -350,7 +347,7 @@ pub(super) fn thermal_throttling(look: &mut Look<'_>) -> Looked {
     } else if injectors.is_empty() {
         ok()
     } else {
-        information_that(Fault::Present(injectors)).by_hand().end()
+        information_that(present(injectors)).by_hand().end()
     }
 }
 
@@ -359,17 +356,16 @@ pub(super) fn hypervisor(look: &mut Look<'_>) -> Looked {
     let cpuinfo = look.unshown(path)?;
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     let has_flag = flags.map(|line| line.split_whitespace().any(|it| it == "hypervisor"));
-    match has_flag {
-        Some(true) => look.saw(path, "flag hypervisor"),
-        Some(false) => look.saw(path, "no flag hypervisor"),
-        None => {}
+    if let Some(set) = has_flag {
+        let name = "hypervisor".to_owned();
+        look.seen(path, Seen::Flag { name, set });
     }
     let kind = look.optional("/sys/hypervisor/type")?;
     let by_devicetree = look.machine.root.exists("/proc/device-tree/hypervisor");
     if has_flag == Some(true) || by_devicetree || kind.is_some_and(|kind| kind != "none") {
         let product = look.optional("/sys/class/dmi/id/product_name")?;
-        let product = product.unwrap_or_else(|| "a hypervisor".to_owned());
-        return bad(Fault::Present(vec![product])).by_hand().end();
+        let product = product.map_or(Item::Kind(ItemKind::Hypervisor), Item::Name);
+        return bad(present([product])).by_hand().end();
     }
     match has_flag {
         Some(_) => ok(),

@@ -1,9 +1,11 @@
 //! What a program may do: the one that runs `check`, unless another is named.
 
-use punctual_record::finding::{Fault, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{Fault, FindingState, Item, ItemKind, Seen, Unknown};
 use punctual_record::proc_status::{Capabilities, value};
 
-use crate::look::{Look, Looked, bad, information, information_that, not_applicable, ok, unknown};
+use crate::look::{
+    Look, Looked, bad, information, information_that, missing, ok, unknown, without,
+};
 use crate::posix;
 
 /// The soft and the hard limit of a line of /proc/PID/limits; no number without a limit.
@@ -47,9 +49,7 @@ pub(super) fn memlock_limit(look: &mut Look<'_>) -> Looked {
     if soft.is_none() || effective(look)?.has(Capabilities::IPC_LOCK) {
         ok()
     } else {
-        bad(Fault::Missing(vec!["unlimited".to_owned()]))
-            .by_hand()
-            .end()
+        bad(missing("unlimited")).by_hand().end()
     }
 }
 
@@ -58,11 +58,14 @@ pub(super) fn rttime_limit(look: &mut Look<'_>) -> Looked {
     if soft.is_none() && hard.is_none() {
         ok()
     } else {
-        bad(Fault::Missing(vec!["unlimited".to_owned()]))
-            .by_hand()
-            .end()
+        bad(missing("unlimited")).by_hand().end()
     }
 }
+
+/// Answers that snapshots keep to the question whether a file may be written to; the others are
+/// errors.
+const GRANTED: &str = "granted";
+const NO_FILE: &str = "no such file";
 
 pub(super) fn dma_latency_access(look: &mut Look<'_>) -> Looked {
     use rustix::fs::{Access, access};
@@ -70,26 +73,29 @@ pub(super) fn dma_latency_access(look: &mut Look<'_>) -> Looked {
 
     let path = "/dev/cpu_dma_latency";
     let question = format!("access({path}, W_OK)");
-    let (granted, absent) = ("granted", "no such file");
     let answer = look.machine.root.answer(&question, || {
         Ok(match access(path, Access::WRITE_OK) {
-            Ok(()) => granted.to_owned(),
-            Err(Errno::NOENT) => absent.to_owned(),
+            Ok(()) => GRANTED.to_owned(),
+            Err(Errno::NOENT) => NO_FILE.to_owned(),
             Err(error) => crate::root::plain(&error.into()),
         })
     });
     let Ok(answer) = answer else {
         return unknown(Unknown::NotRecorded(question));
     };
-    look.saw(question, &answer);
-    if answer == granted {
-        ok()
-    } else if answer == absent {
-        not_applicable(NotApplicable::Absent(path.to_owned()))
-    } else {
-        bad(Fault::Missing(vec!["write access".to_owned()]))
-            .by_hand()
-            .end()
+    match answer.as_str() {
+        GRANTED => {
+            look.seen(question, Seen::Granted);
+            ok()
+        }
+        NO_FILE => {
+            look.saw_none(question);
+            without(path)
+        }
+        error => {
+            look.saw(question, error);
+            bad(missing(ItemKind::WriteAccess)).by_hand().end()
+        }
     }
 }
 
@@ -100,10 +106,10 @@ pub(super) fn capabilities(look: &mut Look<'_>) -> Looked {
         (Capabilities::IPC_LOCK, "CAP_IPC_LOCK"),
         (Capabilities::SYS_RESOURCE, "CAP_SYS_RESOURCE"),
     ];
-    let lacking: Vec<String> = wanted
+    let lacking: Vec<Item> = wanted
         .into_iter()
         .filter(|(number, _)| !held.has(*number))
-        .map(|(_, name)| name.to_owned())
+        .map(|(_, name)| name.into())
         .collect();
     if lacking.is_empty() {
         ok()
@@ -136,7 +142,7 @@ pub(super) fn posix_options(look: &mut Look<'_>) -> Looked {
     let mut any = false;
     for question in posix::QUESTIONS {
         if let Ok(answer) = look.machine.root.answer(question.name, question.ask) {
-            look.saw(question.name, &answer);
+            look.add(question.source(), posix::evidence(&answer));
             any = true;
         }
     }

@@ -1,18 +1,16 @@
 //! Scheduling of the kernel's threads and of others.
 
-use punctual_record::finding::{Fault, FindingFix, FindingState, NotApplicable, Unknown};
+use punctual_record::finding::{
+    Fault, FindingFix, FindingState, Item, NotApplicable, Portion, Seen,
+};
 
 use crate::look::{
-    Look, Looked, Outcome, bad, expected, information, information_that, not_applicable, ok,
-    unknown,
+    Look, Looked, Outcome, bad, expected, information, information_that, lost, missing, no_threads,
+    not_applicable, ok, part, present, threads_of, without,
 };
+use crate::survey::Policy;
 use crate::tasks::Task;
 use crate::version::Version;
-
-/// Linux's numbers of policies.
-const FIFO: u32 = 1;
-const ROUND_ROBIN: u32 = 2;
-const DEADLINE: u32 = 6;
 
 pub(super) fn rt_throttling(look: &mut Look<'_>) -> Looked {
     let path = "/proc/sys/kernel/sched_rt_runtime_us";
@@ -56,7 +54,7 @@ pub(super) fn fair_server(look: &mut Look<'_>) -> Looked {
                 outcome = outcome.write(&path, 0);
             }
             // Such a kernel has the server, whether or not it can be seen.
-            None => return unknown(Unknown::Absent(path)),
+            None => return lost(path),
         }
     }
     if outcome.fixes.is_empty() {
@@ -77,9 +75,9 @@ pub(super) fn rt_group_sched(look: &mut Look<'_>) -> Looked {
         controllers.split(',').any(|name| name == "cpu")
     };
     let Some(line) = text.lines().find(of_cpu) else {
-        look.saw(path, "no controller cpu of version 1");
+        look.seen(path, Seen::NoCpuController);
         // With v2 the controller can't be enabled beside real-time threads.
-        return information_that(Fault::Present(vec!["CONFIG_RT_GROUP_SCHED".to_owned()]))
+        return information_that(present(["CONFIG_RT_GROUP_SCHED"]))
             .boot("rt_group_sched=0")
             .end();
     };
@@ -99,7 +97,7 @@ pub(super) fn rt_group_sched(look: &mut Look<'_>) -> Looked {
         }
         last = path;
     }
-    unknown(Unknown::Absent(last))
+    lost(last)
 }
 
 pub(super) fn autogroup(look: &mut Look<'_>) -> Looked {
@@ -107,14 +105,12 @@ pub(super) fn autogroup(look: &mut Look<'_>) -> Looked {
     information().end()
 }
 
-fn described(task: &Task) -> String {
-    let policy = match task.policy {
-        FIFO => "FIFO",
-        ROUND_ROBIN => "RR",
-        DEADLINE => "DEADLINE",
-        _ => "OTHER",
-    };
-    format!("{} ({policy} {})", task.name, task.priority)
+fn item(task: &Task) -> Item {
+    Item::ThreadAt {
+        thread: task.name.clone(),
+        policy: task.policy.name().to_owned(),
+        priority: task.priority,
+    }
 }
 
 /// Threads at or above the program's priority. `migration/N` and `watchdog`-like threads of the
@@ -123,20 +119,22 @@ pub(super) fn competing_priorities(look: &mut Look<'_>) -> Looked {
     let machine = look.machine;
     let own = std::process::id();
     let competes = |task: &&Task| {
-        let is_real_time =
-            matches!(task.policy, FIFO | ROUND_ROBIN) && task.priority >= machine.priority;
-        (is_real_time || task.policy == DEADLINE)
+        let is_real_time = task.is_fixed_priority() && task.priority >= machine.priority;
+        (is_real_time || task.policy == Policy::Deadline)
             && !task.name.starts_with("migration/")
             && !(machine.root.is_live() && task.process == own)
     };
     let threads = look.threads()?;
-    let found: Vec<String> = threads.iter().filter(competes).map(described).collect();
-    let seen = format!("{} threads at {} or above", found.len(), machine.priority);
-    look.saw("/proc/*/task/*/stat", &seen);
+    let found: Vec<Item> = threads.iter().filter(competes).map(item).collect();
+    let seen = Seen::ThreadsFrom {
+        count: found.len() as u64,
+        priority: machine.priority,
+    };
+    look.seen("/proc/*/task/*/stat", seen);
     if found.is_empty() {
         ok()
     } else {
-        bad(Fault::Present(found)).by_hand().end()
+        bad(present(found)).by_hand().end()
     }
 }
 
@@ -148,19 +146,19 @@ pub(super) fn softirq_threads(look: &mut Look<'_>) -> Looked {
     let stems = ["ksoftirqd/", "ktimers/", "rcuc/"];
     let is_one = |task: &Task| stems.iter().any(|stem| task.number(stem).is_some());
     let threads = look.kernel_threads(is_one)?;
-    let place = "threads ksoftirqd/N, ktimers/N, rcuc/N";
+    let names = ["ksoftirqd/N", "ktimers/N", "rcuc/N"];
     if threads.is_empty() {
-        return unknown(Unknown::Absent(place.to_owned()));
+        return lost(no_threads(&names));
     }
     let mut ordinary = threads.clone();
-    ordinary.retain(|task| !matches!(task.policy, FIFO | ROUND_ROBIN));
-    let seen = format!("{} of {} ordinary", ordinary.len(), threads.len());
-    look.saw(place, &seen);
+    ordinary.retain(|task| !task.is_fixed_priority());
+    let of = Some(Portion::OrdinaryThreads);
+    look.seen(threads_of(&names), part(ordinary.len(), threads.len(), of));
     if ordinary.is_empty() {
         return ok();
     }
-    let found = ordinary.iter().map(|task| described(task)).collect();
-    let outcome = information_that(Fault::Present(found));
+    let found = ordinary.iter().map(|task| item(task));
+    let outcome = information_that(present(found));
     ordinary
         .into_iter()
         .fold(outcome, |it, task| to_fifo(it, task, 2))
@@ -178,14 +176,15 @@ fn to_fifo(outcome: Outcome, task: &Task, priority: u32) -> Outcome {
 
 pub(super) fn irq_threads(look: &mut Look<'_>) -> Looked {
     let threads = look.kernel_threads(|task| task.name.starts_with("irq/"))?;
-    look.saw("threads irq/N-*", &threads.len().to_string());
+    let seen = Seen::Count(threads.len() as u64);
+    look.seen(threads_of(&["irq/N-*"]), seen);
     if threads.is_empty() {
-        return not_applicable(NotApplicable::Absent("irq/N-*".to_owned()));
+        return without("irq/N-*");
     }
     let competes = threads
         .iter()
         .any(|task| task.priority >= look.machine.priority);
-    let all = Fault::Present(threads.iter().map(|task| described(task)).collect());
+    let all = present(threads.iter().map(|task| item(task)));
     let outcome = if competes {
         bad(all)
     } else {
@@ -212,23 +211,21 @@ pub(super) fn threaded_napi(look: &mut Look<'_>) -> Looked {
     let place = "/sys/class/net/*/threaded";
     if read == 0 {
         look.saw_none(place);
-        return not_applicable(NotApplicable::Absent(place.to_owned()));
+        return without(place);
     }
     if threaded == 0 {
-        look.saw(place, &format!("0 of {read} devices"));
+        look.seen(place, part(0, read, Some(Portion::Devices)));
         return ok();
     }
     let mut ordinary = look.kernel_threads(|task| task.name.starts_with("napi/"))?;
     if ordinary.is_empty() {
-        return unknown(Unknown::Absent("threads napi/*".to_owned()));
+        return lost(no_threads(&["napi/*"]));
     }
-    ordinary.retain(|task| !matches!(task.policy, FIFO | ROUND_ROBIN));
+    ordinary.retain(|task| !task.is_fixed_priority());
     if ordinary.is_empty() {
         return ok();
     }
-    let outcome = bad(Fault::Present(
-        ordinary.iter().map(|task| described(task)).collect(),
-    ));
+    let outcome = bad(present(ordinary.iter().map(|task| item(task))));
     ordinary
         .into_iter()
         .fold(outcome, |it, task| to_fifo(it, task, 70))
@@ -242,7 +239,7 @@ pub(super) fn uclamp(look: &mut Look<'_>) -> Looked {
     let online = look.online()?;
     let governors = look.per_cpu(pattern, online)?;
     if !governors.iter().any(|(_, name)| name == "schedutil") {
-        return not_applicable(NotApplicable::Absent("the governor schedutil".to_owned()));
+        return without(Item::Governor("schedutil".to_owned()));
     }
     if now < 1024 {
         bad(Fault::Below(1024)).write(path, 1024).end()
@@ -258,9 +255,7 @@ pub(super) fn skew_tick(look: &mut Look<'_>) -> Looked {
     if look.parameter("skew_tick")? == Some("1") {
         ok()
     } else {
-        bad(Fault::Missing(vec!["skew_tick=1".to_owned()]))
-            .boot("skew_tick=1")
-            .end()
+        bad(missing("skew_tick=1")).boot("skew_tick=1").end()
     }
 }
 
@@ -268,12 +263,12 @@ pub(super) fn deadline_bandwidth(look: &mut Look<'_>) -> Looked {
     look.feature("/proc/sys/kernel/sched_deadline_period_max_us")?;
     look.optional("/proc/sys/kernel/sched_deadline_period_min_us")?;
     let uses = look.threads()?.iter();
-    let uses = uses.filter(|task| task.policy == DEADLINE);
+    let uses = uses.filter(|task| task.policy == Policy::Deadline);
     let uses: Vec<String> = uses.map(|task| task.name.clone()).collect();
     if uses.is_empty() {
         information().end()
     } else {
-        information_that(Fault::Present(uses)).end()
+        information_that(present(uses)).end()
     }
 }
 
@@ -282,7 +277,7 @@ pub(super) fn stalld(look: &mut Look<'_>) -> Looked {
     if running.is_empty() {
         information().end()
     } else {
-        information_that(Fault::Present(running)).end()
+        information_that(present(running)).end()
     }
 }
 

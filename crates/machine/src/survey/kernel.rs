@@ -107,7 +107,7 @@ fn preemption(
             }
         },
         None => {
-            reader.note("preemption model", UnreadReason::NoPreemptionSource);
+            reader.note("", UnreadReason::NoPreemptionSource);
             found("unknown", "uname -v")
         }
     }

@@ -2,8 +2,15 @@
 
 use super::cgroup::Cgroups;
 use crate::root::Reader;
+use punctual_record::Hypervisor;
 use punctual_record::system::{Kernel, Virtualisation};
 use punctual_record::text::shortened;
+
+/// A hypervisor of which nothing is known.
+const UNKNOWN: Hypervisor = Hypervisor::Unknown {
+    signature: None,
+    firmware: None,
+};
 
 /// Reads hypervisor and container. The monitor fills in the steal time.
 pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) -> Virtualisation {
@@ -18,7 +25,7 @@ pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) 
 
 /// The name of the hypervisor. On x86 the processor itself says whether there is
 /// one: from firmware names alone, a cloud's bare metal would count as a guest.
-fn hypervisor(reader: &mut Reader<'_>, kernel: &Kernel) -> Option<String> {
+fn hypervisor(reader: &mut Reader<'_>, kernel: &Kernel) -> Option<Hypervisor> {
     let information = reader.root.text("/proc/cpuinfo").unwrap_or_default();
     let flags = information
         .lines()
@@ -29,11 +36,8 @@ fn hypervisor(reader: &mut Reader<'_>, kernel: &Kernel) -> Option<String> {
         .optional("/sys/hypervisor/type")
         .filter(|name| !name.is_empty() && name != "none")
         .map(|name| {
-            if name == "xen" {
-                "Xen".to_owned()
-            } else {
-                name
-            }
+            let known = if name == "xen" { "Xen" } else { &name };
+            Hypervisor::from(known)
         });
     if x86 {
         let flagged = flags.unwrap_or(false);
@@ -43,31 +47,34 @@ fn hypervisor(reader: &mut Reader<'_>, kernel: &Kernel) -> Option<String> {
         }
         let firmware = firmware(reader);
         return Some(match (named.or(signature), firmware) {
-            (Some(name), Some(product)) if !name.starts_with(&product) => {
-                format!("{name} ({product})")
+            (Some(Hypervisor::Name(name)), Some(product)) if !name.starts_with(&product) => {
+                Hypervisor::Name(format!("{name} ({product})"))
             }
+            (Some(Hypervisor::Unknown { signature, .. }), firmware) => Hypervisor::Unknown {
+                signature,
+                firmware,
+            },
             (Some(name), _) => name,
-            (None, Some(product)) => product,
-            (None, None) => "unknown".to_owned(),
+            (None, Some(product)) => Hypervisor::Name(product),
+            (None, None) => UNKNOWN,
         });
     }
     named
         .or_else(|| device_tree(reader))
-        .or_else(|| firmware(reader))
+        .or_else(|| firmware(reader).map(Hypervisor::Name))
         .or_else(|| user_mode(&information))
 }
 
 /// User Mode Linux runs as a process.
-fn user_mode(information: &str) -> Option<String> {
-    information
-        .contains("User Mode Linux")
-        .then(|| "User Mode Linux".to_owned())
+fn user_mode(information: &str) -> Option<Hypervisor> {
+    let name = "User Mode Linux";
+    information.contains(name).then(|| name.into())
 }
 
 /// The name that the processor reports (`cpuid`, leaf 0x4000_0000).
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "the cpuid instruction")]
-fn signature(reader: &Reader<'_>) -> Option<String> {
+fn signature(reader: &Reader<'_>) -> Option<Hypervisor> {
     use std::arch::x86_64::__cpuid;
     if !reader.root.is_live() {
         return None;
@@ -90,7 +97,7 @@ fn signature(reader: &Reader<'_>) -> Option<String> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn signature(_reader: &Reader<'_>) -> Option<String> {
+fn signature(_reader: &Reader<'_>) -> Option<Hypervisor> {
     None
 }
 
@@ -99,7 +106,7 @@ fn signature(_reader: &Reader<'_>) -> Option<String> {
     not(target_arch = "x86_64"),
     allow(dead_code, reason = "only x86-64 names its hypervisor")
 )]
-fn vendor(signature: &[u8]) -> String {
+fn vendor(signature: &[u8]) -> Hypervisor {
     let known: &[(&[u8], &str)] = &[
         (b"KVMKVMKVM", "KVM"),
         (b"Linux KVM Hv", "KVM"),
@@ -125,13 +132,12 @@ fn vendor(signature: &[u8]) -> String {
                     .chars()
                     .filter(|c| c.is_ascii_graphic())
                     .collect();
-                if text.is_empty() {
-                    "unknown".to_owned()
-                } else {
-                    format!("unknown: {text}")
+                Hypervisor::Unknown {
+                    signature: (!text.is_empty()).then_some(text),
+                    firmware: None,
                 }
             },
-            |(_, name)| (*name).to_owned(),
+            |(_, name)| (*name).into(),
         )
 }
 
@@ -177,21 +183,14 @@ fn firmware(reader: &mut Reader<'_>) -> Option<String> {
 }
 
 /// The name in the device tree.
-fn device_tree(reader: &mut Reader<'_>) -> Option<String> {
+fn device_tree(reader: &mut Reader<'_>) -> Option<Hypervisor> {
     if let Some(compatible) = reader.optional("/proc/device-tree/hypervisor/compatible") {
-        let name = if compatible.contains("xen") {
-            "Xen"
-        } else if compatible.contains("linux,kvm") {
-            "KVM"
-        } else if compatible.contains("vmware") {
-            "VMware"
-        } else {
-            "unknown"
-        };
-        return Some(name.to_owned());
+        let known = [("xen", "Xen"), ("linux,kvm", "KVM"), ("vmware", "VMware")];
+        let known = known.iter().find(|(word, _)| compatible.contains(word));
+        return Some(known.map_or(UNKNOWN, |(_, name)| (*name).into()));
     }
     let machine = reader.optional("/proc/device-tree/compatible")?;
-    (machine.contains("linux,dummy-virt") || machine.contains("qemu,")).then(|| "QEMU".to_owned())
+    (machine.contains("linux,dummy-virt") || machine.contains("qemu,")).then(|| "QEMU".into())
 }
 
 /// The kind of the container.

@@ -2,7 +2,7 @@
 //! over a time decides on SMIs, and stands with each interrupt.
 
 use punctual_machine::{Root, Snapshot, check};
-use punctual_record::finding::{Fault, FindingId, FindingState, StateKind, Unknown};
+use punctual_record::finding::{Counted, Fault, FindingId, FindingState, Item, StateKind, Unknown};
 
 use crate::tree::request;
 
@@ -25,24 +25,42 @@ fn found(line: &str, said: Option<&str>) -> FindingState {
     finding.state.clone()
 }
 
-fn present(words: &[&str]) -> FindingState {
-    let words = words.iter().map(|word| (*word).to_owned()).collect();
+fn present<const N: usize>(items: [Item; N]) -> FindingState {
     FindingState::Bad {
-        fault: Fault::Present(words),
+        fault: Fault::Present(items.into()),
     }
+}
+
+fn misspelt(parameter: &str, known: &str) -> Item {
+    Item::Misspelt {
+        parameter: parameter.to_owned(),
+        known: known.to_owned(),
+    }
+}
+
+/// The interrupt of the snapshot below, with what was counted: how often, and for how long.
+fn irq(counted: Option<(u64, u64)>) -> FindingState {
+    let counted = counted.map(|(times, within_ms)| Counted { times, within_ms });
+    present([Item::Interrupt {
+        number: 24,
+        actions: vec!["eth0".to_owned()],
+        counted,
+    }])
 }
 
 #[test]
 fn a_parameter_that_the_kernel_does_not_know_is_bad_however_it_is_spelt() {
     let line = "quiet nohz_full=2-3 rcu_nocb=2-3 isolcpus=2-3";
     // Nobody says: the spelling alone.
-    let misspelt = present(&["rcu_nocb=2-3 (rcu_nocbs?)"]);
-    assert_eq!(found(line, None), misspelt);
-    assert_eq!(found(line, Some("")), misspelt);
+    let near = present([misspelt("rcu_nocb=2-3", "rcu_nocbs")]);
+    assert_eq!(found(line, None), near);
+    assert_eq!(found(line, Some("")), near);
     let said = "BOOT_IMAGE=/vmlinuz nohz_full=2-3 rcu_nocb=2-3";
-    let both = present(&[
-        "nohz_full=2-3 (not in this kernel)",
-        "rcu_nocb=2-3 (rcu_nocbs?)",
+    let both = present([
+        Item::NotInKernel {
+            parameter: "nohz_full=2-3".to_owned(),
+        },
+        misspelt("rcu_nocb=2-3", "rcu_nocbs"),
     ]);
     assert_eq!(found(line, Some(said)), both);
 }
@@ -51,7 +69,10 @@ fn a_parameter_that_the_kernel_does_not_know_is_bad_however_it_is_spelt() {
 #[test]
 fn a_parameter_that_the_kernel_knows_is_not_misspelt() {
     let line = "quiet isolcpu=2-3";
-    assert_eq!(found(line, None), present(&["isolcpu=2-3 (isolcpus?)"]));
+    assert_eq!(
+        found(line, None),
+        present([misspelt("isolcpu=2-3", "isolcpus")])
+    );
     assert_eq!(found(line, Some("splash")), FindingState::Ok);
     // What no real-time work needs is passed to user space, and no fault.
     let line = "quiet splash";
@@ -94,18 +115,18 @@ fn counted(answer: Option<&str>) -> [FindingState; 2] {
 #[test]
 fn what_was_counted_stands_with_each_interrupt_and_decides_on_smis() {
     let uncounted = FindingState::Information { fault: None };
-    assert_eq!(counted(None), [present(&["24 eth0"]), uncounted.clone()]);
-    let [irq, smi] = counted(Some("ms 1000\nirq 24 0 9\nirq 24 2 5\nirq 24 3 2\nsmi 4\n"));
-    assert_eq!(irq, present(&["24 eth0 (7 times in 1000 ms)"]));
+    assert_eq!(counted(None), [irq(None), uncounted.clone()]);
+    let [interrupt, smi] = counted(Some("ms 1000\nirq 24 0 9\nirq 24 2 5\nirq 24 3 2\nsmi 4\n"));
+    assert_eq!(interrupt, irq(Some((7, 1000))));
     let fault = Fault::Above(0);
     assert_eq!(smi, FindingState::Bad { fault });
-    let [irq, smi] = counted(Some("ms 500\nsmi 0\n"));
-    assert_eq!(irq, present(&["24 eth0 (0 times in 500 ms)"]));
+    let [interrupt, smi] = counted(Some("ms 500\nsmi 0\n"));
+    assert_eq!(interrupt, irq(Some((0, 500))));
     assert_eq!(smi, FindingState::Ok);
     // Without the register it is unknown; with a damaged answer nothing was asked.
     let why = Unknown::Unreadable("MSR_SMI_COUNT".to_owned());
     assert_eq!(counted(Some("ms 500\n"))[1], FindingState::Unknown { why });
-    assert_eq!(counted(Some("what")), [present(&["24 eth0"]), uncounted]);
+    assert_eq!(counted(Some("what")), [irq(None), uncounted]);
 }
 
 /// A machine on which the kernel gave this answer about its audit, or none.
@@ -125,12 +146,12 @@ fn audited(answer: serde_json::Value) -> FindingState {
 fn the_rules_of_the_audit_decide_and_without_an_answer_it_is_unknown() {
     const QUESTION: &str = "netlink AUDIT_GET, AUDIT_LIST_RULES";
     let answered = |text: &str| audited(serde_json::json!({QUESTION: {"read": text}}));
-    let off = answered("enabled 0 rules 3 of system calls 3");
+    let off = answered("enabled 0 rules 3 calls 3");
     assert_eq!(off, FindingState::Ok);
-    let silent = answered("enabled 1 rules 4 of system calls 0");
+    let silent = answered("enabled 1 rules 4 calls 0");
     assert_eq!(silent, FindingState::Information { fault: None });
-    let rules = Fault::Present(vec!["2 rules of system calls".to_owned()]);
-    let audited_calls = answered("enabled 1 rules 4 of system calls 2");
+    let rules = Fault::Present(vec![Item::AuditRules { calls: 2 }]);
+    let audited_calls = answered("enabled 1 rules 4 calls 2");
     let fault = Some(rules);
     assert_eq!(audited_calls, FindingState::Information { fault });
     for unanswered in [

@@ -1,6 +1,6 @@
 //! For each finding: the files that make it fine, the change, and what is found then.
 
-use punctual_record::finding::{Fault, FindingFix, FindingId, StateKind};
+use punctual_record::finding::{Fault, FindingFix, FindingId, Item, StateKind};
 
 use crate::tree::Policy;
 
@@ -121,12 +121,35 @@ fn expected(values: &[&str]) -> Fault {
     Fault::Expected(strings(values))
 }
 
-fn present(items: &[&str]) -> Fault {
-    Fault::Present(strings(items))
+fn present<I: Clone + Into<Item>>(items: &[I]) -> Fault {
+    Fault::Present(items.iter().cloned().map(Into::into).collect())
 }
 
-fn missing(items: &[&str]) -> Fault {
-    Fault::Missing(strings(items))
+fn missing<I: Clone + Into<Item>>(items: &[I]) -> Fault {
+    Fault::Missing(items.iter().cloned().map(Into::into).collect())
+}
+
+fn thread_at(thread: &str, policy: &str, priority: u32) -> Item {
+    Item::ThreadAt {
+        thread: thread.to_owned(),
+        policy: policy.to_owned(),
+        priority,
+    }
+}
+
+fn interrupt(number: usize, action: &str) -> Item {
+    Item::Interrupt {
+        number,
+        actions: vec![action.to_owned()],
+        counted: None,
+    }
+}
+
+fn misspelt(parameter: &str, known: &str) -> Item {
+    Item::Misspelt {
+        parameter: parameter.to_owned(),
+        known: known.to_owned(),
+    }
 }
 
 fn program(name: &'static str) -> Step {

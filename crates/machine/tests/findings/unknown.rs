@@ -115,7 +115,7 @@ fn what_a_file_system_that_is_not_mounted_holds_is_unknown() {
     let runtime = "/sys/kernel/debug/sched/fair_server/cpu2/runtime";
     assert_eq!(
         why(&tree, FindingId::FairServer),
-        Unknown::Absent(runtime.to_owned())
+        Unknown::Absent(runtime.into())
     );
     // A kernel without these has them not.
     tree.write("/boot/config-6.12.0", "CONFIG_PREEMPT=y\n");
@@ -154,7 +154,10 @@ fn a_kernel_without_the_file_nohz_full_lacks_the_option() {
     );
     tree.remove("/sys/devices/system/cpu/isolated");
     let isolated = "/sys/devices/system/cpu/isolated".to_owned();
-    assert_eq!(why(&tree, FindingId::NohzFull), Unknown::Absent(isolated));
+    assert_eq!(
+        why(&tree, FindingId::NohzFull),
+        Unknown::Absent(isolated.into())
+    );
 }
 
 /// In a container the kernel's threads are not to be seen, nor other programs.
@@ -194,7 +197,7 @@ fn a_file_that_only_some_cpus_have_is_not_ok() {
     }
     assert_eq!(
         why(&tree, FindingId::Governor),
-        Unknown::Absent(governor(3))
+        Unknown::Absent(governor(3).into())
     );
 }
 

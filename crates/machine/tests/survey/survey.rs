@@ -5,7 +5,7 @@ use crate::support::Machine;
 use punctual_machine::READ_LIMIT;
 use punctual_machine::survey::{self, SurveyRequest, cpus, memory, survey};
 use punctual_record::system::{IdleState, Node, Siblings};
-use punctual_record::{SystemState, Unread, UnreadReason};
+use punctual_record::{Hypervisor, SystemState, Unread, UnreadReason};
 
 fn surveyed(machine: &Machine, probed_cpus: &[usize]) -> SystemState {
     survey(
@@ -41,7 +41,11 @@ fn a_virtual_machine_with_two_cpus_is_read() {
     assert_eq!(state.clock.event_device.as_deref(), Some("lapic-deadline"));
     assert_eq!(state.power.idle_driver.as_deref(), Some("haltpoll"));
     assert_eq!(state.power.idle_states.len(), 2);
-    assert_eq!(state.virtualisation.hypervisor.as_deref(), Some("unknown"));
+    let unknown = Hypervisor::Unknown {
+        signature: None,
+        firmware: None,
+    };
+    assert_eq!(state.virtualisation.hypervisor, Some(unknown));
     // The file exists, but the namespaces are the initial ones.
     assert_eq!(state.virtualisation.container, None);
     assert_eq!(state.scheduler.rt_runtime_us, Some(950_000));

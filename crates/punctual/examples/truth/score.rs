@@ -293,7 +293,8 @@ fn is_placed(row: &BillRow) -> bool {
         let sender = |by: &Thread| by.name.as_deref() == Some(Culprit::Call.name());
         return row.by.iter().any(sender);
     }
-    let is_call = |note: &RowNote| matches!(note, RowNote::SystemCall { call } if call == "bpf");
+    let is_call =
+        |note: &RowNote| matches!(note, RowNote::SystemCall { call } if *call == "bpf".into());
     row.notes.iter().any(is_call) || row.stack.iter().any(|frame| frame.contains("sys_bpf"))
 }
 

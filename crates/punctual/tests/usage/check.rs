@@ -132,7 +132,8 @@ fn the_rights_of_another_process_are_read() {
     let json = place.run(&["check", "--pid", &own, "--json"]);
     let check: Check = serde_json::from_str(&json.stdout).expect("the types");
     let limit = check.finding(FindingId::RtprioLimit).expect("each");
-    assert_eq!(limit.readings[0].source, format!("/proc/{own}/limits"));
+    let source = format!("/proc/{own}/limits").into();
+    assert_eq!(limit.readings[0].source, source);
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub fn counted_but_for_unseen(found: u64, expected: u64, thread: &WatchedThread)
 
 /// How often a thread slept in a call.
 pub fn times(thread: &WatchedThread, call: &str) -> u64 {
-    let found = thread.calls.iter().find(|known| known.name == call);
+    let found = thread.calls.iter().find(|known| known.name == call.into());
     found.map_or(0, |call| call.count)
 }
 
@@ -114,7 +114,7 @@ pub fn its_actions_are_counted(flags: &[&str]) -> u64 {
     let locks = watched
         .calls
         .iter()
-        .find(|call| call.name == "futex LOCK_PI")
+        .find(|call| call.name == "futex LOCK_PI".into())
         .expect("locks");
     let holder = locks.other.as_ref().expect("a holder");
     assert_eq!(
@@ -126,7 +126,7 @@ pub fn its_actions_are_counted(flags: &[&str]) -> u64 {
     let reads = watched
         .calls
         .iter()
-        .find(|call| call.name == "read")
+        .find(|call| call.name == "read".into())
         .expect("reads");
     assert_eq!(
         reads.other.as_ref().map(|other| &*other.policy),

@@ -91,7 +91,7 @@ fn has_worked(wait: &Wait, name: &str, least: u64) {
 
 pub fn a_pipe_of_three_processes_is_followed_to_its_end() {
     let wait = waits("pipes", "second", FIRST + SECOND);
-    assert_eq!(wait.call, "read");
+    assert_eq!(wait.call, "read".into());
     has_worked(&wait, "third", FIRST);
     has_worked(&wait, "second", SECOND);
     assert_eq!(
@@ -102,7 +102,7 @@ pub fn a_pipe_of_three_processes_is_followed_to_its_end() {
 
 pub fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread() {
     let wait = waits("locks", "middle", FIRST / 2 + SECOND);
-    assert_eq!(wait.call, "futex LOCK_PI");
+    assert_eq!(wait.call, "futex LOCK_PI".into());
     // It had begun before the wait did.
     has_worked(&wait, "low", FIRST / 2);
     has_worked(&wait, "middle", SECOND);

@@ -1,5 +1,6 @@
 //! What a reader of a bill must know of one of its rows, as data.
 
+use crate::KernelCall;
 use serde::{Deserialize, Serialize};
 
 use crate::earlier::Sentence;
@@ -54,8 +55,8 @@ pub enum RowNote {
     WaitedForPage,
     /// Which system call the thread was in.
     SystemCall {
-        /// Its name.
-        call: String,
+        /// Which.
+        call: KernelCall,
     },
     /// The stack is from when the thread released the CPU.
     StackOfRelease,

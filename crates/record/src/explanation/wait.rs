@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Cause, Culprit};
+use crate::KernelCall;
 
 /// The longest wait of a thread in one system call that one other thread ended, and who it
 /// waited for.
@@ -11,8 +12,8 @@ use super::{Cause, Culprit};
 pub struct Wait {
     /// Who waited.
     pub thread: Culprit,
-    /// In which system call, e.g. `futex`.
-    pub call: String,
+    /// In what.
+    pub call: KernelCall,
     /// The thread that ended it, by name; empty where an interrupt did, or nobody was seen.
     pub ended_by: String,
     /// When it left its CPU, CLOCK_MONOTONIC.
@@ -37,7 +38,7 @@ impl Wait {
     pub const KINDS: usize = 256;
 
     /// What tells waits of different runs apart.
-    fn kind(&self) -> (Option<&str>, &str, &str) {
+    fn kind(&self) -> (Option<&str>, &KernelCall, &str) {
         (self.thread.name.as_deref(), &self.call, &self.ended_by)
     }
 

@@ -103,7 +103,7 @@ pub fn notes() -> Vec<RowNote> {
         RowNote::IdleTooLong,
         RowNote::WaitedForPage,
         RowNote::SystemCall {
-            call: text("munmap"),
+            call: "munmap".into(),
         },
         RowNote::StackOfRelease,
         RowNote::QuotaUnread {
@@ -353,7 +353,7 @@ fn wait() -> Wait {
     let wait_ns = rows.iter().map(|row| row.ns).sum();
     Wait {
         thread: thread(481, "control", wait_ns),
-        call: "futex".to_owned(),
+        call: "futex".into(),
         ended_by: "server".to_owned(),
         from_ns: 5_000_000_000,
         run: None,

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
 use punctual_record::finding::{
-    BadFinding, Fault, FindingFix, FindingId, ReadResult, Reading, RunFindings,
+    BadFinding, Countable, Counted, Elsewhere, Fault, FindingFix, FindingId, Item, ItemKind,
+    Portion, ReadResult, Reading, RunFindings, Seen, Source,
 };
 use punctual_record::tuning::{Setting, ThreadIdentity, Tuned};
 
@@ -12,9 +13,158 @@ fn text(text: &str) -> String {
 
 fn reading(source: &str, result: ReadResult) -> Reading {
     Reading {
-        source: text(source),
+        source: source.into(),
         result,
     }
+}
+
+const COUNTED: Counted = Counted {
+    times: 12,
+    within_ms: 1000,
+};
+
+/// Items of every kind.
+pub fn items() -> Vec<Item> {
+    let mut items = vec![
+        Item::Name(text("irqbalance")),
+        Item::Cpu(3),
+        Item::NumaNode(text("1")),
+        Item::DeviceOfNode {
+            device: text("eth0"),
+            node: text("0"),
+        },
+        Item::ThreadOn {
+            thread: text("rcuop/1"),
+            cpus: text("0-1"),
+        },
+        Item::ThreadAt {
+            thread: text("napi/eth0-5"),
+            policy: text("other"),
+            priority: 0,
+        },
+        Item::Interrupt {
+            number: 24,
+            actions: vec![text("eth0"), text("ahci")],
+            counted: None,
+        },
+        Item::Interrupt {
+            number: 25,
+            actions: vec![text("eth1")],
+            counted: Some(COUNTED),
+        },
+        Item::IdleState {
+            name: text("C6"),
+            exit_us: 150,
+        },
+        Item::ClockEvent {
+            number: 0,
+            device: text("hpet"),
+        },
+        Item::Mount {
+            place: text("/data"),
+            filesystem: text("nfs4"),
+        },
+        Item::Misspelt {
+            parameter: text("isolcpu=1"),
+            known: text("isolcpus"),
+        },
+        Item::NotInKernel {
+            parameter: text("nohz_full=1"),
+        },
+        Item::Repeated {
+            parameter: text("isolcpus"),
+        },
+        Item::SharesCpus {
+            parameter: text("irqaffinity"),
+            other: text("isolcpus"),
+        },
+        Item::LinuxFrom(text("5.10")),
+        Item::Cobalt(text("3.2.4")),
+        Item::Threads(vec![text("ksoftirqd/N"), text("rcuc/N")]),
+        Item::Governor(text("schedutil")),
+    ];
+    items.extend(ItemKind::ALL.map(Item::Kind));
+    items
+}
+
+/// Places of every kind.
+pub fn sources() -> Vec<Source> {
+    vec![
+        Source::Programs {},
+        Source::Threads(vec![text("irq/N-*")]),
+        Source::Tried(text("mlock")),
+        Source::Place(text("/sys/a/b")),
+    ]
+}
+
+/// What is seen there, of every kind.
+pub fn seen() -> Vec<Seen> {
+    let cpus = || vec![1, 2];
+    let mut seen = vec![
+        Seen::Nothing,
+        Seen::NoneOf(vec![text("stalld")]),
+        Seen::NoneOf(vec![text("cron"), text("crond")]),
+        Seen::Present,
+        Seen::Readable,
+        Seen::InUse,
+        Seen::Count(7),
+        Seen::Part {
+            count: 1,
+            all: 9,
+            of: None,
+        },
+        Seen::OfCpus(cpus()),
+        Seen::ThreadsFrom {
+            count: 2,
+            priority: 80,
+        },
+        Seen::Parameters {
+            count: 12,
+            faulty: 1,
+        },
+        Seen::NotSet(text("RT_GROUP_SCHED")),
+        Seen::Counted(COUNTED),
+        Seen::NotCounted,
+        Seen::NoRegisters,
+        Seen::NoCpuController,
+        Seen::Works,
+        Seen::Failed,
+        Seen::Granted,
+        Seen::NotClaimed,
+    ];
+    for either in [false, true] {
+        seen.push(Seen::OnCpus {
+            count: 3,
+            programs: either,
+            cpus: cpus(),
+        });
+        seen.push(Seen::Flag {
+            name: text("hypervisor"),
+            set: either,
+        });
+    }
+    seen.extend(Countable::ALL.map(|of| Seen::CountOf { count: 3, of }));
+    seen.extend(Portion::ALL.map(|of| Seen::Part {
+        count: 3,
+        all: 4,
+        of: Some(of),
+    }));
+    seen.extend(Elsewhere::ALL.map(|of| Seen::NoneOnCpus {
+        count: 24,
+        of,
+        cpus: cpus(),
+    }));
+    seen
+}
+
+/// A reading of each of [`seen`], at each of [`sources`] in turn.
+pub fn readings() -> Vec<Reading> {
+    let places = sources().into_iter().cycle();
+    let reading = |(source, seen)| Reading {
+        source,
+        result: ReadResult::Seen(seen),
+    };
+    places.zip(seen()).map(reading).collect()
 }
 
 /// Bad findings with every kind of fault, reading and fix; of each bearing at least one.
@@ -38,7 +188,7 @@ pub fn findings() -> RunFindings {
         bad: vec![
             bad(
                 FindingId::RtKernel,
-                Fault::Missing(vec![text("PREEMPT_RT")]),
+                Fault::Missing(vec!["PREEMPT_RT".into()]),
                 ReadResult::Absent,
                 vec![FindingFix::ByHand],
             ),
@@ -58,8 +208,15 @@ pub fn findings() -> RunFindings {
             ),
             bad(
                 FindingId::RcuThreads,
-                Fault::Present(vec![text("rcuop/1 (0-1)")]),
-                value("1 on CPUs 1"),
+                Fault::Present(vec![Item::ThreadOn {
+                    thread: text("rcuop/1"),
+                    cpus: text("0-1"),
+                }]),
+                ReadResult::Seen(Seen::OnCpus {
+                    count: 1,
+                    programs: false,
+                    cpus: vec![1],
+                }),
                 vec![FindingFix::Affinity {
                     thread: text("rcuop/1"),
                     tid: 17,
@@ -68,7 +225,11 @@ pub fn findings() -> RunFindings {
             ),
             bad(
                 FindingId::ThreadedNapi,
-                Fault::Present(vec![text("napi/eth0-5 (OTHER 0)")]),
+                Fault::Present(vec![Item::ThreadAt {
+                    thread: text("napi/eth0-5"),
+                    policy: text("other"),
+                    priority: 0,
+                }]),
                 value("1"),
                 vec![FindingFix::Scheduling {
                     thread: text("napi/eth0-5"),
@@ -106,6 +267,23 @@ pub fn findings() -> RunFindings {
         ],
         left_out: 2,
     }
+}
+
+/// The same, and items and readings of every kind.
+pub fn findings_of_every_kind() -> RunFindings {
+    let mut all = findings();
+    for (id, fault) in [
+        (FindingId::FrequencyRange, Fault::Unequal),
+        (FindingId::IrqAffinity, Fault::Present(items())),
+    ] {
+        all.bad.push(BadFinding {
+            id,
+            fault,
+            readings: readings(),
+            fixes: vec![],
+        });
+    }
+    all
 }
 
 /// Settings of every kind, changed for a run.

@@ -15,6 +15,14 @@ pub use happenings::events;
 #[allow(unused_imports, reason = "each test program takes what it needs")]
 pub use happenings::unavailable;
 
+/// A hypervisor of which a little is known.
+pub fn unknown_hypervisor() -> Hypervisor {
+    Hypervisor::Unknown {
+        signature: Some(text("ABCABCABC")),
+        firmware: Some(text("Bochs")),
+    }
+}
+
 fn text(text: &str) -> String {
     text.to_owned()
 }
@@ -67,11 +75,12 @@ pub fn conditions() -> Vec<Condition> {
         found_us,
         why,
     };
-    let machine = |hypervisor: Option<&str>, stolen_ns, stolen_share| Condition::VirtualMachine {
-        hypervisor: hypervisor.map(text),
-        stolen_ns,
-        stolen_share,
-    };
+    let machine =
+        |hypervisor: Option<Hypervisor>, stolen_ns, stolen_share| Condition::VirtualMachine {
+            hypervisor,
+            stolen_ns,
+            stolen_share,
+        };
     let watched = |target, seen, woken| Condition::Watched {
         target,
         every: seen == 0,
@@ -124,8 +133,9 @@ pub fn conditions() -> Vec<Condition> {
             period_ns: 1_000_000_000,
         },
         machine(None, None, None),
-        machine(Some("kvm"), Some(0), Some(0.0)),
-        machine(Some("kvm"), Some(5_000_000), Some(0.01)),
+        machine(Some("kvm".into()), Some(0), Some(0.0)),
+        machine(Some("kvm".into()), Some(5_000_000), Some(0.01)),
+        machine(Some(unknown_hypervisor()), None, None),
         Condition::Container {
             runtime: text("podman"),
         },
@@ -389,6 +399,13 @@ pub fn differences() -> Vec<Difference> {
     let values = [
         Value::Absent,
         Value::Text { text: text("kvm") },
+        Value::Watch { of: None },
+        Value::Watch {
+            of: Some(text("controller")),
+        },
+        Value::Hypervisor {
+            hypervisor: unknown_hypervisor(),
+        },
         Value::Number { number: 80 },
         Value::Time { ns: 1_000 },
         Value::Switch { on: true },

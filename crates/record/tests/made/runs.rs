@@ -154,7 +154,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         start_ns: Some(STARTS.fetch_add(1, Ordering::Relaxed)),
         state: State::Finished,
         request: Request {
-            source: "nanosleep".to_owned(),
+            source: "nanosleep".into(),
             interval: Interval::Fixed {
                 interval_ns: 1_000_000,
             },
@@ -187,7 +187,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             Demand::requested(fifo_80_on(&[0]), true, || unreachable!()),
             Demand::stated(
                 Condition::VirtualMachine {
-                    hypervisor: Some("kvm".to_owned()),
+                    hypervisor: Some("kvm".into()),
                     stolen_ns: None,
                     stolen_share: None,
                 },

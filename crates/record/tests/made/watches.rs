@@ -48,7 +48,7 @@ fn thread(name: &str) -> WatchedThread {
         budgets: vec![budget()],
         budgets_beyond: 1,
         calls: vec![WatchedCall {
-            name: "futex LOCK_PI".to_owned(),
+            name: "futex LOCK_PI".into(),
             count: 7,
             total_ns: 2_000_000,
             worst_ns: 344_000,

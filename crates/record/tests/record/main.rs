@@ -7,6 +7,7 @@ mod directory;
 mod explained;
 #[path = "../made/findings.rs"]
 mod findings_of_run;
+mod found;
 mod happenings;
 #[path = "../made/kinds.rs"]
 mod kinds;

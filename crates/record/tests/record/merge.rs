@@ -244,9 +244,7 @@ fn a_condition_not_in_force_in_one_run_is_not_in_force() {
 fn unlike_runs_are_refused_by_name() {
     type Change = fn(&mut Run);
     let changes: [(Aspect, Change); 7] = [
-        (Aspect::Source, |run| {
-            run.request.source = "futex".to_owned()
-        }),
+        (Aspect::Source, |run| run.request.source = "futex".into()),
         (Aspect::Kernel, |run| {
             run.system.kernel.release = "7.0".to_owned()
         }),

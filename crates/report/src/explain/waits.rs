@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::amounts::amounts;
 use super::name;
 use super::text::{culprit, share};
+use crate::facts;
 use crate::style::{Style, Tone, wrap};
 use crate::words;
 use punctual_record::Run;
@@ -60,7 +61,7 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
         "{}/{} in {}{when}: {}, {waker}; {}, {} in all",
         thread(Some(&wait.thread)),
         wait.thread.tid,
-        wait.call,
+        facts::call(&wait.call),
         words::duration(wait.wait_ns),
         words::plural(wait.count, "such wait", "such waits"),
         words::duration(wait.total_ns),

@@ -2,6 +2,7 @@
 
 use punctual_stats::format::duration;
 
+use punctual_record::Hypervisor;
 use punctual_record::condition::{
     Astray, Competitor, Condition, Demand, FoundScheduling, IdleBoundError, Scheduling, Standing,
     Target,
@@ -113,7 +114,7 @@ fn of_machine(condition: &Condition, standing: Standing) -> String {
             hypervisor,
             stolen_ns,
             stolen_share,
-        } => virtual_machine(hypervisor.as_deref(), *stolen_ns, *stolen_share),
+        } => virtual_machine(hypervisor.as_ref(), *stolen_ns, *stolen_share),
         Condition::Container { runtime } => format!("inside {runtime}"),
         Condition::Preemption { model } => {
             format!("the kernel's preemption model is {model}, not PREEMPT_RT")
@@ -256,9 +257,9 @@ fn idle_bound(why: &IdleBoundError) -> String {
     }
 }
 
-fn virtual_machine(hypervisor: Option<&str>, ns: Option<u64>, share: Option<f64>) -> String {
+fn virtual_machine(hypervisor: Option<&Hypervisor>, ns: Option<u64>, share: Option<f64>) -> String {
     let name = match hypervisor {
-        Some(name) => format!("a virtual machine on {name}"),
+        Some(it) => format!("a virtual machine on {}", super::named::hypervisor(it)),
         None => "a virtual machine".to_owned(),
     };
     match (share, ns) {

@@ -2,8 +2,9 @@
 
 use punctual_record::conditions::{Aspect, Difference, Value};
 use punctual_record::cpus::cpu_list;
-use punctual_record::{MergeError, Method};
+use punctual_record::{MergeError, Method, RunSource};
 
+use super::named::source;
 use super::requirement::{length_limit, requirement};
 
 /// `load (none / standard load v1)`.
@@ -63,6 +64,8 @@ pub fn value(value: &Value) -> String {
     match value {
         Value::Absent => "none".to_owned(),
         Value::Text { text } => text.clone(),
+        Value::Watch { of } => source(&RunSource::Watch { of: of.clone() }),
+        Value::Hypervisor { hypervisor } => super::named::hypervisor(hypervisor),
         Value::Number { number } => number.to_string(),
         Value::Time { ns } => format!("{ns} ns"),
         Value::Switch { on: true } => "on".to_owned(),

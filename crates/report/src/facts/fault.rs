@@ -98,7 +98,8 @@ pub fn unread(unread: &Unread) -> String {
         UnreadReason::TooManyTasks { limit } => format!("more than {limit} real-time tasks"),
         UnreadReason::NoPreemptionModel => "no preemption model in it".to_owned(),
         UnreadReason::NoPreemptionSource => {
-            "neither debugfs nor the kernel's configuration can be read".to_owned()
+            let sources = "neither debugfs nor the kernel's configuration can be read";
+            return format!("preemption model: {sources}");
         }
         UnreadReason::NotStated { tool, kernel: true } => {
             return format!("{tool} states nothing of the machine but its kernel");

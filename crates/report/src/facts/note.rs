@@ -28,7 +28,9 @@ fn note(note: &RowNote) -> String {
                  platform delayed it"
             );
         }
-        RowNote::SystemCall { call } => return format!("in the system call {call}"),
+        RowNote::SystemCall { call } => {
+            return format!("in the system call {}", super::named::call(call));
+        }
         RowNote::QuotaUnread { group } => {
             return format!(
                 "its control group has a quota, and how often it was throttled could not be \

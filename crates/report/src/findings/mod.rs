@@ -1,7 +1,9 @@
 //! The words of findings: what each is about, why it matters, and what it found.
 
 mod document;
+mod evidence;
 mod fix;
+mod item;
 mod junit;
 pub(crate) mod of_run;
 mod page;

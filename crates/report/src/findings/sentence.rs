@@ -2,9 +2,12 @@
 
 use punctual_record::cpu_list;
 use punctual_record::finding::{
-    Fault, Finding, FindingState, NotApplicable, ReadResult, Reading, Unknown,
+    Fault, Finding, FindingState, Item, NotApplicable, ReadResult, Reading, Source, Unknown,
 };
 use punctual_record::text::shortened;
+
+use super::evidence::{seen as seen_words, source_words};
+use super::item::item_words;
 
 /// The items that are named of a longer list.
 const ITEMS: usize = 6;
@@ -36,6 +39,7 @@ fn fault_words(finding: &Finding, fault: &Fault) -> String {
     };
     match fault {
         Fault::Expected(accepted) => with_value(format!("expected {}", accepted.join(" or "))),
+        Fault::Unequal => with_value("expected the same value".to_owned()),
         Fault::Above(most) => with_value(format!("expected at most {most}")),
         Fault::Below(least) => with_value(format!("expected at least {least}")),
         Fault::Includes(cpus) => with_value(format!("it includes {}", of_cpus(cpus))),
@@ -52,8 +56,8 @@ fn of_cpus(cpus: &[usize]) -> String {
     }
 }
 
-fn listed(items: &[String]) -> String {
-    let named = items.iter().take(ITEMS).map(String::as_str);
+fn listed(items: &[Item]) -> String {
+    let named = items.iter().take(ITEMS).map(item_words);
     let named = named.collect::<Vec<_>>().join(", ");
     match items.len().saturating_sub(ITEMS) {
         0 => named,
@@ -65,7 +69,7 @@ fn listed(items: &[String]) -> String {
 fn seen(finding: &Finding) -> String {
     match (values(finding), finding.readings.first()) {
         (value, _) if !value.is_empty() => value,
-        (_, Some(reading)) => format!("{} is absent", reading.source),
+        (_, Some(reading)) => format!("{} is absent", source_words(&reading.source)),
         (_, None) => "nothing to read".to_owned(),
     }
 }
@@ -73,12 +77,12 @@ fn seen(finding: &Finding) -> String {
 /// The texts that were read, the first few; of several each with the name of its file, unless it
 /// names itself.
 fn values(finding: &Finding) -> String {
-    let values: Vec<(&str, String)> = finding.readings.iter().filter_map(value_of).collect();
+    let values: Vec<(String, String)> = finding.readings.iter().filter_map(value_of).collect();
     if let [(_, text)] = &values[..] {
         return text.clone();
     }
     let few = values.iter().take(VALUES).map(|(name, text)| {
-        if text.starts_with("CONFIG_") || *name == "cmdline" {
+        if text.starts_with("CONFIG_") || name == "cmdline" {
             text.clone()
         } else {
             format!("{name} {text}")
@@ -91,11 +95,15 @@ fn values(finding: &Finding) -> String {
     }
 }
 
-fn value_of(reading: &Reading) -> Option<(&str, String)> {
-    let name = name_of(&reading.source);
+fn value_of(reading: &Reading) -> Option<(String, String)> {
+    let name = || match &reading.source {
+        Source::Place(place) => name_of(place).to_owned(),
+        other => source_words(other),
+    };
     match &reading.result {
-        ReadResult::Value(text) if text.is_empty() => Some((name, "empty".to_owned())),
-        ReadResult::Value(text) => Some((name, shortened(text, LETTERS))),
+        ReadResult::Value(text) if text.is_empty() => Some((name(), "empty".to_owned())),
+        ReadResult::Value(text) => Some((name(), shortened(text, LETTERS))),
+        ReadResult::Seen(seen) => Some((name(), shortened(&seen_words(seen), LETTERS))),
         ReadResult::Absent | ReadResult::Error(_) => None,
     }
 }
@@ -116,14 +124,15 @@ fn name_of(source: &str) -> &str {
 fn unknown(finding: &Finding, why: &Unknown) -> String {
     match why {
         Unknown::Unreadable(place) => {
-            let reading = finding.readings.iter().find(|it| it.source == *place);
+            let place_of = |it: &&Reading| it.source == Source::from(place);
+            let reading = finding.readings.iter().find(place_of);
             match reading.map(|reading| &reading.result) {
                 Some(ReadResult::Error(error)) => format!("{place} can't be read: {error}"),
                 _ => format!("{place} can't be read"),
             }
         }
         Unknown::NotUnderstood(place) => format!("{place} has an unknown form"),
-        Unknown::Absent(place) => format!("{place} is absent"),
+        Unknown::Absent(what) => format!("{} is absent", item_words(what)),
         Unknown::NotMounted { filesystem, place } => {
             format!("{filesystem} is not mounted: mount -t {filesystem} {filesystem} {place}")
         }
@@ -140,7 +149,7 @@ fn unknown(finding: &Finding, why: &Unknown) -> String {
 
 fn not_applicable(why: &NotApplicable) -> String {
     match why {
-        NotApplicable::Absent(what) => format!("{what} is absent"),
+        NotApplicable::Absent(what) => format!("{} is absent", item_words(what)),
         NotApplicable::RealTimeKernel => "the kernel is PREEMPT_RT".to_owned(),
         NotApplicable::OrdinaryKernel => "the kernel is not PREEMPT_RT".to_owned(),
         NotApplicable::KernelBefore(version) => format!("only from Linux {version} on"),

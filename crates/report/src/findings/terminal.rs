@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use punctual_record::cpu_list;
 use punctual_record::finding::{Check, Difference, Finding, FindingId, ReadResult, StateKind};
 
+use super::evidence::{seen, source_words};
 use super::{command, group_title, sentence, state_word, text, undo};
 use crate::style::{Style, Tone, wrap};
 
@@ -119,7 +120,7 @@ pub fn explain(check: &Check, id: FindingId, style: &Style) -> String {
             push_wrapped(
                 &mut out,
                 "  read    ",
-                &format!("{}: {value}", reading.source),
+                &format!("{}: {value}", source_words(&reading.source)),
                 style,
             );
         }
@@ -143,24 +144,26 @@ pub fn differences(differences: &[Difference], style: &Style) -> String {
     }
     let mut out = String::new();
     for difference in differences {
-        let title = format!("{}: {}", difference.id.name(), difference.source);
+        let source = source_words(&difference.source);
+        let title = format!("{}: {source}", difference.id.name());
         let _ = writeln!(out, "{}", style.paint(Tone::Bold, &title));
         for (name, result) in [
             ("  first   ", &difference.first),
             ("  second  ", &difference.second),
         ] {
-            push_wrapped(&mut out, name, result_words(result.as_ref()), style);
+            push_wrapped(&mut out, name, &result_words(result.as_ref()), style);
         }
     }
     out
 }
 
-fn result_words(result: Option<&ReadResult>) -> &str {
+fn result_words(result: Option<&ReadResult>) -> String {
     match result {
-        Some(ReadResult::Value(value)) if value.is_empty() => "(empty)",
-        Some(ReadResult::Value(value)) => value,
-        Some(ReadResult::Absent) => "(absent)",
-        Some(ReadResult::Error(error)) => error,
-        None => "(not read)",
+        Some(ReadResult::Value(value)) if value.is_empty() => "(empty)".to_owned(),
+        Some(ReadResult::Value(value)) => value.clone(),
+        Some(ReadResult::Seen(it)) => seen(it),
+        Some(ReadResult::Absent) => "(absent)".to_owned(),
+        Some(ReadResult::Error(error)) => error.clone(),
+        None => "(not read)".to_owned(),
     }
 }

@@ -112,7 +112,7 @@ impl Foreign {
         }
         let unknown = self.unknown();
         let request = Request {
-            source: "unknown".to_owned(),
+            source: "unknown".into(),
             interval: Interval::Fixed {
                 interval_ns: self.interval_ns.unwrap_or(0),
             },

@@ -91,7 +91,7 @@ fn properties(xml: &mut Xml, run: &Run) {
         ("preemption", run.system.kernel.preemption.clone()),
         ("processor", run.system.processor.model.clone()),
         ("load", run.request.load.clone()),
-        ("source", run.request.source.clone()),
+        ("source", facts::source(&run.request.source)),
         ("confidence", run.request.confidence.to_string()),
         ("samples", samples.to_string()),
         ("max_ns", max.to_string()),

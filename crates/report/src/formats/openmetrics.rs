@@ -10,7 +10,7 @@ use punctual_stats::verdict::Outcome;
 
 use super::WriteError;
 use super::rows::{self, Known};
-use crate::conditions;
+use crate::{conditions, facts};
 use punctual_record::{Run, Thread};
 
 /// Upper edges of the buckets: 1, 2 and 5 in each decade from 1 µs to 10 s.
@@ -233,12 +233,13 @@ fn about(out: &mut Page, run: &Run) {
     let name = "punctual_run";
     out.family(name, "info", "", "What was measured, and where.");
     let begun = conditions::begun(run);
+    let source = facts::source(&run.request.source);
     let facts = [
         ("tool", run.tool.name.as_str()),
         ("version", &run.tool.version),
         ("verb", &run.verb),
         ("started", &begun),
-        ("source", &run.request.source),
+        ("source", &source),
         ("load", &run.request.load),
         ("policy", &run.request.policy),
         ("kernel", &run.system.kernel.release),

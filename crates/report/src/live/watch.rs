@@ -1,6 +1,7 @@
 //! What is seen while a program is watched.
 
 use super::{progress, said};
+use crate::facts;
 use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::words;
@@ -128,7 +129,10 @@ fn notable(notable: &Notable) -> String {
             call,
             count,
             worst_ns,
-        } => format!("{count} × {call}, {}", words::duration(*worst_ns)),
+        } => {
+            let (call, worst) = (facts::call(call), words::duration(*worst_ns));
+            format!("{count} × {call}, {worst}")
+        }
         Notable::WakeUp { woken, before } => format!("{} ‹ {}", name(woken), name(before)),
     }
 }
@@ -244,7 +248,7 @@ mod tests {
             p999_ns: Some(40_000),
             max_ns: 50_000 + index as u64,
             notable: Some(Notable::Sleep {
-                call: "read".to_owned(),
+                call: "read".into(),
                 count: 7,
                 worst_ns: 12_300_000,
             }),

@@ -132,7 +132,7 @@ fn a_fix_is_given_only_where_it_can_help() {
     run.request.cpus = vec![0, 1];
     assert!(fix(&own, &run).unwrap().contains("as with -a 1"));
     // Nobody saw the host.
-    run.system.virtualisation.hypervisor = Some("KVM".to_owned());
+    run.system.virtualisation.hypervisor = Some("KVM".into());
     let text = fix(&Cause::Platform, &run).unwrap();
     assert!(!text.contains("the host had the processor"), "{text}");
 }
@@ -459,7 +459,7 @@ fn printed_rows_sum_and_a_virtual_machine_has_tenths() {
         });
         amounts.collect()
     };
-    for (hypervisor, decimals) in [(None, 3), (Some("KVM".to_owned()), 1)] {
+    for (hypervisor, decimals) in [(None, 3), (Some("KVM".into()), 1)] {
         let mut run = report_fixtures::explained();
         run.laboratory = None;
         run.system.virtualisation.hypervisor = hypervisor;

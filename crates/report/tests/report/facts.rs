@@ -2,6 +2,7 @@
 
 use punctual_record::conditions::Aspect;
 use punctual_record::explanation::RowNote;
+use punctual_record::{Hypervisor, KernelCall, RunSource};
 use punctual_report::{facts, lab};
 
 use super::{bills, kinds, labs};
@@ -176,4 +177,36 @@ fn missing_samples_are_stated_in_the_same_words_everywhere() {
         why: UnsavedReason::Samples(samples),
     };
     assert!(facts::unsaved(&unsaved).ends_with(words));
+}
+
+#[test]
+fn what_mostly_has_a_name_has_words_without_one() {
+    let text = |text: &str| text.to_owned();
+    for (call, words) in [
+        (KernelCall::from("futex LOCK_PI"), "futex LOCK_PI"),
+        (KernelCall::Number(999), "system call 999"),
+        (KernelCall::FaultOrInterrupt {}, "page fault or interrupt"),
+    ] {
+        assert_eq!(facts::call(&call), words);
+    }
+    let unknown = |signature: Option<&str>, firmware: Option<&str>| Hypervisor::Unknown {
+        signature: signature.map(text),
+        firmware: firmware.map(text),
+    };
+    for (hypervisor, words) in [
+        (Hypervisor::from("KVM"), "KVM"),
+        (unknown(None, None), "unknown"),
+        (unknown(Some("ABC"), None), "unknown: ABC"),
+        (unknown(Some("ABC"), Some("Bochs")), "unknown: ABC (Bochs)"),
+    ] {
+        assert_eq!(facts::hypervisor(&hypervisor), words);
+    }
+    let watch = |of: Option<&str>| RunSource::Watch { of: of.map(text) };
+    for (source, words) in [
+        (RunSource::from("nanosleep"), "nanosleep"),
+        (watch(None), "watch of the system"),
+        (watch(Some("controller")), "watch of controller"),
+    ] {
+        assert_eq!(facts::source(&source), words);
+    }
 }

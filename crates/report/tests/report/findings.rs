@@ -2,7 +2,7 @@
 
 use punctual_record::Tool;
 use punctual_record::finding::{
-    CHECK_VERSION, Check, Fault, Finding, FindingFix, FindingId, FindingState, NotApplicable,
+    CHECK_VERSION, Check, Fault, Finding, FindingFix, FindingId, FindingState, Item, NotApplicable,
     ReadResult, Reading, StateKind, Unknown,
 };
 use punctual_report::findings::{
@@ -10,14 +10,19 @@ use punctual_report::findings::{
 };
 use punctual_report::style::Style;
 
+use crate::findings_of_run::{items, seen, sources};
+
 /// A text that would control a terminal or end an element.
 const HOSTILE: &str = "a\u{1b}[2J</script>\"&'\u{7}";
 
 fn states() -> Vec<FindingState> {
-    let items = || vec![HOSTILE.to_owned(); 9];
+    let texts = || vec![HOSTILE.to_owned(); 9];
+    let items = || vec![Item::from(HOSTILE); 9];
+    let item = || Item::from(HOSTILE);
     let name = || HOSTILE.to_owned();
     let bad = [
-        Fault::Expected(items()),
+        Fault::Expected(texts()),
+        Fault::Unequal,
         Fault::Above(10),
         Fault::Below(10),
         Fault::Includes(vec![2]),
@@ -29,7 +34,7 @@ fn states() -> Vec<FindingState> {
     let unknown = [
         Unknown::Unreadable(name()),
         Unknown::NotUnderstood(name()),
-        Unknown::Absent(name()),
+        Unknown::Absent(item()),
         Unknown::NotMounted {
             filesystem: "debugfs".to_owned(),
             place: "/sys/kernel/debug".to_owned(),
@@ -40,7 +45,7 @@ fn states() -> Vec<FindingState> {
     ]
     .map(|why| FindingState::Unknown { why });
     let not_applicable = [
-        NotApplicable::Absent(name()),
+        NotApplicable::Absent(item()),
         NotApplicable::RealTimeKernel,
         NotApplicable::OrdinaryKernel,
         NotApplicable::KernelBefore("6.12".to_owned()),
@@ -72,11 +77,11 @@ fn made() -> Check {
         state: states[at % states.len()].clone(),
         readings: vec![
             Reading {
-                source: "/sys/a/b".to_owned(),
+                source: "/sys/a/b".into(),
                 result: ReadResult::Value(HOSTILE.to_owned()),
             },
             Reading {
-                source: "/sys/a/c".to_owned(),
+                source: "/sys/a/c".into(),
                 result: ReadResult::Absent,
             },
         ],
@@ -124,6 +129,115 @@ fn every_state_has_a_sentence() {
             .retain(|it| it.result == ReadResult::Absent);
         assert!(!sentence(&finding).trim().is_empty(), "{finding:?}");
     }
+}
+
+/// The sentence of a finding of this state, with this reading.
+fn said(state: FindingState, reading: Option<Reading>) -> String {
+    sentence(&Finding {
+        id: FindingId::Swap,
+        state,
+        readings: reading.into_iter().collect(),
+        fixes: Vec::new(),
+    })
+}
+
+#[test]
+fn every_item_has_its_words() {
+    let words = items().into_iter().map(|item| {
+        let fault = Fault::Present(vec![item]);
+        said(FindingState::Bad { fault }, None)
+    });
+    let words: Vec<String> = words.collect();
+    let expected = [
+        "irqbalance",
+        "CPU 3",
+        "node 1",
+        "eth0 (node 0)",
+        "rcuop/1 (0-1)",
+        "napi/eth0-5 (OTHER 0)",
+        "24 eth0 ahci",
+        "25 eth1 (12 times in 1000 ms)",
+        "C6 (150 \u{b5}s)",
+        "clockevent0: hpet",
+        "/data (nfs4)",
+        "isolcpu=1 (isolcpus?)",
+        "nohz_full=1 (not in this kernel)",
+        "isolcpus (more than once)",
+        "irqaffinity (it includes CPUs of isolcpus)",
+        "Linux 5.10 or later",
+        "Xenomai Cobalt 3.2.4",
+        "threads ksoftirqd/N, rcuc/N",
+        "the governor schedutil",
+        "the fair server's timer on nohz_full CPUs",
+        "a hypervisor",
+        "write access",
+        "a managed interrupt",
+        "a second NUMA node",
+        "swap",
+    ];
+    assert_eq!(words, expected);
+    let why = NotApplicable::Absent(Item::Cpu(3));
+    let absent = FindingState::NotApplicable { why };
+    assert_eq!(said(absent, None), "CPU 3 is absent");
+}
+
+#[test]
+fn everything_that_is_seen_has_its_words() {
+    let words = seen().into_iter().map(|seen| {
+        let result = ReadResult::Seen(seen);
+        let source = "/sys/a/b".into();
+        said(FindingState::Ok, Some(Reading { source, result }))
+    });
+    let words: Vec<String> = words.collect();
+    let expected = [
+        "none",
+        "no stalld",
+        "none of cron, crond",
+        "present",
+        "readable",
+        "on",
+        "7",
+        "1 of 9",
+        "of CPUs 1-2",
+        "2 threads at 80 or above",
+        "12 parameters, 1 misspelt or unknown",
+        "CONFIG_RT_GROUP_SCHED=not set",
+        "12 in 1000 ms",
+        "not read, it takes two readings",
+        "can't be read: modprobe msr, on a processor of Intel",
+        "no controller cpu of version 1",
+        "works",
+        "failed",
+        "granted",
+        "not claimed",
+        "3 on CPUs 1-2",
+        "no flag hypervisor",
+        "3 programs on CPUs 1-2",
+        "flag hypervisor",
+        "3 nodes",
+        "3 events enabled",
+        "3 active",
+        "3 devices, all on",
+        "hres_active: 3 of 4 CPUs",
+        "3 of 4 set",
+        "3 of 4 ordinary",
+        "3 of 4 devices",
+        "24 interrupts, none on CPUs 1-2",
+        "24 managed interrupts, none on CPUs 1-2",
+        "24 masks, none with CPUs 1-2",
+    ];
+    assert_eq!(words, expected);
+    let words = sources().into_iter().map(|source| {
+        let result = ReadResult::Absent;
+        said(FindingState::Ok, Some(Reading { source, result }))
+    });
+    let expected = [
+        "running programs is absent",
+        "threads irq/N-* is absent",
+        "tried: mlock is absent",
+        "/sys/a/b is absent",
+    ];
+    assert_eq!(words.collect::<Vec<_>>(), expected);
 }
 
 #[test]

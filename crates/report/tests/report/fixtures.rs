@@ -351,7 +351,7 @@ pub fn gaps() -> Run {
         requirements: vec![Requirement::Max { limit_ns: 500_000 }],
         latency: &latency,
     });
-    run.request.source = "hardware".to_owned();
+    run.request.source = "hardware".into();
     let watched = |thread: &mut Thread| {
         let gap_ns = u64::try_from(thread.latency.sum_ns).unwrap() + 5_000_000;
         let watched = Watched {

@@ -16,7 +16,7 @@ fn check(hostile: &str) -> Check {
     let text = || hostile.to_owned();
     let state = |at: usize| match at % 5 {
         0 => FindingState::Bad {
-            fault: Fault::Present(vec![text(); 3]),
+            fault: Fault::Present(vec![text().into(); 3]),
         },
         1 => FindingState::Information {
             fault: Some(Fault::Above(1)),

@@ -70,7 +70,7 @@ fn a_thread_that_released_the_cpu_has_the_stack_of_that_moment() {
         row.map(|row| (row.stack, row.notes)).next().unwrap()
     };
     let call = RowNote::SystemCall {
-        call: text("munmap"),
+        call: "munmap".into(),
     };
     let (stack, notes) = bill(left(200, &[0xc0, 0xc1]));
     assert_eq!(stack, ["free_pcppages_bulk+0x1a", "exit_mmap+0x2f0"]);

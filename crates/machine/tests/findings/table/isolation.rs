@@ -1,6 +1,6 @@
-use punctual_record::finding::{Fault, FindingFix, FindingId as Id, StateKind};
+use punctual_record::finding::{Fault, FindingFix, FindingId as Id, Item, StateKind};
 
-use super::{Case, Step, bad, file, information, kernels, missing, present, program};
+use super::{Case, Step, bad, file, information, interrupt, kernels, missing, present, program};
 use crate::tree::Policy;
 use Step::File;
 
@@ -50,7 +50,10 @@ pub fn cases() -> Vec<Case> {
             Id::RcuThreads,
             vec![kernels(30, "rcuop/2", Policy::Other, "0-1")],
             vec![kernels(30, "rcuop/2", Policy::Other, "0-3")],
-            present(&["rcuop/2 (0-3)"]),
+            present(&[Item::ThreadOn {
+                thread: "rcuop/2".to_owned(),
+                cpus: "0-3".to_owned(),
+            }]),
         )
         .fix(FindingFix::Affinity {
             thread: "rcuop/2".to_owned(),
@@ -81,7 +84,7 @@ pub fn cases() -> Vec<Case> {
                 File("/proc/irq/24/smp_affinity_list", "0-1\n"),
             ],
             vec![File("/proc/irq/24/smp_affinity_list", "0-3\n")],
-            present(&["24 eth0"]),
+            present(&[interrupt(24, "eth0")]),
         )
         .write("/proc/irq/24/smp_affinity_list", "0-1"),
         // Moved, and not come since: it is delivered where it was until then.
@@ -95,7 +98,7 @@ pub fn cases() -> Vec<Case> {
             starts: StateKind::Bad,
             change: vec![File("/proc/irq/24/smp_affinity_list", "0-1\n")],
             ends: StateKind::Information,
-            fault: present(&["24 eth0"]),
+            fault: present(&[interrupt(24, "eth0")]),
             fix: None,
         },
         bad(
@@ -105,7 +108,7 @@ pub fn cases() -> Vec<Case> {
                 File("/proc/irq/36/effective_affinity_list", "0\n"),
             ],
             vec![File("/proc/irq/36/effective_affinity_list", "2\n")],
-            present(&["36 virtio1-req.0"]),
+            present(&[interrupt(36, "virtio1-req.0")]),
         )
         .boot("isolcpus=managed_irq,domain,2-3"),
         bad(
@@ -115,7 +118,7 @@ pub fn cases() -> Vec<Case> {
                 File("/proc/irq/40/effective_affinity_list", "1\n"),
             ],
             vec![File("/proc/irq/40/effective_affinity_list", "3\n")],
-            present(&["40 nvme0q3"]),
+            present(&[interrupt(40, "nvme0q3")]),
         )
         .boot("isolcpus=managed_irq,domain,2-3"),
         bad(
@@ -242,7 +245,7 @@ pub fn cases() -> Vec<Case> {
                 "/sys/devices/system/cpu/cpu3/topology/thread_siblings_list",
                 "1,3\n",
             )],
-            present(&["CPU 1"]),
+            present(&[Item::Cpu(1)]),
         )
         .write("/sys/devices/system/cpu/cpu1/online", "0"),
         information(
@@ -259,7 +262,7 @@ pub fn cases() -> Vec<Case> {
                     "2-3\n",
                 ),
             ],
-            present(&["CPU 2", "CPU 3"]),
+            present(&[Item::Cpu(2), Item::Cpu(3)]),
         )
         .boot("nosmt"),
         information(
@@ -282,7 +285,10 @@ pub fn cases() -> Vec<Case> {
                 File("/sys/class/net/eth0/device/numa_node", "1\n"),
             ],
             vec![File("/sys/class/net/eth0/device/numa_node", "0\n")],
-            present(&["eth0 (node 0)"]),
+            present(&[Item::DeviceOfNode {
+                device: "eth0".to_owned(),
+                node: "0".to_owned(),
+            }]),
         )
         .by_hand(),
         bad(
@@ -295,7 +301,7 @@ pub fn cases() -> Vec<Case> {
                 File("/sys/devices/system/node/node0/cpulist", "0,2\n"),
                 File("/sys/devices/system/node/node1/cpulist", "1,3\n"),
             ],
-            present(&["node 0", "node 1"]),
+            present(&["0", "1"].map(|node| Item::NumaNode(node.to_owned()))),
         )
         .by_hand(),
     ]

@@ -1,6 +1,6 @@
-use punctual_record::finding::FindingId as Id;
+use punctual_record::finding::{FindingId as Id, Item, ItemKind};
 
-use super::{Case, Step, bad, expected, file, information, missing, present};
+use super::{Case, Step, bad, expected, file, information, missing, misspelt, present};
 use Step::File;
 
 const CMDLINE: &str = "/proc/cmdline";
@@ -110,7 +110,10 @@ pub fn cases() -> Vec<Case> {
             Id::UnknownParameter,
             vec![File(CMDLINE, "quiet isolcpus=2-3 rcu_nocbs=2-3")],
             vec![File(CMDLINE, "quiet isolcpu=2-3 rcu_nocb=2-3")],
-            present(&["isolcpu=2-3 (isolcpus?)", "rcu_nocb=2-3 (rcu_nocbs?)"]),
+            present(&[
+                misspelt("isolcpu=2-3", "isolcpus"),
+                misspelt("rcu_nocb=2-3", "rcu_nocbs"),
+            ]),
         )
         .by_hand(),
         bad(
@@ -127,14 +130,19 @@ pub fn cases() -> Vec<Case> {
             Id::ParameterNotInForce,
             vec![File(CMDLINE, "isolcpus=2-3"), File(ISOLATED, "2-3\n")],
             vec![File(CMDLINE, "isolcpus=2-3 irqaffinity=0-2 isolcpus=3")],
-            present(&["isolcpus (more than once)"]),
+            present(&[Item::Repeated {
+                parameter: "isolcpus".to_owned(),
+            }]),
         )
         .by_hand(),
         bad(
             Id::ParameterNotInForce,
             vec![File(CMDLINE, "isolcpus=2-3"), File(ISOLATED, "2-3\n")],
             vec![File(CMDLINE, "isolcpus=2-3 irqaffinity=0-2")],
-            present(&["irqaffinity (it includes CPUs of isolcpus)"]),
+            present(&[Item::SharesCpus {
+                parameter: "irqaffinity".to_owned(),
+                other: "isolcpus".to_owned(),
+            }]),
         )
         .by_hand(),
         bad(
@@ -164,20 +172,20 @@ pub fn cases() -> Vec<Case> {
             Id::KernelVersion,
             vec![],
             vec![File("/proc/sys/kernel/osrelease", "4.19.0\n")],
-            missing(&["Linux 5.10 or later"]),
+            missing(&[Item::LinuxFrom("5.10".to_owned())]),
         )
         .by_hand(),
         information(
             Id::KernelVersion,
             vec![File("/proc/sys/kernel/osrelease", "6.12.3\n")],
             vec![File(CMDLINE, "nohz_full=2-3")],
-            present(&["the fair server's timer on nohz_full CPUs"]),
+            present(&[ItemKind::FairServerTimer]),
         ),
         information(
             Id::DualKernel,
             vec![],
             vec![File("/proc/xenomai/version", "3.2.4\n")],
-            present(&["Xenomai Cobalt 3.2.4"]),
+            present(&[Item::Cobalt("3.2.4".to_owned())]),
         )
         .starts(punctual_record::finding::StateKind::NotApplicable),
         information(

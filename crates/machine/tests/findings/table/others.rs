@@ -1,6 +1,6 @@
 //! Memory, noise, and the rights of a program.
 
-use punctual_record::finding::{Fault, FindingId as Id, StateKind};
+use punctual_record::finding::{Fault, FindingId as Id, Item, StateKind};
 
 use super::{Case, Step, bad, expected, file, information, kernels, missing, present, program};
 use crate::tree::Policy;
@@ -198,7 +198,10 @@ fn noise() -> Vec<Case> {
                 "/proc/mounts",
                 "host:/data /data nfs4 rw 0 0\nfusectl /sys/fs/fuse/connections fusectl rw 0 0\n",
             )],
-            present(&["/data (nfs4)"]),
+            present(&[Item::Mount {
+                place: "/data".to_owned(),
+                filesystem: "nfs4".to_owned(),
+            }]),
         )
         .by_hand(),
         information(

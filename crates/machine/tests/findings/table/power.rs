@@ -1,4 +1,4 @@
-use punctual_record::finding::{FindingFix, FindingId as Id, StateKind};
+use punctual_record::finding::{Fault, FindingFix, FindingId as Id, Item, ItemKind, StateKind};
 
 use super::scheduler::GOVERNORS;
 use super::{Case, Step, bad, expected, file, information, kernels, present, program};
@@ -77,7 +77,7 @@ pub fn cases() -> Vec<Case> {
             ))
             .collect(),
             vec![File(frequency, "800000\n")],
-            expected(&["the same value"]),
+            Fault::Unequal,
         )
         .write(frequency, "3600000"),
         bad(
@@ -90,7 +90,7 @@ pub fn cases() -> Vec<Case> {
                 ),
             ],
             vec![File(uncore, "1200000\n")],
-            expected(&["the same value"]),
+            Fault::Unequal,
         )
         .write(uncore, "2400000"),
         bad(
@@ -109,7 +109,10 @@ pub fn cases() -> Vec<Case> {
                 File(deep, "1\n"),
             ],
             vec![File(deep, "0\n")],
-            present(&["C6 (150 \u{b5}s)"]),
+            present(&[Item::IdleState {
+                name: "C6".to_owned(),
+                exit_us: 150,
+            }]),
         )
         .fix(FindingFix::HoldDmaLatency { limit_us: 0 }),
         information(
@@ -151,7 +154,10 @@ pub fn cases() -> Vec<Case> {
                 "/sys/devices/system/clockevents/clockevent0/current_device",
                 "hpet\n",
             )],
-            present(&["clockevent0: hpet"]),
+            present(&[Item::ClockEvent {
+                number: 0,
+                device: "hpet".to_owned(),
+            }]),
         )
         .by_hand(),
         bad(
@@ -255,7 +261,7 @@ pub fn cases() -> Vec<Case> {
             Id::Hypervisor,
             vec![File("/proc/cpuinfo", "Features : fp asimd\n")],
             vec![File("/proc/device-tree/hypervisor/", "")],
-            present(&["a hypervisor"]),
+            present(&[ItemKind::Hypervisor]),
         )
         .starts(StateKind::Unknown)
         .by_hand(),

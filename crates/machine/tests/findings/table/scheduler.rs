@@ -1,6 +1,8 @@
 use punctual_record::finding::{Fault, FindingFix, FindingId as Id, StateKind};
 
-use super::{Case, Step, bad, expected, file, information, kernels, missing, present, program};
+use super::{
+    Case, Step, bad, expected, file, information, kernels, missing, present, program, thread_at,
+};
 use crate::tree::Policy::{Fifo, Other};
 use Step::File;
 
@@ -75,7 +77,7 @@ pub fn cases() -> Vec<Case> {
             Id::CompetingPriorities,
             vec![Step::Thread(700, "audio", false, Fifo(79), "0-3")],
             vec![Step::Thread(700, "audio", false, Fifo(80), "0-3")],
-            present(&["audio (FIFO 80)"]),
+            present(&[thread_at("audio", "fifo", 80)]),
         )
         .by_hand(),
         information(
@@ -86,14 +88,14 @@ pub fn cases() -> Vec<Case> {
                 kernels(51, "ktimers/0", Fifo(2), "0"),
             ],
             vec![kernels(51, "ktimers/0", Other, "0")],
-            present(&["ktimers/0 (OTHER 0)"]),
+            present(&[thread_at("ktimers/0", "other", 0)]),
         )
         .fix(to_fifo("ktimers/0", 51, 2)),
         bad(
             Id::IrqThreads,
             vec![kernels(60, "irq/24-eth0", Fifo(50), "0")],
             vec![kernels(60, "irq/24-eth0", Fifo(90), "0")],
-            present(&["irq/24-eth0 (FIFO 90)"]),
+            present(&[thread_at("irq/24-eth0", "fifo", 90)]),
         )
         .starts(StateKind::Information)
         .by_hand(),
@@ -104,7 +106,7 @@ pub fn cases() -> Vec<Case> {
                 kernels(61, "napi/eth0-0", Fifo(50), "0"),
             ],
             vec![kernels(61, "napi/eth0-0", Other, "0")],
-            present(&["napi/eth0-0 (OTHER 0)"]),
+            present(&[thread_at("napi/eth0-0", "other", 0)]),
         )
         .fix(to_fifo("napi/eth0-0", 61, 70)),
         bad(

@@ -107,7 +107,8 @@ fn making(jobs: usize, explain: bool) -> Making {
 fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
     let Requested { lab: plan, host } = requested;
     let kernels = plan.columns.iter().map(|column| &*column.kernel);
-    let bench = Bench::find(kernels, &mut |line| out::complain(line)).map_err(Failure::setup)?;
+    let bench = Bench::find(kernels, &mut |step| out::complain(&step.to_string()))
+        .map_err(Failure::setup)?;
     let cells = lab::plan(plan, &bench).map_err(Failure::setup)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let directory = make_directory(host.output.as_deref(), "lab")?;

@@ -25,7 +25,8 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
         _ => Failure::usage(why.to_string()),
     })?;
     let kernels = before.iter().map(|record| &*record.laboratory.kernel);
-    let bench = Bench::find(kernels, &mut |line| out::complain(line)).map_err(Failure::setup)?;
+    let bench = Bench::find(kernels, &mut |step| out::complain(&step.to_string()))
+        .map_err(Failure::setup)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let jobs = flags.jobs.unwrap_or_else(host_cpus).min(before.len());
     let ends = || signals.end().is_some();

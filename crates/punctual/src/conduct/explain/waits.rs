@@ -91,9 +91,8 @@ impl Waits {
                 self.drop_kind(1, wait_ns);
                 return None;
             }
-            let call = calls::name(key.1);
             let wait = Wait {
-                call: call.to_string(),
+                call: calls::name(key.1),
                 ended_by: key.2.clone(),
                 ..Wait::default()
             };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::cells::{self, Cell};
 use punctual_lab::cell::Work;
-use punctual_lab::kernel::{self, Cache, Kernel};
+use punctual_lab::kernel::{self, Cache, Kernel, Tell};
 use punctual_lab::{CellPlan, LabError, Qemu};
 use punctual_record::lab::LabVariant;
 
@@ -104,13 +104,13 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Finds all of it; `tell` receives a line about each step that takes time.
+    /// Finds all of it; `tell` receives each step that takes time.
     ///
     /// # Errors
     /// What is not available.
     pub fn find<'k>(
         kernels: impl Iterator<Item = &'k str>,
-        tell: &mut dyn FnMut(&str),
+        tell: Tell<'_>,
     ) -> Result<Self, BenchError> {
         const OWN: &str = "/proc/self/exe";
         let qemu = Qemu::find().map_err(BenchError::Lab)?;

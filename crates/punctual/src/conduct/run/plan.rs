@@ -104,7 +104,7 @@ impl RunPlan {
     #[must_use]
     pub fn request(&self) -> Request {
         Request {
-            source: self.probes.source().to_owned(),
+            source: self.probes.source().into(),
             interval: self.probes.interval.clone(),
             cpus: self.probes.cpus.clone(),
             policy: self.probes.policy.name().to_owned(),

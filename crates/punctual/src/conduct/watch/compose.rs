@@ -170,7 +170,7 @@ pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
         faults: sleeper.minor_faults + sleeper.major_faults,
         migrations: sleeper.migrations,
         notable: worst.map(|call| Notable::Sleep {
-            call: calls::name(call.call).to_string(),
+            call: calls::name(call.call),
             count: call.count,
             worst_ns: call.worst_ns,
         }),

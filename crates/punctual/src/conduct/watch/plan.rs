@@ -3,6 +3,7 @@
 use crate::conduct::plan::{Claim, TracingPlan};
 use punctual_machine::survey::group::Group;
 use punctual_machine::survey::process::Process;
+use punctual_record::RunSource;
 use punctual_record::{Interval, Request};
 use punctual_trace::watch::marks::Mark;
 
@@ -45,9 +46,8 @@ impl WatchPlan {
     #[must_use]
     pub fn request(&self, cpus: &[usize]) -> Request {
         Request {
-            source: match &self.target {
-                Some(target) => format!("watch of {}", target.name()),
-                None => "watch of the system".to_owned(),
+            source: RunSource::Watch {
+                of: self.target.as_ref().map(|target| target.name().to_owned()),
             },
             // Each thread has its own: the watch requests none of these.
             interval: Interval::Fixed { interval_ns: 0 },

@@ -22,7 +22,7 @@ fn wait(name: &str, tid: u32, wait_ns: u64, count: u64) -> Wait {
     };
     Wait {
         thread: thread.clone(),
-        call: "futex".to_owned(),
+        call: "futex".into(),
         ended_by: "server".to_owned(),
         from_ns: 5_000_000_000,
         run: None,

@@ -67,15 +67,25 @@ fn records() -> Vec<Run> {
         housekeeping: Some(0),
         load: vec![0],
     });
-    full.findings = Some(crate::findings_of_run::findings());
+    full.findings = Some(crate::findings_of_run::findings_of_every_kind());
     full.tuned = crate::findings_of_run::tuned();
     full.state = State::Stopped(Ending::Interrupt);
     full.system = full_system();
+    full.request.source = RunSource::Watch {
+        of: Some("controller".to_owned()),
+    };
     full.laboratory = Some(laboratory::Laboratory {
         program: Some("/bin/true".to_owned()),
         ..crate::labs::laboratory("rt")
     });
     full.explanation = Some(crate::bills::explanation());
+    if let Some(explanation) = &mut full.explanation {
+        let mut wait = explanation.waits[0].clone();
+        for call in [KernelCall::Number(999), KernelCall::FaultOrInterrupt {}] {
+            wait.call = call;
+            explanation.waits.push(wait.clone());
+        }
+    }
     let mut stops = Stops::default();
     stops.add(Stop {
         at_ns: 5,
@@ -291,7 +301,7 @@ fn full_system() -> SystemState {
         open: true,
         in_force_us: Some(0),
     });
-    system.virtualisation.hypervisor = Some("kvm".to_owned());
+    system.virtualisation.hypervisor = Some(crate::kinds::unknown_hypervisor());
     system.virtualisation.container = Some("podman".to_owned());
     system.virtualisation.stolen_ns = Some(1);
     system.virtualisation.stolen_grain_ns = Some(1);
