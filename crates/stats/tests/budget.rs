@@ -35,9 +35,9 @@ fn most_above(x: &[u64], y: &[u64], d: usize) -> u64 {
     for (j, count) in y.iter().enumerate() {
         room[n + j][sink] = *count;
     }
-    for i in 0..n {
+    for (i, row) in room.iter_mut().enumerate().take(n) {
         for j in (0..m).filter(|j| i + j > d) {
-            room[i][n + j] = u64::MAX / 4;
+            row[n + j] = u64::MAX / 4;
         }
     }
     let mut flow = 0;
@@ -155,7 +155,7 @@ proptest! {
         deadline in any::<u64>(),
     ) {
         let mut points = points;
-        points.sort_by(|a, b| a.0.cmp(&b.0));
+        points.sort_by_key(|it| it.0);
         let mut shares: Vec<f64> = points.iter().map(|it| it.1).collect();
         shares.sort_by(f64::total_cmp);
         let points: Vec<(u64, f64)> = points.iter().map(|it| it.0).zip(shares).collect();

@@ -353,7 +353,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn missing_and_unknown_verbs_are_refused() {
-    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, report, compare, merge, export, completions, help";
+    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, budget, report, compare, merge, export, completions, help";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&[""], &[verbs]);
@@ -413,6 +413,15 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
         &["load", "hackbench", "--", "-g", "x"],
         &["groups", "from 1 to"],
     );
+    refused(&["budget"], &["<FILE>", "`punctual budget --help`"]);
+    refused(&["budget", "a", "b"], &["'b'"]);
+    refused(
+        &["budget", "a", "--deadline", "0"],
+        &["--deadline", "such as 100us"],
+    );
+    refused(&["budget", "a", "--miss", "1"], &["--miss"]);
+    refused(&["budget", "a", "--confidence", "2"], &["--confidence"]);
+    refused(&["budget", "a", "--json=x"], &["--json"]);
     refused(&["report"], &["<RUN>", "`punctual report --help`"]);
     refused(&["compare"], &["two runs (A B)", "A1 A2 -- B1 B2"]);
     refused(&["compare", "a", "b", "c"], &["3 runs", "`--`"]);

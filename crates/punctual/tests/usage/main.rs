@@ -3,6 +3,7 @@
 #[path = "../../../record/tests/made/bills.rs"]
 #[allow(dead_code, reason = "some of it is used")]
 mod bills;
+mod budget;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;
