@@ -41,18 +41,20 @@ fn kill_often(machine: &Machine, kills: u32, generated: &str) {
     machine.restore();
     let before = (machine.files(), machine.get(generated));
     let now = || (machine.files(), machine.get(generated));
+    let journal = folder.join("journal.jsonl");
+    let is_intended = || journal.metadata().is_ok_and(|it| it.len() > 0);
     let mut random = Random(0x2545_f491);
     let (mut changed, mut unchanged) = (0, 0);
     for kill in 0..kills {
         let mut child = configure();
-        // A third of the kills come soon, a third after the first change, the others at any time.
+        // A third of the kills come soon, a third when the journal is written, the others later.
         let span = match kill % 3 {
             0 => whole / 8,
             1 => {
-                while now() == before && child.try_wait().is_ok_and(|it| it.is_none()) {
+                while !is_intended() && child.try_wait().is_ok_and(|it| it.is_none()) {
                     std::thread::yield_now();
                 }
-                whole / 8
+                whole / 3
             }
             _ => whole,
         };
