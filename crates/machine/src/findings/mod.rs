@@ -9,6 +9,7 @@ mod power;
 mod rights;
 mod scheduler;
 
+pub use kernel::PARAMETERS;
 use punctual_record::finding::{Fault, FindingId};
 
 use crate::look::{Look, Looked, information_that, ok};
