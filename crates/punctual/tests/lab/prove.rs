@@ -2,11 +2,12 @@
 //! follows is not, and one that means nothing or that no kernel knows is refused.
 
 use std::fs;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::common::{Place, Running, program, read_json, skip, until};
+use super::common::{Place, Running, program, read_json, skip};
 use super::{flat, lab, ready};
 
 /// In one line, with nothing left.
@@ -78,14 +79,14 @@ fn parameters_that_the_kernel_does_not_know_are_refused() {
     );
 }
 
-fn row<'p>(proof: &'p Value, parameter: usize) -> &'p Value {
+fn row(proof: &Value, parameter: usize) -> &Value {
     let rows = proof["rows"].as_array().expect("rows");
     let mut rows = rows.iter().filter(|row| row["parameter"] == parameter);
     rows.next().expect("a row")
 }
 
 #[test]
-fn a_parameter_that_helps_is_named_and_one_that_only_moves_what_follows_is_not() {
+fn a_parameter_that_helps_is_named_and_the_control_that_only_moves_what_follows_is_not() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -95,7 +96,6 @@ fn a_parameter_that_helps_is_named_and_one_that_only_moves_what_follows_is_not()
     let words = [
         "prove",
         "preempt=full",
-        "printk.time=1",
         "--load",
         "poll",
         "--mem",
@@ -124,10 +124,13 @@ fn a_parameter_that_helps_is_named_and_one_that_only_moves_what_follows_is_not()
     // Over the limit there is an excess, which is gone.
     let excess = effects.iter().find(|it| it["measure"] == "excess");
     assert_eq!(excess.expect("a limit")["on_ns"], 0.0);
-    let moves = &row(proof, 1)["result"];
-    assert_eq!(moves["conclusion"], "no-effect-shown", "{shown}");
-    let control = row(proof, 2);
-    assert_eq!(proof["parameters"][2]["word"], "lab.control=1", "{proof}");
+    let control = row(proof, 1);
+    assert_eq!(proof["parameters"][1]["word"], "lab.control=1", "{proof}");
+    // It moves what follows, and is no claim.
+    assert_eq!(
+        control["result"]["conclusion"], "no-effect-shown",
+        "{shown}"
+    );
     assert_eq!(control["pairs"].as_array().map(Vec::len), Some(12));
     assert!(shown.contains("preempt=full helps."), "{shown}");
     assert!(flat(&shown).contains("control"), "{shown}");
@@ -176,15 +179,15 @@ fn an_interrupted_experiment_is_inconclusive_and_keeps_its_seeds() {
     ]);
     let running = Running::start(command);
     let saved = |name: &str| place.path().join("a").join(name).join("run.json").exists();
-    until("a pair", || {
-        saved("standard-off/idle-1") && saved("standard-threadirqs/idle-1")
-    });
+    // Three boots, of a machine that is shared.
+    let begin = Instant::now();
+    while !(saved("standard-off/idle-1") && saved("standard-threadirqs/idle-1")) {
+        assert!(begin.elapsed() < Duration::from_secs(400), "no pair");
+        thread::sleep(Duration::from_millis(20));
+    }
     running.signal(libc::SIGINT);
     let ended = running.end_within(Duration::from_secs(60)).expect(3);
-    assert!(
-        ended.stdout.contains("INCONCLUSIVE: too few seeds"),
-        "{ended:?}"
-    );
+    assert!(ended.stdout.contains(" of at least 12 seeds"), "{ended:?}");
     let proof = &read_json(&place.path().join("a/lab.json"))["proof"];
     let pairs = row(proof, 0)["pairs"].as_array().expect("pairs");
     assert!((1..12).contains(&pairs.len()), "{proof}");

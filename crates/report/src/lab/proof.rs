@@ -2,7 +2,7 @@
 //! its page.
 
 use punctual_record::lab::{Lab, LabCell, LabProof, ProofConclusion, ProofRow};
-use punctual_stats::experiment::EXACT_NAMED_FROM;
+use punctual_stats::experiment::{EXACT_NAMED_FROM, LEAST_PAIRS};
 use punctual_stats::verdict::Outcome;
 
 use super::super::experiment::{Judged, decimal, fact, forest, html_effects, rows};
@@ -29,11 +29,18 @@ pub fn proof_sentence(proof: &LabProof) -> String {
     let concluded = concluded(proof);
     match proof.has_too_few_pairs() {
         true => format!(
-            "INCONCLUSIVE: too few seeds have a result with and without each parameter. So far: \
-             {concluded}"
+            "INCONCLUSIVE: {} of at least {LEAST_PAIRS} seeds have a valid result with and without \
+             each parameter. So far: {concluded}",
+            fewest(proof)
         ),
         false => concluded,
     }
+}
+
+/// The seeds that each parameter has which a kernel knows.
+fn fewest(proof: &LabProof) -> usize {
+    let known = proof.rows.iter().filter(|row| !row.is_unknown);
+    known.map(|row| row.pairs.len()).min().unwrap_or(0)
 }
 
 /// Which parameters did what, and where.
@@ -207,7 +214,7 @@ fn facts(proof: &LabProof) -> Vec<Fact> {
         facts.push(fact(
             "Excess",
             format!(
-                "the time by which latencies of a run exceed {}, the deadline, added up",
+                "the time by which latencies of a run exceed {}, the limit of the command, added up",
                 words::duration(ns)
             ),
         ));

@@ -115,11 +115,12 @@ fn limits(flags: &HostFlags) -> Limits {
     }
 }
 
-fn making(jobs: usize, explain: bool) -> Making {
+fn making(jobs: usize, explain: bool) -> Making<'static> {
     Making {
         jobs,
         explain,
         read: formats::detect_and_parse,
+        proving: None,
     }
 }
 
@@ -152,8 +153,10 @@ fn make_cells(
     let made = lab::make(
         cells,
         bench,
-        &making(jobs, !host.no_explain),
-        proving,
+        &Making {
+            proving,
+            ..making(jobs, !host.no_explain)
+        },
         &directory,
         command.collect(),
         &|| signals.end().is_some(),

@@ -69,7 +69,10 @@ fn plan(flags: &LabProveFlags) -> Result<ProofPlan, Failure> {
     if let Some(kernel) = flags.kernel.iter().find(|it| !seen.insert(*it)) {
         return Err(Failure::usage(format!("--kernel: {kernel} is given twice")));
     }
-    let named = flags.command.iter().any(|word| word == "--load");
+    // A load may be named after `--` instead.
+    let is_load = |word: &str| word == "--load" || word.starts_with("--load=");
+    let mut words = flags.command.iter().filter_map(|word| word.to_str());
+    let named = words.any(is_load);
     let load = flags.load.as_deref().or((!named).then_some(LOAD));
     let parts = parts::parts(load, &flags.command, flags.machine.rootfs.is_some())?;
     if parts

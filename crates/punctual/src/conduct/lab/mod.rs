@@ -42,13 +42,15 @@ pub trait LabProgress {
 
 /// How cells run on this host.
 #[derive(Debug, Clone, Copy)]
-pub struct Making {
+pub struct Making<'p> {
     /// Guests that run in parallel.
     pub jobs: usize,
     /// Trace what the guests execute.
     pub explain: bool,
     /// Parses the figures that a program leaves, in any known format.
     pub read: fn(&Path, &[u8]) -> Result<Run, RecordError>,
+    /// Which boot parameter helps, if that is the question.
+    pub proving: Option<Proving<'p>>,
 }
 
 /// An experiment with boot parameters, and the seeds that each of its cells runs with.
@@ -88,8 +90,7 @@ impl FinishedLab {
 pub fn make(
     cells: &[Cell<'_>],
     bench: &Bench,
-    making: &Making,
-    proving: Option<Proving<'_>>,
+    making: &Making<'_>,
     directory: &RunDirectory,
     command: Vec<String>,
     ends: &(dyn Fn() -> bool + Sync),
@@ -119,7 +120,9 @@ pub fn make(
             .zip(&outcomes)
             .map(|(cell, outcome)| cells::entry(cell, outcome))
             .collect(),
-        proof: proving.map(|it| it.plan.judged(it.seeds, cells, &outcomes)),
+        proof: making
+            .proving
+            .map(|it| it.plan.judged(it.seeds, cells, &outcomes)),
     };
     if outcomes.iter().any(is_made) {
         unsaved.extend(save(&lab, directory).err());

@@ -12,6 +12,7 @@ use punctual_record::Run;
 use punctual_record::lab::{LabProof, LabVariant, NoResult, ProofPair, ProofParameter, ProofRow};
 use punctual_stats::experiment::{BlockLatencies, KnobConclusion, KnobResult};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::verdict::Outcome as Verdict;
 
 /// The variant without any of the parameters.
 const OFF: &str = "off";
@@ -97,7 +98,7 @@ impl ProofPlan {
         unknown.is_none_or(|unknown| !unknown.contains(word))
     }
 
-    /// The rows of the table: parameters that some kernel knows, and the control.
+    /// Parameters, loads and kernels: what is tested. The control is no test.
     #[must_use]
     pub fn tests(&self) -> usize {
         let of = |kernel: &String| {
@@ -107,18 +108,21 @@ impl ProofPlan {
         self.parts.len() * self.kernels.iter().map(of).sum::<usize>()
     }
 
-    /// What the cells say. A seed counts if both of its guests have a result.
+    /// What the cells say. A seed counts if both of its guests have a valid result.
     #[must_use]
     pub fn judged(&self, seeds: u64, cells: &[Cell<'_>], outcomes: &[Outcome]) -> LabProof {
-        let run = |outcome: &'_ Outcome| -> Option<Latencies> {
-            Latencies::of(outcome.as_ref()?.as_ref().ok()?.run.as_ref()?)
+        let valid = |outcome: &Outcome| {
+            let run = outcome.as_ref()?.as_ref().ok()?.run.as_ref()?;
+            let verdict = run.verdict.as_ref();
+            let is_invalid = verdict.is_some_and(|it| it.outcome == Verdict::Invalid);
+            (!is_invalid).then(|| Latencies::of(run))?
         };
         let mut found: BTreeMap<(&str, &str, u64, &[String]), Latencies> = BTreeMap::new();
         for (cell, outcome) in cells.iter().zip(outcomes) {
             let plan = &cell.plan;
             let words = plan.parameters.get(self.base.len()..).unwrap_or_default();
             let key = (&*plan.kernel.asked, &*cell.load, plan.seed, words);
-            found.extend(run(outcome).map(|latencies| (key, latencies)));
+            found.extend(valid(outcome).map(|latencies| (key, latencies)));
         }
         let deadline_ns = outcomes.iter().flatten().flatten().find_map(deadline);
         let figures = |of: &Latencies| {
@@ -211,7 +215,7 @@ pub fn scout(
     plan: &mut ProofPlan,
     lab: &LabPlan,
     bench: &Bench,
-    making: &Making,
+    making: &Making<'_>,
     ends: &(dyn Fn() -> bool + Sync),
     tick: &mut dyn FnMut(&Forecast),
 ) -> Result<(), (String, NoResult)> {
