@@ -119,6 +119,8 @@ pub struct CellResult {
     pub loads: Vec<LabLoad>,
     /// What was not available in the guest.
     pub lacking: BTreeMap<String, String>,
+    /// Words of the kernel's command line that the kernel didn't know.
+    pub unknown: Vec<String>,
     /// The bills of the worst wake-ups, if the guest was observed.
     pub bills: Vec<LabBill>,
     /// Why there is no bill of the worst wake-up, if the guest was observed.
@@ -343,6 +345,7 @@ impl CellPlan<'_> {
             status,
             loads: work_of(result.loads),
             lacking: result.lacking,
+            unknown: result.unknown,
             bills: Vec::new(),
             no_bill: None,
             missed_mark: None,

@@ -99,4 +99,6 @@ pub struct JobResult {
     pub lacking: BTreeMap<String, String>,
     /// Work of the loads beside a program, as the verb `load` prints it.
     pub loads: Option<serde_json::Value>,
+    /// Words of the kernel's command line that the kernel didn't know.
+    pub unknown: Vec<String>,
 }

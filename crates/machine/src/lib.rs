@@ -30,5 +30,6 @@ pub mod tune;
 mod version;
 
 pub use check::{CheckRequest, check, differences};
+pub use findings::PARAMETERS as REAL_TIME_PARAMETERS;
 pub use root::{READ_LIMIT, Reader, Root};
 pub use snapshot::{SNAPSHOT_LIMIT, SNAPSHOT_VERSION, Snapshot, SnapshotError};

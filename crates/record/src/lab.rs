@@ -2,6 +2,7 @@
 
 mod no_bill;
 mod no_result;
+mod proof;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ pub use self::no_bill::NoBill;
 pub use self::no_result::{
     FrameFault, GuestFault, GuestProcess, NoResult, Preparation, Silence, StreamFault,
 };
+pub use self::proof::{LabProof, ProofConclusion, ProofPair, ProofParameter, ProofRow};
 use super::error::RecordError;
 use super::judgement::Judgement;
 use super::laboratory::Laboratory;
@@ -37,6 +39,8 @@ const LAB_KIND: FileKind = FileKind {
 const MOST_BYTES: u64 = 64 << 20;
 /// Cells of one lab.
 const MOST_CELLS: usize = 1 << 14;
+/// Rows of one experiment with boot parameters.
+const MOST_ROWS: usize = 1 << 10;
 
 /// Runs that were made together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +64,9 @@ pub struct Lab {
     pub host_s: f64,
     /// One entry for each machine, in the order of the table.
     pub cells: Vec<LabCell>,
+    /// Which boot parameter helped, where that was the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<LabProof>,
 }
 
 /// One machine: a kernel, a load, a seed.
@@ -266,6 +273,11 @@ pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
     let (kernels, loads) = (distinct(|c| &c.kernel).len(), distinct(|c| &c.load).len());
     if kernels.saturating_mul(loads) > MOST_CELLS {
         return malformed("cells", format!("{kernels} kernels with {loads} loads"));
+    }
+    // Each row is compared with the others, to find its control.
+    let rows = lab.proof.as_ref().map_or(0, |proof| proof.rows.len());
+    if rows > MOST_ROWS {
+        return malformed("proof.rows", format!("{rows} of them"));
     }
     for (index, cell) in lab.cells.iter().enumerate() {
         let inside = Path::new(&cell.directory)

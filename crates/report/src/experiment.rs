@@ -13,12 +13,44 @@ use punctual_stats::experiment::{Effect, KnobConclusion, KnobResult, Measure, Po
 use punctual_stats::verdict::Outcome;
 
 use crate::statements::Fact;
+use crate::style::Tone;
 use crate::tuning::command;
 use crate::words;
 
-pub(crate) use page::section as html_section;
+pub(crate) use page::{effects as html_effects, section as html_section};
 pub use picture::draw;
+pub(crate) use picture::forest;
+pub(crate) use terminal::{fact, rows, tone_of};
 pub use terminal::{progress, summary};
+
+/// A knob with what was found out about it, as a table and the picture show it.
+pub(crate) struct Judged<'e> {
+    /// Its name.
+    pub(crate) name: String,
+    /// What was found out, in a word or two.
+    pub(crate) conclusion: &'static str,
+    /// How that is shown.
+    pub(crate) tone: Tone,
+    /// Its effects, and whether each is beyond chance and large enough to name.
+    pub(crate) effects: Vec<(&'e Effect, bool)>,
+}
+
+/// The knobs of an experiment, judged.
+fn judged(experiment: &Experiment) -> Vec<Judged<'_>> {
+    let knobs = experiment.knobs.iter().zip(&experiment.results);
+    knobs
+        .map(|(knob, result)| {
+            let effects = result.effects.iter();
+            let effects = effects.map(|it| (it, it.is_named(experiment.confidence)));
+            Judged {
+                name: knob.name.clone(),
+                conclusion: conclusion(knob, result),
+                tone: tone_of(result.conclusion),
+                effects: effects.collect(),
+            }
+        })
+        .collect()
+}
 
 /// The verdict that an experiment ends with; none while it goes on.
 #[must_use]
@@ -340,7 +372,7 @@ fn forecasts(experiment: &Experiment) -> Option<(Vec<String>, Vec<Vec<String>>)>
 }
 
 /// A number with as many digits as it has, up to those of the finest confidence.
-fn decimal(number: f64) -> String {
+pub(crate) fn decimal(number: f64) -> String {
     let text = format!("{number:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -63,6 +63,9 @@ pub fn of_lab(lab: &Lab) -> String {
             say(said, judgement);
         }
     }
+    if let Some(proof) = &lab.proof {
+        value["proof"]["sentence"] = json!(crate::lab::proof_sentence(proof));
+    }
     text(&value)
 }
 

@@ -251,6 +251,11 @@ pub(crate) fn pairs_test(differences: &[Vec<f64>]) -> Vec<f64> {
     randomise::pairs(differences).p
 }
 
+/// The smallest p-value that [`pairs_test`] gives of this many pairs.
+pub(crate) fn smallest_p_of_pairs(pairs: usize) -> f64 {
+    randomise::smallest_tested_of_pairs(pairs)
+}
+
 /// Interval of exp(`mean`), whose squared error has `freedom` degrees.
 pub(crate) fn ratio_interval(mean: f64, error2: f64, freedom: f64, confidence: f64) -> (f64, f64) {
     let half = student(confidence, freedom.max(1.0)) * error2.sqrt();

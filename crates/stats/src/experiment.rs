@@ -11,11 +11,13 @@
 //! | [`Power`] | how many pairs an effect takes, and which effect so many pairs can show |
 //! | [`screen`] | of many knobs at once, those that are worth a closer look |
 //! | [`judge_knobs`] | of each knob: helps, harms, or no effect shown |
+//! | [`judge_seeds`] | the same of runs that repeat exactly, in pairs of one seed |
 
 mod judge;
 mod order;
 mod power;
 mod screening;
+mod seeds;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,7 @@ pub use judge::{
 pub use order::{PairPlan, pair_order, screening_order};
 pub use power::{Power, Spread};
 pub use screening::{MainEffect, Screened, ScreeningPair, screen};
+pub use seeds::{EXACT_NAMED_FROM, SeedPairs, judge_seeds, least_seeds};
 
 /// What is compared. Each is judged on its logarithm: effects are ratios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -43,11 +46,17 @@ pub enum Measure {
     /// The sum of what latencies exceed the deadline by.
     #[serde(rename = "excess")]
     Excess,
+    /// The highest latency: only of runs that repeat exactly. Elsewhere it is that of the rarest
+    /// disturbance.
+    #[serde(rename = "worst")]
+    Worst,
 }
 
 impl Measure {
-    /// All.
+    /// Those that are compared on a machine.
     pub const ALL: [Measure; 4] = [Self::P50, Self::P99, Self::P999, Self::Excess];
+    /// Those that are compared of runs that repeat exactly.
+    pub const EXACT: [Measure; 5] = [Self::P50, Self::P99, Self::P999, Self::Worst, Self::Excess];
 
     /// As it is written.
     #[must_use]
@@ -57,6 +66,7 @@ impl Measure {
             Self::P99 => "p99",
             Self::P999 => "p99.9",
             Self::Excess => "excess",
+            Self::Worst => "worst",
         }
     }
 }
@@ -115,6 +125,7 @@ impl BlockLatencies {
             Measure::P99 => quantile(self.p99_ns),
             Measure::P999 => quantile(self.p999_ns),
             Measure::Excess => Some((self.excess_ns as f64 + EXCESS_FLOOR_NS).ln()),
+            Measure::Worst => quantile((self.count > 0).then_some(self.max_ns)),
         }
     }
 }
@@ -129,8 +140,16 @@ fn figure_ns(measure: Measure, log: f64) -> f64 {
 
 /// The measures that all of these blocks have.
 fn known_measures<'b>(blocks: impl Iterator<Item = &'b BlockLatencies> + Clone) -> Vec<Measure> {
+    known_of(&Measure::ALL, blocks)
+}
+
+/// Those of `measures` that all of these blocks have.
+fn known_of<'b>(
+    measures: &[Measure],
+    blocks: impl Iterator<Item = &'b BlockLatencies> + Clone,
+) -> Vec<Measure> {
     let known = |measure: &Measure| blocks.clone().all(|block| block.log(*measure).is_some());
-    Measure::ALL.into_iter().filter(known).collect()
+    measures.iter().copied().filter(known).collect()
 }
 
 /// The difference of two blocks in each of `measures`, which both have.

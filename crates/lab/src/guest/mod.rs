@@ -35,6 +35,8 @@ const PATH: &str = "/lab/bin:/bin:/sbin:/usr/bin:/usr/sbin";
 const STDOUT: &str = "/run/stdout";
 const STDERR: &str = "/run/stderr";
 const LOADS: &str = "/run/loads";
+/// The environment of a first process without unknown words.
+const KERNELS_OWN: [(&str, &str); 2] = [("HOME", "/"), ("TERM", "linux")];
 /// How long the loads of a program may take to start, in virtual time.
 const LOADS_SETTLE: Duration = Duration::from_secs(1);
 /// How long loads may take to end.
@@ -94,7 +96,29 @@ fn blank() -> JobResult {
         virtual_ns: punctual_rt::clock::now_ns(),
         lacking: std::collections::BTreeMap::new(),
         loads: None,
+        unknown: Vec::new(),
     }
+}
+
+/// The words of the command line that the kernel didn't know: it passes them to the first process,
+/// `NAME=VALUE` in its environment and others before its arguments (`unknown_bootoption` in
+/// init/main.c). A value that the handler of a parameter refuses makes it unknown as well. Words
+/// with a dot before any `=` are for modules, and are never passed.
+fn unknown_words(
+    arguments: impl ExactSizeIterator<Item = OsString>,
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<String> {
+    // The first argument is this program, the last two are the verb and its word.
+    let between = arguments.len().saturating_sub(3);
+    let words = arguments.skip(1).take(between);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    let text = |word: OsString| word.to_string_lossy().into_owned();
+    let set = environment.map(|(name, value)| (text(name), text(value)));
+    // These two the kernel sets itself.
+    let set = set.filter(|pair| !KERNELS_OWN.iter().any(|own| (&*pair.0, &*pair.1) == *own));
+    words
+        .chain(set.map(|(name, value)| format!("{name}={value}")))
+        .collect()
 }
 
 /// Keeps the processor from halting: a virtual clock that skips idle time would differ between hosts.
@@ -129,6 +153,8 @@ fn work() -> (JobResult, bool) {
         Err(fault) => End::Failed { fault },
     };
     result.virtual_ns = punctual_rt::clock::now_ns();
+    // Now, so that it delays nothing.
+    result.unknown = unknown_words(std::env::args_os(), std::env::vars_os());
     (result, own)
 }
 
@@ -308,6 +334,27 @@ fn hand_out(ports: &Ports, own: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_kernel_does_not_know_comes_as_arguments_and_environment() {
+        let unknown = |arguments: &[&str], environment: &[(&str, &str)]| {
+            let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+            let pair = |(name, value): &(&str, &str)| (name.into(), value.into());
+            unknown_words(arguments.into_iter(), environment.iter().map(pair))
+        };
+        let own = [("HOME", "/"), ("TERM", "linux")];
+        assert!(unknown(&["/init", "__lab", "init"], &own).is_empty());
+        assert!(unknown(&[], &[]).is_empty());
+        let set = [own[0], own[1], ("preempt", "ful")];
+        assert_eq!(
+            unknown(&["/init", "thredirqs", "__lab", "init"], &set),
+            ["thredirqs", "preempt=ful"]
+        );
+        assert_eq!(
+            unknown(&["/init", "__lab", "init"], &[("HOME", "/root")]),
+            ["HOME=/root"]
+        );
+    }
 
     #[test]
     fn the_first_seed_moves_nothing_and_the_others_are_spread_over_a_tick() {

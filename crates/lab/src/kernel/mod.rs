@@ -8,6 +8,7 @@ pub mod image;
 pub mod kallsyms;
 pub mod modules;
 pub mod package;
+mod parameters;
 mod progress;
 pub mod symbols;
 pub mod unpack;

@@ -210,7 +210,7 @@ fn without_option(look: &mut Look<'_>, option: &str, why: FindingState) -> Looke
 }
 
 /// Parameters that real-time guides name: what resembles one of them and is none is misspelt.
-const PARAMETERS: &[&str] = &[
+pub const PARAMETERS: &[&str] = &[
     "isolcpus",
     "nohz_full",
     "nohz",

@@ -11,6 +11,7 @@ mod rights;
 mod scheduler;
 mod topology;
 
+pub use kernel::PARAMETERS;
 use punctual_record::finding::FindingId;
 
 use crate::look::{Look, Looked, information_that, ok, present};

@@ -21,6 +21,7 @@ mod inside;
 mod observer;
 mod peers;
 mod progress;
+mod prove;
 mod repeat;
 mod tracer;
 mod truth;

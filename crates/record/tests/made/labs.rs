@@ -3,6 +3,7 @@
 use punctual_record::lab::*;
 use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
 use punctual_record::{Judgement, Tool};
+use punctual_stats::experiment::{BlockLatencies, KnobConclusion, KnobResult};
 use punctual_stats::verdict::Outcome;
 
 use super::verdicts;
@@ -294,5 +295,68 @@ pub fn lab() -> Lab {
             cell("standard", "poll", 5_035_049, "do_sys_poll"),
             tool,
         ],
+        proof: None,
     }
+}
+
+/// The figures of a guest: of each seed others, scaled.
+fn figures(seed: u64, ratio: f64) -> BlockLatencies {
+    let phase = (seed * 5 % 12) as f64;
+    let scaled = |ns: f64| (ns * ratio) as u64;
+    BlockLatencies {
+        count: 4_000,
+        p50_ns: Some(scaled(4_000.0 + phase)),
+        p99_ns: Some(scaled(8_000.0 + 100.0 * phase)),
+        p999_ns: Some(scaled(9_000.0 + 200.0 * phase)),
+        max_ns: scaled(20_000.0 + 900.0 * phase),
+        excess_ns: scaled(10_000.0 + 90.0 * phase),
+    }
+}
+
+/// An experiment with boot parameters on two kernels: one helps, one harms, one makes no
+/// difference, one does only what the control does, and one the second kernel doesn't know.
+pub fn proof() -> LabProof {
+    let words = ["preempt=full", "harm=1", "same", "moves", "threadirqs"];
+    let ratios = [0.5, 1.4, 1.0, 1.002];
+    let parameter = |word: &str| ProofParameter {
+        word: word.to_owned(),
+        is_control: word.starts_with("lab."),
+    };
+    let words = words.into_iter().chain(["lab.control=1"]);
+    let mut proof = LabProof {
+        parameters: words.map(parameter).collect(),
+        seeds: 12,
+        confidence: 0.95,
+        deadline_ns: Some(15_000),
+        rows: Vec::new(),
+    };
+    for kernel in ["standard", "rt"] {
+        for at in 0..proof.parameters.len() {
+            let is_unknown = at == 4 && kernel == "rt";
+            // The control meets another phase, and so does what only moves.
+            let shift = if at >= 3 { 4 } else { 0 };
+            let ratio = ratios.get(at).copied().unwrap_or(1.0);
+            let pair = |seed: u64| ProofPair {
+                seed,
+                off: figures(seed, 1.0),
+                on: figures(seed + shift, ratio),
+                is_identical: at == 2,
+            };
+            let pairs = (1..=12).filter(|_| !is_unknown);
+            proof.rows.push(ProofRow {
+                kernel: kernel.to_owned(),
+                load: "poll".to_owned(),
+                parameter: at,
+                is_unknown,
+                pairs: pairs.map(pair).collect(),
+                result: KnobResult {
+                    pairs: 0,
+                    effects: Vec::new(),
+                    conclusion: KnobConclusion::TooFewPairs,
+                },
+            });
+        }
+    }
+    proof.judge();
+    proof
 }

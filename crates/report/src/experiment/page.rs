@@ -4,7 +4,8 @@ use punctual_record::Run;
 use punctual_record::experiment::Experiment;
 
 use super::{
-    change, commands, conclusion, draw, facts, figure, forecasts, interval, probability, sentence,
+    Judged, change, commands, draw, facts, figure, forecasts, interval, judged, probability,
+    sentence,
 };
 use crate::explain::names;
 use crate::html::parts::{Html, td};
@@ -40,38 +41,37 @@ pub(crate) fn section(html: &mut Html, run: &Run) {
 }
 
 fn results(html: &mut Html, experiment: &Experiment) {
-    let knobs = experiment.knobs.iter().zip(&experiment.results);
-    let rows: Vec<_> = knobs
-        .flat_map(|(knob, result)| {
-            let row = move |(at, effect): (usize, &punctual_stats::experiment::Effect)| {
-                let first = |text: &str| {
-                    if at == 0 {
-                        text.to_owned()
-                    } else {
-                        String::new()
-                    }
-                };
-                let cells = vec![
-                    td(first(&knob.name)),
-                    td(first(conclusion(knob, result))),
-                    td(effect.measure.name()),
-                    td(figure(effect.off_ns)),
-                    td(figure(effect.on_ns)),
-                    td(change(effect.ratio)),
-                    td(interval(effect)),
-                    td(probability(effect.p)),
-                ];
-                ("", cells)
-            };
-            result.effects.iter().enumerate().map(row)
-        })
-        .collect();
-    if !rows.is_empty() {
-        let heads = [
-            "knob", "result", "measure", "off", "on", "change", "interval", "p",
-        ];
-        html.table("wide stack", "Effects", &heads, &rows);
+    if experiment.results.iter().any(|it| !it.effects.is_empty()) {
+        effects(html, "Effects", &judged(experiment));
     }
+}
+
+/// A table: a row for each knob and measure.
+pub(crate) fn effects(html: &mut Html, caption: &str, judged: &[Judged<'_>]) {
+    let mut rows = Vec::new();
+    for knob in judged {
+        for (at, (effect, _)) in knob.effects.iter().enumerate() {
+            let first = |text: &str| if at == 0 { text } else { "" }.to_owned();
+            let cells = vec![
+                td(first(&knob.name)),
+                td(first(knob.conclusion)),
+                td(effect.measure.name()),
+                td(figure(effect.off_ns)),
+                td(figure(effect.on_ns)),
+                td(change(effect.ratio)),
+                td(interval(effect)),
+                td(probability(effect.p)),
+            ];
+            rows.push(("", cells));
+        }
+        if knob.effects.is_empty() {
+            rows.push(("", vec![td(&knob.name), td(knob.conclusion)]));
+        }
+    }
+    let heads = [
+        "knob", "result", "measure", "off", "on", "change", "interval", "p",
+    ];
+    html.table("wide stack", caption, &heads, &rows);
 }
 
 fn costs(html: &mut Html, experiment: &Experiment) {

@@ -3,7 +3,7 @@
 use punctual_record::experiment::Experiment;
 use punctual_stats::experiment::Effect;
 
-use super::change;
+use super::{Judged, change, judged};
 use crate::chart::{Form, opened};
 use crate::draw::svg::Svg;
 use crate::draw::text;
@@ -20,16 +20,22 @@ const STEPS: [f64; 15] = [
     1.0, 0.5, 2.0, 0.25, 4.0, 0.125, 8.0, 0.8, 1.25, 0.9, 1.1, 0.67, 1.5, 0.95, 1.05,
 ];
 
+/// A knob's name, its effect on a measure, and whether that is named.
+type Row<'e> = (&'e str, &'e Effect, bool);
+
 /// Draws it; `None` without results.
 #[must_use]
 pub fn draw(experiment: &Experiment, form: Form, id: &str) -> Option<String> {
-    let rows: Vec<(String, &Effect)> = experiment
-        .knobs
+    forest(&judged(experiment), form, id)
+}
+
+/// Draws knobs that were judged; `None` without any effect.
+pub(crate) fn forest(judged: &[Judged<'_>], form: Form, id: &str) -> Option<String> {
+    let rows: Vec<Row<'_>> = judged
         .iter()
-        .zip(&experiment.results)
-        .flat_map(|(knob, result)| {
-            let row = |effect| (knob.name.clone(), effect);
-            result.effects.iter().map(row)
+        .flat_map(|knob| {
+            let row = |(effect, is_named)| (&*knob.name, effect, is_named);
+            knob.effects.iter().copied().map(row)
         })
         .collect();
     if rows.is_empty() {
@@ -40,11 +46,7 @@ pub fn draw(experiment: &Experiment, form: Form, id: &str) -> Option<String> {
         Form::Wide | Form::File => (960.0, 250.0),
     };
     let figures = if form == Form::Narrow { 0.0 } else { 190.0 };
-    let groups = experiment
-        .results
-        .iter()
-        .filter(|it| !it.effects.is_empty())
-        .count();
+    let groups = judged.iter().filter(|it| !it.effects.is_empty()).count();
     let (top, gap) = (16.0, 8.0);
     let bottom = top + ROW * rows.len() as f64 + gap * groups as f64;
     let axis = Axis::of(&rows, names, width - figures - 14.0);
@@ -53,12 +55,12 @@ pub fn draw(experiment: &Experiment, form: Form, id: &str) -> Option<String> {
     let mut svg = opened(form, id, says, (width, bottom + 44.0));
     axis.rules(&mut svg, top, bottom);
     let (mut y, mut last) = (top - gap, "");
-    for (name, effect) in &rows {
+    for (name, effect, is_named) in rows {
         if name != last {
             y += gap;
         }
         y += ROW;
-        row(&mut svg, &axis, experiment, effect, y - ROW / 2.0);
+        row(&mut svg, &axis, effect, is_named, y - ROW / 2.0);
         let label = match name == last {
             true => effect.measure.name().to_owned(),
             false => format!(
@@ -78,8 +80,8 @@ pub fn draw(experiment: &Experiment, form: Form, id: &str) -> Option<String> {
     Some(svg.into_text())
 }
 
-fn row(svg: &mut Svg, axis: &Axis, experiment: &Experiment, effect: &Effect, y: f64) {
-    let class = match effect.is_named(experiment.confidence) {
+fn row(svg: &mut Svg, axis: &Axis, effect: &Effect, is_named: bool, y: f64) {
+    let class = match is_named {
         true if effect.ratio < 1.0 => "s2",
         true => "s1",
         false => "s7",
@@ -104,11 +106,11 @@ struct Axis {
 }
 
 impl Axis {
-    fn of(rows: &[(String, &Effect)], from: f64, to: f64) -> Self {
+    fn of(rows: &[Row<'_>], from: f64, to: f64) -> Self {
         let distance = |ratio: f64| if ratio < 1.0 { 1.0 / ratio } else { ratio };
         let ends = rows
             .iter()
-            .map(|(_, it)| distance(it.interval.0).max(distance(it.interval.1)));
+            .map(|(_, it, _)| distance(it.interval.0).max(distance(it.interval.1)));
         let widest = ends.filter(|it| it.is_finite()).fold(NARROWEST, f64::max);
         Self {
             from,

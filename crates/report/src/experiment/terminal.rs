@@ -5,7 +5,7 @@ use punctual_record::experiment::{Experiment, Phase};
 use punctual_stats::experiment::KnobConclusion;
 
 use super::{
-    change, conclusion, facts, figure, forecasts, interval, outcome, probability, sentence,
+    Judged, change, facts, figure, forecasts, interval, judged, outcome, probability, sentence,
 };
 use crate::explain::names;
 use crate::style::{Style, Tone, cut, wrap};
@@ -29,8 +29,8 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
         lines.push(style.paint(tone, &line));
     }
     lines.push(String::new());
-    let rows = rows(experiment);
-    if rows.len() > 1 {
+    if experiment.results.iter().any(|it| !it.effects.is_empty()) {
+        let rows = rows(&judged(experiment));
         lines.extend(table::set(&rows, style.columns(), style));
         lines.push(String::new());
     } else if let Some((head, rows)) = forecasts(experiment) {
@@ -71,23 +71,23 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
 }
 
 /// A name and what is said of it.
-fn fact(style: &Style, name: &str, text: &str) -> String {
+pub(crate) fn fact(style: &Style, name: &str, text: &str) -> String {
     let name = style.paint(Tone::Dim, &format!("{name:<14}"));
     format!("{name}{}", style.paint(Tone::Plain, text))
 }
 
-/// A table: a row for each knob and measure.
-fn rows(experiment: &Experiment) -> Vec<Vec<Cell>> {
+/// A table: a row for each knob and measure, with a head.
+pub(crate) fn rows(judged: &[Judged<'_>]) -> Vec<Vec<Cell>> {
     let heads = ["", "measure", "off", "on", "change", "interval", "p"];
     let mut rows = vec![heads.map(|head| Cell::toned(head, Tone::Dim)).to_vec()];
-    for (knob, result) in experiment.knobs.iter().zip(&experiment.results) {
+    for knob in judged {
         let mut names = vec![
             Cell::toned(&knob.name, Tone::Bold),
-            Cell::toned(conclusion(knob, result), tone_of(result.conclusion)),
+            Cell::toned(knob.conclusion, knob.tone),
         ]
         .into_iter();
-        for effect in &result.effects {
-            let tone = match effect.is_named(experiment.confidence) {
+        for (effect, is_named) in &knob.effects {
+            let tone = match is_named {
                 true if effect.ratio < 1.0 => Tone::Good,
                 true => Tone::Bad,
                 false => Tone::Plain,
@@ -102,15 +102,8 @@ fn rows(experiment: &Experiment) -> Vec<Vec<Cell>> {
                 Cell::new(probability(effect.p)),
             ]);
         }
-        // A knob that only the screening saw has no effects.
-        rows.extend(
-            names
-                .filter(|_| !experiment.blocks.is_empty())
-                .map(|name| vec![name]),
-        );
-    }
-    if experiment.results.iter().all(|it| it.effects.is_empty()) {
-        rows.truncate(1);
+        // A knob that was not tested in pairs has no effects.
+        rows.extend(names.map(|name| vec![name]));
     }
     // Names stand at the left, figures at the right.
     let names = rows.iter().filter_map(|row| row.first());
@@ -124,7 +117,8 @@ fn rows(experiment: &Experiment) -> Vec<Vec<Cell>> {
     rows
 }
 
-fn tone_of(conclusion: KnobConclusion) -> Tone {
+/// The tone of what was found out about a knob.
+pub(crate) fn tone_of(conclusion: KnobConclusion) -> Tone {
     match conclusion {
         KnobConclusion::Helps => Tone::Good,
         KnobConclusion::Harms => Tone::Bad,

@@ -6,6 +6,7 @@ mod compare;
 mod difference;
 mod junit;
 mod page;
+mod proof;
 mod variants;
 mod without;
 
@@ -14,6 +15,7 @@ pub use compare::{Comparison, Pair, compare, comparison, dependency};
 pub use difference::first_difference;
 pub use junit::junit;
 pub use page::page;
+pub use proof::{proof_outcome, proof_sentence};
 pub use variants::variants;
 pub use without::{no_bill, no_result};
 
@@ -115,7 +117,9 @@ fn ratio(of: u64, to: u64) -> String {
 /// What is printed of a lab: its table, or where machines have several commands a table for each.
 #[must_use]
 pub fn tables(lab: &Lab, style: &Style) -> String {
-    if lab.cells.iter().any(|cell| cell.variant.is_some()) {
+    if let Some(proof) = &lab.proof {
+        proof::proof(lab, proof, style)
+    } else if lab.cells.iter().any(|cell| cell.variant.is_some()) {
         variants(lab, style)
     } else {
         table(lab, style)

@@ -32,6 +32,9 @@ pub fn page(lab: &Lab, base: &str) -> String {
     frame::open(&mut html, &title, CSS);
     header(&mut html, lab, &machines, &loads);
     html.raw("<main>\n");
+    if let Some(proof) = &lab.proof {
+        super::proof::section(&mut html, proof);
+    }
     matrix(&mut html, lab, &machines, &loads, base);
     without_result(&mut html, lab);
     verdicts(&mut html, lab);

@@ -227,6 +227,7 @@ mod tests {
             jobs: 2,
             host_s: 3.0,
             cells,
+            proof: None,
         }
     }
 

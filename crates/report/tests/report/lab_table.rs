@@ -34,6 +34,7 @@ fn lab(cells: Vec<LabCell>) -> Lab {
         jobs: 2,
         host_s: 30.25,
         cells,
+        proof: None,
     }
 }
 

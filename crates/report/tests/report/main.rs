@@ -23,6 +23,7 @@ mod gnuplot;
 #[path = "../../../record/tests/made/kinds.rs"]
 mod kinds;
 mod lab;
+mod lab_proof;
 mod lab_table;
 #[path = "../../../record/tests/made/labs.rs"]
 mod labs;

@@ -41,6 +41,12 @@ pub(super) fn smallest_of_pairs(pairs: usize) -> f64 {
         .min(1.0)
 }
 
+/// The smallest p-value that [`pairs`] gives of this many pairs and of any larger number: of many,
+/// not all signs are tried.
+pub(super) fn smallest_tested_of_pairs(pairs: usize) -> f64 {
+    smallest_of_pairs(pairs).max(1.0 / (DRAWS + 1) as f64)
+}
+
 /// Compares two sides of units; `first[unit][measure]`. Both sides have two units or more.
 pub(super) fn sides(first: &[Vec<f64>], second: &[Vec<f64>]) -> Tested {
     let all: Vec<&[f64]> = first.iter().chain(second).map(Vec::as_slice).collect();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlockLatencies, Measure, differences, figure_ns, known_measures};
+use super::{BlockLatencies, Measure, differences, figure_ns, known_of};
 use crate::compare::{Moments, pairs_test, ratio_interval};
 
 /// With fewer pairs than this nothing is concluded.
@@ -97,17 +97,17 @@ impl KnobResult {
 /// a knob, Holm over the knobs).
 #[must_use]
 pub fn judge_knobs(knobs: &[KnobPairs], confidence: f64) -> Vec<KnobResult> {
-    let mut results: Vec<KnobResult> = knobs.iter().map(|knob| judge(knob, confidence)).collect();
-    adjust(&mut results);
+    let of = |knob: &KnobPairs| judge(&knob.pairs, &Measure::ALL, confidence);
+    let mut results: Vec<KnobResult> = knobs.iter().map(of).collect();
+    adjust(&mut results.iter_mut().collect::<Vec<_>>());
     for result in &mut results {
-        result.conclusion = conclude(result, confidence);
+        result.conclusion = conclude(result, |effect| effect.is_named(confidence));
     }
     results
 }
 
 /// The effects of one knob by itself.
-fn judge(knob: &KnobPairs, confidence: f64) -> KnobResult {
-    let pairs = &knob.pairs;
+pub(super) fn judge(pairs: &[Pair], measures: &[Measure], confidence: f64) -> KnobResult {
     let mut result = KnobResult {
         pairs: pairs.len(),
         effects: Vec::new(),
@@ -116,7 +116,8 @@ fn judge(knob: &KnobPairs, confidence: f64) -> KnobResult {
     if pairs.len() < LEAST_PAIRS {
         return result;
     }
-    let measures = known_measures(pairs.iter().flat_map(|pair| [&pair.off, &pair.on]));
+    let blocks = pairs.iter().flat_map(|pair| [&pair.off, &pair.on]);
+    let measures = known_of(measures, blocks);
     let rows: Vec<Vec<f64>> = pairs
         .iter()
         .map(|pair| differences(&pair.off, &pair.on, &measures))
@@ -146,14 +147,13 @@ fn judge(knob: &KnobPairs, confidence: f64) -> KnobResult {
 }
 
 /// Holm's step-down adjustment: the smallest p-value of each knob decides its rank.
-fn adjust(results: &mut [KnobResult]) {
+pub(super) fn adjust(results: &mut [&mut KnobResult]) {
     let smallest = |result: &KnobResult| result.effects.iter().map(|it| it.p).fold(1.0, f64::min);
-    let tested = |result: &&KnobResult| !result.effects.is_empty();
-    let mut left = results.iter().filter(tested).count();
     let mut order: Vec<usize> = (0..results.len())
-        .filter(|at| tested(&&results[*at]))
+        .filter(|at| !results[*at].effects.is_empty())
         .collect();
-    order.sort_by(|a, b| smallest(&results[*a]).total_cmp(&smallest(&results[*b])));
+    let mut left = order.len();
+    order.sort_by(|a, b| smallest(results[*a]).total_cmp(&smallest(results[*b])));
     let mut least = 0.0_f64;
     for at in order {
         let factor = left as f64;
@@ -161,16 +161,17 @@ fn adjust(results: &mut [KnobResult]) {
             // A knob is never surer than one with a smaller p-value.
             effect.p = (effect.p * factor).max(least).min(1.0);
         }
-        least = smallest(&results[at]);
+        least = smallest(results[at]);
         left -= 1;
     }
 }
 
-fn conclude(result: &KnobResult, confidence: f64) -> KnobConclusion {
+/// What follows from the effects that are named.
+pub(super) fn conclude(result: &KnobResult, is_named: impl Fn(&Effect) -> bool) -> KnobConclusion {
     if result.effects.is_empty() {
         return KnobConclusion::TooFewPairs;
     }
-    let named = result.effects.iter().filter(|it| it.is_named(confidence));
+    let named = result.effects.iter().filter(|it| is_named(it));
     let ratios: Vec<f64> = named.map(|effect| effect.ratio).collect();
     let shorter = ratios.iter().any(|ratio| *ratio < 1.0);
     let longer = ratios.iter().any(|ratio| *ratio > 1.0);

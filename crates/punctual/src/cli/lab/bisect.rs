@@ -112,7 +112,9 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
 /// Whether the result of a build can be in a guest. Kernels by name are those of a distribution.
 fn uses_what_is_built(flags: &GuestFlags) -> bool {
     let by_name: Vec<String> = DEFAULT_KERNELS.split(',').map(str::to_owned).collect();
-    let with_files = flags.rootfs.is_some() || !flags.bring.is_empty() || !flags.module.is_empty();
+    let machine = &flags.machine;
+    let with_files =
+        machine.rootfs.is_some() || !machine.bring.is_empty() || !machine.module.is_empty();
     flags.kernel != by_name || with_files || !runs_ourselves(&flags.command)
 }
 

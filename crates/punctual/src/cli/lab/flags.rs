@@ -18,6 +18,7 @@ Examples:
   punctual lab --kernel rt --load files,hackbench -- measure nanosleep -D 5
   punctual lab --kernel ./bzImage --param preempt=full -- ./my_control_loop --rate 1000
   punctual lab run rt-vs-standard           four preemption models, all loads
+  punctual lab prove preempt=full --load poll,exit   which boot parameter helps, over 12 seeds
   punctual lab compare A B                  which loads differ, by how many ns
   git bisect run punctual lab bisect --build 'make -j8' --kernel ./vmlinux -- qualify --deadline 50us
   punctual lab verify A                     runs it again: identical, or the first difference
@@ -42,6 +43,29 @@ pub struct GuestFlags {
     /// Boot these kernels, separated by commas: rt, standard, cloud, a version (6.12-rt), a package or an image
     #[arg(long, value_name = "KERNELS", default_value = DEFAULT_KERNELS, value_delimiter = ',', value_parser = names::text(|| vec!["rt", "standard", "cloud"]), hide_possible_values = true, help_heading = GUEST)]
     pub kernel: Vec<String>,
+    /// The guests' machine.
+    #[command(flatten)]
+    pub machine: MachineFlags,
+    /// Run these loads, each in its own guest; files+net runs both in one guest; idle is no load, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
+    #[arg(long, value_name = "LOADS", value_parser = names::text(loads), hide_possible_values = true, help_heading = GUEST)]
+    pub load: Option<String>,
+    /// Give the guest this number of processors; with more than one, latencies are not valid
+    #[arg(long, value_name = "N", default_value = "1", value_parser = cpus, allow_negative_numbers = true, help_heading = GUEST)]
+    pub cpus: usize,
+    /// Run everything with seeds 1 to N; a maximum is valid for one seed only
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seeds, allow_negative_numbers = true, help_heading = GUEST)]
+    pub seeds: u64,
+    /// How the host runs it.
+    #[command(flatten)]
+    pub host: HostFlags,
+    /// Run this in the guest: measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1013 -l 4000]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Flags that say what each guest has.
+#[derive(Debug, Args)]
+pub struct MachineFlags {
     /// Add a word to the kernel's command line; may be repeated
     #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
     pub param: Vec<String>,
@@ -54,24 +78,9 @@ pub struct GuestFlags {
     /// Run everything in this root file system: a directory, a tar (plain, gz, xz, zst) or an OCI layout [default: only the program and the files that it needs]
     #[arg(long, value_name = "PATH", help_heading = GUEST)]
     pub rootfs: Option<PathBuf>,
-    /// Run these loads, each in its own guest; files+net runs both in one guest; idle is no load, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
-    #[arg(long, value_name = "LOADS", value_parser = names::text(loads), hide_possible_values = true, help_heading = GUEST)]
-    pub load: Option<String>,
-    /// Give the guest this number of processors; with more than one, latencies are not valid
-    #[arg(long, value_name = "N", default_value = "1", value_parser = cpus, allow_negative_numbers = true, help_heading = GUEST)]
-    pub cpus: usize,
     /// Give the guest this much memory, with M or G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory, allow_negative_numbers = true, help_heading = GUEST)]
     pub mem: u64,
-    /// Run everything with seeds 1 to N; a maximum is valid for one seed only
-    #[arg(long, value_name = "N", default_value = "1", value_parser = seeds, allow_negative_numbers = true, help_heading = GUEST)]
-    pub seeds: u64,
-    /// How the host runs it.
-    #[command(flatten)]
-    pub host: HostFlags,
-    /// Run this in the guest: measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1013 -l 4000]
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
 }
 
 /// Flags of every verb that runs cells: the host's side.
@@ -123,6 +132,8 @@ pub enum LabAction {
     Run(LabRunFlags),
     /// Compare two labs: which loads differ, by how many ns
     Compare(LabCompareFlags),
+    /// Find out which boot parameter helps: boot each seed without and with it
+    Prove(LabProveFlags),
     /// Run a lab again, and print whether it is identical, or the first difference
     Verify(LabVerifyFlags),
     /// Judge a commit for `git bisect run`: exit with 0 for PASS, 1 for FAIL, 125 if neither is certain
@@ -144,6 +155,32 @@ pub struct LabRunFlags {
     /// How the host runs it.
     #[command(flatten)]
     pub host: HostFlags,
+}
+
+/// Flags of `lab prove`.
+#[derive(Debug, Args)]
+pub struct LabProveFlags {
+    /// Test these boot parameters, each by itself: words of the kernel's command line, such as preempt=full or threadirqs
+    #[arg(value_name = "PARAM", required = true, value_parser = parameter)]
+    pub parameters: Vec<String>,
+    /// Boot these kernels, separated by commas: rt, standard, cloud, a version (6.12-rt), a package or an image
+    #[arg(long, value_name = "KERNELS", default_value = "standard", value_delimiter = ',', value_parser = names::text(|| vec!["rt", "standard", "cloud"]), hide_possible_values = true, help_heading = GUEST)]
+    pub kernel: Vec<String>,
+    /// The guests' machine.
+    #[command(flatten)]
+    pub machine: MachineFlags,
+    /// Run these loads, each in its own guest; files+net runs both in one guest; idle is no load, native each of the standard load, kernel-paths each of that set [default: standard, all of it at once]
+    #[arg(long, value_name = "LOADS", value_parser = names::text(loads), hide_possible_values = true, help_heading = GUEST)]
+    pub load: Option<String>,
+    /// Boot each with seeds 1 to N: each is a pair, and fewer than 12 say nothing
+    #[arg(long, value_name = "N", default_value = "12", value_parser = seeds, allow_negative_numbers = true, help_heading = GUEST)]
+    pub seeds: u64,
+    /// How the host runs it.
+    #[command(flatten)]
+    pub host: HostFlags,
+    /// Run this in the guest: measure or qualify with their flags [default: measure nanosleep -p 80 -i 1013 -l 4000]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// Flags of `lab compare`.

@@ -4,7 +4,9 @@ mod bisect;
 mod compare;
 mod experiment;
 mod flags;
+mod meaning;
 mod parts;
+mod prove;
 mod screen;
 mod status;
 mod values;
@@ -22,11 +24,13 @@ use super::measuring::make_directory;
 use super::out;
 use super::save::save_whole;
 use crate::conduct::Signals;
-use crate::conduct::lab::{self, Bench, Column, LabPlan, Limits, Making, Outcome};
-use flags::{GuestFlags, HostFlags, LabAction};
+use crate::conduct::lab::{self, Bench, Cell, Column, LabPlan, Limits, Making, Outcome, Proving};
+use flags::{GuestFlags, HostFlags, LabAction, MachineFlags};
+use punctual_lab::CellResult;
 use punctual_lab::cell::Work;
-use punctual_record::lab::{LAB_PAGE, Lab, LabCell};
+use punctual_record::lab::{LAB_PAGE, Lab, LabCell, NoResult};
 use punctual_report::{facts, formats, lab as report};
+use punctual_stats::verdict::Outcome as VerdictOutcome;
 use screen::LabScreen;
 
 /// Runs the cells, or reads the records of earlier labs.
@@ -38,6 +42,7 @@ pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
         Some(LabAction::Compare(flags)) => compare::run(flags),
         Some(LabAction::Verify(flags)) => verify::run(flags),
         Some(LabAction::Run(flags)) => Ok(make(&experiment::read(flags)?)?.status.into()),
+        Some(LabAction::Prove(flags)) => prove::run(flags),
         Some(LabAction::Bisect(flags)) => bisect::run(flags),
         None => Ok(make(&of_flags(&flags.guest)?)?.status.into()),
     }
@@ -51,6 +56,10 @@ struct Concluded {
     is_whole: bool,
     /// Whether each cell has a verdict.
     has_verdicts: bool,
+    /// Whether a guest failed or something could not be saved; an interrupt is no failure.
+    has_failed: bool,
+    /// How an experiment with boot parameters ended.
+    proof: Option<VerdictOutcome>,
 }
 
 /// The lab that flags or an experiment describe, and how the host runs it.
@@ -63,12 +72,12 @@ fn of_flags(flags: &GuestFlags) -> Result<Requested<'_>, Failure> {
     let parts = parts::parts(
         flags.load.as_deref(),
         &flags.command,
-        flags.rootfs.is_some(),
+        flags.machine.rootfs.is_some(),
     )?;
     let column = |name: &String| Column {
         name: name.clone(),
         kernel: name.clone(),
-        parameters: flags.param.clone(),
+        parameters: flags.machine.param.clone(),
         parts: parts.clone(),
         variant: None,
         result: None,
@@ -78,14 +87,24 @@ fn of_flags(flags: &GuestFlags) -> Result<Requested<'_>, Failure> {
             columns: flags.kernel.iter().map(column).collect(),
             seeds: flags.seeds,
             cpus: flags.cpus,
-            memory_mib: flags.mem,
-            modules: flags.module.clone(),
-            brought: flags.bring.clone(),
-            rootfs: flags.rootfs.clone(),
-            limits: limits(&flags.host),
+            ..lab_of(&flags.machine, &flags.host)
         },
         host: &flags.host,
     })
+}
+
+/// A lab without columns on one processor, with one seed.
+fn lab_of(machine: &MachineFlags, host: &HostFlags) -> LabPlan {
+    LabPlan {
+        columns: Vec::new(),
+        seeds: 1,
+        cpus: 1,
+        memory_mib: machine.mem,
+        modules: machine.module.clone(),
+        brought: machine.bring.clone(),
+        rootfs: machine.rootfs.clone(),
+        limits: limits(host),
+    }
 }
 
 fn limits(flags: &HostFlags) -> Limits {
@@ -96,21 +115,34 @@ fn limits(flags: &HostFlags) -> Limits {
     }
 }
 
-fn making(jobs: usize, explain: bool) -> Making {
+fn making(jobs: usize, explain: bool) -> Making<'static> {
     Making {
         jobs,
         explain,
         read: formats::detect_and_parse,
+        proving: None,
     }
 }
 
 fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
-    let Requested { lab: plan, host } = requested;
-    let kernels = plan.columns.iter().map(|column| &*column.kernel);
-    let bench = Bench::find(kernels, &mut |step| out::complain(&step.to_string()))
-        .map_err(Failure::setup)?;
-    let cells = lab::plan(plan, &bench).map_err(Failure::setup)?;
+    let columns = requested.lab.columns.iter();
+    let bench = bench(columns.map(|column| &*column.kernel))?;
+    let cells = lab::plan(&requested.lab, &bench).map_err(Failure::setup)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
+    make_cells(&cells, requested.host, &bench, &signals, None)
+}
+
+fn bench<'k>(kernels: impl Iterator<Item = &'k str>) -> Result<Bench, Failure> {
+    Bench::find(kernels, &mut |step| out::complain(&step.to_string())).map_err(Failure::setup)
+}
+
+fn make_cells(
+    cells: &[Cell<'_>],
+    host: &HostFlags,
+    bench: &Bench,
+    signals: &Signals,
+    proving: Option<Proving<'_>>,
+) -> Result<Concluded, Failure> {
     let directory = make_directory(host.output.as_deref(), "lab")?;
     let program = cells
         .iter()
@@ -119,9 +151,12 @@ fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
     let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let mut screen = LabScreen::new(host.quiet, !host.quiet && !host.json && !program);
     let made = lab::make(
-        &cells,
-        &bench,
-        &making(jobs, !host.no_explain),
+        cells,
+        bench,
+        &Making {
+            proving,
+            ..making(jobs, !host.no_explain)
+        },
         &directory,
         command.collect(),
         &|| signals.end().is_some(),
@@ -151,7 +186,13 @@ fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
         status: if trouble.is_empty() { status } else { SETUP },
         is_whole: trouble.is_empty() && cells.iter().all(|cell| cell.status.is_some()),
         has_verdicts: cells.iter().all(|cell| cell.verdict.is_some()),
+        has_failed: !trouble.is_empty() || made.outcomes.iter().flatten().any(has_failed),
+        proof: lab.proof.as_ref().map(report::proof_outcome),
     })
+}
+
+fn has_failed(outcome: &Result<CellResult, NoResult>) -> bool {
+    matches!(outcome, Err(why) if *why != NoResult::Interrupted)
 }
 
 fn host_cpus() -> usize {
@@ -195,6 +236,8 @@ fn conclude(lab: &Lab, outcomes: &[Outcome]) -> u8 {
                 let why = report::no_result(why);
                 out::complain(&format!("{}: {why}", report::label(cell)));
             }
+            // Of many guests a line for each says nothing more.
+            None if lab.proof.is_some() => {}
             None => out::complain(&format!("{}: not run: interrupted", report::label(cell))),
         }
     }

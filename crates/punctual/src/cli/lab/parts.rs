@@ -247,7 +247,7 @@ mod tests {
             Verb::Lab(flags) => parts(
                 flags.guest.load.as_deref(),
                 &flags.guest.command,
-                flags.guest.rootfs.is_some(),
+                flags.guest.machine.rootfs.is_some(),
             ),
             _ => panic!("the verb is lab"),
         }

@@ -103,7 +103,7 @@ enum Step {
 pub fn run_all(
     cells: &[Cell<'_>],
     bench: &Bench,
-    making: &Making,
+    making: &Making<'_>,
     ends: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(News<'_, '_>, &Forecast),
 ) -> Vec<Outcome> {
@@ -214,7 +214,11 @@ pub fn figures(made: &CellResult) -> Option<CellFigures> {
 }
 
 /// Parses the file that a program left as the record of its run.
-fn read_result(cell: &Cell<'_>, made: &mut CellResult, making: &Making) -> Result<(), NoResult> {
+fn read_result(
+    cell: &Cell<'_>,
+    made: &mut CellResult,
+    making: &Making<'_>,
+) -> Result<(), NoResult> {
     let Some(name) = &cell.result else {
         return Ok(());
     };

@@ -3,6 +3,7 @@
 mod cells;
 mod forecast;
 mod plan;
+mod proof;
 pub mod verify;
 
 use std::path::Path;
@@ -12,6 +13,7 @@ pub use cells::{Cell, Outcome, STDOUT, figures};
 use cells::{News, run_all};
 pub use forecast::Forecast;
 pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
+pub use proof::{ProofPlan, scout};
 use punctual_lab::CellResult;
 use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, NoResult};
 use punctual_record::{RecordError, Run, RunDirectory, time};
@@ -40,13 +42,24 @@ pub trait LabProgress {
 
 /// How cells run on this host.
 #[derive(Debug, Clone, Copy)]
-pub struct Making {
+pub struct Making<'p> {
     /// Guests that run in parallel.
     pub jobs: usize,
     /// Trace what the guests execute.
     pub explain: bool,
     /// Parses the figures that a program leaves, in any known format.
     pub read: fn(&Path, &[u8]) -> Result<Run, RecordError>,
+    /// Which boot parameter helps, if that is the question.
+    pub proving: Option<Proving<'p>>,
+}
+
+/// An experiment with boot parameters, and the seeds that each of its cells runs with.
+#[derive(Debug, Clone, Copy)]
+pub struct Proving<'p> {
+    /// The experiment.
+    pub plan: &'p ProofPlan,
+    /// From 1 to this.
+    pub seeds: u64,
 }
 
 /// A lab that has run.
@@ -77,7 +90,7 @@ impl FinishedLab {
 pub fn make(
     cells: &[Cell<'_>],
     bench: &Bench,
-    making: &Making,
+    making: &Making<'_>,
     directory: &RunDirectory,
     command: Vec<String>,
     ends: &(dyn Fn() -> bool + Sync),
@@ -107,6 +120,9 @@ pub fn make(
             .zip(&outcomes)
             .map(|(cell, outcome)| cells::entry(cell, outcome))
             .collect(),
+        proof: making
+            .proving
+            .map(|it| it.plan.judged(it.seeds, cells, &outcomes)),
     };
     if outcomes.iter().any(is_made) {
         unsaved.extend(save(&lab, directory).err());

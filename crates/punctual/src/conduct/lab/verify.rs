@@ -138,7 +138,7 @@ fn of_lab(path: &Path) -> Result<Vec<Before>, VerifyError> {
 pub fn again(
     before: &[Before],
     bench: &Bench,
-    making: &Making,
+    making: &Making<'_>,
     ends: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn LabProgress,
 ) -> Result<Vec<Outcome>, LabError> {

@@ -51,6 +51,7 @@ fn whole_lab() -> Lab {
         no_bill: Some(why),
         ..without.clone()
     }));
+    lab.proof = Some(labs::proof());
     lab
 }
 
