@@ -5,6 +5,7 @@
 )]
 
 mod boot;
+mod persist;
 mod session;
 
 use std::fs;

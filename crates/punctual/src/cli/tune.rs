@@ -1,6 +1,7 @@
 //! `tune`: changes settings with a journal, and restores them.
 
 mod keep;
+pub mod persist;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
         TuneAction::Apply(flags) if flags.boot => apply_boot(&flags.knobs),
         TuneAction::Apply(flags) if flags.keep => keep::run(&flags.knobs),
         TuneAction::Apply(flags) => apply_all(&flags.knobs),
+        TuneAction::Persist(flags) => persist::run(flags),
         TuneAction::Status(flags) => show(flags),
         TuneAction::Restore(flags) => restore_all(flags),
     }
@@ -43,7 +45,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
 fn found(flags: &KnobFlags) -> Result<Check, Failure> {
     let root = Root::live();
     let request = CheckRequest {
-        cpus: named_cpus(&root, flags)?,
+        cpus: named_cpus(&root, flags.affinity.as_ref())?,
         priority: flags.priority.unwrap_or(KnobFlags::PRIORITY),
         ..CheckRequest::default()
     };
@@ -145,8 +147,11 @@ pub(super) fn changes_for(found: &Check, knob: FindingId) -> Result<Vec<Change>,
 }
 
 /// The CPUs of `-a`, if it names some: not every CPU.
-pub(super) fn named_cpus(root: &Root, flags: &KnobFlags) -> Result<Option<Vec<usize>>, Failure> {
-    let cpus = requested_cpus(root, flags.affinity.as_ref())?;
+pub(super) fn named_cpus(
+    root: &Root,
+    list: Option<&Option<String>>,
+) -> Result<Option<Vec<usize>>, Failure> {
+    let cpus = requested_cpus(root, list)?;
     let online = super::check::online(root);
     match &cpus {
         Some(cpus) if online.iter().all(|cpu| cpus.contains(cpu)) => Err(Failure::usage(

@@ -3,6 +3,9 @@
 #[path = "../made/bills.rs"]
 mod bills;
 mod directory;
+mod experiment;
+#[path = "../made/experiments.rs"]
+mod experiments;
 mod explained;
 #[path = "../made/findings.rs"]
 mod findings_of_run;

@@ -4,10 +4,11 @@ use punctual_record::Run;
 use punctual_record::experiment::Experiment;
 
 use super::{
-    change, commands, conclusion, draw, facts, figure, forecasts, interval, probability, sentence,
+    FORECASTS, change, commands, conclusion, draw, facts, figure, forecasts, interval, probability,
+    sentence,
 };
 use crate::explain::names;
-use crate::html::parts::{Html, td};
+use crate::html::parts::{Html, td, td_in};
 use crate::html::sections::figure as drawing;
 use crate::words;
 
@@ -34,7 +35,7 @@ pub(crate) fn section(html: &mut Html, run: &Run) {
             .into_iter()
             .map(|row| ("", row.into_iter().map(td).collect()))
             .collect();
-        html.table("", "Time that it takes to show a change", &heads, &rows);
+        html.table("", FORECASTS, &heads, &rows);
     }
     switches(html, experiment);
 }
@@ -44,16 +45,11 @@ fn results(html: &mut Html, experiment: &Experiment) {
     let rows: Vec<_> = knobs
         .flat_map(|(knob, result)| {
             let row = move |(at, effect): (usize, &punctual_stats::experiment::Effect)| {
-                let first = |text: &str| {
-                    if at == 0 {
-                        text.to_owned()
-                    } else {
-                        String::new()
-                    }
-                };
+                // On a narrow page each row stands alone, and has the name that the others repeat.
+                let first = |text: &str| td_in(if at == 0 { "" } else { "again" }, text);
                 let cells = vec![
-                    td(first(&knob.name)),
-                    td(first(conclusion(knob, result))),
+                    first(&knob.name),
+                    first(conclusion(knob, result)),
                     td(effect.measure.name()),
                     td(figure(effect.off_ns)),
                     td(figure(effect.on_ns)),

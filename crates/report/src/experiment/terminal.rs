@@ -2,10 +2,11 @@
 
 use punctual_record::Run;
 use punctual_record::experiment::{Experiment, Phase};
-use punctual_stats::experiment::KnobConclusion;
+use punctual_stats::experiment::{Effect, KnobConclusion};
 
 use super::{
-    change, conclusion, facts, figure, forecasts, interval, outcome, probability, sentence,
+    FORECASTS, change, conclusion, facts, figure, forecasts, interval, outcome, probability,
+    sentence,
 };
 use crate::explain::names;
 use crate::style::{Style, Tone, cut, wrap};
@@ -31,10 +32,14 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
     lines.push(String::new());
     let rows = rows(experiment);
     if rows.len() > 1 {
-        lines.extend(table::set(&rows, style.columns(), style));
+        if table::width(&rows, 1) <= style.columns() {
+            lines.extend(table::set(&rows, style.columns(), style));
+        } else {
+            lines.extend(narrow(experiment, style));
+        }
         lines.push(String::new());
     } else if let Some((head, rows)) = forecasts(experiment) {
-        lines.push("Time that it takes to show".to_owned());
+        lines.extend(wrap(FORECASTS, style.columns()));
         let cells = |row: &Vec<String>| row.iter().map(Cell::new).collect::<Vec<_>>();
         let all: Vec<_> = std::iter::once(&head).chain(&rows).map(cells).collect();
         lines.extend(table::set(&all, style.columns(), style));
@@ -76,6 +81,43 @@ fn fact(style: &Style, name: &str, text: &str) -> String {
     format!("{name}{}", style.paint(Tone::Plain, text))
 }
 
+/// The effects where a table has no room: a knob's name, and its measures below it.
+fn narrow(experiment: &Experiment, style: &Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut push = |indent: &str, text: &str, tone: Tone| {
+        let room = style.columns().saturating_sub(indent.len() + 2);
+        for (at, line) in wrap(text, room).iter().enumerate() {
+            let more = if at == 0 { "" } else { "  " };
+            lines.push(style.paint(tone, &format!("{indent}{more}{line}")));
+        }
+    };
+    for (knob, result) in experiment.knobs.iter().zip(&experiment.results) {
+        let head = format!("{}: {}", knob.name, conclusion(knob, result));
+        push("", &head, tone_of(result.conclusion));
+        for effect in &result.effects {
+            let text = format!(
+                "{} {} to {}: {} ({}), p {}",
+                effect.measure.name(),
+                figure(effect.off_ns),
+                figure(effect.on_ns),
+                change(effect.ratio),
+                interval(effect),
+                probability(effect.p)
+            );
+            push("  ", &text, tone_of_effect(effect, experiment.confidence));
+        }
+    }
+    lines
+}
+
+fn tone_of_effect(effect: &Effect, confidence: f64) -> Tone {
+    match effect.is_named(confidence) {
+        true if effect.ratio < 1.0 => Tone::Good,
+        true => Tone::Bad,
+        false => Tone::Plain,
+    }
+}
+
 /// A table: a row for each knob and measure.
 fn rows(experiment: &Experiment) -> Vec<Vec<Cell>> {
     let heads = ["", "measure", "off", "on", "change", "interval", "p"];
@@ -87,11 +129,7 @@ fn rows(experiment: &Experiment) -> Vec<Vec<Cell>> {
         ]
         .into_iter();
         for effect in &result.effects {
-            let tone = match effect.is_named(experiment.confidence) {
-                true if effect.ratio < 1.0 => Tone::Good,
-                true => Tone::Bad,
-                false => Tone::Plain,
-            };
+            let tone = tone_of_effect(effect, experiment.confidence);
             rows.push(vec![
                 names.next().unwrap_or_else(|| Cell::new("")),
                 Cell::new(effect.measure.name()),
