@@ -41,7 +41,9 @@ use punctual_record::finding::FindingId;
 use punctual_report::formats::Format;
 pub use requirement::RequirementFlags;
 use tune::TUNE_EXAMPLES;
-pub use tune::{KnobFlags, PersistFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
+pub use tune::{
+    KnobFlags, PersistFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags, TuneRunFlags,
+};
 use values::{cpu_list, distance, loops, priority, seed, stack_debug, stack_size, threads};
 use watch::WATCH_EXAMPLES;
 pub use watch::WatchFlags;

@@ -2,6 +2,7 @@
 
 mod keep;
 pub mod persist;
+mod wrap;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
         TuneAction::Apply(flags) if flags.boot => apply_boot(&flags.knobs),
         TuneAction::Apply(flags) if flags.keep => keep::run(&flags.knobs),
         TuneAction::Apply(flags) => apply_all(&flags.knobs),
+        TuneAction::Run(flags) => wrap::run(flags),
         TuneAction::Persist(flags) => persist::run(flags),
         TuneAction::Status(flags) => show(flags),
         TuneAction::Restore(flags) => restore_all(flags),
@@ -42,11 +44,11 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
 }
 
 /// What `check` finds for the CPUs and the priority that the flags name.
-fn found(flags: &KnobFlags) -> Result<Check, Failure> {
+fn found(affinity: Option<&Option<String>>, priority: Option<u32>) -> Result<Check, Failure> {
     let root = Root::live();
     let request = CheckRequest {
-        cpus: named_cpus(&root, flags.affinity.as_ref())?,
-        priority: flags.priority.unwrap_or(KnobFlags::PRIORITY),
+        cpus: named_cpus(&root, affinity)?,
+        priority: priority.unwrap_or(KnobFlags::PRIORITY),
         ..CheckRequest::default()
     };
     Ok(check(&root, &request))
@@ -65,7 +67,7 @@ fn plan(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     if let Some(run) = &flags.from {
         return proposals::plan(flags, run);
     }
-    let found = found(flags)?;
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
     let mut changes = changes_of(&found, &flags.knobs);
     changes.extend(partition(&found, flags)?);
     let parameters = boot::parameters_of(&found, &flags.knobs);
@@ -103,7 +105,7 @@ fn planned_boot(parameters: &[BootParameter], state: &Path) -> Result<BootPlan, 
 }
 
 fn apply_boot(flags: &KnobFlags) -> Result<ExitCode, Failure> {
-    let found = found(flags)?;
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
     let parameters = boot::parameters_of(&found, &flags.knobs);
     for knob in &flags.knobs {
         if !parameters.iter().any(|it| it.knob == *knob) {
@@ -217,7 +219,7 @@ fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     if let Some(run) = &flags.from {
         return proposals::apply(flags, run);
     }
-    let found = found(flags)?;
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
     let partition = partition(&found, flags)?;
     let mut changes = changes_of(&found, &flags.knobs);
     let mut named = flags.knobs.clone();

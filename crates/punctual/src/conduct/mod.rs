@@ -23,6 +23,7 @@ mod run;
 mod signals;
 mod under_way;
 mod watch;
+pub mod wrap;
 
 pub use error::ConductError;
 pub use experiment::{Design, pilot_slots};

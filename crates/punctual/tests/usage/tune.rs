@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Place, is_root, skip};
+use crate::common::{Place, is_root, skip, until};
 use crate::turn::turn;
 
 pub const KNOB: &str = "/proc/sys/vm/stat_interval";
@@ -159,6 +159,63 @@ fn what_apply_changed_is_made_again_at_each_boot_until_it_is_restored() {
     ]) {
         assert!(line.contains(says), "{line}");
     }
+}
+
+/// It outlives a punctual that is killed, and must not hold its output open then.
+const SLEEPS: &str = "exec sleep 20 > /dev/null 2>&1";
+
+/// The knob has its value for the program alone, whatever ends the program, or punctual.
+#[test]
+fn a_command_runs_with_changed_settings_which_are_restored_after_it() {
+    if !is_root() {
+        skip!("only root may change a setting");
+    }
+    let _turn = turn();
+    let place = Place::new();
+    let before = fs::read_to_string(KNOB).expect("a setting");
+    if before.trim() == "10" {
+        skip!("{KNOB} is good already: {before}");
+    }
+    let tune = |command: &[&str]| {
+        let fixed = ["tune", "run", "vmstat-interval", "--state", "state", "--"];
+        place.run(&[&fixed, command].concat())
+    };
+    let ended = tune(&["sh", "-c", &format!("cat {KNOB}; exit 7")]).expect(7);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("10\n", ""));
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    tune(&["sh", "-c", "kill -KILL $$"]).expect(128 + libc::SIGKILL);
+    tune(&["no-such-program"]).expect(127);
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    assert!(!place.path().join("state/journal.jsonl").exists());
+    let begin = || {
+        let words = ["tune", "run", "vmstat-interval", "--state", "state", "--"];
+        let running = place.start(&[&words[..], &["sh", "-c", SLEEPS]].concat());
+        until("the change", || {
+            fs::read_to_string(KNOB).expect("it") == "10\n"
+        });
+        running
+    };
+    // What ends punctual ends the program.
+    let running = begin();
+    running.signal(libc::SIGTERM);
+    running.end().expect(128 + libc::SIGTERM);
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    // After a kill, the next one says what is left.
+    let running = begin();
+    running.signal(libc::SIGKILL);
+    running.end();
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");
+    let refused = tune(&["true"]).expect(1);
+    assert!(
+        refused.stderr.contains("a punctual that was killed left"),
+        "{refused:?}"
+    );
+    place
+        .run(&["tune", "restore", "--state", "state"])
+        .expect(0);
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    let nothing = place.run(&["tune", "run", "vmstat-interval"]).expect(64);
+    assert!(nothing.stderr.contains("COMMAND"), "{nothing:?}");
 }
 
 #[test]
