@@ -87,21 +87,23 @@ pub fn write(names: &[String]) -> ExitCode {
 fn made(page: &Page) -> Result<(), String> {
     let program = root().join("target/punctual");
     let place = std::env::temp_dir().join(format!("punctual-results-{}", std::process::id()));
+    // Before the table is made: the tree may be another one when it is ready.
+    let build = build(&program)?;
     let mut command = Command::new(&program);
     command.args(page.words).args(["-q", "-o"]).arg(&place);
     let lab = lab::record(&mut command, &place)
         .map_err(|error| format!("{}: {error}: run make first", program.display()))?;
     let _ = std::fs::remove_dir_all(&place);
     let cells = lab::cells(&lab)?;
-    let text = text(page, cells, &origin(&program, cells)?);
+    let text = text(page, cells, &origin(&build, cells));
     let file = root()
         .join("docs/results")
         .join(format!("{}.md", page.name));
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// What else the digits depend on.
-fn origin(program: &Path, cells: &[Value]) -> Result<String, String> {
+/// The program: its commit, its compiler, its sum.
+fn build(program: &Path) -> Result<String, String> {
     let said = |command: &str, words: &[&str]| -> Result<String, String> {
         let output = Command::new(command)
             .current_dir(root())
@@ -113,6 +115,13 @@ fn origin(program: &Path, cells: &[Value]) -> Result<String, String> {
     let commit = said("git", &["describe", "--always", "--dirty"])?;
     let sum = table::sha256(program)?;
     let compiler = said("rustc", &["--version"])?;
+    Ok(format!(
+        "Commit `{commit}`, {compiler}, SHA-256 of `target/punctual`\n`{sum}`"
+    ))
+}
+
+/// What else the digits depend on.
+fn origin(build: &str, cells: &[Value]) -> String {
     let mut kernels: Vec<&str> = Vec::new();
     let mut emulators: Vec<&str> = Vec::new();
     for cell in cells {
@@ -127,11 +136,11 @@ fn origin(program: &Path, cells: &[Value]) -> Result<String, String> {
             }
         }
     }
-    Ok(format!(
-        "Commit `{commit}`, {compiler}, SHA-256 of `target/punctual`\n`{sum}`;\n{}; {}.\n",
+    format!(
+        "{build};\n{}; QEMU {}.\n",
         kernels.join(", "),
         emulators.join(", ")
-    ))
+    )
 }
 
 fn word(value: &Value) -> &str {

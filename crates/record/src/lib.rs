@@ -5,6 +5,7 @@
 mod begun;
 mod blocks;
 mod bounds;
+pub mod budget;
 pub mod condition;
 pub mod conditions;
 pub mod cpus;

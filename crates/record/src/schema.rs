@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
+use super::budget::{BUDGET_VERSION, Budget};
 use super::finding::{CHECK_VERSION, Check};
 use super::fit::{FIT_VERSION, Fit};
 use super::lab::{LAB_VERSION, Lab};
@@ -45,6 +46,16 @@ pub fn fit() -> Value {
         &format!("punctual fit, version {FIT_VERSION}"),
         "fit.json in the directory of a fit. Times are nanoseconds. Fields that are not named here \
          may stand in those of later programs and are ignored.",
+    )
+}
+
+/// That of `punctual budget --json`.
+#[must_use]
+pub fn budget() -> Value {
+    described::<Budget>(
+        &format!("punctual budget, version {BUDGET_VERSION}"),
+        "What `punctual budget --json` prints. Times are nanoseconds. Fields that are not named here \
+         may stand in that of later programs and are ignored.",
     )
 }
 

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod budget;
 pub mod chart;
 pub mod compare;
 pub mod conditions;

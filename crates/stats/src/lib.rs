@@ -48,6 +48,7 @@
 //! | [`tail`] | the level exceeded once in 10⁹ cycles, or why it can't be said |
 //! | [`mod@compare`] | two distributions |
 //! | [`experiment`] | which knob helped: pairs of blocks in random order |
+//! | [`budget`] | the sum of several times, independent or under any dependence |
 //! | [`gaps`] | the verdict where gaps were looked for and not wake-ups |
 //! | [`lengths`] | the same for what parts of a program took |
 //! | [`requirement`], [`verdict`] | what is asked, and the answer |
@@ -56,6 +57,7 @@
 
 pub mod analysis;
 pub mod binomial;
+pub mod budget;
 pub mod compare;
 pub mod evidence;
 pub mod experiment;

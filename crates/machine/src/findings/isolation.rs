@@ -397,10 +397,14 @@ pub(super) fn watchdog_mask(look: &mut Look<'_>) -> Looked {
 
 pub(super) fn kthread_cpus(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
-    for name in ["nohz_full", "kthread_cpus"] {
-        if look.parameter(name)?.is_some() {
-            return ok();
-        }
+    // A patch of Ubuntu's kernels (which have this file) and of StarlingX's: mainline ignores it.
+    let signature = look.machine.root.text("/proc/version_signature");
+    let has_parameter = signature.is_ok_and(|text| text.starts_with("Ubuntu "));
+    if look.parameter("nohz_full")?.is_some() {
+        return ok();
+    }
+    if has_parameter && look.parameter("kthread_cpus")?.is_some() {
+        return ok();
     }
     // Isolated from balancing, unless other flags alone are given.
     if let Some(value) = look.parameter("isolcpus")? {
@@ -415,8 +419,11 @@ pub(super) fn kthread_cpus(look: &mut Look<'_>) -> Looked {
     if housekeeping.is_empty() {
         return not_applicable(NotApplicable::FewCpus);
     }
-    bad(Fault::Includes(cpus.to_vec()))
-        .boot(format!("nohz_full={}", cpu_list(cpus)))
+    let outcome = bad(Fault::Includes(cpus.to_vec())).boot(format!("nohz_full={}", cpu_list(cpus)));
+    if !has_parameter {
+        return outcome.end();
+    }
+    outcome
         .boot(format!("kthread_cpus={}", cpu_list(&housekeeping)))
         .end()
 }

@@ -1,7 +1,7 @@
 //! Whole machines: what is found on each, in a line.
 
 use punctual_machine::{CheckRequest, check};
-use punctual_record::finding::{FindingId, StateKind};
+use punctual_record::finding::{FindingFix, FindingId, StateKind};
 
 use crate::tree::{Policy, Tree};
 
@@ -283,6 +283,31 @@ fn an_isolated_real_time_kernel_has_nothing_bad() {
     let found = line(&real_time(), None);
     let bad = vec![];
     assert_eq!(found, (vec![0, 2, 8, 46, 45], bad));
+}
+
+/// Others take the word for one of init's arguments, and ignore it.
+#[test]
+fn kthread_cpus_is_proposed_to_ubuntus_kernels_alone() {
+    for (signature, proposed) in [
+        (None, false),
+        (Some("Ubuntu 6.8.1-1015.16-realtime 6.8.12\n"), true),
+        (Some("Vendor 6.8\n"), false),
+    ] {
+        let tree = server();
+        if let Some(signature) = signature {
+            tree.write("/proc/version_signature", signature);
+        }
+        let finding = tree.finding(FindingId::KthreadCpus);
+        let boots = |word: &str| {
+            let is = |fix: &FindingFix| matches!(fix, FindingFix::Boot { parameter } if parameter.starts_with(word));
+            finding.fixes.iter().any(is)
+        };
+        assert_eq!(boots("kthread_cpus="), proposed, "{:?}", finding.fixes);
+        assert!(boots("nohz_full="), "{:?}", finding.fixes);
+        tree.write("/proc/cmdline", "quiet kthread_cpus=0-1\n");
+        let is_ok = tree.finding(FindingId::KthreadCpus).state.kind() == StateKind::Ok;
+        assert_eq!(is_ok, proposed, "{signature:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! completions come out of them.
 
 mod breach;
+mod budget;
 mod check;
 mod explain;
 mod fit;
@@ -26,6 +27,8 @@ use super::units;
 use crate::launch::Stacks;
 use crate::probe::kinds::Kind;
 pub use breach::BreachFlags;
+use budget::BUDGET_EXAMPLES;
+pub use budget::BudgetFlags;
 use check::CHECK_EXAMPLES;
 pub use check::CheckFlags;
 use explain::EXPLAIN_EXAMPLES;
@@ -101,6 +104,9 @@ pub enum Verb {
     /// The same questions on a real kernel in virtual time: the same figures on any host
     #[command(after_help = LAB_EXAMPLES)]
     Lab(LabFlags),
+    /// Do these hops meet one deadline together, however they depend on each other?
+    #[command(after_help = BUDGET_EXAMPLES)]
+    Budget(BudgetFlags),
     /// Show what was recorded
     Report(ReportFlags),
     /// Compare two runs, several on each side, or the CPUs of one; also runs of other tools

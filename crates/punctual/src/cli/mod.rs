@@ -1,6 +1,7 @@
 //! The command line: flags as plain data first, effects later; one file for each
 //! verb or family of verbs; exit codes.
 
+mod budget;
 mod check;
 mod compare;
 mod completions;
@@ -112,6 +113,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Tune(flags) => tune::run(flags),
         Verb::Prove(flags) => prove::run(flags),
         Verb::Fit(flags) => fit::run(flags),
+        Verb::Budget(flags) => budget::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => compare::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),
@@ -142,6 +144,7 @@ fn looks_at_this_machine(verb: &Verb) -> bool {
         | Verb::Run(_)
         | Verb::Lab(_)
         | Verb::Tune(_)
+        | Verb::Budget(_)
         | Verb::Report(_)
         | Verb::Compare(_)
         | Verb::Merge(_)

@@ -2,6 +2,7 @@
 
 #[path = "../made/bills.rs"]
 mod bills;
+mod budget;
 mod directory;
 mod experiment;
 #[path = "../made/experiments.rs"]

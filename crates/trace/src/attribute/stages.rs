@@ -218,14 +218,15 @@ impl<'w> ProbeHistory<'w> {
             turns.push((0, ProbeState::Running));
         }
         // It left before the first event, and was ready all the time; or it ran without a waking,
-        // and armed its timer after that.
+        // and armed its timer after that: it was woken before the first event.
         let first = events.iter().find_map(|event| match &event.kind {
             Kind::Waking { tid, .. } if *tid == probe.tid => Some(None),
             Kind::Switch { to, .. } if is_probe(to) => Some(Some(event.at_ns)),
             _ => None,
         });
         let unwoken = first.flatten().is_some_and(|at| at <= window.waiting_ns);
-        if turns.is_empty() && (window.left == Some(0) || window.left.is_none() && unwoken) {
+        let woken_before = unwoken && (window.left.is_none() || window.lost == 0);
+        if turns.is_empty() && (window.left == Some(0) || woken_before) {
             turns.push((0, ProbeState::Ready(0)));
         }
         let mut sleep = Sleep::default();

@@ -244,3 +244,84 @@ fn a_probe_that_was_ready_before_the_first_event_still_is() {
     let late = |cause: &Cause| matches!(cause, Cause::LateInterrupt { .. });
     assert_eq!(sum(&made, late), 0);
 }
+
+/// It slept until another thread woke it before the first known event, and its group may not run:
+/// what runs meanwhile does not delay a timer that is not armed yet.
+#[test]
+fn a_probe_that_was_woken_before_the_first_event_is_ready_since_then() {
+    let woken = |left, lost| {
+        let mut made = asleep(&hog(), 40_000_000);
+        made.window.events.clear();
+        made.window.limits = vec![real_time()];
+        made.window.left = left;
+        made.window.lost = lost;
+        made.window.waiting_ns = made.window.woken_ns - 10_000;
+        made.switch(-1_000, &idle(), &hog());
+        expires(&mut made, 39 * MS - 5_000, "sched_rt_period_timer");
+        made.switch(39 * MS, &hog(), &probe())
+            .timer(39 * MS + 992_000, 39 * MS + 998_000, USER);
+        made
+    };
+    for left in [Some(0), Some(1), Some(8193), None] {
+        let made = woken(left, 0);
+        let throttled = of_group(&made, "cpu.rt_runtime_us");
+        assert_eq!(throttled, 39 * MS as u64, "{left:?} {:#?}", made.rows());
+    }
+    // Its waking may be among the lost events, and may have come late.
+    assert_eq!(of_group(&woken(Some(1), 1), "cpu.rt_runtime_us"), 0);
+}
+
+/// Woken by another CPU while its group may not run, on a CPU whose thread runs on: the request to
+/// switch comes with the end of the throttling, and was not on its way all the time.
+#[test]
+fn a_request_that_ends_throttling_is_not_a_late_interrupt() {
+    let reschedule = punctual_trace::attribute::event::Vector::Reschedule;
+    for limit in [None, Some(real_time())] {
+        let mut made = asleep(&hog(), 40_000_000);
+        made.window.limits = limit.iter().cloned().collect();
+        made.on(CPU + 1).timer(500, 3_000, None).on(CPU);
+        for at in 1..39 {
+            let tick = punctual_trace::attribute::event::Vector::LocalTimer;
+            let kind = Kind::VectorEntry {
+                vector: tick,
+                interrupted: USER,
+            };
+            made.at(at * MS, kind).irq_exit(at * MS + 2_000, tick);
+        }
+        expires(&mut made, 39 * MS - 9_000, "sched_rt_period_timer");
+        made.irq(39 * MS - 4_000, reschedule)
+            .irq_exit(39 * MS - 3_000, reschedule)
+            .switch(39 * MS, &hog(), &probe());
+        let late = sum(&made, |cause| matches!(cause, Cause::LateInterrupt { .. }));
+        let group = of_group(&made, "cpu.rt_runtime_us");
+        let global = sum(&made, |cause| matches!(cause, Cause::Throttled { .. }));
+        let found = if limit.is_some() { group } else { global };
+        assert!(late == 0 && found > 38 * MS as u64, "{:#?}", made.rows());
+    }
+}
+
+/// The request itself was late: nothing else interrupted the CPU meanwhile, or the CPU that was to
+/// send it did nothing either.
+#[test]
+fn a_request_that_arrives_late_remains_one() {
+    use punctual_trace::attribute::event::Vector;
+    for ticks in [false, true] {
+        let mut made = asleep(&hog(), 6_000_000);
+        made.on(CPU + 1)
+            .at(1_500, Kind::Waking { tid: 100, by: None })
+            .on(CPU);
+        if ticks {
+            let kind = Kind::VectorEntry {
+                vector: Vector::LocalTimer,
+                interrupted: USER,
+            };
+            made.at(2 * MS, kind)
+                .irq_exit(2 * MS + 2_000, Vector::LocalTimer);
+        }
+        made.irq(5 * MS, Vector::Reschedule)
+            .irq_exit(5 * MS + 1_000, Vector::Reschedule)
+            .switch(5 * MS + 2_000, &hog(), &probe());
+        let late = sum(&made, |cause| matches!(cause, Cause::LateInterrupt { .. }));
+        assert!(late > 4 * MS as u64, "{ticks} {:#?}", made.rows());
+    }
+}

@@ -366,6 +366,10 @@ fn the_committed_schemas_are_the_generated_ones() {
         (format!("lab-{}", lab::LAB_VERSION), schema::lab()),
         (format!("fit-{}", fit::FIT_VERSION), schema::fit()),
         (format!("check-{}", finding::CHECK_VERSION), schema::check()),
+        (
+            format!("budget-{}", budget::BUDGET_VERSION),
+            schema::budget(),
+        ),
     ] {
         let path = place(&name);
         let made = serde_json::to_string_pretty(&made).unwrap() + "\n";

@@ -1,0 +1,52 @@
+//! `budget`: do these hops meet one deadline together?
+
+mod file;
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::flags::BudgetFlags;
+use super::out;
+use file::BudgetFile;
+use punctual_record::budget::{Budget, BudgetDemand, judge};
+use punctual_report::budget as words;
+
+/// The word that opens the JSON.
+const FORMAT: &str = "punctual-budget";
+
+/// Judges the file, and prints what it says.
+///
+/// # Errors
+/// What can't be read, or is no budget.
+pub fn run(flags: &BudgetFlags) -> Result<ExitCode, Failure> {
+    let file = BudgetFile::read(&flags.file)?;
+    let demand = BudgetDemand {
+        deadline_ns: flags.deadline.or(file.deadline_ns).ok_or_else(|| {
+            Failure::usage(format!(
+                "{}: no deadline: write deadline = \"10ms\" there, or give --deadline",
+                flags.file.display()
+            ))
+        })?,
+        allowed: flags.miss.or(file.allowed).unwrap_or(1e-4),
+        confidence: flags.confidence.or(file.confidence).unwrap_or(0.95),
+    };
+    let budget = judge(&demand, &file.hops, file.whole.as_ref()).map_err(Failure::setup)?;
+    if flags.json {
+        out::print(&json(&budget)?);
+    } else {
+        out::print(&words::summary(&budget, &out::style()));
+    }
+    Ok(ExitCode::from(budget.outcome.exit_code()))
+}
+
+fn json(budget: &Budget) -> Result<String, Failure> {
+    let mut value = serde_json::to_value(budget).map_err(Failure::setup)?;
+    if let Some(object) = value.as_object_mut() {
+        object.insert("format".to_owned(), FORMAT.into());
+        object.insert("sentence".to_owned(), Value::from(words::sentence(budget)));
+    }
+    let text = serde_json::to_string_pretty(&value).map_err(Failure::setup)?;
+    Ok(text + "\n")
+}

@@ -1,0 +1,264 @@
+//! The file of a budget: TOML in, hops out. Total, whatever it contains.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::super::failure::Failure;
+use super::super::looking::read;
+use super::super::units;
+use punctual_record::Run;
+use punctual_record::budget::{Hop, HopTimes};
+use punctual_record::text::one_line;
+use punctual_stats::budget::{Exceedance, ExceedanceError};
+
+/// The longest file.
+const MOST_BYTES: u64 = 1 << 20;
+/// The most hops, those of other budgets among them.
+const MOST_HOPS: usize = 64;
+/// Budgets within budgets.
+const DEEPEST: usize = 8;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    deadline: Option<Spanned<String>>,
+    miss: Option<Spanned<f64>>,
+    confidence: Option<Spanned<f64>>,
+    whole: Option<PathBuf>,
+    #[serde(default)]
+    hop: Vec<Spanned<WrittenHop>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenHop {
+    name: Option<String>,
+    run: Option<PathBuf>,
+    cpu: Option<usize>,
+    constant: Option<String>,
+    points: Option<Vec<(String, f64)>>,
+    budget: Option<PathBuf>,
+    within: Option<String>,
+}
+
+/// A file that was read, with the runs that it names.
+#[derive(Debug)]
+pub struct BudgetFile {
+    pub deadline_ns: Option<u64>,
+    pub allowed: Option<f64>,
+    pub confidence: Option<f64>,
+    pub hops: Vec<Hop>,
+    /// The run of the whole path.
+    pub whole: Option<Run>,
+}
+
+impl BudgetFile {
+    /// Reads a file and all that it names, relative to its own directory.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let file = Self::read_at(path, &mut Vec::new())?;
+        if file.hops.is_empty() {
+            let shown = path.display();
+            return Err(Failure::usage(format!(
+                "{shown}: no hop: expected [[hop]] with a name, and run, constant, points or budget"
+            )));
+        }
+        Ok(file)
+    }
+
+    fn read_at(path: &Path, above: &mut Vec<PathBuf>) -> Result<Self, Failure> {
+        let shown = path.display().to_string();
+        let own = path
+            .canonicalize()
+            .map_err(|error| Failure::setup(format!("{shown}: {error}")))?;
+        if above.contains(&own) {
+            return Err(Failure::usage(format!(
+                "{shown}: this budget contains itself"
+            )));
+        }
+        if above.len() == DEEPEST {
+            return Err(Failure::usage(format!(
+                "{shown}: more than {DEEPEST} budgets within each other"
+            )));
+        }
+        let text = text_of(path, &shown)?;
+        let written: Written = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_of(&text, span.start));
+            Failure::usage(format!("{shown}:{line}: {}", one_line(error.message())))
+        })?;
+        let place = Place {
+            shown: &shown,
+            text: &text,
+            directory: path.parent().unwrap_or(Path::new("")),
+        };
+        above.push(own);
+        let mut hops = Vec::new();
+        for hop in &written.hop {
+            hops.extend(place.hops(hop, above)?);
+            if hops.len() > MOST_HOPS {
+                let why = format!("more than {MOST_HOPS} hops");
+                return Err(place.refuse(hop.span().start, &why));
+            }
+        }
+        above.pop();
+        let whole = written.whole.as_ref();
+        Ok(Self {
+            deadline_ns: place.checked(written.deadline.as_ref(), |text| units::latency(text))?,
+            allowed: place.checked(written.miss.as_ref(), |miss| units::miss(&miss.to_string()))?,
+            confidence: place.checked(written.confidence.as_ref(), |level| {
+                units::confidence(&level.to_string())
+            })?,
+            whole: whole.map(|run| read(&place.of(run))).transpose()?,
+            hops,
+        })
+    }
+}
+
+/// Where something is written.
+struct Place<'a> {
+    shown: &'a str,
+    text: &'a str,
+    directory: &'a Path,
+}
+
+impl Place<'_> {
+    fn of(&self, path: &Path) -> PathBuf {
+        self.directory.join(path)
+    }
+
+    fn refuse(&self, at: usize, why: &str) -> Failure {
+        let line = line_of(self.text, at);
+        Failure::usage(format!("{}:{line}: {}", self.shown, one_line(why)))
+    }
+
+    fn checked<W, V, E: std::fmt::Display>(
+        &self,
+        written: Option<&Spanned<W>>,
+        check: impl Fn(&W) -> Result<V, E>,
+    ) -> Result<Option<V>, Failure> {
+        let Some(written) = written else {
+            return Ok(None);
+        };
+        let value = check(written.get_ref());
+        let refuse = |error| self.refuse(written.span().start, &format!("{error}"));
+        value.map(Some).map_err(refuse)
+    }
+
+    /// The hops of an entry: one, or those of another budget.
+    fn hops(
+        &self,
+        entry: &Spanned<WrittenHop>,
+        above: &mut Vec<PathBuf>,
+    ) -> Result<Vec<Hop>, Failure> {
+        let (hop, at) = (entry.get_ref(), entry.span().start);
+        let Some(name) = hop
+            .name
+            .as_deref()
+            .map(one_line)
+            .filter(|it| !it.trim().is_empty())
+        else {
+            return Err(self.refuse(at, "a hop without a name"));
+        };
+        let refuse = |why: &str| self.refuse(at, &format!("hop {name}: {why}"));
+        let time = |text: &str, what: &str| {
+            units::latency(text).map_err(|error| refuse(&format!("{what} '{text}': {error}")))
+        };
+        let given = [
+            hop.run.is_some(),
+            hop.constant.is_some(),
+            hop.points.is_some(),
+            hop.budget.is_some(),
+        ];
+        if given.iter().filter(|is| **is).count() != 1 {
+            return Err(refuse("expected one of run, constant, points and budget"));
+        }
+        if hop.cpu.is_some() && hop.run.is_none() {
+            return Err(refuse("cpu chooses threads of a run: give run"));
+        }
+        if hop.within.is_some() && hop.run.is_none() {
+            return Err(refuse(
+                "within is the part of the deadline for a run: give run",
+            ));
+        }
+        let within_ns = hop
+            .within
+            .as_deref()
+            .map(|text| time(text, "within"))
+            .transpose()?;
+        let times = if let Some(path) = &hop.budget {
+            let inner = BudgetFile::read_at(&self.of(path), above)?;
+            let named = inner.hops.into_iter().map(|it| Hop {
+                name: format!("{name}/{}", it.name),
+                ..it
+            });
+            return Ok(named.collect());
+        } else if let Some(path) = &hop.run {
+            let run = read(&self.of(path))?;
+            let is_there = |cpu: usize| run.threads.iter().any(|it| it.cpu == Some(cpu));
+            if let Some(cpu) = hop.cpu.filter(|cpu| !is_there(*cpu)) {
+                return Err(refuse(&format!("its run has no thread on CPU {cpu}")));
+            }
+            HopTimes::Run {
+                run: Box::new(run),
+                cpu: hop.cpu,
+            }
+        } else if let Some(text) = &hop.constant {
+            HopTimes::Constant(time(text, "constant")?)
+        } else {
+            let mut points = Vec::new();
+            for (text, share) in hop.points.iter().flatten() {
+                points.push((time(text, "point")?, *share));
+            }
+            HopTimes::Known(
+                Exceedance::of_points(&points).map_err(|why| refuse(&points_fault(why)))?,
+            )
+        };
+        Ok(vec![Hop {
+            name: name.clone(),
+            times,
+            within_ns,
+        }])
+    }
+}
+
+fn points_fault(fault: ExceedanceError) -> String {
+    match fault {
+        ExceedanceError::Empty => {
+            "points are empty: expected [[\"50us\", 0.5], [\"1ms\", 1.0]], each a time and the \
+             share of cycles that take no longer"
+                .to_owned()
+        }
+        ExceedanceError::NoProbability(index) => {
+            format!("point {}: expected a share from 0 to 1", index + 1)
+        }
+        ExceedanceError::NotAscending(index) => format!(
+            "point {}: expected a time and a share above those of the point before it",
+            index + 1
+        ),
+    }
+}
+
+fn text_of(path: &Path, shown: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let length = File::open(path)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| Failure::setup(format!("{shown}: {error}")))?;
+    if length as u64 > MOST_BYTES {
+        return Err(Failure::usage(format!(
+            "{shown}: longer than 1 MiB: expected a budget in TOML"
+        )));
+    }
+    Ok(text)
+}
+
+/// The line of a byte, from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().iter().take(at);
+    before.filter(|byte| **byte == b'\n').count() + 1
+}

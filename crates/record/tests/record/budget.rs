@@ -1,0 +1,228 @@
+//! Budgets on made-up runs with known answers.
+
+use punctual_record::Run;
+use punctual_record::budget::{
+    Budget, BudgetBasis, BudgetDemand, CommonFigures, Hop, HopOrigin, HopTimes, judge,
+};
+use punctual_stats::budget::Exceedance;
+use punctual_stats::verdict::Outcome;
+
+use crate::support::{Random, fifo_80_on, run_of, thread};
+use punctual_record::{Demand, Fix};
+
+const MS: u64 = 1_000_000;
+
+/// Some 50 µs each, and `stall_ns` more in cycles that are multiples of `every`.
+fn latencies(seed: u64, count: u64, every: u64, stall_ns: u64) -> Vec<u64> {
+    let mut random = Random(seed * 2 + 1);
+    let of = |cycle: u64, jitter: u64| {
+        let stall = if cycle % every == every - 1 {
+            stall_ns
+        } else {
+            0
+        };
+        40_000 + jitter % 20_000 + stall
+    };
+    (0..count).map(|cycle| of(cycle, random.next())).collect()
+}
+
+fn measured(cpu: usize, latencies: &[u64]) -> Run {
+    let mut run = run_of(vec![thread(cpu, latencies, 4096)]);
+    run.demands = vec![Demand::requested(
+        fifo_80_on(&[cpu]),
+        true,
+        || unreachable!(),
+    )];
+    run
+}
+
+fn hop(name: &str, times: HopTimes) -> Hop {
+    Hop {
+        name: name.to_owned(),
+        times,
+        within_ns: None,
+    }
+}
+
+fn of_run(name: &str, run: &Run) -> Hop {
+    let run = Box::new(run.clone());
+    hop(name, HopTimes::Run { run, cpu: None })
+}
+
+fn demand(deadline_ns: u64, allowed: f64) -> BudgetDemand {
+    BudgetDemand {
+        deadline_ns,
+        allowed,
+        confidence: 0.95,
+    }
+}
+
+fn judged(demand: &BudgetDemand, hops: &[Hop], whole: Option<&Run>) -> Budget {
+    judge(demand, hops, whole).expect("records")
+}
+
+#[test]
+fn hops_that_fit_together_pass_however_they_depend() {
+    let run = |seed| measured(0, &latencies(seed, 200_000, 20_000, MS));
+    let hops = [
+        of_run("sensor", &run(1)),
+        hop("bus", HopTimes::Constant(250_000)),
+        of_run("controller", &run(2)),
+    ];
+    let budget = judged(&demand(6 * MS, 1e-3), &hops, None);
+    assert_eq!(budget.outcome, Outcome::Pass, "{budget:#?}");
+    assert_eq!(budget.basis, BudgetBasis::AnyDependence);
+    assert!(budget.at_most > 0.0 && budget.at_most <= 1e-3);
+    let parts = budget.hops.iter().map(|hop| hop.share.expect("a part"));
+    assert!(parts.map(|part| part.within_ns).sum::<u64>() <= 6 * MS);
+    assert_eq!(budget.hops[1].origin, HopOrigin::Constant);
+    assert!(matches!(
+        budget.hops[0].origin,
+        HopOrigin::Run { cycles: 200_000 }
+    ));
+}
+
+/// With a part fixed beforehand, fewer doubts are shared, and the bound is tighter.
+#[test]
+fn a_part_that_is_fixed_beforehand_has_a_tighter_bound() {
+    let run = measured(0, &latencies(1, 50_000, u64::MAX, 0));
+    let free = of_run("sensor", &run);
+    let fixed = Hop {
+        within_ns: Some(2 * MS),
+        ..free.clone()
+    };
+    let [free, fixed] = [free, fixed].map(|hop| judged(&demand(2 * MS, 1e-4), &[hop], None));
+    assert!(
+        fixed.at_most < free.at_most / 1.1,
+        "{} {}",
+        fixed.at_most,
+        free.at_most
+    );
+}
+
+/// Hops that stall together in 1 of 1,000 cycles: independence promises 1 in a million.
+#[test]
+fn independence_never_decides() {
+    let of = |seed| measured(0, &latencies(seed, 100_000, 1_000, 3 * MS));
+    let hops = [of_run("a", &of(1)), of_run("b", &of(2))];
+    let budget = judged(&demand(5 * MS, 1e-5), &hops, None);
+    assert!(budget.independent.above_deadline < 1.1e-6);
+    assert!(budget.any_dependence.above_deadline > 9e-4);
+    assert_eq!(budget.outcome, Outcome::Inconclusive);
+    // The whole path says that they do stall together.
+    let both: Vec<u64> = (latencies(1, 100_000, 1_000, 3 * MS).iter())
+        .zip(latencies(2, 100_000, 1_000, 3 * MS))
+        .map(|(a, b)| a + b)
+        .collect();
+    let whole = measured(0, &both);
+    let budget = judged(&demand(5 * MS, 1e-5), &hops, Some(&whole));
+    assert_eq!(
+        (budget.outcome, budget.basis),
+        (Outcome::Fail, BudgetBasis::Whole)
+    );
+}
+
+#[test]
+fn a_hop_that_alone_exceeds_the_deadline_fails() {
+    let late = measured(0, &latencies(1, 100_000, 100, 9 * MS));
+    let hops = [
+        hop("bus", HopTimes::Constant(MS)),
+        of_run("controller", &late),
+    ];
+    let budget = judged(&demand(10 * MS, 1e-3), &hops, None);
+    assert_eq!(budget.outcome, Outcome::Fail, "{budget:#?}");
+    let BudgetBasis::OneHop { hop: 1, at_least } = budget.basis else {
+        panic!("{:?}", budget.basis);
+    };
+    assert!(at_least > 1e-3 && at_least <= 1e-2, "{at_least}");
+    // The constants alone.
+    let constants = [4, 7].map(|ms| hop("bus", HopTimes::Constant(ms * MS)));
+    let budget = judged(&demand(10 * MS, 1e-3), &constants, None);
+    assert_eq!(budget.outcome, Outcome::Fail);
+    assert!(budget.hops.iter().all(|hop| hop.share.is_none()));
+}
+
+#[test]
+fn a_given_distribution_is_taken_at_its_word() {
+    let points = [(50_000, 0.5), (MS, 0.999), (4 * MS, 1.0)];
+    let times = HopTimes::Known(Exceedance::of_points(&points).expect("ascending"));
+    let hops = [hop("bus", times), hop("rest", HopTimes::Constant(MS))];
+    for (deadline_ns, allowed, outcome) in [
+        (2 * MS, 1e-2, Outcome::Pass),
+        (2 * MS, 1e-4, Outcome::Fail),
+        (5 * MS, 0.0, Outcome::Pass),
+    ] {
+        let budget = judged(&demand(deadline_ns, allowed), &hops, None);
+        assert_eq!(budget.outcome, outcome, "{budget:#?}");
+    }
+}
+
+#[test]
+fn a_hop_whose_run_is_not_valid_makes_the_budget_invalid() {
+    let mut run = measured(0, &latencies(1, 10_000, 100, 0));
+    run.demands = vec![Demand::requested(fifo_80_on(&[]), false, || Fix::Memory)];
+    let budget = judged(&demand(10 * MS, 0.5), &[of_run("sensor", &run)], None);
+    assert_eq!(budget.outcome, Outcome::Invalid);
+    assert!(!budget.hops[0].invalid.is_empty());
+}
+
+/// Two runs beside each other: in 1 of 10 seconds the highest times of both exceed the deadline
+/// together. The second began half a second later.
+#[test]
+fn blocks_measured_at_the_same_time_show_what_stalls_together() {
+    let of = |start_ns: u64| {
+        let mut run = measured(0, &latencies(1, 10_000, 10_000, 3 * MS));
+        run.start_ns = Some(start_ns);
+        for (row, at) in run.timeline.rows.iter_mut().zip(0u64..) {
+            row.count = 1_000;
+            row.max_ns = if at == 5 { 3 * MS } else { 60_000 };
+        }
+        assert_eq!(run.timeline.rows.len(), 10);
+        run
+    };
+    let hops = [
+        of_run("a", &of(7_000_000_000)),
+        of_run("b", &of(7_500_000_000)),
+        hop("bus", HopTimes::Constant(MS / 2)),
+    ];
+    let common = |deadline_ns| judged(&demand(deadline_ns, 1e-4), &hops, None).common;
+    let of = |possible| {
+        Some(CommonFigures {
+            block_ns: 1_000_000_000,
+            blocks: 9,
+            possible,
+        })
+    };
+    // A block may overlap two rows.
+    assert_eq!(common(4 * MS), of(1));
+    assert_eq!(common(3 * MS), of(2));
+    assert_eq!(common(7 * MS), of(0));
+    // Another machine, or another boot: nothing is known to have been at the same time.
+    let mut other = hops.clone();
+    if let HopTimes::Run { run, .. } = &mut other[1].times {
+        run.start_ns = Some(900_000_000_000);
+    }
+    assert_eq!(judged(&demand(4 * MS, 1e-4), &other, None).common, None);
+}
+
+/// With known truth: of 200 budgets of two hops that are late together in 1 of 200 cycles, the bound
+/// is too low in 5 % at most.
+#[test]
+fn the_bound_holds_as_often_as_it_says() {
+    let mut too_low = 0;
+    for seed in 0..200u64 {
+        let mut random = Random(seed * 2 + 1);
+        let mut draw = || random.next() as f64 / u64::MAX as f64;
+        let late: Vec<bool> = (0..2_000).map(|_| draw() < 0.005).collect();
+        let times = late.iter().map(|late| if *late { 8 * MS } else { 50_000 });
+        let run = measured(0, &times.collect::<Vec<u64>>());
+        // The sum is late exactly when both are. With fixed parts the bound is the tightest.
+        let hops = ["a", "b"].map(|name| Hop {
+            within_ns: Some(5 * MS),
+            ..of_run(name, &run)
+        });
+        let budget = judged(&demand(10 * MS, 1e-3), &hops, None);
+        too_low += u32::from(budget.at_most < 0.005);
+    }
+    assert!(too_low <= 10, "{too_low} of 200");
+}
