@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::explanation::Cause;
 use crate::tuning::Setting;
 
+mod check;
 mod judge;
 
+pub(crate) use check::check;
 pub use judge::Costs;
 
 /// An experiment.
@@ -117,6 +119,12 @@ pub struct Forecast {
     pub ratio: f64,
     /// Time in ns for all knobs together; absent where no experiment finds it.
     pub length_ns: Option<u64>,
+    /// The same if blocks vary as little as the pilot leaves possible, in nine of ten pilots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortest_ns: Option<u64>,
+    /// The same if they vary as much as it leaves possible: a wanted effect is planned with this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_ns: Option<u64>,
 }
 
 /// What a block is for.

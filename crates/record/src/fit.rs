@@ -11,8 +11,16 @@ use crate::remedy::{BillsAsk, Obstacle};
 use crate::run::{Run, Tool};
 use crate::tuning::Setting;
 
+mod read;
+
+pub use read::{is_fit, parse_fit, read_fit};
+
 /// The file of a fit in its directory.
 pub const FIT_FILE: &str = "fit.json";
+/// The page of a fit, beside it.
+pub const FIT_PAGE: &str = "fit.html";
+/// The word that opens it.
+pub const FIT_FORMAT: &str = "punctual-fit";
 /// The version of [`Fit`]'s JSON.
 pub const FIT_VERSION: u32 = 1;
 
@@ -20,7 +28,11 @@ pub const FIT_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fit {
-    /// [`FIT_VERSION`].
+    /// Always [`FIT_FORMAT`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = FIT_FORMAT)))]
+    pub format: String,
+    /// Always [`FIT_VERSION`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = FIT_VERSION)))]
     pub version: u32,
     /// The program that wrote this.
     pub tool: Tool,
@@ -49,6 +61,10 @@ pub struct Fit {
     /// What no setting helps against, by the bills of the last qualification, the dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub obstacles: Vec<FitObstacle>,
+    /// Boot parameters that bear on the causes of the last qualification's bills and can't be
+    /// changed on the running machine: they were not tried. The dearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untried_boot: Vec<FitBoot>,
     /// What was changed and stays so; empty unless the deadline is met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptSetting>,
@@ -96,6 +112,9 @@ pub enum FitWork {
         knobs: Vec<ProvenKnob>,
         /// Whether the control showed no effect.
         is_valid: bool,
+        /// Whether too few pairs of blocks count to say anything.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_short: bool,
         /// Time that it would have taken; absent where it had enough.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         needed_ns: Option<u64>,
@@ -124,6 +143,20 @@ pub struct FitObstacle {
     /// The causes, the dearest first.
     pub causes: Vec<Cause>,
     /// Their time in ns.
+    pub total_ns: u64,
+    /// The most that one of them took of one wake-up, in ns.
+    pub worst_ns: u64,
+}
+
+/// A boot parameter that may help.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FitBoot {
+    /// Its knob.
+    pub knob: FindingId,
+    /// As it stands on the command line.
+    pub parameter: String,
+    /// The time of the causes that it bears on, in ns.
     pub total_ns: u64,
     /// The most that one of them took of one wake-up, in ns.
     pub worst_ns: u64,
@@ -169,7 +202,7 @@ pub enum FitOutcome {
         /// For all of it, in ns.
         needed_ns: u64,
     },
-    /// A qualification has too little evidence for a verdict.
+    /// A qualification, or the experiment, has too little evidence.
     TooLittleEvidence,
     /// A qualification is not valid, or the control of the experiment shows an effect.
     Invalid,
@@ -249,6 +282,10 @@ impl FitWork {
         Self::Prove {
             knobs: knobs.iter().enumerate().map(proven).collect(),
             is_valid: experiment.is_some_and(|it| !it.control_fails()),
+            is_short: experiment.is_some_and(|it| {
+                let has_pilot = it.outcome != ExperimentOutcome::NoSpread;
+                !has_pilot || it.has_too_few_pairs()
+            }),
             needed_ns: experiment.and_then(|it| match it.outcome {
                 ExperimentOutcome::BudgetTooSmall { needed_ns } => needed_ns.or(Some(u64::MAX)),
                 _ => None,

@@ -57,6 +57,12 @@ pub enum Setting {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         update: Option<String>,
     },
+    /// A whole file that is read at each boot: sysctls, a unit. The value is that of a file of a boot
+    /// loader. It outlives a reboot.
+    ConfigFile {
+        /// Its path.
+        path: String,
+    },
     /// Boot parameters that grubby keeps for each installed kernel. The value is `with` or
     /// `without`. They outlive a reboot.
     KernelArguments {
@@ -71,7 +77,13 @@ impl Setting {
     /// Whether it is as before after a reboot by itself.
     #[must_use]
     pub fn ends_with_boot(&self) -> bool {
-        !matches!(self, Self::BootFile { .. } | Self::KernelArguments { .. })
+        !self.is_of_boot_loader() && !matches!(self, Self::ConfigFile { .. })
+    }
+
+    /// Whether it has boot parameters.
+    #[must_use]
+    pub fn is_of_boot_loader(&self) -> bool {
+        matches!(self, Self::BootFile { .. } | Self::KernelArguments { .. })
     }
 }
 
@@ -98,7 +110,7 @@ impl fmt::Display for Setting {
             Self::Affinity { thread } => write!(f, "CPUs of {} ({})", thread.name, thread.tid),
             Self::Partition { folder } => write!(f, "partition {folder}"),
             Self::Cpuset { folder, .. } => write!(f, "cpuset {folder}"),
-            Self::BootFile { path, .. } => f.write_str(path),
+            Self::BootFile { path, .. } | Self::ConfigFile { path } => f.write_str(path),
             Self::KernelArguments { .. } => f.write_str("arguments of each kernel"),
         }
     }

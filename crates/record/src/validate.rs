@@ -46,6 +46,9 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
         super::watch::check(watch, run.threads.len(), &extent)?;
     }
     stops(run)?;
+    if let Some(experiment) = &run.experiment {
+        super::experiment::check(experiment)?;
+    }
     run.explanation
         .as_ref()
         .map_or(Ok(()), |it| super::explanation::check(it, &extent))

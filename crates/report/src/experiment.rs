@@ -7,7 +7,7 @@ mod terminal;
 
 use punctual_record::Run;
 use punctual_record::experiment::{
-    ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, LeftOut, WantedEffect,
+    ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, Forecast, LeftOut, WantedEffect,
 };
 use punctual_stats::experiment::{Effect, KnobConclusion, KnobResult, Measure, Power, Spread};
 use punctual_stats::verdict::Outcome;
@@ -20,7 +20,7 @@ use crate::words;
 pub(crate) use page::{effects as html_effects, section as html_section};
 pub use picture::draw;
 pub(crate) use picture::forest;
-pub(crate) use terminal::{fact, rows, tone_of};
+pub(crate) use terminal::{effects, fact, tone_of};
 pub use terminal::{progress, summary};
 
 /// A knob with what was found out about it, as a table and the picture show it.
@@ -158,6 +158,14 @@ fn too_small(experiment: &Experiment, needed_ns: Option<u64>) -> String {
         );
     }
     let needed = match needed_ns {
+        // The pilot leaves open how much blocks vary.
+        Some(ns) if experiment.wanted.is_some() => {
+            format!(
+                "it may take {}: give -D {}",
+                words::duration(ns),
+                minutes(ns)
+            )
+        }
         Some(ns) => format!("it takes {}: give -D {}", words::duration(ns), minutes(ns)),
         None => "no budget is enough: ask for a larger effect (--effect)".to_owned(),
     };
@@ -338,6 +346,9 @@ fn detectable(experiment: &Experiment) -> Option<String> {
     ))
 }
 
+/// What the table of forecasts shows.
+const FORECASTS: &str = "Time that it takes to show a change (in brackets: its 80 % interval)";
+
 /// What it takes to find changes, by measure: rows of a table with its head.
 fn forecasts(experiment: &Experiment) -> Option<(Vec<String>, Vec<Vec<String>>)> {
     let pilot = experiment.pilot.as_ref()?;
@@ -354,9 +365,7 @@ fn forecasts(experiment: &Experiment) -> Option<(Vec<String>, Vec<Vec<String>>)>
             let found = of
                 .filter(|it| it.measure == measure)
                 .find(|it| it.ratio == *ratio);
-            found
-                .and_then(|it| it.length_ns)
-                .map_or_else(|| "never".to_owned(), words::duration)
+            found.map_or_else(|| "never".to_owned(), length)
         };
         let cells = ratios.iter().map(cell);
         std::iter::once(measure.name().to_owned())
@@ -369,6 +378,23 @@ fn forecasts(experiment: &Experiment) -> Option<(Vec<String>, Vec<Vec<String>>)>
         .map(|spread| row(spread.measure))
         .collect();
     Some((head, rows))
+}
+
+/// How long it takes to find an effect, and how sure that is.
+fn length(forecast: &Forecast) -> String {
+    let Some(ns) = forecast.length_ns else {
+        return "never".to_owned();
+    };
+    let of = |ns: Option<u64>| ns.map_or_else(|| "never".to_owned(), words::duration);
+    match (forecast.shortest_ns, forecast.longest_ns) {
+        (None, None) => words::duration(ns),
+        (shortest, longest) => format!(
+            "{} ({} to {})",
+            words::duration(ns),
+            of(shortest),
+            of(longest)
+        ),
+    }
 }
 
 /// A number with as many digits as it has, up to those of the finest confidence.

@@ -1,11 +1,10 @@
 //! A fit in words: what was tried, what it showed, what is kept, what stands in the way.
 
 mod page;
-mod persistent;
 
 use punctual_record::cpu_list;
 use punctual_record::finding::FindingId;
-use punctual_record::fit::{Fit, FitObstacle, FitOutcome, FitStep, FitWork, ProvenKnob};
+use punctual_record::fit::{Fit, FitBoot, FitObstacle, FitOutcome, FitStep, FitWork, ProvenKnob};
 use punctual_stats::experiment::KnobConclusion;
 use punctual_stats::verdict::Outcome;
 
@@ -15,7 +14,6 @@ use crate::style::{Style, Tone, cut, wrap};
 use crate::words;
 
 pub use page::page;
-pub use persistent::persistent;
 
 /// Obstacles that are listed.
 const MOST_OBSTACLES: usize = 4;
@@ -84,6 +82,9 @@ fn found(what: &FitWork) -> String {
         FitWork::Prove {
             needed_ns: Some(_), ..
         } => "not enough time for a test".to_owned(),
+        FitWork::Prove { is_short: true, .. } => {
+            "too little evidence: too few blocks count, or too few wake-ups in them".to_owned()
+        }
         FitWork::Prove { knobs, .. } => {
             let knobs: Vec<String> = knobs.iter().map(proven).collect();
             knobs.join("; ")
@@ -155,10 +156,19 @@ pub fn sentence(fit: &Fit) -> String {
             words::duration(fit.budget_ns),
             needed_ns.div_ceil(60_000_000_000)
         ),
-        FitOutcome::TooLittleEvidence => format!(
-            "{word}: a qualification is too short for a verdict on {deadline}: give a longer -D; \
-             nothing is left changed"
-        ),
+        FitOutcome::TooLittleEvidence => {
+            let is_of_experiment = |step: &FitStep| matches!(step.what, FitWork::Prove { .. });
+            match fit.steps.last().is_some_and(is_of_experiment) {
+                true => format!(
+                    "{word}: the experiment has too little evidence on any knob: keep the machine \
+                     free of what stops punctual, or give a longer --budget; nothing is left changed"
+                ),
+                false => format!(
+                    "{word}: a qualification is too short for a verdict on {deadline}: give a \
+                     longer -D; nothing is left changed"
+                ),
+            }
+        }
         FitOutcome::Invalid => {
             format!("{word}: a step is not valid, see its report; nothing is left changed")
         }
@@ -174,6 +184,50 @@ fn obstacle(obstacle: &FitObstacle) -> String {
         words::duration(obstacle.total_ns),
         words::duration(obstacle.worst_ns),
         causes.join(", ")
+    )
+}
+
+/// A boot parameter, and what its causes cost.
+fn boot(boot: &FitBoot) -> String {
+    format!(
+        "{}: {} (bears on {} of late wake-ups, {} of one of them)",
+        boot.knob.name(),
+        boot.parameter,
+        words::duration(boot.total_ns),
+        words::duration(boot.worst_ns)
+    )
+}
+
+/// How boot parameters are configured, and removed again.
+fn configure(fit: &Fit) -> String {
+    let mut knobs: Vec<&str> = fit.untried_boot.iter().map(|it| it.knob.name()).collect();
+    knobs.dedup();
+    format!(
+        "Add them with punctual tune apply --boot{} {}, then reboot and run punctual fit again; \
+         punctual tune restore removes them",
+        request(fit),
+        knobs.join(" ")
+    )
+}
+
+/// What the settings were made for, as flags of `tune`.
+fn request(fit: &Fit) -> String {
+    let mut flags = String::new();
+    if !fit.tuned_for.is_empty() {
+        flags.push_str(&format!(" -a {}", cpu_list(&fit.tuned_for)));
+    }
+    if fit.priority > 0 {
+        flags.push_str(&format!(" -p {}", fit.priority));
+    }
+    flags
+}
+
+/// How what is kept is made again at each boot.
+fn persist(fit: &Fit) -> String {
+    format!(
+        "At each boot: punctual tune persist{} installs files that make these changes again; \
+         punctual tune restore removes them",
+        request(fit)
     )
 }
 
@@ -207,11 +261,18 @@ pub fn summary(fit: &Fit, style: &Style) -> String {
             .collect(),
     );
     let kept = fit.kept.iter();
-    section(
-        "Kept",
-        kept.map(|it| crate::tuning::command(&it.setting, &it.value))
-            .collect(),
-    );
+    let mut kept: Vec<String> = kept
+        .map(|it| crate::tuning::command(&it.setting, &it.value))
+        .collect();
+    if !kept.is_empty() {
+        kept.push(persist(fit));
+    }
+    section("Kept", kept);
+    if verdict != Some(Outcome::Pass) && !fit.untried_boot.is_empty() {
+        let mut untried: Vec<String> = fit.untried_boot.iter().map(boot).collect();
+        untried.push(configure(fit));
+        section("Boot parameters that the bills ask for, not tried", untried);
+    }
     if verdict != Some(Outcome::Pass) {
         let obstacles = fit.obstacles.iter().take(MOST_OBSTACLES);
         section(

@@ -26,6 +26,7 @@ pub mod known;
 pub mod lab;
 pub mod live;
 pub mod marks;
+pub mod persistent;
 pub mod placement;
 pub mod proposals;
 pub mod refusal;

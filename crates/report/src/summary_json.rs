@@ -8,6 +8,7 @@ use super::facts;
 use super::figures::{Figures, Row};
 use super::findings::of_run::in_words;
 use super::verdict;
+use punctual_record::fit::Fit;
 use punctual_record::lab::Lab;
 use punctual_record::{Judgement, Run, State};
 
@@ -67,6 +68,12 @@ pub fn of_lab(lab: &Lab) -> String {
         value["proof"]["sentence"] = json!(crate::lab::proof_sentence(proof));
     }
     text(&value)
+}
+
+/// A fit's record.
+#[must_use]
+pub fn of_fit(fit: &Fit) -> String {
+    text(&serde_json::to_value(fit).unwrap_or(Value::Null))
 }
 
 fn text(value: &Value) -> String {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use punctual_record::finding::FindingId;
 use punctual_record::tuning::{
     Applied, BootParameter, BootState, Change, Entry, Restored, Setting,
 };
@@ -71,18 +72,11 @@ pub fn command(setting: &Setting, value: &str) -> String {
             folder,
             is_of_others,
         } => cpuset(folder, *is_of_others, value),
-        Setting::BootFile { path, update } => {
-            let path = quoted(path);
-            let command = match value.split_once(':') {
-                None => format!("rm {path}"),
-                Some(("text", text)) => format!("printf %s {} > {path}", quoted(text)),
-                Some((_, coded)) => format!("echo {coded} | base64 -d > {path}"),
-            };
-            match update {
-                Some(program) => format!("{command} && {}", quoted(program)),
-                None => command,
-            }
-        }
+        Setting::BootFile { path, update } => match update {
+            Some(program) => format!("{} && {}", content(path, value), quoted(program)),
+            None => content(path, value),
+        },
+        Setting::ConfigFile { path } => content(path, value),
         Setting::KernelArguments { grubby, parameters } => {
             let flag = if value == "with" {
                 "args"
@@ -98,10 +92,20 @@ pub fn command(setting: &Setting, value: &str) -> String {
     }
 }
 
+/// The command that gives a file its content.
+fn content(path: &str, value: &str) -> String {
+    let path = quoted(path);
+    match value.split_once(':') {
+        None => format!("rm {path}"),
+        Some(("text", text)) => format!("printf %s {} > {path}", quoted(text)),
+        Some((_, coded)) => format!("echo {} | base64 -d > {path}", quoted(coded)),
+    }
+}
+
 /// A value in a sentence.
 fn brief(setting: &Setting, value: &str) -> String {
     match setting {
-        Setting::BootFile { .. } => match value.split_once(':') {
+        Setting::BootFile { .. } | Setting::ConfigFile { .. } => match value.split_once(':') {
             None => "no such file".to_owned(),
             Some(("text", text)) => format!("its {} bytes", text.len()),
             Some(_) => "its bytes".to_owned(),
@@ -231,6 +235,30 @@ pub fn changed(changes: &[&Change], journal: &str, style: &Style) -> String {
     out
 }
 
+/// What `persist` installed: the files, and the knobs that they make again.
+#[must_use]
+pub fn persisted(files: &[Setting], knobs: &[FindingId], journal: &str, style: &Style) -> String {
+    if knobs.is_empty() {
+        return "Nothing was installed: punctual tune apply has changed nothing that is in force.\n"
+            .to_owned();
+    }
+    let knobs: Vec<&str> = knobs.iter().map(|knob| knob.name()).collect();
+    let knobs = style.paint(Tone::Bold, &knobs.join(", "));
+    if files.is_empty() {
+        return format!("{knobs}: the files have it already.\n");
+    }
+    let mut out = format!("{knobs}, at each boot, by:\n");
+    for file in files {
+        let _ = writeln!(out, "  {}", style.paint(Tone::Plain, &file.to_string()));
+    }
+    let _ = writeln!(
+        out,
+        "What was there before is in {}; `punctual tune restore` restores it.",
+        style.paint(Tone::Plain, journal)
+    );
+    out
+}
+
 /// That `apply --keep` stays, and what it holds.
 #[must_use]
 pub fn keeping(latency_limit_us: Option<i32>) -> String {
@@ -298,10 +326,12 @@ pub fn restored(results: &[(Entry, Restored)], dry_run: bool, style: &Style) -> 
             Restored::Written if dry_run => (Tone::Plain, command(&entry.setting, &entry.original)),
             Restored::Written => {
                 let original = brief(&entry.setting, &entry.original);
-                let reboot = if entry.setting.ends_with_boot() {
-                    ""
-                } else {
-                    "; reboot"
+                let reboot = match &entry.setting {
+                    Setting::ConfigFile { .. } => {
+                        "; what it set at an earlier boot stays until the next one"
+                    }
+                    setting if setting.is_of_boot_loader() => "; reboot",
+                    _ => "",
                 };
                 (Tone::Good, format!("restored to {original}{reboot}"))
             }

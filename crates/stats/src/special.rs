@@ -180,6 +180,23 @@ pub(crate) fn gamma_cdf(x: f64, shape: f64) -> f64 {
     (1.0 - front * h).clamp(0.0, 1.0)
 }
 
+/// The `x` with `gamma_cdf(x, shape) = probability`, for probabilities within (0, 1).
+pub(crate) fn gamma_quantile(probability: f64, shape: f64) -> f64 {
+    let (mut low, mut high) = (0.0, shape.max(1.0));
+    while gamma_cdf(high, shape) < probability && high < 1e12 {
+        high *= 2.0;
+    }
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        if gamma_cdf(middle, shape) < probability {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,7 +246,12 @@ mod tests {
                 close(beta_cdf(beta_quantile(p, a, b), a, b), p, 1e-8);
             }
             close(normal_cdf(normal_quantile(p)), p, 1e-8);
+            for shape in [0.5, 1.0, 6.8, 400.0] {
+                close(gamma_cdf(gamma_quantile(p, shape), shape), p, 1e-8);
+            }
         }
+        // Chi-square with ten degrees of freedom, from its table.
+        close(2.0 * gamma_quantile(0.95, 5.0), 18.307_038_053_275_14, 1e-9);
         close(normal_quantile(0.975), 1.959_963_984_540_054, 1e-9);
     }
 

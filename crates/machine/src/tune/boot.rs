@@ -376,40 +376,7 @@ impl Planning<'_> {
 /// # Errors
 /// [`TuneError`]: nothing is configured then.
 pub fn apply(journal: &mut Journal, plan: &BootPlan) -> Result<(), TuneError> {
-    let mut before = Vec::new();
-    for (setting, _) in &plan.changes {
-        before.push(read(setting).map_err(|source| TuneError::Unreadable {
-            setting: setting.clone(),
-            source,
-        })?);
-    }
-    if plan.changes.is_empty() {
-        return Ok(());
-    }
-    let intents = plan.changes.iter().zip(&before);
-    let intents = intents.map(|((setting, value), now)| Intent {
-        knob: &plan.knobs,
-        setting,
-        value,
-        now,
-    });
-    journal.intend_all(intents, None)?;
-    let put_back = |until: usize| {
-        for ((setting, _), before) in plan.changes.iter().zip(&before).take(until).rev() {
-            // The first error is reported; the journal has the originals.
-            let _ = write(setting, before);
-        }
-    };
-    for (done, (setting, value)) in plan.changes.iter().enumerate() {
-        if let Err(source) = write(setting, value) {
-            put_back(done + 1);
-            return Err(BootError::NotWritten {
-                setting: setting.clone(),
-                source,
-            }
-            .into());
-        }
-    }
+    let before = write_all(journal, &plan.changes, &plan.knobs)?;
     if let Some(path) = &plan.result
         && let Ok(Some(text)) = content(Path::new(path))
     {
@@ -419,7 +386,7 @@ pub fn apply(journal: &mut Journal, plan: &BootPlan) -> Result<(), TuneError> {
             .iter()
             .find(|it| !generated.contains(&it.parameter));
         if let Some(lost) = lost {
-            put_back(plan.changes.len());
+            put_back(&plan.changes, &before);
             return Err(BootError::NotGenerated {
                 path: path.clone(),
                 parameter: lost.parameter.clone(),
@@ -428,6 +395,54 @@ pub fn apply(journal: &mut Journal, plan: &BootPlan) -> Result<(), TuneError> {
         }
     }
     Ok(())
+}
+
+/// Writes settings that outlive a reboot, the journal first, and returns the values before. If one
+/// can't be written, the ones before it are put back.
+///
+/// # Errors
+/// [`TuneError`]: nothing is changed then.
+pub(super) fn write_all(
+    journal: &mut Journal,
+    changes: &[(Setting, String)],
+    knobs: &str,
+) -> Result<Vec<String>, TuneError> {
+    let mut before = Vec::new();
+    for (setting, _) in changes {
+        before.push(read(setting).map_err(|source| TuneError::Unreadable {
+            setting: setting.clone(),
+            source,
+        })?);
+    }
+    if changes.is_empty() {
+        return Ok(before);
+    }
+    let intents = changes.iter().zip(&before);
+    let intents = intents.map(|((setting, value), now)| Intent {
+        knob: knobs,
+        setting,
+        value,
+        now,
+    });
+    journal.intend_all(intents, None)?;
+    for (done, (setting, value)) in changes.iter().enumerate() {
+        if let Err(source) = write(setting, value) {
+            put_back(&changes[..=done], &before);
+            return Err(BootError::NotWritten {
+                setting: setting.clone(),
+                source,
+            }
+            .into());
+        }
+    }
+    Ok(before)
+}
+
+fn put_back(changes: &[(Setting, String)], before: &[String]) {
+    for ((setting, _), before) in changes.iter().zip(before).rev() {
+        // The first error is reported; the journal has the originals.
+        let _ = write(setting, before);
+    }
 }
 
 /// Whether the kernel has the parameters that an entry of the journal added.

@@ -78,38 +78,17 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     Ok(value_of(content(path)?.as_deref()))
 }
 
-/// Removes what a kill has left of a replacement; returns where the next one is written first.
-///
-/// # Errors
-/// If it can't be removed.
-pub(super) fn remove_new(path: &Path) -> io::Result<PathBuf> {
-    // No boot loader reads a file of this name.
-    let mut name = path
-        .file_name()
-        .ok_or(io::ErrorKind::InvalidInput)?
-        .to_owned();
-    name.push(".punctual-new");
-    let new = path.with_file_name(name);
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(new),
-    }
-}
-
 /// Replaces a file at once: after a crash it has its old or its new content.
 pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let new = unfinished(path)?;
     let Some(bytes) = content_of(value)? else {
-        remove_new(path)?;
-        if let Err(error) = fs::remove_file(path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error);
-        }
+        remove(path)?;
+        remove(&new)?;
         return sync_folder(folder);
     };
     fs::create_dir_all(folder)?;
-    let new = remove_new(path)?;
+    remove(&new)?;
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -132,6 +111,28 @@ pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     }
     written?;
     sync_folder(folder)
+}
+
+/// The name of a file until it is complete: no program reads one of this name.
+fn unfinished(path: &Path) -> io::Result<PathBuf> {
+    let mut name = path
+        .file_name()
+        .ok_or(io::ErrorKind::InvalidInput)?
+        .to_owned();
+    name.push(".punctual-new");
+    Ok(path.with_file_name(name))
+}
+
+/// Whether a kill has left a file unfinished.
+pub(super) fn has_unfinished(path: &Path) -> bool {
+    unfinished(path).is_ok_and(|new| new.exists())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {

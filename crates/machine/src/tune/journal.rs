@@ -118,6 +118,18 @@ impl Journal {
         left
     }
 
+    /// The changes that this process should have undone by now: after its sessions have ended,
+    /// those that it could not restore. Nothing is locked.
+    #[must_use]
+    pub fn of_this_process(folder: &Path) -> Vec<Entry> {
+        let Ok(holder) = this_process() else {
+            return Vec::new();
+        };
+        let mut entries = Self::entries_in(folder);
+        entries.retain(|entry| entry.holder == Some(holder));
+        entries
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {

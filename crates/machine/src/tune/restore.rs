@@ -6,7 +6,7 @@ use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Entry, Restored, Setting};
 
 use super::setting::{is_gone, is_same, read, write};
-use super::{Journal, TuneError, boot, boot_file};
+use super::{Journal, TuneError, boot, boot_file, persist};
 use crate::root::{Root, plain};
 
 /// How each changed setting is now, the oldest change first.
@@ -15,7 +15,7 @@ pub fn status(journal: &Journal) -> Vec<(&Entry, Applied)> {
     let entries = journal.entries().iter();
     entries
         .map(|entry| match applied(journal, entry) {
-            Applied::Ours(_) if !entry.setting.ends_with_boot() => {
+            Applied::Ours(_) if entry.setting.is_of_boot_loader() => {
                 let rebooted = !journal.is_of_this_boot(entry);
                 let states = boot::states(&Root::live(), entry, rebooted);
                 (entry, Applied::Configured(states))
@@ -40,18 +40,15 @@ fn applied(journal: &Journal, entry: &Entry) -> Applied {
     }
 }
 
-fn is_read_by_program(setting: &Setting) -> bool {
-    matches!(setting, Setting::BootFile { update, .. } if update.is_some())
-}
-
-/// Removes what a kill has left of a setting that was not changed yet, or is restored already.
-fn without_remains(setting: &Setting) -> Restored {
+/// Whether a kill may have left something else than the setting's value: between the file and the
+/// program that reads it, or before a file was complete.
+fn needs_a_write(setting: &Setting) -> bool {
     match setting {
-        Setting::BootFile { path, .. } => match boot_file::remove_new(Path::new(path)) {
-            Ok(_) => Restored::Already,
-            Err(error) => Restored::Failed(plain(&error)),
-        },
-        _ => Restored::Already,
+        Setting::BootFile { path, update } => {
+            update.is_some() || boot_file::has_unfinished(Path::new(path))
+        }
+        Setting::ConfigFile { path } => persist::has_left_over(Path::new(path)),
+        _ => false,
     }
 }
 
@@ -97,8 +94,7 @@ pub fn restore(
         };
         let result = match applied(journal, entry) {
             Applied::Ours(_) | Applied::Configured(_) => write_back(),
-            // A kill may have come between the file and the program that reads it.
-            Applied::Original if is_read_by_program(&entry.setting) => write_back(),
+            Applied::Original if needs_a_write(&entry.setting) => write_back(),
             Applied::Changed(_) if request.force => write_back(),
             Applied::Changed(_)
                 if is_overwritten && matches!(entry.setting, Setting::Affinity { .. }) =>
@@ -106,8 +102,7 @@ pub fn restore(
                 write_back()
             }
             Applied::Changed(now) => Restored::Conflict(now),
-            Applied::Original if request.dry_run => Restored::Already,
-            Applied::Original => without_remains(&entry.setting),
+            Applied::Original => Restored::Already,
             Applied::Gone => Restored::Gone,
             Applied::Rebooted => Restored::Rebooted,
             Applied::Unreadable(error) => Restored::Failed(error),

@@ -11,7 +11,7 @@ use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
 
-use super::{boot_file, partition};
+use super::{boot_file, partition, persist};
 use crate::look::chosen;
 use crate::mask;
 use crate::root::Root;
@@ -127,7 +127,9 @@ pub fn read(setting: &Setting) -> io::Result<String> {
             folder,
             is_of_others,
         } => partition::read(folder, *is_of_others),
-        Setting::BootFile { path, .. } => boot_file::read(Path::new(path)),
+        Setting::BootFile { path, .. } | Setting::ConfigFile { path } => {
+            boot_file::read(Path::new(path))
+        }
         Setting::KernelArguments { grubby, parameters } => {
             let has = boot_file::kernels_with(grubby, parameters)?;
             let any = has.iter().any(|has| *has);
@@ -206,6 +208,10 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
                 boot_file::run(program, &[])?;
             }
         }
+        Setting::ConfigFile { path } => {
+            boot_file::write(Path::new(path), value)?;
+            persist::remove_empty_folder(Path::new(path));
+        }
         Setting::KernelArguments { grubby, parameters } => {
             boot_file::write_arguments(grubby, parameters, value)?;
         }
@@ -235,6 +241,7 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
         Setting::Partition { .. }
         | Setting::Cpuset { .. }
         | Setting::BootFile { .. }
+        | Setting::ConfigFile { .. }
         | Setting::KernelArguments { .. } => Err(io::ErrorKind::Unsupported.into()),
     }
 }
@@ -242,7 +249,7 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
 /// Whether two values are the same to the kernel: masks with and without leading zeros.
 #[must_use]
 pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
-    if let Setting::BootFile { .. } = setting {
+    if let Setting::BootFile { .. } | Setting::ConfigFile { .. } = setting {
         return one == other;
     }
     if one.trim() == other.trim() {
@@ -287,7 +294,10 @@ pub fn is_gone(setting: &Setting) -> bool {
         Setting::Pair { first, .. } => !Root::live().exists(first),
         Setting::Scheduling { thread } | Setting::Affinity { thread } => has_ended(thread),
         // What is absent has a value.
-        Setting::BootFile { .. } | Setting::Partition { .. } | Setting::Cpuset { .. } => false,
+        Setting::BootFile { .. }
+        | Setting::ConfigFile { .. }
+        | Setting::Partition { .. }
+        | Setting::Cpuset { .. } => false,
         Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
     }
 }

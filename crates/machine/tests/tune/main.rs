@@ -6,6 +6,7 @@
 
 mod boot;
 mod boot_kills;
+mod persist;
 mod session;
 
 use std::fs;

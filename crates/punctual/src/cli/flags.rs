@@ -44,7 +44,9 @@ use punctual_record::finding::FindingId;
 use punctual_report::formats::Format;
 pub use requirement::RequirementFlags;
 use tune::TUNE_EXAMPLES;
-pub use tune::{KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
+pub use tune::{
+    KnobFlags, PersistFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags, TuneRunFlags,
+};
 use values::{cpu_list, distance, loops, priority, seed, stack_debug, stack_size, threads};
 use watch::WATCH_EXAMPLES;
 pub use watch::WatchFlags;
@@ -433,7 +435,7 @@ pub struct RunProgramFlags {
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// Show this: a run directory, a run.json, the directory of a lab, or the output of cyclictest, jitterdebugger or rtla timerlat
+    /// Show this: a run directory, a run.json, the directory of a lab or a fit, or the output of cyclictest, jitterdebugger or rtla timerlat
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the HTML page to this file; - for standard output

@@ -13,6 +13,7 @@ use super::measuring::conclude;
 use super::out;
 use super::save::save_whole;
 use punctual_record::files::Folder;
+use punctual_record::fit::{is_fit, read_fit};
 use punctual_record::lab::{is_lab, read_lab};
 use punctual_record::merge::{Decoded, Merger};
 use punctual_record::{RecordError, Run, RunDirectory};
@@ -27,6 +28,9 @@ use punctual_report::{gnuplot, html, summary_json, svg, terminal};
 pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     if is_lab(&flags.run) {
         return report_lab(flags);
+    }
+    if is_fit(&flags.run) {
+        return report_fit(flags);
     }
     let run = read(&flags.run)?;
     let mut written = false;
@@ -68,12 +72,7 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
 
 /// `report` of a lab: its table, or its page.
 fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
-    if flags.svg.is_some() || flags.gnuplot.is_some() {
-        return Err(Failure::usage(format!(
-            "{}: a lab has no pictures: for --svg and --gnuplot, give the directory of one of its runs",
-            flags.run.display()
-        )));
-    }
+    refuse_pictures(flags, "a lab")?;
     let (lab, directory) = read_lab(&flags.run).map_err(Failure::setup)?;
     if let Some(file) = &flags.html {
         write(
@@ -88,7 +87,33 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The prefix of a page's links to the runs of a lab: empty if the page lies beside them.
+/// `report` of a fit: its summary, or its page.
+fn report_fit(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    refuse_pictures(flags, "a fit")?;
+    let (fit, directory) = read_fit(&flags.run).map_err(Failure::setup)?;
+    if let Some(file) = &flags.html {
+        let page = punctual_report::fit::page(&fit, &base(file, &directory)?);
+        write(file, &page)?;
+    } else if flags.json {
+        out::print(&summary_json::of_fit(&fit));
+    } else {
+        out::print(&punctual_report::fit::summary(&fit, &out::style()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What many runs make together has no pictures of its own.
+fn refuse_pictures(flags: &ReportFlags, what: &str) -> Result<(), Failure> {
+    if flags.svg.is_none() && flags.gnuplot.is_none() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: {what} has no pictures: for --svg and --gnuplot, give the directory of one of its runs",
+        flags.run.display()
+    )))
+}
+
+/// The prefix of a page's links to its runs: empty if the page lies beside them.
 fn base(page: &Path, directory: &Path) -> Result<String, Failure> {
     let whole = |path: &Path| {
         let path = if path.as_os_str().is_empty() {
@@ -174,6 +199,12 @@ pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let mut run = read.map_err(Failure::setup)?;
     if run.analysis.is_none() && run.imported.is_none() {
         run.analysis = punctual_record::analyse_record(&run).ok();
+    }
+    if let Some(experiment) = &mut run.experiment
+        && experiment.results.is_empty()
+    {
+        // It was killed: its blocks were saved, and are judged now.
+        experiment.judge();
     }
     Ok(run)
 }

@@ -138,19 +138,24 @@ pub(super) fn settled(
     screen.clear();
     outcome.map_err(|error| {
         directory.discard_if_empty();
-        match error {
-            ConductError::NotInForce(demands) => not_in_force(&demands),
-            ConductError::Interrupted(signal) => Failure::setup(format!(
-                "ended by a signal ({}) before anything was measured: nothing is kept",
-                facts::ending(signal, "")
-            )),
-            ConductError::Watch(why) => Failure::setup(format!(
-                "nothing can be watched: {}",
-                facts::unavailable(&why)
-            )),
-            error => Failure::setup(error),
-        }
+        failed(error)
     })
+}
+
+/// Why a run could not be made.
+pub(super) fn failed(error: ConductError) -> Failure {
+    match error {
+        ConductError::NotInForce(demands) => not_in_force(&demands),
+        ConductError::Interrupted(signal) => Failure::setup(format!(
+            "ended by a signal ({}) before anything was measured: nothing is kept",
+            facts::ending(signal, "")
+        )),
+        ConductError::Watch(why) => Failure::setup(format!(
+            "nothing can be watched: {}",
+            facts::unavailable(&why)
+        )),
+        error => Failure::setup(error),
+    }
 }
 
 /// Prints why nothing was measured, except the last line, which it returns.

@@ -149,8 +149,9 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
         Verb::Tune(flags) => match &flags.action {
             TuneAction::Plan(flags) => Some(&flags.state.state),
             TuneAction::Apply(flags) => Some(&flags.knobs.state.state),
-            // They show it, and restore it.
-            TuneAction::Status(_) | TuneAction::Restore(_) => None,
+            TuneAction::Persist(flags) => Some(&flags.state.state),
+            // They show it, restore it, and refuse to begin.
+            TuneAction::Status(_) | TuneAction::Restore(_) | TuneAction::Run(_) => None,
         },
         Verb::Lab(_)
         | Verb::Budget(_)

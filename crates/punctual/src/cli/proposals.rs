@@ -94,7 +94,7 @@ fn request(
         (None, 0) => KnobFlags::PRIORITY,
         (None, priority) => priority,
     };
-    if let Some(cpus) = tune::named_cpus(root, flags)? {
+    if let Some(cpus) = tune::named_cpus(root, flags.affinity.as_ref())? {
         return Ok(CheckRequest {
             cpus: Some(cpus),
             priority,

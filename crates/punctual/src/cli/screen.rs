@@ -77,11 +77,6 @@ impl Screen {
         }
     }
 
-    /// Shows an experiment from its beginning.
-    pub fn set_experiment(&mut self, experiment: Experiment) {
-        self.experiment = Some(experiment);
-    }
-
     /// A display for a run with these flags.
     #[must_use]
     pub fn of_run(flags: &RunFlags) -> Self {
@@ -208,6 +203,10 @@ impl Progress for Screen {
                 }
             }
         }
+    }
+
+    fn experiment(&mut self, experiment: &Experiment) {
+        self.experiment = Some(experiment.clone());
     }
 
     fn saved(&mut self, run: &Run, directory: &RunDirectory) {

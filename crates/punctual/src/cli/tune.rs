@@ -1,6 +1,8 @@
 //! `tune`: changes settings with a journal, and restores them.
 
 mod keep;
+pub mod persist;
+mod wrap;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,17 +36,19 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode, Failure> {
         TuneAction::Apply(flags) if flags.boot => apply_boot(&flags.knobs),
         TuneAction::Apply(flags) if flags.keep => keep::run(&flags.knobs),
         TuneAction::Apply(flags) => apply_all(&flags.knobs),
+        TuneAction::Run(flags) => wrap::run(flags),
+        TuneAction::Persist(flags) => persist::run(flags),
         TuneAction::Status(flags) => show(flags),
         TuneAction::Restore(flags) => restore_all(flags),
     }
 }
 
 /// What `check` finds for the CPUs and the priority that the flags name.
-fn found(flags: &KnobFlags) -> Result<Check, Failure> {
+fn found(affinity: Option<&Option<String>>, priority: Option<u32>) -> Result<Check, Failure> {
     let root = Root::live();
     let request = CheckRequest {
-        cpus: named_cpus(&root, flags)?,
-        priority: flags.priority.unwrap_or(KnobFlags::PRIORITY),
+        cpus: named_cpus(&root, affinity)?,
+        priority: priority.unwrap_or(KnobFlags::PRIORITY),
         ..CheckRequest::default()
     };
     Ok(check(&root, &request))
@@ -63,7 +67,7 @@ fn plan(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     if let Some(run) = &flags.from {
         return proposals::plan(flags, run);
     }
-    let found = found(flags)?;
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
     let mut changes = changes_of(&found, &flags.knobs);
     changes.extend(partition(&found, flags)?);
     let parameters = boot::parameters_of(&found, &flags.knobs);
@@ -101,7 +105,7 @@ fn planned_boot(parameters: &[BootParameter], state: &Path) -> Result<BootPlan, 
 }
 
 fn apply_boot(flags: &KnobFlags) -> Result<ExitCode, Failure> {
-    let found = found(flags)?;
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
     let parameters = boot::parameters_of(&found, &flags.knobs);
     for knob in &flags.knobs {
         if !parameters.iter().any(|it| it.knob == *knob) {
@@ -145,8 +149,11 @@ pub(super) fn changes_for(found: &Check, knob: FindingId) -> Result<Vec<Change>,
 }
 
 /// The CPUs of `-a`, if it names some: not every CPU.
-pub(super) fn named_cpus(root: &Root, flags: &KnobFlags) -> Result<Option<Vec<usize>>, Failure> {
-    let cpus = requested_cpus(root, flags.affinity.as_ref())?;
+pub(super) fn named_cpus(
+    root: &Root,
+    list: Option<&Option<String>>,
+) -> Result<Option<Vec<usize>>, Failure> {
+    let cpus = requested_cpus(root, list)?;
     let online = super::check::online(root);
     match &cpus {
         Some(cpus) if online.iter().all(|cpu| cpus.contains(cpu)) => Err(Failure::usage(
@@ -212,7 +219,7 @@ fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     if let Some(run) = &flags.from {
         return proposals::apply(flags, run);
     }
-    let found = found(flags)?;
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
     let partition = partition(&found, flags)?;
     let mut changes = changes_of(&found, &flags.knobs);
     let mut named = flags.knobs.clone();

@@ -44,6 +44,8 @@ pub enum ConductError {
     },
     /// The settings cannot be changed for the run.
     Tune(TuneError),
+    /// The settings of an experiment cannot be switched.
+    Switch(TuneError),
     /// Signal handlers cannot be installed.
     Signals(io::Error),
     /// Requested conditions that are not in force: the run would be INVALID.
@@ -92,6 +94,7 @@ impl fmt::Display for ConductError {
                  restored: name other knobs with --tuned=KNOB,KNOB"
             ),
             Self::Tune(error) => write!(f, "--tuned: {error}"),
+            Self::Switch(error) => error.fmt(f),
             Self::Signals(error) => write!(f, "cannot receive signals: {error}"),
             Self::NotInForce(demands) => {
                 let names: Vec<&str> = demands.iter().map(Demand::name).collect();
@@ -112,7 +115,7 @@ impl std::error::Error for ConductError {
             Self::Probe { source, .. } => Some(source),
             Self::Collector(error) | Self::Signals(error) => Some(error),
             Self::Tracer(error) => Some(error),
-            Self::Tune(error) => Some(error),
+            Self::Tune(error) | Self::Switch(error) => Some(error),
             _ => None,
         }
     }

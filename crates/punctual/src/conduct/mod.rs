@@ -18,17 +18,19 @@ pub mod lab;
 mod outliers;
 mod plan;
 mod progress;
+pub mod prove;
 mod run;
 mod signals;
 mod under_way;
 mod watch;
+pub mod wrap;
 
 pub use error::ConductError;
-pub use experiment::{Design, Experimenting, pilot_slots};
+pub use experiment::{Design, pilot_slots};
 pub use explain::WINDOWS_FILE;
 pub use plan::{Claim, TracingPlan};
 pub use progress::Progress;
-pub use run::{Companion, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan, run, run_with};
+pub use run::{Companion, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan, run};
 pub use signals::{Signals, survive_long_files};
 pub use watch::{Scope, Target, WatchPlan, watch};
 

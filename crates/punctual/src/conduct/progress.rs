@@ -1,6 +1,7 @@
 //! Where a run reports its progress.
 
 use punctual_machine::tune::TuneError;
+use punctual_record::experiment::Experiment;
 use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
 use punctual_record::{Run, RunDirectory};
@@ -18,6 +19,10 @@ pub trait Progress {
     /// The state of a watch, several times a second.
     fn watched(&mut self, view: &LiveWatch) {
         let _ = view;
+    }
+    /// The run is an experiment: its knobs are switched.
+    fn experiment(&mut self, experiment: &Experiment) {
+        let _ = experiment;
     }
     /// The record was saved: every 5 s, and once at the end.
     fn saved(&mut self, run: &Run, directory: &RunDirectory);

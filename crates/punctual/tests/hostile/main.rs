@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod cyclictest;
+mod fit;
 mod foreign;
 mod kernel_image;
 mod kernel_package;
@@ -27,6 +28,7 @@ type Check = fn(&[u8]);
 
 const TARGETS: &[(&str, Check)] = &[
     ("cyclictest", cyclictest::check),
+    ("fit", fit::check),
     ("foreign", foreign::check),
     ("kernel_image", kernel_image::check),
     ("kernel_package", kernel_package::check),

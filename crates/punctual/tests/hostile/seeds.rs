@@ -16,6 +16,7 @@ use punctual_lab::{channel, libraries, room::Room};
 use punctual_machine::{CheckRequest, Root, Snapshot, check};
 use punctual_record::explanation::Cause;
 use punctual_record::finding::{FindingId, StateKind};
+use punctual_record::fit::parse_fit;
 use punctual_record::lab::parse_lab;
 use punctual_report::formats::detect_and_parse;
 use punctual_stats::peaks::Peak;
@@ -28,6 +29,7 @@ use punctual_trace::watch::marks::spec::{self, MarkPlace, MarkShape};
 /// For each target, a test of at least one of its seeds.
 pub const KNOWN: &[(&str, fn())] = &[
     ("cyclictest", cyclictest),
+    ("fit", fit),
     ("foreign", foreign),
     ("kernel_image", kernel_image),
     ("kernel_package", kernel_package),
@@ -205,6 +207,24 @@ fn lab() {
         .map(|cell| cell.figures.as_ref().map(|figures| figures.max_ns))
         .collect();
     assert_eq!(figures, [Some(4_698), None]);
+}
+
+fn fit() {
+    let read = |name: &str| parse_fit(Path::new(name), &seed(&format!("fit/{name}")));
+    let fit = read("fit.json").expect("a fit");
+    assert_eq!(
+        (fit.steps.len(), fit.kept.len(), fit.untried_boot.len()),
+        (3, 2, 1)
+    );
+    for (name, says) in [
+        ("leads-out.json", "no directory within that of the fit"),
+        ("no-ratio.json", "a ratio of"),
+        ("too-many-knobs.json", "at most 256 are allowed"),
+        ("newer.json", "version"),
+    ] {
+        let refused = read(name).expect_err(name).to_string();
+        assert!(refused.contains(says), "{refused}");
+    }
 }
 
 fn lab_observer() {

@@ -54,6 +54,17 @@ fn a_machine_that_meets_its_deadline_is_left_as_it_is() {
     assert!(run.tuned.is_empty() && run.request.as_deployed);
     assert!(!place.path().join("state").exists());
     assert!(place.path().join("fit/fit.html").exists());
+    // The same again, from what was saved.
+    let again = place.run(&["report", "fit"]).expect(0).stdout;
+    assert!(ended.stdout.contains(again.trim_end()), "{again}");
+    place
+        .run(&["report", "fit/fit.json", "--html", "again.html"])
+        .expect(0);
+    let page = fs::read_to_string(place.path().join("again.html")).expect("a page");
+    assert!(page.contains("/fit/01-qualify/report.html\""), "a link");
+    let json = place.run(&["report", "fit", "--json"]).expect(0).stdout;
+    assert_eq!(serde_json::from_str::<Fit>(&json).expect("it"), made);
+    place.run(&["report", "fit", "--svg", "svg"]).expect(64);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::mounts::{GRUB, in_own_mounts};
-use crate::common::{Place, is_root, skip};
+use crate::common::{Place, is_root, skip, until};
 use crate::turn::turn;
 
 pub const KNOB: &str = "/proc/sys/vm/stat_interval";
@@ -53,6 +53,156 @@ fn a_knob_is_changed_and_restored() {
     assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
     let nothing = tune(&["restore"]).expect(0).stdout;
     assert_eq!(nothing, "Nothing to restore.\n");
+}
+
+#[test]
+fn what_apply_changed_is_made_again_at_each_boot_until_it_is_restored() {
+    if !is_root() {
+        skip!("only root may change a setting");
+    }
+    let _turn = turn();
+    let place = Place::new();
+    let before = fs::read_to_string(KNOB).expect("a setting");
+    if before.trim() == "10" {
+        skip!("{KNOB} is good already: {before}");
+    }
+    // The journal as `apply` leaves it: a sysctl, and a file that only a unit can set.
+    let other = place.path().join("other");
+    fs::write(&other, "1\n").expect("a file");
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot");
+    let line = format!(
+        "{{\"boot\":\"{}\",\"knob\":\"ksm\",\"setting\":{{\"file\":{{\"path\":\"{}\"}}}},\
+         \"original\":\"0\",\"value\":\"1\"}}\n",
+        boot.trim(),
+        other.display()
+    );
+    fs::create_dir(place.path().join("state")).expect("a folder");
+    fs::write(place.path().join("state/journal.jsonl"), line).expect("a journal");
+    let script = "mount -t tmpfs none /etc || exit 77
+        mkdir /etc/sysctl.d
+        echo theirs > /etc/sysctl.d/90-punctual.conf
+        \"$PUNCTUAL\" tune apply vmstat-interval --state state || exit 1
+        \"$PUNCTUAL\" tune persist vmstat-intervall --state state
+        \"$PUNCTUAL\" tune persist swappiness --state state
+        \"$PUNCTUAL\" tune persist -a all --state state
+        \"$PUNCTUAL\" tune persist -a 0 -p 70 --state state > persisted || exit 1
+        (cd /etc; find . -type f | sort; cat sysctl.d/*; grep Exec systemd/system/*.service) > files
+        \"$PUNCTUAL\" tune persist -a 0 -p 70 --state state > again || exit 1
+        \"$PUNCTUAL\" tune status --state state > status || exit 1
+        \"$PUNCTUAL\" tune restore --state state > restored || exit 1
+        (cd /etc; find . -type f; cat sysctl.d/*; ls systemd/system) > after
+        \"$PUNCTUAL\" tune persist --state state > nothing";
+    let ended = in_own_mounts(&place, script);
+    // Whatever it did, this machine is as before.
+    place.run(&["tune", "restore", "--state", "state"]);
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(why) => skip!("no file system can be mounted here: {why}"),
+    };
+    assert!(ended.status.success(), "{ended:?}");
+    let text = |name: &str| fs::read_to_string(place.path().join(name)).expect(name);
+    let program = fs::canonicalize(crate::common::program()).expect("a path");
+    let state = fs::canonicalize(place.path())
+        .expect("a path")
+        .join("state");
+    let (program, state) = (program.display(), state.display());
+    assert_eq!(
+        text("files"),
+        format!(
+            "./sysctl.d/90-punctual.conf\n\
+             ./systemd/system/multi-user.target.d/punctual.conf\n\
+             ./systemd/system/punctual-tune.service\n\
+             # Written by punctual tune persist; punctual tune restore removes it.\n\
+             vm/stat_interval = 10\n\
+             ExecStart={program} tune apply -a 0 -p 70 --state {state} ksm\n"
+        )
+    );
+    let persisted = text("persisted");
+    assert!(
+        persisted.starts_with("ksm, vmstat-interval, at each boot, by:"),
+        "{persisted}"
+    );
+    assert_eq!(
+        text("again"),
+        "ksm, vmstat-interval: the files have it already.\n"
+    );
+    let status = text("status");
+    assert!(status.contains("punctual-tune.service: its "), "{status}");
+    assert_eq!(status.lines().count(), 5, "{status}");
+    assert_eq!(text("after"), "./sysctl.d/90-punctual.conf\ntheirs\n");
+    assert!(
+        text("nothing").starts_with("Nothing was installed"),
+        "{}",
+        text("nothing")
+    );
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines.len(), 3, "{stderr}");
+    for (line, says) in lines.iter().zip([
+        "vmstat-interval",
+        "swappiness is not changed by punctual now: punctual tune apply swappiness first",
+        "leave one for everything else",
+    ]) {
+        assert!(line.contains(says), "{line}");
+    }
+}
+
+/// It outlives a punctual that is killed, and must not hold its output open then.
+const SLEEPS: &str = "exec sleep 20 > /dev/null 2>&1";
+
+/// The knob has its value for the program alone, whatever ends the program, or punctual.
+#[test]
+fn a_command_runs_with_changed_settings_which_are_restored_after_it() {
+    if !is_root() {
+        skip!("only root may change a setting");
+    }
+    let _turn = turn();
+    let place = Place::new();
+    let before = fs::read_to_string(KNOB).expect("a setting");
+    if before.trim() == "10" {
+        skip!("{KNOB} is good already: {before}");
+    }
+    let tune = |command: &[&str]| {
+        let fixed = ["tune", "run", "vmstat-interval", "--state", "state", "--"];
+        place.run(&[&fixed, command].concat())
+    };
+    let ended = tune(&["sh", "-c", &format!("cat {KNOB}; exit 7")]).expect(7);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("10\n", ""));
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    tune(&["sh", "-c", "kill -KILL $$"]).expect(128 + libc::SIGKILL);
+    tune(&["no-such-program"]).expect(127);
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    assert!(!place.path().join("state/journal.jsonl").exists());
+    let begin = || {
+        let words = ["tune", "run", "vmstat-interval", "--state", "state", "--"];
+        let running = place.start(&[&words[..], &["sh", "-c", SLEEPS]].concat());
+        until("the change", || {
+            fs::read_to_string(KNOB).expect("it") == "10\n"
+        });
+        running
+    };
+    // What ends punctual ends the program.
+    let running = begin();
+    running.signal(libc::SIGTERM);
+    running.end().expect(128 + libc::SIGTERM);
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    // After a kill, the next one says what is left.
+    let running = begin();
+    running.signal(libc::SIGKILL);
+    running.end();
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");
+    let refused = tune(&["true"]).expect(1);
+    assert!(
+        refused.stderr.contains("a punctual that was killed left"),
+        "{refused:?}"
+    );
+    place
+        .run(&["tune", "restore", "--state", "state"])
+        .expect(0);
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+    let nothing = place.run(&["tune", "run", "vmstat-interval"]).expect(64);
+    assert!(nothing.stderr.contains("COMMAND"), "{nothing:?}");
 }
 
 #[test]

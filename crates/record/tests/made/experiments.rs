@@ -92,11 +92,14 @@ pub fn experiment() -> Experiment {
     let spread = |measure, difference_sd| Spread {
         measure,
         difference_sd,
+        freedom: Some(13.0),
     };
     let forecast = |measure, ratio, length_ns| Forecast {
         measure,
         ratio,
         length_ns,
+        shortest_ns: length_ns.map(|ns| ns / 2),
+        longest_ns: length_ns.map(|ns| ns * 2),
     };
     let mut experiment = Experiment {
         knobs: vec![
@@ -236,6 +239,9 @@ pub fn of_every_kind() -> Vec<Experiment> {
         Setting::BootFile {
             path: "/etc/default/grub.d/zz-punctual.cfg".to_owned(),
             update: Some("update-grub".to_owned()),
+        },
+        Setting::ConfigFile {
+            path: "/etc/sysctl.d/90-punctual.conf".to_owned(),
         },
         Setting::KernelArguments {
             grubby: "/sbin/grubby".to_owned(),

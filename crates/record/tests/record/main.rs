@@ -4,6 +4,9 @@
 mod bills;
 mod budget;
 mod directory;
+mod experiment;
+#[path = "../made/experiments.rs"]
+mod experiments;
 mod explained;
 #[path = "../made/findings.rs"]
 mod findings_of_run;

@@ -4,11 +4,11 @@ use punctual_record::Run;
 use punctual_record::experiment::Experiment;
 
 use super::{
-    Judged, change, commands, draw, facts, figure, forecasts, interval, judged, probability,
-    sentence,
+    FORECASTS, Judged, change, commands, draw, facts, figure, forecasts, interval, judged,
+    probability, sentence,
 };
 use crate::explain::names;
-use crate::html::parts::{Html, td};
+use crate::html::parts::{Html, td, td_in};
 use crate::html::sections::figure as drawing;
 use crate::words;
 
@@ -35,7 +35,7 @@ pub(crate) fn section(html: &mut Html, run: &Run) {
             .into_iter()
             .map(|row| ("", row.into_iter().map(td).collect()))
             .collect();
-        html.table("", "Time that it takes to show a change", &heads, &rows);
+        html.table("", FORECASTS, &heads, &rows);
     }
     switches(html, experiment);
 }
@@ -51,10 +51,11 @@ pub(crate) fn effects(html: &mut Html, caption: &str, judged: &[Judged<'_>]) {
     let mut rows = Vec::new();
     for knob in judged {
         for (at, (effect, _)) in knob.effects.iter().enumerate() {
-            let first = |text: &str| if at == 0 { text } else { "" }.to_owned();
+            // On a narrow page each row stands alone, and has the name that the others repeat.
+            let first = |text: &str| td_in(if at == 0 { "" } else { "again" }, text);
             let cells = vec![
-                td(first(&knob.name)),
-                td(first(knob.conclusion)),
+                first(&knob.name),
+                first(knob.conclusion),
                 td(effect.measure.name()),
                 td(figure(effect.off_ns)),
                 td(figure(effect.on_ns)),

@@ -2,10 +2,11 @@
 
 use punctual_record::Run;
 use punctual_record::experiment::{Experiment, Phase};
-use punctual_stats::experiment::KnobConclusion;
+use punctual_stats::experiment::{Effect, KnobConclusion};
 
 use super::{
-    Judged, change, facts, figure, forecasts, interval, judged, outcome, probability, sentence,
+    FORECASTS, Judged, change, facts, figure, forecasts, interval, judged, outcome, probability,
+    sentence,
 };
 use crate::explain::names;
 use crate::style::{Style, Tone, cut, wrap};
@@ -30,11 +31,10 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
     }
     lines.push(String::new());
     if experiment.results.iter().any(|it| !it.effects.is_empty()) {
-        let rows = rows(&judged(experiment));
-        lines.extend(table::set(&rows, style.columns(), style));
+        lines.extend(effects(&judged(experiment), style));
         lines.push(String::new());
     } else if let Some((head, rows)) = forecasts(experiment) {
-        lines.push("Time that it takes to show".to_owned());
+        lines.extend(wrap(FORECASTS, style.columns()));
         let cells = |row: &Vec<String>| row.iter().map(Cell::new).collect::<Vec<_>>();
         let all: Vec<_> = std::iter::once(&head).chain(&rows).map(cells).collect();
         lines.extend(table::set(&all, style.columns(), style));
@@ -76,8 +76,49 @@ pub(crate) fn fact(style: &Style, name: &str, text: &str) -> String {
     format!("{name}{}", style.paint(Tone::Plain, text))
 }
 
+/// The effects: a table, or where that has no room each knob's name with its measures below it.
+pub(crate) fn effects(judged: &[Judged<'_>], style: &Style) -> Vec<String> {
+    let rows = rows(judged);
+    if table::width(&rows, 1) <= style.columns() {
+        return table::set(&rows, style.columns(), style);
+    }
+    let mut lines = Vec::new();
+    let mut push = |indent: &str, text: &str, tone: Tone| {
+        let room = style.columns().saturating_sub(indent.len() + 2);
+        for (at, line) in wrap(text, room).iter().enumerate() {
+            let more = if at == 0 { "" } else { "  " };
+            lines.push(style.paint(tone, &format!("{indent}{more}{line}")));
+        }
+    };
+    for knob in judged {
+        let head = format!("{}: {}", knob.name, knob.conclusion);
+        push("", &head, knob.tone);
+        for (effect, is_named) in &knob.effects {
+            let text = format!(
+                "{} {} to {}: {} ({}), p {}",
+                effect.measure.name(),
+                figure(effect.off_ns),
+                figure(effect.on_ns),
+                change(effect.ratio),
+                interval(effect),
+                probability(effect.p)
+            );
+            push("  ", &text, tone_of_effect(effect, *is_named));
+        }
+    }
+    lines
+}
+
+fn tone_of_effect(effect: &Effect, is_named: bool) -> Tone {
+    match is_named {
+        true if effect.ratio < 1.0 => Tone::Good,
+        true => Tone::Bad,
+        false => Tone::Plain,
+    }
+}
+
 /// A table: a row for each knob and measure, with a head.
-pub(crate) fn rows(judged: &[Judged<'_>]) -> Vec<Vec<Cell>> {
+fn rows(judged: &[Judged<'_>]) -> Vec<Vec<Cell>> {
     let heads = ["", "measure", "off", "on", "change", "interval", "p"];
     let mut rows = vec![heads.map(|head| Cell::toned(head, Tone::Dim)).to_vec()];
     for knob in judged {
@@ -87,11 +128,7 @@ pub(crate) fn rows(judged: &[Judged<'_>]) -> Vec<Vec<Cell>> {
         ]
         .into_iter();
         for (effect, is_named) in &knob.effects {
-            let tone = match is_named {
-                true if effect.ratio < 1.0 => Tone::Good,
-                true => Tone::Bad,
-                false => Tone::Plain,
-            };
+            let tone = tone_of_effect(effect, *is_named);
             rows.push(vec![
                 names.next().unwrap_or_else(|| Cell::new("")),
                 Cell::new(effect.measure.name()),

@@ -1,16 +1,18 @@
 //! A fit as a page that an auditor can read: before, each step with its evidence, after.
 
 use punctual_record::fit::{Fit, FitOutcome, FitWork};
+use punctual_stats::verdict::Outcome;
 
-use super::{cpus, found, list, obstacle, sentence};
+use super::{boot, configure, cpus, found, list, obstacle, persist, sentence};
 use crate::html::frame;
-use crate::html::parts::{Html, td};
+use crate::html::parts::{Html, td, td_link};
 use crate::html::{capital, class};
 use crate::words;
 
-/// The page: one file, nothing is loaded.
+/// The page: one file, nothing is loaded. `base`: the directory of the fit, if the page does not
+/// lie in it.
 #[must_use]
-pub fn page(fit: &Fit) -> String {
+pub fn page(fit: &Fit, base: &str) -> String {
     let mut html = Html::default();
     let verdict = fit.outcome.as_ref().map(FitOutcome::verdict);
     let word = verdict.map_or("under way", |verdict| verdict.word());
@@ -56,7 +58,7 @@ pub fn page(fit: &Fit) -> String {
                 td(knobs),
                 td(found(&step.what)),
                 td(words::duration(step.length_ns)),
-                td(format!("{}/report.html", step.directory)),
+                td_link(base, format!("{}/report.html", step.directory)),
             ];
             ("", cells)
         })
@@ -75,6 +77,18 @@ pub fn page(fit: &Fit) -> String {
             .collect();
         let caption = "punctual tune restore writes the values before back";
         html.table("", caption, &["knob", "setting"], &rows);
+        html.text("p", "", &persist(fit));
+    }
+    if verdict != Some(Outcome::Pass) && !fit.untried_boot.is_empty() {
+        html.heading("boot", "Boot parameters that the bills ask for");
+        let rows: Vec<_> = fit
+            .untried_boot
+            .iter()
+            .map(|it| ("", vec![td(boot(it))]))
+            .collect();
+        let caption = "They need a reboot, and were not tried";
+        html.table("", caption, &["parameter"], &rows);
+        html.text("p", "", &configure(fit));
     }
     if !fit.obstacles.is_empty() {
         html.heading("obstacles", "What no setting helps against");

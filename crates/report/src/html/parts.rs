@@ -41,6 +41,8 @@ pub(crate) struct Td {
     class: &'static str,
     /// A bar of so many percent before the text.
     bar: Option<f64>,
+    /// Where a link on the text leads, encoded.
+    link: Option<String>,
 }
 
 /// A share with its bar.
@@ -52,11 +54,7 @@ pub(crate) fn td_bar(percent: f64, text: impl Into<String>) -> Td {
 }
 
 pub(crate) fn td(text: impl Into<String>) -> Td {
-    Td {
-        text: text.into(),
-        class: "",
-        bar: None,
-    }
+    td_in("", text)
 }
 
 pub(crate) fn td_in(class: &'static str, text: impl Into<String>) -> Td {
@@ -64,7 +62,38 @@ pub(crate) fn td_in(class: &'static str, text: impl Into<String>) -> Td {
         text: text.into(),
         class,
         bar: None,
+        link: None,
     }
+}
+
+/// A file with a link to it. `base`: its directory, if the page does not lie there.
+pub(crate) fn td_link(base: &str, file: String) -> Td {
+    Td {
+        link: Some(address(base, &file)),
+        ..td(file)
+    }
+}
+
+/// The address of a file. With a dot or a slash before it no name can be that of a scheme.
+pub(crate) fn address(base: &str, file: &str) -> String {
+    let before = if base.is_empty() {
+        "./".to_owned()
+    } else {
+        format!("{}/", encoded(base.trim_end_matches('/')))
+    };
+    format!("{before}{}", encoded(file))
+}
+
+fn encoded(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
 }
 
 impl std::fmt::Write for Html {
@@ -195,6 +224,10 @@ impl Html {
         let text = match cell.bar {
             Some(_) => format!("{bar}<span class=\"of\">{}</span>", escape(&cell.text)),
             None => escape(&cell.text),
+        };
+        let text = match &cell.link {
+            Some(link) => format!("<a href=\"{link}\">{text}</a>"),
+            None => text,
         };
         if first {
             let _ = write!(self.out, "<th scope=\"row\"{class}>{text}</th>");

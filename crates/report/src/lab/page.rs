@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::super::html::class;
 use super::super::html::frame;
-use super::super::html::parts::{Html, Td, escape, td, td_in};
+use super::super::html::parts::{Html, Td, address, escape, td, td_in};
 use super::super::verdict::sentence;
 use super::super::words::{count, plural};
 use super::{
@@ -117,26 +117,7 @@ fn link(cell: &LabCell, base: &str) -> String {
     let own = cell.laboratory.as_ref();
     let own = own.is_none_or(|laboratory| laboratory.program.is_none());
     let file = if own { "report.html" } else { "stdout" };
-    let path = format!("{}/{file}", cell.directory);
-    let before = if base.is_empty() {
-        "./".to_owned()
-    } else {
-        format!("{}/", encoded(base.trim_end_matches('/')))
-    };
-    // With a dot or a slash before it no name of a load can be that of a scheme.
-    format!("{before}{}", encoded(&path))
-}
-
-fn encoded(path: &str) -> String {
-    let mut out = String::new();
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+    address(base, &format!("{}/{file}", cell.directory))
 }
 
 fn matrix(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str], base: &str) {

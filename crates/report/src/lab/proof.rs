@@ -5,12 +5,11 @@ use punctual_record::lab::{Lab, LabCell, LabProof, ProofConclusion, ProofRow};
 use punctual_stats::experiment::{EXACT_NAMED_FROM, LEAST_PAIRS};
 use punctual_stats::verdict::Outcome;
 
-use super::super::experiment::{Judged, decimal, fact, forest, html_effects, rows};
+use super::super::experiment::{Judged, decimal, effects, fact, forest, html_effects};
 use super::super::html::parts::Html;
 use super::super::html::sections::figure;
 use super::super::statements::Fact;
 use super::super::style::{Style, Tone, cut, wrap};
-use super::super::table;
 use super::super::words::{self, plural};
 use super::{WHAT_IT_SHOWS, bill, names, paragraph, short};
 
@@ -267,7 +266,7 @@ pub(super) fn proof(lab: &Lab, proof: &LabProof, style: &Style) -> String {
     for (name, judged) in groups(proof) {
         lines.push(String::new());
         lines.push(style.paint(Tone::Bold, &name));
-        lines.extend(table::set(&rows(&judged), style.columns(), style));
+        lines.extend(effects(&judged, style));
     }
     lines.push(String::new());
     let functions = functions(lab, proof);

@@ -204,3 +204,42 @@ fn the_axis_of_the_picture_names_its_middle() {
         }
     }
 }
+
+/// With a name too long for a table each measure stands below its knob, and each row of a narrow page
+/// has its name.
+#[test]
+fn on_a_narrow_terminal_and_page_every_figure_has_the_name_of_its_knob() {
+    let mut made = experiments::experiment();
+    let long = "/sys/devices/virtual/workqueue/writeback/a/rather/long/name/cpumask";
+    made.knobs[0].name = long.to_owned();
+    let run = run_with(made);
+    for width in [40, 80] {
+        let style = Style {
+            width,
+            ..Style::plain()
+        };
+        let text = terminal::summary(&run, &style.verbose(true));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= width),
+            "{text}"
+        );
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let head = format!("{long}: helps p50 ");
+        // A name that has no room in a line is broken.
+        let squeezed = |text: &str| text.replace(' ', "");
+        assert!(squeezed(&joined).contains(&squeezed(&head)), "{text}");
+        assert!(joined.contains("p99.9 "), "{text}");
+        assert!(
+            joined.contains("control: no effect, as it must be p50 "),
+            "{text}"
+        );
+    }
+    let page = html::page(&run);
+    let rows = page
+        .split("<tr>")
+        .filter(|row| row.contains("data-name=\"measure\""));
+    let rows: Vec<&str> = rows.collect();
+    assert_eq!(rows.len(), 16, "four knobs, four measures");
+    assert!(rows[..4].iter().all(|row| row.contains(long)), "{rows:?}");
+}

@@ -9,6 +9,7 @@ use punctual_record::fit::*;
 use punctual_record::remedy::Obstacle;
 use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_report::fit;
+use punctual_report::persistent::{Persistence, files};
 use punctual_report::style::Style;
 use punctual_stats::experiment::KnobConclusion;
 use punctual_stats::verdict::Outcome;
@@ -56,6 +57,7 @@ fn met() -> Fit {
     };
     let asked = [FindingId::VmstatInterval, FindingId::Ksm];
     Fit {
+        format: FIT_FORMAT.to_owned(),
         version: FIT_VERSION,
         tool: Tool {
             name: "punctual".to_owned(),
@@ -81,6 +83,7 @@ fn met() -> Fit {
                         proven(asked[1], KnobConclusion::NoEffectShown, None),
                     ],
                     is_valid: true,
+                    is_short: false,
                     needed_ns: None,
                 },
             ),
@@ -91,6 +94,12 @@ fn met() -> Fit {
             causes: vec![Cause::Steal],
             total_ns: 5_000_000,
             worst_ns: 900_000,
+        }],
+        untried_boot: vec![FitBoot {
+            knob: FindingId::NohzFull,
+            parameter: "nohz_full=2-3".to_owned(),
+            total_ns: 3_000_000,
+            worst_ns: 80_000,
         }],
         kept: vec![
             kept(
@@ -125,25 +134,122 @@ fn met() -> Fit {
     }
 }
 
+fn asked<'f>(fit: &'f Fit, program: &'f str, state: &'f Path) -> Persistence<'f> {
+    Persistence {
+        kept: &fit.kept,
+        cpus: &fit.tuned_for,
+        priority: Some(fit.priority),
+        program,
+        state,
+    }
+}
+
+/// Those that have a text, with the places where they are read.
+fn installed(asked: &Persistence<'_>) -> Vec<(&'static str, String)> {
+    let files = files(asked).into_iter();
+    files
+        .filter_map(|it| Some((it.place, it.installed()?)))
+        .collect()
+}
+
 #[test]
 fn what_is_kept_is_made_again_after_a_reboot() {
-    let files = fit::persistent(&met(), Path::new("/var/lib/punctual"));
-    let text = |name: &str| &files.iter().find(|it| it.0 == name).expect(name).1;
+    let mut fit = met();
+    let device = |path: &str, value: &str| KeptSetting {
+        knob: FindingId::ReceiveSteering,
+        setting: Setting::File {
+            path: path.to_owned(),
+        },
+        value: value.to_owned(),
+    };
+    fit.kept.extend([
+        device("/sys/class/net/enp3s0/queues/rx-0/rps_cpus", "3"),
+        device("/sys/bus/pci/devices/0000:00:1f.0/power/control", "on"),
+        // What a file would read as something else is left to the unit.
+        device("/sys/kernel/a b", "1"),
+        device("/proc/sys/kernel/x", "1\nkernel.y = 2"),
+    ]);
+    let files = installed(&asked(
+        &fit,
+        "/opt/my tools/punctual",
+        Path::new("/var/lib/100%"),
+    ));
+    let head = "# Written by punctual tune persist; punctual tune restore removes it.\n";
+    let text = |place: &str| {
+        let (_, text) = files.iter().find(|it| it.0 == place).expect(place);
+        text.strip_prefix(head).expect("its first line")
+    };
     assert_eq!(
-        text("90-punctual.sysctl.conf"),
-        "# Copy to /etc/sysctl.d/90-punctual.conf\nvm/stat_interval = 10\nvm/dirty_bytes = 1048576\n"
+        text("/etc/sysctl.d/90-punctual.conf"),
+        "vm/stat_interval = 10\nvm/dirty_bytes = 1048576\n"
     );
     assert_eq!(
-        text("punctual.tmpfiles.conf"),
-        "# Copy to /etc/tmpfiles.d/punctual.conf\nw /sys/kernel/mm/ksm/run - - - - 0\n"
+        text("/etc/tmpfiles.d/punctual.conf"),
+        "w /sys/kernel/mm/ksm/run - - - - 0\n"
     );
-    let unit = text("punctual-tune.service");
-    let start = "ExecStart=punctual tune apply -a 2-3 -p 80 --state /var/lib/punctual irq-affinity \
-                 softirq-threads\n";
+    assert_eq!(
+        text("/etc/udev/rules.d/90-punctual.rules"),
+        "ACTION==\"add|move\", SUBSYSTEM==\"net\", KERNEL==\"enp3s0\", \
+         ATTR{queues/rx-0/rps_cpus}=\"3\"\n\
+         ACTION==\"add|move\", SUBSYSTEM==\"pci\", KERNEL==\"0000:00:1f.0\", \
+         ATTR{power/control}=\"on\"\n"
+    );
+    let unit = text("/etc/systemd/system/punctual-tune.service");
+    let start = "ExecStart=\"/opt/my tools/punctual\" tune apply -a 2-3 -p 80 --state \
+                 \"/var/lib/100%%\" irq-affinity softirq-threads receive-steering\n";
     assert!(unit.contains(start), "{unit}");
-    let mut none = met();
-    none.kept.clear();
-    assert!(fit::persistent(&none, Path::new("/x")).is_empty());
+    assert_eq!(
+        text("/etc/systemd/system/multi-user.target.d/punctual.conf"),
+        "[Unit]\nWants=punctual-tune.service\n"
+    );
+    assert_eq!(files.len(), 5);
+    fit.kept.clear();
+    assert!(installed(&asked(&fit, "/x", Path::new("/x"))).is_empty());
+}
+
+/// The programs that read them, where this machine has them.
+#[test]
+#[allow(clippy::print_stderr, reason = "what was skipped")]
+fn systemd_reads_the_files_as_they_are_meant() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let root = folder.path();
+    let write = |path: &str, text: &str| {
+        let path = root.join(path.trim_start_matches('/'));
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    };
+    let fit = met();
+    let files = installed(&asked(&fit, "/bin/true", Path::new("/var/lib/100%")));
+    for (place, text) in &files {
+        write(place, text);
+    }
+    write("/sys/kernel/mm/ksm/run", "1\n");
+    let run = |program: &str, words: &[&str]| {
+        let ended = std::process::Command::new(program).args(words).output();
+        ended.ok().map(|ended| {
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            (ended.status.success(), said)
+        })
+    };
+    let unit = root.join("etc/systemd/system/punctual-tune.service");
+    let unit = unit.to_str().expect("UTF-8");
+    match run("systemd-analyze", &["verify", "--man=no", unit]) {
+        None => eprintln!("SKIPPED: no systemd-analyze"),
+        Some((is_sound, said)) => {
+            // It also reads the units of this machine.
+            let about = said.lines().filter(|line| line.contains("punctual"));
+            assert_eq!(about.collect::<Vec<_>>(), Vec::<&str>::new(), "{is_sound}");
+        }
+    }
+    let root_flag = format!("--root={}", root.display());
+    match run("systemd-tmpfiles", &["--create", &root_flag]) {
+        None => eprintln!("SKIPPED: no systemd-tmpfiles"),
+        Some((is_sound, said)) => {
+            assert!(is_sound, "{said}");
+            let now = std::fs::read_to_string(root.join("sys/kernel/mm/ksm/run")).expect("it");
+            assert_eq!(now.trim(), "0", "{said}");
+        }
+    }
 }
 
 #[test]
@@ -160,7 +266,39 @@ fn the_summary_says_what_was_tried_and_what_is_kept() {
     ] {
         assert!(joined.contains(part), "{part}: {text}");
     }
+    assert!(joined.contains("At each boot: punctual tune persist -a 2-3 -p 80 installs"));
     assert!(!text.contains("What no setting helps against"), "{text}");
+    assert!(!text.contains("nohz_full"), "it is met without: {text}");
+}
+
+#[test]
+fn boot_parameters_that_remain_are_named_with_the_command_that_adds_them() {
+    let mut fit = met();
+    fit.kept.clear();
+    fit.outcome = Some(FitOutcome::NothingToTurn);
+    fit.untried_boot.push(FitBoot {
+        knob: FindingId::IsolatedCpus,
+        parameter: "isolcpus=managed_irq,domain,2-3".to_owned(),
+        total_ns: 2_000_000,
+        worst_ns: 70_000,
+    });
+    let text = fit::summary(&fit, &Style::plain());
+    let joined: Vec<&str> = text.split_whitespace().collect();
+    let joined = joined.join(" ");
+    for part in [
+        "Boot parameters that the bills ask for, not tried",
+        "nohz-full: nohz_full=2-3 (bears on 3 ms of late wake-ups, 80 µs of one of them)",
+        "isolated-cpus: isolcpus=managed_irq,domain,2-3 (bears on",
+        "punctual tune apply --boot -a 2-3 -p 80 nohz-full isolated-cpus, then reboot",
+    ] {
+        assert!(joined.contains(part), "{part}: {text}");
+    }
+    let page = fit::page(&fit, "/a b");
+    assert!(page.contains("punctual tune apply --boot -a 2-3 -p 80 nohz-full isolated-cpus"));
+    assert!(
+        page.contains("href=\"/a%20b/01-qualify/report.html\""),
+        "{page}"
+    );
 }
 
 #[test]
@@ -211,7 +349,7 @@ fn every_end_has_a_sentence_a_page_and_an_exit_code() {
         }
         style.unicode = false;
         assert!(fit::summary(&made, &style).is_ascii());
-        let page = fit::page(&made);
+        let page = fit::page(&made, "");
         assert!(!page.contains("<script>") && page.contains("01-qualify/report.html"));
         // What was saved is read as it was.
         let text = serde_json::to_string(&made).expect("it");

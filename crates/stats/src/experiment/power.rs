@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BlockLatencies, Effect, Measure, known_measures};
 use crate::compare::student;
+use crate::special::gamma_quantile;
 
 /// More pairs than this are never planned: a year of blocks of 5 s.
 const MOST_PAIRS: usize = 3_000_000;
@@ -16,7 +17,13 @@ pub struct Spread {
     pub measure: Measure,
     /// Standard deviation of the difference of two blocks that follow each other, of logarithms.
     pub difference_sd: f64,
+    /// As many independent differences would say as much about it: a short pilot says little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freedom: Option<f64>,
 }
+
+/// How sure the limits of a spread are, on each side.
+const SURE_OF_SPREAD: f64 = 0.9;
 
 impl Spread {
     /// The spread of each measure that all blocks of a pilot have. Empty with fewer than three
@@ -33,9 +40,14 @@ impl Spread {
                 .collect();
             // Without an effect the expected difference is 0: it is not estimated.
             let squares: f64 = logs.windows(2).map(|two| (two[1] - two[0]).powi(2)).sum();
+            let differences = (logs.len() - 1) as f64;
             Spread {
                 measure,
-                difference_sd: (squares / (logs.len() - 1) as f64).sqrt(),
+                difference_sd: (squares / differences).sqrt(),
+                // Each block stands in two differences. Of n independent normal blocks the
+                // relative variance of the mean square is (3n - 4)/(n - 1)^2 (von Neumann 1941),
+                // that of a chi-square with so many degrees of freedom.
+                freedom: Some(2.0 * differences * differences / (3.0 * differences - 1.0)),
             }
         };
         let measures = known_measures(blocks.iter());
@@ -50,6 +62,31 @@ impl Spread {
         Spread {
             measure: effect.measure,
             difference_sd: half / student(confidence, freedom) * (pairs as f64).sqrt(),
+            freedom: Some(freedom),
+        }
+    }
+
+    /// The spread is at most this, in nine of ten pilots of blocks like these.
+    #[must_use]
+    pub fn highest(&self) -> Spread {
+        self.scaled(1.0 - SURE_OF_SPREAD)
+    }
+
+    /// The spread is at least this, in nine of ten pilots.
+    #[must_use]
+    pub fn lowest(&self) -> Spread {
+        self.scaled(SURE_OF_SPREAD)
+    }
+
+    /// The limit that follows from this quantile of chi-square.
+    fn scaled(&self, probability: f64) -> Spread {
+        let factor = self.freedom.map_or(1.0, |freedom| {
+            let freedom = freedom.max(1.0);
+            (freedom / (2.0 * gamma_quantile(probability, freedom / 2.0))).sqrt()
+        });
+        Spread {
+            difference_sd: self.difference_sd * factor,
+            ..*self
         }
     }
 }

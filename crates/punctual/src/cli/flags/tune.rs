@@ -1,5 +1,6 @@
 //! The flags of `tune`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -17,6 +18,8 @@ Examples:
   punctual tune plan --from run-1           what the late wake-ups of a run ask for
   punctual tune apply --boot -a 2,3         add boot parameters; they need a reboot
   punctual tune apply --keep -a 2,3         stay, and change also threads that appear later
+  punctual tune run -a 2,3 -- cyclictest -q -D 60   for the time of a command, then as before
+  punctual tune persist -a 2,3              make what is changed now again at each boot
   punctual tune status                      ours, changed by others, gone?
   punctual tune restore                     everything as before, also after kill -9
   punctual tune restore vmstat-interval     this knob alone";
@@ -36,6 +39,10 @@ pub enum TuneAction {
     Plan(KnobFlags),
     /// Change settings; their originals are on disk first
     Apply(ApplyFlags),
+    /// Change settings, run a command, and restore them when it ends
+    Run(TuneRunFlags),
+    /// Install files that make what apply has changed again at each boot
+    Persist(PersistFlags),
     /// Print how the changed settings are now
     Status(StateFlags),
     /// Restore the originals of the changed settings
@@ -82,6 +89,43 @@ pub struct KnobFlags {
 impl KnobFlags {
     /// The priority of the program, if nothing says another.
     pub const PRIORITY: u32 = 80;
+}
+
+/// Flags of `tune run`.
+#[derive(Debug, Args)]
+pub struct TuneRunFlags {
+    /// Change these knobs: findings of `punctual check` [default: all bad findings that have such a fix]
+    #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
+    pub knobs: Vec<FindingId>,
+    /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
+    #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true)]
+    pub affinity: Option<Option<String>>,
+    /// Name the priority of the program, 1 to 99 [default: 80]
+    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true)]
+    pub priority: Option<u32>,
+    /// Where the journal is.
+    #[command(flatten)]
+    pub state: StateFlags,
+    /// Run this command with its arguments, after `--`
+    #[arg(value_name = "COMMAND", last = true, required = true, num_args = 1..)]
+    pub command: Vec<OsString>,
+}
+
+/// Flags of `tune persist`.
+#[derive(Debug, Args)]
+pub struct PersistFlags {
+    /// Make these knobs again at each boot [default: all that apply has changed]
+    #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
+    pub knobs: Vec<FindingId>,
+    /// Name the CPUs for real-time work, as for apply: what threads and interrupts get at each boot is made for them [default: the isolated CPUs]
+    #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true)]
+    pub affinity: Option<Option<String>>,
+    /// Name the priority of the program, 1 to 99, as for apply [default: 80]
+    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true)]
+    pub priority: Option<u32>,
+    /// Where the journal is.
+    #[command(flatten)]
+    pub state: StateFlags,
 }
 
 /// Where the journal is.

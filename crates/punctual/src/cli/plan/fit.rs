@@ -1,4 +1,4 @@
-//! The plans of the steps of `fit`.
+//! The plan of `fit`.
 
 use punctual_record::experiment::Experiment;
 use punctual_stats::requirement::Requirement;
@@ -6,7 +6,7 @@ use punctual_stats::requirement::Requirement;
 use super::super::failure::Failure;
 use super::super::flags::FitFlags;
 use super::{Defaults, QUALIFY, make, refuse_senseless, seed_from_clock};
-use crate::conduct::RunPlan;
+use crate::conduct::fit::FitPlan;
 use crate::probe::kinds::KINDS;
 
 /// Length of a pilot, in ns.
@@ -21,27 +21,11 @@ const FIT: Defaults = Defaults {
     ..QUALIFY
 };
 
-/// The plans of all steps.
-pub struct FitPlans {
-    /// A qualification.
-    pub qualify: RunPlan,
-    /// Its length in ns.
-    pub qualify_ns: u64,
-    /// The deadline in ns.
-    pub deadline_ns: u64,
-    /// An experiment, without its knobs, budget and limit.
-    pub experiment: Experiment,
-    /// Length of its pilot in ns.
-    pub pilot_ns: u64,
-    /// The shortest experiment with one knob and the control.
-    pub least_prove_ns: u64,
-}
-
-/// Makes the plans of `fit`.
+/// Makes the plan of `fit`.
 ///
 /// # Errors
 /// Wrong usage: flags that have no meaning for a fit.
-pub fn of_fit(flags: &FitFlags) -> Result<FitPlans, Failure> {
+pub fn of_fit(flags: &FitFlags) -> Result<FitPlan, Failure> {
     let run = &flags.run;
     let traced = "without bills nothing says what to change";
     let judged = "a fit needs a deadline: --deadline and --miss";
@@ -86,7 +70,7 @@ pub fn of_fit(flags: &FitFlags) -> Result<FitPlans, Failure> {
     let seed = run.seed.unwrap_or_else(seed_from_clock);
     let experiment = Experiment::planned(seed, BLOCK_NS, SETTLE_NS, run.required.confidence);
     let slot_ns = experiment.slot_ns();
-    Ok(FitPlans {
+    Ok(FitPlan {
         qualify,
         qualify_ns,
         deadline_ns,
@@ -94,5 +78,8 @@ pub fn of_fit(flags: &FitFlags) -> Result<FitPlans, Failure> {
         least_prove_ns: PILOT_NS + (2 * 2 * pairs + 2) * slot_ns + 20_000_000_000,
         experiment,
         pilot_ns: PILOT_NS,
+        budget_ns: flags.budget,
+        keeps: !flags.no_keep,
+        state: run.state().to_owned(),
     })
 }

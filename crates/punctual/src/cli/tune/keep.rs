@@ -32,7 +32,7 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     let mut known = KernelThreads::default();
     // Before the check: a thread that appears meanwhile is a new one.
     known.look_for_new(&root);
-    let found = found(flags)?;
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
     let limit = latency_limit(&found, flags);
     let mut changes = changes_of(&found, &flags.knobs);
     if limit.is_none() && !flags.partition {
@@ -74,7 +74,7 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
 /// Changes the threads that the journal does not have. One that another program changed since is
 /// left alone.
 fn apply_to_new(flags: &KnobFlags) -> Result<(), Failure> {
-    let found = found(flags)?;
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
     let mut changes = changes_of(&found, &flags.knobs);
     let is_of_thread = |setting: &Setting| {
         matches!(

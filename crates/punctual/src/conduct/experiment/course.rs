@@ -27,6 +27,17 @@ pub struct Design {
     pub screening: bool,
 }
 
+impl Design {
+    /// With more knobs than this they are screened first.
+    const SCREENED_FROM: usize = 4;
+
+    /// Whether so many knobs are screened first, if nobody says otherwise.
+    #[must_use]
+    pub fn screens(knobs: usize) -> bool {
+        knobs > Self::SCREENED_FROM
+    }
+}
+
 /// A slot: a switch, the time to settle, and a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
@@ -242,11 +253,16 @@ fn pilot(experiment: &Experiment, left: usize) -> Option<Pilot> {
     let knobs = experiment.knobs.len();
     let power = power(experiment, &spreads, knobs);
     let forecast = |spread: &Spread, ratio: f64| {
-        let slots = power.pairs(spread, ratio).map(|pairs| 2 * pairs * knobs);
+        let length_ns = |spread: &Spread| {
+            let slots = power.pairs(spread, ratio).map(|pairs| 2 * pairs * knobs)?;
+            Some(slots as u64 * experiment.slot_ns())
+        };
         Forecast {
             measure: spread.measure,
             ratio,
-            length_ns: slots.map(|slots| slots as u64 * experiment.slot_ns()),
+            length_ns: length_ns(spread),
+            shortest_ns: length_ns(&spread.lowest()),
+            longest_ns: length_ns(&spread.highest()),
         }
     };
     let ratios = |spread| STATED.map(|ratio| forecast(spread, ratio));
@@ -266,13 +282,14 @@ fn power(experiment: &Experiment, spreads: &[Spread], knobs: usize) -> Power {
 }
 
 /// Pairs of each knob that the wanted effect needs, or without one any test; `None` where no number
-/// of them is enough.
+/// of them is enough. A pilot of few blocks may have seen too little of how much they vary: what it
+/// leaves possible counts.
 fn needed(experiment: &Experiment, spreads: &[Spread], knobs: usize) -> Option<usize> {
     let Some(WantedEffect { measure, ratio }) = experiment.wanted else {
         return Some(LEAST_PAIRS);
     };
     let spread = spreads.iter().find(|spread| spread.measure == measure)?;
-    power(experiment, spreads, knobs).pairs(spread, ratio)
+    power(experiment, spreads, knobs).pairs(&spread.highest(), ratio)
 }
 
 /// Slots in which a screening and its confirmation have room.

@@ -33,6 +33,17 @@ pub enum FitNext {
     Over(FitOutcome),
 }
 
+impl FitNext {
+    /// The knobs that are on during a qualification.
+    #[must_use]
+    pub fn on(&self) -> &[FindingId] {
+        match self {
+            Self::Qualify(on) => on,
+            Self::Prove(..) | Self::Over(_) => &[],
+        }
+    }
+}
+
 /// Where it stands.
 #[derive(Debug, Clone, PartialEq)]
 enum Stage {
@@ -72,8 +83,19 @@ impl FitCourse {
             FitWork::Prove {
                 knobs,
                 is_valid,
+                is_short,
                 needed_ns,
-            } => self.proven(knobs, *is_valid, *needed_ns, elapsed_ns),
+            } => {
+                if let Some(needed_ns) = needed_ns {
+                    self.without_room(*needed_ns, elapsed_ns)
+                } else if !is_valid {
+                    FitNext::Over(FitOutcome::Invalid)
+                } else if *is_short {
+                    FitNext::Over(FitOutcome::TooLittleEvidence)
+                } else {
+                    self.proven(knobs)
+                }
+            }
         }
     }
 
@@ -139,24 +161,17 @@ impl FitCourse {
         FitNext::Prove(knobs, left_ns)
     }
 
-    fn proven(
-        &mut self,
-        knobs: &[ProvenKnob],
-        is_valid: bool,
-        needed_ns: Option<u64>,
-        elapsed_ns: u64,
-    ) -> FitNext {
-        if let Some(needed_ns) = needed_ns {
-            let reserve_ns = self.lengths.qualify_ns.saturating_mul(LEAST_RESERVE);
-            return FitNext::Over(FitOutcome::BudgetTooSmall {
-                needed_ns: elapsed_ns
-                    .saturating_add(reserve_ns)
-                    .saturating_add(needed_ns),
-            });
-        }
-        if !is_valid {
-            return FitNext::Over(FitOutcome::Invalid);
-        }
+    /// The experiment found that it needs so much time.
+    fn without_room(&self, needed_ns: u64, elapsed_ns: u64) -> FitNext {
+        let reserve_ns = self.lengths.qualify_ns.saturating_mul(LEAST_RESERVE);
+        FitNext::Over(FitOutcome::BudgetTooSmall {
+            needed_ns: elapsed_ns
+                .saturating_add(reserve_ns)
+                .saturating_add(needed_ns),
+        })
+    }
+
+    fn proven(&mut self, knobs: &[ProvenKnob]) -> FitNext {
         let helps = |it: &&ProvenKnob| it.conclusion == KnobConclusion::Helps;
         let mut helped: Vec<&ProvenKnob> = knobs.iter().filter(helps).collect();
         // The one that helps least first: it is the first that is left out.

@@ -28,6 +28,7 @@ fn proven(knobs: &[(FindingId, KnobConclusion, Option<f64>)]) -> FitWork {
     FitWork::Prove {
         knobs: knobs.iter().map(knob).collect(),
         is_valid: true,
+        is_short: false,
         needed_ns: None,
     }
 }
@@ -206,13 +207,24 @@ fn what_is_not_valid_ends_it() {
     let failed_control = FitWork::Prove {
         knobs: Vec::new(),
         is_valid: false,
+        is_short: false,
         needed_ns: None,
     };
     let next = course.next(&failed_control, 0);
     assert_eq!(next, FitNext::Over(FitOutcome::Invalid));
+    let (mut course, _) = FitCourse::begin(LENGTHS);
+    course.next(&qualified(Outcome::Fail, &[Ksm]), 0);
+    // Blocks that don't count, and not a knob that does nothing.
+    let short = FitWork::Prove {
+        knobs: Vec::new(),
+        is_valid: true,
+        is_short: true,
+        needed_ns: None,
+    };
+    let over = FitNext::Over(FitOutcome::TooLittleEvidence);
+    assert_eq!(course.next(&short, 0), over);
     let unsure = qualified(Outcome::Inconclusive, &[Ksm]);
     let (mut course, _) = FitCourse::begin(LENGTHS);
-    let over = FitNext::Over(FitOutcome::TooLittleEvidence);
     assert_eq!(course.next(&unsure, 0), over);
 }
 

@@ -43,7 +43,7 @@ use sampling::Sampling;
 use stops::StopDetector;
 use time_limit::TimeLimit;
 use tracers::Hwlat;
-use tuned::Tuning;
+pub(super) use tuned::Tuning;
 use wake_ups::{Course, WakeUps};
 
 /// Makes a run in an existing directory, and returns its record, judged and saved.

@@ -197,10 +197,15 @@ fn a_budget_too_small_for_the_effect_is_refused_before_anything_is_switched() {
     assert_eq!(status(&place), "Nothing is changed.\n");
 }
 
-/// Kills an experiment after `$DELAY` s from its first switch, and shows what is left.
+/// Experiments that are killed, and how many at the same time.
+const KILLS: u32 = 20;
+const AT_ONCE: u32 = 10;
+
+/// Kills an experiment after `$DELAY` s from its first switch, and shows what is left, also of its
+/// record.
 const KILLED: &str = r#"
 mount -t tmpfs none /var/lib || exit 77
-"$PUNCTUAL" prove "$PWD/knob=0" -D 100 --pilot 7 --block 1 --settle 200ms --load none -i 500 \
+"$PUNCTUAL" prove "$PWD/knob=0" -D 100 --pilot 7 --block 1 --settle 200ms --load none -i 2000 \
     --no-explain -q -o run > prove.out 2>&1 &
 pid=$!
 waits=0
@@ -213,6 +218,7 @@ sleep "$DELAY"
 kill -9 $pid
 wait $pid
 cp knob killed
+"$PUNCTUAL" report run > report || exit 1
 "$PUNCTUAL" check > /dev/null 2> check.err
 "$PUNCTUAL" tune status > status
 "$PUNCTUAL" tune restore > restore || exit 1
@@ -229,13 +235,32 @@ fn after_a_kill_at_any_instant_the_left_over_is_named_and_restored() {
     if !is_root() {
         skip!("only root may mount a file system");
     }
+    let tried = Command::new("unshare")
+        .args(["-m", "sh", "-c", "mount -t tmpfs none /var/lib"])
+        .status();
+    if !tried.is_ok_and(|status| status.success()) {
+        skip!("no file system can be mounted here");
+    }
     let _alone = alone();
-    let begin = |delay: &&str| (Place::new(), (*delay).to_owned());
+    let mut changed = 0;
+    for batch in 0..KILLS / AT_ONCE {
+        changed += killed_at_once(batch);
+    }
+    println!("killed with the knob on: {changed} of {KILLS}");
+    assert!(changed >= KILLS / 10, "no kill came while the knob was on");
+}
+
+/// Kills several experiments; how many of them while the knob was on.
+fn killed_at_once(batch: u32) -> u32 {
     // Fractions of a slot of 1.2 s, over two of them.
-    let places: Vec<_> = ["0", "0.43", "0.94", "1.55", "2.31"]
-        .iter()
-        .map(begin)
-        .collect();
+    let delay = |at| {
+        format!(
+            "{:.3}",
+            f64::from((batch * AT_ONCE + at) * 479 % 2400) / 1000.0
+        )
+    };
+    let begin = |at| (Place::new(), delay(at));
+    let places: Vec<_> = (0..AT_ONCE).map(begin).collect();
     let running: Vec<_> = places
         .iter()
         .map(|(place, delay)| {
@@ -256,21 +281,23 @@ fn after_a_kill_at_any_instant_the_left_over_is_named_and_restored() {
         .into_iter()
         .map(|mut it| it.wait().expect("it").code())
         .collect();
-    if codes.contains(&Some(77)) {
-        skip!("no file system can be mounted here");
-    }
     let mut changed = 0;
     for ((place, delay), code) in places.iter().zip(codes) {
         assert_eq!(code, Some(0), "{delay}: {:?}", place.entries());
         changed += u32::from(left_over_is_right(place.path(), delay));
     }
-    assert!(changed >= 1, "no kill came while the knob was on");
+    changed
 }
 
 /// Whether the knob was on when the process was killed.
 #[track_caller]
 fn left_over_is_right(folder: &Path, delay: &str) -> bool {
     let text = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
+    assert!(
+        text("report").contains("has not ended"),
+        "{}",
+        text("report")
+    );
     let (killed, said) = (text("killed"), text("check.err"));
     let was_on = killed.trim() == "0";
     if was_on {

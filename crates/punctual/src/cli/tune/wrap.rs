@@ -1,0 +1,90 @@
+//! `tune run`: settings for the time of one program.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+
+use punctual_machine::tune::{Journal, TuneError, changes_of};
+use punctual_record::live::{LiveView, Step};
+use punctual_record::tuning::Change;
+use punctual_record::{Run, RunDirectory};
+use punctual_report::tuning;
+
+use super::super::failure::{Failure, SETUP};
+use super::super::flags::TuneRunFlags;
+use super::super::out;
+use super::{check_named, found, left_as_it_is};
+use crate::conduct::wrap::{WrapError, wrap};
+use crate::conduct::{ConductError, Progress, TunePlan};
+
+/// The exit status of a shell for a program that is not there, and for one that can't be executed.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// Runs the program with the settings, and restores them.
+pub(super) fn run(flags: &TuneRunFlags) -> Result<ExitCode, Failure> {
+    let Some((program, arguments)) = flags.command.split_first() else {
+        return Err(Failure::usage("missing COMMAND: give it after --"));
+    };
+    let state = &flags.state.state;
+    if let Some(line) = tuning::left_over(&Journal::left_over(state)) {
+        return Err(Failure::setup(line));
+    }
+    let found = found(flags.affinity.as_ref(), flags.priority)?;
+    let changes = changes_of(&found, &flags.knobs);
+    check_named(&found, &changes, &flags.knobs)?;
+    let plan = TunePlan {
+        changes,
+        is_named: !flags.knobs.is_empty(),
+        state: state.clone(),
+    };
+    let mut screen = Complaints { is_left: false };
+    let ended = wrap(&plan, program, arguments, &mut screen).map_err(|error| match error {
+        WrapError::SetUp(ConductError::Tune(error)) => Failure::setup(error),
+        WrapError::SetUp(error) => Failure::setup(error),
+        WrapError::Program(error) => Failure {
+            line: format!("{}: {error}", program.display()),
+            status: match error.kind() {
+                std::io::ErrorKind::NotFound => NOT_FOUND,
+                _ => NOT_EXECUTABLE,
+            },
+        },
+    })?;
+    Ok(match screen.is_left {
+        true => ExitCode::from(SETUP),
+        false => status_of(ended),
+    })
+}
+
+/// As a shell has it: 128 and the number for a signal.
+fn status_of(ended: ExitStatus) -> ExitCode {
+    let number = match (ended.code(), ended.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => i32::from(SETUP),
+    };
+    ExitCode::from(u8::try_from(number).unwrap_or(SETUP))
+}
+
+/// Says what is left as it is, before and after the program.
+struct Complaints {
+    is_left: bool,
+}
+
+impl Progress for Complaints {
+    fn tick(&mut self, _: &LiveView) {}
+
+    fn saved(&mut self, _: &Run, _: &RunDirectory) {}
+
+    fn not_changed(&mut self, change: &Change, error: &TuneError) {
+        out::complain(&left_as_it_is(change, error));
+    }
+
+    fn not_restored(&mut self, error: &TuneError) {
+        self.is_left = true;
+        out::complain(&format!(
+            "not every setting is restored: {error}; punctual tune status shows them"
+        ));
+    }
+
+    fn step(&mut self, _: &Step) {}
+}
