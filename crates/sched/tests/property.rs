@@ -21,7 +21,6 @@ fn holds(shape: &Shape, sets: u64, seed: u64, reached: usize) -> Tally {
     let tally = compare(shape, sets, seed, bounds);
     assert_eq!(tally.exceeded, 0, "{shape:?} {tally:?}");
     assert!(tally.reached >= reached, "{shape:?} {tally:?}");
-    eprintln!("{shape:?} {tally:?}");
     tally
 }
 

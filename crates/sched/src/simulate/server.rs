@@ -82,6 +82,9 @@ impl Server {
         if self.left > 0 || self.throttled_until.is_some() {
             return;
         }
+        if self.fresh {
+            return self.renew(now);
+        }
         if boosted || self.next_period() <= now {
             self.replenish(now);
         } else {
