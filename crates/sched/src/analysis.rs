@@ -88,6 +88,14 @@ pub fn analyse(set: &TaskSet) -> Result<Analysis, Vec<Fault>> {
     Ok(Analysis { tasks, demand })
 }
 
+/// The `SCHED_DEADLINE` tasks of a CPU.
+struct Reservations {
+    reserved: Vec<Reserved>,
+    demand: (Demand, u64),
+    /// What runs above them.
+    top: Vec<Request>,
+}
+
 struct Holistic<'a> {
     set: &'a TaskSet,
     locks: Locks<'a>,
@@ -102,12 +110,14 @@ impl Holistic<'_> {
             Policy::Other => (Err(Unbounded::NoGuarantee), None),
             Policy::Fixed { .. } => (self.fixed(task), None),
             Policy::Deadline { .. } => match self.reserved(self.set.tasks[task].cpu) {
-                Ok((reserved, demand, _)) => {
-                    let own = reserved.iter().find(|one| one.task == task);
+                Ok(of_cpu) => {
+                    let own = of_cpu.reserved.iter().find(|one| one.task == task);
                     let outcome = self.jitter(task).and_then(|_| {
-                        own.map_or(Err(Unbounded::TooManySteps), |one| one.outcome(demand))
+                        own.map_or(Err(Unbounded::TooManySteps), |one| {
+                            one.outcome(of_cpu.demand)
+                        })
                     });
-                    (outcome, Some(demand))
+                    (outcome, Some(of_cpu.demand.0))
                 }
                 Err(error) => (Err(error), None),
             },
@@ -175,8 +185,7 @@ impl Holistic<'_> {
         Ok(top)
     }
 
-    /// The reservations of a CPU, their demand, and what runs above them.
-    fn reserved(&mut self, cpu: u32) -> Result<(Vec<Reserved>, Demand, Vec<Request>), Unbounded> {
+    fn reserved(&mut self, cpu: u32) -> Result<Reservations, Unbounded> {
         let top = self.top(cpu)?;
         let mut reserved = Vec::new();
         for index in 0..self.set.tasks.len() {
@@ -197,7 +206,11 @@ impl Holistic<'_> {
         let overrun = of.tick.map_or(0, |tick| tick.period_ns);
         let nonpreemptible = of.nonpreemptible_ns;
         let demand = reservation::demand(&reserved, &top, nonpreemptible, overrun, &mut self.work);
-        Ok((reserved, demand, top))
+        Ok(Reservations {
+            reserved,
+            demand,
+            top,
+        })
     }
 
     fn fixed(&mut self, task: usize) -> Outcome {
@@ -205,9 +218,13 @@ impl Holistic<'_> {
         let it = &set.tasks[task];
         let jitter_ns = self.jitter(task)?;
         let blocking_ns = self.locks.blocking_ns(task)?;
-        let (reserved, demand, mut above) = self.reserved(it.cpu)?;
+        let Reservations {
+            reserved,
+            demand,
+            top: mut above,
+        } = self.reserved(it.cpu)?;
         let overrun = set.overheads.tick.map_or(0, |tick| tick.period_ns);
-        let on_time = demand == Demand::Met;
+        let on_time = demand.0 == Demand::Met;
         above.extend(reserved.iter().map(|one| one.request(on_time, overrun)));
         for (index, other) in set.tasks.iter().enumerate() {
             let fixed = matches!(other.policy, Policy::Fixed { .. });

@@ -101,6 +101,7 @@ pub fn edf(tasks: &[EdfTask], sharing: Sharing) -> Demand {
         curves,
         top: Vec::new(),
         blocking,
+        from_ns: 0,
     }
     .test(&mut Work::new())
 }
@@ -200,11 +201,9 @@ impl Curve {
                 once_ns,
             } => {
                 let (whole, rest) = (interval_ns / period_ns, interval_ns % period_ns);
-                let rest = u128::from(rest) * u128::from(runtime_ns);
-                let partial = rest
-                    .div_ceil(u128::from(deadline_ns))
-                    .min(u128::from(runtime_ns));
-                let partial = u64::try_from(partial).unwrap_or(u64::MAX);
+                // Rounded down: the kernel leaves whole nanoseconds.
+                let rest = u128::from(rest) * u128::from(runtime_ns) / u128::from(deadline_ns);
+                let partial = u64::try_from(rest).unwrap_or(u64::MAX).min(runtime_ns);
                 let whole = whole.saturating_mul(runtime_ns);
                 whole.saturating_add(partial).saturating_add(once_ns)
             }
@@ -262,6 +261,8 @@ pub(crate) struct Cpu {
     pub top: Vec<Request>,
     /// From each length of interval on, the blocking; ascending, the first from 0.
     pub blocking: Vec<(u64, u64)>,
+    /// Shorter intervals aren't looked at: what is due in them is late by no more than this.
+    pub from_ns: u64,
 }
 
 impl Cpu {
@@ -291,6 +292,7 @@ impl Cpu {
         };
         let mut end = longest;
         for &(from, blocking) in self.blocking.iter().rev() {
+            let from = from.max(self.from_ns);
             if from > end {
                 continue;
             }
@@ -364,7 +366,7 @@ impl Cpu {
     /// Looks for a failure where the busy period has no end.
     fn grow(&self, work: &mut Work) -> Demand {
         // A busy period that wasn't found may have used up the work: a few steps more.
-        let mut interval = 1u64;
+        let mut interval = self.from_ns.max(1);
         while interval < LIMIT_NS {
             let some = self.curves.iter().any(|curve| curve.due(interval) > 0);
             if some && self.due(interval, self.blocking_at(interval)) > interval {
@@ -384,7 +386,7 @@ impl Cpu {
         };
         // What runs above steps too, which the deadlines alone don't show: the first deadline that
         // fails is the first interval that fails, as demand is only looked at where something is due.
-        let mut interval = 0;
+        let mut interval = self.from_ns;
         while interval < known {
             if !work.take(2 * self.terms()) {
                 return shown(known, false);

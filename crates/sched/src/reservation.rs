@@ -116,7 +116,7 @@ impl Reserved {
     }
 
     /// Its bound, where the demand test says this of its CPU.
-    pub(crate) fn outcome(&self, demand: Demand) -> Outcome {
+    pub(crate) fn outcome(&self, (demand, late_ns): (Demand, u64)) -> Outcome {
         if let Some(obstacle) = self.obstacle {
             return Err(obstacle);
         }
@@ -136,7 +136,11 @@ impl Reserved {
         }
         // A job that comes early finds what its predecessor left, and the next runtime a period
         // later.
-        let early = if self.bunched { self.period_ns } else { 0 };
+        let early = if self.bunched {
+            self.period_ns.saturating_add(late_ns)
+        } else {
+            0
+        };
         let from_release_ns = self.deadline_ns.saturating_add(early);
         let own = if self.bunched { self.jitter_ns } else { 0 };
         Ok(Bound {
@@ -149,20 +153,33 @@ impl Reserved {
     }
 }
 
-/// The demand test of a CPU's reservations. A reservation runs over its runtime by up to a tick,
-/// before the kernel notices.
+/// The demand test of a CPU's reservations, and how late they may be where it is met and they aren't
+/// plain. A reservation runs over its runtime by up to a tick, before the kernel notices.
+///
+/// What a task has left when it wakes up early may be due at once, before any interrupt, and only its
+/// own server cares. Then it is late by no more than the shortest deadline, if from there on all
+/// intervals have room: all that is due in a shorter one is due in that one.
 pub(crate) fn demand(
     reserved: &[Reserved],
     top: &[Request],
     nonpreemptible_ns: u64,
     overrun_ns: u64,
     work: &mut Work,
-) -> Demand {
-    let curves = reserved.iter().map(|one| one.curve(overrun_ns)).collect();
-    Cpu {
-        curves,
+) -> (Demand, u64) {
+    let mut cpu = Cpu {
+        curves: reserved.iter().map(|one| one.curve(overrun_ns)).collect(),
         top: top.to_vec(),
         blocking: vec![(0, nonpreemptible_ns)],
+        from_ns: 0,
+    };
+    let all = cpu.test(work);
+    if all == Demand::Met || reserved.iter().all(Reserved::is_plain) {
+        return (all, 0);
     }
-    .test(work)
+    cpu.from_ns = reserved
+        .iter()
+        .map(|one| one.deadline_ns)
+        .min()
+        .unwrap_or(0);
+    (cpu.test(work), cpu.from_ns)
 }

@@ -268,7 +268,7 @@ fn no_set_overflows_anything_or_keeps_an_analysis_from_ending() {
         }
     }
     assert!(
-        sound > 500 && bounded > 200 && above > 50,
+        sound > 500 && bounded > 100 && above > 50,
         "{sound} {bounded} {above}"
     );
 }

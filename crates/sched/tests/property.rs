@@ -4,7 +4,7 @@
 mod support;
 
 use punctual_sched::simulate::{Options, Random, simulate};
-use punctual_sched::{Policy, Protocol, Rank, Task, TaskSet, analyse};
+use punctual_sched::{Overheads, Policy, Protocol, Rank, Task, TaskSet, analyse};
 use support::{Shape, Tally, compare, random_set, runs};
 
 fn bounds(set: &TaskSet) -> Vec<Option<u64>> {
@@ -160,6 +160,67 @@ fn no_job_beside_reservations_is_later_than_its_bound() {
         13,
         0,
     );
+}
+
+#[test]
+fn no_job_that_the_kernel_interrupts_is_later_than_its_bound() {
+    let shape = Shape {
+        kernel: true,
+        ..Shape::default()
+    };
+    holds(&shape, 500, 14, 100);
+    let tally = compare(&shape, 200, 14, |set| {
+        of_changed(set, |set| {
+            set.interference.clear();
+            set.overheads = Overheads::default();
+        })
+    });
+    assert!(tally.exceeded > 200, "{tally:?}");
+    let shape = Shape {
+        jitter: true,
+        suspensions: true,
+        locks: INHERIT,
+        ..shape
+    };
+    holds(&shape, 300, 15, 0);
+    let shape = Shape {
+        kernel: true,
+        reservations: 2,
+        jitter: true,
+        ..Shape::default()
+    };
+    holds(&shape, 300, 16, 0);
+}
+
+#[test]
+fn a_reservation_whose_task_wakes_up_early_takes_more_than_one_in_each_period() {
+    let shape = Shape {
+        reservations: 2,
+        jitter: true,
+        ..Shape::default()
+    };
+    let tally = compare(&shape, 1_000, 11, |set| {
+        // As sporadic tasks with the reservations' parameters.
+        let mut claims = of_changed(set, |set| {
+            for task in &mut set.tasks {
+                if let Policy::Deadline {
+                    runtime_ns,
+                    period_ns,
+                    ..
+                } = task.policy
+                {
+                    task.policy = Policy::Fixed { priority: 99 };
+                    (task.execution_ns, task.period_ns) = (runtime_ns, period_ns);
+                    task.jitter_ns = 0;
+                }
+            }
+        });
+        for (claim, task) in claims.iter_mut().zip(&set.tasks) {
+            *claim = claim.filter(|_| task.rank() != Rank::Deadline);
+        }
+        claims
+    });
+    assert!(tally.exceeded > 0, "{tally:?}");
 }
 
 /// What the textbook has: the response of the first job, when all are released at once.

@@ -241,6 +241,27 @@ fn fixed_priorities_below_reservations_wait_for_them() {
         execution_ns: 1,
     });
     assert_eq!(why(&both)[0], Some(Unbounded::Throttled { needed_ns: 32 }));
+    // Two that wake up early, with a tick, are late by a period and the shortest deadline at most.
+    let mut early = set(&[(10, 100), (20, 200), (5, 400)]);
+    for (task, runtime_ns) in [(0, 20), (1, 40)] {
+        let period_ns = early.tasks[task].period_ns;
+        early.tasks[task].policy = Policy::Deadline {
+            runtime_ns,
+            deadline_ns: period_ns,
+            period_ns,
+        };
+        early.tasks[task].jitter_ns = 7;
+    }
+    assert_eq!(
+        responses(&early),
+        [Some(7 + 200), Some(7 + 400), Some(3 * 20 + 2 * 40 + 5)]
+    );
+    early.overheads.tick = Some(Tick {
+        period_ns: 10,
+        execution_ns: 1,
+    });
+    let with_tick = responses(&early);
+    assert_eq!(with_tick[..2], [Some(7 + 200 + 100), Some(7 + 400 + 100)]);
     // Others that ask for too much are told in which interval.
     let mut two = set(&[(30, 100), (30, 100)]);
     for task in &mut two.tasks {

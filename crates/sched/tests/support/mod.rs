@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use punctual_sched::simulate::{Lateness, Options, Random, Simulation, Times, simulate};
-use punctual_sched::{Lock, Policy, Protocol, Section, Suspension, Task, TaskSet};
+use punctual_sched::{
+    Interference, Lock, Overheads, Policy, Protocol, Section, Suspension, Task, TaskSet, Tick,
+};
 
 /// What random sets may have.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,6 +17,8 @@ pub struct Shape {
     pub suspensions: bool,
     pub chains: bool,
     pub reservations: usize,
+    /// Interrupts, tick, paths from and to sleep.
+    pub kernel: bool,
 }
 
 pub const PERIODS: &[u64] = &[4, 5, 6, 7, 8, 10, 12, 14, 20, 25, 30, 40];
@@ -108,6 +112,26 @@ pub fn random_set(shape: &Shape, random: &mut Random) -> TaskSet {
         if let Protocol::Ceiling { priority } = &mut set.locks[lock].protocol {
             *priority = highest;
         }
+    }
+    if shape.kernel {
+        let tick = Tick {
+            period_ns: 100,
+            execution_ns: 1 + random.up_to(2),
+        };
+        set.overheads = Overheads {
+            release_interrupt_ns: 1 + random.up_to(4),
+            wake_ns: random.up_to(5),
+            sleep_ns: random.up_to(5),
+            tick: Some(tick),
+            ..Overheads::default()
+        };
+        set.interference.push(Interference {
+            name: "device".to_owned(),
+            cpu: 0,
+            period_ns: 900,
+            jitter_ns: random.up_to(1) * 700,
+            execution_ns: 1 + random.up_to(40),
+        });
     }
     if shape.chains {
         for index in 1..count {
