@@ -5,7 +5,7 @@
 //! sum says nothing about deadlines shorter than periods, and on several CPUs not even with
 //! deadlines at the period: there it bounds the lateness and no more (Devi, Anderson 2005).
 
-use crate::demand::Curve;
+use crate::curve::Curve;
 use crate::model::MAX_NS;
 use crate::steps::Work;
 

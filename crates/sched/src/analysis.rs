@@ -124,6 +124,15 @@ impl Holistic<'_> {
         }
     }
 
+    /// How far a reservation runs over its runtime: to the tick that notices, and what is lost where
+    /// the kernel compares runtimes in steps of 1024 ns (`DL_SCALE`), twice.
+    fn overrun(&self) -> u64 {
+        self.set
+            .overheads
+            .tick
+            .map_or(0, |tick| tick.period_ns.saturating_add(2 << 10))
+    }
+
     /// Execution with the kernel's paths from and to sleep.
     fn cost(&self, task: usize) -> u64 {
         let (task, of) = (&self.set.tasks[task], &self.set.overheads);
@@ -203,8 +212,8 @@ impl Holistic<'_> {
             ));
         }
         let of = &self.set.overheads;
-        let overrun = of.tick.map_or(0, |tick| tick.period_ns);
         let nonpreemptible = of.nonpreemptible_ns;
+        let overrun = self.overrun();
         let demand = reservation::demand(&reserved, &top, nonpreemptible, overrun, &mut self.work);
         Ok(Reservations {
             reserved,
@@ -223,7 +232,7 @@ impl Holistic<'_> {
             demand,
             top: mut above,
         } = self.reserved(it.cpu)?;
-        let overrun = set.overheads.tick.map_or(0, |tick| tick.period_ns);
+        let overrun = self.overrun();
         let on_time = demand.0 == Demand::Met;
         above.extend(reserved.iter().map(|one| one.request(on_time, overrun)));
         for (index, other) in set.tasks.iter().enumerate() {

@@ -41,6 +41,7 @@ pub mod sensitivity;
 pub mod simulate;
 
 mod blocking;
+mod curve;
 mod reservation;
 mod response;
 mod steps;

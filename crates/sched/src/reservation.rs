@@ -7,7 +7,8 @@
 
 use crate::blocking::Locks;
 use crate::bound::{Bound, Outcome, Source, Unbounded};
-use crate::demand::{Cpu, Curve, Demand};
+use crate::curve::Curve;
+use crate::demand::{Cpu, Demand};
 use crate::model::{Policy, TaskSet};
 use crate::steps::{Request, Work, sum_in_window};
 

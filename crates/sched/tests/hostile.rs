@@ -242,7 +242,7 @@ fn anything(random: &mut Random) -> TaskSet {
 #[test]
 fn no_set_overflows_anything_or_keeps_an_analysis_from_ending() {
     let (mut sound, mut bounded, mut above) = (0, 0, 0);
-    for seed in 0..1_000 {
+    for seed in 0..500 {
         let mut random = Random::new(seed);
         let set = anything(&mut random);
         let Ok(analysis) = analyse(&set) else {
@@ -268,7 +268,7 @@ fn no_set_overflows_anything_or_keeps_an_analysis_from_ending() {
         }
     }
     assert!(
-        sound > 500 && bounded > 100 && above > 50,
+        sound > 300 && bounded > 50 && above > 30,
         "{sound} {bounded} {above}"
     );
 }

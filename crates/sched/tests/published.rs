@@ -241,9 +241,11 @@ fn fixed_priorities_below_reservations_wait_for_them() {
         execution_ns: 1,
     });
     assert_eq!(why(&both)[0], Some(Unbounded::Throttled { needed_ns: 32 }));
-    // Two that wake up early, with a tick, are late by a period and the shortest deadline at most.
-    let mut early = set(&[(10, 100), (20, 200), (5, 400)]);
-    for (task, runtime_ns) in [(0, 20), (1, 40)] {
+    // Two that wake up early may take two runtimes in a row. With a tick they overrun, and are late
+    // by the shortest deadline at most.
+    const MS: u64 = 1_000_000;
+    let mut early = set(&[(10 * MS, 100 * MS), (20 * MS, 200 * MS), (5 * MS, 400 * MS)]);
+    for (task, runtime_ns) in [(0, 20 * MS), (1, 40 * MS)] {
         let period_ns = early.tasks[task].period_ns;
         early.tasks[task].policy = Policy::Deadline {
             runtime_ns,
@@ -252,16 +254,19 @@ fn fixed_priorities_below_reservations_wait_for_them() {
         };
         early.tasks[task].jitter_ns = 7;
     }
+    let lowest = Some(3 * 20 * MS + 2 * 40 * MS + 5 * MS);
     assert_eq!(
         responses(&early),
-        [Some(7 + 200), Some(7 + 400), Some(3 * 20 + 2 * 40 + 5)]
+        [Some(7 + 200 * MS), Some(7 + 400 * MS), lowest]
     );
     early.overheads.tick = Some(Tick {
-        period_ns: 10,
-        execution_ns: 1,
+        period_ns: 4 * MS,
+        execution_ns: 1_000,
     });
-    let with_tick = responses(&early);
-    assert_eq!(with_tick[..2], [Some(7 + 200 + 100), Some(7 + 400 + 100)]);
+    assert_eq!(
+        responses(&early)[..2],
+        [Some(7 + 300 * MS), Some(7 + 500 * MS)]
+    );
     // Others that ask for too much are told in which interval.
     let mut two = set(&[(30, 100), (30, 100)]);
     for task in &mut two.tasks {
