@@ -4,6 +4,9 @@
 //! below its limit times the CPUs of the root domain (`__dl_overflow`, kernel/sched/deadline.c). The
 //! sum says nothing about deadlines shorter than periods, and on several CPUs not even with
 //! deadlines at the period: there it bounds the lateness and no more (Devi, Anderson 2005).
+//!
+//! A task that may not use all CPUs of its root domain is refused with `EPERM`, which isn't modelled:
+//! one CPU of its own needs an exclusive cpuset.
 
 use crate::curve::Curve;
 use crate::model::MAX_NS;

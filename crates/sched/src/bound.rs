@@ -58,7 +58,8 @@ pub enum Source {
 pub enum Unbounded {
     /// `SCHED_OTHER` and its like promise nothing.
     NoGuarantee,
-    /// This task and those above it ask for more than the CPU has.
+    /// This task and those above it ask for more than the CPU has. The task's own suspensions count
+    /// as execution, and with them what may delay it after each.
     Overload,
     /// A task below holds this lock, which has no protocol, while others run.
     PlainLock {

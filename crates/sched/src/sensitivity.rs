@@ -28,7 +28,8 @@ pub fn largest_factor_ppm(set: &TaskSet) -> Result<u64, Vec<Fault>> {
 }
 
 /// How much longer jobs of one task may take while all tasks meet their deadlines; none where they
-/// don't meet them as it is. A reservation grows with its task.
+/// don't meet them as it is, or there is no such task. A reservation grows with its task. It isn't
+/// looked for beyond the longer of period and deadline.
 ///
 /// # Errors
 /// What is wrong with the set.
