@@ -46,8 +46,15 @@ impl Reserved {
         else {
             return None;
         };
-        // Interrupts are charged to whom they interrupt, unless the kernel accounts them apart.
-        let needed_ns = cost_ns.saturating_add(sum_in_window(top, deadline_ns));
+        let bunched = it.period_ns.saturating_sub(jitter_ns) < period_ns;
+        // Interrupts are charged to whom they interrupt, unless the kernel accounts them apart. One
+        // that is bunched may be late by as much as its deadline.
+        let window_ns = if bunched {
+            deadline_ns.saturating_mul(2)
+        } else {
+            deadline_ns
+        };
+        let needed_ns = cost_ns.saturating_add(sum_in_window(top, window_ns));
         let obstacle = if let Err(lock) = locks.blocking_ns(task) {
             Some(lock)
         } else if it.suspension.count > 0 {
@@ -68,7 +75,7 @@ impl Reserved {
             arrivals_ns: it.period_ns,
             jitter_ns,
             obstacle,
-            bunched: it.period_ns.saturating_sub(jitter_ns) < period_ns,
+            bunched,
         })
     }
 
@@ -135,18 +142,19 @@ impl Reserved {
             }
             Demand::Undecided => return Err(Unbounded::TooManySteps),
         }
-        // A job that comes early finds what its predecessor left, and the next runtime a period
-        // later.
-        let early = if self.bunched {
-            self.period_ns.saturating_add(late_ns)
-        } else {
-            0
-        };
-        let from_release_ns = self.deadline_ns.saturating_add(early);
-        let own = if self.bunched { self.jitter_ns } else { 0 };
+        // By induction over its jobs: when one is done, its server's deadline is that much after the
+        // arrival at the latest. The next job gets a new one from its release, or what is left of
+        // this one and the next runtime a period later, and arrives a period later itself.
+        let late_ns = if self.bunched { late_ns } else { 0 };
+        let from_release_ns = self.deadline_ns.saturating_add(late_ns);
+        let response_ns = self.jitter_ns.saturating_add(from_release_ns);
         Ok(Bound {
-            response_ns: self.jitter_ns.saturating_add(from_release_ns),
-            from_release_ns: from_release_ns.saturating_add(own),
+            response_ns,
+            from_release_ns: if self.bunched {
+                response_ns
+            } else {
+                from_release_ns
+            },
             job: 0,
             jitter_ns: self.jitter_ns,
             parts: Vec::new(),

@@ -4,7 +4,7 @@ mod support;
 
 use punctual_sched::simulate::Random;
 use punctual_sched::{Policy, Protocol, Rank, analyse};
-use support::{CEILING, INHERIT, Shape, holds, random_set, runs};
+use support::{CEILING, INHERIT, Shape, bounds, compare, holds, random_set, runs};
 
 #[test]
 fn no_job_is_later_than_its_bound() {
@@ -138,6 +138,29 @@ fn no_job_beside_reservations_is_later_than_its_bound() {
         500,
         13,
         0,
+    );
+}
+
+#[test]
+fn no_job_among_reservations_alone_is_later_than_its_bound() {
+    let shape = Shape {
+        reservations: 6,
+        ..Shape::default()
+    };
+    let tally = compare(&shape, 300, 17, bounds);
+    assert!(
+        tally.exceeded == 0 && tally.unbounded < tally.tasks / 2,
+        "{tally:?}"
+    );
+    let shape = Shape {
+        jitter: true,
+        any_order: true,
+        ..shape
+    };
+    let tally = compare(&shape, 600, 18, bounds);
+    assert!(
+        tally.exceeded == 0 && tally.unbounded < 2 * tally.tasks / 3,
+        "{tally:?}"
     );
 }
 

@@ -258,7 +258,7 @@ fn fixed_priorities_below_reservations_wait_for_them() {
     let lowest = Some(3 * 20 * MS + 2 * 40 * MS + 5 * MS);
     assert_eq!(
         responses(&early),
-        [Some(7 + 200 * MS), Some(7 + 400 * MS), lowest]
+        [Some(7 + 100 * MS), Some(7 + 200 * MS), lowest]
     );
     early.overheads.tick = Some(Tick {
         period_ns: 4 * MS,
@@ -266,7 +266,7 @@ fn fixed_priorities_below_reservations_wait_for_them() {
     });
     assert_eq!(
         responses(&early)[..2],
-        [Some(7 + 300 * MS), Some(7 + 500 * MS)]
+        [Some(7 + 200 * MS), Some(7 + 300 * MS)]
     );
     // Others that ask for too much are told in which interval.
     let mut two = set(&[(30, 100), (30, 100)]);

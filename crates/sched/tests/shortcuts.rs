@@ -4,7 +4,9 @@
 mod support;
 
 use punctual_sched::simulate::{Options, simulate};
-use punctual_sched::{Overheads, Policy, Protocol, Rank, Task, TaskSet};
+use punctual_sched::{
+    Outcome, Overheads, Policy, Protocol, Rank, Task, TaskSet, Unbounded, analyse,
+};
 use support::{CEILING, INHERIT, Shape, bounds, compare, holds};
 
 #[test]
@@ -174,4 +176,38 @@ fn a_bound_that_ignores_the_kernel_is_exceeded() {
         })
     });
     assert!(tally.exceeded > 200, "{tally:?}");
+}
+
+#[test]
+fn what_a_reservation_has_left_makes_others_late() {
+    let reserved = |runtime_ns, deadline_ns, period_ns| {
+        let policy = Policy::Deadline {
+            runtime_ns,
+            deadline_ns,
+            period_ns,
+        };
+        Task::new("t", policy, period_ns, runtime_ns)
+    };
+    let mut set = TaskSet {
+        tasks: vec![reserved(40, 100, 100), reserved(19, 20, 40)],
+        ..TaskSet::default()
+    };
+    // It mostly needs less.
+    set.tasks[0].execution_ns = 30;
+    let alone = analyse(&set).expect("a sound set");
+    assert_eq!(bounds(&set), [Some(100), Some(20)], "{alone:?}");
+    // The first one wakes up while it has runtime left, due soon: with the second one's, too soon.
+    set.tasks[0].jitter_ns = 100;
+    let analysis = analyse(&set).expect("a sound set");
+    let exceeded = |task: &Outcome| matches!(task, Err(Unbounded::Demand { .. }));
+    assert!(analysis.tasks.iter().all(exceeded), "{analysis:?}");
+    let late = (0..50).filter(|seed| {
+        let mut options = Options::new(*seed, 20_000);
+        options.keep = usize::MAX;
+        set.tasks[1].offset_ns = seed % 40;
+        let jobs = simulate(&set, &options).expect("a sound set").jobs;
+        jobs.iter()
+            .any(|job| job.task == 1 && job.finish_ns - job.release_ns > 20)
+    });
+    assert!(late.count() > 10);
 }
