@@ -8,6 +8,7 @@ use crate::files::Tracked;
 /// The crates and those that each may depend on, also for its tests.
 const CRATES: &[(&str, &[&str])] = &[
     ("stats", &[]),
+    ("sched", &[]),
     ("rt", &["stats"]),
     ("capi", &["rt"]),
     ("preload", &["rt"]),

@@ -1,0 +1,137 @@
+//! Response times under fixed priorities.
+//!
+//! All jobs of the longest busy window are looked at, not only the first, which isn't the worst
+//! where a deadline is longer than the period (Lehoczky 1990; Tindell, Burns, Wellings 1994). For job
+//! `q` of a task with period `T`, jitter `J`, execution `C`:
+//!
+//! ```text
+//! w(q) = B + (q + 1) C + sum over tasks j at or above it of ceil((w(q) + Jj) / Tj) Cj
+//! R    = max over q of J + w(q) - q T,   as long as q T < window + J
+//! ```
+//!
+//! A task above that suspends itself counts with the jitter `Rj - Cj`; the task's own suspension
+//! counts as execution, after which tasks below may hold locks once more (Chen et al. 2019, "Many
+//! suspensions, many problems", 4.1 and 4.2.1: both are sound, other treatments were not).
+
+use crate::bound::{Bound, Outcome, Part, Source, Unbounded};
+use crate::steps::{LIMIT_NS, Request, Work, is_overload, sum_in_window};
+
+/// The task that is analysed, with what is charged to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Own {
+    pub cost_ns: u64,
+    pub suspended_ns: u64,
+    pub suspensions: u64,
+    pub period_ns: u64,
+    pub jitter_ns: u64,
+    pub blocking_ns: u64,
+    pub nonpreemptible_ns: u64,
+}
+
+impl Own {
+    /// How often tasks below may delay this many jobs: at the beginning, and after suspensions.
+    fn delays(&self, jobs: u64) -> u64 {
+        self.suspensions.saturating_mul(jobs).saturating_add(1)
+    }
+
+    /// What this many jobs take without others above.
+    fn alone(&self, jobs: u64) -> u64 {
+        let delay = self.blocking_ns.saturating_add(self.nonpreemptible_ns);
+        let each = self.cost_ns.saturating_add(self.suspended_ns);
+        let delays = self.delays(jobs).saturating_mul(delay);
+        jobs.saturating_mul(each).saturating_add(delays)
+    }
+}
+
+pub(crate) fn response(own: &Own, above: &[Request], work: &mut Work) -> Outcome {
+    let each = own.cost_ns.saturating_add(own.suspended_ns);
+    let delay = own.blocking_ns.saturating_add(own.nonpreemptible_ns);
+    let each = each.saturating_add(own.suspensions.saturating_mul(delay));
+    let shares = above
+        .iter()
+        .map(|request| (request.cost_ns, request.period_ns));
+    if is_overload(shares.chain([(each, own.period_ns)])) {
+        return Err(Unbounded::Overload);
+    }
+    let jobs_in = |window: u64| window.saturating_add(own.jitter_ns).div_ceil(own.period_ns);
+    let window = fixed_point(own.alone(1), above, work, |window| {
+        own.alone(jobs_in(window))
+    })?;
+
+    let mut worst: Option<Bound> = None;
+    let mut worst_end = 0;
+    let (mut job, mut end, mut from_release) = (0u64, 0u64, 0u64);
+    loop {
+        let arrival = job.saturating_mul(own.period_ns);
+        if job > 0 && arrival >= window.saturating_add(own.jitter_ns) {
+            break;
+        }
+        let alone = own.alone(job + 1);
+        end = fixed_point(alone.max(end), above, work, |_| alone)?;
+        let response_ns = end.saturating_add(own.jitter_ns).saturating_sub(arrival);
+        let since = end.saturating_sub(arrival.saturating_sub(own.jitter_ns));
+        from_release = from_release.max(since);
+        if worst
+            .as_ref()
+            .is_none_or(|worst| response_ns > worst.response_ns)
+        {
+            worst_end = end;
+            worst = Some(Bound {
+                response_ns,
+                from_release_ns: 0,
+                job,
+                jitter_ns: own.jitter_ns,
+                parts: Vec::new(),
+            });
+        }
+        job += 1;
+    }
+    let mut bound = worst.ok_or(Unbounded::TooManySteps)?;
+    if bound.response_ns > LIMIT_NS {
+        return Err(Unbounded::TooLong);
+    }
+    bound.from_release_ns = from_release;
+    bound.parts = parts(own, above, bound.job + 1, worst_end);
+    Ok(bound)
+}
+
+/// The least window that holds all that is asked for in it, from one that isn't longer.
+fn fixed_point(
+    from: u64,
+    above: &[Request],
+    work: &mut Work,
+    alone: impl Fn(u64) -> u64,
+) -> Result<u64, Unbounded> {
+    let mut window = from;
+    loop {
+        if !work.take(above.len()) {
+            return Err(Unbounded::TooManySteps);
+        }
+        let next = alone(window).saturating_add(sum_in_window(above, window));
+        if next > LIMIT_NS {
+            return Err(Unbounded::TooLong);
+        }
+        if next <= window {
+            return Ok(window);
+        }
+        window = next;
+    }
+}
+
+fn parts(own: &Own, above: &[Request], jobs: u64, end_ns: u64) -> Vec<Part> {
+    let delays = own.delays(jobs);
+    let first = [
+        (Source::Itself, jobs.saturating_mul(own.cost_ns)),
+        (Source::Suspension, jobs.saturating_mul(own.suspended_ns)),
+        (Source::Blocking, delays.saturating_mul(own.blocking_ns)),
+        (
+            Source::Nonpreemptible,
+            delays.saturating_mul(own.nonpreemptible_ns),
+        ),
+    ];
+    let above = above
+        .iter()
+        .map(|request| (request.source, request.in_window(end_ns)));
+    let all = first.into_iter().chain(above).filter(|(_, ns)| *ns > 0);
+    all.map(|(source, ns)| Part { source, ns }).collect()
+}
