@@ -5,8 +5,11 @@ use punctual_stats::experiment::KnobConclusion;
 use punctual_stats::verdict::Outcome;
 use serde::{Deserialize, Serialize};
 
+use crate::event::Happening;
 use crate::explanation::Cause;
 use crate::finding::FindingId;
+use crate::invalid::InvalidReason;
+use crate::judgement::Judgement;
 use crate::remedy::{BillsAsk, Obstacle};
 use crate::run::{Run, Tool};
 use crate::tuning::Setting;
@@ -103,8 +106,14 @@ pub enum FitWork {
         late: u64,
         /// The highest latency in ns.
         max_ns: u64,
+        /// The lowest latency in ns.
+        #[serde(default)]
+        min_ns: u64,
         /// The knobs that its bills ask for and that can be turned here, the dearest cause first.
         asked: Vec<FindingId>,
+        /// Those of them that remove what makes the run INVALID; none where something else does.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        makes_valid: Vec<FindingId>,
     },
     /// Which of these knobs helps?
     Prove {
@@ -190,6 +199,17 @@ pub enum FitOutcome {
     },
     /// The bills ask for no knob that can be turned on the running machine.
     NothingToTurn,
+    /// Not one wake-up met the deadline, and no knob that the bills ask for makes all of them faster.
+    OutOfReach {
+        /// The lowest latency in ns.
+        min_ns: u64,
+    },
+    /// Conditions hold with these knobs alone, and the deadline is not met with them. What else helps
+    /// can be tried once they are kept.
+    FirstKeep {
+        /// The knobs.
+        knobs: Vec<FindingId>,
+    },
     /// No knob was shown to help.
     NothingHelps,
     /// Knobs help, but not enough.
@@ -216,7 +236,11 @@ impl FitOutcome {
     pub fn verdict(&self) -> Outcome {
         match self {
             Self::MetAlready | Self::Met { .. } => Outcome::Pass,
-            Self::NothingToTurn | Self::NothingHelps | Self::NotEnough { .. } => Outcome::Fail,
+            Self::NothingToTurn
+            | Self::OutOfReach { .. }
+            | Self::FirstKeep { .. }
+            | Self::NothingHelps
+            | Self::NotEnough { .. } => Outcome::Fail,
             Self::BudgetTooSmall { .. } | Self::TooLittleEvidence | Self::Stopped => {
                 Outcome::Inconclusive
             }
@@ -242,13 +266,30 @@ impl Fit {
     const CAUSES: usize = 8;
 }
 
+fn is_throttling(reason: &InvalidReason) -> bool {
+    let InvalidReason::Event(event) = reason else {
+        return false;
+    };
+    matches!(event.what, Happening::Throttled { .. })
+}
+
 impl FitWork {
+    /// Knobs that keep the kernel from throttling real-time threads.
+    const LIFT_THROTTLING: [FindingId; 2] = [FindingId::RtThrottling, FindingId::FairServer];
+
     /// The result of a qualification.
     #[must_use]
     pub fn qualified(run: &Run, on: Vec<FindingId>, asked: Vec<FindingId>) -> Self {
         let threads = || run.threads.iter();
         let verdict = run.verdict.as_ref();
+        let measured = threads().filter(|thread| thread.latency.count > 0);
+        let lowest = measured.map(|thread| thread.latency.min_ns).min();
+        let reasons = Judgement::from_run(run).map_or(Vec::new(), |it| it.reasons);
+        let is_throttled = !reasons.is_empty() && reasons.iter().all(is_throttling);
+        let lifts = |knob: &FindingId| is_throttled && Self::LIFT_THROTTLING.contains(knob);
         Self::Qualify {
+            makes_valid: asked.iter().copied().filter(lifts).collect(),
+            min_ns: lowest.unwrap_or(0),
             on,
             outcome: verdict.map_or(Outcome::Invalid, |verdict| verdict.outcome),
             samples: threads().map(|thread| thread.latency.count).sum(),

@@ -141,6 +141,18 @@ pub fn sentence(fit: &Fit) -> String {
             "{word}: the machine does not meet {deadline}, and the bills ask for no setting that \
              is bad and can be changed while it runs; nothing was changed"
         ),
+        FitOutcome::OutOfReach { min_ns } => format!(
+            "{word}: not one wake-up met {deadline}, the fastest took {}, and the bills ask for no \
+             setting that makes all of them faster; nothing was changed",
+            words::duration(*min_ns)
+        ),
+        FitOutcome::FirstKeep { knobs } => format!(
+            "{word}: without {} the kernel throttles the probes, and with it {deadline} is not met; \
+             everything was restored. What else helps can be tried once it is kept: punctual tune \
+             apply {}, then fit again",
+            list(knobs),
+            list(knobs).replace(", ", " ")
+        ),
         FitOutcome::NothingHelps => format!(
             "{word}: the machine does not meet {deadline}, and no knob was shown to help; \
              everything was restored"

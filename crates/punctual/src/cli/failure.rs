@@ -113,7 +113,7 @@ impl Called {
         }
         let others = self.others_with(flag);
         let hint = if !others.is_empty() {
-            let others = others.join(" and ");
+            let others = listed(&others);
             format!("it is a flag of {others}, not of `{}`; ", self.name())
         } else if flag.starts_with("--") {
             let flags = flags(self.command());
@@ -218,6 +218,14 @@ fn words(value: &ContextValue) -> String {
     }
 }
 
+/// `a`, `a and b`, `a, b and c`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// The verbs of a command that its help lists.
 fn verbs(command: &Command) -> Vec<&str> {
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
@@ -307,8 +315,8 @@ mod tests {
     fn a_flag_of_another_form_of_the_verb_names_the_forms_that_have_it() {
         assert_eq!(
             line(&["punctual", "lab", "run", "--kernel", "rt"]),
-            "unknown flag '--kernel': it is a flag of `punctual lab` and `punctual lab bisect`, \
-             not of `punctual lab run`; see `punctual lab run --help`"
+            "unknown flag '--kernel': it is a flag of `punctual lab`, `punctual lab prove` and \
+             `punctual lab bisect`, not of `punctual lab run`; see `punctual lab run --help`"
         );
         assert_eq!(
             line(&["punctual", "lab", "--build", "make"]),

@@ -68,6 +68,8 @@ pub fn items() -> Vec<Item> {
             parameter: text("isolcpu=1"),
             known: text("isolcpus"),
         },
+        Item::AuditRules { calls: 1 },
+        Item::AuditRules { calls: 2 },
         Item::NotInKernel {
             parameter: text("nohz_full=1"),
         },

@@ -31,7 +31,9 @@ fn qualified(on: &[FindingId], outcome: Outcome, asked: &[FindingId]) -> FitWork
         samples: 60_000,
         late: 321,
         max_ns: 1_230_000,
+        min_ns: 4_000,
         asked: asked.to_vec(),
+        makes_valid: Vec::new(),
     }
 }
 
@@ -316,6 +318,18 @@ fn every_end_has_a_sentence_a_page_and_an_exit_code() {
         ),
         (FitOutcome::NothingToTurn, 2, "nothing was changed"),
         (FitOutcome::NothingHelps, 2, "everything was restored"),
+        (
+            FitOutcome::OutOfReach { min_ns: 7_000 },
+            2,
+            "the fastest took 7 µs",
+        ),
+        (
+            FitOutcome::FirstKeep {
+                knobs: vec![FindingId::RtThrottling, FindingId::Ksm],
+            },
+            2,
+            "punctual tune apply rt-throttling ksm, then fit again",
+        ),
         (
             FitOutcome::NotEnough { knobs },
             2,

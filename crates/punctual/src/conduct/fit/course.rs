@@ -1,6 +1,6 @@
 //! The course of a fit: which step comes next. Pure.
 
-use punctual_record::finding::FindingId;
+use punctual_record::finding::{FindingId, Group};
 use punctual_record::fit::{FitOutcome, FitWork, ProvenKnob};
 use punctual_stats::experiment::KnobConclusion;
 use punctual_stats::verdict::Outcome;
@@ -14,6 +14,8 @@ const LEAST_RESERVE: u64 = 2;
 /// Lengths.
 #[derive(Debug, Clone, Copy)]
 pub struct FitLengths {
+    /// The deadline, in ns.
+    pub deadline_ns: u64,
     /// Time for everything, in ns.
     pub budget_ns: u64,
     /// A qualification, in ns: its measurement, and what it takes around it.
@@ -48,6 +50,8 @@ impl FitNext {
 #[derive(Debug, Clone, PartialEq)]
 enum Stage {
     Before,
+    /// With knobs on without which a run is not valid.
+    Valid(Vec<FindingId>),
     Proving,
     After(Vec<FindingId>),
     /// The knobs that are needed so far, those still to be tried without, and which one is.
@@ -79,7 +83,7 @@ impl FitCourse {
     /// What follows from the result of the last step, after so much time.
     pub fn next(&mut self, result: &FitWork, elapsed_ns: u64) -> FitNext {
         match result {
-            FitWork::Qualify { outcome, asked, .. } => self.qualified(*outcome, asked, elapsed_ns),
+            FitWork::Qualify { .. } => self.qualified(result, elapsed_ns),
             FitWork::Prove {
                 knobs,
                 is_valid,
@@ -99,36 +103,73 @@ impl FitCourse {
         }
     }
 
-    fn qualified(&mut self, outcome: Outcome, asked: &[FindingId], elapsed_ns: u64) -> FitNext {
-        if outcome == Outcome::Invalid {
+    fn qualified(&mut self, result: &FitWork, elapsed_ns: u64) -> FitNext {
+        let FitWork::Qualify {
+            outcome,
+            asked,
+            min_ns,
+            makes_valid,
+            ..
+        } = result
+        else {
             return FitNext::Over(FitOutcome::Invalid);
-        }
-        match self.stage.clone() {
-            Stage::Before | Stage::Proving => self.before(outcome, asked, elapsed_ns),
-            Stage::After(helped) => match outcome {
-                Outcome::Pass => self.try_without(Vec::new(), helped, elapsed_ns),
-                Outcome::Inconclusive => FitNext::Over(FitOutcome::TooLittleEvidence),
-                _ => FitNext::Over(FitOutcome::NotEnough { knobs: helped }),
-            },
-            Stage::Without {
-                mut needed,
-                untried,
-                tried,
-            } => {
-                // Anything but a PASS shows that it can't be left out for sure.
+        };
+        match (self.stage.clone(), *outcome) {
+            (Stage::Before, Outcome::Invalid) if !makes_valid.is_empty() => {
+                self.stage = Stage::Valid(makes_valid.clone());
+                FitNext::Qualify(makes_valid.clone())
+            }
+            (
+                Stage::Without {
+                    mut needed,
+                    untried,
+                    tried,
+                },
+                outcome,
+            ) => {
+                // Anything but a PASS shows that it can't be left out for sure; without some a run
+                // is not valid.
                 if outcome != Outcome::Pass {
                     needed.push(tried);
                 }
                 self.try_without(needed, untried, elapsed_ns)
             }
+            (_, Outcome::Invalid) => FitNext::Over(FitOutcome::Invalid),
+            (Stage::Valid(knobs), outcome) => FitNext::Over(match outcome {
+                Outcome::Pass => FitOutcome::Met {
+                    knobs,
+                    untried: Vec::new(),
+                },
+                Outcome::Inconclusive => FitOutcome::TooLittleEvidence,
+                _ => FitOutcome::FirstKeep { knobs },
+            }),
+            (Stage::Before | Stage::Proving, outcome) => {
+                self.before(outcome, asked, *min_ns, elapsed_ns)
+            }
+            (Stage::After(helped), outcome) => match outcome {
+                Outcome::Pass => self.try_without(Vec::new(), helped, elapsed_ns),
+                Outcome::Inconclusive => FitNext::Over(FitOutcome::TooLittleEvidence),
+                _ => FitNext::Over(FitOutcome::NotEnough { knobs: helped }),
+            },
         }
     }
 
-    fn before(&mut self, outcome: Outcome, asked: &[FindingId], elapsed_ns: u64) -> FitNext {
+    fn before(
+        &mut self,
+        outcome: Outcome,
+        asked: &[FindingId],
+        min_ns: u64,
+        elapsed_ns: u64,
+    ) -> FitNext {
         match outcome {
             Outcome::Pass => return FitNext::Over(FitOutcome::MetAlready),
             Outcome::Inconclusive => return FitNext::Over(FitOutcome::TooLittleEvidence),
             Outcome::Fail | Outcome::Invalid => {}
+        }
+        // Idle states and clock frequencies delay every wake-up; other knobs some of them.
+        let makes_all_faster = |knob: &FindingId| knob.group() == Group::Power;
+        if min_ns > self.lengths.deadline_ns && !asked.iter().any(makes_all_faster) {
+            return FitNext::Over(FitOutcome::OutOfReach { min_ns });
         }
         if asked.is_empty() {
             return FitNext::Over(FitOutcome::NothingToTurn);
@@ -138,6 +179,7 @@ impl FitCourse {
             budget_ns,
             qualify_ns,
             least_prove_ns,
+            ..
         } = self.lengths;
         let left = |qualifications: u64| {
             let reserve_ns = qualify_ns.saturating_mul(qualifications);

@@ -3,6 +3,7 @@ use super::*;
 const MINUTE: u64 = 60_000_000_000;
 
 const LENGTHS: FitLengths = FitLengths {
+    deadline_ns: 50_000,
     budget_ns: 120 * MINUTE,
     qualify_ns: 2 * MINUTE,
     least_prove_ns: 8 * MINUTE,
@@ -15,7 +16,9 @@ fn qualified(outcome: Outcome, asked: &[FindingId]) -> FitWork {
         samples: 1,
         late: 0,
         max_ns: 1,
+        min_ns: 1,
         asked: asked.to_vec(),
+        makes_valid: Vec::new(),
     }
 }
 
@@ -239,4 +242,90 @@ fn at_most_eight_knobs_are_tried() {
     assert_eq!(knobs, asked[..8]);
     // A minute is over, and nine qualifications are to come.
     assert_eq!(within_ns, 101 * MINUTE);
+}
+
+/// A run that is INVALID, or not, where these knobs make it valid.
+fn with(outcome: Outcome, asked: &[FindingId], makes_valid: &[FindingId], min_ns: u64) -> FitWork {
+    FitWork::Qualify {
+        on: Vec::new(),
+        outcome,
+        samples: 1,
+        late: 1,
+        max_ns: min_ns,
+        min_ns,
+        asked: asked.to_vec(),
+        makes_valid: makes_valid.to_vec(),
+    }
+}
+
+/// Throttled probes make a run INVALID, and throttling has a knob: that comes first.
+#[test]
+fn what_makes_a_run_valid_is_tried_first_and_is_needed() {
+    let throttled = with(Outcome::Invalid, &[Ksm, RtThrottling], &[RtThrottling], 1);
+    for (then, outcome) in [
+        (
+            Outcome::Pass,
+            FitOutcome::Met {
+                knobs: vec![RtThrottling],
+                untried: Vec::new(),
+            },
+        ),
+        (
+            Outcome::Fail,
+            FitOutcome::FirstKeep {
+                knobs: vec![RtThrottling],
+            },
+        ),
+        (Outcome::Inconclusive, FitOutcome::TooLittleEvidence),
+        (Outcome::Invalid, FitOutcome::Invalid),
+    ] {
+        let (mut course, _) = FitCourse::begin(LENGTHS);
+        let next = course.next(&throttled, MINUTE);
+        assert_eq!(next, FitNext::Qualify(vec![RtThrottling]));
+        // Whatever would make it valid again is not asked for a second time.
+        let again = with(then, &[Ksm], &[RtThrottling], 1);
+        assert_eq!(course.next(&again, 2 * MINUTE), FitNext::Over(outcome));
+    }
+    let (mut course, _) = FitCourse::begin(LENGTHS);
+    let other = with(Outcome::Invalid, &[Ksm, RtThrottling], &[], 1);
+    let next = course.next(&other, MINUTE);
+    assert_eq!(next, FitNext::Over(FitOutcome::Invalid));
+}
+
+/// Without the knob the machine is throttled: the run is INVALID, and the knob is needed.
+#[test]
+fn a_knob_without_which_a_run_is_not_valid_is_needed() {
+    let (mut course, _) = FitCourse::begin(LENGTHS);
+    course.next(&qualified(Outcome::Fail, &[Ksm, RtThrottling]), MINUTE);
+    let both = [Ksm, RtThrottling].map(|knob| (knob, KnobConclusion::Helps, Some(0.5)));
+    course.next(&proven(&both), 2 * MINUTE);
+    let next = course.next(&qualified(Outcome::Pass, &[]), 3 * MINUTE);
+    let FitNext::Qualify(on) = next else {
+        panic!("{next:?}")
+    };
+    let tried = if on == [Ksm] { RtThrottling } else { Ksm };
+    let next = course.next(&qualified(Outcome::Invalid, &[]), 4 * MINUTE);
+    let FitNext::Qualify(on) = next else {
+        panic!("{next:?}")
+    };
+    assert_eq!(on, [tried]);
+    let next = course.next(&qualified(Outcome::Pass, &[]), 5 * MINUTE);
+    let (knobs, untried) = (vec![tried], Vec::new());
+    assert_eq!(next, FitNext::Over(FitOutcome::Met { knobs, untried }));
+}
+
+#[test]
+fn a_deadline_that_not_one_wake_up_met_is_out_of_reach_unless_power_settings_delay_all() {
+    let (deadline_ns, min_ns) = (LENGTHS.deadline_ns, LENGTHS.deadline_ns + 1);
+    for (asked, lowest_ns, is_out_of_reach) in [
+        (&[Ksm][..], min_ns, true),
+        (&[], min_ns, true),
+        (&[Ksm, Governor], min_ns, false),
+        (&[Ksm], deadline_ns, false),
+    ] {
+        let (mut course, _) = FitCourse::begin(LENGTHS);
+        let next = course.next(&with(Outcome::Fail, asked, &[], lowest_ns), MINUTE);
+        let out_of_reach = FitNext::Over(FitOutcome::OutOfReach { min_ns });
+        assert_eq!(next == out_of_reach, is_out_of_reach, "{asked:?} {next:?}");
+    }
 }

@@ -141,6 +141,7 @@ impl Fitting<'_> {
 
     fn until_over(&mut self, steps: &dyn Steps) -> Result<FitOutcome, FitError> {
         let lengths = FitLengths {
+            deadline_ns: self.plan.deadline_ns,
             budget_ns: self.plan.budget_ns,
             qualify_ns: self.plan.qualify_ns.saturating_add(AROUND_NS),
             least_prove_ns: self.plan.least_prove_ns,
