@@ -161,6 +161,8 @@ fn every_item_has_its_words() {
         "clockevent0: hpet",
         "/data (nfs4)",
         "isolcpu=1 (isolcpus?)",
+        "1 rule of system calls",
+        "2 rules of system calls",
         "nohz_full=1 (not in this kernel)",
         "isolcpus (more than once)",
         "irqaffinity (it includes CPUs of isolcpus)",
