@@ -123,7 +123,10 @@ pub fn sentence(fit: &Fit) -> String {
             let kept = if fit.kept.is_empty() {
                 "everything was restored"
             } else {
-                "they stay changed: punctual tune restore undoes it"
+                match knobs.as_slice() {
+                    [_] => "it stays changed: punctual tune restore undoes it",
+                    _ => "they stay changed: punctual tune restore undoes it",
+                }
             };
             let untried = match untried.is_empty() {
                 true => String::new(),

@@ -15,6 +15,7 @@ mod waits;
 mod alone;
 mod bisect;
 mod ends;
+mod fits;
 mod gaps;
 mod input;
 mod inside;

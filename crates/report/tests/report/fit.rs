@@ -260,7 +260,7 @@ fn the_summary_says_what_was_tried_and_what_is_kept() {
     let joined: Vec<&str> = text.split_whitespace().collect();
     let joined = joined.join(" ");
     for part in [
-        "PASS: the machine meets 50 µs with vmstat-interval; they stay changed",
+        "PASS: the machine meets 50 µs with vmstat-interval; it stays changed",
         "01-qualify: FAIL, 321 of 60,000 wake-ups late, the worst 1.23 ms; its bills ask for \
          vmstat-interval, ksm",
         "02-prove: vmstat-interval helps (-60 %); ksm: no effect shown",
