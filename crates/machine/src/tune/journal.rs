@@ -5,10 +5,12 @@
 //! the originals are known. A torn last line belongs to a plan of which nothing was changed, or to
 //! a change that was restored and is found to be.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use punctual_record::tuning::{Change, Closed, Entry, Holder, Setting};
 use serde::Serialize;
@@ -23,6 +25,10 @@ const LIMIT: u64 = 16 << 20;
 const NAME: &str = "journal.jsonl";
 /// The last journal of which everything was restored.
 const OLD_NAME: &str = "journal.old.jsonl";
+
+/// A process between fork and exec has the locks of its parent, close-on-exec or not: no longer
+/// than this.
+const FORK_MOST: Duration = Duration::from_millis(300);
 
 /// A change that will be made.
 pub(super) struct Intent<'i> {
@@ -43,6 +49,19 @@ pub struct Journal {
     lines: Vec<Entry>,
     /// One for each setting and holder.
     entries: Vec<Entry>,
+}
+
+/// Locks a file, unless another process has it locked.
+fn lock(file: &File) -> Result<(), TryLockError> {
+    let begin = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if begin.elapsed() < FORK_MOST => {
+                sleep(Duration::from_millis(5));
+            }
+            done => return done,
+        }
+    }
 }
 
 impl Journal {
@@ -69,10 +88,10 @@ impl Journal {
                 .mode(0o600)
                 .open(&path)
                 .map_err(failed)?;
-            match file.try_lock() {
+            match lock(&file) {
                 Ok(()) => {}
-                Err(std::fs::TryLockError::WouldBlock) => return Err(TuneError::Locked { path }),
-                Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+                Err(TryLockError::WouldBlock) => return Err(TuneError::Locked { path }),
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
             // Between opening and locking, another process may have ended and renamed it.
             let ours = file.metadata().map_err(failed)?;

@@ -131,7 +131,15 @@ impl Outliers {
                 Some(file) => file,
                 None => self.file.insert(folder.create(name)?),
             };
-            file.write_all_at(&self.pending, self.written)?;
+            if let Err(error) = file.write_all_at(&self.pending, self.written) {
+                // No part of a window, and no empty file.
+                let _ = file.set_len(self.written);
+                if self.written == 0 {
+                    self.file = None;
+                    let _ = folder.remove(name);
+                }
+                return Err(error);
+            }
             self.written += self.pending.len() as u64;
             self.pending.clear();
         }
