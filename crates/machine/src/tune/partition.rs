@@ -68,6 +68,15 @@ pub fn partition_changes(cpus: &[usize]) -> Result<Vec<Change>, TuneError> {
         let folder = set(NAME);
         changes.push(change(Setting::Partition { folder }, cpus));
     } else {
+        let top = folder.parent().unwrap_or(&folder);
+        let balances = file_of(top, "sched_load_balance");
+        let is_balanced = fs::read_to_string(&balances).is_ok_and(|text| text.trim() == "1");
+        let others = folder.with_file_name(OTHERS);
+        if others.exists() && is_balanced {
+            // Not of a partition that is in force: somebody else's, or one that was not finished.
+            let error = io::Error::from_raw_os_error(libc::EEXIST);
+            return Err(TuneError::Partition(CpusetError::System(others, error)));
+        }
         let others = Setting::Cpuset {
             folder: set(OTHERS),
             is_of_others: true,
@@ -78,11 +87,10 @@ pub fn partition_changes(cpus: &[usize]) -> Result<Vec<Change>, TuneError> {
             is_of_others: false,
         };
         changes.push(change(exclusive, cpus));
-        let path = file_of(folder.parent().unwrap_or(&folder), "sched_load_balance");
         changes.push(Change {
             knob: FindingId::IsolatedCpus.into(),
             setting: Setting::File {
-                path: path.display().to_string(),
+                path: balances.display().to_string(),
             },
             value: "0".to_owned(),
         });
@@ -176,7 +184,13 @@ pub(super) fn read(folder: &str, is_of_others: bool) -> io::Result<String> {
     };
     let cpus = set.cpus().map_err(io::Error::other)?;
     if is_of_others {
-        return Ok(cpus);
+        // Made, and not filled: it was killed between.
+        let is_unfinished = cpus.trim().is_empty();
+        return Ok(if is_unfinished {
+            " (unfinished)".to_owned()
+        } else {
+            cpus
+        });
     }
     Ok(match set.state() {
         Ok(()) => cpus,

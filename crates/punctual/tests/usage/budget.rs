@@ -78,6 +78,13 @@ fn a_budget_may_contain_others_and_not_itself() {
         .expect(0)
         .json();
     assert_eq!(json["hops"][0]["name"], "arm/motor");
+    write("empty.toml", "");
+    write(
+        "e.toml",
+        "deadline = \"3ms\"\n[[hop]]\nname = \"a\"\nbudget = \"empty.toml\"\n",
+    );
+    let ended = place.run(&["budget", "e.toml"]).expect(64);
+    assert!(ended.stderr.contains("empty.toml: no hop"), "{ended:?}");
     write(
         "self.toml",
         "[[hop]]\nname = \"a\"\nbudget = \"self.toml\"\n",
@@ -176,6 +183,13 @@ fn what_is_no_budget_is_refused_with_file_and_line() {
         "{}",
         ended.stderr
     );
+    let points: Vec<String> = (1..=10_001)
+        .map(|at| format!("[\"{at}ns\", {}]", f64::from(at) / 10_001.0))
+        .collect();
+    let many = hop(&format!("points = [{}]", points.join(", ")));
+    fs::write(place.path().join("b.toml"), many).unwrap();
+    let ended = place.run(&["budget", "b.toml"]).expect(64);
+    assert!(ended.stderr.contains("more than 10000 points"), "{ended:?}");
     fs::write(place.path().join("b.toml"), vec![b'#'; 2 << 20]).unwrap();
     let ended = place.run(&["budget", "b.toml"]).expect(64);
     assert!(

@@ -224,8 +224,8 @@ fn least(known: &[Known<'_>], demand: &BudgetDemand, doubt: f64) -> Option<(usiz
         let at_least = match (&it.hop.times, it.evidence.is_some()) {
             (HopTimes::Constant(_), _) => 0.0,
             (_, true) => bounds(it, left_ns, doubt).map_or(0.0, |(lower, _)| lower),
-            // "Exactly or less": of a given distribution it is taken to be exact.
-            (_, false) => it.seen.above(left_ns),
+            // Between two points nothing is said but that the later one is not exceeded more often.
+            (_, false) => it.seen.above_at_least(left_ns),
         };
         (index, at_least)
     };

@@ -157,6 +157,16 @@ fn a_given_distribution_is_taken_at_its_word() {
     }
 }
 
+/// Between two points it may be as fast as the first: that is no FAIL; nor is what lies beyond the last.
+#[test]
+fn what_a_distribution_leaves_open_is_inconclusive() {
+    for points in [vec![(50_000, 0.5), (MS, 1.0)], vec![(50_000, 0.999)]] {
+        let times = HopTimes::Known(Exceedance::of_points(&points).expect("ascending"));
+        let budget = judged(&demand(900_000, 1e-4), &[hop("actuator", times)], None);
+        assert_eq!(budget.outcome, Outcome::Inconclusive, "{budget:#?}");
+    }
+}
+
 #[test]
 fn a_hop_whose_run_is_not_valid_makes_the_budget_invalid() {
     let mut run = measured(0, &latencies(1, 10_000, 100, 0));

@@ -98,6 +98,14 @@ impl Exceedance {
         step.map_or(1.0, |step| step.above)
     }
 
+    /// The probability that the time is longer than this, at least, where the steps are what was
+    /// exceeded exactly so often: that of the next step, and 0 beyond the last.
+    #[must_use]
+    pub fn above_at_least(&self, at_ns: u64) -> f64 {
+        let next = self.steps.partition_point(|step| step.at_ns < at_ns);
+        self.steps.get(next).map_or(0.0, |step| step.above)
+    }
+
     /// The shortest time in ns that is exceeded with this probability at most; `None` if there is
     /// none.
     #[must_use]
@@ -121,10 +129,11 @@ impl Exceedance {
     /// The sum of two independent times, with at most so many steps.
     #[must_use]
     pub fn plus_independent(&self, other: &Self, most: usize) -> Self {
+        let (one, other) = (self.clone().thinned(most), other.clone().thinned(most));
         let mut atoms: Vec<(u64, f64)> = Vec::new();
         let (others, other_endless) = other.masses();
         let others: Vec<(u64, f64)> = others.collect();
-        let (its, endless) = self.masses();
+        let (its, endless) = one.masses();
         for (at, mass) in its {
             let sums = others.iter();
             atoms.extend(sums.map(|(with, its)| (at.saturating_add(*with), mass * its)));
@@ -147,7 +156,8 @@ impl Exceedance {
     /// The sum of two times that depend on each other in any way, with at most so many steps.
     #[must_use]
     pub fn plus_any(&self, other: &Self, most: usize) -> Self {
-        let sums = self.steps.iter().flat_map(|a| {
+        let (one, other) = (self.clone().thinned(most), other.clone().thinned(most));
+        let sums = one.steps.iter().flat_map(|a| {
             other.steps.iter().map(|b| Step {
                 at_ns: a.at_ns.saturating_add(b.at_ns),
                 above: a.above + b.above,

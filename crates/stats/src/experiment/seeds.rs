@@ -52,8 +52,9 @@ pub fn judge_seeds(rows: &[SeedPairs], measures: &[Measure], confidence: f64) ->
         result.conclusion = match control {
             Some(control) if control.effects.is_empty() => KnobConclusion::TooFewPairs,
             _ => conclude(result, |effect| {
-                let control = control.and_then(|it| it.effect(effect.measure));
-                effect.is_named_beyond(control, confidence)
+                let its = control.and_then(|it| it.effect(effect.measure));
+                // Without that of the control nothing is known of what any word changes.
+                (its.is_some() || control.is_none()) && effect.is_named_beyond(its, confidence)
             }),
         };
     }

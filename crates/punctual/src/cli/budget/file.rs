@@ -19,6 +19,8 @@ use punctual_stats::budget::{Exceedance, ExceedanceError};
 const MOST_BYTES: u64 = 1 << 20;
 /// The most hops, those of other budgets among them.
 const MOST_HOPS: usize = 64;
+/// The most points of a distribution.
+const MOST_POINTS: usize = 10_000;
 /// Budgets within budgets.
 const DEEPEST: usize = 8;
 
@@ -62,14 +64,7 @@ impl BudgetFile {
     /// # Errors
     /// What is wrong, with file and line.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let file = Self::read_at(path, &mut Vec::new())?;
-        if file.hops.is_empty() {
-            let shown = path.display();
-            return Err(Failure::usage(format!(
-                "{shown}: no hop: expected [[hop]] with a name, and run, constant, points or budget"
-            )));
-        }
-        Ok(file)
+        Self::read_at(path, &mut Vec::new())
     }
 
     fn read_at(path: &Path, above: &mut Vec<PathBuf>) -> Result<Self, Failure> {
@@ -108,7 +103,7 @@ impl BudgetFile {
         }
         above.pop();
         let whole = written.whole.as_ref();
-        Ok(Self {
+        let file = Self {
             deadline_ns: place.checked(written.deadline.as_ref(), |text| units::latency(text))?,
             allowed: place.checked(written.miss.as_ref(), |miss| units::miss(&miss.to_string()))?,
             confidence: place.checked(written.confidence.as_ref(), |level| {
@@ -116,7 +111,14 @@ impl BudgetFile {
             })?,
             whole: whole.map(|run| read(&place.of(run))).transpose()?,
             hops,
-        })
+        };
+        // Of each file within this one too: so the number of hops bounds that of the files.
+        if file.hops.is_empty() {
+            return Err(Failure::usage(format!(
+                "{shown}: no hop: expected [[hop]] with a name, and run, constant, points or budget"
+            )));
+        }
+        Ok(file)
     }
 }
 
@@ -212,6 +214,9 @@ impl Place<'_> {
             HopTimes::Constant(time(text, "constant")?)
         } else {
             let mut points = Vec::new();
+            if hop.points.as_ref().is_some_and(|it| it.len() > MOST_POINTS) {
+                return Err(refuse(&format!("more than {MOST_POINTS} points")));
+            }
             for (text, share) in hop.points.iter().flatten() {
                 points.push((time(text, "point")?, *share));
             }

@@ -131,11 +131,13 @@ struct Fitting<'f> {
 impl Fitting<'_> {
     fn make(&mut self, steps: &dyn Steps) -> Result<Fit, FitError> {
         let outcome = self.until_over(steps)?;
+        self.fit.outcome = Some(outcome.clone());
+        // Before anything stays changed: an error does not lose what was found.
+        self.save();
         if let (FitOutcome::Met { knobs, .. }, true) = (&outcome, self.plan.keeps) {
             self.keep(knobs)?;
+            self.save();
         }
-        self.fit.outcome = Some(outcome);
-        self.save();
         Ok(self.fit.clone())
     }
 
