@@ -12,7 +12,7 @@ use punctual_machine::tune::{
 };
 use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::finding::{FindingId, StateKind};
-use punctual_record::tuning::{Applied, Change};
+use punctual_record::tuning::{Applied, Change, Setting};
 use punctual_rt::affinity;
 use punctual_rt::cpuset::{Cpusets, Version};
 
@@ -102,6 +102,20 @@ fn an_exclusive_set_isolates_and_everything_is_as_before_then() {
     let sets = Cpusets::of_this_machine().expect("a controller");
     assert_eq!(sets.version(), Version::One);
     assert_eq!(isolated_cpus(last), StateKind::Bad);
+
+    // A set of this name that is somebody else's is left alone.
+    let others = Path::new(MOUNT).join("punctual-others");
+    fs::create_dir(&others).expect("a set");
+    let refused = partition_changes(&[last]).expect_err("it is not ours");
+    assert!(refused.to_string().contains("punctual-others"), "{refused}");
+    // If it is ours, a kill was between its beginning and its CPUs: restore removes it.
+    let entry = Setting::Cpuset {
+        folder: others.display().to_string(),
+        is_of_others: true,
+    };
+    let unfinished = read(&entry).expect("its value");
+    assert!(unfinished.starts_with(" ("), "{unfinished}");
+    fs::remove_dir(&others).expect("an empty set");
 
     let (anywhere, here) = (Sleeper::on(&online), Sleeper::on(&[first]));
     let there = Sleeper::on(&[last]);
