@@ -63,7 +63,13 @@ pub fn files(asked: &Persistence<'_>) -> Vec<PersistentFile> {
     let mut sysctl = String::new();
     let (mut tmpfiles, mut udev) = (String::new(), String::new());
     let mut unit: Vec<FindingId> = Vec::new();
-    let mut has_partition = false;
+    let is_set = |it: &KeptSetting| {
+        matches!(
+            it.setting,
+            Setting::Partition { .. } | Setting::Cpuset { .. }
+        )
+    };
+    let has_partition = asked.kept.iter().any(is_set);
     for kept in asked.kept {
         let (path, value) = match &kept.setting {
             Setting::File { path } => (path.as_str(), kept.value.as_str()),
@@ -71,8 +77,10 @@ pub fn files(asked: &Persistence<'_>) -> Vec<PersistentFile> {
             Setting::Pair { .. } => kept.value.split_once(' ').unwrap_or_default(),
             _ => ("", ""),
         };
-        has_partition |= matches!(kept.setting, Setting::Partition { .. });
-        let written = if !is_plain(path, "") || !is_plain(value, " ") {
+        // The parts of a partition are made again together: without its sets, the scheduler must
+        // go on to balance over all CPUs.
+        let is_part = has_partition && kept.knob == FindingId::IsolatedCpus;
+        let written = if is_part || !is_plain(path, "") || !is_plain(value, " ") {
             None
         } else if let Some(name) = path.strip_prefix("/proc/sys/") {
             // With slashes the name of an interface may have dots.
@@ -171,8 +179,7 @@ fn unit_of(asked: &Persistence<'_>, knobs: &[FindingId], has_partition: bool) ->
 
 /// A word of a command line of systemd.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    if is_plain(word, "") {
         return word.to_owned();
     }
     let mut quoted = String::from("\"");

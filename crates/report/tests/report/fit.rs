@@ -154,6 +154,32 @@ fn installed(asked: &Persistence<'_>) -> Vec<(&'static str, String)> {
         .collect()
 }
 
+/// With cgroup v1 too a partition is made again by the unit, and nothing of it before the unit.
+#[test]
+fn the_parts_of_a_partition_are_made_again_together() {
+    let mut fit = met();
+    let part = |setting: Setting, value: &str| KeptSetting {
+        knob: FindingId::IsolatedCpus,
+        setting,
+        value: value.to_owned(),
+    };
+    let top = "/sys/fs/cgroup/cpuset";
+    let set = Setting::Cpuset {
+        folder: format!("{top}/punctual"),
+        is_of_others: false,
+    };
+    let path = format!("{top}/cpuset.sched_load_balance");
+    fit.kept = vec![part(set, "2-3"), part(Setting::File { path }, "0")];
+    let files = installed(&asked(&fit, "/usr/bin/punctual", Path::new("/s")));
+    let places: Vec<&str> = files.iter().map(|(place, _)| *place).collect();
+    assert_eq!(places.len(), 2, "{files:#?}");
+    assert!(places[0].ends_with("punctual-tune.service"), "{places:?}");
+    assert!(places[1].ends_with("multi-user.target.d/punctual.conf"));
+    let unit = &files[0].1;
+    assert!(unit.contains(" --partition "), "{unit}");
+    assert!(unit.contains(" isolated-cpus\n"), "{unit}");
+}
+
 #[test]
 fn what_is_kept_is_made_again_after_a_reboot() {
     let mut fit = met();
