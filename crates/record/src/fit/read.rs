@@ -3,9 +3,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{FIT_FILE, FIT_FORMAT, FIT_VERSION, Fit, FitOutcome, FitWork};
-use crate::bounds::Bounds;
+use super::{FIT_FILE, FIT_FORMAT, FIT_VERSION, Fit, FitOutcome, FitStep, FitWork};
+use crate::bounds::{Bounds, Broken, at_most, ensure};
 use crate::error::RecordError;
+use crate::finding::FindingId;
 use crate::read::{FileKind, decode, slurp};
 use crate::scan;
 
@@ -59,69 +60,80 @@ pub fn parse_fit(path: &Path, bytes: &[u8]) -> Result<Fit, RecordError> {
         }
     };
     FIT_KIND.check(path, Some(&fit.format), Some(fit.version.into()))?;
-    match fault(&fit) {
-        Some((place, reason)) => Err(RecordError::malformed(path, place, reason)),
-        None => Ok(fit),
+    match promises(&fit) {
+        Err(Broken { place, reason }) => Err(RecordError::malformed(path, place, reason)),
+        Ok(()) => Ok(fit),
     }
 }
 
-/// The first promise that is broken: its place and how.
-fn fault(fit: &Fit) -> Option<(String, String)> {
-    let at_most = |place: &str, count: usize, most: usize| {
-        (count > most).then(|| {
-            let reason = format!("{count} entries, at most {most} are allowed");
-            (place.to_owned(), reason)
-        })
-    };
-    let outcome_knobs = match &fit.outcome {
-        Some(FitOutcome::Met { knobs, untried }) => knobs.len().max(untried.len()),
-        Some(FitOutcome::NotEnough { knobs }) => knobs.len(),
-        _ => 0,
-    };
-    let causes = fit.obstacles.iter().map(|it| it.causes.len()).max();
-    let lists = [
-        ("steps", fit.steps.len(), Bounds::SHORT_LIST),
-        ("command", fit.command.len(), Bounds::SHORT_LIST),
-        ("cpus", fit.cpus.len(), Bounds::CPUS),
-        ("tuned_for", fit.tuned_for.len(), Bounds::CPUS),
-        ("obstacles", fit.obstacles.len(), MOST_KNOBS),
-        ("obstacles[].causes", causes.unwrap_or(0), MOST_KNOBS),
-        ("untried_boot", fit.untried_boot.len(), MOST_KNOBS),
-        ("kept", fit.kept.len(), Bounds::SETTINGS),
-        ("outcome", outcome_knobs, MOST_KNOBS),
-    ];
-    let long = lists
-        .into_iter()
-        .find_map(|(place, count, most)| at_most(place, count, most));
-    if long.is_some() {
-        return long;
+/// What a fit promises beyond its types.
+fn promises(fit: &Fit) -> Result<(), Broken> {
+    at_most(fit.steps.len(), Bounds::SHORT_LIST, "steps")?;
+    at_most(fit.command.len(), Bounds::SHORT_LIST, "command")?;
+    at_most(fit.obstacles.len(), MOST_KNOBS, "obstacles")?;
+    for it in &fit.obstacles {
+        at_most(it.causes.len(), MOST_KNOBS, "obstacles[].causes")?;
     }
+    at_most(fit.untried_boot.len(), MOST_KNOBS, "untried_boot")?;
+    at_most(fit.kept.len(), Bounds::SETTINGS, "kept")?;
     for (name, cpus) in [("cpus", &fit.cpus), ("tuned_for", &fit.tuned_for)] {
-        if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= Bounds::CPUS) {
-            return Some((name.to_owned(), format!("CPU {cpu} does not exist")));
+        at_most(cpus.len(), Bounds::CPUS, name)?;
+        for cpu in cpus {
+            ensure(
+                *cpu < Bounds::CPUS,
+                name,
+                format!("CPU {cpu} does not exist"),
+            )?;
         }
     }
-    let steps = fit.steps.iter().enumerate();
-    steps.into_iter().find_map(|(at, step)| {
-        let parts = || Path::new(&step.directory).components();
-        let is_inside = parts().all(|part| matches!(part, Component::Normal(_)));
-        if !is_inside || parts().count() != 1 {
-            let reason = "is no directory within that of the fit".to_owned();
-            return Some((format!("steps[{at}].directory"), reason));
+    for knobs in fit.outcome.iter().flat_map(knobs_of) {
+        at_most(knobs.len(), MOST_KNOBS, "outcome")?;
+    }
+    let mut steps = fit.steps.iter().enumerate();
+    steps.try_for_each(|(at, it)| step(it, &format!("steps[{at}]")))
+}
+
+/// The lists of knobs of an end.
+fn knobs_of(outcome: &FitOutcome) -> Vec<&[FindingId]> {
+    match outcome {
+        FitOutcome::Met { knobs, untried } => vec![knobs, untried],
+        FitOutcome::NotEnough { knobs } | FitOutcome::FirstKeep { knobs } => vec![knobs],
+        FitOutcome::MetAlready
+        | FitOutcome::NothingToTurn
+        | FitOutcome::OutOfReach { .. }
+        | FitOutcome::NothingHelps
+        | FitOutcome::BudgetTooSmall { .. }
+        | FitOutcome::TooLittleEvidence
+        | FitOutcome::Invalid
+        | FitOutcome::Stopped => Vec::new(),
+    }
+}
+
+fn step(step: &FitStep, place: &str) -> Result<(), Broken> {
+    let mut parts = Path::new(&step.directory).components();
+    let is_inside = matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none();
+    ensure(
+        is_inside,
+        format!("{place}.directory"),
+        "is no directory within that of the fit",
+    )?;
+    match &step.what {
+        FitWork::Qualify {
+            on,
+            asked,
+            makes_valid,
+            ..
+        } => {
+            let mut lists = [on, asked, makes_valid].into_iter();
+            lists.try_for_each(|knobs| at_most(knobs.len(), MOST_KNOBS, place))
         }
-        match &step.what {
-            FitWork::Qualify { on, asked, .. } => {
-                let most = on.len().max(asked.len());
-                at_most(&format!("steps[{at}]"), most, MOST_KNOBS)
+        FitWork::Prove { knobs, .. } => {
+            let place = format!("{place}.knobs");
+            for ratio in knobs.iter().filter_map(|it| it.ratio) {
+                let is_ratio = ratio > 0.0 && ratio < MOST_RATIO;
+                ensure(is_ratio, place.as_str(), format!("a ratio of {ratio}"))?;
             }
-            FitWork::Prove { knobs, .. } => {
-                let is_ratio = |ratio: f64| ratio > 0.0 && ratio < MOST_RATIO;
-                let mut ratios = knobs.iter().filter_map(|it| it.ratio);
-                if let Some(ratio) = ratios.find(|ratio| !is_ratio(*ratio)) {
-                    return Some((format!("steps[{at}].knobs"), format!("a ratio of {ratio}")));
-                }
-                at_most(&format!("steps[{at}].knobs"), knobs.len(), MOST_KNOBS)
-            }
+            at_most(knobs.len(), MOST_KNOBS, place)
         }
-    })
+    }
 }
