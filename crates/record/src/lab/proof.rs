@@ -149,9 +149,7 @@ impl LabProof {
     #[must_use]
     pub fn is_named(&self, row: &ProofRow, effect: &Effect) -> bool {
         let control = self.control_at(row).and_then(|at| self.rows.get(at));
-        let its = control.and_then(|it| it.result.effect(effect.measure));
-        // Without that of the control nothing is known of what any word changes.
-        (its.is_some() || control.is_none()) && effect.is_named_beyond(its, self.confidence)
+        effect.is_named_beyond(control.map(|it| &it.result), self.confidence)
     }
 
     /// Whether a row that was to be measured has too few pairs.

@@ -27,11 +27,18 @@ pub struct SeedPairs {
 impl Effect {
     /// Whether an effect on runs that repeat exactly is beyond chance, large enough to name, and
     /// larger than that of the control may be: the end of its interval that is farther from 1.
+    /// Where the control lacks the measure, nothing is known of what any word changes: it is not
+    /// named.
     #[must_use]
-    pub fn is_named_beyond(&self, control: Option<&Effect>, confidence: f64) -> bool {
+    pub fn is_named_beyond(&self, control: Option<&KnobResult>, confidence: f64) -> bool {
         let size = |ratio: f64| ratio.ln().abs();
         let farthest = |it: &Effect| size(it.interval.0).max(size(it.interval.1));
-        let least = control.map_or(0.0, farthest).max(EXACT_NAMED_FROM.ln());
+        let of_control = match control.map(|it| it.effect(self.measure)) {
+            None => 0.0,
+            Some(Some(effect)) => farthest(effect),
+            Some(None) => return false,
+        };
+        let least = of_control.max(EXACT_NAMED_FROM.ln());
         self.p <= 1.0 - confidence + 1e-9 && size(self.ratio) > least
     }
 }
@@ -51,11 +58,7 @@ pub fn judge_seeds(rows: &[SeedPairs], measures: &[Measure], confidence: f64) ->
         let control = row.control.and_then(|at| controls.get(at));
         result.conclusion = match control {
             Some(control) if control.effects.is_empty() => KnobConclusion::TooFewPairs,
-            _ => conclude(result, |effect| {
-                let its = control.and_then(|it| it.effect(effect.measure));
-                // Without that of the control nothing is known of what any word changes.
-                (its.is_some() || control.is_none()) && effect.is_named_beyond(its, confidence)
-            }),
+            _ => conclude(result, |effect| effect.is_named_beyond(control, confidence)),
         };
     }
     results
