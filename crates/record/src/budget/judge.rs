@@ -164,19 +164,20 @@ fn view<'a>(evidence: &'a Evidence, run: &'a Run, cpu: Option<usize>) -> RunEvid
     view
 }
 
-/// How often a run's times exceed a limit: at least, and at most, each with this doubt.
-fn bounds(known: &Known<'_>, limit_ns: u64, doubt: f64) -> Option<(f64, f64)> {
-    let (run, evidence) = known.evidence.as_ref()?;
-    let HopTimes::Run { cpu, .. } = &known.hop.times else {
-        return None;
+/// How often a run's times exceed each limit, in ns: at least, and at most, each with this doubt.
+fn bounds(known: &Known<'_>, limits: &[u64], doubt: f64) -> Vec<(f64, f64)> {
+    let (Some((run, evidence)), HopTimes::Run { cpu, .. }) = (&known.evidence, &known.hop.times)
+    else {
+        return Vec::new();
     };
-    let requirement = Requirement::MissProbability {
-        deadline_ns: limit_ns,
+    let requirement = |limit_ns: &u64| Requirement::MissProbability {
+        deadline_ns: *limit_ns,
         allowed: 0.5,
     };
-    let verdict = judge_run(&[requirement], &view(evidence, run, *cpu), 1.0 - doubt);
-    let bound = &verdict.requirements.first()?.bound;
-    Some((bound.lower, bound.upper))
+    let requirements: Vec<Requirement> = limits.iter().map(requirement).collect();
+    let verdict = judge_run(&requirements, &view(evidence, run, *cpu), 1.0 - doubt);
+    let bounds = verdict.requirements.iter().map(|it| &it.bound);
+    bounds.map(|bound| (bound.lower, bound.upper)).collect()
 }
 
 /// How often a hop exceeds a time at most: a measured one at levels that were fixed beforehand.
@@ -192,8 +193,7 @@ fn bounded(known: &Known<'_>, deadline_ns: u64, doubt: f64) -> Exceedance {
     };
     let each = doubt / levels.len() as f64;
     let mut points: Vec<(u64, f64)> = Vec::new();
-    for level_ns in levels {
-        let upper = bounds(known, level_ns, each).map_or(1.0, |(_, upper)| upper);
+    for (level_ns, (_, upper)) in levels.iter().copied().zip(bounds(known, &levels, each)) {
         let share = 1.0 - upper.clamp(0.0, 1.0);
         let is_better = points
             .last()
@@ -223,7 +223,10 @@ fn least(known: &[Known<'_>], demand: &BudgetDemand, doubt: f64) -> Option<(usiz
         };
         let at_least = match (&it.hop.times, it.evidence.is_some()) {
             (HopTimes::Constant(_), _) => 0.0,
-            (_, true) => bounds(it, left_ns, doubt).map_or(0.0, |(lower, _)| lower),
+            (_, true) => {
+                let bounds = bounds(it, &[left_ns], doubt);
+                bounds.first().map_or(0.0, |(lower, _)| *lower)
+            }
             // Between two points nothing is said but that the later one is not exceeded more often.
             (_, false) => it.seen.above_at_least(left_ns),
         };
