@@ -13,6 +13,17 @@ pub struct Tracked {
     pub text: String,
 }
 
+#[cfg(test)]
+impl Tracked {
+    /// One that a test made up.
+    pub fn made(path: &str, text: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+}
+
 /// Every file that is tracked or would be: what is ignored is left out.
 pub fn tracked(root: &Path) -> Vec<Tracked> {
     let listed = Command::new("git")

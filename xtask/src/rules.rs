@@ -73,10 +73,7 @@ mod tests {
     use super::*;
 
     fn faults_of(path: &str, text: &str) -> Vec<String> {
-        faults(&[Tracked {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }])
+        faults(&[Tracked::made(path, text)])
     }
 
     #[test]

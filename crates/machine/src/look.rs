@@ -12,6 +12,7 @@ use punctual_rt::cpulist;
 
 use crate::check::CheckRequest;
 use crate::config::Config;
+use crate::mask::lacking;
 use crate::outcome::line_of;
 pub(crate) use crate::outcome::{
     Looked, Outcome, bad, expected, information, information_that, lost, missing, not_applicable,
@@ -86,8 +87,7 @@ impl<'r> Machine<'r> {
 
     /// The CPUs that are not for real-time work.
     pub(crate) fn housekeeping(&self) -> Vec<usize> {
-        let others = self.online.iter().filter(|cpu| !self.cpus.contains(cpu));
-        others.copied().collect()
+        lacking(&self.online, &self.cpus)
     }
 }
 

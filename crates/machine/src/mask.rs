@@ -24,6 +24,12 @@ pub(crate) fn parse(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
+/// Those of `cpus` that `others` lacks.
+pub(crate) fn lacking(cpus: &[usize], others: &[usize]) -> Vec<usize> {
+    let lacking = cpus.iter().filter(|cpu| !others.contains(cpu));
+    lacking.copied().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

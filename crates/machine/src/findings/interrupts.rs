@@ -55,18 +55,17 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
             times,
             within_ms: sample.length_ms,
         });
+        let has_moved =
+            !managed && came.unwrap_or(0) == 0 && is_moved(look, &affinity, path, cpus)?;
         actions.truncate(ACTIONS);
-        let mut interrupt = Item::Interrupt {
+        let interrupt = Item::Interrupt {
             number: irq,
             actions,
-            counted: None,
+            counted: counted.filter(|_| !has_moved),
         };
-        if !managed && came.unwrap_or(0) == 0 && is_moved(look, &affinity, path, cpus)? {
+        if has_moved {
             moved.push(interrupt);
             continue;
-        }
-        if let Item::Interrupt { counted: kept, .. } = &mut interrupt {
-            *kept = counted;
         }
         found.push(interrupt);
         if !managed && !housekeeping.is_empty() {

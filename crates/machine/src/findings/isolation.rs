@@ -11,15 +11,10 @@ use crate::look::{
     ok, present, threads_of, without,
 };
 use crate::mask;
+pub(super) use crate::mask::lacking;
 use crate::root::decimal;
 use crate::tasks::Task;
 use crate::version::Version;
-
-/// Those of `cpus` that `others` lacks.
-pub(super) fn lacking(cpus: &[usize], others: &[usize]) -> Vec<usize> {
-    let lacking = cpus.iter().filter(|cpu| !others.contains(cpu));
-    lacking.copied().collect()
-}
 
 /// Those of `cpus` that are also in `others`.
 pub(super) fn shared(cpus: &[usize], others: &[usize]) -> Vec<usize> {

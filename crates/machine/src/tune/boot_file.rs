@@ -5,14 +5,14 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use punctual_record::text::shortened;
 
 use super::boot::words;
+use super::journal::lock_within;
 
 /// The values of kernel arguments.
 pub(super) const WITH: &str = "with";
@@ -22,9 +22,8 @@ pub(super) const WITHOUT: &str = "without";
 const ABSENT: &str = "absent";
 /// The largest file that is read.
 const LIMIT: u64 = 1 << 20;
-/// How long a program that runs already is waited for, and how often it is looked at.
+/// How long a program that runs already is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-const STEP: Duration = Duration::from_millis(10);
 /// The longest line of a program that is shown.
 const LINE: usize = 200;
 
@@ -147,19 +146,12 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 /// which was killed must not run beside the next one. A read of it gives nothing.
 fn locked(program: &str) -> io::Result<File> {
     let mut file = File::open(program)?;
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(STEP),
-            Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::other(
-                    "it still runs for a punctual that was killed: wait until it has ended",
-                ));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
+    lock_within(&file, PATIENCE).map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::other(
+            "it still runs for a punctual that was killed: wait until it has ended",
+        ),
+        TryLockError::Error(error) => error,
+    })?;
     file.seek(SeekFrom::End(0))?;
     Ok(file)
 }

@@ -51,12 +51,12 @@ pub struct Journal {
     entries: Vec<Entry>,
 }
 
-/// Locks a file, unless another process has it locked.
-fn lock(file: &File) -> Result<(), TryLockError> {
-    let begin = Instant::now();
+/// Locks a file, unless another process has it locked for so long.
+pub(super) fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> {
+    let end = Instant::now() + patience;
     loop {
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) if begin.elapsed() < FORK_MOST => {
+            Err(TryLockError::WouldBlock) if Instant::now() < end => {
                 sleep(Duration::from_millis(5));
             }
             done => return done,
@@ -88,7 +88,7 @@ impl Journal {
                 .mode(0o600)
                 .open(&path)
                 .map_err(failed)?;
-            match lock(&file) {
+            match lock_within(&file, FORK_MOST) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(TuneError::Locked { path }),
                 Err(TryLockError::Error(source)) => return Err(failed(source)),

@@ -14,6 +14,7 @@ use punctual_rt::{affinity, cpulist};
 
 use super::TuneError;
 use super::setting::{find_thread, put};
+use crate::mask::lacking;
 use crate::root::Root;
 
 const ABSENT: &str = "absent";
@@ -78,7 +79,7 @@ pub fn partition_changes(cpus: &[usize]) -> Result<Vec<Change>, TuneError> {
             return Err(TuneError::Partition(CpusetError::System(others, error)));
         }
         let others = Setting::Cpuset {
-            folder: set(OTHERS),
+            folder: others.display().to_string(),
             is_of_others: true,
         };
         changes.push(change(others, &lacking(&online, cpus)));
@@ -104,12 +105,6 @@ fn change(setting: Setting, cpus: &[usize]) -> Change {
         setting,
         value: cpu_list(cpus),
     }
-}
-
-/// Those of `cpus` that `others` lacks.
-fn lacking(cpus: &[usize], others: &[usize]) -> Vec<usize> {
-    let lacking = cpus.iter().filter(|cpu| !others.contains(cpu));
-    lacking.copied().collect()
 }
 
 fn online() -> io::Result<Vec<usize>> {

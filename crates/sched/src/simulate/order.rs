@@ -124,7 +124,7 @@ impl Machine<'_> {
                 job.throttled_ns += passed;
             } else {
                 match (runs, above, held, waits) {
-                    // It waits, and whoever runs isn't above it.
+                    // It waits, and the task that runs isn't above it.
                     (Some(runs), Some(true), _, Some((_, owner))) if runs != owner => {
                         job.preempt(runs, passed);
                     }

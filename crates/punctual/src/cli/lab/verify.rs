@@ -10,7 +10,6 @@ use super::flags::LabVerifyFlags;
 use super::screen::LabScreen;
 use super::{host_cpus, making};
 use crate::conduct::Signals;
-use crate::conduct::lab::Bench;
 use crate::conduct::lab::verify::{self, Before, VerifyError};
 use punctual_lab::CellResult;
 use punctual_report::lab::{self as report, label_of};
@@ -25,8 +24,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
         _ => Failure::usage(why.to_string()),
     })?;
     let kernels = before.iter().map(|record| &*record.laboratory.kernel);
-    let bench = Bench::find(kernels, &mut |step| out::complain(&step.to_string()))
-        .map_err(Failure::setup)?;
+    let bench = super::bench(kernels)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let jobs = flags.jobs.unwrap_or_else(host_cpus).min(before.len());
     let ends = || signals.end().is_some();

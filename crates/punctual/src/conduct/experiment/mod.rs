@@ -125,7 +125,7 @@ impl Companion for Experimenting {
         }
         leave_out_stopped(&mut experiment, run);
         // Judging all pairs takes long: until the end the record has the blocks alone, which say
-        // the same to whoever reads the record of a run that was killed.
+        // the same to a reader of the record of a run that was killed.
         if self.thread.is_none() {
             experiment.judge();
         }

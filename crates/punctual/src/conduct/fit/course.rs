@@ -35,17 +35,6 @@ pub enum FitNext {
     Over(FitOutcome),
 }
 
-impl FitNext {
-    /// The knobs that are on during a qualification.
-    #[must_use]
-    pub fn on(&self) -> &[FindingId] {
-        match self {
-            Self::Qualify(on) => on,
-            Self::Prove(..) | Self::Over(_) => &[],
-        }
-    }
-}
-
 /// Where it stands.
 #[derive(Debug, Clone, PartialEq)]
 enum Stage {
@@ -83,7 +72,13 @@ impl FitCourse {
     /// What follows from the result of the last step, after so much time.
     pub fn next(&mut self, result: &FitWork, elapsed_ns: u64) -> FitNext {
         match result {
-            FitWork::Qualify { .. } => self.qualified(result, elapsed_ns),
+            FitWork::Qualify {
+                outcome,
+                asked,
+                makes_valid,
+                min_ns,
+                ..
+            } => self.qualified(*outcome, asked, makes_valid, *min_ns, elapsed_ns),
             FitWork::Prove {
                 knobs,
                 is_valid,
@@ -103,21 +98,18 @@ impl FitCourse {
         }
     }
 
-    fn qualified(&mut self, result: &FitWork, elapsed_ns: u64) -> FitNext {
-        let FitWork::Qualify {
-            outcome,
-            asked,
-            min_ns,
-            makes_valid,
-            ..
-        } = result
-        else {
-            return FitNext::Over(FitOutcome::Invalid);
-        };
-        match (self.stage.clone(), *outcome) {
+    fn qualified(
+        &mut self,
+        outcome: Outcome,
+        asked: &[FindingId],
+        makes_valid: &[FindingId],
+        min_ns: u64,
+        elapsed_ns: u64,
+    ) -> FitNext {
+        match (self.stage.clone(), outcome) {
             (Stage::Before, Outcome::Invalid) if !makes_valid.is_empty() => {
-                self.stage = Stage::Valid(makes_valid.clone());
-                FitNext::Qualify(makes_valid.clone())
+                self.stage = Stage::Valid(makes_valid.to_vec());
+                FitNext::Qualify(makes_valid.to_vec())
             }
             (
                 Stage::Without {
@@ -144,7 +136,7 @@ impl FitCourse {
                 _ => FitOutcome::FirstKeep { knobs },
             }),
             (Stage::Before | Stage::Proving, outcome) => {
-                self.before(outcome, asked, *min_ns, elapsed_ns)
+                self.before(outcome, asked, min_ns, elapsed_ns)
             }
             (Stage::After(helped), outcome) => match outcome {
                 Outcome::Pass => self.try_without(Vec::new(), helped, elapsed_ns),

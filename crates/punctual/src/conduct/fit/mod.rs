@@ -153,13 +153,11 @@ impl Fitting<'_> {
             |begun: Instant| u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let (mut course, mut next) = FitCourse::begin(lengths);
         loop {
-            if let FitNext::Over(outcome) = next {
-                return Ok(outcome);
-            }
             let step = Instant::now();
             self.progress.begins(&next);
             let name = format!("{:02}", self.fit.steps.len() + 1);
             let (directory, run, what) = match &next {
+                FitNext::Over(outcome) => return Ok(outcome.clone()),
                 FitNext::Prove(knobs, within_ns) => {
                     let directory = format!("{name}-prove");
                     let run = steps.prove(&directory, knobs, *within_ns, self.progress.run())?;
@@ -167,8 +165,7 @@ impl Fitting<'_> {
                     let what = FitWork::proven(&run, knobs);
                     (directory, run, what)
                 }
-                FitNext::Qualify(_) | FitNext::Over(_) => {
-                    let on = next.on();
+                FitNext::Qualify(on) => {
                     let directory = format!("{name}-qualify");
                     let run = steps.qualify(&directory, on, self.progress.run())?;
                     let what = self.qualified(&run, on);
