@@ -6,6 +6,7 @@ use punctual_record::budget::{
 use punctual_stats::shares::Shares;
 use punctual_stats::verdict::Outcome;
 
+use crate::experiment::fact_lines;
 use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::{terminal, verdict, words};
@@ -103,11 +104,7 @@ pub fn summary(budget: &Budget, style: &Style) -> String {
     lines.extend(table(budget, style));
     let mut section = |title: &str, text: String| {
         lines.push(String::new());
-        let wrapped = wrap(&text, style.columns().saturating_sub(14));
-        for (at, line) in wrapped.iter().enumerate() {
-            let title = if at == 0 { title } else { "" };
-            lines.push(format!("{title:<13} {line}"));
-        }
+        lines.extend(fact_lines(style, title, &text));
     };
     section("Deadline", of_the_deadline(budget));
     if let Some(common) = &budget.common {

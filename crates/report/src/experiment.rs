@@ -20,7 +20,7 @@ use crate::words;
 pub(crate) use page::{effects as html_effects, section as html_section};
 pub use picture::draw;
 pub(crate) use picture::forest;
-pub(crate) use terminal::{effects, fact, tone_of};
+pub(crate) use terminal::{effects, fact, fact_lines, tone_of};
 pub use terminal::{progress, summary};
 
 /// A knob with what was found out about it, as a table and the picture show it.

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::fit::{FIT_PAGE, Fit, FitStep};
 use punctual_record::{RunDirectory, Unsaved};
 use punctual_report::fit as words;
@@ -22,10 +21,7 @@ use crate::conduct::{ConductError, Progress};
 /// Wrong usage, or a step that could not be made; then everything is restored.
 pub fn run(flags: &FitFlags) -> Result<ExitCode, Failure> {
     let plan = plans::of_fit(flags)?;
-    let root = Root::live();
-    let probes = &plan.qualify.probes;
-    let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
-    let check = check(&root, &request);
+    let check = tune::found_for(&plan.qualify.probes);
     let directory = make_directory(flags.run.output.as_deref(), "fit")?;
     let mut screen = FitScreen {
         flags: &flags.run,

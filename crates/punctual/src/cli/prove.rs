@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use punctual_machine::tune::setting_of_file;
-use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::Run;
 use punctual_record::experiment::{ExcessLimit, Experiment, ExperimentOutcome, WantedEffect};
 use punctual_record::finding::{Check, FindingId};
@@ -92,12 +91,8 @@ fn experiment_of(flags: &ProveFlags) -> Experiment {
 fn planned(flags: &ProveFlags, plan: &RunPlan) -> Result<Vec<PlannedKnob>, Failure> {
     let is_finding = |knob: &KnobArgument| matches!(knob, KnobArgument::Finding(_));
     // A check reads some hundred files: only if a knob needs it.
-    let found = flags.knobs.iter().any(is_finding).then(|| {
-        let root = Root::live();
-        let probes = &plan.probes;
-        let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
-        check(&root, &request)
-    });
+    let found = flags.knobs.iter().any(is_finding);
+    let found = found.then(|| tune::found_for(&plan.probes));
     let one = |argument| one(argument, found.as_ref(), plan);
     flags.knobs.iter().map(one).collect()
 }

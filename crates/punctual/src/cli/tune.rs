@@ -22,6 +22,7 @@ use super::failure::Failure;
 use super::flags::{KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
 use super::out;
 use super::proposals;
+use crate::conduct::ProbePlan;
 
 /// Exit status: not everything could be restored.
 const LEFT: u8 = 1;
@@ -52,6 +53,13 @@ fn found(affinity: Option<&Option<String>>, priority: Option<u32>) -> Result<Che
         ..CheckRequest::default()
     };
     Ok(check(&root, &request))
+}
+
+/// What `check` finds for probes.
+pub(super) fn found_for(probes: &ProbePlan) -> Check {
+    let root = Root::live();
+    let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
+    check(&root, &request)
 }
 
 /// The changes of `--partition`.

@@ -1,12 +1,11 @@
 //! `--tuned`: what is changed for a run.
 
 use punctual_machine::tune::{Journal, changes_of};
-use punctual_machine::{CheckRequest, Root, check};
 use punctual_report::tuning;
 
 use super::failure::Failure;
 use super::flags::RunFlags;
-use super::tune::check_named;
+use super::tune::{check_named, found_for};
 use crate::conduct::{ProbePlan, TunePlan};
 
 /// The changes for a run with these probes: of the named knobs, or of all bad findings with a fix
@@ -22,9 +21,7 @@ pub(super) fn plan(flags: &RunFlags, probes: &ProbePlan) -> Result<Option<TunePl
     if let Some(line) = tuning::left_over(&left) {
         return Err(Failure::setup(format!("--tuned: {line}")));
     }
-    let root = Root::live();
-    let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
-    let found = check(&root, &request);
+    let found = found_for(probes);
     let changes = changes_of(&found, knobs);
     check_named(&found, &changes, knobs)?;
     Ok(Some(TunePlan {

@@ -104,6 +104,9 @@ impl ProofRow {
 }
 
 impl LabProof {
+    /// The name of the variant without any of the parameters.
+    pub const OFF: &str = "off";
+
     /// Puts in what the pairs say.
     pub fn judge(&mut self) {
         let measures: Vec<Measure> = Measure::EXACT

@@ -13,6 +13,9 @@ use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::words;
 
+/// The columns that the name of a fact has.
+const FACT_NAME: usize = 14;
+
 /// Causes that are listed of a knob.
 const MOST_CAUSES: usize = 3;
 /// A cause is listed if it took this share of what a knob's late wake-ups cost.
@@ -55,13 +58,7 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
         lines.push(String::new());
     }
     for (name, text) in facts(run, experiment) {
-        for (at, line) in wrap(&text, style.columns().saturating_sub(14))
-            .iter()
-            .enumerate()
-        {
-            let name = if at == 0 { name.as_str() } else { "" };
-            lines.push(fact(style, name, line));
-        }
+        lines.extend(fact_lines(style, &name, &text));
     }
     if let Some(place) = &style.report {
         lines.push(fact(style, "Report", place));
@@ -70,9 +67,17 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
     lines.collect()
 }
 
+/// A name and what is said of it, over as many lines as it takes.
+pub(crate) fn fact_lines(style: &Style, name: &str, text: &str) -> Vec<String> {
+    let wrapped = wrap(text, style.columns().saturating_sub(FACT_NAME));
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    let lines = names.zip(&wrapped);
+    lines.map(|(name, line)| fact(style, name, line)).collect()
+}
+
 /// A name and what is said of it.
 pub(crate) fn fact(style: &Style, name: &str, text: &str) -> String {
-    let name = style.paint(Tone::Dim, &format!("{name:<14}"));
+    let name = style.paint(Tone::Dim, &format!("{name:<FACT_NAME$}"));
     format!("{name}{}", style.paint(Tone::Plain, text))
 }
 

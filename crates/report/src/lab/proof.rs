@@ -5,7 +5,7 @@ use punctual_record::lab::{Lab, LabCell, LabProof, ProofConclusion, ProofRow};
 use punctual_stats::experiment::{EXACT_NAMED_FROM, LEAST_PAIRS};
 use punctual_stats::verdict::Outcome;
 
-use super::super::experiment::{Judged, decimal, effects, fact, forest, html_effects};
+use super::super::experiment::{Judged, decimal, effects, fact, fact_lines, forest, html_effects};
 use super::super::html::parts::Html;
 use super::super::html::sections::figure;
 use super::super::statements::Fact;
@@ -173,7 +173,7 @@ fn functions(lab: &Lab, proof: &LabProof) -> Vec<String> {
     };
     let line = |row: &ProofRow| {
         let word = &proof.parameters.get(row.parameter)?.word;
-        let (off, on) = (top(row, OFF)?, top(row, word)?);
+        let (off, on) = (top(row, LabProof::OFF)?, top(row, word)?);
         Some(format!(
             "{}, {}, {word}: {off} and {on}",
             short(&row.kernel),
@@ -182,9 +182,6 @@ fn functions(lab: &Lab, proof: &LabProof) -> Vec<String> {
     };
     proof.rows.iter().filter_map(line).collect()
 }
-
-/// The variant without any of the parameters.
-const OFF: &str = "off";
 
 /// How it was made, and what the figures mean.
 fn facts(proof: &LabProof) -> Vec<Fact> {
@@ -250,7 +247,11 @@ pub(super) fn proof(lab: &Lab, proof: &LabProof, style: &Style) -> String {
         lines.push(style.paint(tone, &line));
     }
     lines.push(String::new());
-    let off = |cell: &&LabCell| cell.variant.as_ref().is_some_and(|it| it.name == OFF);
+    let off = |cell: &&LabCell| {
+        cell.variant
+            .as_ref()
+            .is_some_and(|it| it.name == LabProof::OFF)
+    };
     for kernel in names(&lab.cells, |cell| &cell.kernel) {
         let mut cells = lab.cells.iter().filter(off);
         let laboratory = cells.find_map(|cell| {
@@ -276,12 +277,7 @@ pub(super) fn proof(lab: &Lab, proof: &LabProof, style: &Style) -> String {
         lines.push(String::new());
     }
     for (name, text) in facts(proof) {
-        for (at, line) in wrap(&text, style.columns().saturating_sub(14))
-            .iter()
-            .enumerate()
-        {
-            lines.push(fact(style, if at == 0 { &name } else { "" }, line));
-        }
+        lines.extend(fact_lines(style, &name, &text));
     }
     if let Some(place) = &style.report {
         lines.push(fact(style, "Report", place));

@@ -14,8 +14,6 @@ use punctual_stats::experiment::{BlockLatencies, KnobConclusion, KnobResult};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::verdict::Outcome as Verdict;
 
-/// The variant without any of the parameters.
-const OFF: &str = "off";
 /// The variant with the control.
 const CONTROL: &str = "control";
 
@@ -74,7 +72,7 @@ impl ProofPlan {
         for kernel in &self.kernels {
             let known = self.parameters.iter().filter(|it| self.knows(kernel, it));
             let known = known.map(|word| (word.clone(), Some(word.clone())));
-            let variants = std::iter::once((OFF.to_owned(), None))
+            let variants = std::iter::once((LabProof::OFF.to_owned(), None))
                 .chain(known)
                 .chain([(CONTROL.to_owned(), Some(self.control()))]);
             columns.extend(variants.map(|(name, word)| Column {
