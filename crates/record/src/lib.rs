@@ -44,6 +44,7 @@ pub mod scan;
 pub mod schema;
 mod stops;
 pub mod system;
+pub mod taskset;
 pub mod text;
 pub mod time;
 pub mod tuning;
