@@ -15,6 +15,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("record", &["stats"]),
     ("report", &["stats", "record", "trace"]),
     ("load", &["record"]),
+    ("exec", &["record", "rt"]),
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     ("machine", &["rt", "record"]),

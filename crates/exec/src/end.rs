@@ -1,0 +1,46 @@
+//! When a set ends.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// No job arrives at this instant or later; shared by all tasks.
+#[derive(Debug)]
+pub struct End(AtomicU64);
+
+impl Default for End {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl End {
+    /// Sets the instant, unless [`End::now`] was called.
+    pub fn set(&self, at_ns: u64) {
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |current| {
+                (current != 0).then_some(at_ns)
+            });
+    }
+
+    /// Lets no further job arrive. Real-time safe.
+    pub fn now(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether an instant is the end or later. Real-time safe.
+    #[inline]
+    #[must_use]
+    pub fn is_reached(&self, at_ns: u64) -> bool {
+        at_ns >= self.0.load(Ordering::Relaxed)
+    }
+
+    /// How many arrivals come before the end: one at an instant, and one after each period.
+    /// Real-time safe.
+    #[inline]
+    pub(crate) fn left(&self, at_ns: u64, period_ns: u64) -> u64 {
+        match self.0.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            end_ns => end_ns.saturating_sub(at_ns).div_ceil(period_ns.max(1)),
+        }
+    }
+}

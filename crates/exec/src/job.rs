@@ -1,0 +1,27 @@
+//! What is known of a job.
+
+use crate::chain::Passed;
+
+/// A job that has ended. Instants are CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Job {
+    /// Its arrival: by the timer of the task, or of the task that set off its chain.
+    pub arrival_ns: u64,
+    /// When it was released: its arrival, later by its jitter; or the end of the job before it.
+    pub released_ns: u64,
+    /// When the task ran.
+    pub started_ns: u64,
+    /// When it had done its work.
+    pub ended_ns: u64,
+    /// Jobs after it that were never started, because their deadline had passed.
+    pub skipped: u64,
+}
+
+/// Takes what a task finds out. Both are called by the task's own thread, between two jobs: neither
+/// may allocate, wait or call the kernel.
+pub trait Sink: Send + 'static {
+    /// A job has ended.
+    fn job(&mut self, job: Job);
+    /// A value came out of a chain.
+    fn passed(&mut self, passed: Passed);
+}

@@ -1,0 +1,243 @@
+//! The loop of a task: wait, work, tell.
+
+use std::sync::Arc;
+
+use punctual_record::taskset::Wake;
+use punctual_rt::clock;
+use punctual_rt::memory::Disturbances;
+use punctual_rt::sys::time::clock_now;
+
+use super::{Ended, Fault, Outcome, PreparedTask, timer_of};
+use crate::chain::{Origin, Passed};
+use crate::end::End;
+use crate::job::{Job, Sink};
+use crate::release::Release;
+use crate::timer::TaskTimer;
+
+/// A task at work in its thread.
+pub(super) struct Executor<S> {
+    task: PreparedTask,
+    timer: Option<TaskTimer>,
+    end: Arc<End>,
+    sink: S,
+    /// What each chain that the task is in has given the current job.
+    held: Vec<Option<Origin>>,
+    /// Jobs that were executed.
+    jobs: u64,
+    /// The phase, and how many jobs of it are left.
+    phase: (usize, u64),
+    /// The state of the generator of jitter.
+    random: u64,
+}
+
+/// When the next job is due.
+struct Due {
+    arrival_ns: u64,
+    released_ns: u64,
+    /// The job of the task before it that released it.
+    by: u64,
+}
+
+impl<S: Sink> Executor<S> {
+    pub fn new(task: PreparedTask, end: Arc<End>, sink: S) -> Self {
+        let held = vec![None; task.links.len()];
+        let jobs = task.task.phases.first().map_or(1, |phase| phase.jobs);
+        // The same set has the same jitter in each run.
+        let seed = task.task.name.bytes();
+        let random = seed.fold(0x9e37_79b9_7f4a_7c15, |seed: u64, byte| {
+            (seed ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        Self {
+            task,
+            timer: None,
+            end,
+            sink,
+            held,
+            jobs: 0,
+            phase: (0, jobs),
+            random,
+        }
+    }
+
+    /// Opens what it waits by, and does all its work once.
+    pub fn set_up(&mut self) -> Result<(), Fault> {
+        self.timer = timer_of(&self.task.task).map_err(Fault::Wait)?;
+        if let Some(released) = &self.task.released {
+            released.belong_to_caller().map_err(Fault::Wait)?;
+        }
+        for (phase, work) in self.task.work.iter_mut().enumerate() {
+            work.warm_up().map_err(|step| Fault::Step(phase, step))?;
+        }
+        Ok(())
+    }
+
+    /// Executes jobs until the end, and says what that took.
+    pub fn observed(mut self, start_ns: u64) -> Outcome {
+        let before = Disturbances::of_this_thread();
+        let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
+        let done = match self.task.task.wake {
+            Wake::Timer {
+                period_ns,
+                offset_ns,
+                ..
+            } => self.by_timer(start_ns.saturating_add(offset_ns), period_ns),
+            Wake::After { .. } => self.by_release(),
+        };
+        let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_ns);
+        let after = Disturbances::of_this_thread();
+        let disturbances = before.ok().zip(after.ok());
+        if done.is_err() {
+            // The others would wait for it, or go on without it.
+            self.end.now();
+        }
+        for (releaser, _) in &mut self.task.releases {
+            // The thread may have ended by a fault of its own.
+            let _ = releaser.end();
+        }
+        Outcome {
+            ended: done.map_or_else(Ended::Failed, |()| Ended::Completed),
+            jobs: self.jobs,
+            disturbances: disturbances.map(|(before, after)| after.since(&before)),
+            cpu_ns,
+        }
+    }
+
+    fn by_timer(&mut self, first_ns: u64, period_ns: u64) -> Result<(), Fault> {
+        let Some(mut timer) = self.timer.take() else {
+            return Ok(());
+        };
+        let mut arrival_ns = first_ns;
+        loop {
+            if self.end.is_reached(arrival_ns) {
+                return Ok(());
+            }
+            let released_ns = arrival_ns.saturating_add(self.jitter());
+            timer.wait_until(released_ns).map_err(Fault::Wait)?;
+            let period_ns = self.period_ns(period_ns);
+            let due = Due {
+                arrival_ns,
+                released_ns,
+                by: 0,
+            };
+            let (mut job, after_ns) = self.execute(&due)?;
+            if matches!(timer, TaskTimer::Relative) {
+                // It sleeps for its period after each job, as naive programs do.
+                arrival_ns = after_ns.saturating_add(period_ns);
+            } else {
+                arrival_ns = arrival_ns.saturating_add(period_ns);
+                let given_up_ns = arrival_ns.saturating_add(self.task.task.deadline_ns);
+                if job.ended_ns > given_up_ns {
+                    let passed = (job.ended_ns - given_up_ns).div_ceil(period_ns.max(1));
+                    job.skipped = passed.min(self.end.left(arrival_ns, period_ns));
+                    arrival_ns = arrival_ns.saturating_add(job.skipped.saturating_mul(period_ns));
+                }
+            }
+            self.sink.job(job);
+        }
+    }
+
+    fn by_release(&mut self) -> Result<(), Fault> {
+        let Some(mut released) = self.task.released.take() else {
+            return Ok(());
+        };
+        loop {
+            let Some(release) = released.wait().map_err(Fault::Wait)? else {
+                return Ok(());
+            };
+            let due = Due {
+                arrival_ns: release.arrival_ns,
+                released_ns: release.released_ns,
+                by: release.job,
+            };
+            let (mut job, _) = self.execute(&due)?;
+            job.skipped = released.take_refused();
+            self.sink.job(job);
+        }
+    }
+
+    /// One job, and what it sets off; also returns the instant after that.
+    #[inline]
+    fn execute(&mut self, due: &Due) -> Result<(Job, u64), Fault> {
+        let started_ns = clock::now_ns();
+        let number = self.jobs;
+        let own = Origin {
+            job: number,
+            arrival_ns: due.arrival_ns,
+            read_ns: started_ns,
+        };
+        for (held, link) in self.held.iter_mut().zip(&self.task.links) {
+            *held = link.read(own, due.by);
+        }
+        let phase = self.phase.0;
+        self.task.work[phase]
+            .job()
+            .map_err(|step| Fault::Step(phase, step))?;
+        let ended_ns = clock::now_ns();
+        for (held, link) in self.held.iter().zip(&self.task.links) {
+            let Some(origin) = *held else {
+                continue;
+            };
+            match &link.into {
+                Some(outputs) => outputs.put(number, origin),
+                None => self.sink.passed(Passed {
+                    chain: link.chain,
+                    origin,
+                    out_ns: ended_ns,
+                }),
+            }
+        }
+        self.jobs += 1;
+        let mut after_ns = ended_ns;
+        for (releaser, every) in &mut self.task.releases {
+            if self.jobs.is_multiple_of(u64::from(*every)) {
+                // Each is released when it is released: the one before it took a system call.
+                let release = Release {
+                    arrival_ns: due.arrival_ns,
+                    released_ns: after_ns,
+                    job: number,
+                };
+                releaser.release(release).map_err(Fault::Release)?;
+                after_ns = clock::now_ns();
+            }
+        }
+        self.next_phase();
+        let job = Job {
+            arrival_ns: due.arrival_ns,
+            released_ns: due.released_ns,
+            started_ns,
+            ended_ns,
+            skipped: 0,
+        };
+        Ok((job, after_ns))
+    }
+
+    /// The distance to the next arrival.
+    fn period_ns(&self, of_task: u64) -> u64 {
+        let phase = self.task.task.phases.get(self.phase.0);
+        phase.and_then(|phase| phase.period_ns).unwrap_or(of_task)
+    }
+
+    #[inline]
+    fn next_phase(&mut self) {
+        self.phase.1 -= 1;
+        if self.phase.1 == 0 {
+            let phases = &self.task.task.phases;
+            let next = (self.phase.0 + 1) % phases.len();
+            self.phase = (next, phases[next].jobs);
+        }
+    }
+
+    /// How much later than its arrival the next job is released.
+    #[inline]
+    fn jitter(&mut self) -> u64 {
+        match self.task.task.jitter_ns {
+            0 => 0,
+            most => {
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                self.random % (most + 1)
+            }
+        }
+    }
+}
