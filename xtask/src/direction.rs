@@ -22,7 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
     (
         "punctual",
         &[
-            "stats", "rt", "record", "report", "load", "trace", "lab", "machine",
+            "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "exec",
         ],
     ),
 ];
@@ -48,7 +48,9 @@ const ROOMS: &[Room] = &[
         folder: "crates/punctual/src/conduct/",
         rooms: &["probe", "system"],
         // It prints nothing, and makes no words and pictures.
-        crates: &["stats", "rt", "record", "load", "trace", "lab", "machine"],
+        crates: &[
+            "stats", "rt", "record", "load", "trace", "lab", "machine", "exec",
+        ],
     },
     Room {
         folder: "crates/punctual/src/cli/",

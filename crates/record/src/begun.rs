@@ -43,6 +43,7 @@ impl Run {
             laboratory: None,
             explanation: None,
             experiment: None,
+            tasks: None,
             gaps: None,
             cross_check: None,
             watch: None,

@@ -264,6 +264,7 @@ pub fn value(run: &Run, aspect: Aspect) -> Option<Value> {
         Aspect::Source => match &request.source {
             RunSource::Name(name) => text(name),
             RunSource::Watch { of } => Some(Value::Watch { of: of.clone() }),
+            RunSource::Tasks { of } => text(of),
         },
         Aspect::Interval => run
             .knows(Field::Interval)

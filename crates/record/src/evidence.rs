@@ -6,7 +6,8 @@ use punctual_stats::miss::MissRows;
 use punctual_stats::peaks::Peaks;
 
 use super::field::Field;
-use super::run::{Run, Thread};
+use super::run::{Run, Thread, Timeline};
+use super::taskset::TaskFigures;
 use super::watch::WatchedThread;
 
 /// The histograms and peaks of a record, decoded.
@@ -42,7 +43,7 @@ impl Evidence {
             .map(|(index, thread)| parts(thread, run.watched(index)))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            halves: halves(run, &threads)?,
+            halves: halves(run.threads.iter(), &threads)?,
             threads,
         })
     }
@@ -74,25 +75,79 @@ impl Evidence {
                     unseen: unseen(run, index),
                     peaks: &parts.peaks,
                 });
+        self.whole(
+            threads.collect(),
+            &run.timeline,
+            run.measured_ns,
+            deadline_ns,
+        )
+    }
+
+    fn whole<'a>(
+        &'a self,
+        threads: Vec<ThreadEvidence<'a>>,
+        timeline: &Timeline,
+        duration_ns: u64,
+        deadline_ns: Option<u64>,
+    ) -> RunEvidence<'a> {
         let half = |half: &'a Half| HalfEvidence {
             histogram: &half.histogram,
             misses: half.misses,
         };
         RunEvidence {
-            threads: threads.collect(),
-            duration_ns: run.measured_ns,
+            threads,
+            duration_ns,
             deadline_ns,
-            seconds: run.timeline.seconds,
-            seconds_with_miss: run.timeline.seconds_with_miss,
-            rows: (!run.timeline.rows.is_empty()).then(|| MissRows {
-                width_ns: run.timeline.row_ns,
-                misses: run.timeline.rows.iter().map(|row| row.misses).collect(),
+            seconds: timeline.seconds,
+            seconds_with_miss: timeline.seconds_with_miss,
+            rows: (!timeline.rows.is_empty()).then(|| MissRows {
+                width_ns: timeline.row_ns,
+                misses: timeline.rows.iter().map(|row| row.misses).collect(),
             }),
             halves: self
                 .halves
                 .as_ref()
                 .map(|[first, second]| [half(first), half(second)]),
         }
+    }
+
+    /// Decodes the response times of a task.
+    ///
+    /// # Errors
+    /// As [`Evidence::decode`].
+    pub fn of_jobs(figures: &TaskFigures) -> Result<Self, DecodeError> {
+        let threads = vec![parts(&figures.jobs, None)?];
+        Ok(Self {
+            halves: halves(std::iter::once(&figures.jobs), &threads)?,
+            threads,
+        })
+    }
+
+    /// The response times of a task as the statistics take them; `figures` are those that this was
+    /// made of.
+    #[must_use]
+    pub fn jobs<'a>(
+        &'a self,
+        figures: &'a TaskFigures,
+        deadline_ns: u64,
+        period_ns: Option<u64>,
+        duration_ns: u64,
+    ) -> RunEvidence<'a> {
+        let jobs = &figures.jobs;
+        let thread = self.threads.iter().map(|parts| ThreadEvidence {
+            interval_ns: period_ns,
+            may_be_empty: false,
+            cpu: jobs.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
+            histogram: &parts.histogram,
+            late: jobs.late,
+            missed: jobs.missed,
+            missed_late: missed_late(jobs),
+            lost: jobs.lost,
+            unseen: 0,
+            peaks: &parts.peaks,
+        });
+        let threads = thread.collect();
+        self.whole(threads, &figures.timeline, duration_ns, Some(deadline_ns))
     }
 }
 
@@ -109,6 +164,7 @@ fn unseen(run: &Run, index: usize) -> u64 {
 fn interval_ns(run: &Run, index: usize) -> Option<u64> {
     match &run.watch {
         Some(watch) => watch.threads.get(index).and_then(|thread| thread.period_ns),
+        None if run.tasks.is_some() => run.tasks.as_ref()?.set.period_ns(index),
         None if run.gaps.is_some() || !run.knows(Field::Interval) => None,
         None => Some(run.request.interval.nominal_ns()),
     }
@@ -120,13 +176,16 @@ pub(super) fn missed_late(thread: &Thread) -> u64 {
 }
 
 /// Both halves, where every thread kept its first.
-fn halves(run: &Run, threads: &[ThreadParts]) -> Result<Option<[Half; 2]>, DecodeError> {
+fn halves<'a>(
+    of: impl Iterator<Item = &'a Thread>,
+    threads: &[ThreadParts],
+) -> Result<Option<[Half; 2]>, DecodeError> {
     let mut halves = [(); 2].map(|()| Half {
         histogram: Histogram::new(),
         misses: 0,
     });
     let [first, second] = &mut halves;
-    for (thread, parts) in run.threads.iter().zip(threads) {
+    for (thread, parts) in of.zip(threads) {
         let (Some(record), Some(misses)) = (&thread.first_half, thread.first_half_misses) else {
             return Ok(None);
         };

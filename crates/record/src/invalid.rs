@@ -7,6 +7,7 @@ use super::condition::{Demand, Standing};
 use super::event::Event;
 use super::load::{LoadFailure, WorkCheck};
 use super::run::{Load, Run, Thread, ThreadFault};
+use super::taskset::TaskFault;
 use super::unavailable::Unavailable;
 use super::watch::{Subject, WatchedMark};
 
@@ -57,6 +58,13 @@ pub enum InvalidReason {
         cpu: Option<usize>,
         /// Why.
         fault: ThreadFault,
+    },
+    /// A task of a set ended before it.
+    TaskFailed {
+        /// Its name.
+        task: String,
+        /// Why.
+        fault: TaskFault,
     },
     /// It was stopped for too much of its time.
     Stopped {
@@ -142,6 +150,7 @@ pub fn invalid_reasons(run: &Run) -> Vec<InvalidReason> {
         .chain(events.cloned().map(InvalidReason::Event))
         .chain(run.loads.iter().filter_map(load))
         .chain(run.threads.iter().filter_map(probe))
+        .chain(failed_tasks(run))
         .chain(stopped(run))
         .collect()
 }
@@ -260,6 +269,21 @@ pub fn load_fault(load: &Load) -> Option<LoadFault> {
     }
     let check = load.check.filter(WorkCheck::is_idle)?;
     Some(idle(check, false))
+}
+
+/// The tasks that ended before their set.
+fn failed_tasks(run: &Run) -> Vec<InvalidReason> {
+    let tasks = run
+        .tasks
+        .iter()
+        .flat_map(|it| it.set.tasks.iter().zip(&it.tasks));
+    let failed = tasks.filter_map(|(task, figures)| {
+        Some(InvalidReason::TaskFailed {
+            task: task.name.clone(),
+            fault: figures.fault.clone()?,
+        })
+    });
+    failed.collect()
 }
 
 fn probe(thread: &Thread) -> Option<InvalidReason> {

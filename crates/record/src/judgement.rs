@@ -4,6 +4,8 @@ use punctual_stats::analysis::{Analysis, Settings, analyse};
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::histogram::DecodeError;
 use punctual_stats::lengths::judge_lengths;
+use punctual_stats::requirement::Requirement;
+use punctual_stats::tasks::{TaskEvidence, judge_tasks};
 use punctual_stats::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,7 @@ use super::evidence::Evidence;
 use super::field::Field;
 use super::invalid::{InvalidReason, invalid_reasons, not_in_force};
 use super::run::Run;
+use super::taskset::TaskRun;
 use super::watch::WatchedMark;
 
 /// A verdict with what its sentence names beside it. All of it follows from a record; it stands
@@ -99,8 +102,34 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
     } else {
         analysis.verdict.with_lengths(&lengths)
     };
+    if let Some(tasks) = &run.tasks {
+        analysis.verdict = judge_set(run, tasks)?;
+    }
     if !valid {
         analysis.verdict = analysis.verdict.invalidated();
     }
     Ok(analysis)
+}
+
+/// The verdict on a set of tasks: on the response times of each, and on the limits of its chains.
+fn judge_set(run: &Run, tasks: &TaskRun) -> Result<Verdict, DecodeError> {
+    let evidence = tasks.tasks.iter().map(Evidence::of_jobs);
+    let evidence: Vec<Evidence> = evidence.collect::<Result<_, _>>()?;
+    let each = tasks.set.tasks.iter().zip(&tasks.tasks).zip(&evidence);
+    let each = each
+        .enumerate()
+        .map(|(index, ((task, figures), evidence))| {
+            let deadline_ns = task.deadline_ns;
+            let period_ns = tasks.set.period_ns(index);
+            TaskEvidence {
+                name: &task.name,
+                jobs: evidence.jobs(figures, deadline_ns, period_ns, run.measured_ns),
+                requirement: Requirement::MissProbability {
+                    deadline_ns,
+                    allowed: tasks.allowed,
+                },
+            }
+        });
+    let each: Vec<TaskEvidence<'_>> = each.collect();
+    Ok(judge_tasks(&each, &tasks.limited(), run.request.confidence))
 }

@@ -53,6 +53,10 @@ pub enum Step {
     SetUpTracing,
     /// The probe threads are set up.
     SetUpProbes,
+    /// The speed of the CPUs is measured.
+    MeasureSpeed,
+    /// The tasks of a set are set up.
+    SetUpTasks,
     /// The load is started.
     StartLoad {
         /// Its label.

@@ -427,6 +427,7 @@ impl Merger {
             laboratory: first.laboratory.map(parts::merged_laboratory),
             explanation: self.explanation.map(|ledger| ledger.to_record()),
             experiment: None,
+            tasks: None,
             gaps: first.gaps.map(|gaps| Gaps {
                 threads: watched,
                 ..gaps

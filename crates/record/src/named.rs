@@ -65,6 +65,11 @@ pub enum RunSource {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<String>,
     },
+    /// A set of tasks.
+    Tasks {
+        /// What it is called.
+        of: String,
+    },
     /// The wait source of probes, e.g. `nanosleep`; `noise` or `hardware` where gaps were looked
     /// for. Earlier versions wrote a watch as text too.
     #[serde(untagged)]

@@ -29,6 +29,7 @@ use super::load::{LoadFailure, WorkCheck};
 use super::placement::Placement;
 use super::stops::Stops;
 use super::system::SystemState;
+use super::taskset::TaskRun;
 use super::tuning::Tuned;
 use super::watch::{Watch, WatchedThread};
 
@@ -126,6 +127,9 @@ pub struct Run {
     /// For an experiment: which settings were switched, and what that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<Experiment>,
+    /// For a set of tasks that was executed: the set, and what each task did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<TaskRun>,
 }
 
 impl Run {
@@ -145,7 +149,7 @@ impl Run {
     #[must_use]
     pub fn is_judged(&self) -> bool {
         let limits = self.watch.as_ref().is_some_and(Watch::limits);
-        limits || !self.request.requirements.is_empty()
+        limits || self.tasks.is_some() || !self.request.requirements.is_empty()
     }
 
     /// Keeps what the statistics say, and the verdict where something was required
@@ -174,10 +178,11 @@ impl Run {
     /// Whether a fact about the run is known.
     #[must_use]
     pub fn knows(&self, field: Field) -> bool {
-        // What is watched has its own: each thread another.
+        // What is watched has its own, and a task: each thread another.
         const OF_THREADS: [Field; 4] =
             [Field::Interval, Field::Policy, Field::Priority, Field::Load];
-        if self.watch.is_some() && OF_THREADS.contains(&field) {
+        let each_its_own = self.watch.is_some() || self.tasks.is_some();
+        if each_its_own && OF_THREADS.contains(&field) {
             return false;
         }
         self.imported
@@ -197,6 +202,10 @@ impl Run {
     pub fn thread_label(&self, index: usize) -> String {
         if let Some(thread) = self.watched(index) {
             return format!("{}/{}", thread.task.name, thread.task.tid);
+        }
+        let tasks = self.tasks.as_ref();
+        if let Some(task) = tasks.and_then(|tasks| tasks.set.tasks.get(index)) {
+            return task.name.clone();
         }
         match self.threads.get(index) {
             Some(Thread { cpu: Some(cpu), .. }) => format!("CPU {cpu}"),

@@ -2,9 +2,15 @@
 //!
 //! Tasks, locks and chains name each other by index. Times are nanoseconds.
 
+mod check;
+mod run;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use check::check;
+pub use run::{ChainFigures, CpuSpeed, TaskFault, TaskFigures, TaskRun};
 
 /// The most tasks of a set.
 pub const TASKS: usize = 256;

@@ -49,6 +49,9 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
     if let Some(experiment) = &run.experiment {
         super::experiment::check(experiment)?;
     }
+    if let Some(tasks) = &run.tasks {
+        super::taskset::check(tasks, run.threads.len())?;
+    }
     run.explanation
         .as_ref()
         .map_or(Ok(()), |it| super::explanation::check(it, &extent))
@@ -152,7 +155,7 @@ fn system(run: &Run) -> Result<(), Broken> {
     Ok(())
 }
 
-fn thread(thread: &Thread, place: &str) -> Result<(), Broken> {
+pub(super) fn thread(thread: &Thread, place: &str) -> Result<(), Broken> {
     if let Some(number) = thread.cpu {
         cpu(number, format!("{place}.cpu"))?;
     }

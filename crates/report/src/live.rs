@@ -37,6 +37,8 @@ pub fn step(step: &Step) -> String {
         Step::RestoreSettings => "restoring the settings of the machine".to_owned(),
         Step::SetUpTracing => "setting up tracing".to_owned(),
         Step::SetUpProbes => "setting up the probe threads".to_owned(),
+        Step::MeasureSpeed => "measuring the speed of the CPUs".to_owned(),
+        Step::SetUpTasks => "setting up the tasks".to_owned(),
         Step::StartLoad { load } => format!("starting {load}"),
         Step::CrossCheck { tracer, length_ns } => format!(
             "cross-checking with {} for {:.0} s",

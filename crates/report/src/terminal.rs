@@ -15,7 +15,7 @@ use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
-use super::{conditions, experiment, explain, facts, findings, tuned, watch};
+use super::{conditions, exec, experiment, explain, facts, findings, tuned, watch};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
@@ -31,6 +31,9 @@ const MOST_WORST: usize = 5;
 pub fn summary(run: &Run, style: &Style) -> String {
     if let Some(experiment) = &run.experiment {
         return experiment::summary(run, experiment, style);
+    }
+    if let Some(tasks) = &run.tasks {
+        return exec::summary(run, tasks, style);
     }
     let lines = if style.verbose {
         whole(run, style)

@@ -12,7 +12,7 @@ use punctual_stats::requirement::Requirement;
 use punctual_stats::shares::Shares;
 use punctual_stats::verdict::{Outcome, RequirementResult, Seen};
 
-use super::{facts, words};
+use super::{exec, facts, words};
 pub(crate) use reasons::in_one_run;
 pub use reasons::reason;
 
@@ -36,6 +36,9 @@ pub fn claim(judgement: &Judgement) -> String {
             true => UNFOUNDED.to_owned(),
             false => reasons.join("; "),
         };
+    }
+    if !verdict.tasks.is_empty() {
+        return exec::claim(verdict, judgement.repeats);
     }
     let decides = |outcome: Outcome| outcome == verdict.outcome;
     let waking = verdict.requirements.iter().filter(|r| decides(r.outcome));

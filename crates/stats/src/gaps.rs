@@ -68,5 +68,5 @@ pub fn judge_gaps(
         }
     };
     let results: Vec<RequirementResult> = requirements.iter().map(one).collect();
-    decided(results, Vec::new(), confidence).unless(invalid.collect())
+    decided(results, Vec::new(), Vec::new(), confidence).unless(invalid.collect())
 }

@@ -48,7 +48,7 @@ impl LengthResult {
         self.max_ns.filter(|max| *max > self.limit_ns)
     }
 
-    fn of(evidence: &LengthEvidence<'_>) -> Self {
+    pub(crate) fn of(evidence: &LengthEvidence<'_>) -> Self {
         let mut result = Self {
             name: evidence.name.to_owned(),
             limit_ns: evidence.limit_ns,
@@ -71,7 +71,7 @@ impl LengthResult {
 #[must_use]
 pub fn judge_lengths(lengths: &[LengthEvidence<'_>], confidence: f64) -> Verdict {
     let results = lengths.iter().map(LengthResult::of).collect();
-    decided(Vec::new(), results, confidence)
+    decided(Vec::new(), results, Vec::new(), confidence)
 }
 
 impl Verdict {
@@ -87,6 +87,6 @@ impl Verdict {
             self.lengths = results;
             return self.invalidated();
         }
-        decided(self.requirements, results, self.confidence)
+        decided(self.requirements, results, self.tasks, self.confidence)
     }
 }

@@ -73,6 +73,7 @@ pub mod shares;
 pub mod skips;
 pub mod stationarity;
 pub mod tail;
+pub mod tasks;
 pub mod verdict;
 
 mod pareto;

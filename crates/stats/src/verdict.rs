@@ -14,6 +14,7 @@ use crate::lengths::LengthResult;
 use crate::miss::{MissBound, TimeUnknown};
 use crate::peaks::Peaks;
 use crate::requirement::Requirement;
+use crate::tasks::TaskResult;
 use serde::{Deserialize, Serialize};
 
 /// What a run says about a requirement.
@@ -142,6 +143,9 @@ pub struct Verdict {
     /// One for each part of the program whose length was limited, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<LengthResult>,
+    /// One for each task of a set, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskResult>,
     /// Further seconds of measuring until all can be shown, when that is known
     /// and needed.
     pub needed_seconds: Option<u64>,
@@ -163,6 +167,11 @@ impl Verdict {
         for result in &mut self.lengths {
             result.outcome = Outcome::Invalid;
         }
+        for task in &mut self.tasks {
+            task.result.outcome = Outcome::Invalid;
+            task.result.needed_seconds = None;
+            task.result.needed_without_miss_seconds = None;
+        }
         self
     }
 }
@@ -177,21 +186,23 @@ pub fn judge(requirements: &[Requirement], evidence: &RunEvidence<'_>, confidenc
         .iter()
         .map(|requirement| judge_one(*requirement, evidence, &peaks, confidence))
         .collect();
-    decided(results, Vec::new(), confidence).unless(invalid_evidence(evidence))
+    decided(results, Vec::new(), Vec::new(), confidence).unless(invalid_evidence(evidence))
 }
 
 /// The verdict on all from the verdicts on each.
 pub(crate) fn decided(
     requirements: Vec<RequirementResult>,
     lengths: Vec<LengthResult>,
+    tasks: Vec<TaskResult>,
     confidence: f64,
 ) -> Verdict {
-    let waking = requirements.iter().map(|result| result.outcome);
+    let judged = || {
+        let of_tasks = tasks.iter().map(|task| &task.result);
+        requirements.iter().chain(of_tasks)
+    };
     let taking = lengths.iter().map(|result| result.outcome);
-    let outcome = overall(waking.chain(taking));
-    let open = requirements
-        .iter()
-        .filter(|r| r.outcome == Outcome::Inconclusive);
+    let outcome = overall(judged().map(|result| result.outcome).chain(taking));
+    let open = judged().filter(|result| result.outcome == Outcome::Inconclusive);
     let needed: Option<Vec<u64>> = open.map(|result| result.needed_seconds).collect();
     Verdict {
         outcome,
@@ -201,6 +212,7 @@ pub(crate) fn decided(
             .and_then(|seconds| seconds.into_iter().max()),
         requirements,
         lengths,
+        tasks,
         confidence,
     }
 }
@@ -217,7 +229,7 @@ impl Verdict {
 }
 
 /// What in the evidence itself makes a run invalid.
-fn invalid_evidence(evidence: &RunEvidence<'_>) -> Vec<InvalidEvidence> {
+pub(crate) fn invalid_evidence(evidence: &RunEvidence<'_>) -> Vec<InvalidEvidence> {
     if evidence.samples() == 0 {
         return vec![InvalidEvidence::NoWakeUp];
     }
@@ -250,7 +262,7 @@ fn overall(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
         .unwrap_or(Outcome::Inconclusive)
 }
 
-fn judge_one(
+pub(crate) fn judge_one(
     requirement: Requirement,
     evidence: &RunEvidence<'_>,
     peaks: &Peaks,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use super::exec::ExecError;
 use punctual_load::LoadError;
 use punctual_machine::tune::TuneError;
 use punctual_record::{Demand, Ending, RecordError};
@@ -50,6 +51,8 @@ pub enum ConductError {
     Signals(io::Error),
     /// Requested conditions that are not in force: the run would be INVALID.
     NotInForce(Vec<Demand>),
+    /// A task set can't be executed.
+    Exec(ExecError),
     /// A signal ended it.
     Interrupted(Ending),
 }
@@ -95,6 +98,7 @@ impl fmt::Display for ConductError {
             ),
             Self::Tune(error) => write!(f, "--tuned: {error}"),
             Self::Switch(error) => error.fmt(f),
+            Self::Exec(error) => error.fmt(f),
             Self::Signals(error) => write!(f, "cannot receive signals: {error}"),
             Self::NotInForce(demands) => {
                 let names: Vec<&str> = demands.iter().map(Demand::name).collect();
@@ -115,6 +119,7 @@ impl std::error::Error for ConductError {
             Self::Probe { source, .. } => Some(source),
             Self::Collector(error) | Self::Signals(error) => Some(error),
             Self::Tracer(error) => Some(error),
+            Self::Exec(error) => Some(error),
             Self::Tune(error) | Self::Switch(error) => Some(error),
             _ => None,
         }

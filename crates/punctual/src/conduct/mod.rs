@@ -9,6 +9,7 @@ pub mod breach;
 mod compose;
 mod culprits;
 mod error;
+mod exec;
 mod experiment;
 mod explain;
 pub mod fit;
@@ -26,6 +27,7 @@ mod watch;
 pub mod wrap;
 
 pub use error::ConductError;
+pub use exec::{ExecError, ExecPlan, exec};
 pub use experiment::{Design, pilot_slots};
 pub use explain::WINDOWS_FILE;
 pub use plan::{Claim, TracingPlan};

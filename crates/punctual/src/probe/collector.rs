@@ -32,6 +32,8 @@ pub struct Lane {
     waiting: Vec<Sample>,
     /// The nominal interval; 0 for a polling thread.
     interval_ns: u64,
+    /// Whether its samples are passed to the sinks.
+    has_sinks: bool,
     /// When it last made progress, or was checked.
     seen_ns: u64,
     /// An instant at which it was seen stopped, while its end is not known yet.
@@ -81,6 +83,7 @@ impl Lane {
             stopped: Excluded::default(),
             waiting: Vec::new(),
             interval_ns: 1_000_000,
+            has_sinks: true,
             seen_ns: 0,
             stopped_at_ns: None,
         }
@@ -90,6 +93,13 @@ impl Lane {
     #[must_use]
     pub fn with_interval(mut self, interval_ns: u64) -> Self {
         self.interval_ns = interval_ns;
+        self
+    }
+
+    /// Sets whether its samples are passed to the sinks.
+    #[must_use]
+    pub fn with_sinks(mut self, has_sinks: bool) -> Self {
+        self.has_sinks = has_sinks;
         self
     }
 
@@ -213,7 +223,10 @@ impl Collector {
         for lane in &mut self.lanes {
             let tally = &mut lane.tally;
             let (probe, start_ns) = ((lane.cpu, lane.tid), self.start_ns);
-            let sinks = &mut self.sinks;
+            let sinks: &mut [_] = match lane.has_sinks {
+                true => &mut self.sinks,
+                false => &mut [],
+            };
             let waiting = &mut lane.waiting;
             if !waiting.is_empty() {
                 let known = known(waiting, settled_ns);
@@ -263,13 +276,11 @@ impl Collector {
         self.classify(&mut batches);
         for (lane, batch) in self.lanes.iter_mut().zip(&batches) {
             let probe = (lane.cpu, lane.tid);
-            count(
-                &mut lane.tally,
-                probe,
-                batch,
-                self.start_ns,
-                &mut self.sinks,
-            );
+            let sinks: &mut [_] = match lane.has_sinks {
+                true => &mut self.sinks,
+                false => &mut [],
+            };
+            count(&mut lane.tally, probe, batch, self.start_ns, sinks);
         }
         self.look_at_silent();
         for sink in &mut self.sinks {

@@ -72,10 +72,25 @@ impl Found {
 /// first, then those in force, then the statements.
 #[must_use]
 pub fn judge(requested: &Requested, found: &Found, system: &SystemState) -> Vec<Demand> {
-    let mut demands = vec![
+    let of_threads = vec![
         priority(requested, &found.threads, system),
         affinity(&found.threads, system),
     ];
+    completed(of_threads, requested, found, system)
+}
+
+/// The same where the threads are judged elsewhere: each has its own policy and CPUs.
+#[must_use]
+pub fn judge_machine(requested: &Requested, found: &Found, system: &SystemState) -> Vec<Demand> {
+    completed(Vec::new(), requested, found, system)
+}
+
+fn completed(
+    mut demands: Vec<Demand>,
+    requested: &Requested,
+    found: &Found,
+    system: &SystemState,
+) -> Vec<Demand> {
     if requested.lock_memory {
         demands.push(locked_memory(requested, found, system));
     }

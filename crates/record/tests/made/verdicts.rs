@@ -135,6 +135,7 @@ pub fn judgement(requirements: Vec<RequirementResult>, lengths: Vec<LengthResult
             needed_seconds: requirements.iter().filter_map(|it| it.needed_seconds).max(),
             requirements,
             lengths,
+            tasks: Vec::new(),
             confidence: 0.95,
         },
         reasons: Vec::new(),

@@ -37,6 +37,7 @@ pub fn hypervisor(hypervisor: &Hypervisor) -> String {
 pub fn source(source: &RunSource) -> String {
     match source {
         RunSource::Name(name) => name.clone(),
+        RunSource::Tasks { of } => format!("the task set {of}"),
         RunSource::Watch { of: Some(name) } => format!("watch of {name}"),
         RunSource::Watch { of: None } => "watch of the system".to_owned(),
     }

@@ -38,6 +38,7 @@ pub fn reason(reason: &InvalidReason) -> String {
         InvalidReason::Event(event) => facts::event(event, "the tool"),
         InvalidReason::Load { name, fault } => format!("the load {name} {}", load(fault)),
         InvalidReason::ProbeFailed { cpu, fault } => facts::failed_thread(*cpu, fault),
+        InvalidReason::TaskFailed { task, fault } => crate::exec::failed(task, fault),
         InvalidReason::Stopped {
             watched,
             total_ns,

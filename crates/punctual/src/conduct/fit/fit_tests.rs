@@ -170,6 +170,7 @@ impl Steps for MadeUp<'_> {
             invalid: Vec::new(),
             requirements: Vec::new(),
             lengths: Vec::new(),
+            tasks: Vec::new(),
             needed_seconds: None,
             confidence: 0.95,
         });

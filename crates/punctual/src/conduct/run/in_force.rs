@@ -37,6 +37,41 @@ pub fn hold(
     root: &Root,
     state: &mut SystemState,
 ) -> (Held, Vec<Demand>) {
+    let (held, mut found) = change(plan, root, state);
+    found.threads = probes
+        .ready
+        .iter()
+        .map(|(cpu, ready)| ProbeFound {
+            cpu: *cpu,
+            scheduling: survey::read_back(ready.tid),
+            priority_refused: refused(ready, "policy"),
+            affinity_refused: refused(ready, "affinity"),
+        })
+        .collect();
+    let asked = requested(plan, explain, probes.policy);
+    (held, demands::judge(&asked, &found, state))
+}
+
+/// The same for threads of which each has its own policy and CPUs: of the machine alone.
+/// `priority` is the highest of them, 0 for none.
+pub fn hold_machine(
+    plan: &ConditionsPlan,
+    explain: bool,
+    priority: u32,
+    root: &Root,
+    state: &mut SystemState,
+) -> (Held, Vec<Demand>) {
+    let (held, found) = change(plan, root, state);
+    let policy = match priority {
+        0 => Policy::Other,
+        priority => Policy::Fifo(priority),
+    };
+    let asked = requested(plan, explain, policy);
+    (held, demands::judge_machine(&asked, &found, state))
+}
+
+/// Changes what the plan requests, and reads it back.
+fn change(plan: &ConditionsPlan, root: &Root, state: &mut SystemState) -> (Held, Found) {
     let mut held = Held {
         dma_latency: None,
         memory_locked: false,
@@ -60,30 +95,23 @@ pub fn hold(
         });
     }
     state.power.cpu_dma_latency_held_us = held.dma_latency.as_ref().map(DmaLatency::asked_us);
-    found.threads = probes
-        .ready
-        .iter()
-        .map(|(cpu, ready)| ProbeFound {
-            cpu: *cpu,
-            scheduling: survey::read_back(ready.tid),
-            priority_refused: refused(ready, "policy"),
-            affinity_refused: refused(ready, "affinity"),
-        })
-        .collect();
-    let asked = Requested {
-        policy: match probes.policy {
+    (held, found)
+}
+
+fn requested(plan: &ConditionsPlan, explain: bool, policy: Policy) -> Requested {
+    Requested {
+        policy: match policy {
             Policy::Other => survey::Policy::Other,
             Policy::Fifo(_) => survey::Policy::Fifo,
             Policy::RoundRobin(_) => survey::Policy::RoundRobin,
             Policy::Deadline { .. } => survey::Policy::Deadline,
         },
-        priority: probes.policy.priority(),
+        priority: policy.priority(),
         lock_memory: plan.lock_memory,
         dma_latency_us: (!plan.as_deployed).then_some(0),
         explain,
         executable: system::executable(),
-    };
-    (held, demands::judge(&asked, &found, state))
+    }
 }
 
 /// Refuses a run that would be INVALID from its first moment, if the plan says so.

@@ -1,20 +1,20 @@
 //! A run of `qualify` or `measure`, step by step.
 
 mod companion;
-mod compose;
-mod gather;
-mod in_force;
-mod pace;
+pub(super) mod compose;
+pub(super) mod gather;
+pub(super) mod in_force;
+pub(super) mod pace;
 mod plan;
 mod probes;
 mod sampling;
-mod setup;
-mod stops;
+pub(super) mod setup;
+pub(super) mod stops;
 mod time_limit;
 mod tracers;
 mod tuned;
 mod view;
-mod wake_ups;
+pub(super) mod wake_ups;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};

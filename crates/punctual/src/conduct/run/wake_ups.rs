@@ -267,14 +267,14 @@ impl WakeUps {
 }
 
 /// The events of times in which a load did no work.
-fn tell_pauses(pauses: &[Pause], kept: &mut Keeping<'_>) {
+pub(in crate::conduct) fn tell_pauses(pauses: &[Pause], kept: &mut Keeping<'_>) {
     let events = pauses.iter().map(|p| compose::pause(p, kept.start_ns));
     let events: Vec<_> = events.collect();
     kept.run.events.extend(events);
 }
 
 /// The event of a load that failed; its failure makes the run invalid.
-fn tell_failed_loads(kept: &mut Keeping<'_>) {
+pub(in crate::conduct) fn tell_failed_loads(kept: &mut Keeping<'_>) {
     let loads = &kept.run.loads;
     let failed = loads.iter().filter_map(|load| {
         Some(Happening::LoadFailed {

@@ -1,0 +1,180 @@
+//! What comes out of the chains of a set.
+
+use std::collections::VecDeque;
+
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+
+use punctual_exec::Passed;
+use punctual_record::taskset::{Chain, ChainFigures};
+
+/// The figures of one chain.
+#[derive(Debug, Clone)]
+pub struct ChainTally {
+    reaction_limit_ns: u64,
+    age_limit_ns: u64,
+    reaction: Histogram,
+    reaction_longer: u64,
+    age: Histogram,
+    age_longer: u64,
+    replaced: u64,
+    /// The job whose input the last output reflects, and when it was read.
+    last: Option<(u64, u64)>,
+    /// Outputs that may lie within a stop of the process: that isn't known yet.
+    waiting: VecDeque<Passed>,
+}
+
+/// A stop of the process is known this long after its end.
+const KNOWN_NS: u64 = 1_000_000_000;
+
+impl ChainTally {
+    pub fn new(chain: &Chain) -> Self {
+        Self {
+            reaction_limit_ns: chain.reaction_ns.unwrap_or(u64::MAX),
+            age_limit_ns: chain.age_ns.unwrap_or(u64::MAX),
+            reaction: Histogram::new(),
+            reaction_longer: 0,
+            age: Histogram::new(),
+            age_longer: 0,
+            replaced: 0,
+            last: None,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Takes an output, in their order; it counts once it is known to lie in no stop.
+    pub fn add(&mut self, passed: Passed) {
+        self.waiting.push_back(passed);
+    }
+
+    /// Counts the outputs that are old enough at an instant, but those in stops of the process, which
+    /// are given by their beginnings and ends.
+    pub fn settle(&mut self, now_ns: u64, stops: &[(u64, u64)]) {
+        while let Some(passed) = self.waiting.front().copied() {
+            if passed.out_ns.saturating_add(KNOWN_NS) > now_ns {
+                return;
+            }
+            self.waiting.pop_front();
+            let since_ns = self.last.map_or(passed.origin.arrival_ns, |(_, read_ns)| {
+                read_ns.min(passed.origin.arrival_ns)
+            });
+            let stopped = |stop: &(u64, u64)| stop.0 < passed.out_ns && stop.1 > since_ns;
+            match stops.iter().any(stopped) {
+                true => self.last = None,
+                false => self.take(&passed),
+            }
+        }
+    }
+
+    fn take(&mut self, passed: &Passed) {
+        let origin = passed.origin;
+        let age_ns = passed.out_ns.saturating_sub(origin.arrival_ns);
+        self.age.record(age_ns);
+        self.age_longer += u64::from(age_ns > self.age_limit_ns);
+        if let Some((job, read_ns)) = self.last
+            && origin.job > job
+        {
+            // Just after that reading, an event was too late for it.
+            let reaction_ns = passed.out_ns.saturating_sub(read_ns);
+            self.reaction.record(reaction_ns);
+            self.reaction_longer += u64::from(reaction_ns > self.reaction_limit_ns);
+            self.replaced += origin.job - job - 1;
+        }
+        if self.last.is_none_or(|(job, _)| origin.job > job) {
+            self.last = Some((origin.job, origin.read_ns));
+        }
+    }
+
+    /// The figures as the record keeps them.
+    pub fn to_record(&self, lost: u64) -> ChainFigures {
+        ChainFigures {
+            reaction: HistogramRecord::from(&self.reaction),
+            reaction_longer: self.reaction_longer,
+            age: HistogramRecord::from(&self.age),
+            age_longer: self.age_longer,
+            replaced: self.replaced,
+            lost,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_exec::chain::Origin;
+
+    use super::*;
+
+    fn passed(job: u64, out_ns: u64) -> Passed {
+        Passed {
+            chain: 0,
+            origin: Origin {
+                job,
+                arrival_ns: 100 * job,
+                read_ns: 100 * job + 10,
+            },
+            out_ns,
+        }
+    }
+
+    #[test]
+    fn an_event_waits_from_the_reading_that_it_missed_to_the_output_of_the_next() {
+        let mut tally = ChainTally::new(&Chain {
+            name: "c".to_owned(),
+            tasks: vec![0, 1],
+            reaction_ns: Some(250),
+            age_ns: Some(150),
+        });
+        // Job 0 comes out twice, job 1 never: jobs 0, 2, 3.
+        for output in [
+            passed(0, 50),
+            passed(0, 150),
+            passed(2, 260),
+            passed(3, 500),
+        ] {
+            tally.add(output);
+        }
+        tally.settle(KNOWN_NS, &[]);
+        assert_eq!(
+            tally.to_record(0).age.count,
+            0,
+            "a stop may still become known"
+        );
+        tally.settle(u64::MAX, &[]);
+        let figures = tally.to_record(7);
+        // 260 - 10, and 500 - 210.
+        let reaction = &figures.reaction;
+        assert_eq!(
+            (reaction.count, reaction.min_ns, reaction.max_ns),
+            (2, 250, 290)
+        );
+        assert_eq!(figures.reaction_longer, 1);
+        // 50, 150, 60 and 200.
+        let age = &figures.age;
+        assert_eq!((age.count, age.min_ns, age.max_ns), (4, 50, 200));
+        assert_eq!(
+            (figures.age_longer, figures.replaced, figures.lost),
+            (1, 1, 7)
+        );
+    }
+
+    #[test]
+    fn an_output_around_a_stop_of_the_process_does_not_count() {
+        let mut tally = ChainTally::new(&Chain {
+            name: "c".to_owned(),
+            tasks: vec![0, 1],
+            reaction_ns: None,
+            age_ns: None,
+        });
+        let outputs = [
+            passed(0, 50),
+            passed(1, 900),
+            passed(9, 950),
+            passed(10, 1050),
+        ];
+        outputs.into_iter().for_each(|output| tally.add(output));
+        tally.settle(u64::MAX, &[(160, 880)]);
+        let figures = tally.to_record(0);
+        // Neither the output of job 1, nor what follows on it, but 1050 - 910.
+        assert_eq!((figures.age.count, figures.reaction.count), (3, 1));
+        assert_eq!(figures.reaction.max_ns, 140);
+    }
+}

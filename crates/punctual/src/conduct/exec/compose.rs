@@ -1,0 +1,95 @@
+//! The record of a set's execution, from the figures of its tasks.
+
+use super::tasks::fault_of;
+use crate::conduct::compose::{leave_out_stopped_seconds, put_memory, thread_of};
+use crate::probe::collector::Lane;
+use crate::probe::tally::Tally;
+use crate::probe::timeline;
+use punctual_exec::{Ended, Outcome};
+use punctual_record::taskset::{ChainFigures, TaskFault, TaskFigures};
+use punctual_record::{Faults, Run, Thread};
+
+/// A copy of the figures of one task.
+pub struct TaskCopy {
+    cpu: Option<usize>,
+    tid: i32,
+    lost: [u64; 2],
+    wake_ups: Tally,
+    jobs: Tally,
+}
+
+/// Copies the figures of the tasks: lanes of wake-ups, then as many of jobs. `cpus` are those that
+/// tasks are bound to.
+pub fn copy(lanes: &[Lane], cpus: &[Option<usize>]) -> Vec<TaskCopy> {
+    let (wake_ups, jobs) = lanes.split_at(lanes.len() / 2);
+    let each = wake_ups.iter().zip(jobs).zip(cpus);
+    each.map(|((wake_ups, jobs), cpu)| TaskCopy {
+        cpu: *cpu,
+        tid: wake_ups.tid,
+        lost: [wake_ups.lost(), jobs.lost()],
+        wake_ups: wake_ups.tally.clone(),
+        jobs: jobs.tally.clone(),
+    })
+    .collect()
+}
+
+/// Puts the figures so far into the record.
+pub fn fill(run: &mut Run, start_ns: u64, copies: &[TaskCopy], chains: Vec<ChainFigures>) {
+    run.start_ns = Some(start_ns);
+    let thread = |copy: &TaskCopy, tally: &Tally, lost| Thread {
+        lost,
+        cpu: copy.cpu,
+        ..thread_of(start_ns, tally, 0, copy.tid)
+    };
+    run.threads = copies
+        .iter()
+        .map(|copy| thread(copy, &copy.wake_ups, copy.lost[0]))
+        .collect();
+    let measured = run.threads.iter().map(|thread| thread.measured_ns);
+    run.measured_ns = measured.max().unwrap_or(0);
+    let rows = copies.iter().map(|copy| copy.wake_ups.rows());
+    run.timeline = timeline::merged(rows, run.measured_ns);
+    if let Some(tasks) = &mut run.tasks {
+        let before = std::mem::take(&mut tasks.tasks);
+        let mut before = before.into_iter();
+        tasks.tasks = copies
+            .iter()
+            .map(|copy| {
+                let before = before.next();
+                TaskFigures {
+                    jobs: thread(copy, &copy.jobs, copy.lost[1]),
+                    timeline: timeline::merged([copy.jobs.rows()], run.measured_ns),
+                    cpu_ns: before.as_ref().and_then(|before| before.cpu_ns),
+                    fault: before.and_then(|before| before.fault),
+                }
+            })
+            .collect();
+        tasks.chains = chains;
+    }
+    leave_out_stopped_seconds(run);
+    put_memory(run);
+}
+
+/// Adds the outcome of each task to the record.
+pub fn finish(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
+    let Some(tasks) = &mut run.tasks else {
+        return;
+    };
+    let each = run.threads.iter_mut().zip(&mut tasks.tasks).zip(outcomes);
+    for ((thread, figures), outcome) in each {
+        let Some(outcome) = outcome else {
+            figures.fault = Some(TaskFault::StillBusy {});
+            continue;
+        };
+        thread.faults = outcome.disturbances.map(|disturbances| Faults {
+            minor: disturbances.minor_faults,
+            major: disturbances.major_faults,
+        });
+        thread.preemptions = outcome.disturbances.map(|it| it.preemptions);
+        run.own_cost.probes_cpu_ns += outcome.cpu_ns;
+        figures.cpu_ns = Some(outcome.cpu_ns);
+        if let Ended::Failed(fault) = outcome.ended {
+            figures.fault = Some(fault_of(fault));
+        }
+    }
+}

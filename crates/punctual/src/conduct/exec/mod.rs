@@ -1,0 +1,363 @@
+//! Executes a set of tasks, and records when each job was released, began and ended.
+
+mod calls;
+mod chains;
+mod compose;
+mod plan;
+mod tasks;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use punctual_rt::clock;
+use punctual_rt::ring::Consumer;
+
+use super::blocks::Stretches;
+use super::compose::{PEAKS, empty, stop_event};
+use super::error::ConductError;
+use super::explain::{self, Explaining, Wanted};
+use super::keeping::{Keeping, save};
+use super::progress::Progress;
+use super::run::gather::Gathering;
+use super::run::in_force::{self, Held};
+use super::run::pace::Pace;
+use super::run::setup;
+use super::run::stops::StopDetector;
+use super::signals::Signals;
+use super::under_way::{Measured, UnderWay};
+use crate::probe::collector::{Collector, Lane, SampleSink};
+use crate::probe::tally::{Halves, Tally};
+use crate::system::monitor::{Monitor, Monitored};
+use chains::ChainTally;
+pub use plan::ExecPlan;
+use punctual_exec::{Outcome, Passed};
+use punctual_load::LoadSet;
+use punctual_machine::Root;
+use punctual_machine::survey::{self, SurveyRequest};
+use punctual_record::event::Halted;
+use punctual_record::live::Step;
+use punctual_record::taskset::{CpuSpeed, TaskRun};
+use punctual_record::{Interval, RecordError, Run, RunDirectory, State, time};
+use punctual_trace::attribute::event::Window;
+pub use tasks::ExecError;
+use tasks::{Figures, Tasks};
+
+/// How often the end of the run is checked.
+const NAP: Duration = Duration::from_millis(250);
+
+/// Executes a set until the end, and returns the record, judged and saved.
+///
+/// # Errors
+/// The set could not be started; later problems are in the record.
+pub fn exec(
+    plan: &ExecPlan,
+    directory: &RunDirectory,
+    progress: &mut dyn Progress,
+) -> Result<Run, ConductError> {
+    let signals = Signals::listen().map_err(ConductError::Signals)?;
+    let root = Root::live();
+    progress.step(&Step::ReadSettings);
+    let mut run = survey(plan, &root);
+    progress.step(&Step::MeasureSpeed);
+    let speeds = tasks::speeds(plan)?;
+    run.tasks = Some(TaskRun {
+        set: plan.set.clone(),
+        allowed: plan.allowed,
+        speeds: speeds.clone(),
+        tasks: Vec::new(),
+        chains: Vec::new(),
+    });
+    save(directory, &run)?;
+    directory.reserve();
+    let started = start(plan, directory, &root, run, &speeds, (progress, signals))?;
+    Ok(started)
+}
+
+/// A record of the machine, before anything runs.
+fn survey(plan: &ExecPlan, root: &Root) -> Run {
+    let request = SurveyRequest {
+        probed_cpus: plan.cpus(),
+        priority: plan.priority(),
+    };
+    let started = time::rfc3339(SystemTime::now());
+    let machine = survey::survey(root, &request);
+    let command = plan.command.clone();
+    empty("exec", command, plan.request(), started, machine)
+}
+
+/// The steps after the first save: tasks, tracing, load, read-back, and the execution.
+fn start(
+    plan: &ExecPlan,
+    directory: &RunDirectory,
+    root: &Root,
+    mut run: Run,
+    speeds: &[CpuSpeed],
+    (progress, signals): (&mut dyn Progress, Signals),
+) -> Result<Run, ConductError> {
+    progress.step(&Step::SetUpTasks);
+    let (tasks, figures) = tasks::start(plan, speeds)?;
+    let bound = |task: usize| match plan.cpus_of(task) {
+        [cpu] => Some(*cpu),
+        _ => None,
+    };
+    let cpus: Vec<Option<usize>> = (0..tasks.tids.len()).map(bound).collect();
+    let pinned = tasks.tids.iter().zip(&cpus);
+    let pinned: Vec<(i32, usize)> = pinned
+        .filter_map(|(tid, cpu)| Some((*tid, (*cpu)?)))
+        .collect();
+    let wanted = plan.tracing.explain.then(|| Wanted {
+        cpus: plan.cpus(),
+        threads: pinned.clone(),
+        above_ns: plan.tracing.above_ns,
+        stack_above_ns: plan.tracing.stack_above_ns,
+        polling: None,
+        housekeeping: plan.housekeeping,
+    });
+    // Without a thread that it may follow, it would follow every thread of the machine.
+    let wanted = wanted.filter(|wanted| !wanted.threads.is_empty());
+    let (explaining, feed) = explain::begin(wanted, None, &mut run.events).unzip();
+    let sinks = feed.map(|feed| Box::new(feed) as Box<dyn SampleSink>);
+    setup::refuse_if_signalled(&signals)?;
+    let loads = setup::start_loads(&plan.load, &signals, progress)?;
+    let pace = Arc::new(Pace::of(&Interval::Fixed { interval_ns: 0 }));
+    let stops = StopDetector::begin(&signals, plan.housekeeping, &pace)?;
+    let (lanes, passed) = lanes(plan, &tasks, &cpus, figures);
+    let collector = Collector::new(lanes, u64::MAX, sinks.into_iter().collect())
+        .with_evidence(Some(stops.evidence()));
+    let gathering = Gathering::begin(collector, plan.housekeeping, &pace)?;
+    let (held, demands) = in_force::hold_machine(
+        &plan.conditions,
+        plan.tracing.explain,
+        plan.priority(),
+        root,
+        &mut run.system,
+    );
+    in_force::refuse_unmet(&plan.conditions, &demands)?;
+    run.demands = demands;
+    let monitored = pinned.iter().map(|(tid, cpu)| Monitored {
+        cpu: *cpu,
+        tid: *tid,
+    });
+    let monitor = Monitor::start(root, &monitored.collect::<Vec<_>>());
+    let start_ns = gathering.look().start_at(Tasks::next_start_ns());
+    if let Some(explaining) = &explaining {
+        explaining.count_stolen_from(start_ns);
+    }
+    tasks.go(start_ns, plan.duration_ns);
+    let kept = Keeping::new(run, directory, monitor, start_ns);
+    let chains = plan.set.chains.iter();
+    let last_of = chains
+        .clone()
+        .map(|chain| chain.tasks.last().copied().unwrap_or(0));
+    let throttling_every = kept.throttling_check_interval();
+    let executing = Executing {
+        start_ns,
+        tasks,
+        cpus,
+        gathering,
+        stops,
+        stops_told: 0,
+        passed,
+        last_of: last_of.collect(),
+        chains: chains.map(ChainTally::new).collect(),
+        stretches: Stretches::new(),
+        loads,
+        held: Some(held),
+        explaining,
+        outcomes: Vec::new(),
+        throttling_every,
+        next_throttling: Instant::now() + throttling_every,
+    };
+    let under_way = UnderWay {
+        kept,
+        progress,
+        signals,
+    };
+    Ok(under_way.until_judged(executing))
+}
+
+/// What the collector keeps: of each task its wake-ups, then of each its jobs. Also returns where the
+/// outputs of chains come from.
+fn lanes(
+    plan: &ExecPlan,
+    tasks: &Tasks,
+    cpus: &[Option<usize>],
+    figures: Vec<Figures>,
+) -> (Vec<Lane>, Vec<Consumer<Passed>>) {
+    let set = &plan.set;
+    let peaks = (PEAKS / set.tasks.len().max(1)).clamp(256, 4096);
+    let halves = match plan.duration_ns {
+        Some(length_ns) => Halves::At((length_ns / 2).max(1)),
+        None => Halves::Doubling(1_000_000_000),
+    };
+    let (mut wake_ups, mut jobs, mut passed) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, figures) in figures.into_iter().enumerate() {
+        let task = &set.tasks[index];
+        let period_ns = set.period_ns(index).unwrap_or(0).max(1);
+        let (cpu, tid) = (cpus[index].unwrap_or(0), tasks.tids[index]);
+        let tally = |deadline_ns| {
+            Tally::new(u64::MAX, deadline_ns, halves, peaks)
+                .with_shortest_interval(period_ns)
+                .with_interval(period_ns)
+        };
+        let lane = Lane::new(cpu, tid, figures.wake_ups, tally(u64::MAX));
+        let is_bound = cpus[index].is_some();
+        wake_ups.push(lane.with_interval(period_ns).with_sinks(is_bound));
+        let lane = Lane::new(cpu, tid, figures.jobs, tally(task.deadline_ns));
+        jobs.push(lane.with_interval(period_ns).with_sinks(false));
+        passed.push(figures.passed);
+    }
+    wake_ups.append(&mut jobs);
+    (wake_ups, passed)
+}
+
+/// A set that is being executed.
+struct Executing {
+    start_ns: u64,
+    tasks: Tasks,
+    /// The CPUs that tasks are bound to.
+    cpus: Vec<Option<usize>>,
+    gathering: Gathering,
+    stops: StopDetector,
+    stops_told: usize,
+    passed: Vec<Consumer<Passed>>,
+    chains: Vec<ChainTally>,
+    /// The last task of each chain.
+    last_of: Vec<usize>,
+    stretches: Stretches,
+    loads: Option<LoadSet>,
+    /// Restored before the run is judged.
+    held: Option<Held>,
+    explaining: Option<Explaining>,
+    outcomes: Vec<Option<Outcome>>,
+    throttling_every: Duration,
+    next_throttling: Instant,
+}
+
+impl Measured for Executing {
+    const ENDING: Step = Step::EndRun;
+    const LEAST_NAP: Duration = Duration::from_millis(10);
+    const INTERRUPT_FINISHES: bool = true;
+
+    fn nap(&self) -> Duration {
+        NAP.min(self.throttling_every)
+    }
+
+    fn collect(&mut self, _: u64) {
+        self.take_outputs(clock::now_ns());
+    }
+
+    fn is_complete(&self, _: u64) -> bool {
+        self.tasks.are_over()
+    }
+
+    fn note(&mut self, kept: &mut Keeping<'_>) {
+        self.tell_stops(kept);
+        if Instant::now() >= self.next_throttling {
+            self.next_throttling = Instant::now() + self.throttling_every;
+            kept.check_throttling();
+        }
+        if let Some(loads) = &mut self.loads {
+            super::run::wake_ups::tell_pauses(&loads.look(), kept);
+        }
+        self.stretches
+            .look(&self.gathering.look(), kept.elapsed_ns());
+    }
+
+    fn show(&self, _: &Run, _: u64, _: &mut dyn Progress) {}
+
+    fn compose(&mut self, run: &mut Run, _: u64) {
+        let copies = compose::copy(&self.gathering.look().lanes, &self.cpus);
+        let chains = self.chains.iter().zip(&self.last_of);
+        let chains = chains.map(|(tally, last)| {
+            let lost = self.passed.get(*last).map_or(0, Consumer::refused);
+            tally.to_record(lost)
+        });
+        compose::fill(run, self.start_ns, &copies, chains.collect());
+        run.blocks = self.stretches.blocks();
+        run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
+        if let Some(loads) = &self.loads {
+            let status = loads.status();
+            run.loads = status
+                .iter()
+                .map(super::run::compose::load_under_way)
+                .collect();
+        }
+        if let Some(explaining) = &self.explaining {
+            explaining.put_into(run);
+        }
+    }
+
+    fn save_beside(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let explaining = self.explaining.as_ref();
+        explaining.map_or(Ok(()), |it| it.save(directory))
+    }
+
+    fn finish(&mut self, kept: &mut Keeping<'_>) {
+        kept.check_throttling();
+        self.outcomes = self.tasks.end();
+        self.stops.end();
+        self.gathering.end();
+        self.take_outputs(u64::MAX);
+        self.tell_stops(kept);
+        if let Some(explaining) = &mut self.explaining {
+            explaining.end();
+        }
+        if let Some(mut loads) = self.loads.take() {
+            super::run::wake_ups::tell_pauses(&loads.look_last(), kept);
+            kept.run.loads = loads
+                .stop()
+                .into_iter()
+                .map(super::run::compose::load)
+                .collect();
+        }
+        super::run::wake_ups::tell_failed_loads(kept);
+    }
+
+    fn conclude(&mut self, kept: &mut Keeping<'_>, state: State) -> State {
+        compose::finish(&mut kept.run, std::mem::take(&mut self.outcomes));
+        self.held = None;
+        state
+    }
+
+    fn ring(&self, _: &Run) -> Option<Window> {
+        None
+    }
+}
+
+impl Executing {
+    /// Takes what came out of the chains; what came out long before an instant counts.
+    fn take_outputs(&mut self, now_ns: u64) {
+        let chains = &mut self.chains;
+        for outputs in &mut self.passed {
+            outputs.drain(|passed| {
+                if let Some(tally) = chains.get_mut(passed.chain) {
+                    tally.add(passed);
+                }
+            });
+        }
+        let stops = &self.gathering.look().stops;
+        let stops = stops.list.iter().map(|stop| {
+            let at_ns = self.start_ns.saturating_add(stop.at_ns);
+            (at_ns, at_ns.saturating_add(stop.length_ns))
+        });
+        let stops: Vec<(u64, u64)> = stops.collect();
+        for tally in &mut self.chains {
+            tally.settle(now_ns, &stops);
+        }
+    }
+
+    /// Stops of the process that were detected.
+    fn tell_stops(&mut self, kept: &mut Keeping<'_>) {
+        let stops = self.gathering.look().stops.clone();
+        for stop in stops.list.iter().skip(self.stops_told) {
+            let who = match stop.cpu {
+                Some(cpu) => Halted::Probe { cpu },
+                None => Halted::Process,
+            };
+            kept.run.events.push(stop_event(stop, who));
+        }
+        self.stops_told = stops.list.len();
+        kept.run.stops = (stops.count > 0).then_some(stops);
+    }
+}

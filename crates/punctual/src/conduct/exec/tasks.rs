@@ -1,0 +1,338 @@
+//! The threads of a set, and the rings that their figures come through.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use punctual_rt::clock;
+use punctual_rt::ring::{Consumer, Producer, ring};
+use punctual_rt::thread::Refusal;
+
+use super::calls::Launched;
+use super::plan::ExecPlan;
+use crate::conduct::error::ConductError;
+use crate::probe::collector::Collector;
+use crate::probe::cycle::Sample;
+use punctual_exec::task::StartLine;
+use punctual_exec::{
+    End, Fault, Job, Outcome, Passed, Prepared, Ready, Running, Sink, Speed, StartError, prepare,
+};
+use punctual_record::taskset::{CpuSpeed, TaskFault, TaskSet};
+
+/// How long tasks may take to set themselves up.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How long the set waits for its start after all threads exist: none is late for it.
+const RUN_UP_NS: u64 = 50_000_000;
+/// How long a task may take to end, in addition to its period.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// Why a set was not executed.
+#[derive(Debug)]
+pub enum ExecError {
+    /// The speed of this CPU isn't known.
+    Speed(usize, punctual_exec::SpeedError),
+    /// The set can't be started.
+    Start(Box<TaskSet>, StartError),
+    /// A task did not get what it asks for, by its name.
+    Refused(String, Refusal),
+    /// A task can't do its work, by its name.
+    Faulty(String, TaskFault),
+    /// Only so many tasks were ready in time.
+    NotReady(usize),
+    /// No ring for the figures of a task.
+    Ring(io::Error),
+}
+
+impl fmt::Display for ExecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Speed(cpu, error) => write!(f, "cannot measure how fast CPU {cpu} is: {error}"),
+            Self::Start(set, error) => write!(f, "{}", Start(set, error)),
+            Self::Refused(task, refusal) => write!(f, "task {task}: {refusal}"),
+            Self::Faulty(task, fault) => match fault {
+                TaskFault::Wait { error } => write!(f, "task {task}: cannot wait: {error}"),
+                TaskFault::Release { error } => {
+                    write!(f, "task {task}: cannot release another task: {error}")
+                }
+                TaskFault::Step { phase, step, error } => write!(
+                    f,
+                    "task {task}: step {} of phase {}: {error}",
+                    step + 1,
+                    phase + 1
+                ),
+                TaskFault::StillBusy {} => write!(f, "task {task}: it does not end"),
+            },
+            Self::NotReady(ready) => write!(
+                f,
+                "only {ready} tasks were ready within 30 s: does a real-time task occupy a CPU?"
+            ),
+            Self::Ring(error) => write!(f, "no memory for the figures of the tasks: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ExecError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Speed(_, error) => Some(error),
+            Self::Ring(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What can't be started, with the names of the set.
+struct Start<'a>(&'a TaskSet, &'a StartError);
+
+impl fmt::Display for Start<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(set, error) = self;
+        let task = |index: &usize| set.tasks.get(*index).map_or("?", |task| task.name.as_str());
+        match error {
+            StartError::Lock(index, error) => {
+                let name = set.locks.get(*index).map_or("?", |lock| lock.name.as_str());
+                write!(f, "lock {name}: {error}")
+            }
+            StartError::Means(index, means, error) => {
+                write!(f, "task {}: {means:?}: {error}", task(index))
+            }
+            StartError::Step(index, phase, refused) => write!(
+                f,
+                "task {}: step {} of phase {}: {}",
+                task(index),
+                refused.step + 1,
+                phase + 1,
+                refused.error
+            ),
+            StartError::Task(index) => write!(f, "task {}: it can't be executed", task(index)),
+            StartError::Chain(index) => {
+                let name = set.chains.get(*index).map_or("?", |it| it.name.as_str());
+                write!(f, "chain {name}: a task of it isn't there")
+            }
+            StartError::Thread(index, error) => write!(f, "task {}: {error}", task(index)),
+        }
+    }
+}
+
+/// The ends that a task writes to.
+struct Rings {
+    wake_ups: Producer<Sample>,
+    jobs: Producer<Sample>,
+    passed: Producer<Passed>,
+}
+
+impl Sink for Rings {
+    #[inline]
+    fn job(&mut self, job: Job) {
+        self.wake_ups.push(Sample {
+            requested_ns: job.released_ns,
+            late_ns: job.started_ns.wrapping_sub(job.released_ns) as i64,
+            missed: 0,
+        });
+        self.jobs.push(Sample {
+            requested_ns: job.arrival_ns,
+            late_ns: job.ended_ns.wrapping_sub(job.arrival_ns) as i64,
+            missed: job.skipped,
+        });
+    }
+
+    #[inline]
+    fn passed(&mut self, passed: Passed) {
+        self.passed.push(passed);
+    }
+}
+
+/// The ends that the figures of a task are read from.
+pub struct Figures {
+    pub wake_ups: Consumer<Sample>,
+    pub jobs: Consumer<Sample>,
+    pub passed: Consumer<Passed>,
+}
+
+/// The threads of a set.
+pub struct Tasks {
+    /// Ends them.
+    pub end: Arc<End>,
+    /// The thread of each task.
+    pub tids: Vec<i32>,
+    line: Arc<StartLine>,
+    running: Option<Running>,
+    patience: Duration,
+}
+
+/// Measures how fast the CPUs of the tasks are.
+///
+/// # Errors
+/// A CPU's speed isn't known.
+pub fn speeds(plan: &ExecPlan) -> Result<Vec<CpuSpeed>, ConductError> {
+    let each = plan.cpus().into_iter().map(|cpu| {
+        let speed = Speed::of_cpu(cpu);
+        let speed = speed.map_err(|error| ConductError::Exec(ExecError::Speed(cpu, error)))?;
+        Ok(CpuSpeed {
+            cpu,
+            turns: speed.turns,
+            ns: speed.ns,
+            spread: speed.spread,
+        })
+    });
+    each.collect()
+}
+
+/// Starts the threads of a set, and waits until each is ready.
+///
+/// # Errors
+/// The set can't be executed.
+pub fn start(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>), ConductError> {
+    started(plan, speeds).map_err(ConductError::Exec)
+}
+
+fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>), ExecError> {
+    let set = &plan.set;
+    let cannot = |error| ExecError::Start(Box::new(set.clone()), error);
+    let prepared = prepared(plan, speeds).map_err(cannot)?;
+    let (line, end) = (Arc::<StartLine>::default(), Arc::<End>::default());
+    let (tell, told) = mpsc::channel();
+    let mut figures = Vec::new();
+    let mut sinks = Vec::new();
+    for task in 0..set.tasks.len() {
+        let (sink, ends) = rings(set, task).map_err(ExecError::Ring)?;
+        sinks.push(Some(sink));
+        figures.push(ends);
+    }
+    let mut sinks = sinks.into_iter();
+    let next = |_| sinks.next().flatten().unwrap_or_else(no_rings);
+    let running = prepared.start(&line, &end, &tell, next).map_err(cannot)?;
+    drop(tell);
+    let mut tids = vec![0; set.tasks.len()];
+    for count in 0..set.tasks.len() {
+        let ready: Ready = told
+            .recv_timeout(READY_WITHIN)
+            .map_err(|_| ExecError::NotReady(count))?;
+        let name = set
+            .tasks
+            .get(ready.task)
+            .map_or_else(String::new, |task| task.name.clone());
+        if let Some(refusal) = ready.refused.into_iter().find(|it| it.step != "name") {
+            return Err(ExecError::Refused(name, refusal));
+        }
+        if let Some(fault) = ready.fault {
+            return Err(ExecError::Faulty(name, fault_of(fault)));
+        }
+        tids[ready.task] = ready.tid;
+    }
+    let longest_ns = (0..set.tasks.len())
+        .filter_map(|task| set.period_ns(task))
+        .max();
+    let tasks = Tasks {
+        end,
+        tids,
+        line,
+        running: Some(running),
+        patience: END_WITHIN + Duration::from_nanos(longest_ns.unwrap_or(0)).min(END_WITHIN),
+    };
+    Ok((tasks, figures))
+}
+
+fn prepared(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<Prepared, StartError> {
+    // A task that may run on several CPUs executes for its time on the fastest.
+    let of = |task: usize| {
+        let cpus = plan.cpus_of(task);
+        let own = speeds.iter().filter(|speed| cpus.contains(&speed.cpu));
+        own.map(|speed| Speed {
+            turns: speed.turns,
+            ns: speed.ns,
+            spread: speed.spread,
+        })
+        .max_by(|a, b| {
+            let rate = |speed: &Speed| speed.turns as f64 / speed.ns.max(1) as f64;
+            rate(a).total_cmp(&rate(b))
+        })
+    };
+    let each: Option<Vec<Speed>> = (0..plan.set.tasks.len()).map(of).collect();
+    let each = each.ok_or(StartError::Task(0))?;
+    let mut calls = Launched::new(&plan.directory);
+    prepare(&plan.set, &each, &mut calls)
+}
+
+fn rings(set: &TaskSet, task: usize) -> io::Result<(Rings, Figures)> {
+    let period_ns = set.period_ns(task).unwrap_or(0);
+    let capacity = Collector::ring_capacity(period_ns);
+    let (wake_ups, its_wake_ups) = ring_of(capacity)?;
+    let (jobs, its_jobs) = ring_of(capacity)?;
+    let last_of = set
+        .chains
+        .iter()
+        .filter(|chain| chain.tasks.last() == Some(&task));
+    let (passed, its_passed) = ring_of(capacity.saturating_mul(last_of.count()).max(2))?;
+    let sink = Rings {
+        wake_ups,
+        jobs,
+        passed,
+    };
+    let figures = Figures {
+        wake_ups: its_wake_ups,
+        jobs: its_jobs,
+        passed: its_passed,
+    };
+    Ok((sink, figures))
+}
+
+fn ring_of<T: Copy + Send + Default>(capacity: usize) -> io::Result<(Producer<T>, Consumer<T>)> {
+    punctual_rt::ring::try_ring(capacity)
+}
+
+/// There are as many rings as tasks: this is for none of them.
+fn no_rings() -> Rings {
+    Rings {
+        wake_ups: ring(2).0,
+        jobs: ring(2).0,
+        passed: ring(2).0,
+    }
+}
+
+/// Why a task ended, as the record keeps it.
+pub fn fault_of(fault: Fault) -> TaskFault {
+    match fault {
+        Fault::Wait(error) => TaskFault::Wait {
+            error: error.to_string(),
+        },
+        Fault::Release(error) => TaskFault::Release {
+            error: error.to_string(),
+        },
+        Fault::Step(phase, refused) => TaskFault::Step {
+            phase,
+            step: refused.step,
+            error: refused.error.to_string(),
+        },
+    }
+}
+
+impl Tasks {
+    /// When a set that is let go now may start.
+    pub fn next_start_ns() -> u64 {
+        clock::now_ns().saturating_add(RUN_UP_NS)
+    }
+
+    /// Starts all tasks at one instant.
+    pub fn go(&self, start_ns: u64, duration_ns: Option<u64>) {
+        if let Some(length_ns) = duration_ns {
+            self.end.set(start_ns.saturating_add(length_ns));
+        }
+        self.line.go(start_ns);
+    }
+
+    /// Whether each of them has ended.
+    pub fn are_over(&self) -> bool {
+        self.running.as_ref().is_none_or(Running::is_over)
+    }
+
+    /// Ends them, waits a while for each, and returns their outcomes.
+    pub fn end(&mut self) -> Vec<Option<Outcome>> {
+        self.end.now();
+        let patience = Instant::now() + self.patience;
+        while !self.are_over() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.running.take().map(Running::finish).unwrap_or_default()
+    }
+}

@@ -1,0 +1,131 @@
+//! What the tasks of a set did while they ran.
+
+use punctual_stats::histogram::HistogramRecord;
+use punctual_stats::lengths::LengthEvidence;
+use serde::{Deserialize, Serialize};
+
+use super::TaskSet;
+use crate::run::{Thread, Timeline};
+
+/// A set that was executed. The threads of the run are its tasks, in their order: their latencies
+/// are from the release of a job to its start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskRun {
+    /// The set.
+    pub set: TaskSet,
+    /// The share of jobs that may miss their deadlines, 0 to 1.
+    pub allowed: f64,
+    /// The speed of the loop by which tasks execute for a time.
+    pub speeds: Vec<CpuSpeed>,
+    /// What each task did.
+    pub tasks: Vec<TaskFigures>,
+    /// What came out of each chain.
+    pub chains: Vec<ChainFigures>,
+}
+
+/// How fast a CPU executes the loop by which tasks execute for a time: the fastest of many trials.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuSpeed {
+    /// The CPU.
+    pub cpu: usize,
+    /// Turns of the loop,
+    pub turns: u64,
+    /// and the time that they take.
+    pub ns: u64,
+    /// How much longer the median trial took, as a share.
+    pub spread: f64,
+}
+
+/// What a task did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskFigures {
+    /// Its jobs: latencies are from the arrival of a job to its end, `late` are those beyond the
+    /// deadline, `missed` those that were never started because their deadline had passed.
+    pub jobs: Thread,
+    /// The response times over time.
+    pub timeline: Timeline,
+    /// Processor time of its jobs in ns; absent as long as it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// Why it ended before the set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<TaskFault>,
+}
+
+/// Why a task ended before its set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum TaskFault {
+    /// It could not wait for its next job.
+    Wait {
+        /// The system's words.
+        error: String,
+    },
+    /// It could not release the task that follows it.
+    Release {
+        /// The system's words.
+        error: String,
+    },
+    /// A step of its work failed.
+    Step {
+        /// The phase, from 0.
+        phase: usize,
+        /// The step, from 0, counted through the phase and what is within its locks.
+        step: usize,
+        /// The system's words.
+        error: String,
+    },
+    /// It did not end in time.
+    StillBusy {},
+}
+
+/// What came out of a chain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ChainFigures {
+    /// From the moment at which a job read an input to the first output that reflects a later one:
+    /// so long an event just after that reading waited.
+    pub reaction: HistogramRecord,
+    /// Those longer than the limit of the chain.
+    pub reaction_longer: u64,
+    /// From the arrival of the job that read an input to each output made of it.
+    pub age: HistogramRecord,
+    /// Those longer than the limit of the chain.
+    pub age_longer: u64,
+    /// Inputs that were read, and that no output reflects: later ones replaced them.
+    pub replaced: u64,
+    /// Outputs that were lost on their way to the record.
+    pub lost: u64,
+}
+
+impl TaskRun {
+    /// What is required of the chains: of each limit the lengths that it holds for, with the name of
+    /// the chain.
+    pub(crate) fn limited(&self) -> Vec<LengthEvidence<'_>> {
+        let chains = self.set.chains.iter().zip(&self.chains);
+        let each = chains.flat_map(|(chain, figures)| {
+            let of = |limit_ns: Option<u64>, lengths: &HistogramRecord, longer| {
+                Some(LengthEvidence {
+                    name: &chain.name,
+                    limit_ns: limit_ns?,
+                    count: lengths.count,
+                    longer,
+                    max_ns: (lengths.count > 0).then_some(lengths.max_ns),
+                })
+            };
+            [
+                of(
+                    chain.reaction_ns,
+                    &figures.reaction,
+                    figures.reaction_longer,
+                ),
+                of(chain.age_ns, &figures.age, figures.age_longer),
+            ]
+        });
+        each.flatten().collect()
+    }
+}

@@ -1,0 +1,71 @@
+//! The verdict on a set of tasks: each must meet its own deadline.
+//!
+//! Each task is judged by its own jobs, at the confidence that was asked for. All pass where each
+//! does: that needs no correction. One that fails by chance would fail all, so of n tasks a FAIL is
+//! shown with the n-th part of the doubt.
+
+use crate::evidence::RunEvidence;
+use crate::lengths::{LengthEvidence, LengthResult};
+use crate::requirement::Requirement;
+use crate::verdict::{
+    InvalidEvidence, Outcome, RequirementResult, Verdict, decided, invalid_evidence, judge_one,
+};
+use serde::{Deserialize, Serialize};
+
+/// What a task measured: its response times.
+#[derive(Clone, Debug)]
+pub struct TaskEvidence<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// Its jobs: a single thread, whose latencies are from the arrival of a job to its end.
+    pub jobs: RunEvidence<'a>,
+    /// What is required of them.
+    pub requirement: Requirement,
+}
+
+/// The verdict on a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskResult {
+    /// What it is called.
+    pub name: String,
+    /// What was required, and the verdict on it.
+    #[serde(flatten)]
+    pub result: RequirementResult,
+}
+
+/// The verdict on a set: on its tasks, and on what may take no longer than a limit.
+#[must_use]
+pub fn judge_tasks(
+    tasks: &[TaskEvidence<'_>],
+    lengths: &[LengthEvidence<'_>],
+    confidence: f64,
+) -> Verdict {
+    let strict = 1.0 - (1.0 - confidence) / tasks.len().max(1) as f64;
+    let results = tasks.iter().map(|task| TaskResult {
+        name: task.name.to_owned(),
+        result: judge_task(task, confidence, strict),
+    });
+    let results: Vec<TaskResult> = results.collect();
+    let invalid: Vec<InvalidEvidence> = tasks
+        .iter()
+        .flat_map(|task| invalid_evidence(&task.jobs))
+        .collect();
+    let lengths = lengths.iter().map(LengthResult::of).collect();
+    decided(Vec::new(), lengths, results, confidence).unless(invalid)
+}
+
+fn judge_task(task: &TaskEvidence<'_>, confidence: f64, strict: f64) -> RequirementResult {
+    let judged = |confidence| {
+        let peaks = task.jobs.peaks();
+        judge_one(task.requirement, &task.jobs, &peaks, confidence)
+    };
+    let mut result = judged(confidence);
+    if result.outcome == Outcome::Fail {
+        let strictly = judged(strict);
+        if strictly.outcome == Outcome::Inconclusive {
+            result = strictly;
+        }
+    }
+    result
+}
