@@ -18,10 +18,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     ("machine", &["rt", "record"]),
+    ("taskset", &["rt", "record", "sched"]),
     (
         "punctual",
         &[
-            "stats", "rt", "record", "report", "load", "trace", "lab", "machine",
+            "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
+            "taskset",
         ],
     ),
 ];
@@ -47,13 +49,16 @@ const ROOMS: &[Room] = &[
         folder: "crates/punctual/src/conduct/",
         rooms: &["probe", "system"],
         // It prints nothing, and makes no words and pictures.
-        crates: &["stats", "rt", "record", "load", "trace", "lab", "machine"],
+        crates: &[
+            "stats", "rt", "record", "load", "trace", "lab", "machine", "sched", "taskset",
+        ],
     },
     Room {
         folder: "crates/punctual/src/cli/",
         rooms: &["probe", "system", "conduct", "launch"],
         crates: &[
-            "stats", "rt", "record", "report", "load", "trace", "lab", "machine",
+            "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
+            "taskset",
         ],
     },
     Room {

@@ -2,6 +2,8 @@
 //!
 //! Tasks, locks and chains name each other by index. Times are nanoseconds.
 
+pub mod analysis;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
