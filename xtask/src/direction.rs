@@ -19,10 +19,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     ("machine", &["rt", "record"]),
+    ("taskset", &["rt", "record", "sched"]),
     (
         "punctual",
         &[
-            "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "exec",
+            "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
+            "taskset", "exec",
         ],
     ),
 ];
@@ -49,14 +51,15 @@ const ROOMS: &[Room] = &[
         rooms: &["probe", "system"],
         // It prints nothing, and makes no words and pictures.
         crates: &[
-            "stats", "rt", "record", "load", "trace", "lab", "machine", "exec",
+            "stats", "rt", "record", "load", "trace", "lab", "machine", "sched", "taskset", "exec",
         ],
     },
     Room {
         folder: "crates/punctual/src/cli/",
         rooms: &["probe", "system", "conduct", "launch"],
         crates: &[
-            "stats", "rt", "record", "report", "load", "trace", "lab", "machine",
+            "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
+            "taskset",
         ],
     },
     Room {

@@ -2,6 +2,7 @@
 //!
 //! Tasks, locks and chains name each other by index. Times are nanoseconds.
 
+pub mod analysis;
 mod check;
 mod run;
 

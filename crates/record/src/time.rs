@@ -1,9 +1,22 @@
-//! Instants as text, in UTC: no time zone can be got wrong.
+//! Instants as text, in UTC: no time zone can be got wrong. Lengths of time, as people write them.
 
 use std::time::SystemTime;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+
+const UNITS: [(&str, u64); 10] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
 
 fn written(at: SystemTime, form: &str) -> String {
     // A clock that is set to before 1970 or beyond 9999 is wrong in any case.
@@ -46,6 +59,34 @@ pub fn parse_rfc2822(text: &str) -> Option<SystemTime> {
 #[must_use]
 pub fn rfc2822(at: SystemTime) -> String {
     written(at, "%a, %d %b %Y %H:%M:%S +0000")
+}
+
+/// Reads a length of time as people write it: `100us`, `1.5ms`, `2 h`; a number without a unit counts
+/// in units of `bare_unit_ns`. Exact: the value is never a floating-point number.
+#[must_use]
+pub fn parse_length(text: &str, bare_unit_ns: u64) -> Option<u64> {
+    let text = text.trim();
+    let digits_end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits_end);
+    let unit = unit.trim();
+    let unit_ns = if unit.is_empty() {
+        bare_unit_ns
+    } else {
+        UNITS.iter().find(|(name, _)| *name == unit)?.1
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.len() > 9 {
+        return None;
+    }
+    let parse = |digits: &str| match digits {
+        "" => Some(0),
+        digits => digits.parse::<u64>().ok(),
+    };
+    let scale = 10u128.pow(fraction.len() as u32);
+    let value = u128::from(parse(whole)?) * scale + u128::from(parse(fraction)?);
+    u64::try_from(value * u128::from(unit_ns) / scale).ok()
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //!
 //! A task that another one releases has that one's response time as jitter, and a task that
 //! suspends itself delays those below with a jitter that follows from its own: the bounds are
-//! computed again until none grows (holistic analysis: Tindell, Clark 1994).
+//! computed again until none grows (holistic analysis: Tindell, Clark 1994). Where only every `n`-th
+//! job releases one, arrivals are `n` periods apart, and the response is that of any job: it covers
+//! those that release.
 
 use std::collections::BTreeMap;
 

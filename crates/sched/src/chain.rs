@@ -6,7 +6,8 @@
 //! period. Arrivals of the first task of each group of triggered hops must be periodic, not only
 //! sporadic: `period_ns` is their exact distance. CPUs need no common phase.
 //!
-//! For groups with period `T` and worst response `R` of their last task:
+//! For groups with period `T` and worst response `R` of their last task (where only every `n`-th job
+//! releases the next task's, the others lead nowhere: the longest period is the group's):
 //!
 //! - Reaction: from an event to the end of the first job of the last task that reflects it: the sum
 //!   of `T + R` (Davare et al. 2007, "Period optimization for hard real-time distributed automotive

@@ -37,6 +37,8 @@ pub struct Task {
     /// Least distance of two arrivals, at least 1.
     pub period_ns: u64,
     /// The first arrival. The analysis ignores it, which is safe: its bounds hold for all offsets.
+    /// Of a task that another one releases, with a longer period: after how many jobs of that one
+    /// the first comes, modulo their number per release.
     pub offset_ns: u64,
     /// A job is released at most this long after it arrives.
     pub jitter_ns: u64,
@@ -47,10 +49,14 @@ pub struct Task {
     pub execution_ns: u64,
     /// How long a job waits for something else than a lock or the CPU.
     pub suspension: Suspension,
-    /// The lock sections of one job. They don't nest: what is nested counts as one section of the
-    /// outer lock, and both locks as one. No job suspends itself within a section.
+    /// The lock sections of one job. They don't nest. Nested sections of locks with a ceiling count as
+    /// one section of the lock with the highest one. For nested sections of locks that are inherited
+    /// there is no model: a holder of the inner lock delays the outer one's holder, and both delay who
+    /// waits for the outer one. No job suspends itself within a section.
     pub sections: Vec<Section>,
-    /// The task whose finished job releases this one's job, if any. Both have one period.
+    /// The task whose finished job releases this one's job, if any. This one's period is a multiple
+    /// of that one's: with the same one, each job of it releases one; with `n` times as long a
+    /// period, every `n`-th.
     pub after: Option<usize>,
 }
 
@@ -241,7 +247,7 @@ pub enum Fault {
     UnknownLock(usize),
     /// This task follows one that isn't there, or itself.
     UnknownPredecessor(usize),
-    /// This task follows one with another period.
+    /// The period of this task is no multiple of that of the one that it follows.
     PeriodOfPredecessor(usize),
     /// The tasks before this one form a circle.
     Cycle(usize),
@@ -356,7 +362,8 @@ impl TaskSet {
         match self.tasks.get(before) {
             Some(_) if before == index => faults.push(Fault::UnknownPredecessor(index)),
             None => faults.push(Fault::UnknownPredecessor(index)),
-            Some(known) if known.period_ns != task.period_ns => {
+            // A period of 0 is a fault of its own.
+            Some(known) if task.period_ns % known.period_ns.max(1) != 0 => {
                 faults.push(Fault::PeriodOfPredecessor(index));
             }
             Some(_) => {

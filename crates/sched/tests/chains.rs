@@ -20,7 +20,8 @@ fn set(random: &mut Random) -> TaskSet {
         let mut period = 100 * PERIODS[random.up_to(PERIODS.len() as u64 - 1) as usize];
         let after = (0 < index && index < 4 && random.up_to(2) == 0).then(|| index - 1);
         if let Some(before) = after {
-            period = set.tasks[before].period_ns;
+            // Each job of it, or every second or third.
+            period = set.tasks[before].period_ns * (1 + random.up_to(5).saturating_sub(3));
         }
         let share = share.min(0.6);
         let cost = ((share * period as f64) as u64).max(2);

@@ -119,7 +119,7 @@ fn each_fault_is_found() {
     );
     assert_eq!(
         one(|set| {
-            set.tasks.push(fixed(10, 200, 1));
+            set.tasks.push(fixed(10, 150, 1));
             set.tasks[1].after = Some(0);
         }),
         [Fault::PeriodOfPredecessor(1)]

@@ -3,7 +3,7 @@
 mod support;
 
 use punctual_sched::simulate::Random;
-use punctual_sched::{Policy, Protocol, Rank, analyse};
+use punctual_sched::{Policy, Protocol, Rank, TaskSet, analyse};
 use support::{CEILING, INHERIT, Shape, bounds, compare, holds, random_set, runs};
 
 #[test]
@@ -102,6 +102,33 @@ fn no_job_that_suspends_itself_or_is_released_by_another_is_later_than_its_bound
         ..shape
     };
     holds(&shape, 200, 9, 0);
+}
+
+#[test]
+fn no_job_that_every_second_or_third_of_another_task_releases_is_later_than_its_bound() {
+    let chains = Shape {
+        chains: true,
+        every: true,
+        any_order: true,
+        ..Shape::default()
+    };
+    holds(&chains, 600, 21, 100);
+    let shape = Shape {
+        locks: INHERIT,
+        jitter: true,
+        suspensions: true,
+        kernel: true,
+        ..chains
+    };
+    holds(&shape, 200, 22, 0);
+    // The response of one job isn't enough: the release may be as late as the other's response.
+    let claim = |set: &TaskSet| -> Vec<Option<u64>> {
+        let mut apart = set.clone();
+        apart.tasks.iter_mut().for_each(|task| task.after = None);
+        bounds(&apart)
+    };
+    let tally = compare(&chains, 300, 21, claim);
+    assert!(tally.exceeded > 50, "{tally:?}");
 }
 
 #[test]

@@ -3,23 +3,11 @@
 use std::error::Error;
 use std::fmt;
 
+use punctual_record::time::parse_length;
 use punctual_stats::requirement::Requirement;
 
 /// The longest time that a flag accepts: ten years.
 const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
-
-const UNITS: [(&str, u64); 10] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("min", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("d", 86_400_000_000_000),
-];
 
 /// What a value is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,36 +57,9 @@ impl fmt::Display for Expected {
 impl Error for Expected {}
 
 fn time(text: &str, bare_unit_ns: u64, expected: Expected) -> Result<u64, Expected> {
-    let text = text.trim();
-    let refused = || expected;
-    let digits_end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits_end);
-    let unit = unit.trim();
-    let unit_ns = if unit.is_empty() {
-        bare_unit_ns
-    } else {
-        UNITS
-            .iter()
-            .find(|(name, _)| *name == unit)
-            .ok_or_else(refused)?
-            .1
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || fraction.len() > 9 {
-        return Err(refused());
-    }
-    let parse = |digits: &str| match digits {
-        "" => Ok(0),
-        digits => digits.parse::<u64>().map_err(|_| refused()),
-    };
-    // Exact: the value is never a floating-point number.
-    let scale = 10u128.pow(fraction.len() as u32);
-    let value = u128::from(parse(whole)?) * scale + u128::from(parse(fraction)?);
-    let ns = u64::try_from(value * u128::from(unit_ns) / scale).map_err(|_| refused())?;
+    let ns = parse_length(text, bare_unit_ns).ok_or(expected)?;
     if ns == 0 || ns > LONGEST_NS {
-        return Err(refused());
+        return Err(expected);
     }
     Ok(ns)
 }

@@ -352,7 +352,12 @@ impl<'a> Machine<'a> {
         };
         job.finish_ns = self.now;
         for follower in 0..self.threads.len() {
-            if self.set.tasks[follower].after == Some(task) {
+            let it = &self.set.tasks[follower];
+            if it.after != Some(task) {
+                continue;
+            }
+            let every = it.period_ns / self.set.tasks[task].period_ns;
+            if self.result.finished[task] % every == it.offset_ns % every {
                 self.come(follower, job.arrival_ns, self.now);
             }
         }

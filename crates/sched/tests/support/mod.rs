@@ -17,6 +17,8 @@ pub struct Shape {
     pub locks: Option<Protocol>,
     pub suspensions: bool,
     pub chains: bool,
+    /// Only every second or third job of a task releases the next one's.
+    pub every: bool,
     pub reservations: usize,
     /// Interrupts, tick, paths from and to sleep.
     pub kernel: bool,
@@ -139,7 +141,8 @@ pub fn random_set(shape: &Shape, random: &mut Random) -> TaskSet {
         for index in 1..count {
             if one_in(2, random) {
                 set.tasks[index].after = Some(index - 1);
-                set.tasks[index].period_ns = set.tasks[index - 1].period_ns;
+                let every = if shape.every { 1 + random.up_to(2) } else { 1 };
+                set.tasks[index].period_ns = every * set.tasks[index - 1].period_ns;
             }
         }
     }

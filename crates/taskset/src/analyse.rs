@@ -1,0 +1,356 @@
+//! Bounds on the response times of a set, and why there are none.
+
+use std::collections::BTreeMap;
+
+use punctual_record::taskset::analysis::{
+    ANALYSIS_VERSION, Admission, AnalysisOutcome, BoundPart, BoundSource, ChainAnalysis,
+    ChainLatency, CpuLoad, NoBound, Response, SetAnalysis, SetOverheads, TaskAnalysis,
+};
+use punctual_record::taskset::{Chain, TaskPolicy, TaskSet};
+use punctual_sched as sched;
+use punctual_sched::admission::{Answer, Global, Reservation, admit, global};
+use punctual_sched::chain::{Broken, latency};
+use punctual_sched::demand::Demand;
+use punctual_sched::sensitivity::{largest_factor_ppm, slack_ns};
+
+pub use punctual_sched::admission::Limits;
+
+use crate::convert::{Converted, convert, not_periodic};
+
+/// How much longer the jobs of each task may take is computed for sets of at most so many tasks.
+pub const MOST_SLACKS: usize = 64;
+
+/// Where a set is to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    /// What the kernel admits; with the number of CPUs.
+    pub limits: Limits,
+    /// What the kernel takes.
+    pub overheads: SetOverheads,
+}
+
+/// Analyses a set that was read: nothing is wrong with it.
+#[must_use]
+pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
+    let cpus = machine.limits.cpus.max(1);
+    let converted = convert(set, cpus, &machine.overheads);
+    let outcomes = outcomes(set, &converted, machine);
+    let all_bounded =
+        (0..set.tasks.len()).all(|task| is_other(set.tasks[task].policy) || outcomes[task].is_ok());
+    let computable = all_bounded && converted.global.is_empty();
+    let answers = answers(set, &machine.limits);
+    let tasks: Vec<TaskAnalysis> = set
+        .tasks
+        .iter()
+        .enumerate()
+        .map(|(index, task)| {
+            let real_time = !is_other(task.policy);
+            let slack = computable && real_time && set.tasks.len() <= MOST_SLACKS;
+            let more = slack.then(|| slack_ns(&converted.set, index).ok().flatten());
+            TaskAnalysis {
+                name: task.name.clone(),
+                policy: task.policy,
+                cpus: task.cpus.clone(),
+                period_ns: converted.set.tasks[index].period_ns,
+                deadline_ns: task.deadline_ns,
+                execution_ns: converted.execution_ns[index],
+                response: match &outcomes[index] {
+                    _ if !real_time => Response::BestEffort,
+                    Ok(bound) => bounded(bound, &converted, set),
+                    Err(why) => Response::Unbounded { why: *why },
+                },
+                may_take_longer_ns: more.flatten(),
+                admission: answers[index],
+            }
+        })
+        .collect();
+    let chains: Vec<ChainAnalysis> = set
+        .chains
+        .iter()
+        .map(|chain| of_chain(set, &converted, &outcomes, chain))
+        .collect();
+    let factor = computable.then(|| largest_factor_ppm(&converted.set).ok());
+    SetAnalysis {
+        version: ANALYSIS_VERSION,
+        name: set.name.clone(),
+        cpus,
+        overheads: machine.overheads,
+        outcome: outcome(&tasks, &chains),
+        locks: set.locks.iter().map(|lock| lock.name.clone()).collect(),
+        loads: loads(set, &converted),
+        tasks,
+        chains,
+        largest_factor_ppm: factor.flatten(),
+    }
+}
+
+fn is_other(policy: TaskPolicy) -> bool {
+    matches!(policy, TaskPolicy::Other { .. })
+}
+
+fn outcome(tasks: &[TaskAnalysis], chains: &[ChainAnalysis]) -> AnalysisOutcome {
+    let judged = tasks
+        .iter()
+        .filter(|task| task.response != Response::BestEffort);
+    let limited = chains
+        .iter()
+        .filter(|chain| chain.reaction_limit_ns.is_some() || chain.age_limit_ns.is_some());
+    let all: Vec<Option<bool>> = judged
+        .map(TaskAnalysis::meets)
+        .chain(limited.map(ChainAnalysis::meets))
+        .collect();
+    if all.contains(&Some(false)) {
+        AnalysisOutcome::NotMet
+    } else if all.contains(&None) {
+        AnalysisOutcome::Unbounded
+    } else {
+        AnalysisOutcome::Met
+    }
+}
+
+type Outcomes = Vec<Result<sched::Bound, NoBound>>;
+
+fn outcomes(set: &TaskSet, converted: &Converted, machine: &Machine) -> Outcomes {
+    let analysed = sched::analyse(&converted.set);
+    let of = |index: usize| match (&converted.reasons[index], &analysed) {
+        (Some(why), _) => Err(*why),
+        (None, Ok(analysis)) => analysis.tasks[index].clone().map_err(|why| no_bound(&why)),
+        // The limits of a set that was read are narrower than those of the analysis.
+        (None, Err(_)) => Err(NoBound::TooManySteps),
+    };
+    let mut all: Outcomes = (0..set.tasks.len()).map(of).collect();
+    of_global(set, converted, machine, &mut all);
+    all
+}
+
+/// `SCHED_DEADLINE` tasks that share all CPUs: each as a sporadic task that needs its whole runtime.
+fn of_global(set: &TaskSet, converted: &Converted, machine: &Machine, all: &mut Outcomes) {
+    let reservation = |index: &usize| reservation(set.tasks[*index].policy);
+    let reserved: Vec<Reservation> = converted.global.iter().filter_map(reservation).collect();
+    let masks: Vec<&Vec<usize>> = converted
+        .global
+        .iter()
+        .map(|index| &set.tasks[*index].cpus)
+        .collect();
+    let one_domain = masks.windows(2).all(|pair| pair[0] == pair[1]);
+    let cpus = match masks.first() {
+        Some(mask) if !mask.is_empty() => mask.len() as u32,
+        _ => machine.limits.cpus,
+    };
+    let verdict = global(&reserved, cpus);
+    for (&index, reservation) in converted.global.iter().zip(&reserved) {
+        let task = &set.tasks[index];
+        let needed_ns = needed(set, converted, machine, index, reservation.deadline_ns);
+        let response_ns = task.jitter_ns.saturating_add(reservation.deadline_ns);
+        all[index] = match verdict {
+            _ if !one_domain => Err(NoBound::SeveralCpus),
+            _ if needed_ns > reservation.runtime_ns => Err(NoBound::Throttled { needed_ns }),
+            Global::Met => Ok(sched::Bound {
+                response_ns,
+                from_release_ns: reservation.deadline_ns,
+                job: 0,
+                jitter_ns: task.jitter_ns,
+                parts: Vec::new(),
+            }),
+            Global::Impossible {
+                interval_ns,
+                demand_ns,
+            } => Err(NoBound::Demand {
+                interval_ns,
+                demand_ns,
+            }),
+            Global::Unknown => Err(NoBound::GlobalUndecided),
+        };
+    }
+}
+
+/// What a job needs within a deadline, with the interrupts of all tasks, wherever they come.
+fn needed(
+    set: &TaskSet,
+    converted: &Converted,
+    machine: &Machine,
+    index: usize,
+    window_ns: u64,
+) -> u64 {
+    let of = &machine.overheads;
+    let mut all = converted.execution_ns[index].unwrap_or(u64::MAX);
+    all = all.saturating_add(of.wake_and_sleep_ns);
+    if let Some(tick) = of.tick {
+        let ticks = window_ns.div_ceil(tick.period_ns.max(1)).saturating_add(1);
+        all = all.saturating_add(ticks.saturating_mul(tick.execution_ns));
+    }
+    for (other, task) in set.tasks.iter().enumerate() {
+        let period_ns = converted.set.tasks[other].period_ns.max(1);
+        let releases = window_ns.saturating_add(task.jitter_ns).div_ceil(period_ns);
+        let interrupts = releases
+            .saturating_add(1)
+            .saturating_mul(of.release_interrupt_ns);
+        all = all.saturating_add(interrupts);
+    }
+    all
+}
+
+fn reservation(policy: TaskPolicy) -> Option<Reservation> {
+    let TaskPolicy::Deadline {
+        runtime_ns,
+        deadline_ns,
+        period_ns,
+    } = policy
+    else {
+        return None;
+    };
+    Some(Reservation {
+        runtime_ns,
+        deadline_ns,
+        period_ns,
+    })
+}
+
+/// What the kernel answers to each task's reservation, in the order of the set.
+fn answers(set: &TaskSet, limits: &Limits) -> Vec<Option<Admission>> {
+    let reserved: Vec<Reservation> = set
+        .tasks
+        .iter()
+        .filter_map(|task| reservation(task.policy))
+        .collect();
+    let mut answers = admit(&reserved, limits).into_iter();
+    set.tasks
+        .iter()
+        .map(|task| {
+            reservation(task.policy)?;
+            answers.next().map(|answer| match answer {
+                Answer::Admitted => Admission::Admitted,
+                Answer::Invalid => Admission::Invalid,
+                Answer::Busy => Admission::Busy,
+            })
+        })
+        .collect()
+}
+
+fn bounded(bound: &sched::Bound, converted: &Converted, set: &TaskSet) -> Response {
+    let source = |source: sched::Source| match source {
+        sched::Source::Itself => BoundSource::Itself,
+        sched::Source::Suspension => BoundSource::Sleep,
+        sched::Source::Task(task) => BoundSource::Task { task },
+        sched::Source::Blocking => BoundSource::Blocking,
+        sched::Source::ReleaseInterrupt(task) => BoundSource::ReleaseInterrupt { task },
+        sched::Source::Tick => BoundSource::Tick,
+        sched::Source::Interference(index) => {
+            let name = converted.set.interference.get(index).map(|one| &one.name);
+            let task = set.tasks.iter().position(|task| Some(&task.name) == name);
+            task.map_or(BoundSource::Other, |task| BoundSource::ReleaseInterrupt {
+                task,
+            })
+        }
+        _ => BoundSource::Other,
+    };
+    Response::Bounded {
+        response_ns: bound.response_ns,
+        job: bound.job,
+        jitter_ns: bound.jitter_ns,
+        parts: bound
+            .parts
+            .iter()
+            .map(|part| BoundPart {
+                source: source(part.source),
+                ns: part.ns,
+            })
+            .collect(),
+    }
+}
+
+fn no_bound(why: &sched::Unbounded) -> NoBound {
+    use sched::Unbounded as From;
+    match *why {
+        From::Overload => NoBound::Overload,
+        From::PlainLock { lock } => NoBound::PlainLock { lock },
+        From::LockAcrossCpus { lock } => NoBound::LockAcrossCpus { lock },
+        From::LockWithDeadlineTask { lock } => NoBound::LockWithDeadlineTask { lock },
+        From::After { task } => NoBound::After { task },
+        From::Suspending { task } => NoBound::Interferer { task },
+        From::Throttled { needed_ns } => NoBound::Throttled { needed_ns },
+        From::FasterThanReservation => NoBound::FasterThanReservation,
+        From::SuspendingDeadlineTask => NoBound::SleepsInReservation,
+        From::Demand {
+            interval_ns,
+            demand_ns,
+        } => NoBound::Demand {
+            interval_ns,
+            demand_ns,
+        },
+        From::TooLong => NoBound::TooLong,
+        _ => NoBound::TooManySteps,
+    }
+}
+
+fn loads(set: &TaskSet, converted: &Converted) -> Vec<CpuLoad> {
+    let demand = sched::analyse(&converted.set).map_or_else(|_| BTreeMap::new(), |it| it.demand);
+    let mut loads: BTreeMap<usize, CpuLoad> = BTreeMap::new();
+    let of = &converted.set.overheads;
+    for (index, task) in set.tasks.iter().enumerate() {
+        let (false, [cpu]) = (is_other(task.policy), &task.cpus[..]) else {
+            continue;
+        };
+        let load = loads.entry(*cpu).or_insert_with(|| CpuLoad {
+            cpu: *cpu,
+            tasks_ppm: 0,
+            all_ppm: of
+                .tick
+                .map_or(0, |tick| ppm(tick.execution_ns, tick.period_ns)),
+            unknown: 0,
+            demand_met: demand.get(&(*cpu as u32)).map(|it| *it == Demand::Met),
+        });
+        let period_ns = converted.set.tasks[index].period_ns;
+        let Some(execution_ns) = converted.execution_ns[index] else {
+            load.unknown += 1;
+            continue;
+        };
+        let kernel = of.release_interrupt_ns.saturating_add(of.wake_ns);
+        load.tasks_ppm = load.tasks_ppm.saturating_add(ppm(execution_ns, period_ns));
+        let all = execution_ns.saturating_add(kernel);
+        load.all_ppm = load.all_ppm.saturating_add(ppm(all, period_ns));
+    }
+    loads.into_values().collect()
+}
+
+fn ppm(part: u64, whole: u64) -> u64 {
+    let share = u128::from(part) * 1_000_000 / u128::from(whole.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+fn of_chain(
+    set: &TaskSet,
+    converted: &Converted,
+    outcomes: &Outcomes,
+    chain: &Chain,
+) -> ChainAnalysis {
+    let latency = if let Some(task) = not_periodic(set, &chain.tasks) {
+        ChainLatency::NotPeriodic { task }
+    } else {
+        let no = |_: &NoBound| sched::Unbounded::NoGuarantee;
+        let analysis = sched::Analysis {
+            tasks: outcomes
+                .iter()
+                .map(|outcome| outcome.as_ref().map_err(no).cloned())
+                .collect(),
+            demand: BTreeMap::new(),
+        };
+        match latency(&converted.set, &analysis, &chain.tasks) {
+            Ok(bound) => ChainLatency::Bounded {
+                reaction_ns: bound.reaction_ns,
+                age_ns: bound.age_ns,
+            },
+            Err(Broken::Unbounded(task, _) | Broken::ReleasedElsewhere(task)) => {
+                ChainLatency::Unbounded { task }
+            }
+            Err(_) => ChainLatency::TooLong,
+        }
+    };
+    ChainAnalysis {
+        name: chain.name.clone(),
+        tasks: chain.tasks.clone(),
+        reaction_limit_ns: chain.reaction_ns,
+        age_limit_ns: chain.age_ns,
+        latency,
+    }
+}

@@ -1,0 +1,121 @@
+//! The times of a phase's work.
+
+use punctual_record::taskset::analysis::UntimedStep;
+use punctual_record::taskset::{Phase, Step, Task, TaskPolicy};
+
+/// What one job of a phase does, as far as the file says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct JobWork {
+    /// How long it executes; a lower bound where something is untimed.
+    pub execution_ns: u64,
+    /// The first step whose time the file doesn't say.
+    pub untimed: Option<UntimedStep>,
+    pub sleeps: u32,
+    pub slept_ns: u64,
+    pub yields: bool,
+    /// The outermost lock sections.
+    pub sections: Vec<Held>,
+}
+
+/// A lock section that lies in no other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// The locks: the outer one first.
+    pub locks: Vec<usize>,
+    pub execution_ns: u64,
+    pub untimed: Option<UntimedStep>,
+    pub sleeps: bool,
+}
+
+impl JobWork {
+    pub fn of(phase: &Phase) -> Self {
+        let mut work = JobWork::default();
+        work.add(&phase.work, &mut None);
+        work
+    }
+
+    fn add(&mut self, steps: &[Step], held: &mut Option<Held>) {
+        for step in steps {
+            let untimed = match step {
+                Step::Run { ns } => {
+                    self.execution_ns = self.execution_ns.saturating_add(*ns);
+                    if let Some(held) = held {
+                        held.execution_ns = held.execution_ns.saturating_add(*ns);
+                    }
+                    None
+                }
+                Step::Sleep { ns } => {
+                    self.sleeps = self.sleeps.saturating_add(1);
+                    self.slept_ns = self.slept_ns.saturating_add(*ns);
+                    if let Some(held) = held {
+                        held.sleeps = true;
+                    }
+                    None
+                }
+                Step::Lock { lock, work } => {
+                    if let Some(outer) = held {
+                        outer.locks.push(*lock);
+                        self.add(work, held);
+                    } else {
+                        let mut own = Some(Held {
+                            locks: vec![*lock],
+                            ..Held::default()
+                        });
+                        self.add(work, &mut own);
+                        self.sections.extend(own);
+                    }
+                    None
+                }
+                Step::Yield => {
+                    self.yields = true;
+                    Some(UntimedStep::Yield)
+                }
+                Step::Instructions { .. } => Some(UntimedStep::Instructions),
+                Step::Memory { .. } => Some(UntimedStep::Memory),
+                Step::Calls { .. } => Some(UntimedStep::Calls),
+                Step::Library { .. } => Some(UntimedStep::Library),
+                Step::Command { .. } => Some(UntimedStep::Command),
+            };
+            self.untimed = self.untimed.or(untimed);
+            if let Some(held) = held {
+                held.untimed = held.untimed.or(untimed);
+            }
+        }
+    }
+}
+
+/// The share of its CPU that a real-time task surely takes in the long run, in parts of 2^40, rounded
+/// down; none of others.
+pub(crate) fn share(task: &Task, period_ns: u64) -> u64 {
+    if matches!(task.policy, TaskPolicy::Other { .. }) {
+        return 0;
+    }
+    let (mut executed, mut passed) = (0u128, 0u128);
+    for phase in &task.phases {
+        let jobs = u128::from(phase.jobs);
+        let execution_ns = task
+            .execution_ns
+            .unwrap_or_else(|| JobWork::of(phase).execution_ns);
+        let period_ns = phase.period_ns.unwrap_or(period_ns).max(1);
+        executed = executed.saturating_add(jobs.saturating_mul(execution_ns.into()));
+        passed = passed.saturating_add(jobs.saturating_mul(period_ns.into()));
+    }
+    let share = ratio(executed, passed);
+    match task.policy {
+        TaskPolicy::Deadline {
+            runtime_ns,
+            period_ns,
+            ..
+        } => share.min(ratio(runtime_ns.into(), period_ns.into())),
+        _ => share,
+    }
+}
+
+/// One whole CPU, as [`share`] counts.
+pub(crate) const WHOLE: u64 = 1 << 40;
+
+fn ratio(part: u128, whole: u128) -> u64 {
+    // Jobs and times have limits: neither nears 2^88.
+    let scaled = part.saturating_mul(WHOLE.into()) / whole.max(1);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
