@@ -1,0 +1,107 @@
+//! `exec`: executes a set of tasks, and judges each by its deadline.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::failure::Failure;
+use super::flags::ExecFlags;
+use super::measuring::{conclude, make_directory, settled, show};
+use super::out;
+use super::screen::Screen;
+use crate::conduct::{self, ConditionsPlan, ExecPlan, LoadPlan, TracingPlan};
+use punctual_load::{LEAST_CPU_NS, LoadSpec};
+use punctual_machine::Root;
+use punctual_machine::survey;
+use punctual_machine::survey::cpus::{self, Place};
+use punctual_record::taskset::TaskSet;
+use punctual_taskset::{Format, MOST_BYTES};
+
+/// How long a set is executed whose file doesn't say.
+const DURATION_NS: u64 = 60_000_000_000;
+
+/// Executes the set and shows what it did.
+///
+/// # Errors
+/// What can't be read, is no task set, or can't be executed here.
+pub fn run(flags: &ExecFlags) -> Result<ExitCode, Failure> {
+    let set = read(&flags.file)?;
+    let plan = plan(flags, set)?;
+    let directory = make_directory(flags.output.as_deref(), "exec")?;
+    let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
+    let outcome = conduct::exec(&plan, &directory, &mut screen);
+    let run = settled(outcome, &mut screen, &directory)?;
+    show(&run, flags.json, flags.quiet, flags.verbose, &directory);
+    Ok(conclude(&run, &directory))
+}
+
+/// The set of a file; what of it has no effect is said.
+fn read(path: &Path) -> Result<TaskSet, Failure> {
+    let shown = path.display();
+    let mut text = String::new();
+    // One byte more than may be: the reader says that it is too long.
+    let most = MOST_BYTES as u64 + 1;
+    File::open(path)
+        .and_then(|file| file.take(most).read_to_string(&mut text))
+        .map_err(|error| Failure::setup(format!("{shown}: {error}")))?;
+    let name = path.file_stem().unwrap_or(path.as_os_str());
+    let read = punctual_taskset::read(&text, &name.to_string_lossy(), Format::of(path))
+        .map_err(|fault| Failure::usage(format!("{shown}:{fault}")))?;
+    for note in &read.notes {
+        out::complain(&format!("{shown}:{note}"));
+    }
+    Ok(read.set)
+}
+
+fn plan(flags: &ExecFlags, set: TaskSet) -> Result<ExecPlan, Failure> {
+    let root = Root::live();
+    let place = Place::read(&root);
+    let topology = survey::topology(&root);
+    for task in &set.tasks {
+        if let Some(cpu) = task.cpus.iter().find(|cpu| !place.reachable.contains(cpu)) {
+            return Err(Failure::usage(format!(
+                "{}: task {}: CPU {cpu} can't be used: expected one of {}",
+                flags.file.display(),
+                task.name,
+                punctual_record::cpu_list(&place.reachable)
+            )));
+        }
+    }
+    let load = flags.load.clone().unwrap_or(LoadSpec::None);
+    let taken = |cpu: &usize| set.tasks.iter().any(|task| task.cpus.contains(cpu));
+    let some_anywhere = set.tasks.iter().any(|task| task.cpus.is_empty());
+    let free = place.reachable.iter().copied().find(|cpu| !taken(cpu));
+    Ok(ExecPlan {
+        command: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        directory: flags
+            .file
+            .parent()
+            .map_or_else(Default::default, Path::to_path_buf),
+        duration_ns: Some(flags.duration.or(set.duration_ns).unwrap_or(DURATION_NS)),
+        allowed: flags.miss,
+        confidence: flags.confidence,
+        load: LoadPlan {
+            spec: load,
+            class: flags.load_class,
+            cpus: cpus::for_load(&topology, &place),
+            least_cpu_ns: LEAST_CPU_NS,
+        },
+        conditions: ConditionsPlan {
+            as_deployed: flags.as_deployed,
+            lock_memory: true,
+            best_effort: flags.best_effort,
+            measure_unmet: flags.best_effort,
+        },
+        tracing: TracingPlan {
+            explain: !flags.no_explain,
+            above_ns: None,
+            stack_above_ns: None,
+        },
+        housekeeping: free.filter(|_| !some_anywhere),
+        all_cpus: place.reachable.clone(),
+        set,
+    })
+}

@@ -1,0 +1,62 @@
+//! Flags of `exec`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CONDITIONS, EXPLAIN, OUTPUT, REQUIRE, names, units};
+use punctual_load::{LoadClass, LoadSpec};
+
+pub(super) const EXEC_EXAMPLES: &str = "\
+Examples:
+  punctual exec robot.toml                  do these tasks meet their deadlines together?
+  punctual exec robot.toml -D 10m --load standard
+  punctual exec video.json                  a file of rt-app";
+
+/// Flags of `exec`.
+#[derive(Debug, Args)]
+pub struct ExecFlags {
+    /// Read the tasks from this file: TOML, or rt-app's JSON
+    #[arg(value_name = "TASKSET")]
+    pub file: PathBuf,
+    /// Execute the set for this time, in s or with a unit: 60, 5m, 1h [default: that of the file, or 60]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
+    pub duration: Option<u64>,
+
+    /// Allow a job of a task to miss its deadline with this probability; 0: none may be seen
+    #[arg(long, value_name = "P", default_value = "1e-4", value_parser = units::miss, allow_hyphen_values = true, help_heading = REQUIRE)]
+    pub miss: f64,
+    /// Set the confidence of the verdict
+    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_hyphen_values = true, help_heading = REQUIRE)]
+    pub confidence: f64,
+
+    /// Run this load beside the set: standard, kernel-paths, none, a list of loads, or a command [default: none]
+    #[arg(long, value_name = "LOAD", value_parser = names::load(), hide_possible_values = true, help_heading = CONDITIONS)]
+    pub load: Option<LoadSpec>,
+    /// Set the scheduling class of the load: other, batch or idle
+    #[arg(long, value_name = "CLASS", default_value = "other", value_parser = names::load_class(), hide_possible_values = true, help_heading = CONDITIONS)]
+    pub load_class: LoadClass,
+    /// Leave the machine as it is: do not set cpu_dma_latency
+    #[arg(long, help_heading = CONDITIONS)]
+    pub as_deployed: bool,
+    /// Execute and judge even if a requested condition is not in force; the verdict says so [default: refuse]
+    #[arg(long, help_heading = CONDITIONS)]
+    pub best_effort: bool,
+
+    /// Write the run into this directory [default: punctual-exec-TIME here]
+    #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Print the summary of the run as JSON
+    #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
+    pub json: bool,
+    /// Print nothing but the verdict
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub quiet: bool,
+    /// Print progress on standard error
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub verbose: bool,
+
+    /// Don't trace the kernel: late jobs are not explained
+    #[arg(long, help_heading = EXPLAIN)]
+    pub no_explain: bool,
+}
