@@ -143,7 +143,9 @@ pub fn remedy(cause: &Cause, surroundings: Surroundings) -> Remedy {
         | Cause::Lock { .. }
         | Cause::Blocked { .. }
         | Cause::Waker { .. }
-        | Cause::Probe => with(&[], Obstacle::Program),
+        | Cause::Probe
+        | Cause::NotReleased
+        | Cause::Work => with(&[], Obstacle::Program),
         Cause::Tracer => with(&[], Obstacle::Tool),
         Cause::Other | Cause::Unexplained | Cause::Blind => with(&[], Obstacle::Unknown),
     }

@@ -3,6 +3,7 @@
 //! Tasks, locks and chains name each other by index. Times are nanoseconds.
 
 pub mod analysis;
+mod bill;
 mod check;
 mod run;
 
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use bill::{JobBill, JobBills, JobCause};
 pub(crate) use check::check;
 pub use run::{ChainFigures, CpuSpeed, TaskFault, TaskFigures, TaskRun};
 

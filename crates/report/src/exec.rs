@@ -1,5 +1,6 @@
 //! A set of tasks in words: its verdict, its table, its chains.
 
+mod bills;
 mod chains;
 mod rows;
 
@@ -153,10 +154,17 @@ pub fn summary(run: &Run, tasks: &TaskRun, style: &Style) -> String {
         lines.push(String::new());
         lines.extend(chains);
     }
-    let bills = explain::section(run, style, Some(1));
-    if !bills.is_empty() {
-        lines.push(String::new());
-        lines.extend(bills);
+    for section in [
+        bills::section(run, tasks, style),
+        match style.verbose {
+            true => explain::section(run, style, Some(1)),
+            false => Vec::new(),
+        },
+    ] {
+        if !section.is_empty() {
+            lines.push(String::new());
+            lines.extend(section);
+        }
     }
     lines.push(String::new());
     for (title, text) in facts_of(run, tasks, style) {

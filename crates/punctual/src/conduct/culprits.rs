@@ -12,8 +12,13 @@ const MOST: usize = 16;
 
 /// Completes the threads of a bill.
 pub(super) fn look_up(bill: &mut Bill, numbers: &Numbers) {
-    let mut all: Vec<(String, &mut Culprit)> = bill
-        .rows
+    let until_ns = bill.due_ns.saturating_add(bill.latency_ns);
+    look_up_rows(&mut bill.rows, until_ns, numbers);
+}
+
+/// Completes the threads of the rows of a bill that ends at an instant.
+pub(super) fn look_up_rows(rows: &mut [BillRow], until_ns: u64, numbers: &Numbers) {
+    let mut all: Vec<(String, &mut Culprit)> = rows
         .iter_mut()
         .flat_map(|BillRow { cause, by, .. }| {
             let task = task(cause);
@@ -24,7 +29,6 @@ pub(super) fn look_up(bill: &mut Bill, numbers: &Numbers) {
         })
         .collect();
     all.sort_by_key(|(_, culprit)| std::cmp::Reverse(culprit.ns));
-    let until_ns = bill.due_ns.saturating_add(bill.latency_ns);
     complete(all, until_ns, numbers);
 }
 

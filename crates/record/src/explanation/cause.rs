@@ -141,6 +141,10 @@ pub enum Cause {
     },
     /// The probe was awake: its previous cycle still ran, or a signal had woken it.
     Probe,
+    /// The job of a task had not been released yet: its jitter, or the tasks before it.
+    NotReleased,
+    /// The job of a task executed.
+    Work,
     /// What looking at it cost.
     Tracer,
     /// Causes that a ranking had no room for.

@@ -1,6 +1,8 @@
 //! What the record of a set promises beyond its types.
 
-use super::{CHAINS, HOPS, LOCKS, NESTED, PHASES, STEPS, Step, TASKS, TaskRun, TaskSet, Wake};
+use super::{
+    CHAINS, HOPS, JobBills, LOCKS, NESTED, PHASES, STEPS, Step, TASKS, TaskRun, TaskSet, Wake,
+};
 use crate::bounds::{Bounds, Broken, at_most, cpu, ensure, histogram};
 
 pub(crate) fn check(run: &TaskRun, threads: usize) -> Result<(), Broken> {
@@ -34,6 +36,9 @@ pub(crate) fn check(run: &TaskRun, threads: usize) -> Result<(), Broken> {
         crate::validate::thread(&task.jobs, &format!("tasks.tasks[{index}].jobs"))?;
         let place = format!("tasks.tasks[{index}].timeline.rows");
         at_most(task.timeline.rows.len(), Bounds::ROWS, place)?;
+        if let Some(bills) = &task.bills {
+            self::bills(bills, &format!("tasks.tasks[{index}].bills"))?;
+        }
     }
     ensure(
         all_or_none(run.chains.len(), run.set.chains.len()),
@@ -101,6 +106,33 @@ fn steps(
             )?;
             steps(work, locks, depth - 1, left, place)?;
         }
+    }
+    Ok(())
+}
+
+fn bills(bills: &JobBills, place: &str) -> Result<(), Broken> {
+    at_most(bills.worst.len(), JobBills::WORST, format!("{place}.worst"))?;
+    at_most(
+        bills.causes.len(),
+        JobBills::CAUSES,
+        format!("{place}.causes"),
+    )?;
+    for (index, bill) in bills.worst.iter().enumerate() {
+        let place = format!("{place}.worst[{index}]");
+        at_most(bill.rows.len(), Bounds::SHORT_LIST, format!("{place}.rows"))?;
+        let ordered = bill.arrival_ns <= bill.released_ns
+            && bill.released_ns <= bill.ended_ns
+            && bill.started_ns <= bill.ended_ns;
+        ensure(ordered, &place, "it ends before it begins")?;
+        let sum = bill
+            .rows
+            .iter()
+            .try_fold(0u64, |sum, row| sum.checked_add(row.ns));
+        ensure(
+            sum == Some(bill.response_ns()),
+            place,
+            "its rows do not sum to the time from its arrival to its end",
+        )?;
     }
     Ok(())
 }

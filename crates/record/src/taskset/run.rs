@@ -4,7 +4,7 @@ use punctual_stats::histogram::HistogramRecord;
 use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
-use super::TaskSet;
+use super::{JobBills, TaskSet};
 use crate::run::{Thread, Timeline};
 
 /// A set that was executed. The threads of the run are its tasks, in their order: their latencies
@@ -50,6 +50,10 @@ pub struct TaskFigures {
     /// Processor time of its jobs in ns; absent as long as it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
+    /// Who took the time of its late and of its longest jobs; absent where that was not looked for,
+    /// or could not be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bills: Option<JobBills>,
     /// Why it ended before the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<TaskFault>,

@@ -145,6 +145,8 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
         ),
         Cause::WakePath
         | Cause::Crossing
+        | Cause::NotReleased
+        | Cause::Work
         | Cause::Probe
         | Cause::Tracer
         | Cause::Other

@@ -15,6 +15,8 @@ pub fn name(cause: &Cause) -> String {
     };
     match cause {
         Cause::WakePath => "the wake-up itself".to_owned(),
+        Cause::NotReleased => "not released yet".to_owned(),
+        Cause::Work => "its own work".to_owned(),
         Cause::Crossing => "into the kernel and out of it".to_owned(),
         Cause::Platform => "platform: hardware or hypervisor".to_owned(),
         Cause::Steal => "hypervisor (stolen time)".to_owned(),

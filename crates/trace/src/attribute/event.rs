@@ -32,6 +32,10 @@ pub struct Window {
     /// polls it, at `due_ns` and `woken_ns`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gap: bool,
+    /// Whether this is not a wake-up, but the job of a task from its start to its end, at `due_ns`
+    /// and `woken_ns`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub job: bool,
     /// The kernel's number for the state in which the probe left its CPU, if it left before
     /// the first event; 0 if it was preempted or throttled: it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]

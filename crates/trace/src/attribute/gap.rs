@@ -1,4 +1,5 @@
-//! A gap between two readings of the clock by a thread that polls it: which cause its time has.
+//! A gap between two readings of the clock by a thread that polls it, and the job of a task, which
+//! lies between two such readings too: which cause its time has.
 //!
 //! At both ends the probe itself ran its own code, so nothing outside the gap
 //! matters: no interrupt and no other thread can have been active there.
@@ -39,6 +40,9 @@ pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribut
         return (Cause::Blind, vec![RowNote::UnknownThread]);
     };
     if thread.tid == window.probe.tid {
+        if window.job {
+            return (Cause::Work, Vec::new());
+        }
         if slice.fault {
             return (Cause::Fault, Vec::new());
         }

@@ -13,6 +13,7 @@ pub mod event;
 mod gap;
 pub mod groups;
 pub mod host;
+mod job;
 mod naming;
 mod overlay;
 mod picture;
@@ -30,6 +31,8 @@ use punctual_record::explanation::Picture;
 pub use punctual_record::explanation::{
     Bill, BillRow, Cause, Explanation, Instants, Stage, StageTimes,
 };
+
+pub use job::{JobInstants, job_bill};
 
 use amounts::Amount;
 use classify::Context;
@@ -149,7 +152,8 @@ impl<'w> WindowView<'w> {
         let waker = timelines.get(&waking_cpu).unwrap_or(&none);
         let stages = WakeUpStages::from_events(window, &traces, waker);
         let history = match by_cpu.get(&window.cpu) {
-            Some(inside) if window.gap => ProbeHistory::from_events(window, inside),
+            // Who releases the lock of a job may run on another CPU.
+            Some(inside) if window.gap && !window.job => ProbeHistory::from_events(window, inside),
             _ => ProbeHistory::from_events(window, &events),
         };
         Self {

@@ -325,6 +325,7 @@ impl Capture {
             lost,
             preempt_rt: self.preempt_rt,
             gap: false,
+            job: false,
             limits: Vec::new(),
             stalls: self.stalls(at, due_ns, woken_ns),
             left,

@@ -55,6 +55,7 @@ impl Capture {
             lost: 0,
             preempt_rt: self.preempt_rt,
             gap: false,
+            job: false,
             limits: Vec::new(),
             stalls: Vec::new(),
             left: None,

@@ -88,6 +88,7 @@ impl WakeUp {
             lost: lost as u64,
             preempt_rt: recording.preempt_rt,
             gap: false,
+            job: false,
             left: None,
             limits: Vec::new(),
             stalls: Vec::new(),

@@ -51,6 +51,7 @@ pub fn asleep(then: &Task, latency: u64) -> Made {
         stalls: Vec::new(),
         left: None,
         gap: false,
+        job: false,
         events: Vec::new(),
         symbols: [
             (0xa0, "tick_nohz_handler".to_owned()),

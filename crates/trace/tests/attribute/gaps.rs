@@ -12,6 +12,7 @@ fn gap(probe: Task, length: u64) -> Made {
         probe,
         waiting_ns: DUE,
         gap: true,
+        job: false,
         events: Vec::new(),
         ..made.window
     };

@@ -60,6 +60,7 @@ pub fn fill(run: &mut Run, start_ns: u64, copies: &[TaskCopy], chains: Vec<Chain
                     jobs: thread(copy, &copy.jobs, copy.lost[1]),
                     timeline: timeline::merged([copy.jobs.rows()], run.measured_ns),
                     cpu_ns: before.as_ref().and_then(|before| before.cpu_ns),
+                    bills: None,
                     fault: before.and_then(|before| before.fault),
                 }
             })

@@ -4,18 +4,19 @@ mod calls;
 mod chains;
 mod compose;
 mod plan;
+mod suspects;
 mod tasks;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use punctual_rt::clock;
-use punctual_rt::ring::Consumer;
+use punctual_rt::ring::{Consumer, ring};
 
 use super::blocks::Stretches;
 use super::compose::{PEAKS, empty, stop_event};
 use super::error::ConductError;
-use super::explain::{self, Explaining, Wanted};
+use super::explain::{self, Explaining, TaskSeen, Wanted};
 use super::keeping::{Keeping, save};
 use super::progress::Progress;
 use super::run::gather::Gathering;
@@ -39,6 +40,7 @@ use punctual_record::live::Step;
 use punctual_record::taskset::{CpuSpeed, TaskRun};
 use punctual_record::{Interval, RecordError, Run, RunDirectory, State, time};
 use punctual_trace::attribute::event::Window;
+use suspects::Suspects;
 pub use tasks::ExecError;
 use tasks::{Figures, Tasks};
 
@@ -95,7 +97,7 @@ fn start(
     (progress, signals): (&mut dyn Progress, Signals),
 ) -> Result<Run, ConductError> {
     progress.step(&Step::SetUpTasks);
-    let (tasks, figures) = tasks::start(plan, speeds)?;
+    let (tasks, mut figures) = tasks::start(plan, speeds)?;
     let bound = |task: usize| match plan.cpus_of(task) {
         [cpu] => Some(*cpu),
         _ => None,
@@ -110,20 +112,29 @@ fn start(
         threads: pinned.clone(),
         above_ns: plan.tracing.above_ns,
         stack_above_ns: plan.tracing.stack_above_ns,
+        tasks: seen(plan, &tasks, &cpus),
         polling: None,
         housekeeping: plan.housekeeping,
     });
     // Without a thread that it may follow, it would follow every thread of the machine.
     let wanted = wanted.filter(|wanted| !wanted.threads.is_empty());
-    let (explaining, feed) = explain::begin(wanted, None, &mut run.events).unzip();
+    let (mut explaining, feed) = explain::begin(wanted, None, &mut run.events).unzip();
     let sinks = feed.map(|feed| Box::new(feed) as Box<dyn SampleSink>);
+    let suspects = figures
+        .iter_mut()
+        .map(|it| std::mem::replace(&mut it.suspects, ring(2).1));
+    let suspects: Vec<_> = suspects.collect();
+    let job_feed = explaining.as_mut().and_then(Explaining::take_job_feed);
+    let suspects = job_feed
+        .map(|feed| Box::new(Suspects::new(&plan.set, suspects, feed)) as Box<dyn SampleSink>);
+    let sinks = sinks.into_iter().chain(suspects);
     setup::refuse_if_signalled(&signals)?;
     let loads = setup::start_loads(&plan.load, &signals, progress)?;
     let pace = Arc::new(Pace::of(&Interval::Fixed { interval_ns: 0 }));
     let stops = StopDetector::begin(&signals, plan.housekeeping, &pace)?;
     let (lanes, passed) = lanes(plan, &tasks, &cpus, figures);
-    let collector = Collector::new(lanes, u64::MAX, sinks.into_iter().collect())
-        .with_evidence(Some(stops.evidence()));
+    let collector =
+        Collector::new(lanes, u64::MAX, sinks.collect()).with_evidence(Some(stops.evidence()));
     let gathering = Gathering::begin(collector, plan.housekeeping, &pace)?;
     let (held, demands) = in_force::hold_machine(
         &plan.conditions,
@@ -174,6 +185,18 @@ fn start(
         signals,
     };
     Ok(under_way.until_judged(executing))
+}
+
+/// The tasks whose jobs are explained.
+fn seen(plan: &ExecPlan, tasks: &Tasks, cpus: &[Option<usize>]) -> Vec<TaskSeen> {
+    let each = plan.set.tasks.iter().zip(&tasks.tids).zip(cpus);
+    each.map(|((task, tid), cpu)| TaskSeen {
+        tid: *tid,
+        name: task.name.clone(),
+        policy: task.policy,
+        cpu: *cpu,
+    })
+    .collect()
 }
 
 /// What the collector keeps: of each task its wake-ups, then of each its jobs. Also returns where the
@@ -285,6 +308,10 @@ impl Measured for Executing {
         }
         if let Some(explaining) = &self.explaining {
             explaining.put_into(run);
+            let tasks = run.tasks.iter_mut().flat_map(|tasks| &mut tasks.tasks);
+            for (figures, bills) in tasks.zip(explaining.job_bills()) {
+                figures.bills = Some(bills);
+            }
         }
     }
 

@@ -26,6 +26,9 @@ const RUN_UP_NS: u64 = 50_000_000;
 /// How long a task may take to end, in addition to its period.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
+/// Jobs that may wait to be explained; more are counted, and not explained.
+const SUSPECTS: usize = 1 << 12;
+
 /// Why a set was not executed.
 #[derive(Debug)]
 pub enum ExecError {
@@ -119,6 +122,10 @@ struct Rings {
     wake_ups: Producer<Sample>,
     jobs: Producer<Sample>,
     passed: Producer<Passed>,
+    /// Late jobs, and each that is longer than all before it.
+    suspects: Producer<Job>,
+    deadline_ns: u64,
+    longest_ns: u64,
 }
 
 impl Sink for Rings {
@@ -134,6 +141,11 @@ impl Sink for Rings {
             late_ns: job.ended_ns.wrapping_sub(job.arrival_ns) as i64,
             missed: job.skipped,
         });
+        let response_ns = job.ended_ns.wrapping_sub(job.arrival_ns);
+        if response_ns > self.longest_ns.min(self.deadline_ns) {
+            self.longest_ns = self.longest_ns.max(response_ns);
+            self.suspects.push(job);
+        }
     }
 
     #[inline]
@@ -147,6 +159,7 @@ pub struct Figures {
     pub wake_ups: Consumer<Sample>,
     pub jobs: Consumer<Sample>,
     pub passed: Consumer<Passed>,
+    pub suspects: Consumer<Job>,
 }
 
 /// The threads of a set.
@@ -264,15 +277,23 @@ fn rings(set: &TaskSet, task: usize) -> io::Result<(Rings, Figures)> {
         .iter()
         .filter(|chain| chain.tasks.last() == Some(&task));
     let (passed, its_passed) = ring_of(capacity.saturating_mul(last_of.count()).max(2))?;
+    let (suspects, its_suspects) = ring_of(SUSPECTS)?;
     let sink = Rings {
         wake_ups,
         jobs,
         passed,
+        suspects,
+        deadline_ns: set
+            .tasks
+            .get(task)
+            .map_or(u64::MAX, |task| task.deadline_ns),
+        longest_ns: 0,
     };
     let figures = Figures {
         wake_ups: its_wake_ups,
         jobs: its_jobs,
         passed: its_passed,
+        suspects: its_suspects,
     };
     Ok((sink, figures))
 }
@@ -287,6 +308,9 @@ fn no_rings() -> Rings {
         wake_ups: ring(2).0,
         jobs: ring(2).0,
         passed: ring(2).0,
+        suspects: ring(2).0,
+        deadline_ns: u64::MAX,
+        longest_ns: u64::MAX,
     }
 }
 

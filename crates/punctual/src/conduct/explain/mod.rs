@@ -2,6 +2,7 @@
 //! the kernel recorded, and makes a bill of each late wake-up. The probe threads do not take part.
 
 mod feed;
+mod jobs;
 mod tracer;
 mod waits;
 
@@ -13,6 +14,7 @@ use punctual_rt::sched::Policy;
 
 use self::feed::Quiet;
 pub use self::feed::{Feed, Wake};
+pub use self::jobs::{JobFeed, JobSeen, TaskSeen};
 use self::tracer::{Account, Tracer, poller};
 use self::waits::Waits;
 use super::housekeeper::Housekeeper;
@@ -22,6 +24,7 @@ use crate::probe::collector::Classifier;
 use punctual_machine::Root;
 use punctual_machine::survey::group_limits::GroupLimits;
 use punctual_record::explanation::{Explanation, NoKernelNames};
+use punctual_record::taskset::JobBills;
 use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
 use punctual_record::{UnsavedPart, UnsavedReason};
 use punctual_trace::attribute::event::Window;
@@ -48,6 +51,8 @@ pub struct Wanted {
     pub above_ns: Option<u64>,
     /// The task that runs in the place of a thread later than this is interrupted for its stack.
     pub stack_above_ns: Option<u64>,
+    /// The tasks whose jobs are explained beside the wake-ups; empty for none.
+    pub tasks: Vec<TaskSeen>,
     /// The policy of threads that poll: their gaps are explained instead of wake-ups.
     pub polling: Option<Policy>,
     /// The CPU of the explaining thread.
@@ -82,6 +87,8 @@ pub struct Explaining {
     capture: Arc<Mutex<Capture>>,
     /// Of our own threads, read while they lived.
     numbers: Numbers,
+    /// Taken once.
+    job_feed: Option<JobFeed>,
 }
 
 impl Explaining {
@@ -138,11 +145,13 @@ impl Explaining {
             outliers: Outliers::within(OUTLIER_BYTES),
             waits: Waits::default(),
             above_ns,
+            jobs: jobs::no_bills(&wanted.tasks),
             changed: false,
             events: 0,
             lost: 0,
             passed_over: 0,
         }));
+        let (jobs, job_feed) = jobs::Jobs::new(&wanted.tasks, &numbers);
         let (sender, batches) = mpsc::sync_channel(BATCHES);
         let mut tracer = Tracer {
             capture: Arc::clone(&capture),
@@ -150,6 +159,7 @@ impl Explaining {
             poller: wanted.polling.map(poller),
             account: Arc::clone(&account),
             batches,
+            jobs,
             waiting: Vec::new(),
             followed: wanted.threads.is_empty().then(BTreeSet::new),
             numbers: Numbers::of_proc()?,
@@ -167,6 +177,7 @@ impl Explaining {
             thread,
             capture,
             numbers: numbers.clone(),
+            job_feed: Some(job_feed),
         };
         let feed = Feed {
             batch: Vec::new(),
@@ -174,6 +185,18 @@ impl Explaining {
             numbers,
         };
         Ok((explaining, feed))
+    }
+
+    /// The end through which jobs come; `None` after the first call.
+    pub fn take_job_feed(&mut self) -> Option<JobFeed> {
+        self.job_feed.take()
+    }
+
+    /// The bills of the jobs of each task so far.
+    #[must_use]
+    pub fn job_bills(&self) -> Vec<JobBills> {
+        let bills = lock(&self.account).jobs.clone();
+        bills.into_iter().map(JobBills::ranked).collect()
     }
 
     /// Tells gaps in which the kernel did something from those in which it did nothing.

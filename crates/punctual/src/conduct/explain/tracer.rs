@@ -10,6 +10,7 @@ use punctual_rt::clock;
 use punctual_rt::sched::Policy;
 
 use super::feed::Wake;
+use super::jobs::Jobs;
 use super::lock;
 use super::waits::Waits;
 use crate::conduct::culprits;
@@ -18,6 +19,7 @@ use crate::conduct::run::BillSink;
 use punctual_machine::survey::group_limits::GroupLimits;
 use punctual_record::Ledger;
 use punctual_record::explanation::{Bill, Cause, Explanation, NotSeen, Stage, StageTimes};
+use punctual_record::taskset::JobBills;
 use punctual_trace::attribute;
 use punctual_trace::attribute::event::{Task, Window};
 use punctual_trace::capture::Capture;
@@ -50,6 +52,8 @@ pub(super) struct Account {
     /// The windows of all other outliers.
     pub(super) outliers: Outliers,
     pub(super) waits: Waits,
+    /// Of each task of a set.
+    pub(super) jobs: Vec<JobBills>,
     pub(super) above_ns: u64,
     pub(super) changed: bool,
     pub(super) events: u64,
@@ -81,6 +85,8 @@ pub(super) struct Tracer {
     pub(super) above_ns: u64,
     pub(super) account: Arc<Mutex<Account>>,
     pub(super) batches: Receiver<Vec<Wake>>,
+    /// Jobs of tasks that are explained.
+    pub(super) jobs: Jobs,
     /// Late wake-ups that are explained in the next round, when the events after them are known.
     pub(super) waiting: Vec<Wake>,
     /// Threads that are followed since they were first seen; absent if they are known beforehand.
@@ -98,6 +104,7 @@ impl Tracer {
         self.meet(&samples);
         self.explain(last);
         self.follow(&samples);
+        self.jobs.receive();
         if last {
             self.explain(last);
         }
@@ -121,6 +128,8 @@ impl Tracer {
         lock(&self.account)
             .ledger
             .set_limits(&self.groups.over_run());
+        self.jobs
+            .explain(&self.capture, &self.account, &self.numbers);
         let mut drained = Instant::now();
         // There may be thousands of gaps, and packing one takes as long as explaining it.
         let mut packed = 0;

@@ -76,6 +76,7 @@ pub fn wanted(
         threads: probes.tids().collect(),
         above_ns: plan.above_ns.or(deadline_ns),
         stack_above_ns: plan.stack_above_ns,
+        tasks: Vec::new(),
         polling: probe_plan.gaps.as_ref().map(|_| probe_plan.policy),
         housekeeping,
     })

@@ -169,6 +169,7 @@ fn explained(plan: &TracingPlan, deadline_ns: Option<u64>, cpus: &[usize]) -> Op
         threads: Vec::new(),
         above_ns: plan.above_ns.or(deadline_ns),
         stack_above_ns: plan.stack_above_ns,
+        tasks: Vec::new(),
         polling: None,
         housekeeping: None,
     })

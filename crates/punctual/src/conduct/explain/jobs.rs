@@ -1,0 +1,161 @@
+//! The jobs of a set of tasks: which of them are explained, and their bills.
+
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex};
+
+use super::lock;
+use super::tracer::Account;
+use crate::conduct::culprits;
+use punctual_record::taskset::{JobBill, JobBills, TaskPolicy};
+use punctual_trace::attribute::event::Task;
+use punctual_trace::attribute::{JobInstants, job_bill};
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::capture::{Capture, WakeUpPlace};
+
+/// Jobs that are explained per round. More are counted, but not explained.
+const AT_ONCE: usize = 128;
+/// Batches of jobs that may wait.
+const BATCHES: usize = 64;
+
+/// A job that may be worth a bill.
+#[derive(Debug, Clone, Copy)]
+pub struct JobSeen {
+    /// Which task.
+    pub task: usize,
+    /// When it was what.
+    pub at: JobInstants,
+    /// Whether it ended after its deadline.
+    pub late: bool,
+}
+
+/// A task whose jobs are explained.
+#[derive(Debug, Clone)]
+pub struct TaskSeen {
+    /// Its thread in this process.
+    pub tid: i32,
+    /// Its name.
+    pub name: String,
+    /// How it is scheduled.
+    pub policy: TaskPolicy,
+    /// The CPU that it is bound to; absent where it is not bound to one.
+    pub cpu: Option<usize>,
+}
+
+/// The end through which jobs come.
+pub struct JobFeed(SyncSender<Vec<JobSeen>>);
+
+impl JobFeed {
+    /// Sends jobs to be explained. If the explaining thread is far behind they are dropped.
+    pub fn send(&self, jobs: Vec<JobSeen>) {
+        if !jobs.is_empty() {
+            let _ = self.0.try_send(jobs);
+        }
+    }
+}
+
+/// A task in the kernel's terms, and its CPU.
+type Known = (Task, Option<u32>);
+
+/// The explaining thread's own.
+pub(super) struct Jobs {
+    tasks: Vec<Known>,
+    batches: Receiver<Vec<JobSeen>>,
+    /// Explained in the next round, when the events after them are known.
+    waiting: Vec<JobSeen>,
+}
+
+impl Jobs {
+    pub fn new(tasks: &[TaskSeen], numbers: &Numbers) -> (Self, JobFeed) {
+        let (sender, batches) = mpsc::sync_channel(BATCHES);
+        let known = tasks.iter().map(|task| {
+            let tid = numbers.kernels(task.tid.unsigned_abs());
+            let cpu = task.cpu.map(super::number);
+            (kernel_task(tid, task), cpu)
+        });
+        let jobs = Self {
+            tasks: known.collect(),
+            batches,
+            waiting: Vec::new(),
+        };
+        (jobs, JobFeed(sender))
+    }
+
+    /// Takes the jobs that were sent.
+    pub fn receive(&mut self) {
+        while let Ok(batch) = self.batches.try_recv() {
+            self.waiting.extend(batch);
+        }
+    }
+
+    /// Makes the bills of the waiting jobs.
+    pub fn explain(
+        &mut self,
+        capture: &Arc<Mutex<Capture>>,
+        account: &Arc<Mutex<Account>>,
+        numbers: &Numbers,
+    ) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_by_key(|job| {
+            let response_ns = job.at.ended_ns.saturating_sub(job.at.arrival_ns);
+            std::cmp::Reverse(response_ns)
+        });
+        for (rank, job) in waiting.into_iter().enumerate() {
+            let bills = self.bill(&job, rank, capture);
+            let mut account = lock(account);
+            let Some(of_task) = account.jobs.get_mut(job.task) else {
+                continue;
+            };
+            match bills {
+                Some(mut bill) => {
+                    if of_task.would_keep(bill.response_ns()) {
+                        culprits::look_up_rows(&mut bill.rows, bill.ended_ns, numbers);
+                    }
+                    of_task.add(bill, job.late);
+                }
+                None if job.late => of_task.unexplained += 1,
+                None => {}
+            }
+        }
+    }
+
+    fn bill(&self, job: &JobSeen, rank: usize, capture: &Arc<Mutex<Capture>>) -> Option<JobBill> {
+        let (task, cpu) = self.tasks.get(job.task)?;
+        let cpu = (*cpu)?;
+        if rank >= AT_ONCE {
+            return None;
+        }
+        let at = &job.at;
+        let place = WakeUpPlace::on_cpu(cpu);
+        let capture = lock(capture);
+        if capture.has_forgotten(place, at.released_ns) {
+            return None;
+        }
+        let execution = capture.job(task.clone(), cpu, at.started_ns, at.ended_ns)?;
+        let waits = at.started_ns > at.released_ns;
+        let wake_up =
+            waits.then(|| capture.window_at(task.tid, place, at.released_ns, at.started_ns));
+        drop(capture);
+        Some(job_bill(at, wake_up.as_ref(), &execution))
+    }
+}
+
+/// A task as the kernel's events name it.
+fn kernel_task(tid: u32, task: &TaskSeen) -> Task {
+    let (priority, policy) = match task.policy {
+        TaskPolicy::Fifo { priority } => (99 - i32::from(priority), 1),
+        TaskPolicy::Rr { priority } => (99 - i32::from(priority), 2),
+        TaskPolicy::Deadline { .. } => (-1, 6),
+        TaskPolicy::Other { nice } => (120 + i32::from(nice), 0),
+    };
+    Task {
+        tid,
+        name: task.name.clone(),
+        priority,
+        policy,
+    }
+}
+
+/// Bills of no job yet.
+pub(super) fn no_bills(tasks: &[TaskSeen]) -> Vec<JobBills> {
+    vec![JobBills::default(); tasks.len()]
+}

@@ -1,0 +1,127 @@
+//! Who took the time of a job.
+
+use serde::{Deserialize, Serialize};
+
+use crate::explanation::{BillRow, Cause};
+
+/// The bill of a job. Instants are CLOCK_MONOTONIC.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobBill {
+    /// Its arrival.
+    pub arrival_ns: u64,
+    /// Its release.
+    pub released_ns: u64,
+    /// When its thread ran.
+    pub started_ns: u64,
+    /// When it had done its work.
+    pub ended_ns: u64,
+    /// Events that were lost meanwhile.
+    pub lost: u64,
+    /// Who took how much of the time from the arrival to the end, the dearest first.
+    pub rows: Vec<BillRow>,
+}
+
+/// Time that a cause took of the late jobs of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobCause {
+    /// The cause.
+    pub cause: Cause,
+    /// In how many late jobs.
+    pub jobs: u64,
+    /// Of all of them together.
+    pub total_ns: u64,
+}
+
+/// Who took the time of the jobs of a task.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobBills {
+    /// Late jobs that have a bill.
+    pub explained: u64,
+    /// Late jobs whose events were lost, or that came too fast.
+    pub unexplained: u64,
+    /// What took the time of those with a bill, the dearest first.
+    pub causes: Vec<JobCause>,
+    /// The bills of the longest jobs, the longest first.
+    pub worst: Vec<JobBill>,
+}
+
+impl JobBill {
+    /// From the arrival to the end.
+    #[must_use]
+    pub fn response_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.arrival_ns)
+    }
+}
+
+impl JobBills {
+    /// Bills that are kept of a task.
+    pub const WORST: usize = 4;
+    /// Causes that are kept of a task; what they have no room for is [`Cause::Other`].
+    pub const CAUSES: usize = 64;
+
+    /// Whether a bill of this length would be kept.
+    #[must_use]
+    pub fn would_keep(&self, response_ns: u64) -> bool {
+        let least = self
+            .worst
+            .last()
+            .filter(|_| self.worst.len() >= Self::WORST);
+        least.is_none_or(|least| response_ns > least.response_ns())
+    }
+
+    /// Counts a bill, and keeps it while it is among the longest.
+    pub fn add(&mut self, bill: JobBill, late: bool) {
+        if late {
+            self.explained += 1;
+            let mut counted: Vec<Cause> = Vec::new();
+            for row in &bill.rows {
+                let cause = row.cause.general();
+                let known = self.causes.iter().position(|it| it.cause == cause);
+                let index = known.unwrap_or_else(|| self.room_for(cause));
+                let entry = &mut self.causes[index];
+                entry.total_ns = entry.total_ns.saturating_add(row.ns);
+                if !counted.contains(&entry.cause) {
+                    entry.jobs += 1;
+                    counted.push(entry.cause.clone());
+                }
+            }
+        }
+        let response_ns = bill.response_ns();
+        if self.would_keep(response_ns) {
+            let at = self
+                .worst
+                .partition_point(|it| it.response_ns() >= response_ns);
+            self.worst.insert(at, bill);
+            self.worst.truncate(Self::WORST);
+        }
+    }
+
+    fn room_for(&mut self, cause: Cause) -> usize {
+        let cause = match self.causes.len() + 1 < Self::CAUSES {
+            true => cause,
+            false => Cause::Other,
+        };
+        let known = self.causes.iter().position(|it| it.cause == cause);
+        known.unwrap_or_else(|| {
+            self.causes.push(JobCause {
+                cause,
+                jobs: 0,
+                total_ns: 0,
+            });
+            self.causes.len() - 1
+        })
+    }
+
+    /// The same with the dearest causes first.
+    #[must_use]
+    pub fn ranked(mut self) -> Self {
+        self.causes.sort_by(|a, b| {
+            let order = b.total_ns.cmp(&a.total_ns);
+            order.then_with(|| a.cause.cmp(&b.cause))
+        });
+        self
+    }
+}

@@ -1,0 +1,91 @@
+//! The bill of a job: who took how much of the time from its arrival to its end.
+
+use super::event::Window;
+use super::{Bill, BillRow, Cause, Stage, plain_bill};
+use punctual_record::explanation::Culprit;
+use punctual_record::taskset::JobBill;
+
+/// When a job arrived, was released, began and ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobInstants {
+    /// Its arrival.
+    pub arrival_ns: u64,
+    /// Its release.
+    pub released_ns: u64,
+    /// When its thread ran.
+    pub started_ns: u64,
+    /// When it had done its work.
+    pub ended_ns: u64,
+}
+
+/// The bill of a job, from the window of its wake-up, if it was woken, and that of its execution. It
+/// is total: the rows sum to the time from the arrival to the end.
+#[must_use]
+pub fn job_bill(at: &JobInstants, wake_up: Option<&Window>, execution: &Window) -> JobBill {
+    let mut rows: Vec<BillRow> = Vec::new();
+    let mut lost = execution.lost;
+    let mut add = |bill: Bill| {
+        for row in bill.rows {
+            add_row(&mut rows, row);
+        }
+    };
+    if let Some(window) = wake_up {
+        lost = lost.saturating_add(window.lost);
+        add(plain_bill(window));
+    }
+    add(plain_bill(execution));
+    let billed: u64 = rows.iter().map(|row| row.ns).sum();
+    let response_ns = at.ended_ns.saturating_sub(at.arrival_ns);
+    let before_ns = at
+        .released_ns
+        .saturating_sub(at.arrival_ns)
+        .min(response_ns);
+    if before_ns > 0 {
+        add_row(&mut rows, row_of(Cause::NotReleased, before_ns));
+    }
+    // A job that was released while the one before it ran was never woken: it began at once.
+    let rest_ns = response_ns.saturating_sub(billed.saturating_add(before_ns));
+    if rest_ns > 0 {
+        add_row(&mut rows, row_of(Cause::Probe, rest_ns));
+    }
+    rows.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.cause.cmp(&b.cause)));
+    JobBill {
+        arrival_ns: at.arrival_ns,
+        released_ns: at.released_ns,
+        started_ns: at.started_ns,
+        ended_ns: at.ended_ns,
+        lost,
+        rows,
+    }
+}
+
+fn row_of(cause: Cause, ns: u64) -> BillRow {
+    BillRow {
+        stage: Stage::User,
+        cause,
+        ns,
+        stack: Vec::new(),
+        by: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// A job has no stages: one row for each cause.
+fn add_row(rows: &mut Vec<BillRow>, row: BillRow) {
+    let Some(known) = rows.iter_mut().find(|known| known.cause == row.cause) else {
+        rows.push(BillRow {
+            stage: Stage::User,
+            ..row
+        });
+        return;
+    };
+    known.ns = known.ns.saturating_add(row.ns);
+    for thread in row.by {
+        if known.by.len() < Culprit::MOST && !known.by.contains(&thread) {
+            known.by.push(thread);
+        }
+    }
+    if known.stack.is_empty() {
+        known.stack = row.stack;
+    }
+}
