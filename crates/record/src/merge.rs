@@ -47,6 +47,11 @@ pub enum MergeError {
         /// When it was begun.
         started: String,
     },
+    /// A run that executed a set of tasks: its jobs aren't added up.
+    TaskSet {
+        /// Which, counted from 0.
+        run: usize,
+    },
     /// A run whose histograms can't be decoded.
     Damaged {
         /// Which, counted from 0.
@@ -71,6 +76,12 @@ impl fmt::Display for MergeError {
                 "run {} (begun {started}) was given twice: name each run once",
                 run + 1
             ),
+            Self::TaskSet { run } => write!(
+                f,
+                "run {} executed a task set, whose runs can't be merged: execute it for longer with \
+                 `punctual exec -D`",
+                run + 1
+            ),
             Self::Damaged { run, source } => write!(f, "run {}: {source}", run + 1),
         }
     }
@@ -80,7 +91,9 @@ impl std::error::Error for MergeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Damaged { source, .. } => Some(source),
-            Self::Nothing | Self::Different { .. } | Self::Twice { .. } => None,
+            Self::Nothing | Self::Different { .. } | Self::Twice { .. } | Self::TaskSet { .. } => {
+                None
+            }
         }
     }
 }
@@ -169,6 +182,9 @@ impl Merger {
     /// [`MergeError`].
     pub fn add_decoded(&mut self, run: &Run, decoded: &Decoded) -> Result<(), MergeError> {
         let number = self.added;
+        if run.tasks.is_some() {
+            return Err(MergeError::TaskSet { run: number });
+        }
         self.check(number, run)?;
         self.seen.extend(beginnings(run));
 

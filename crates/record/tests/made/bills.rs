@@ -9,8 +9,6 @@ pub fn causes() -> Vec<Cause> {
     vec![
         Cause::WakePath,
         Cause::Crossing,
-        Cause::NotReleased,
-        Cause::Work,
         Cause::Platform,
         Cause::Steal,
         Cause::Host { cpus: vec![0, 1] },

@@ -254,6 +254,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         watch: None,
         stops: None,
         experiment: None,
+        tasks: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());

@@ -21,6 +21,9 @@ mod remedy;
 mod samples;
 #[path = "../made/runs.rs"]
 mod support;
+#[path = "../made/tasksets.rs"]
+mod tasksets;
+mod tasksets_read;
 #[path = "../made/verdicts.rs"]
 mod verdicts;
 mod watched;

@@ -32,8 +32,6 @@ fn every_cause_has_a_name_of_its_own_and_most_have_a_mend() {
         [
             Cause::WakePath,
             Cause::Crossing,
-            Cause::NotReleased,
-            Cause::Work,
             Cause::Probe,
             Cause::Tracer,
             Cause::Other,

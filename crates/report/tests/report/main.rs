@@ -32,6 +32,8 @@ mod proposals;
 mod recorded;
 #[path = "../../../record/tests/made/runs.rs"]
 mod support;
+#[path = "../../../record/tests/made/tasksets.rs"]
+mod tasksets;
 mod terminal;
 mod total;
 mod verdict;

@@ -171,6 +171,7 @@ fn windows() -> impl Strategy<Value = Window> {
                 lost,
                 preempt_rt,
                 gap,
+                job: gap && due_ns % 2 == 0,
                 left,
                 events,
                 symbols: [

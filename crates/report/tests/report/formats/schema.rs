@@ -185,6 +185,9 @@ fn records() -> Vec<Run> {
         inconclusive,
         merged,
         watched,
+        crate::tasksets::executed(),
+        crate::tasksets::failed(),
+        crate::tasksets::undecided(),
     ];
     records.extend(imported);
     records.extend(of_every_kind());

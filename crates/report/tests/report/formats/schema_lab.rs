@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_record::lab::{Lab, LabCell, NoBill, NoResult, parse_lab};
-use punctual_record::{Event, InvalidReason, LoadFault};
+use punctual_record::{Event, InvalidReason, Judgement, LoadFault};
 use serde_json::{Value, json};
 
 use super::schema::{Walk, named, published};
@@ -51,6 +51,12 @@ fn whole_lab() -> Lab {
         no_bill: Some(why),
         ..without.clone()
     }));
+    for run in [crate::tasksets::failed(), crate::tasksets::undecided()] {
+        lab.cells.push(LabCell {
+            verdict: Judgement::from_run(&run),
+            ..without.clone()
+        });
+    }
     lab.proof = Some(labs::proof());
     lab
 }
