@@ -14,6 +14,7 @@ pub mod chart;
 pub mod compare;
 pub mod conditions;
 pub mod draw;
+pub mod exec;
 pub mod experiment;
 pub mod explain;
 pub mod figures;

@@ -35,8 +35,8 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let cpus = machine.limits.cpus.max(1);
     let converted = convert(set, cpus, &machine.overheads);
     let outcomes = outcomes(set, &converted, machine);
-    let all_bounded = (0..set.tasks.len())
-        .all(|task| is_other(set.tasks[task].policy) || outcomes[task].is_ok());
+    let all_bounded =
+        (0..set.tasks.len()).all(|task| is_other(set.tasks[task].policy) || outcomes[task].is_ok());
     let computable = all_bounded && converted.global.is_empty();
     let answers = answers(set, &machine.limits);
     let tasks: Vec<TaskAnalysis> = set
@@ -89,7 +89,9 @@ fn is_other(policy: TaskPolicy) -> bool {
 }
 
 fn outcome(tasks: &[TaskAnalysis], chains: &[ChainAnalysis]) -> AnalysisOutcome {
-    let judged = tasks.iter().filter(|task| task.response != Response::BestEffort);
+    let judged = tasks
+        .iter()
+        .filter(|task| task.response != Response::BestEffort);
     let limited = chains
         .iter()
         .filter(|chain| chain.reaction_limit_ns.is_some() || chain.age_limit_ns.is_some());
@@ -99,7 +101,7 @@ fn outcome(tasks: &[TaskAnalysis], chains: &[ChainAnalysis]) -> AnalysisOutcome 
         .collect();
     if all.contains(&Some(false)) {
         AnalysisOutcome::NotMet
-    } else if all.contains(&None) {
+    } else if all.is_empty() || all.contains(&None) {
         AnalysisOutcome::Unbounded
     } else {
         AnalysisOutcome::Met
@@ -180,7 +182,9 @@ fn needed(
     for (other, task) in set.tasks.iter().enumerate() {
         let period_ns = converted.set.tasks[other].period_ns.max(1);
         let releases = window_ns.saturating_add(task.jitter_ns).div_ceil(period_ns);
-        let interrupts = releases.saturating_add(1).saturating_mul(of.release_interrupt_ns);
+        let interrupts = releases
+            .saturating_add(1)
+            .saturating_mul(of.release_interrupt_ns);
         all = all.saturating_add(interrupts);
     }
     all
@@ -234,7 +238,9 @@ fn bounded(bound: &sched::Bound, converted: &Converted, set: &TaskSet) -> Respon
         sched::Source::Interference(index) => {
             let name = converted.set.interference.get(index).map(|one| &one.name);
             let task = set.tasks.iter().position(|task| Some(&task.name) == name);
-            task.map_or(BoundSource::Other, |task| BoundSource::ReleaseInterrupt { task })
+            task.map_or(BoundSource::Other, |task| BoundSource::ReleaseInterrupt {
+                task,
+            })
         }
         _ => BoundSource::Other,
     };
@@ -288,7 +294,9 @@ fn loads(set: &TaskSet, converted: &Converted) -> Vec<CpuLoad> {
         let load = loads.entry(*cpu).or_insert_with(|| CpuLoad {
             cpu: *cpu,
             tasks_ppm: 0,
-            all_ppm: of.tick.map_or(0, |tick| ppm(tick.execution_ns, tick.period_ns)),
+            all_ppm: of
+                .tick
+                .map_or(0, |tick| ppm(tick.execution_ns, tick.period_ns)),
             unknown: 0,
             demand_met: demand.get(&(*cpu as u32)).map(|it| *it == Demand::Met),
         });

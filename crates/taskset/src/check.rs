@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use punctual_record::taskset::{
-    CHAINS, Chain, HOPS, LOCKS, LockProtocol, NESTED, PHASES, STEPS, Step, TASKS, Task, TaskPolicy, TaskSet,
-    Wake,
+    CHAINS, Chain, HOPS, LOCKS, LockProtocol, NESTED, PHASES, STEPS, Step, TASKS, Task, TaskPolicy,
+    TaskSet, Wake,
 };
 
 use crate::fault::Fault;
@@ -60,14 +60,14 @@ pub(crate) fn check(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
 
 fn counted(mut all: impl Iterator<Item = usize>, most: usize, what: &str) -> Result<(), Fault> {
     all.nth(most).map_or(Ok(()), |line| {
-        Err(Fault::new(line, format!("too many {what}: expected at most {most}")))
+        Err(Fault::new(
+            line,
+            format!("too many {what}: expected at most {most}"),
+        ))
     })
 }
 
-fn names<'a>(
-    all: impl Iterator<Item = (&'a String, usize)>,
-    what: &str,
-) -> Result<(), Fault> {
+fn names<'a>(all: impl Iterator<Item = (&'a String, usize)>, what: &str) -> Result<(), Fault> {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     for (name, line) in all {
         let letters = name.chars().count();
@@ -79,9 +79,8 @@ fn names<'a>(
             return Err(Fault::new(line, why));
         }
         if let Some(first) = known.insert(name, line) {
-            let why = format!(
-                "{what} {name}: line {first} has this name already: expected another one"
-            );
+            let why =
+                format!("{what} {name}: line {first} has this name already: expected another one");
             return Err(Fault::new(line, why));
         }
     }
@@ -111,7 +110,8 @@ fn circle(set: &TaskSet, task: usize, line: usize) -> Result<(), Fault> {
 }
 
 fn of_task(set: &TaskSet, task: &Task, at: &TaskLines) -> Result<(), Fault> {
-    let refuse = |line: usize, why: &str| Err(Fault::new(line, format!("task {}: {why}", task.name)));
+    let refuse =
+        |line: usize, why: &str| Err(Fault::new(line, format!("task {}: {why}", task.name)));
     if let TaskPolicy::Deadline {
         runtime_ns,
         deadline_ns,
@@ -147,13 +147,18 @@ fn of_task(set: &TaskSet, task: &Task, at: &TaskLines) -> Result<(), Fault> {
             }
         }
         if count > STEPS {
-            return refuse(at.task, &format!("more than {STEPS} steps of work in a phase"));
+            return refuse(
+                at.task,
+                &format!("more than {STEPS} steps of work in a phase: expected fewer"),
+            );
         }
         let known = JobWork::of(phase).execution_ns;
         if let Some(most) = task.execution_ns.filter(|most| *most < known) {
             return refuse(
                 at.execution,
-                &format!("wcet is {most} ns, but its work takes {known} ns: expected at least that"),
+                &format!(
+                    "wcet is {most} ns, but its work takes {known} ns: expected at least that"
+                ),
             );
         }
     }
@@ -204,7 +209,9 @@ fn ceilings(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
         for task in &set.tasks {
             let mut uses = false;
             for phase in &task.phases {
-                each_lock(&phase.work, &mut Vec::new(), &mut |lock, _| uses |= lock == index);
+                each_lock(&phase.work, &mut Vec::new(), &mut |lock, _| {
+                    uses |= lock == index
+                });
             }
             if !uses {
                 continue;
@@ -313,7 +320,9 @@ fn of_chain(set: &TaskSet, chain: &Chain, line: usize) -> Result<(), Fault> {
         };
         let name = &task.name;
         if chain.tasks.iter().filter(|other| **other == index).count() > 1 {
-            return refuse(&format!("task {name} is in it twice: expected each task once"));
+            return refuse(&format!(
+                "task {name} is in it twice: expected each task once"
+            ));
         }
         if let Wake::After { task: before, .. } = task.wake
             && previous != Some(before)

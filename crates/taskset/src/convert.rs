@@ -340,7 +340,8 @@ impl Rules<'_> {
             // What a reservation takes is limited, whatever the task does: on one CPU that is modelled.
             let limited = other.rank() == sched::Rank::Deadline && other.cpu.is_some();
             let apart = other.is_global() != it.is_global();
-            if above && ((unknown && !(limited && it.cpu.is_some())) || (apart && other.is_global()))
+            if above
+                && ((unknown && !(limited && it.cpu.is_some())) || (apart && other.is_global()))
             {
                 return Some(NoBound::Interferer { task });
             }
@@ -368,7 +369,9 @@ impl Rules<'_> {
                 LockProtocol::Protect { ceiling } => Some(sched::Rank::Fixed(ceiling)),
                 _ => None,
             };
-            let highest = users().filter(|(_, user)| uses(user)).map(|(_, user)| user.rank());
+            let highest = users()
+                .filter(|(_, user)| uses(user))
+                .map(|(_, user)| user.rank());
             let highest = highest.chain(ceiling).max();
             let here = users().any(|(_, user)| uses(user) && user.meets_on_a_cpu(it));
             if !uses(it) && !(here && highest >= Some(it.rank())) {

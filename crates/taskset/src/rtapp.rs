@@ -262,7 +262,9 @@ impl Builder {
             .enumerate()
             .filter_map(|(other, jobs)| Some((other, *jobs.resumes.get(name)?)));
         let (Some((other, resumed)), None) = (resumers.next(), resumers.next()) else {
-            return refuse(format!("suspend '{name}': expected one thread with resume '{name}'"));
+            return refuse(format!(
+                "suspend '{name}': expected one thread with resume '{name}'"
+            ));
         };
         let all = jobs[other].count;
         if threads[other].instances != 1 || resumed == 0 || all % resumed != 0 {

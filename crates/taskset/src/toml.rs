@@ -32,12 +32,26 @@ const MOST_CPU: i64 = 1_023;
 pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
     let written: WrittenSet = ::toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
-        Fault::new(line, error.message())
+        let why = error.message();
+        match why.contains("expected") {
+            true => Fault::new(line, why),
+            false => Fault::new(line, format!("{why}: expected a task set in TOML")),
+        }
     })?;
     let reader = Reader {
         text,
-        tasks: indices(written.task.iter().map(|task| task.get_ref().name.get_ref())),
-        locks: indices(written.lock.iter().map(|lock| lock.get_ref().name.get_ref())),
+        tasks: indices(
+            written
+                .task
+                .iter()
+                .map(|task| task.get_ref().name.get_ref()),
+        ),
+        locks: indices(
+            written
+                .lock
+                .iter()
+                .map(|lock| lock.get_ref().name.get_ref()),
+        ),
     };
     let (mut set, mut lines) = (TaskSet::default(), Lines::default());
     set.name = written.name.unwrap_or_else(|| name.to_owned());
@@ -343,7 +357,9 @@ impl Reader<'_> {
             None => 1,
             Some(every) => {
                 let number = every.get_ref().0;
-                let in_range = u32::try_from(number).ok().filter(|it| (1..=10_000).contains(it));
+                let in_range = u32::try_from(number)
+                    .ok()
+                    .filter(|it| (1..=10_000).contains(it));
                 in_range.ok_or_else(|| {
                     self.refuse(every, format!("every {number}: expected 1 to 10000"))
                 })?
@@ -396,7 +412,8 @@ impl Reader<'_> {
 
     fn step(&self, step: &Spanned<WrittenStep>, depth: usize) -> Result<Step, Fault> {
         let it = step.get_ref();
-        if (it.work.is_some() && it.lock.is_none()) || (it.function.is_some() != it.library.is_some())
+        if (it.work.is_some() && it.lock.is_none())
+            || (it.function.is_some() != it.library.is_some())
         {
             let why = "a step of work: expected lock with work, and library with function";
             return Err(self.refuse(step, why));
@@ -404,7 +421,11 @@ impl Reader<'_> {
         let mut all = Vec::new();
         all.extend(it.run.as_ref().map(|time| Step::Run { ns: time.0 }));
         all.extend(it.sleep.as_ref().map(|time| Step::Sleep { ns: time.0 }));
-        all.extend(it.memory.as_ref().map(|area| Step::Memory { bytes: area.0 }));
+        all.extend(
+            it.memory
+                .as_ref()
+                .map(|area| Step::Memory { bytes: area.0 }),
+        );
         for (number, is_calls) in [(&it.calls, true), (&it.instructions, false)] {
             if let Some(number) = number {
                 let count = u64::try_from(number.get_ref().0).unwrap_or(0);

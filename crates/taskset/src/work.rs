@@ -1,7 +1,7 @@
 //! The times of a phase's work.
 
-use punctual_record::taskset::{Phase, Step, Task, TaskPolicy};
 use punctual_record::taskset::analysis::UntimedStep;
+use punctual_record::taskset::{Phase, Step, Task, TaskPolicy};
 
 /// What one job of a phase does, as far as the file says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

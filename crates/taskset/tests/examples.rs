@@ -22,7 +22,10 @@ fn examples() -> Vec<(String, String)> {
 }
 
 fn set(name: &str) -> TaskSet {
-    let (_, text) = examples().into_iter().find(|(known, _)| known == name).expect("an example");
+    let (_, text) = examples()
+        .into_iter()
+        .find(|(known, _)| known == name)
+        .expect("an example");
     read(&text, "file", Format::Toml).expect("a sound set").set
 }
 
@@ -46,10 +49,15 @@ const MACHINE: Machine = Machine {
 #[test]
 fn every_example_meets_its_deadlines_on_two_cpus() {
     for (name, text) in examples() {
-        let read = read(&text, "file", Format::Toml).unwrap_or_else(|fault| panic!("{name}:{fault}"));
+        let read =
+            read(&text, "file", Format::Toml).unwrap_or_else(|fault| panic!("{name}:{fault}"));
         assert_eq!(read.set.name, name);
         let analysis = analyse(&read.set, &MACHINE);
-        assert_eq!(analysis.outcome, AnalysisOutcome::Met, "{name}: {analysis:#?}");
+        assert_eq!(
+            analysis.outcome,
+            AnalysisOutcome::Met,
+            "{name}: {analysis:#?}"
+        );
         let cpus = read.set.tasks.iter().flat_map(|task| &task.cpus);
         assert!(cpus.into_iter().all(|cpu| *cpu < 2), "{name}");
     }
@@ -61,22 +69,45 @@ fn rt_exec_has_its_sixteen_tasks_priorities_and_rates() {
     let beats = |index: usize| set.period_ns(index).expect("no circle") / 4_000_000;
     // Priority and beats of each, as rt-exec prints them: exec first.
     let published = [
-        (5, 1), (29, 4), (28, 4), (25, 2), (24, 2), (23, 1), (22, 2), (19, 2), (18, 2),
-        (17, 2), (17, 2), (14, 1), (14, 1), (11, 1), (11, 1), (7, 1), (7, 1),
+        (5, 1),
+        (29, 4),
+        (28, 4),
+        (25, 2),
+        (24, 2),
+        (23, 1),
+        (22, 2),
+        (19, 2),
+        (18, 2),
+        (17, 2),
+        (17, 2),
+        (14, 1),
+        (14, 1),
+        (11, 1),
+        (11, 1),
+        (7, 1),
+        (7, 1),
     ];
     assert_eq!(set.tasks.len(), published.len());
     let mut sources = std::collections::BTreeSet::new();
     for (index, (priority, every)) in published.into_iter().enumerate() {
         let policy = serde_json::to_value(set.tasks[index].policy).expect("JSON");
         assert_eq!(policy["priority"], priority, "{index}");
-        assert_eq!(policy["policy"], if index < 9 { "fifo" } else { "rr" }, "{index}");
+        assert_eq!(
+            policy["policy"],
+            if index < 9 { "fifo" } else { "rr" },
+            "{index}"
+        );
         assert_eq!(beats(index), every, "{index}");
         sources.insert(match set.tasks[index].wake {
             Wake::Timer { timer, .. } => format!("{timer:?}"),
             Wake::After { means, .. } => format!("{means:?}"),
         });
     }
-    assert_eq!(sources.len(), 7, "two relative timers are one source here: {sources:?}");
+    assert_eq!(
+        sources.len(),
+        7,
+        "two relative timers are one source here: {sources:?}"
+    );
 }
 
 #[test]
@@ -91,14 +122,23 @@ fn the_robots_bounds_are_those_by_hand() {
     // its priority. The actuator is above all that use the lock, and its release is the controller's end.
     let (filter, controller) = (100 + 250 + 100, 500 + 80 + 120);
     let actuator = controller + 80;
-    let expected = [Some(100), Some(filter), Some(controller), Some(actuator), None];
+    let expected = [
+        Some(100),
+        Some(filter),
+        Some(controller),
+        Some(actuator),
+        None,
+    ];
     assert_eq!((0..5).map(response).collect::<Vec<_>>(), expected);
     // Two groups, each its period and the response of its last task; the age without the last period.
     let reaction_ns = (1_000 + filter + 2_000 + actuator) * 1_000;
     let age_ns = reaction_ns - 2_000_000;
     assert_eq!(
         analysis.chains[0].latency,
-        ChainLatency::Bounded { reaction_ns, age_ns }
+        ChainLatency::Bounded {
+            reaction_ns,
+            age_ns
+        }
     );
 }
 
@@ -108,7 +148,16 @@ fn a_set_that_was_read_comes_back_from_json_as_it_was() {
         let set = read(&text, &name, Format::Toml).expect("a sound set").set;
         let json = serde_json::to_string(&set).expect("JSON");
         assert_eq!(serde_json::from_str::<TaskSet>(&json).expect("a set"), set);
-        let steps = set.tasks.iter().flat_map(|task| &task.phases).flat_map(|phase| &phase.work);
-        assert!(steps.into_iter().any(|step| matches!(step, Step::Run { .. })), "{name}");
+        let steps = set
+            .tasks
+            .iter()
+            .flat_map(|task| &task.phases)
+            .flat_map(|phase| &phase.work);
+        assert!(
+            steps
+                .into_iter()
+                .any(|step| matches!(step, Step::Run { .. })),
+            "{name}"
+        );
     }
 }

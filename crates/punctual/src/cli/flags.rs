@@ -4,6 +4,7 @@
 mod breach;
 mod budget;
 mod check;
+mod exec;
 mod explain;
 mod fit;
 mod gaps;
@@ -31,6 +32,8 @@ use budget::BUDGET_EXAMPLES;
 pub use budget::BudgetFlags;
 use check::CHECK_EXAMPLES;
 pub use check::CheckFlags;
+use exec::EXEC_EXAMPLES;
+pub use exec::{ExecFlags, Overheads};
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
 use fit::FIT_EXAMPLES;
@@ -107,6 +110,9 @@ pub enum Verb {
     /// Do these hops meet one deadline together, however they depend on each other?
     #[command(after_help = BUDGET_EXAMPLES)]
     Budget(BudgetFlags),
+    /// Does this set of real-time tasks meet its deadlines?
+    #[command(after_help = EXEC_EXAMPLES)]
+    Exec(ExecFlags),
     /// Show what was recorded
     Report(ReportFlags),
     /// Compare two runs, several on each side, or the CPUs of one; also runs of other tools

@@ -6,6 +6,7 @@ mod check;
 mod compare;
 mod completions;
 mod cyclictest;
+mod exec;
 mod explain;
 mod failure;
 mod fit;
@@ -117,6 +118,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Prove(flags) => prove::run(flags),
         Verb::Fit(flags) => fit::run(flags),
         Verb::Budget(flags) => budget::run(flags),
+        Verb::Exec(flags) => exec::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => compare::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),
@@ -144,6 +146,7 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
         | Verb::Explain(_)
         | Verb::Watch(_)
         | Verb::Check(_)
+        | Verb::Exec(_)
         | Verb::Prove(_)
         | Verb::Fit(_) => Some(Path::new(Journal::FOLDER)),
         Verb::Tune(flags) => match &flags.action {

@@ -48,7 +48,7 @@ pub enum AnalysisOutcome {
     Met,
     /// A bound is beyond its deadline, or a CPU has more to do than it can.
     NotMet,
-    /// Some have no bound; those that have one meet their deadlines.
+    /// Some have no bound, and those that have one meet their deadlines; or there is none to judge.
     Unbounded,
 }
 
@@ -410,8 +410,7 @@ impl ChainAnalysis {
         };
         let within = |bound: u64, limit: Option<u64>| limit.is_none_or(|limit| bound <= limit);
         let limited = self.reaction_limit_ns.is_some() || self.age_limit_ns.is_some();
-        let both =
-            within(reaction_ns, self.reaction_limit_ns) && within(age_ns, self.age_limit_ns);
+        let both = within(reaction_ns, self.reaction_limit_ns) && within(age_ns, self.age_limit_ns);
         limited.then_some(both)
     }
 }

@@ -55,7 +55,10 @@ pub(super) enum What {
 pub(super) fn object<'a>(value: &'a Value, what: &str) -> Result<&'a [Member], Fault> {
     match &value.kind {
         Kind::Object(members) => Ok(members),
-        _ => Err(Fault::new(value.line, format!("{what}: expected an object"))),
+        _ => Err(Fault::new(
+            value.line,
+            format!("{what}: expected an object"),
+        )),
     }
 }
 
@@ -64,20 +67,25 @@ pub(super) fn integer(value: &Value, what: &str, range: RangeInclusive<i64>) -> 
         Kind::Number(text) => text.parse().ok(),
         _ => None,
     };
-    number.filter(|number| range.contains(number)).ok_or_else(|| {
-        let why = format!(
-            "{what}: expected a whole number from {} to {}",
-            range.start(),
-            range.end()
-        );
-        Fault::new(value.line, why)
-    })
+    number
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| {
+            let why = format!(
+                "{what}: expected a whole number from {} to {}",
+                range.start(),
+                range.end()
+            );
+            Fault::new(value.line, why)
+        })
 }
 
 fn text(value: &Value, what: &str) -> Result<String, Fault> {
     match &value.kind {
         Kind::Text(text) => Ok(text.clone()),
-        _ => Err(Fault::new(value.line, format!("{what}: expected a name in quotes"))),
+        _ => Err(Fault::new(
+            value.line,
+            format!("{what}: expected a name in quotes"),
+        )),
     }
 }
 
@@ -85,7 +93,9 @@ fn text(value: &Value, what: &str) -> Result<String, Fault> {
 pub(super) fn threads(value: &Value, policy: (usize, &str)) -> Result<Vec<Thread>, Fault> {
     let members = object(value, "tasks")?;
     let threads = members.iter().map(|member| thread(member, policy));
-    threads.filter(|thread| !matches!(thread, Ok(thread) if thread.instances == 0)).collect()
+    threads
+        .filter(|thread| !matches!(thread, Ok(thread) if thread.instances == 0))
+        .collect()
 }
 
 /// What a thread says beside its events.
@@ -115,7 +125,12 @@ fn thread(member: &Member, default: (usize, &str)) -> Result<Thread, Fault> {
         loops: 1,
         events: Vec::new(),
     };
-    for Member { line, name: key, value } in object(&member.value, name)? {
+    for Member {
+        line,
+        name: key,
+        value,
+    } in object(&member.value, name)?
+    {
         let what = format!("{name}: {key}");
         let number = |range| integer(value, &what, range);
         match key.as_str() {
@@ -156,7 +171,12 @@ fn phase_of(member: &Member, thread: &str) -> Result<PhaseEvents, Fault> {
         loops: 1,
         events: Vec::new(),
     };
-    for Member { line, name: key, value } in object(&member.value, &member.name)? {
+    for Member {
+        line,
+        name: key,
+        value,
+    } in object(&member.value, &member.name)?
+    {
         match key.as_str() {
             "loop" => {
                 let what = format!("{thread}: {}: loop", member.name);
@@ -176,7 +196,10 @@ fn phase_of(member: &Member, thread: &str) -> Result<PhaseEvents, Fault> {
 
 fn cpus(value: &Value, what: &str) -> Result<Vec<usize>, Fault> {
     let Kind::Array(all) = &value.kind else {
-        return Err(Fault::new(value.line, format!("{what}: expected a list such as [0, 1]")));
+        return Err(Fault::new(
+            value.line,
+            format!("{what}: expected a list such as [0, 1]"),
+        ));
     };
     let mut cpus = Vec::new();
     for cpu in all {
@@ -200,9 +223,12 @@ fn policy(of: &Properties, default: (usize, &str), name: &str) -> Result<TaskPol
     match policy {
         "SCHED_FIFO" | "SCHED_RR" => {
             let (line, number) = of.priority.unwrap_or((line, 10));
-            let priority = u8::try_from(number).ok().filter(|it| *it >= 1).ok_or_else(|| {
-                Fault::new(line, format!("{name}: priority {number}: expected 1 to 99"))
-            })?;
+            let priority = u8::try_from(number)
+                .ok()
+                .filter(|it| *it >= 1)
+                .ok_or_else(|| {
+                    Fault::new(line, format!("{name}: priority {number}: expected 1 to 99"))
+                })?;
             Ok(match policy {
                 "SCHED_RR" => TaskPolicy::Rr { priority },
                 _ => TaskPolicy::Fifo { priority },
@@ -210,9 +236,12 @@ fn policy(of: &Properties, default: (usize, &str), name: &str) -> Result<TaskPol
         }
         "SCHED_OTHER" => {
             let (line, number) = of.priority.unwrap_or((line, 0));
-            let nice = i8::try_from(number).ok().filter(|it| *it <= 19).ok_or_else(|| {
-                Fault::new(line, format!("{name}: nice {number}: expected -20 to 19"))
-            })?;
+            let nice = i8::try_from(number)
+                .ok()
+                .filter(|it| *it <= 19)
+                .ok_or_else(|| {
+                    Fault::new(line, format!("{name}: nice {number}: expected -20 to 19"))
+                })?;
             Ok(TaskPolicy::Other { nice })
         }
         "SCHED_DEADLINE" => {

@@ -42,16 +42,17 @@ struct Job {
 }
 
 impl Jobs {
-    pub fn of(
-        thread: &Thread,
-        lock: &mut impl FnMut(&str, usize) -> usize,
-    ) -> Result<Self, Fault> {
+    pub fn of(thread: &Thread, lock: &mut impl FnMut(&str, usize) -> usize) -> Result<Self, Fault> {
         let mut jobs = cut(thread)?;
         // What adjacent jobs have in common is one phase.
         jobs.dedup_by(|next, job| {
             let same = job.wait.what == next.wait.what
                 && job.events.len() == next.events.len()
-                && job.events.iter().zip(&next.events).all(|(a, b)| a.what == b.what);
+                && job
+                    .events
+                    .iter()
+                    .zip(&next.events)
+                    .all(|(a, b)| a.what == b.what);
             if same {
                 job.times = job.times.saturating_add(next.times);
             }
@@ -94,13 +95,18 @@ impl Jobs {
         }
         if let What::Suspend(name) = &job.wait.what {
             if self.count > 0 && self.suspends != *name {
-                return refuse(job.wait.line, "it suspends itself by several names: expected one");
+                return refuse(
+                    job.wait.line,
+                    "it suspends itself by several names: expected one",
+                );
             }
             self.suspends.clone_from(name);
         }
         let mut events = &job.events[..];
         while let [rest @ .., last] = events {
-            let What::Resume(name) = &last.what else { break };
+            let What::Resume(name) = &last.what else {
+                break;
+            };
             let times = self.resumes.entry(name.clone()).or_default();
             *times = times.saturating_add(job.times);
             events = rest;
@@ -223,7 +229,8 @@ fn steps<'a>(
     held: &mut Vec<(&'a str, usize)>,
     lock: &mut impl FnMut(&str, usize) -> usize,
 ) -> Result<Vec<Step>, Fault> {
-    let refuse = |line: usize, why: String| Err(Fault::new(line, format!("{}: {why}", thread.name)));
+    let refuse =
+        |line: usize, why: String| Err(Fault::new(line, format!("{}: {why}", thread.name)));
     let mut work = Vec::new();
     while let Some(Event { line, what }) = events.next() {
         match what {
