@@ -8,6 +8,7 @@ use punctual_record::taskset::analysis::{
     Admission, AnalysisOutcome, BoundSource, ChainAnalysis, ChainLatency, CpuLoad, Response,
     SetAnalysis, SetOverheads, TaskAnalysis,
 };
+use punctual_record::text::clean;
 
 use crate::experiment::fact_lines;
 use crate::style::{Style, Tone, cut, wrap};
@@ -32,7 +33,7 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
         AnalysisOutcome::Met => format!(
             "All deadlines are met by analysis: {all}{and_chains} of {}, as long as no job takes \
              longer than the set says",
-            of.name
+            clean(&of.name)
         ),
         AnalysisOutcome::NotMet => {
             let missed = judged.iter().filter(|task| task.meets() == Some(false));
@@ -44,13 +45,13 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
             format!(
                 "Deadlines are not met by analysis: {} of {all}{and_chains} of {}: {}",
                 names.len(),
-                of.name,
+                clean(&of.name),
                 names.join(", ")
             )
         }
         AnalysisOutcome::Unbounded if judged.is_empty() && chains == 0 => format!(
             "No bound for any task of {}: none has a real-time policy",
-            of.name
+            clean(&of.name)
         ),
         AnalysisOutcome::Unbounded => {
             let without = judged.iter().filter(|task| task.meets().is_none());
@@ -63,7 +64,7 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
                 "No bound for {} of {all}{and_chains} of {}: {}; the others meet their deadlines by \
                  analysis",
                 names.len(),
-                of.name,
+                clean(&of.name),
                 names.join(", ")
             )
         }

@@ -12,7 +12,7 @@ use punctual_rt::cpulist::{self, CpuList};
 use toml::Spanned;
 
 use crate::Read;
-use crate::check::{Lines, TaskLines, check};
+use crate::check::{self, Lines, TaskLines, check};
 use crate::fault::Fault;
 use values::{Time, Whole};
 use written::{
@@ -54,7 +54,13 @@ pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
         ),
     };
     let (mut set, mut lines) = (TaskSet::default(), Lines::default());
-    set.name = written.name.unwrap_or_else(|| name.to_owned());
+    set.name = match &written.name {
+        Some(own) => {
+            check::name(own.get_ref(), reader.line(own), "task set")?;
+            own.get_ref().clone()
+        }
+        None => name.to_owned(),
+    };
     set.duration_ns = written.duration.map(|time| time.0);
     for lock in &written.lock {
         lines.locks.push(reader.line(lock));

@@ -240,7 +240,7 @@ fn a_task_of_several_cpus_takes_the_bound_of_those_below_on_all() {
     assert_eq!(why(&analysis, 2), NoBound::Interferer { task: 1 });
     // Elsewhere it doesn't matter.
     let away = text.replace("0-1", "1-2");
-    assert_eq!(bounds(&of(&away)), [Some(10), None, Some(10)]);
+    assert_eq!(bounds(&of(&away)), [Some(10), None, Some(20)]);
 }
 
 /// A reservation: name, runtime, deadline, period and work in us, and a CPU or none.
