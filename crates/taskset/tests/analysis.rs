@@ -332,6 +332,40 @@ fn a_reservation_of_one_cpu_limits_what_an_untimed_task_takes() {
 }
 
 #[test]
+fn a_reservation_with_a_section_that_cannot_be_modelled_is_no_limit() {
+    let lock = "[[lock]]\nname = \"m\"\n";
+    let text = reserved("a", [100, 1_000, 1_000, 1], "cpu = 0").replace(
+        "work = \"1us\"",
+        "work = [{lock=\"m\",work=[{sleep=\"1us\"}]}]",
+    );
+    let analysis = of(&(text + &task("low", 10, 10_000, &run(100)) + lock));
+    assert_eq!(
+        why(&analysis, 0),
+        NoBound::SleepsInLock { lock: 0, task: 0 }
+    );
+    assert_eq!(why(&analysis, 1), NoBound::Interferer { task: 0 });
+}
+
+#[test]
+fn releases_of_unknown_lateness_matter_only_where_interrupts_are_counted() {
+    let roams = "[[task]]\nname = \"log\"\nafter = \"a\"\nwork = []\n";
+    let text = task("a", 20, 1_000, &run(100)) + roams;
+    assert_eq!(bounds(&of(&text)), [Some(100), None]);
+    let overheads = SetOverheads {
+        release_interrupt_ns: 1_000,
+        ..SetOverheads::default()
+    };
+    assert_eq!(
+        why(&with(&text, overheads), 0),
+        NoBound::Interferer { task: 1 }
+    );
+    // Bound to another CPU, it interrupts there; on this one it is counted with the jitter that it has.
+    let bound = |cpu: u8| text.replace("name = \"log\"", &format!("name = \"log\"\ncpu = {cpu}"));
+    assert_eq!(bounds(&with(&bound(1), overheads)), [Some(101), None]);
+    assert_eq!(bounds(&with(&bound(0), overheads)), [Some(102), None]);
+}
+
+#[test]
 fn chains_have_bounds_where_arrivals_are_periodic() {
     let chain = "[[chain]]\nname = \"c\"\ntasks = [\"a\", \"b\"]\nreaction = \"2200us\"\n";
     let two = |timer: &str| {
