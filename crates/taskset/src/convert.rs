@@ -381,7 +381,8 @@ impl Rules<'_> {
                 .map(|(_, user)| user.rank());
             let highest = highest.chain(ceiling).max();
             let here = users().any(|(_, user)| uses(user) && user.meets_on_a_cpu(it));
-            if !uses(it) && !(here && highest >= Some(it.rank())) {
+            let matters = uses(it) || (here && highest >= Some(it.rank()));
+            if !matters {
                 continue;
             }
             for (task, user) in users().filter(|(task, user)| *task != index && uses(user)) {

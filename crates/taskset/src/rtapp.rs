@@ -268,9 +268,9 @@ impl Builder {
             ));
         };
         let all = jobs[other].count;
-        if threads[other].instances != 1 || resumed == 0 || all % resumed != 0 {
+        if threads[other].instances != 1 {
             return refuse(format!(
-                "resume '{name}' in some jobs of {}: expected it in all, or in one of its loop",
+                "resume '{name}' in several instances of {}: expected one",
                 threads[other].name
             ));
         }
