@@ -19,7 +19,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     ("machine", &["rt", "record"]),
-    ("taskset", &["rt", "record", "sched"]),
+    // Itself: its tests take the schema, a feature.
+    ("taskset", &["rt", "record", "sched", "taskset"]),
     (
         "punctual",
         &[

@@ -8,6 +8,7 @@ use super::finding::{CHECK_VERSION, Check};
 use super::fit::{FIT_VERSION, Fit};
 use super::lab::{LAB_VERSION, Lab};
 use super::run::{Run, VERSION};
+use super::taskset::analysis::{ANALYSIS_VERSION, SetAnalysis};
 
 /// That of `run.json`.
 #[must_use]
@@ -56,6 +57,17 @@ pub fn budget() -> Value {
         &format!("punctual budget, version {BUDGET_VERSION}"),
         "What `punctual budget --json` prints. Times are nanoseconds. Fields that are not named here \
          may stand in that of later programs and are ignored.",
+    )
+}
+
+/// That of `punctual exec --analyse --json`.
+#[must_use]
+pub fn analysis() -> Value {
+    described::<SetAnalysis>(
+        &format!("punctual analysis of a task set, version {ANALYSIS_VERSION}"),
+        "What `punctual exec --analyse --json` prints. Times are nanoseconds; tasks and locks are named \
+         by their index. Fields that are not named here may stand in that of later programs and are \
+         ignored.",
     )
 }
 

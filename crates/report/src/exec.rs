@@ -1,5 +1,6 @@
 //! A set of tasks in words: its verdict, its table, its chains.
 
+mod analysis;
 mod bills;
 mod chains;
 mod rows;
@@ -12,6 +13,7 @@ use punctual_stats::verdict::{Outcome, Verdict};
 
 use crate::style::{Style, Tone, wrap};
 use crate::{conditions, explain, facts, statements, terminal, tuned, verdict, words};
+pub use analysis::{analysis, analysis_sentence};
 pub use rows::{TaskRow, rows};
 
 /// Tasks that the verdict names.

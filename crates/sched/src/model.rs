@@ -363,7 +363,7 @@ impl TaskSet {
             Some(_) if before == index => faults.push(Fault::UnknownPredecessor(index)),
             None => faults.push(Fault::UnknownPredecessor(index)),
             // A period of 0 is a fault of its own.
-            Some(known) if task.period_ns % known.period_ns.max(1) != 0 => {
+            Some(known) if !task.period_ns.is_multiple_of(known.period_ns.max(1)) => {
                 faults.push(Fault::PeriodOfPredecessor(index));
             }
             Some(_) => {

@@ -101,7 +101,7 @@ fn outcome(tasks: &[TaskAnalysis], chains: &[ChainAnalysis]) -> AnalysisOutcome 
         .collect();
     if all.contains(&Some(false)) {
         AnalysisOutcome::NotMet
-    } else if all.contains(&None) {
+    } else if all.is_empty() || all.contains(&None) {
         AnalysisOutcome::Unbounded
     } else {
         AnalysisOutcome::Met

@@ -7,6 +7,8 @@ use punctual_record::taskset::{
     TaskSet, Wake,
 };
 
+use punctual_record::text::clean;
+
 use crate::fault::Fault;
 use crate::work::{JobWork, WHOLE, share};
 
@@ -27,7 +29,7 @@ pub(crate) struct TaskLines {
 }
 
 /// The longest name, in letters.
-pub(crate) const MOST_LETTERS: usize = 64;
+const MOST_LETTERS: usize = 64;
 
 /// Refuses what isn't a sound set. The lines must be as many as what they are of.
 pub(crate) fn check(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
@@ -58,6 +60,18 @@ pub(crate) fn check(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Refuses a name that can't be shown as it is.
+pub(crate) fn name(name: &str, line: usize, what: &str) -> Result<(), Fault> {
+    let letters = name.chars().count();
+    if name.trim().is_empty() || letters > MOST_LETTERS || clean(name) != name {
+        let why = format!(
+            "{what} '{name}': expected a name of 1 to {MOST_LETTERS} letters without control characters"
+        );
+        return Err(Fault::new(line, why));
+    }
+    Ok(())
+}
+
 fn counted(mut all: impl Iterator<Item = usize>, most: usize, what: &str) -> Result<(), Fault> {
     all.nth(most).map_or(Ok(()), |line| {
         Err(Fault::new(
@@ -70,14 +84,7 @@ fn counted(mut all: impl Iterator<Item = usize>, most: usize, what: &str) -> Res
 fn names<'a>(all: impl Iterator<Item = (&'a String, usize)>, what: &str) -> Result<(), Fault> {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     for (name, line) in all {
-        let letters = name.chars().count();
-        if name.trim().is_empty() || letters > MOST_LETTERS || name.chars().any(char::is_control) {
-            let why = format!(
-                "{what} '{name}': expected a name of 1 to {MOST_LETTERS} letters without control \
-                 characters"
-            );
-            return Err(Fault::new(line, why));
-        }
+        self::name(name, line, what)?;
         if let Some(first) = known.insert(name, line) {
             let why =
                 format!("{what} {name}: line {first} has this name already: expected another one");
@@ -149,7 +156,7 @@ fn of_task(set: &TaskSet, task: &Task, at: &TaskLines) -> Result<(), Fault> {
         if count > STEPS {
             return refuse(
                 at.task,
-                &format!("more than {STEPS} steps of work in a phase"),
+                &format!("more than {STEPS} steps of work in a phase: expected fewer"),
             );
         }
         let known = JobWork::of(phase).execution_ns;

@@ -70,7 +70,7 @@ pub(crate) fn convert(set: &TaskSet, cpus: u32, overheads: &SetOverheads) -> Con
     }
     for (index, it) in known.iter().enumerate() {
         // Where the interrupts of a task come that isn't bound to a CPU.
-        if it.cpu.is_none() && rules.interrupts {
+        if !it.is_modelled() && rules.interrupts {
             for cpu in it.may_run_on(cpus) {
                 converted.set.interference.push(sched::Interference {
                     name: it.task.name.clone(),
@@ -216,6 +216,11 @@ impl<'a> Known<'a> {
         self.cpu.is_none() && self.rank() == sched::Rank::Deadline
     }
 
+    /// Whether it stands on its CPU in the analysis, and not apart.
+    fn is_modelled(&self) -> bool {
+        self.cpu.is_some() && self.bad_section.is_none()
+    }
+
     fn may_run_on(&self, cpus: u32) -> Vec<u32> {
         match (&self.task.cpus[..], self.cpu) {
             (_, Some(cpu)) => vec![cpu as u32],
@@ -338,7 +343,7 @@ impl Rules<'_> {
             let above = other.rank() >= it.rank() && other.rank() != sched::Rank::Other;
             let unknown = reasons[task].is_some();
             // What a reservation takes is limited, whatever the task does: on one CPU that is modelled.
-            let limited = other.rank() == sched::Rank::Deadline && other.cpu.is_some();
+            let limited = other.rank() == sched::Rank::Deadline && other.is_modelled();
             let apart = other.is_global() != it.is_global();
             if above
                 && ((unknown && !(limited && it.cpu.is_some())) || (apart && other.is_global()))
@@ -349,10 +354,12 @@ impl Rules<'_> {
             if it.is_global() && other.rank() == sched::Rank::Deadline && !other.is_global() {
                 return Some(NoBound::Interferer { task });
             }
-            // How often its releases interrupt isn't known.
+            // How late its releases may interrupt isn't known.
             if let Wake::After { task: before, .. } = other.task.wake
                 && self.interrupts
-                && (reasons[before].is_some() || self.known[before].rank() == sched::Rank::Other)
+                && (reasons[before].is_some()
+                    || self.known[before].rank() == sched::Rank::Other
+                    || !other.is_modelled())
             {
                 return Some(NoBound::Interferer { task });
             }
@@ -374,7 +381,8 @@ impl Rules<'_> {
                 .map(|(_, user)| user.rank());
             let highest = highest.chain(ceiling).max();
             let here = users().any(|(_, user)| uses(user) && user.meets_on_a_cpu(it));
-            if !uses(it) && !(here && highest >= Some(it.rank())) {
+            let matters = uses(it) || (here && highest >= Some(it.rank()));
+            if !matters {
                 continue;
             }
             for (task, user) in users().filter(|(task, user)| *task != index && uses(user)) {
@@ -410,7 +418,7 @@ impl Converted {
         let mut task = sched::Task::new(&it.task.name, policy(it.task.policy), it.period_ns, 1);
         task.deadline_ns = it.task.deadline_ns;
         task.jitter_ns = it.task.jitter_ns;
-        let Some(cpu) = it.cpu.filter(|_| it.bad_section.is_none()) else {
+        let Some(cpu) = it.cpu.filter(|_| it.is_modelled()) else {
             // Apart from all others; with its releases as interference where it may run.
             task.cpu = BEYOND + index as u32;
             task.policy = sched::Policy::Other;

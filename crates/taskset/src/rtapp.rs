@@ -42,19 +42,19 @@ struct Global {
     duration_ns: Option<u64>,
     policy: Option<(usize, String)>,
     inherit: bool,
-    ignored: Vec<Fault>,
 }
 
 pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
     let root = json::parse(text)?;
     let members = object(&root, "the file")?;
     let mut global = Global::default();
+    let mut notes = Vec::new();
     let mut described: Option<&Value> = None;
     for member in members {
         match member.name.as_str() {
-            "global" => global = of_global(&member.value)?,
+            "global" => global = of_global(&member.value, &mut notes)?,
             "tasks" if described.is_none() => described = Some(&member.value),
-            "resources" => global.ignored.push(Fault::new(
+            "resources" => notes.push(Fault::new(
                 member.line,
                 "resources: ignored: locks are made of the threads' own words",
             )),
@@ -84,7 +84,7 @@ pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
             true => LockProtocol::Inherit,
             false => LockProtocol::Plain,
         },
-        notes: global.ignored,
+        notes,
     };
     builder.build(&threads)?;
     check(&builder.set, &builder.lines)?;
@@ -94,7 +94,8 @@ pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
     })
 }
 
-fn of_global(value: &Value) -> Result<Global, Fault> {
+/// What has no effect is noted.
+fn of_global(value: &Value, notes: &mut Vec<Fault>) -> Result<Global, Fault> {
     let mut global = Global::default();
     for Member { line, name, value } in object(value, "global")? {
         match name.as_str() {
@@ -113,7 +114,7 @@ fn of_global(value: &Value) -> Result<Global, Fault> {
             ignored if IGNORED.contains(&ignored) => {
                 if ignored == "calibration" {
                     let why = "calibration: ignored: the speed of run is measured at the start";
-                    global.ignored.push(Fault::new(*line, why));
+                    notes.push(Fault::new(*line, why));
                 }
             }
             unknown => {
@@ -267,9 +268,9 @@ impl Builder {
             ));
         };
         let all = jobs[other].count;
-        if threads[other].instances != 1 || resumed == 0 || all % resumed != 0 {
+        if threads[other].instances != 1 {
             return refuse(format!(
-                "resume '{name}' in some jobs of {}: expected it in all, or in one of its loop",
+                "resume '{name}' in several instances of {}: expected one",
                 threads[other].name
             ));
         }

@@ -12,7 +12,7 @@ use punctual_rt::cpulist::{self, CpuList};
 use toml::Spanned;
 
 use crate::Read;
-use crate::check::{Lines, TaskLines, check};
+use crate::check::{self, Lines, TaskLines, check};
 use crate::fault::Fault;
 use values::{Time, Whole};
 use written::{
@@ -32,7 +32,11 @@ const MOST_CPU: i64 = 1_023;
 pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
     let written: WrittenSet = ::toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
-        Fault::new(line, error.message())
+        let why = error.message();
+        match why.contains("expected") {
+            true => Fault::new(line, why),
+            false => Fault::new(line, format!("{why}: expected a task set in TOML")),
+        }
     })?;
     let reader = Reader {
         text,
@@ -50,7 +54,13 @@ pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
         ),
     };
     let (mut set, mut lines) = (TaskSet::default(), Lines::default());
-    set.name = written.name.unwrap_or_else(|| name.to_owned());
+    set.name = match &written.name {
+        Some(own) => {
+            check::name(own.get_ref(), reader.line(own), "task set")?;
+            own.get_ref().clone()
+        }
+        None => name.to_owned(),
+    };
     set.duration_ns = written.duration.map(|time| time.0);
     for lock in &written.lock {
         lines.locks.push(reader.line(lock));

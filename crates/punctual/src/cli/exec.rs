@@ -1,8 +1,10 @@
 //! `exec`: executes a set of tasks, and judges each by its deadline.
 
+mod analyse;
+
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::failure::Failure;
@@ -15,7 +17,7 @@ use punctual_load::{LEAST_CPU_NS, LoadSpec};
 use punctual_machine::Root;
 use punctual_machine::survey;
 use punctual_machine::survey::cpus::{self, Place};
-use punctual_record::taskset::TaskSet;
+use punctual_record::taskset::{Step, TaskSet};
 use punctual_taskset::{Format, MOST_BYTES};
 
 /// How long a set is executed whose file doesn't say.
@@ -27,6 +29,9 @@ const DURATION_NS: u64 = 60_000_000_000;
 /// What can't be read, is no task set, or can't be executed here.
 pub fn run(flags: &ExecFlags) -> Result<ExitCode, Failure> {
     let set = read(&flags.file)?;
+    if flags.analyse {
+        return analyse::run(flags, &set);
+    }
     let plan = plan(flags, set)?;
     let directory = make_directory(flags.output.as_deref(), "exec")?;
     let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
@@ -36,22 +41,45 @@ pub fn run(flags: &ExecFlags) -> Result<ExitCode, Failure> {
     Ok(conclude(&run, &directory))
 }
 
-/// The set of a file; what of it has no effect is said.
+/// Reads a set; the paths of its libraries are relative to its own directory.
 fn read(path: &Path) -> Result<TaskSet, Failure> {
     let shown = path.display();
-    let mut text = String::new();
-    // One byte more than may be: the reader says that it is too long.
-    let most = MOST_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
     File::open(path)
-        .and_then(|file| file.take(most).read_to_string(&mut text))
+        .and_then(|file| file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::setup(format!("{shown}: {error}")))?;
-    let name = path.file_stem().unwrap_or(path.as_os_str());
-    let read = punctual_taskset::read(&text, &name.to_string_lossy(), Format::of(path))
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::usage(format!(
+            "{shown}: not text: expected TOML, or JSON of rt-app"
+        ))
+    })?;
+    let name = path
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.display().to_string());
+    let read = punctual_taskset::read(&text, &name, Format::of(path))
         .map_err(|fault| Failure::usage(format!("{shown}:{fault}")))?;
     for note in &read.notes {
         out::complain(&format!("{shown}:{note}"));
     }
-    Ok(read.set)
+    let mut set = read.set;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    for phase in set.tasks.iter_mut().flat_map(|task| &mut task.phases) {
+        join(&mut phase.work, directory);
+    }
+    Ok(set)
+}
+
+fn join(work: &mut [Step], directory: &Path) {
+    for step in work {
+        match step {
+            Step::Library { path, .. } => {
+                let joined: PathBuf = directory.join(&*path);
+                *path = joined;
+            }
+            Step::Lock { work, .. } => join(work, directory),
+            _ => {}
+        }
+    }
 }
 
 fn plan(flags: &ExecFlags, set: TaskSet) -> Result<ExecPlan, Failure> {
@@ -76,10 +104,6 @@ fn plan(flags: &ExecFlags, set: TaskSet) -> Result<ExecPlan, Failure> {
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        directory: flags
-            .file
-            .parent()
-            .map_or_else(Default::default, Path::to_path_buf),
         duration_ns: Some(flags.duration.or(set.duration_ns).unwrap_or(DURATION_NS)),
         allowed: flags.miss,
         confidence: flags.confidence,

@@ -33,7 +33,7 @@ pub use budget::BudgetFlags;
 use check::CHECK_EXAMPLES;
 pub use check::CheckFlags;
 use exec::EXEC_EXAMPLES;
-pub use exec::ExecFlags;
+pub use exec::{ExecFlags, Overheads};
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
 use fit::FIT_EXAMPLES;

@@ -17,6 +17,7 @@ mod housekeeper;
 mod keeping;
 pub mod lab;
 mod outliers;
+pub mod overheads;
 mod plan;
 mod progress;
 pub mod prove;

@@ -21,6 +21,7 @@ mod recording;
 mod rootfs;
 mod seeds;
 mod snapshot;
+mod taskset;
 mod tracer_lines;
 mod window;
 
@@ -41,6 +42,7 @@ const TARGETS: &[(&str, Check)] = &[
     ("recording", recording::check),
     ("rootfs", rootfs::check),
     ("snapshot", snapshot::check_bytes),
+    ("taskset", taskset::check),
     ("tracer_lines", tracer_lines::check),
     ("window", window::check),
 ];

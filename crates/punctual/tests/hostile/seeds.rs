@@ -42,6 +42,7 @@ pub const KNOWN: &[(&str, fn())] = &[
     ("recording", recording),
     ("rootfs", rootfs),
     ("snapshot", snapshot),
+    ("taskset", taskset),
     ("tracer_lines", tracer_lines),
     ("window", window),
 ];
@@ -450,4 +451,18 @@ fn window() {
         .sum();
     let most = bill.latency_ns / 2;
     assert!((most..=416_570).contains(&hogged), "{:#?}", bill.rows);
+}
+
+fn taskset() {
+    use punctual_taskset::{Format, read};
+    let parsed = |name: &str, format: Format| {
+        let text = String::from_utf8(seed(name)).expect("text");
+        read(&text, "seed", format).expect("a set").set
+    };
+    let toml = parsed("taskset/small.toml", Format::Toml);
+    let names: Vec<&str> = toml.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["sensor", "control", "log"]);
+    assert_eq!((toml.locks.len(), toml.chains.len()), (2, 1));
+    let json = parsed("taskset/threads.json", Format::RtApp);
+    assert_eq!((json.tasks.len(), json.locks.len()), (3, 1));
 }

@@ -353,7 +353,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn missing_and_unknown_verbs_are_refused() {
-    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, budget, report, compare, merge, export, completions, help";
+    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, budget, exec, report, compare, merge, export, completions, help";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&[""], &[verbs]);
@@ -422,6 +422,15 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
     refused(&["budget", "a", "--miss", "1"], &["--miss"]);
     refused(&["budget", "a", "--confidence", "2"], &["--confidence"]);
     refused(&["budget", "a", "--json=x"], &["--json"]);
+    refused(&["exec"], &["<TASKSET>", "`punctual exec --help`"]);
+    refused(&["exec", "a", "b"], &["'b'"]);
+    refused(&["exec", "a", "--analyse=x"], &["--analyse"]);
+    refused(
+        &["exec", "a", "--analyse", "--overheads", "some"],
+        &["--overheads", "measured", "none"],
+    );
+    refused(&["exec", "a", "--overheads", "none"], &["--analyse"]);
+    refused(&["exec", "a", "--json=x"], &["--json"]);
     refused(&["report"], &["<RUN>", "`punctual report --help`"]);
     refused(&["compare"], &["two runs (A B)", "A1 A2 -- B1 B2"]);
     refused(&["compare", "a", "b", "c"], &["3 runs", "`--`"]);

@@ -8,6 +8,7 @@ mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod documents;
+mod exec;
 mod input;
 mod packages;
 mod proposals;

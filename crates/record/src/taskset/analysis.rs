@@ -48,7 +48,7 @@ pub enum AnalysisOutcome {
     Met,
     /// A bound is beyond its deadline, or a CPU has more to do than it can.
     NotMet,
-    /// Some have no bound; those that have one meet their deadlines.
+    /// Some have no bound, and those that have one meet their deadlines; or there is none to judge.
     Unbounded,
 }
 

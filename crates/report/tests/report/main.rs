@@ -5,6 +5,7 @@ mod bills;
 mod browser;
 #[path = "../../../trace/tests/attribute/data.rs"]
 mod data;
+mod exec;
 mod experiment;
 #[path = "../../../record/tests/made/experiments.rs"]
 mod experiments;

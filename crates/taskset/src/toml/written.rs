@@ -15,7 +15,8 @@ use super::values::{Bytes, Length, Time, Whole, time};
 #[serde(deny_unknown_fields)]
 pub(super) struct WrittenSet {
     /// What it is called; without it, the file's name.
-    pub name: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub name: Option<Spanned<String>>,
     /// How long it runs.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub duration: Option<Length>,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{CONDITIONS, EXPLAIN, OUTPUT, REQUIRE, names, units};
 use punctual_load::{LoadClass, LoadSpec};
@@ -11,14 +11,23 @@ pub(super) const EXEC_EXAMPLES: &str = "\
 Examples:
   punctual exec robot.toml                  do these tasks meet their deadlines together?
   punctual exec robot.toml -D 10m --load standard
-  punctual exec video.json                  a file of rt-app";
+  punctual exec video.json                  a file of rt-app
+  punctual exec --analyse robot.toml        what can be said without executing the set?
+  punctual exec --analyse robot.toml --overheads none
+                                            the same on a machine whose kernel takes no time";
 
 /// Flags of `exec`.
 #[derive(Debug, Args)]
 pub struct ExecFlags {
-    /// Read the tasks from this file: TOML, or rt-app's JSON
+    /// Read the tasks from this file: TOML, or rt-app's JSON if its name ends with .json
     #[arg(value_name = "TASKSET")]
     pub file: PathBuf,
+    /// Judge the set by analysis, without executing it
+    #[arg(long, conflicts_with_all = ["duration", "load", "output", "quiet", "verbose"])]
+    pub analyse: bool,
+    /// Count what the kernel takes for each job in the analysis: measured on this machine, or none
+    #[arg(long, value_name = "WHICH", default_value = "measured")]
+    pub overheads: Overheads,
     /// Execute the set for this time, in s or with a unit: 60, 5m, 1h [default: that of the file, or 60]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
@@ -59,4 +68,13 @@ pub struct ExecFlags {
     /// Don't trace the kernel: late jobs are not explained
     #[arg(long, help_heading = EXPLAIN)]
     pub no_explain: bool,
+}
+
+/// What is counted for the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Overheads {
+    /// Measured now.
+    Measured,
+    /// Nothing.
+    None,
 }

@@ -1,7 +1,5 @@
 //! The plan of a set's execution, checked and complete.
 
-use std::path::PathBuf;
-
 use crate::conduct::plan::TracingPlan;
 use crate::conduct::run::{ConditionsPlan, LoadPlan};
 use punctual_record::taskset::{TaskPolicy, TaskSet};
@@ -14,8 +12,6 @@ pub struct ExecPlan {
     pub command: Vec<String>,
     /// The set.
     pub set: TaskSet,
-    /// The directory that paths of the set begin at.
-    pub directory: PathBuf,
     /// How long it is executed, in ns; absent: until Ctrl-C.
     pub duration_ns: Option<u64>,
     /// The share of jobs that may miss their deadlines.

@@ -383,6 +383,10 @@ fn the_committed_schemas_are_the_generated_ones() {
             format!("budget-{}", budget::BUDGET_VERSION),
             schema::budget(),
         ),
+        (
+            format!("analysis-{}", taskset::analysis::ANALYSIS_VERSION),
+            schema::analysis(),
+        ),
     ] {
         let path = place(&name);
         let made = serde_json::to_string_pretty(&made).unwrap() + "\n";

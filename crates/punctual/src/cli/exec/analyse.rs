@@ -1,0 +1,103 @@
+//! `exec --analyse`: what can be said of a set without running it.
+
+use std::process::ExitCode;
+
+use punctual_machine::root::{Reader, Root};
+use punctual_record::taskset::analysis::{SetAnalysis, SetOverheads};
+use punctual_record::taskset::{TaskPolicy, TaskSet};
+use punctual_report::exec as words;
+use punctual_rt::affinity;
+use punctual_taskset::analyse::{Limits, Machine, analyse};
+use serde_json::Value;
+
+use super::super::check::online;
+use super::super::failure::Failure;
+use super::super::flags::{ExecFlags, Overheads};
+use super::super::out;
+use crate::conduct::overheads;
+
+/// The word that opens the JSON.
+const FORMAT: &str = "punctual-analysis";
+
+/// Analyses a set, and prints what comes out.
+pub(super) fn run(flags: &ExecFlags, set: &TaskSet) -> Result<ExitCode, Failure> {
+    let root = Root::live();
+    let machine = Machine {
+        limits: limits(&root),
+        overheads: match flags.overheads {
+            Overheads::None => SetOverheads::default(),
+            Overheads::Measured => measured(set)?,
+        },
+    };
+    let analysis = analyse(set, &machine);
+    if flags.json {
+        out::print(&json(&analysis)?);
+    } else {
+        out::print(&words::analysis(&analysis, &out::style()));
+    }
+    Ok(ExitCode::from(analysis.outcome.exit_code()))
+}
+
+fn json(analysis: &SetAnalysis) -> Result<String, Failure> {
+    let mut value = serde_json::to_value(analysis).map_err(Failure::setup)?;
+    if let Some(object) = value.as_object_mut() {
+        object.insert("format".to_owned(), FORMAT.into());
+        let sentence = words::analysis_sentence(analysis);
+        object.insert("sentence".to_owned(), Value::from(sentence));
+    }
+    let text = serde_json::to_string_pretty(&value).map_err(Failure::setup)?;
+    Ok(text + "\n")
+}
+
+/// Measures on a CPU of the set that may be used, or else on the last one.
+fn measured(set: &TaskSet) -> Result<SetOverheads, Failure> {
+    let allowed = affinity::get(0).map_err(Failure::setup)?;
+    let real_time = set
+        .tasks
+        .iter()
+        .filter(|task| !matches!(task.policy, TaskPolicy::Other { .. }));
+    let mut bound = real_time.filter_map(|task| match task.cpus[..] {
+        [cpu] => Some(cpu),
+        _ => None,
+    });
+    let own = bound.find(|cpu| allowed.contains(cpu));
+    let Some(cpu) = own.or(allowed.last().copied()) else {
+        return Err(Failure::setup("this process may use no CPU"));
+    };
+    overheads::measure(cpu).map_err(|error| {
+        Failure::setup(format!(
+            "the kernel's overheads can't be measured on CPU {cpu}: {error}; without them: \
+             --overheads none"
+        ))
+    })
+}
+
+/// What the kernel admits, as its files say; where one can't be read, what kernels have by default.
+fn limits(root: &Root) -> Limits {
+    let mut reader = Reader::new(root);
+    let cpus = u32::try_from(online(root).len()).unwrap_or(1).max(1);
+    let server = "/sys/kernel/debug/sched/fair_server/cpu0";
+    let of_server: Option<(u64, u64)> = reader
+        .number(&format!("{server}/runtime"))
+        .zip(reader.number(&format!("{server}/period")));
+    let usual = Limits::usual(cpus, false);
+    let file = |name: &str| format!("/proc/sys/kernel/{name}");
+    let runtime: Option<i64> = reader.number(&file("sched_rt_runtime_us"));
+    Limits {
+        rt_runtime_us: match runtime {
+            Some(us) => u64::try_from(us).ok(),
+            None => usual.rt_runtime_us,
+        },
+        rt_period_us: reader
+            .number(&file("sched_rt_period_us"))
+            .unwrap_or(usual.rt_period_us),
+        period_min_us: reader
+            .number(&file("sched_deadline_period_min_us"))
+            .unwrap_or(usual.period_min_us),
+        period_max_us: reader
+            .number(&file("sched_deadline_period_max_us"))
+            .unwrap_or(usual.period_max_us),
+        fair_server: of_server.filter(|(_, period)| *period > 0),
+        cpus,
+    }
+}

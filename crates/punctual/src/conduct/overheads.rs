@@ -1,0 +1,298 @@
+//! What the kernel takes for each job, as measured on one CPU of this machine.
+//!
+//! A loop of real-time priority reads the clock; what takes the CPU from it is a gap. The timers of
+//! threads below it leave gaps by the interrupts alone. A thread above it that sleeps again and again
+//! leaves gaps by the interrupt, the wake-up, the switches and the way back to sleep. The tick leaves
+//! one in each of its periods, at the same phase. All are medians: typical costs, and not their bounds.
+
+use std::error::Error;
+use std::fmt;
+
+use punctual_record::taskset::analysis::{OverheadsMeasured, SetOverheads, TickOverhead};
+use punctual_rt::clock::{self, now_ns};
+use punctual_rt::sched::Policy;
+use punctual_rt::thread::{Builder, Handle, SpawnError};
+
+/// Threads below, each with one timer; wake-ups of the thread above; ticks.
+const TIMERS: u64 = 40;
+const WAKE_UPS: u64 = 200;
+const TICKS: u64 = 30;
+
+/// Between two events, and before the first.
+const DISTANCE_NS: u64 = 250_000;
+const LEAD_NS: u64 = 50_000_000;
+
+/// An event's gap begins at most this much before and after it is due.
+const EARLY_NS: u64 = 2_000;
+const LATE_NS: u64 = 50_000;
+
+/// No interrupt takes less; misses of caches do.
+const LEAST_NS: u64 = 400;
+
+/// Gaps that are kept, at most.
+const MOST_GAPS: usize = 100_000;
+
+/// Priorities: of threads below the loop, of the loop, of the thread above.
+const PRIORITIES: [u32; 3] = [60, 61, 62];
+
+/// Why nothing was measured.
+#[derive(Debug)]
+pub enum OverheadsError {
+    /// A thread can't be started as requested.
+    Thread(SpawnError),
+    /// A thread ended by a panic.
+    Ended,
+    /// Fewer than half of the events left a gap.
+    TooFew {
+        /// What they are.
+        events: &'static str,
+        /// How many left one.
+        seen: usize,
+    },
+}
+
+impl fmt::Display for OverheadsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Thread(error) => write!(f, "a thread can't be started: {error}"),
+            Self::Ended => f.write_str("a thread ended early"),
+            Self::TooFew { events, seen } => write!(f, "only {seen} {events} were seen"),
+        }
+    }
+}
+
+impl Error for OverheadsError {}
+
+/// Something that took the CPU from the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Gap {
+    from_ns: u64,
+    length_ns: u64,
+}
+
+/// Measures on one CPU, in about half a second.
+///
+/// # Errors
+/// Most often, real-time priorities aren't permitted.
+pub fn measure(cpu: usize) -> Result<SetOverheads, OverheadsError> {
+    let period_ns = tick_period_ns();
+    let begin = now_ns() + LEAD_NS;
+    // The thread above must exist before the loop takes the CPU; those below as well.
+    let below = (0..TIMERS).map(|number| {
+        let at = begin + number * DISTANCE_NS;
+        start(cpu, 0, move || clock::sleep_until(at).is_ok())
+    });
+    let below: Vec<Handle<bool>> = below.collect::<Result<_, _>>()?;
+    let first = begin + TIMERS * DISTANCE_NS;
+    let above = start(cpu, 2, move || {
+        (0..WAKE_UPS).all(|number| clock::sleep_until(first + number * DISTANCE_NS).is_ok())
+    })?;
+    let alone = first + WAKE_UPS * DISTANCE_NS;
+    let end = alone + TICKS * period_ns.unwrap_or(0);
+    let gaps = start(cpu, 1, move || gaps(begin - DISTANCE_NS, end))?;
+    let gaps = gaps.join().map_err(|_| OverheadsError::Ended)?;
+    above.join().map_err(|_| OverheadsError::Ended)?;
+    for thread in below {
+        thread.join().map_err(|_| OverheadsError::Ended)?;
+    }
+    figures(cpu, &gaps, (begin, first, alone), period_ns)
+}
+
+fn start<R: Send + 'static>(
+    cpu: usize,
+    level: usize,
+    body: impl FnOnce() -> R + Send + 'static,
+) -> Result<Handle<R>, OverheadsError> {
+    Builder::new()
+        .name("overheads")
+        .cpus(&[cpu])
+        .policy(Policy::Fifo(PRIORITIES[level]))
+        .start(body)
+        .map_err(OverheadsError::Thread)
+}
+
+/// Reads the clock from one instant to another, and keeps what came between two readings.
+fn gaps(from_ns: u64, to_ns: u64) -> Vec<Gap> {
+    let mut gaps = Vec::with_capacity(MOST_GAPS);
+    // A reading of the clock that took several times as long as most.
+    let least_ns = (6 * clock::read_cost_ns()).max(LEAST_NS);
+    let _ = clock::sleep_until(from_ns);
+    let mut last = now_ns();
+    while last < to_ns && gaps.len() < MOST_GAPS {
+        let now = now_ns();
+        if now - last > least_ns {
+            gaps.push(Gap {
+                from_ns: last,
+                length_ns: now - last,
+            });
+        }
+        last = now;
+    }
+    gaps
+}
+
+/// `1 / CONFIG_HZ`: the resolution of the clock that the tick advances.
+fn tick_period_ns() -> Option<u64> {
+    let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    let ns = u64::try_from(resolution.tv_nsec).ok()?;
+    (resolution.tv_sec == 0 && (1_000_000..=10_000_000).contains(&ns)).then_some(ns)
+}
+
+fn figures(
+    cpu: usize,
+    gaps: &[Gap],
+    (begin, first, alone): (u64, u64, u64),
+    period_ns: Option<u64>,
+) -> Result<SetOverheads, OverheadsError> {
+    let events = |from: u64, count: u64| -> Vec<u64> {
+        let at = (0..count).map(|number| from + number * DISTANCE_NS);
+        at.filter_map(|at| gap_at(gaps, at)).collect()
+    };
+    let enough = |lengths: Vec<u64>, of: u64, what: &'static str| {
+        let seen = lengths.len();
+        match 2 * seen as u64 >= of {
+            true => Ok((median(lengths), seen as u32)),
+            false => Err(OverheadsError::TooFew { events: what, seen }),
+        }
+    };
+    let (interrupt, interrupts) = enough(events(begin, TIMERS), TIMERS, "timers")?;
+    let (whole, wake_ups) = enough(events(first, WAKE_UPS), WAKE_UPS, "wake-ups")?;
+    // Without a tick while one thread runs (nohz_full), there are few gaps at one phase.
+    let ticks = period_ns.map_or_else(Vec::new, |period_ns| ticks(gaps, alone, period_ns));
+    let count = ticks.len() as u32;
+    let tick = period_ns.filter(|_| 2 * u64::from(count) >= TICKS);
+    Ok(SetOverheads {
+        measured: Some(OverheadsMeasured {
+            cpu,
+            interrupts,
+            wake_ups,
+            ticks: count,
+        }),
+        release_interrupt_ns: interrupt,
+        wake_and_sleep_ns: whole.saturating_sub(interrupt),
+        tick: tick.map(|period_ns| TickOverhead {
+            period_ns,
+            execution_ns: median(ticks),
+        }),
+    })
+}
+
+/// The gap of an event that is due at this instant.
+fn gap_at(gaps: &[Gap], at: u64) -> Option<u64> {
+    let from = gaps.partition_point(|gap| gap.from_ns + EARLY_NS < at);
+    let gap = gaps.get(from)?;
+    (gap.from_ns <= at + LATE_NS).then_some(gap.length_ns)
+}
+
+/// The gaps of the phase at which most are.
+fn ticks(gaps: &[Gap], from_ns: u64, period_ns: u64) -> Vec<u64> {
+    const WIDTH_NS: u64 = 30_000;
+    let phase = |gap: &Gap| gap.from_ns % period_ns;
+    let alone: Vec<&Gap> = gaps.iter().filter(|gap| gap.from_ns >= from_ns).collect();
+    let is_near = |gap: &Gap, center: u64| {
+        let apart = phase(gap).abs_diff(center);
+        apart.min(period_ns - apart) <= WIDTH_NS
+    };
+    // In how many periods one is there: noise comes in few of them, or at many phases.
+    let periods = |center: u64| {
+        let near = alone.iter().filter(|gap| is_near(gap, center));
+        let mut numbers: Vec<u64> = near
+            .map(|gap| (gap.from_ns + period_ns / 2 - center) / period_ns)
+            .collect();
+        numbers.dedup();
+        numbers.len()
+    };
+    let best = alone
+        .iter()
+        .map(|gap| phase(gap))
+        .max_by_key(|at| periods(*at));
+    let Some(center) = best else {
+        return Vec::new();
+    };
+    let near = alone.iter().filter(|gap| is_near(gap, center));
+    near.map(|gap| gap.length_ns).collect()
+}
+
+fn median(mut lengths: Vec<u64>) -> u64 {
+    let middle = lengths.len() / 2;
+    match lengths.is_empty() {
+        true => 0,
+        false => *lengths.select_nth_unstable(middle).1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gaps as a machine without noise has them.
+    fn made() -> (Vec<Gap>, (u64, u64, u64), u64) {
+        let (begin, period) = (1_000_000_000, 4_000_000);
+        let first = begin + TIMERS * DISTANCE_NS;
+        let alone = first + WAKE_UPS * DISTANCE_NS;
+        let mut gaps = Vec::new();
+        for number in 0..TIMERS {
+            gaps.push((begin + number * DISTANCE_NS + 300, 1_500));
+        }
+        for number in 0..WAKE_UPS {
+            gaps.push((first + number * DISTANCE_NS + 300, 5_000));
+        }
+        for number in 0..TICKS {
+            gaps.push((alone + 700_000 + number * period, 2_000));
+            // Noise at a phase of its own each time.
+            gaps.push((alone + 100_000 + number * (period + 90_001), 90_000));
+        }
+        gaps.sort_unstable();
+        let gap = |(from_ns, length_ns)| Gap { from_ns, length_ns };
+        (
+            gaps.into_iter().map(gap).collect(),
+            (begin, first, alone),
+            period,
+        )
+    }
+
+    #[test]
+    fn each_kind_of_gap_is_told_apart() {
+        let (gaps, at, period) = made();
+        let of = figures(3, &gaps, at, Some(period)).expect("enough");
+        assert_eq!(
+            (of.release_interrupt_ns, of.wake_and_sleep_ns),
+            (1_500, 3_500)
+        );
+        let tick = TickOverhead {
+            period_ns: period,
+            execution_ns: 2_000,
+        };
+        assert_eq!(of.tick, Some(tick));
+        let measured = of.measured.expect("measured");
+        assert_eq!((measured.cpu, measured.interrupts), (3, TIMERS as u32));
+        assert_eq!(
+            (measured.wake_ups, measured.ticks),
+            (WAKE_UPS as u32, TICKS as u32)
+        );
+    }
+
+    #[test]
+    fn a_cpu_without_a_tick_has_none_and_one_without_wake_ups_is_refused() {
+        let (gaps, at, period) = made();
+        let quiet: Vec<Gap> = gaps
+            .iter()
+            .copied()
+            .filter(|gap| gap.length_ns != 2_000)
+            .collect();
+        assert_eq!(
+            figures(0, &quiet, at, Some(period)).expect("enough").tick,
+            None
+        );
+        assert_eq!(figures(0, &gaps, at, None).expect("enough").tick, None);
+        let deaf: Vec<Gap> = gaps
+            .iter()
+            .copied()
+            .filter(|gap| gap.length_ns != 5_000)
+            .collect();
+        assert!(matches!(
+            figures(0, &deaf, at, Some(period)),
+            Err(OverheadsError::TooFew { seen: 0, .. })
+        ));
+    }
+}

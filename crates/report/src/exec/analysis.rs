@@ -1,0 +1,407 @@
+//! A task set in words.
+
+mod reasons;
+
+use punctual_record::cpu_list;
+use punctual_record::taskset::TaskPolicy;
+use punctual_record::taskset::analysis::{
+    Admission, AnalysisOutcome, BoundSource, ChainAnalysis, ChainLatency, CpuLoad, Response,
+    SetAnalysis, SetOverheads, TaskAnalysis,
+};
+use punctual_record::text::clean;
+
+use crate::experiment::fact_lines;
+use crate::style::{Style, Tone, cut, wrap};
+use crate::table::{self, Cell};
+use crate::words;
+use reasons::reason;
+
+/// Letters of a name in a table.
+const NAME: usize = 20;
+
+/// What an analysis comes to, in a sentence to quote.
+#[must_use]
+pub fn analysis_sentence(of: &SetAnalysis) -> String {
+    let judged: Vec<&TaskAnalysis> = of.tasks.iter().filter(|task| is_judged(task)).collect();
+    let all = words::plural(judged.len() as u64, "real-time task", "real-time tasks");
+    let chains = limited(of).count() as u64;
+    let and_chains = match chains {
+        0 => String::new(),
+        _ => format!(" and {}", words::plural(chains, "chain", "chains")),
+    };
+    match of.outcome {
+        AnalysisOutcome::Met => format!(
+            "All deadlines are met by analysis: {all}{and_chains} of {}, as long as no job takes \
+             longer than the set says",
+            clean(&of.name)
+        ),
+        AnalysisOutcome::NotMet => {
+            let missed = judged.iter().filter(|task| task.meets() == Some(false));
+            let late = limited(of).filter(|chain| chain.meets() == Some(false));
+            let names: Vec<&str> = missed
+                .map(|task| task.name.as_str())
+                .chain(late.map(|chain| chain.name.as_str()))
+                .collect();
+            format!(
+                "Deadlines are not met by analysis: {} of {all}{and_chains} of {}: {}",
+                names.len(),
+                clean(&of.name),
+                names.join(", ")
+            )
+        }
+        AnalysisOutcome::Unbounded if judged.is_empty() && chains == 0 => format!(
+            "No bound for any task of {}: none has a real-time policy",
+            clean(&of.name)
+        ),
+        AnalysisOutcome::Unbounded => {
+            let without = judged.iter().filter(|task| task.meets().is_none());
+            let open = limited(of).filter(|chain| chain.meets().is_none());
+            let names: Vec<&str> = without
+                .map(|task| task.name.as_str())
+                .chain(open.map(|chain| chain.name.as_str()))
+                .collect();
+            format!(
+                "No bound for {} of {all}{and_chains} of {}: {}; the others meet their deadlines by \
+                 analysis",
+                names.len(),
+                clean(&of.name),
+                names.join(", ")
+            )
+        }
+    }
+}
+
+fn is_judged(task: &TaskAnalysis) -> bool {
+    task.response != Response::BestEffort
+}
+
+/// The chains with a limit.
+fn limited(of: &SetAnalysis) -> impl Iterator<Item = &ChainAnalysis> {
+    of.chains
+        .iter()
+        .filter(|chain| chain.reaction_limit_ns.is_some() || chain.age_limit_ns.is_some())
+}
+
+/// An analysis, with a final newline.
+#[must_use]
+pub fn analysis(of: &SetAnalysis, style: &Style) -> String {
+    let tone = match of.outcome {
+        AnalysisOutcome::Met => Tone::Good,
+        AnalysisOutcome::NotMet => Tone::Bad,
+        AnalysisOutcome::Unbounded => Tone::Unsure,
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for line in wrap(&analysis_sentence(of), style.columns()) {
+        lines.push(style.paint(tone, &line));
+    }
+    lines.push(String::new());
+    lines.extend(task_table(of, style));
+    if !of.chains.is_empty() {
+        lines.push(String::new());
+        lines.extend(chain_table(of, style));
+    }
+    let mut section = |title: &str, texts: Vec<String>| {
+        for (at, text) in texts.iter().enumerate() {
+            if at == 0 {
+                lines.push(String::new());
+            }
+            lines.extend(fact_lines(style, if at == 0 { title } else { "" }, text));
+        }
+    };
+    section(
+        "No bound",
+        of.tasks
+            .iter()
+            .filter_map(|task| no_bound(of, task))
+            .collect(),
+    );
+    section(
+        "Chains",
+        of.chains
+            .iter()
+            .filter_map(|chain| no_latency(of, chain))
+            .collect(),
+    );
+    section(
+        "Bounds",
+        of.tasks.iter().filter_map(|task| parts(of, task)).collect(),
+    );
+    section("CPUs", of.loads.iter().map(cpu).collect());
+    section("Margin", margin(of).into_iter().collect());
+    section("Admission", admission(of).into_iter().collect());
+    section("Kernel", vec![overheads(&of.overheads)]);
+    let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
+    lines.collect()
+}
+
+fn policy(policy: TaskPolicy) -> String {
+    match policy {
+        TaskPolicy::Fifo { priority } => format!("fifo {priority}"),
+        TaskPolicy::Rr { priority } => format!("rr {priority}"),
+        TaskPolicy::Deadline { .. } => "deadline".to_owned(),
+        TaskPolicy::Other { nice: 0 } => "other".to_owned(),
+        TaskPolicy::Other { nice } => format!("other {nice}"),
+    }
+}
+
+fn task_table(of: &SetAnalysis, style: &Style) -> Vec<String> {
+    let head = [
+        "task", "policy", "CPU", "period", "job", "bound", "deadline", "slack", "spare",
+    ];
+    let mut rows = vec![head.map(Cell::new).to_vec()];
+    let dash = || "—".to_owned();
+    for task in &of.tasks {
+        let cpus = match &task.cpus[..] {
+            [] => "all".to_owned(),
+            cpus => cpu_list(cpus),
+        };
+        let bound = match &task.response {
+            Response::Bounded { response_ns, .. } => Some(*response_ns),
+            _ => None,
+        };
+        let tone = match task.meets() {
+            Some(true) => Tone::Good,
+            Some(false) => Tone::Bad,
+            None => Tone::Plain,
+        };
+        let slack = bound.map(|bound| match task.deadline_ns.checked_sub(bound) {
+            Some(left) => words::duration(left),
+            None => format!("-{}", words::duration(bound - task.deadline_ns)),
+        });
+        rows.push(vec![
+            Cell::new(words::shortened(&task.name, NAME)),
+            Cell::new(policy(task.policy)),
+            Cell::new(cpus),
+            Cell::new(words::duration(task.period_ns)),
+            Cell::new(task.execution_ns.map_or_else(dash, words::duration)),
+            Cell::toned(bound.map_or_else(dash, words::duration), tone),
+            Cell::new(words::duration(task.deadline_ns)),
+            Cell::new(slack.unwrap_or_else(dash)),
+            Cell::new(task.may_take_longer_ns.map_or_else(dash, words::duration)),
+        ]);
+    }
+    trimmed(&rows, style)
+}
+
+fn trimmed(rows: &[Vec<Cell>], style: &Style) -> Vec<String> {
+    let lines = table::set(rows, style.columns(), style).into_iter();
+    lines.map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn chain_table(of: &SetAnalysis, style: &Style) -> Vec<String> {
+    let head = ["chain", "reaction", "limit", "age", "limit"];
+    let mut rows = vec![head.map(Cell::new).to_vec()];
+    for chain in &of.chains {
+        let (reaction, age) = match chain.latency {
+            ChainLatency::Bounded {
+                reaction_ns,
+                age_ns,
+            } => (Some(reaction_ns), Some(age_ns)),
+            _ => (None, None),
+        };
+        let cell = |ns: Option<u64>| ns.map_or_else(|| "—".to_owned(), words::duration);
+        let toned = |ns: Option<u64>, limit: Option<u64>| match (ns, limit) {
+            (Some(ns), Some(limit)) if ns > limit => Cell::toned(words::duration(ns), Tone::Bad),
+            (Some(ns), Some(_)) => Cell::toned(words::duration(ns), Tone::Good),
+            (ns, _) => Cell::new(cell(ns)),
+        };
+        rows.push(vec![
+            Cell::new(words::shortened(&chain.name, NAME)),
+            toned(reaction, chain.reaction_limit_ns),
+            Cell::new(cell(chain.reaction_limit_ns)),
+            toned(age, chain.age_limit_ns),
+            Cell::new(cell(chain.age_limit_ns)),
+        ]);
+    }
+    trimmed(&rows, style)
+}
+
+fn name(of: &SetAnalysis, task: usize) -> &str {
+    of.tasks.get(task).map_or("", |task| &task.name)
+}
+
+fn no_bound(of: &SetAnalysis, task: &TaskAnalysis) -> Option<String> {
+    let Response::Unbounded { why } = task.response else {
+        return None;
+    };
+    Some(format!("{}: {}", task.name, reason(of, task, why)))
+}
+
+fn no_latency(of: &SetAnalysis, chain: &ChainAnalysis) -> Option<String> {
+    let why = match chain.latency {
+        ChainLatency::Bounded { .. } => return None,
+        ChainLatency::Unbounded { task } => format!("{} has no bound", name(of, task)),
+        ChainLatency::NotPeriodic { task } => format!(
+            "the arrivals of {} are not at one exact distance: use timer = \"absolute\", and one \
+             period for all phases",
+            name(of, task)
+        ),
+        ChainLatency::TooLong => "the bound is longer than 584 years".to_owned(),
+    };
+    Some(format!("{}: {why}", chain.name))
+}
+
+/// What the bound of a task consists of; releases of all tasks are one part.
+fn parts(of: &SetAnalysis, task: &TaskAnalysis) -> Option<String> {
+    let Response::Bounded {
+        response_ns,
+        job,
+        jitter_ns,
+        parts,
+    } = &task.response
+    else {
+        return None;
+    };
+    let bound = words::duration(*response_ns);
+    if parts.is_empty() {
+        let from = match task.policy {
+            TaskPolicy::Deadline { .. } => "the deadline of its reservation, which is always met",
+            _ => "nothing",
+        };
+        return Some(format!("{}: {bound}: {from}", task.name));
+    }
+    let mut said = Vec::new();
+    if *jitter_ns > 0 {
+        said.push(format!("{} until its release", words::duration(*jitter_ns)));
+    }
+    let mut releases = 0u64;
+    for part in parts {
+        let ns = words::duration(part.ns);
+        said.push(match part.source {
+            BoundSource::Itself => format!("{ns} itself"),
+            BoundSource::Sleep => format!("{ns} its sleep"),
+            BoundSource::Task { task } => format!("{ns} {}", name(of, task)),
+            BoundSource::Blocking => format!("{ns} holders of locks"),
+            BoundSource::ReleaseInterrupt { .. } => {
+                releases = releases.saturating_add(part.ns);
+                continue;
+            }
+            BoundSource::Tick => format!("{ns} ticks"),
+            BoundSource::Other => format!("{ns} the kernel"),
+        });
+    }
+    if releases > 0 {
+        said.push(format!("{} timer interrupts", words::duration(releases)));
+    }
+    let which = match job {
+        0 => String::new(),
+        _ => format!(
+            "; it is job {} of a busy window, {} after the first",
+            job + 1,
+            words::duration(task.period_ns.saturating_mul(*job))
+        ),
+    };
+    Some(format!(
+        "{}: {bound}: {}{which}",
+        task.name,
+        said.join(", ")
+    ))
+}
+
+fn cpu(load: &CpuLoad) -> String {
+    let percent = |ppm: u64| words::percent(ppm.div_ceil(1_000) as f64 / 1e3);
+    let mut text = format!(
+        "CPU {}: its real-time tasks need {}",
+        load.cpu,
+        percent(load.tasks_ppm)
+    );
+    if load.all_ppm > load.tasks_ppm {
+        text.push_str(&format!(", with the kernel {}", percent(load.all_ppm)));
+    }
+    if load.unknown > 0 {
+        let tasks = words::plural(load.unknown as u64, "task", "tasks");
+        text.push_str(&format!(", without {tasks} of unknown execution time"));
+    }
+    match load.demand_met {
+        None => {}
+        Some(true) => text.push_str("; what its reservations are due fits into each interval"),
+        Some(false) => text.push_str("; what its reservations are due fits not into each interval"),
+    }
+    text
+}
+
+fn margin(of: &SetAnalysis) -> Option<String> {
+    let factor = of.largest_factor_ppm? as f64 / 1e6;
+    Some(match factor {
+        0.0 => "no factor of the execution times meets all deadlines".to_owned(),
+        _ if factor >= 1_000.0 => "all jobs may take 1000 times as long, or longer".to_owned(),
+        _ if factor >= 1.0 => format!(
+            "all jobs may take {factor:.3} times as long; spare: how much longer those of one task may \
+             take, all others as they are"
+        ),
+        _ => format!("all jobs would have to take only {factor:.3} of their time"),
+    })
+}
+
+fn admission(of: &SetAnalysis) -> Option<String> {
+    let with = |wanted: Admission| -> Vec<&str> {
+        let tasks = of
+            .tasks
+            .iter()
+            .filter(|task| task.admission == Some(wanted));
+        tasks.map(|task| task.name.as_str()).collect()
+    };
+    let mut said = Vec::new();
+    let (admitted, busy, invalid) = (
+        with(Admission::Admitted),
+        with(Admission::Busy),
+        with(Admission::Invalid),
+    );
+    if !admitted.is_empty() {
+        said.push(format!(
+            "the kernel admits the reservations of {}: that is no guarantee, it only limits their sum",
+            admitted.join(", ")
+        ));
+    }
+    if !busy.is_empty() {
+        said.push(format!(
+            "it refuses (EBUSY) {}: the sum of runtime / period is too large",
+            busy.join(", ")
+        ));
+    }
+    if !invalid.is_empty() {
+        said.push(format!(
+            "it refuses (EINVAL) {}: expected 1024 ns <= runtime <= deadline <= period, and a period \
+             within its limits",
+            invalid.join(", ")
+        ));
+    }
+    let bound = of
+        .tasks
+        .iter()
+        .any(|task| task.admission.is_some() && !task.cpus.is_empty());
+    if bound && of.cpus > 1 {
+        said.push(
+            "it refuses (EPERM) a reservation of a task bound to a part of its domain's CPUs, unless an \
+             exclusive cpuset has them"
+                .to_owned(),
+        );
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn overheads(of: &SetOverheads) -> String {
+    let Some(measured) = &of.measured else {
+        return "nothing is counted for the kernel: its timer interrupts, wake-ups, switches and ticks \
+                add to these bounds"
+            .to_owned();
+    };
+    let tick = match of.tick {
+        Some(tick) => format!(
+            ", {} each tick ({})",
+            words::duration(tick.execution_ns),
+            words::duration(tick.period_ns)
+        ),
+        None => ", no tick".to_owned(),
+    };
+    format!(
+        "counted as measured now on CPU {}: {} each timer interrupt, {} from it to the job and back to \
+         sleep{tick}; medians of {}, {} and {} gaps: typical costs, not their bounds",
+        measured.cpu,
+        words::duration(of.release_interrupt_ns),
+        words::duration(of.wake_and_sleep_ns),
+        measured.interrupts,
+        measured.wake_ups,
+        measured.ticks
+    )
+}

@@ -1,0 +1,404 @@
+//! Analyses of sets as they are written: bounds by hand, and why there is none.
+
+use punctual_record::taskset::analysis::{
+    Admission, AnalysisOutcome, BoundSource, ChainLatency, NoBound, Response, SetAnalysis,
+    SetOverheads, TickOverhead, UntimedStep,
+};
+use punctual_taskset::analyse::Limits;
+use punctual_taskset::{Format, Machine, analyse, read};
+
+fn machine(overheads: SetOverheads) -> Machine {
+    Machine {
+        limits: Limits::usual(2, false),
+        overheads,
+    }
+}
+
+fn with(text: &str, overheads: SetOverheads) -> SetAnalysis {
+    let read = read(text, "file", Format::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+    analyse(&read.set, &machine(overheads))
+}
+
+fn of(text: &str) -> SetAnalysis {
+    with(text, SetOverheads::default())
+}
+
+/// A task of CPU 0: name, priority, period in us, and more lines.
+fn task(name: &str, priority: u8, period_us: u64, more: &str) -> String {
+    format!(
+        "[[task]]\nname = \"{name}\"\npriority = {priority}\ncpu = 0\nperiod = \"{period_us}us\"\n{more}\n"
+    )
+}
+
+fn run(us: u64) -> String {
+    format!("work = \"{us}us\"")
+}
+
+/// Bounds in us, of the tasks that have one.
+fn bounds(analysis: &SetAnalysis) -> Vec<Option<u64>> {
+    let of = |response: &Response| match response {
+        Response::Bounded { response_ns, .. } => Some(response_ns / 1_000),
+        _ => None,
+    };
+    analysis
+        .tasks
+        .iter()
+        .map(|task| of(&task.response))
+        .collect()
+}
+
+fn why(analysis: &SetAnalysis, task: usize) -> NoBound {
+    match analysis.tasks[task].response {
+        Response::Unbounded { why } => why,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn priorities_jitter_and_late_jobs_are_bounded_as_by_hand() {
+    // Lehoczky 1990: the worst job of the lower task is its fifth.
+    let low = format!("{}\ndeadline = \"200us\"", run(62));
+    let analysis = of(&(task("high", 20, 70, &run(26)) + &task("low", 10, 100, &low)));
+    assert_eq!(bounds(&analysis), [Some(26), Some(118)]);
+    let Response::Bounded { job, parts, .. } = &analysis.tasks[1].response else {
+        panic!()
+    };
+    assert_eq!(*job, 4);
+    // Five jobs of its own and 8 of the other: 518, of which 400 passed before it arrived.
+    let expected = [
+        (BoundSource::Itself, 310_000),
+        (BoundSource::Task { task: 0 }, 208_000),
+    ];
+    let parts: Vec<(BoundSource, u64)> = parts.iter().map(|part| (part.source, part.ns)).collect();
+    assert_eq!(parts, expected);
+    assert_eq!(analysis.outcome, AnalysisOutcome::Met);
+    let late = of(&(task("high", 20, 70, &run(26)) + &task("low", 10, 100, &run(62))));
+    assert_eq!(late.outcome, AnalysisOutcome::NotMet);
+    assert_eq!(late.tasks[1].meets(), Some(false));
+    // A jitter of the task above brings two of its jobs.
+    let jitter = format!("{}\njitter = \"40us\"\ndeadline = \"1ms\"", run(20));
+    let low = of(&(task("high", 20, 100, &jitter) + &task("low", 10, 1_000, &run(50))));
+    assert_eq!(bounds(&low), [Some(60), Some(90)]);
+}
+
+#[test]
+fn the_worst_phase_counts_and_the_shortest_period() {
+    let phases = "[[task.phase]]\njobs = 9\nwork = \"10us\"\n[[task.phase]]\nperiod = \"500us\"\nwork = [{run=\"70us\"},{sleep=\"30us\"}]";
+    let analysis = of(&(task("a", 20, 1_000, phases) + &task("b", 10, 1_000, &run(300))));
+    assert_eq!(analysis.tasks[0].execution_ns, Some(70_000));
+    assert_eq!(analysis.tasks[0].period_ns, 500_000);
+    // The sleep counts as execution for the task itself; for the one below it is a jitter of 30.
+    assert_eq!(bounds(&analysis), [Some(100), Some(370)]);
+}
+
+#[test]
+fn a_task_that_every_fourth_job_releases_has_the_releases_response_as_jitter() {
+    let after = "[[task]]\nname = \"b\"\npriority = 30\ncpu = 1\nafter = \"a\"\nevery = 4\nwork = \"50us\"\n";
+    let analysis = of(&(task("a", 20, 1_000, &run(100)) + after));
+    assert_eq!(bounds(&analysis), [Some(100), Some(150)]);
+    assert_eq!(analysis.tasks[1].period_ns, 4_000_000);
+    assert_eq!(
+        analysis
+            .loads
+            .iter()
+            .map(|load| load.tasks_ppm)
+            .collect::<Vec<_>>(),
+        [100_000, 12_500]
+    );
+}
+
+#[test]
+fn what_the_kernel_takes_is_charged_as_by_hand() {
+    let overheads = SetOverheads {
+        measured: None,
+        release_interrupt_ns: 2_000,
+        wake_and_sleep_ns: 5_000,
+        tick: Some(TickOverhead {
+            period_ns: 4_000_000,
+            execution_ns: 1_000,
+        }),
+    };
+    let elsewhere = "[[task]]\nname = \"log\"\nperiod = \"1ms\"\nwork = []\n";
+    let text = task("a", 20, 1_000, &run(100)) + &task("b", 10, 1_000, &run(200)) + elsewhere;
+    // Each: its execution and 5, one tick, three interrupts of 2 (the logger may be here too).
+    let analysis = with(&text, overheads);
+    assert_eq!(
+        bounds(&analysis),
+        [Some(105 + 1 + 6), Some(205 + 105 + 1 + 6), None]
+    );
+    assert_eq!(analysis.tasks[2].response, Response::BestEffort);
+    assert_eq!(analysis.loads[0].tasks_ppm, 300_000);
+    assert_eq!(analysis.loads[0].all_ppm, 300_000 + 14_000 + 250);
+}
+
+const M: &str = "[[lock]]\nname = \"m\"\n";
+
+#[test]
+fn a_lock_delays_by_the_longest_section_below() {
+    let holds = |us: u64| format!("work = [{{run=\"10us\"}},{{lock=\"m\",work=\"{us}us\"}}]");
+    let three = task("a", 30, 1_000, &holds(5))
+        + &task("b", 20, 1_000, &run(100))
+        + &task("c", 10, 1_000, &holds(40));
+    // a waits for c; b, which uses no lock, for c with a's priority.
+    assert_eq!(
+        bounds(&of(&(three.clone() + M))),
+        [Some(55), Some(155), Some(165)]
+    );
+    let protect = "protocol = \"protect\"\nceiling = 30\n";
+    assert_eq!(
+        bounds(&of(&(three.clone() + M + protect))),
+        [Some(55), Some(155), Some(165)]
+    );
+    let plain = of(&(three.clone() + M + "protocol = \"plain\"\n"));
+    assert_eq!(why(&plain, 0), NoBound::PlainLock { lock: 0 });
+    assert_eq!(bounds(&plain)[2], Some(165));
+    // An ordinary task that holds it, on this CPU and on another one.
+    let ordinary = three.replace("priority = 10\n", "");
+    assert_eq!(
+        bounds(&of(&(ordinary.clone() + M))),
+        [Some(55), Some(155), None]
+    );
+    let moved = ordinary.replacen(
+        "cpu = 0\nperiod = \"1000us\"\nwork = [{run=\"10us\"},{lock=\"m\",work=\"40us\"",
+        "cpu = 1\nperiod = \"1000us\"\nwork = [{run=\"10us\"},{lock=\"m\",work=\"40us\"",
+        1,
+    );
+    assert_ne!(moved, ordinary);
+    assert_eq!(
+        why(&of(&(moved + M)), 0),
+        NoBound::LockAcrossCpus { lock: 0 }
+    );
+}
+
+#[test]
+fn sections_that_cannot_be_bounded_leave_those_that_wait_without_a_bound() {
+    let user = task("a", 30, 1_000, "work = [{lock=\"m\",work=\"5us\"}]");
+    let below = |work: &str| {
+        of(&(user.clone() + &task("b", 20, 1_000, work) + M + "[[lock]]\nname = \"n\"\n"))
+    };
+    let sleeps = below("work = [{lock=\"m\",work=[{sleep=\"5us\"}]}]");
+    assert_eq!(why(&sleeps, 0), NoBound::SleepsInLock { lock: 0, task: 1 });
+    let nested = below("work = [{lock=\"n\",work=[{lock=\"m\",work=\"1us\"}]}]");
+    assert_eq!(why(&nested, 0), NoBound::NestedLocks { lock: 1, task: 1 });
+    let untimed = below("work = [{lock=\"m\",work=[{calls=1}]}]");
+    assert_eq!(why(&untimed, 0), NoBound::LockUser { lock: 0, task: 1 });
+    assert_eq!(
+        why(&untimed, 1),
+        NoBound::Untimed {
+            step: UntimedStep::Calls
+        }
+    );
+    // With a bound on the whole job, that is the section's.
+    let known = below("wcet = \"40us\"\nwork = [{lock=\"m\",work=[{calls=1}]}]");
+    assert_eq!(bounds(&known), [Some(45), Some(45)]);
+    // Outside of the lock, it doesn't matter to those above.
+    let outside = below("work = [{calls=1},{lock=\"m\",work=\"7us\"}]");
+    assert_eq!(bounds(&outside), [Some(12), None]);
+    // Nested ceilings are one section.
+    let both = "[[lock]]\nname = \"m\"\nprotocol = \"protect\"\nceiling = 30\n[[lock]]\nname = \"n\"\nprotocol = \"protect\"\nceiling = 20\n";
+    let work = "work = [{lock=\"n\",work=[{run=\"3us\"},{lock=\"m\",work=\"4us\"}]}]";
+    let nested = of(&(user.clone() + &task("b", 20, 1_000, work) + both));
+    assert_eq!(bounds(&nested), [Some(12), Some(12)]);
+}
+
+#[test]
+fn a_task_of_unknown_time_takes_the_bound_of_those_below_but_not_of_those_above() {
+    for (step, untimed) in [
+        ("{calls=1}", UntimedStep::Calls),
+        ("{memory=\"1KiB\"}", UntimedStep::Memory),
+        ("{instructions=5}", UntimedStep::Instructions),
+        ("{yield=true}", UntimedStep::Yield),
+        ("{library=\"a.so\",function=\"f\"}", UntimedStep::Library),
+        ("{command=[\"true\"]}", UntimedStep::Command),
+    ] {
+        let middle = task("middle", 20, 1_000, &format!("work = [{step}]"));
+        let text = task("high", 30, 1_000, &run(10)) + &middle + &task("low", 10, 1_000, &run(10));
+        let after =
+            "[[task]]\nname = \"after\"\npriority = 40\ncpu = 1\nafter = \"middle\"\nwork = []\n";
+        let analysis = of(&(text.clone() + after));
+        assert_eq!(bounds(&analysis)[0], Some(10));
+        assert_eq!(why(&analysis, 1), NoBound::Untimed { step: untimed });
+        assert_eq!(why(&analysis, 2), NoBound::Interferer { task: 1 });
+        assert_eq!(why(&analysis, 3), NoBound::After { task: 1 });
+        assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
+        assert_eq!(
+            (analysis.loads[0].unknown, analysis.largest_factor_ppm),
+            (1, None)
+        );
+        let told = of(&text.replace("name = \"middle\"", "name = \"middle\"\nwcet = \"100us\""));
+        assert_eq!(bounds(&told), [Some(10), Some(110), Some(120)]);
+    }
+}
+
+#[test]
+fn a_task_of_several_cpus_takes_the_bound_of_those_below_on_all() {
+    let roams = task("roams", 20, 1_000, &run(10)).replace("cpu = 0", "cpus = \"0-1\"");
+    let text = task("high", 30, 1_000, &run(10)) + &roams + &task("low", 10, 1_000, &run(10));
+    let analysis = of(&text);
+    assert_eq!(bounds(&analysis)[0], Some(10));
+    assert_eq!(why(&analysis, 1), NoBound::SeveralCpus);
+    assert_eq!(why(&analysis, 2), NoBound::Interferer { task: 1 });
+    // Elsewhere it doesn't matter.
+    let away = text.replace("0-1", "1-2");
+    assert_eq!(bounds(&of(&away)), [Some(10), None, Some(20)]);
+}
+
+/// A reservation: name, runtime, deadline, period and work in us, and a CPU or none.
+fn reserved(name: &str, times: [u64; 4], cpu: &str) -> String {
+    let [runtime, deadline, period, work] = times;
+    format!(
+        "[[task]]\nname = \"{name}\"\nruntime = \"{runtime}us\"\ndeadline = \"{deadline}us\"\n{cpu}\n\
+         period = \"{period}us\"\nwork = \"{work}us\"\n"
+    )
+}
+
+#[test]
+fn what_the_kernel_admits_is_no_guarantee() {
+    // Each needs its whole deadline: two CPUs can't serve three of them. The kernel admits all 33.
+    let many: String = (0..33)
+        .map(|n| reserved(&format!("t{n}"), [5_000, 5_000, 100_000, 4_000], ""))
+        .collect();
+    let analysis = of(&many);
+    assert!(
+        analysis
+            .tasks
+            .iter()
+            .all(|task| task.admission == Some(Admission::Admitted))
+    );
+    assert_eq!(analysis.outcome, AnalysisOutcome::NotMet);
+    assert!(matches!(why(&analysis, 0), NoBound::Demand { .. }));
+    // More than the kernel admits.
+    let full: String = (0..3)
+        .map(|n| reserved(&format!("t{n}"), [9_000, 10_000, 10_000, 100], ""))
+        .collect();
+    let answers: Vec<_> = of(&full).tasks.iter().map(|task| task.admission).collect();
+    assert_eq!(
+        answers,
+        [
+            Some(Admission::Admitted),
+            Some(Admission::Admitted),
+            Some(Admission::Busy)
+        ]
+    );
+    let short = of(&reserved("a", [50, 50, 50, 10], ""));
+    assert_eq!(short.tasks[0].admission, Some(Admission::Invalid));
+}
+
+#[test]
+fn reservations_on_all_cpus_are_bounded_by_their_deadlines() {
+    let two = reserved("a", [2_000, 8_000, 10_000, 1_000], "")
+        + &reserved("b", [5_000, 20_000, 20_000, 5_000], "");
+    let analysis = of(&two);
+    assert_eq!(bounds(&analysis), [Some(8_000), Some(20_000)]);
+    assert_eq!(analysis.outcome, AnalysisOutcome::Met);
+    // A job that is longer than its runtime, and one below all of them.
+    let long = of(&two.replace("work = \"1000us\"", "work = \"2100us\""));
+    assert_eq!(
+        why(&long, 0),
+        NoBound::Throttled {
+            needed_ns: 2_100_000
+        }
+    );
+    assert_eq!(why(&long, 1), NoBound::Interferer { task: 0 });
+    let below = of(&(two.clone() + &task("low", 10, 1_000, &run(10))));
+    assert_eq!(why(&below, 2), NoBound::Interferer { task: 0 });
+    assert_eq!(below.outcome, AnalysisOutcome::Unbounded);
+    // Charged with what the kernel takes: 5 us of it leave no room.
+    let overheads = SetOverheads {
+        wake_and_sleep_ns: 5_000,
+        ..SetOverheads::default()
+    };
+    assert_eq!(
+        why(&with(&two, overheads), 1),
+        NoBound::Throttled {
+            needed_ns: 5_005_000
+        }
+    );
+}
+
+#[test]
+fn a_reservation_of_one_cpu_limits_what_an_untimed_task_takes() {
+    let text = reserved("a", [100, 1_000, 1_000, 1], "cpu = 0")
+        .replace("work = \"1us\"", "work = [{calls=1}]");
+    let analysis = of(&(text + &task("low", 10, 10_000, &run(100))));
+    assert_eq!(
+        why(&analysis, 0),
+        NoBound::Untimed {
+            step: UntimedStep::Calls
+        }
+    );
+    // As bunched as can be: two runtimes in the first millisecond.
+    assert_eq!(bounds(&analysis)[1], Some(300));
+}
+
+#[test]
+fn a_reservation_with_a_section_that_cannot_be_modelled_is_no_limit() {
+    let lock = "[[lock]]\nname = \"m\"\n";
+    let text = reserved("a", [100, 1_000, 1_000, 1], "cpu = 0").replace(
+        "work = \"1us\"",
+        "work = [{lock=\"m\",work=[{sleep=\"1us\"}]}]",
+    );
+    let analysis = of(&(text + &task("low", 10, 10_000, &run(100)) + lock));
+    assert_eq!(
+        why(&analysis, 0),
+        NoBound::SleepsInLock { lock: 0, task: 0 }
+    );
+    assert_eq!(why(&analysis, 1), NoBound::Interferer { task: 0 });
+}
+
+#[test]
+fn releases_of_unknown_lateness_matter_only_where_interrupts_are_counted() {
+    let roams = "[[task]]\nname = \"log\"\nafter = \"a\"\nwork = []\n";
+    let text = task("a", 20, 1_000, &run(100)) + roams;
+    assert_eq!(bounds(&of(&text)), [Some(100), None]);
+    let overheads = SetOverheads {
+        release_interrupt_ns: 1_000,
+        ..SetOverheads::default()
+    };
+    assert_eq!(
+        why(&with(&text, overheads), 0),
+        NoBound::Interferer { task: 1 }
+    );
+    // Bound to another CPU, it interrupts there; on this one it is counted with the jitter that it has.
+    let bound = |cpu: u8| text.replace("name = \"log\"", &format!("name = \"log\"\ncpu = {cpu}"));
+    assert_eq!(bounds(&with(&bound(1), overheads)), [Some(101), None]);
+    assert_eq!(bounds(&with(&bound(0), overheads)), [Some(102), None]);
+}
+
+#[test]
+fn chains_have_bounds_where_arrivals_are_periodic() {
+    let chain = "[[chain]]\nname = \"c\"\ntasks = [\"a\", \"b\"]\nreaction = \"2200us\"\n";
+    let two = |timer: &str| {
+        task("a", 30, 1_000, &format!("{}\n{timer}", run(100)))
+            + &task("b", 20, 1_000, &run(100))
+            + chain
+    };
+    let analysis = of(&two(""));
+    // 1000 + 100 and 1000 + 200; the writer is above the reader, which never finds it half done.
+    let expected = ChainLatency::Bounded {
+        reaction_ns: 2_300_000,
+        age_ns: 1_200_000,
+    };
+    assert_eq!(analysis.chains[0].latency, expected);
+    assert_eq!(analysis.outcome, AnalysisOutcome::NotMet);
+    let relative = of(&two("timer = \"relative\""));
+    assert_eq!(
+        relative.chains[0].latency,
+        ChainLatency::NotPeriodic { task: 0 }
+    );
+    assert_eq!(relative.outcome, AnalysisOutcome::Unbounded);
+}
+
+#[test]
+fn the_margin_is_the_largest_that_still_meets_all_deadlines() {
+    let analysis = of(&(task("a", 30, 1_000, &run(100)) + &task("b", 20, 1_000, &run(300))));
+    assert_eq!(analysis.largest_factor_ppm, Some(2_500_000));
+    let spare: Vec<_> = analysis
+        .tasks
+        .iter()
+        .map(|task| task.may_take_longer_ns)
+        .collect();
+    assert_eq!(spare, [Some(600_000), Some(600_000)]);
+    let nothing = of("[[task]]\nname = \"a\"\nperiod = \"1ms\"\nwork = []\n");
+    assert_eq!(nothing.outcome, AnalysisOutcome::Unbounded);
+}
