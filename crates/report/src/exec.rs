@@ -6,6 +6,7 @@ mod chains;
 mod rows;
 
 use punctual_record::Run;
+use punctual_record::explanation::Cause;
 use punctual_record::taskset::{TaskFault, TaskRun};
 use punctual_stats::shares::Shares;
 use punctual_stats::tasks::TaskResult;
@@ -172,6 +173,11 @@ pub fn summary(run: &Run, tasks: &TaskRun, style: &Style) -> String {
     for (title, text) in facts_of(run, tasks, style) {
         lines.extend(crate::experiment::fact_lines(style, &title, &text));
     }
+    for line in beyond(tasks) {
+        for line in wrap(&line, style.columns()) {
+            lines.push(style.paint(Tone::Unsure, &line));
+        }
+    }
     for event in &run.events {
         let text = facts::event(event, "punctual");
         let tone = if event.invalidates {
@@ -213,6 +219,39 @@ fn facts_of(run: &Run, tasks: &TaskRun, style: &Style) -> Vec<statements::Fact> 
     }
     facts.retain(|(_, text)| !text.is_empty());
     facts
+}
+
+/// Where a job took longer than the analysis says that any can: the model lacks something, and the
+/// bill says what.
+#[must_use]
+pub fn beyond(tasks: &TaskRun) -> Vec<String> {
+    let each = tasks.beyond_bounds().into_iter().filter_map(|index| {
+        let (task, figures) = (tasks.set.tasks.get(index)?, tasks.tasks.get(index)?);
+        let bound_ns = tasks.bound_ns(index)?;
+        let longest_ns = figures.jobs.latency.max_ns;
+        let known = |cause: &Cause| {
+            // What the model counts, and what tells nothing.
+            matches!(cause, Cause::Work | Cause::NotReleased | Cause::WakePath)
+        };
+        let bill = figures.bills.as_ref().and_then(|bills| bills.worst.first());
+        let row = bill.and_then(|bill| bill.rows.iter().find(|row| !known(&row.cause)));
+        let what = match row {
+            Some(row) => format!(
+                "; of its bill: {}, {}",
+                explain::name(&row.cause),
+                words::duration(row.ns)
+            ),
+            None => String::new(),
+        };
+        Some(format!(
+            "{}: a job took {}, and the analysis bounds it at {}: something happened that the \
+             model does not know{what}",
+            words::clean(&task.name),
+            words::duration(longest_ns),
+            words::duration(bound_ns)
+        ))
+    });
+    each.collect()
 }
 
 /// How exactly a time of work is kept.

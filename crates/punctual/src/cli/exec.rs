@@ -17,6 +17,7 @@ use punctual_load::{LEAST_CPU_NS, LoadSpec};
 use punctual_machine::Root;
 use punctual_machine::survey;
 use punctual_machine::survey::cpus::{self, Place};
+use punctual_record::taskset::analysis::SetAnalysis;
 use punctual_record::taskset::{Step, TaskSet};
 use punctual_taskset::{Format, MOST_BYTES};
 
@@ -32,7 +33,15 @@ pub fn run(flags: &ExecFlags) -> Result<ExitCode, Failure> {
     if flags.analyse {
         return analyse::run(flags, &set);
     }
-    let plan = plan(flags, set)?;
+    // An execution is worth as much without it.
+    let analysis = analyse::analysed(flags, &set);
+    if let Err(failure) = &analysis {
+        out::complain(&format!(
+            "the set is executed without an analysis: {}",
+            failure.line
+        ));
+    }
+    let plan = plan(flags, set, analysis.ok())?;
     let directory = make_directory(flags.output.as_deref(), "exec")?;
     let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
     let outcome = conduct::exec(&plan, &directory, &mut screen);
@@ -82,7 +91,11 @@ fn join(work: &mut [Step], directory: &Path) {
     }
 }
 
-fn plan(flags: &ExecFlags, set: TaskSet) -> Result<ExecPlan, Failure> {
+fn plan(
+    flags: &ExecFlags,
+    set: TaskSet,
+    analysis: Option<SetAnalysis>,
+) -> Result<ExecPlan, Failure> {
     let root = Root::live();
     let place = Place::read(&root);
     let topology = survey::topology(&root);
@@ -126,6 +139,7 @@ fn plan(flags: &ExecFlags, set: TaskSet) -> Result<ExecPlan, Failure> {
         },
         housekeeping: free.filter(|_| !some_anywhere),
         all_cpus: place.reachable.clone(),
+        analysis,
         set,
     })
 }

@@ -1,5 +1,6 @@
 //! What the record of a set promises beyond its types.
 
+use super::analysis::Response;
 use super::{
     CHAINS, HOPS, JobBills, LOCKS, NESTED, PHASES, STEPS, Step, TASKS, TaskRun, TaskSet, Wake,
 };
@@ -38,6 +39,23 @@ pub(crate) fn check(run: &TaskRun, threads: usize) -> Result<(), Broken> {
         at_most(task.timeline.rows.len(), Bounds::ROWS, place)?;
         if let Some(bills) = &task.bills {
             self::bills(bills, &format!("tasks.tasks[{index}].bills"))?;
+        }
+    }
+    if let Some(analysis) = &run.analysis {
+        let fits = analysis.tasks.len() == tasks && analysis.chains.len() == run.set.chains.len();
+        ensure(fits, "tasks.analysis", "it is of another set")?;
+        at_most(analysis.loads.len(), Bounds::CPUS, "tasks.analysis.loads")?;
+        at_most(analysis.locks.len(), LOCKS, "tasks.analysis.locks")?;
+        for (index, task) in analysis.tasks.iter().enumerate() {
+            let place = format!("tasks.analysis.tasks[{index}]");
+            at_most(task.cpus.len(), Bounds::CPUS, format!("{place}.cpus"))?;
+            if let Response::Bounded { parts, .. } = &task.response {
+                at_most(
+                    parts.len(),
+                    Bounds::SHORT_LIST,
+                    format!("{place}.response.parts"),
+                )?;
+            }
         }
     }
     ensure(

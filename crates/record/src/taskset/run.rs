@@ -4,6 +4,7 @@ use punctual_stats::histogram::HistogramRecord;
 use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
+use super::analysis::{Response, SetAnalysis};
 use super::{JobBills, TaskSet};
 use crate::run::{Thread, Timeline};
 
@@ -18,6 +19,9 @@ pub struct TaskRun {
     pub allowed: f64,
     /// The speed of the loop by which tasks execute for a time.
     pub speeds: Vec<CpuSpeed>,
+    /// What can be said of the set without executing it; absent where that was not computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<SetAnalysis>,
     /// What each task did.
     pub tasks: Vec<TaskFigures>,
     /// What came out of each chain.
@@ -107,6 +111,27 @@ pub struct ChainFigures {
 }
 
 impl TaskRun {
+    /// The bound on the response times of a task, where it has one.
+    #[must_use]
+    pub fn bound_ns(&self, task: usize) -> Option<u64> {
+        match self.analysis.as_ref()?.tasks.get(task)?.response {
+            Response::Bounded { response_ns, .. } => Some(response_ns),
+            Response::Unbounded { .. } | Response::BestEffort => None,
+        }
+    }
+
+    /// The tasks whose longest job took longer than the analysis bounds it: the model lacks
+    /// something that happened.
+    #[must_use]
+    pub fn beyond_bounds(&self) -> Vec<usize> {
+        let each = self.tasks.iter().enumerate();
+        let beyond = each.filter(|(task, figures)| {
+            let longest = (figures.jobs.latency.count > 0).then_some(figures.jobs.latency.max_ns);
+            longest > self.bound_ns(*task) && self.bound_ns(*task).is_some()
+        });
+        beyond.map(|(task, _)| task).collect()
+    }
+
     /// What is required of the chains: of each limit the lengths that it holds for, with the name of
     /// the chain.
     pub(crate) fn limited(&self) -> Vec<LengthEvidence<'_>> {

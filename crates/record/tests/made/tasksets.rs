@@ -242,6 +242,7 @@ pub fn executed() -> Run {
             ns: 200_000,
             spread: 0.004,
         }],
+        analysis: None,
         tasks,
         chains: vec![ChainFigures {
             reaction: lengths(&[2_500_000, 2_600_000, 3_200_000]),

@@ -29,6 +29,8 @@ pub struct TaskRow {
     pub p999_ns: Option<u64>,
     /// The longest.
     pub worst_ns: Option<u64>,
+    /// What the analysis bounds it by.
+    pub bound_ns: Option<u64>,
     /// The latest start after a release.
     pub wake_up_ns: Option<u64>,
     /// Jobs that ended after their deadlines.
@@ -43,7 +45,8 @@ pub struct TaskRow {
 #[must_use]
 pub fn rows(run: &Run, tasks: &TaskRun) -> Vec<TaskRow> {
     let each = tasks.set.tasks.iter().zip(&tasks.tasks);
-    let each = each.zip(&run.threads).map(|((task, figures), thread)| {
+    let each = each.zip(&run.threads).enumerate();
+    let each = each.map(|(index, ((task, figures), thread))| {
         let jobs = Histogram::try_from(&figures.jobs.latency).unwrap_or_default();
         let share = |cpu_ns: u64| cpu_ns as f64 / run.measured_ns.max(1) as f64;
         TaskRow {
@@ -56,6 +59,7 @@ pub fn rows(run: &Run, tasks: &TaskRun) -> Vec<TaskRow> {
             best_ns: jobs.min(),
             p999_ns: jobs.supported_quantile(0.999),
             worst_ns: jobs.max(),
+            bound_ns: tasks.bound_ns(index),
             wake_up_ns: (thread.latency.count > 0).then_some(thread.latency.max_ns),
             late: figures.jobs.late,
             skipped: figures.jobs.missed,
@@ -111,7 +115,7 @@ fn bad(count: u64) -> Cell {
     }
 }
 
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 15] = [
     Column {
         head: "task",
         rank: 0,
@@ -140,7 +144,7 @@ const COLUMNS: [Column; 14] = [
     },
     Column {
         head: "deadline",
-        rank: 3,
+        rank: 4,
         cell: |row| time(Some(row.deadline_ns)),
     },
     Column {
@@ -167,6 +171,14 @@ const COLUMNS: [Column; 14] = [
         head: "worst",
         rank: 0,
         cell: |row| time(row.worst_ns),
+    },
+    Column {
+        head: "bound",
+        rank: 3,
+        cell: |row| match row.worst_ns > row.bound_ns && row.bound_ns.is_some() {
+            true => Cell::toned(time(row.bound_ns).text, Tone::Unsure),
+            false => time(row.bound_ns),
+        },
     },
     Column {
         head: "determ",

@@ -102,11 +102,12 @@ fn flat(of: &SetAnalysis) -> String {
 }
 
 /// An analysis with every kind of fact.
-fn whole() -> SetAnalysis {
+pub fn whole() -> SetAnalysis {
     let mut tasks: Vec<TaskAnalysis> = vec![task("sensor", bounded(300_000))];
     for (number, why) in REASONS.into_iter().enumerate() {
         tasks.push(task(&format!("t{number}"), Response::Unbounded { why }));
     }
+    tasks[0].may_take_longer_ns = Some(200_000);
     let mut reserved = task("camera", bounded(900_000));
     reserved.policy = TaskPolicy::Deadline {
         runtime_ns: 1_000_000,
@@ -161,7 +162,7 @@ fn whole() -> SetAnalysis {
             name: format!("c{number}"),
             tasks: vec![0, 1],
             reaction_limit_ns: Some(4_000_000),
-            age_limit_ns: None,
+            age_limit_ns: (number > 0).then_some(9_000_000),
             latency,
         })
         .collect();

@@ -21,6 +21,17 @@ const FORMAT: &str = "punctual-analysis";
 
 /// Analyses a set, and prints what comes out.
 pub(super) fn run(flags: &ExecFlags, set: &TaskSet) -> Result<ExitCode, Failure> {
+    let analysis = analysed(flags, set)?;
+    if flags.json {
+        out::print(&json(&analysis)?);
+    } else {
+        out::print(&words::analysis(&analysis, &out::style()));
+    }
+    Ok(ExitCode::from(analysis.outcome.exit_code()))
+}
+
+/// What can be said of a set on this machine without running it.
+pub(super) fn analysed(flags: &ExecFlags, set: &TaskSet) -> Result<SetAnalysis, Failure> {
     let root = Root::live();
     let machine = Machine {
         limits: limits(&root),
@@ -29,13 +40,7 @@ pub(super) fn run(flags: &ExecFlags, set: &TaskSet) -> Result<ExitCode, Failure>
             Overheads::Measured => measured(set)?,
         },
     };
-    let analysis = analyse(set, &machine);
-    if flags.json {
-        out::print(&json(&analysis)?);
-    } else {
-        out::print(&words::analysis(&analysis, &out::style()));
-    }
-    Ok(ExitCode::from(analysis.outcome.exit_code()))
+    Ok(analyse(set, &machine))
 }
 
 fn json(analysis: &SetAnalysis) -> Result<String, Failure> {

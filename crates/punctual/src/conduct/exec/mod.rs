@@ -66,6 +66,7 @@ pub fn exec(
         set: plan.set.clone(),
         allowed: plan.allowed,
         speeds: speeds.clone(),
+        analysis: plan.analysis.clone(),
         tasks: Vec::new(),
         chains: Vec::new(),
     });

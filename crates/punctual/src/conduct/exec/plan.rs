@@ -2,6 +2,7 @@
 
 use crate::conduct::plan::TracingPlan;
 use crate::conduct::run::{ConditionsPlan, LoadPlan};
+use punctual_record::taskset::analysis::SetAnalysis;
 use punctual_record::taskset::{TaskPolicy, TaskSet};
 use punctual_record::{Interval, Request, RunSource};
 
@@ -12,6 +13,8 @@ pub struct ExecPlan {
     pub command: Vec<String>,
     /// The set.
     pub set: TaskSet,
+    /// What can be said of it without executing it.
+    pub analysis: Option<SetAnalysis>,
     /// How long it is executed, in ns; absent: until Ctrl-C.
     pub duration_ns: Option<u64>,
     /// The share of jobs that may miss their deadlines.

@@ -27,6 +27,25 @@ fn place(name: &str) -> String {
     )
 }
 
+/// A set that was executed, with every fact of an analysis.
+fn analysed() -> Run {
+    let mut run = crate::tasksets::executed();
+    let analysis = crate::exec::whole();
+    if let Some(tasks) = &mut run.tasks {
+        let set = &mut tasks.set;
+        set.tasks.resize(analysis.tasks.len(), set.tasks[2].clone());
+        set.chains
+            .resize(analysis.chains.len(), set.chains[0].clone());
+        tasks.tasks.resize(set.tasks.len(), tasks.tasks[2].clone());
+        tasks
+            .chains
+            .resize(set.chains.len(), tasks.chains[0].clone());
+        run.threads.resize(set.tasks.len(), run.threads[2].clone());
+        tasks.analysis = Some(analysis);
+    }
+    run
+}
+
 /// Records of all kinds: with every optional field, of every state and verdict.
 fn records() -> Vec<Run> {
     let mut full = run_of(vec![thread(0, &latencies(1, 60_000, 9_000_000), 4096)]);
@@ -188,6 +207,7 @@ fn records() -> Vec<Run> {
         crate::tasksets::executed(),
         crate::tasksets::failed(),
         crate::tasksets::undecided(),
+        analysed(),
     ];
     records.extend(imported);
     records.extend(of_every_kind());
