@@ -2,6 +2,8 @@
 //! None of it is kept.
 
 use crate::KernelCall;
+use crate::explanation::Cause;
+use crate::taskset::TaskPolicy;
 use crate::{Demand, Event, KernelTracer};
 
 /// Buckets of a sparkline: four per decade from 1 µs to 1 s.
@@ -195,6 +197,54 @@ pub struct LiveWatch {
     pub marks: Vec<LiveMark>,
     /// What a reader must know at once.
     pub notes: Vec<Note>,
+}
+
+/// A set of tasks while it is executed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveTasks {
+    /// What the set is called.
+    pub name: String,
+    /// Time so far.
+    pub elapsed_ns: u64,
+    /// Requested time, where it is known.
+    pub total_ns: Option<u64>,
+    /// One entry for each task, in the order of the set.
+    pub tasks: Vec<LiveTask>,
+    /// What a reader must know at once.
+    pub notes: Vec<Note>,
+}
+
+/// A task as it stands. Times are from the arrival of a job to its end, in ns; absent without jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveTask {
+    /// Its name.
+    pub name: String,
+    /// How it is scheduled.
+    pub policy: TaskPolicy,
+    /// Its CPUs; empty for all.
+    pub cpus: Vec<usize>,
+    /// A job must end within this time.
+    pub deadline_ns: u64,
+    /// Jobs so far.
+    pub jobs: u64,
+    /// Of the last job.
+    pub current_ns: Option<u64>,
+    /// The shortest.
+    pub best_ns: Option<u64>,
+    /// The 99.9th percentile, where there are jobs enough.
+    pub p999_ns: Option<u64>,
+    /// The longest.
+    pub worst_ns: Option<u64>,
+    /// What the analysis bounds it by.
+    pub bound_ns: Option<u64>,
+    /// The latest start after a release.
+    pub wake_up_ns: Option<u64>,
+    /// Jobs that ended after their deadlines.
+    pub late: u64,
+    /// Jobs that were never started.
+    pub skipped: u64,
+    /// What took most of the longest job, but its own work.
+    pub taken_by: Option<Cause>,
 }
 
 /// A mark as it stands, all threads together.

@@ -6,8 +6,7 @@ mod chains;
 mod rows;
 
 use punctual_record::Run;
-use punctual_record::explanation::Cause;
-use punctual_record::taskset::{TaskFault, TaskRun};
+use punctual_record::taskset::{JobBill, TaskFault, TaskRun};
 use punctual_stats::shares::Shares;
 use punctual_stats::tasks::TaskResult;
 use punctual_stats::verdict::{Outcome, Verdict};
@@ -15,7 +14,8 @@ use punctual_stats::verdict::{Outcome, Verdict};
 use crate::style::{Style, Tone, wrap};
 use crate::{conditions, explain, facts, statements, terminal, tuned, verdict, words};
 pub use analysis::{analysis, analysis_sentence};
-pub use rows::{TaskRow, rows};
+pub(crate) use rows::table;
+pub use rows::{TaskRow, live_rows, rows};
 
 /// Tasks that the verdict names.
 const NAMED: usize = 3;
@@ -151,7 +151,7 @@ pub fn summary(run: &Run, tasks: &TaskRun, style: &Style) -> String {
         lines.extend(wrap(&standing, style.columns()));
     }
     lines.push(String::new());
-    lines.extend(rows::table(&rows(run, tasks), style));
+    lines.extend(table(&rows(run, tasks), style));
     let chains = chains::table(tasks, style);
     if !chains.is_empty() {
         lines.push(String::new());
@@ -229,12 +229,8 @@ pub fn beyond(tasks: &TaskRun) -> Vec<String> {
         let (task, figures) = (tasks.set.tasks.get(index)?, tasks.tasks.get(index)?);
         let bound_ns = tasks.bound_ns(index)?;
         let longest_ns = figures.jobs.latency.max_ns;
-        let known = |cause: &Cause| {
-            // What the model counts, and what tells nothing.
-            matches!(cause, Cause::Work | Cause::NotReleased | Cause::WakePath)
-        };
         let bill = figures.bills.as_ref().and_then(|bills| bills.worst.first());
-        let row = bill.and_then(|bill| bill.rows.iter().find(|row| !known(&row.cause)));
+        let row = bill.and_then(JobBill::taken_by);
         let what = match row {
             Some(row) => format!(
                 "; of its bill: {}, {}",

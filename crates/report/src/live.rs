@@ -1,8 +1,10 @@
 //! What is seen while a run goes: a block that is redrawn, plain lines where
 //! nothing can be redrawn, and cyclictest's lines.
 
+mod tasks;
 mod watch;
 
+pub use tasks::{TaskOrder, tasks_lines, tasks_plain_line};
 pub use watch::{watch_lines, watch_plain_line};
 
 use super::facts;

@@ -43,9 +43,12 @@ pub fn run(flags: &ExecFlags) -> Result<ExitCode, Failure> {
     }
     let plan = plan(flags, set, analysis.ok())?;
     let directory = make_directory(flags.output.as_deref(), "exec")?;
-    let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
+    let mut screen =
+        Screen::new(flags.quiet || flags.json, false, flags.verbose, false).with_keys();
     let outcome = conduct::exec(&plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
+    // The terminal is as it was before anything is printed.
+    drop(screen);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
     Ok(conclude(&run, &directory))
 }

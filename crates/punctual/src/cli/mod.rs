@@ -13,6 +13,7 @@ mod fit;
 mod flags;
 mod foreign;
 mod help;
+mod keys;
 mod lab;
 mod load;
 mod looking;

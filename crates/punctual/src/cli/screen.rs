@@ -4,15 +4,17 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use super::flags::RunFlags;
+use super::keys::Keys;
 use super::out;
 use super::tune::left_as_it_is;
 use crate::conduct::Progress;
 use punctual_machine::tune::TuneError;
 use punctual_record::experiment::Experiment;
-use punctual_record::live::{LiveView, LiveWatch, Step};
+use punctual_record::live::{LiveTasks, LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
 use punctual_record::{Run, RunDirectory, State};
 use punctual_report::explain::perfetto;
+use punctual_report::live::TaskOrder;
 use punctual_report::style::{Style, cut};
 use punctual_report::{experiment, live};
 use punctual_report::{gnuplot, html, svg};
@@ -52,6 +54,9 @@ pub struct Screen {
     next_line: Instant,
     /// The experiment as it was saved last.
     experiment: Option<Experiment>,
+    /// The order of tasks, and the keys that change it.
+    order: TaskOrder,
+    keys: Option<Keys>,
 }
 
 impl Screen {
@@ -74,6 +79,8 @@ impl Screen {
             has_left_changed: false,
             next_line: Instant::now() + PLAIN_EVERY,
             experiment: None,
+            order: TaskOrder::default(),
+            keys: None,
         }
     }
 
@@ -102,6 +109,15 @@ impl Screen {
                 }
             }
         }
+    }
+
+    /// Reads keys from now on, where the display is redrawn.
+    #[must_use]
+    pub fn with_keys(mut self) -> Self {
+        if matches!(self.manner, Manner::Redraw(_)) {
+            self.keys = Keys::begin();
+        }
+        self
     }
 
     /// Clears the live display.
@@ -200,6 +216,31 @@ impl Progress for Screen {
                 if Instant::now() >= self.next_line {
                     self.next_line = Instant::now() + PLAIN_EVERY;
                     out::print(&(live::watch_plain_line(view) + "\n"));
+                }
+            }
+        }
+    }
+
+    fn tasks(&mut self, view: &LiveTasks) {
+        let keys = self.keys.as_ref().map(Keys::pressed).unwrap_or_default();
+        self.order = keys
+            .into_iter()
+            .filter_map(TaskOrder::of_key)
+            .last()
+            .unwrap_or(self.order);
+        match &mut self.manner {
+            Manner::Silent => {}
+            Manner::Redraw(standing) => {
+                self.style = out::style();
+                let keys = self.keys.is_some();
+                let lines = live::tasks_lines(view, self.order, keys, &self.style);
+                out::print(&redraw(*standing, &lines));
+                *standing = lines.len();
+            }
+            Manner::Plain | Manner::Cyclictest(_) => {
+                if Instant::now() >= self.next_line {
+                    self.next_line = Instant::now() + PLAIN_EVERY;
+                    out::print(&(live::tasks_plain_line(view) + "\n"));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use punctual_machine::tune::TuneError;
 use punctual_record::experiment::Experiment;
-use punctual_record::live::{LiveView, LiveWatch, Step};
+use punctual_record::live::{LiveTasks, LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
 use punctual_record::{Run, RunDirectory};
 use punctual_trace::attribute::event::Window;
@@ -18,6 +18,10 @@ pub trait Progress {
     fn tick(&mut self, view: &LiveView);
     /// The state of a watch, several times a second.
     fn watched(&mut self, view: &LiveWatch) {
+        let _ = view;
+    }
+    /// The state of a set of tasks, several times a second.
+    fn tasks(&mut self, view: &LiveTasks) {
         let _ = view;
     }
     /// The run is an experiment: its knobs are switched.

@@ -56,6 +56,16 @@ impl JobBill {
     }
 }
 
+impl JobBill {
+    /// What took most of it, but the job's own work and the way to it.
+    #[must_use]
+    pub fn taken_by(&self) -> Option<&BillRow> {
+        let own =
+            |cause: &Cause| matches!(cause, Cause::Work | Cause::NotReleased | Cause::WakePath);
+        self.rows.iter().find(|row| !own(&row.cause))
+    }
+}
+
 impl JobBills {
     /// Bills that are kept of a task.
     pub const WORST: usize = 4;

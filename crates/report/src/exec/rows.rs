@@ -1,9 +1,11 @@
 //! The table of tasks: a row for each, while they run and afterwards.
 
 use punctual_record::Run;
+use punctual_record::live::LiveTask;
 use punctual_record::taskset::{TaskPolicy, TaskRun};
 use punctual_stats::histogram::Histogram;
 
+use crate::explain::name;
 use crate::style::{Style, Tone};
 use crate::table::{self, Cell};
 use crate::words;
@@ -37,6 +39,8 @@ pub struct TaskRow {
     pub late: u64,
     /// Jobs that were never started.
     pub skipped: u64,
+    /// What took most of the longest job, but its own work.
+    pub taken_by: Option<String>,
     /// Its share of a CPU.
     pub cpu_share: Option<f64>,
 }
@@ -63,8 +67,36 @@ pub fn rows(run: &Run, tasks: &TaskRun) -> Vec<TaskRow> {
             wake_up_ns: (thread.latency.count > 0).then_some(thread.latency.max_ns),
             late: figures.jobs.late,
             skipped: figures.jobs.missed,
+            taken_by: figures
+                .bills
+                .as_ref()
+                .and_then(|bills| bills.worst.first()?.taken_by())
+                .map(|row| name(&row.cause)),
             cpu_share: figures.cpu_ns.map(share),
         }
+    });
+    each.collect()
+}
+
+/// The rows of a set that is being executed.
+#[must_use]
+pub fn live_rows(tasks: &[LiveTask]) -> Vec<TaskRow> {
+    let each = tasks.iter().map(|task| TaskRow {
+        name: task.name.clone(),
+        policy: policy(task.policy),
+        cpus: punctual_record::cpu_list(&task.cpus),
+        jobs: task.jobs,
+        deadline_ns: task.deadline_ns,
+        current_ns: task.current_ns,
+        best_ns: task.best_ns,
+        p999_ns: task.p999_ns,
+        worst_ns: task.worst_ns,
+        bound_ns: task.bound_ns,
+        wake_up_ns: task.wake_up_ns,
+        late: task.late,
+        skipped: task.skipped,
+        taken_by: task.taken_by.as_ref().map(name),
+        cpu_share: None,
     });
     each.collect()
 }
@@ -218,6 +250,13 @@ const SHARE: Column = Column {
     },
 };
 
+/// The last column, which is the first to go.
+const TAKEN_BY: Column = Column {
+    head: "most by",
+    rank: 9,
+    cell: |row| Cell::new(words::clean(row.taken_by.as_deref().unwrap_or(""))),
+};
+
 /// The table, narrow enough for the terminal: the least important columns go first.
 pub(crate) fn table(rows: &[TaskRow], style: &Style) -> Vec<String> {
     let live = rows.iter().any(|row| row.current_ns.is_some());
@@ -225,6 +264,9 @@ pub(crate) fn table(rows: &[TaskRow], style: &Style) -> Vec<String> {
     let mut columns: Vec<&Column> = COLUMNS.iter().collect();
     if shares {
         columns.push(&SHARE);
+    }
+    if rows.iter().any(|row| row.taken_by.is_some()) {
+        columns.push(&TAKEN_BY);
     }
     columns.retain(|column| live || column.head != "current");
     let cells = |columns: &[&Column]| {

@@ -6,6 +6,7 @@ mod compose;
 mod plan;
 mod suspects;
 mod tasks;
+mod view;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -288,7 +289,12 @@ impl Measured for Executing {
             .look(&self.gathering.look(), kept.elapsed_ns());
     }
 
-    fn show(&self, _: &Run, _: u64, _: &mut dyn Progress) {}
+    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress) {
+        let bills = self.explaining.as_ref().map(Explaining::job_bills);
+        let bills = bills.unwrap_or_default();
+        let view = view::of(run, &self.gathering.look().lanes, &bills, elapsed_ns);
+        progress.tasks(&view);
+    }
 
     fn compose(&mut self, run: &mut Run, _: u64) {
         let copies = compose::copy(&self.gathering.look().lanes, &self.cpus);
