@@ -317,8 +317,10 @@ fn cpu(load: &CpuLoad) -> String {
     }
     match load.demand_met {
         None => {}
-        Some(true) => text.push_str("; what its reservations are due fits into each interval"),
-        Some(false) => text.push_str("; what its reservations are due fits not into each interval"),
+        Some(true) => text.push_str("; its reservations get what is due in each interval"),
+        Some(false) => {
+            text.push_str("; its reservations are due more than there is in some interval")
+        }
     }
     text
 }
