@@ -18,7 +18,7 @@ pub use punctual_sched::admission::Limits;
 use crate::convert::{Converted, convert, not_periodic};
 
 /// How much longer the jobs of each task may take is computed for sets of at most so many tasks.
-pub const MOST_SLACKS: usize = 64;
+pub const MOST_SLACKS: usize = 24;
 
 /// Where a set is to run.
 #[derive(Debug, Clone, Copy)]

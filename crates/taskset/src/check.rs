@@ -287,26 +287,44 @@ fn lock_order(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
 }
 
 fn utilisation(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
-    let mut used: BTreeMap<usize, (u64, Vec<String>)> = BTreeMap::new();
+    let mut used: BTreeMap<usize, Vec<(u64, &str)>> = BTreeMap::new();
     for (index, (task, at)) in set.tasks.iter().zip(&lines.tasks).enumerate() {
         let ([cpu], Some(period_ns)) = (&task.cpus[..], set.period_ns(index)) else {
             continue;
         };
         let more = share(task, period_ns);
-        let (sum, parts) = used.entry(*cpu).or_default();
-        *sum = sum.saturating_add(more);
-        parts.push(format!("{} {}", task.name, decimals(more)));
-        if *sum > WHOLE {
+        let parts = used.entry(*cpu).or_default();
+        parts.push((more, &task.name));
+        let sum = parts
+            .iter()
+            .fold(0u64, |sum, part| sum.saturating_add(part.0));
+        if sum > WHOLE {
             let why = format!(
                 "CPU {cpu} is overloaded: its real-time tasks need {} of its time ({}); expected at \
                  most 1",
-                decimals(*sum),
-                parts.join(", ")
+                decimals(sum),
+                largest(parts)
             );
             return Err(Fault::new(at.task, why));
         }
     }
     Ok(())
+}
+
+/// The largest shares, in the order of the set.
+fn largest(parts: &[(u64, &str)]) -> String {
+    const SHOWN: usize = 4;
+    let mut shares: Vec<u64> = parts.iter().map(|part| part.0).collect();
+    shares.sort_unstable_by(|a, b| b.cmp(a));
+    let least = shares.get(SHOWN - 1).copied().unwrap_or(0);
+    let large = parts.iter().filter(|part| part.0 >= least).take(SHOWN);
+    let mut said: Vec<String> = large
+        .map(|(share, name)| format!("{name} {}", decimals(*share)))
+        .collect();
+    if parts.len() > said.len() {
+        said.push(format!("{} more", parts.len() - said.len()));
+    }
+    said.join(", ")
 }
 
 /// A share with three decimals, rounded up.

@@ -1,12 +1,13 @@
 //! The TOML format of task sets.
 
+mod steps;
 mod values;
 mod written;
 
 use std::collections::BTreeMap;
 
 use punctual_record::taskset::{
-    Chain, Lock, LockProtocol, Means, NESTED, Phase, Step, Task, TaskPolicy, TaskSet, Timer, Wake,
+    Chain, Lock, LockProtocol, Means, Phase, Task, TaskPolicy, TaskSet, Timer, Wake,
 };
 use punctual_rt::cpulist::{self, CpuList};
 use toml::Spanned;
@@ -17,7 +18,7 @@ use crate::fault::Fault;
 use values::{Time, Whole};
 use written::{
     WrittenChain, WrittenLock, WrittenPhase, WrittenPolicy, WrittenProtocol, WrittenSet,
-    WrittenStep, WrittenTask, WrittenWork,
+    WrittenTask,
 };
 
 #[cfg(feature = "schema")]
@@ -401,98 +402,6 @@ impl Reader<'_> {
             period_ns: it.period.as_ref().map(|it| self.period(it)).transpose()?,
             work: self.work(&it.work, 0)?,
         })
-    }
-
-    fn work(&self, work: &Spanned<WrittenWork>, depth: usize) -> Result<Vec<Step>, Fault> {
-        match work.get_ref() {
-            WrittenWork::Time(ns) => Ok(vec![Step::Run { ns: *ns }]),
-            WrittenWork::Steps(steps) => {
-                if depth > NESTED {
-                    let why = format!("locks within each other: expected at most {NESTED}");
-                    return Err(self.refuse(work, why));
-                }
-                steps.iter().map(|step| self.step(step, depth)).collect()
-            }
-        }
-    }
-
-    fn step(&self, step: &Spanned<WrittenStep>, depth: usize) -> Result<Step, Fault> {
-        let it = step.get_ref();
-        if (it.work.is_some() && it.lock.is_none())
-            || (it.function.is_some() != it.library.is_some())
-        {
-            let why = "a step of work: expected lock with work, and library with function";
-            return Err(self.refuse(step, why));
-        }
-        let mut all = Vec::new();
-        all.extend(it.run.as_ref().map(|time| Step::Run { ns: time.0 }));
-        all.extend(it.sleep.as_ref().map(|time| Step::Sleep { ns: time.0 }));
-        all.extend(
-            it.memory
-                .as_ref()
-                .map(|area| Step::Memory { bytes: area.0 }),
-        );
-        for (number, is_calls) in [(&it.calls, true), (&it.instructions, false)] {
-            if let Some(number) = number {
-                let count = u64::try_from(number.get_ref().0).unwrap_or(0);
-                if !(1..=1_000_000_000_000).contains(&count) {
-                    let why = "calls and instructions: expected 1 to 10^12";
-                    return Err(self.refuse(number, why));
-                }
-                all.push(match is_calls {
-                    true => Step::Calls { count },
-                    false => Step::Instructions { count },
-                });
-            }
-        }
-        if let Some(is_asked) = &it.yields {
-            if !is_asked.get_ref() {
-                return Err(self.refuse(is_asked, "yield = false: expected true, or no such step"));
-            }
-            all.push(Step::Yield);
-        }
-        if let Some(name) = &it.lock {
-            let Some(&lock) = self.locks.get(name.get_ref().as_str()) else {
-                let why = format!(
-                    "lock '{}': expected the name of a [[lock]] of this file",
-                    name.get_ref()
-                );
-                return Err(self.refuse(name, why));
-            };
-            let Some(work) = &it.work else {
-                return Err(self.refuse(name, "a step with lock: expected work within it"));
-            };
-            let work = self.work(work, depth + 1)?;
-            all.push(Step::Lock { lock, work });
-        }
-        if let (Some(path), Some(function)) = (&it.library, &it.function) {
-            let named = |text: &str| !text.is_empty() && !text.contains('\0');
-            if !named(path.get_ref()) || !named(function) {
-                return Err(self.refuse(path, "library: expected a path and a function's name"));
-            }
-            all.push(Step::Library {
-                path: path.get_ref().into(),
-                function: function.clone(),
-            });
-        }
-        if let Some(command) = &it.command {
-            let words = command.get_ref();
-            let named = words.first().is_some_and(|program| !program.is_empty());
-            if !named || words.iter().any(|word| word.contains('\0')) {
-                return Err(self.refuse(command, "command: expected a program and its arguments"));
-            }
-            all.push(Step::Command {
-                command: words.clone(),
-            });
-        }
-        match <[Step; 1]>::try_from(all) {
-            Ok([step]) => Ok(step),
-            Err(_) => Err(self.refuse(
-                step,
-                "a step of work: expected one of run, lock, sleep, memory, calls, instructions, \
-                 yield, library and command",
-            )),
-        }
     }
 
     fn chain(&self, chain: &Spanned<WrittenChain>) -> Result<Chain, Fault> {

@@ -437,7 +437,13 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
     refused(&["exec", "a", "--load", "nothing-like-it-"], &["--load"]);
     refused(&["exec", "a", "--load-class", "fifo"], &["--load-class"]);
     refused(&["exec", "a", "--json", "-q"], &["--json"]);
-    for flag in ["--as-deployed", "--best-effort", "--no-explain", "--quiet", "--verbose"] {
+    for flag in [
+        "--as-deployed",
+        "--best-effort",
+        "--no-explain",
+        "--quiet",
+        "--verbose",
+    ] {
         refused(&["exec", "a", &format!("{flag}=x")], &[flag]);
     }
     refused(&["exec", "a", "--json=x"], &["--json"]);

@@ -60,9 +60,12 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
                 .map(|task| task.name.as_str())
                 .chain(open.map(|chain| chain.name.as_str()))
                 .collect();
+            let others = match names.len() as u64 == judged.len() as u64 + chains {
+                true => "",
+                false => "; the others meet their deadlines by analysis",
+            };
             format!(
-                "No bound for {} of {all}{and_chains} of {}: {}; the others meet their deadlines by \
-                 analysis",
+                "No bound for {} of {all}{and_chains} of {}: {}{others}",
                 names.len(),
                 clean(&of.name),
                 names.join(", ")
@@ -314,8 +317,10 @@ fn cpu(load: &CpuLoad) -> String {
     }
     match load.demand_met {
         None => {}
-        Some(true) => text.push_str("; what its reservations are due fits into each interval"),
-        Some(false) => text.push_str("; what its reservations are due fits not into each interval"),
+        Some(true) => text.push_str("; its reservations get what is due in each interval"),
+        Some(false) => {
+            text.push_str("; its reservations are due more than there is in some interval")
+        }
     }
     text
 }
@@ -325,10 +330,17 @@ fn margin(of: &SetAnalysis) -> Option<String> {
     Some(match factor {
         0.0 => "no factor of the execution times meets all deadlines".to_owned(),
         _ if factor >= 1_000.0 => "all jobs may take 1000 times as long, or longer".to_owned(),
-        _ if factor >= 1.0 => format!(
-            "all jobs may take {factor:.3} times as long; spare: how much longer those of one task may \
-             take, all others as they are"
-        ),
+        _ if factor >= 1.0 => {
+            let has_spare = of
+                .tasks
+                .iter()
+                .any(|task| task.may_take_longer_ns.is_some());
+            let spare = match has_spare {
+                true => "spare: how much longer those of one task may take, all others as they are",
+                false => "spare is not computed for so many tasks",
+            };
+            format!("all jobs may take {factor:.3} times as long; {spare}")
+        }
         _ => format!("all jobs would have to take only {factor:.3} of their time"),
     })
 }

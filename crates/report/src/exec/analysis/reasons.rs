@@ -18,7 +18,7 @@ pub(super) fn reason(of: &SetAnalysis, task: &TaskAnalysis, why: NoBound) -> Str
             _ => "it may run on several CPUs: bind it to one (cpu = 1)".to_owned(),
         },
         NoBound::Untimed { step } => format!(
-            "nobody knows how long its {} take: say how long a job takes at most (wcet = \"2ms\")",
+            "the set does not say how long its {} take: say how long a job takes at most (wcet = \"2ms\")",
             untimed(step)
         ),
         NoBound::After { task } => {
@@ -30,8 +30,8 @@ pub(super) fn reason(of: &SetAnalysis, task: &TaskAnalysis, why: NoBound) -> Str
             name(of, task)
         ),
         NoBound::LockUser { lock: held, task } => format!(
-            "it may wait for lock {} while {} holds it, and nobody knows how long: bind that one to \
-             the same CPU, and say how long it takes",
+            "it may wait for lock {} while {} holds it, for an unknown time: bind that one to the same \
+             CPU, and say how long its jobs take (wcet)",
             lock(held),
             name(of, task)
         ),
