@@ -3,7 +3,7 @@
 
 use punctual_stats::histogram::Histogram;
 
-use crate::probe::collector::Collector;
+use crate::probe::collector::{Collector, Lane};
 use crate::probe::tally::Tally;
 use punctual_record::{Blocking, Blocks};
 
@@ -33,10 +33,14 @@ impl Stretches {
     /// Ends the current block if it is time. Blocks end when this is called, so their lengths are
     /// equal to a few ms.
     pub fn look(&mut self, collector: &Collector, elapsed_ns: u64) {
+        self.look_at_lanes(&collector.lanes, elapsed_ns);
+    }
+
+    /// The same for some of the lanes.
+    pub fn look_at_lanes(&mut self, lanes: &[Lane], elapsed_ns: u64) {
         if elapsed_ns < self.until_ns {
             return;
         }
-        let lanes = &collector.lanes;
         if lanes.len() > Blocks::MOST_THREADS {
             self.look_at(lanes.iter().map(|lane| &lane.tally), elapsed_ns);
             return;

@@ -17,6 +17,7 @@ mod breach;
 mod common;
 mod culprits;
 mod ends;
+mod exec;
 mod explained;
 mod fit;
 mod gaps;

@@ -285,8 +285,9 @@ impl Measured for Executing {
         if let Some(loads) = &mut self.loads {
             super::run::wake_ups::tell_pauses(&loads.look(), kept);
         }
-        self.stretches
-            .look(&self.gathering.look(), kept.elapsed_ns());
+        let collector = self.gathering.look();
+        let wake_ups = &collector.lanes[..collector.lanes.len() / 2];
+        self.stretches.look_at_lanes(wake_ups, kept.elapsed_ns());
     }
 
     fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress) {

@@ -1,0 +1,293 @@
+//! Task sets, executed: what is counted, who took the time, and how they end.
+
+use std::fs;
+use std::time::Duration;
+
+use punctual_record::explanation::Cause;
+use punctual_record::taskset::{JobBills, TaskRun};
+use punctual_record::{Run, State};
+use punctual_stats::verdict::Outcome;
+
+use crate::alone::alone;
+use crate::common::{Ended, Place, cpus, has_rights, skip, until};
+
+/// The repository's own examples.
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tasksets");
+
+/// Executes a set; `flags` beside the file and the directory.
+fn executed(place: &Place, text: &str, flags: &[&str]) -> (Ended, Run) {
+    fs::write(place.path().join("set.toml"), text).unwrap();
+    let all = [&["exec", "set.toml", "-o", "run"], flags].concat();
+    let ended = place.run(&all);
+    let run = place.run_of_path("run");
+    (ended, run)
+}
+
+fn tasks(run: &Run) -> &TaskRun {
+    run.tasks.as_ref().unwrap()
+}
+
+fn jobs(run: &Run, task: usize) -> u64 {
+    tasks(run).tasks[task].jobs.latency.count
+}
+
+fn skipped(run: &Run, task: usize) -> u64 {
+    tasks(run).tasks[task].jobs.missed
+}
+
+/// The share of the time of all late jobs that causes took.
+fn share(bills: &JobBills, of: impl Fn(&Cause) -> bool) -> f64 {
+    let all: u64 = bills.causes.iter().map(|cause| cause.total_ns).sum();
+    let those = bills.causes.iter().filter(|cause| of(&cause.cause));
+    those.map(|cause| cause.total_ns).sum::<u64>() as f64 / all.max(1) as f64
+}
+
+#[test]
+fn every_arrival_is_a_job_or_was_skipped_and_the_record_holds_all_of_them() {
+    if !has_rights() {
+        skip!("it takes real-time priorities");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let cpu = cpus()[0];
+    let text = format!(
+        r#"
+[[task]]
+name = "beat"
+priority = 60
+cpu = {cpu}
+period = "2ms"
+deadline = "1s"
+work = "50us"
+[[task]]
+name = "half"
+priority = 50
+cpu = {cpu}
+after = "beat"
+every = 2
+by = "pipe"
+deadline = "1s"
+work = "50us"
+[[task]]
+name = "slow"
+period = "100ms"
+deadline = "10s"
+work = "1ms"
+[[chain]]
+name = "beat to slow"
+tasks = ["beat", "slow"]
+reaction = "20s"
+"#
+    );
+    let (ended, run) = executed(&place, &text, &["-D", "2", "--miss", "0"]);
+    ended.expect(0);
+    assert_eq!(run.state, State::Finished);
+    for (task, arrivals) in [(0, 1000), (2, 20)] {
+        assert_eq!(
+            jobs(&run, task) + skipped(&run, task),
+            arrivals,
+            "task {task}"
+        );
+    }
+    assert_eq!(jobs(&run, 1) + skipped(&run, 1), jobs(&run, 0) / 2);
+    // Wake-ups and jobs are counted apart, and are as many.
+    for (thread, figures) in run.threads.iter().zip(&tasks(&run).tasks) {
+        assert_eq!(thread.latency.count, figures.jobs.latency.count);
+        assert_eq!((thread.lost, figures.jobs.lost), (0, 0));
+        assert!(figures.cpu_ns.unwrap() > 0);
+    }
+    let chain = &tasks(&run).chains[0];
+    // The first job of the slow task may begin before the first of the beat has ended.
+    assert!((19..=20).contains(&chain.age.count), "{}", chain.age.count);
+    assert!(chain.reaction.count + 1 >= chain.age.count);
+    assert_eq!((chain.lost, chain.reaction_longer), (0, 0));
+    let verdict = run.verdict.as_ref().unwrap();
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert_eq!((verdict.tasks.len(), verdict.lengths.len()), (3, 1));
+    let shown = place.run(&["report", "run"]).expect(0).stdout;
+    for word in ["beat to slow", "reaction", "PASS"] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_a_lock_is_billed_to_its_holder_and_one_that_is_preempted_to_the_task() {
+    if !has_rights() {
+        skip!("it takes real-time priorities");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let cpu = cpus()[0];
+    // Without a protocol: middle keeps low off the CPU while low holds what high waits for.
+    let text = format!(
+        r#"
+[[task]]
+name = "high"
+priority = 70
+cpu = {cpu}
+period = "10ms"
+offset = "1ms"
+deadline = "2ms"
+work = [{{ run = "200us" }}, {{ lock = "m", work = "100us" }}]
+[[task]]
+name = "middle"
+priority = 60
+cpu = {cpu}
+period = "10ms"
+offset = "1ms"
+work = "1500us"
+[[task]]
+name = "low"
+priority = 50
+cpu = {cpu}
+period = "10ms"
+deadline = "3ms"
+work = [{{ lock = "m", work = "2ms" }}]
+[[lock]]
+name = "m"
+protocol = "plain"
+"#
+    );
+    let (ended, run) = executed(&place, &text, &["-D", "2", "--miss", "0"]);
+    ended.expect(2);
+    let Some(bills) = &tasks(&run).tasks[0].bills else {
+        skip!("wake-ups can't be explained here");
+    };
+    assert!(
+        tasks(&run).tasks[0].jobs.late >= 190,
+        "{}",
+        tasks(&run).tasks[0].jobs.late
+    );
+    assert!(bills.explained >= 150, "{}", bills.explained);
+    // It holds the lock for what is left of its 2 ms, and is kept off the CPU for 1.5 ms.
+    let blocked = share(bills, |cause| match cause {
+        Cause::Lock { holder, .. } => holder.as_deref() == Some("low"),
+        Cause::Inversion { holder, .. } => holder == "low",
+        _ => false,
+    });
+    assert!(blocked > 0.6, "{blocked}: {:?}", bills.causes);
+    let work = share(bills, |cause| *cause == Cause::Work);
+    assert!((0.02..0.3).contains(&work), "{work}: {:?}", bills.causes);
+    // Low is late by those above it.
+    let bills = tasks(&run).tasks[2].bills.as_ref().unwrap();
+    let by_tasks = share(bills, |cause| match cause {
+        Cause::Thread { task, .. } => task == "middle" || task == "high",
+        _ => false,
+    });
+    assert!(by_tasks > 0.2, "{by_tasks}: {:?}", bills.causes);
+    for task in &tasks(&run).tasks {
+        for bill in task.bills.iter().flat_map(|bills| &bills.worst) {
+            let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+            assert_eq!(sum, bill.response_ns());
+        }
+    }
+    let shown = place.run(&["report", "run", "-v"]).expect(0).stdout;
+    assert!(shown.contains("that low held"), "{shown}");
+}
+
+#[test]
+fn a_step_that_fails_makes_the_run_invalid_and_names_the_task() {
+    if !has_rights() {
+        skip!("it takes real-time priorities");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let text = r#"
+[[task]]
+name = "works"
+period = "20ms"
+deadline = "1s"
+work = "10us"
+[[task]]
+name = "fails"
+period = "20ms"
+deadline = "1s"
+work = [{ command = ["sh", "-c", "exit 7"] }]
+"#;
+    let (ended, run) = executed(&place, text, &["-D", "1h"]);
+    let ended = ended.expect(4);
+    assert!(ended.stdout.contains("INVALID"), "{ended:?}");
+    let text = ended
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        text.contains("the task fails failed at step 1 of phase 1"),
+        "{text}"
+    );
+    assert!(text.contains("exit status 7"), "{text}");
+    assert!(run.measured_ns < 60_000_000_000);
+    // What can't be started is said at once.
+    let missing = text_with_command("[\"/no/such/program\"]");
+    fs::write(place.path().join("missing.toml"), missing).unwrap();
+    let ended = place
+        .run(&["exec", "missing.toml", "-o", "other"])
+        .expect(4);
+    assert!(ended.stdout.contains("No such file"), "{ended:?}");
+}
+
+fn text_with_command(command: &str) -> String {
+    format!(
+        "[[task]]\nname = \"starts\"\nperiod = \"20ms\"\ndeadline = \"1s\"\n\
+         work = [{{ command = {command} }}]\n"
+    )
+}
+
+#[test]
+fn an_interrupted_set_is_judged_by_what_it_did_and_a_killed_one_is_unfinished() {
+    if !has_rights() {
+        skip!("it takes real-time priorities");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let text = "[[task]]\nname = \"t\"\nperiod = \"5ms\"\ndeadline = \"10s\"\nwork = \"10us\"\n";
+    fs::write(place.path().join("set.toml"), text).unwrap();
+    let start = |name: &str| {
+        let set = place.start(&["exec", "set.toml", "-D", "1h", "-o", name]);
+        let threads = || set.threads().iter().any(|(_, name)| name == "t");
+        until("the task runs", threads);
+        set
+    };
+    let set = start("interrupted");
+    let record = place.path().join("interrupted/run.json");
+    // The first time after 5 s.
+    until("it was saved while it ran", || {
+        fs::read_to_string(&record).is_ok_and(|text| text.contains("\"start_ns\""))
+    });
+    set.signal(libc::SIGINT);
+    let ended = set.end_within(Duration::from_secs(60));
+    assert!(ended.stdout.contains("interrupt"), "{ended:?}");
+    let run = place.run_of_path("interrupted");
+    assert!(matches!(run.state, State::Stopped(_)), "{:?}", run.state);
+    let set = start("killed");
+    set.signal(libc::SIGKILL);
+    set.end_within(Duration::from_secs(60));
+    let run = place.run_of_path("killed");
+    assert_eq!(run.state, State::Unfinished);
+    assert_eq!(tasks(&run).set.tasks.len(), 1);
+}
+
+#[test]
+fn the_examples_are_executed_whole() {
+    if !has_rights() || cpus().len() < 2 {
+        skip!("it takes real-time priorities and two CPUs");
+    }
+    let _alone = alone();
+    for (name, count) in [("rt-exec", 17), ("robot", 5), ("audio", 0), ("deadline", 0)] {
+        let place = Place::new();
+        let file = format!("{EXAMPLES}/{name}.toml");
+        let ended = place.run(&["exec", &file, "-D", "1", "-o", "run"]);
+        // Deadlines may be missed on this machine, and the sum of reservations refused.
+        if ended.code() == 1 && name == "deadline" {
+            assert!(ended.stderr.contains("policy"), "{ended:?}");
+            continue;
+        }
+        assert!(matches!(ended.code(), 0 | 2 | 3), "{name}: {ended:?}");
+        let run = place.run_of_path("run");
+        assert!(count == 0 || run.threads.len() == count);
+        for (task, spec) in tasks(&run).set.tasks.iter().enumerate() {
+            assert!(jobs(&run, task) > 0, "{name}: {}", spec.name);
+        }
+    }
+}
