@@ -73,6 +73,11 @@ pub fn analyse(set: &TaskSet) -> Result<Analysis, Vec<Fault>> {
             if let Some(of_cpu) = of_cpu {
                 demand.insert(set.tasks[task].cpu, of_cpu);
             }
+            // Bounds only grow: one that is none stays none, for the reason that came first. Those that
+            // follow from it would name each other.
+            if let Some(Err(_)) = holistic.known[task] {
+                continue;
+            }
             let outcome = Some(outcome);
             if holistic.known[task] != outcome {
                 holistic.known[task] = outcome;

@@ -366,6 +366,19 @@ fn releases_of_unknown_lateness_matter_only_where_interrupts_are_counted() {
 }
 
 #[test]
+fn an_overload_by_interrupts_is_named_and_not_what_follows_from_it() {
+    let overheads = SetOverheads {
+        release_interrupt_ns: 500_000,
+        ..SetOverheads::default()
+    };
+    let after = "[[task]]\nname = \"b\"\npriority = 10\ncpu = 0\nafter = \"a\"\nwork = \"1us\"\n";
+    let analysis = with(&(task("a", 20, 1_000, &run(100)) + after), overheads);
+    assert_eq!(why(&analysis, 0), NoBound::Overload);
+    assert_eq!(why(&analysis, 1), NoBound::After { task: 0 });
+    assert_eq!(analysis.outcome, AnalysisOutcome::NotMet);
+}
+
+#[test]
 fn chains_have_bounds_where_arrivals_are_periodic() {
     let chain = "[[chain]]\nname = \"c\"\ntasks = [\"a\", \"b\"]\nreaction = \"2200us\"\n";
     let two = |timer: &str| {

@@ -60,6 +60,11 @@ fn read(path: &Path) -> Result<TaskSet, Failure> {
     File::open(path)
         .and_then(|file| file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::setup(format!("{shown}: {error}")))?;
+    if bytes.len() > MOST_BYTES {
+        return Err(Failure::usage(format!(
+            "{shown}: longer than 1 MiB: expected a task set"
+        )));
+    }
     let text = String::from_utf8(bytes).map_err(|_| {
         Failure::usage(format!(
             "{shown}: not text: expected TOML, or JSON of rt-app"

@@ -7,6 +7,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use punctual_record::taskset::analysis::{OverheadsMeasured, SetOverheads, TickOverhead};
 use punctual_rt::clock::{self, now_ns};
@@ -22,8 +23,7 @@ const TICKS: u64 = 30;
 const DISTANCE_NS: u64 = 250_000;
 const LEAD_NS: u64 = 50_000_000;
 
-/// An event's gap begins at most this much before and after it is due.
-const EARLY_NS: u64 = 2_000;
+/// An event's gap begins at most this long after it is due.
 const LATE_NS: u64 = 50_000;
 
 /// No interrupt takes less; misses of caches do.
@@ -42,6 +42,13 @@ pub enum OverheadsError {
     Thread(SpawnError),
     /// A thread ended by a panic.
     Ended,
+    /// An interrupt alone takes too long, or longer than with a wake-up: others share this CPU.
+    Unsteady {
+        /// What an interrupt took.
+        interrupt_ns: u64,
+        /// What it took with a wake-up.
+        whole_ns: u64,
+    },
     /// Fewer than half of the events left a gap.
     TooFew {
         /// What they are.
@@ -56,6 +63,14 @@ impl fmt::Display for OverheadsError {
         match self {
             Self::Thread(error) => write!(f, "a thread can't be started: {error}"),
             Self::Ended => f.write_str("a thread ended early"),
+            Self::Unsteady {
+                interrupt_ns,
+                whole_ns,
+            } => write!(
+                f,
+                "a timer interrupt took {interrupt_ns} ns, with a wake-up {whole_ns} ns: another \
+                 system shares this CPU"
+            ),
             Self::TooFew { events, seen } => write!(f, "only {seen} {events} were seen"),
         }
     }
@@ -76,49 +91,81 @@ struct Gap {
 /// Most often, real-time priorities aren't permitted.
 pub fn measure(cpu: usize) -> Result<SetOverheads, OverheadsError> {
     let period_ns = tick_period_ns();
-    let begin = now_ns() + LEAD_NS;
-    // The thread above must exist before the loop takes the CPU; those below as well.
-    let below = (0..TIMERS).map(|number| {
-        let at = begin + number * DISTANCE_NS;
-        start(cpu, 0, move || clock::sleep_until(at).is_ok())
-    });
-    let below: Vec<Handle<bool>> = below.collect::<Result<_, _>>()?;
-    let first = begin + TIMERS * DISTANCE_NS;
-    let above = start(cpu, 2, move || {
-        (0..WAKE_UPS).all(|number| clock::sleep_until(first + number * DISTANCE_NS).is_ok())
+    // All threads exist before the first instant is chosen: making them may take long.
+    let chosen: Arc<OnceLock<Plan>> = Arc::default();
+    let mut below = Vec::new();
+    for number in 0..TIMERS {
+        below.push(start(cpu, 0, &chosen, move |plan| {
+            clock::sleep_until(plan.timers + number * DISTANCE_NS).is_ok()
+        })?);
+    }
+    let above = start(cpu, 2, &chosen, |plan| {
+        let mut instants = (0..WAKE_UPS).map(|number| plan.wake_ups + number * DISTANCE_NS);
+        instants.all(|at| clock::sleep_until(at).is_ok())
     })?;
-    let alone = first + WAKE_UPS * DISTANCE_NS;
-    let end = alone + TICKS * period_ns.unwrap_or(0);
-    let gaps = start(cpu, 1, move || gaps(begin - DISTANCE_NS, end))?;
+    let gaps = start(cpu, 1, &chosen, |plan| gaps(&plan))?;
+    let plan = *chosen.get_or_init(|| Plan::from(now_ns() + LEAD_NS, period_ns));
     let gaps = gaps.join().map_err(|_| OverheadsError::Ended)?;
     above.join().map_err(|_| OverheadsError::Ended)?;
     for thread in below {
         thread.join().map_err(|_| OverheadsError::Ended)?;
     }
-    figures(cpu, &gaps, (begin, first, alone), period_ns)
+    figures(cpu, &gaps, &plan)
 }
 
 fn start<R: Send + 'static>(
     cpu: usize,
     level: usize,
-    body: impl FnOnce() -> R + Send + 'static,
+    chosen: &Arc<OnceLock<Plan>>,
+    body: impl FnOnce(Plan) -> R + Send + 'static,
 ) -> Result<Handle<R>, OverheadsError> {
-    Builder::new()
+    let mine = Arc::clone(chosen);
+    let started = Builder::new()
         .name("overheads")
         .cpus(&[cpu])
         .policy(Policy::Fifo(PRIORITIES[level]))
-        .start(body)
-        .map_err(OverheadsError::Thread)
+        .start(move || body(*mine.wait()));
+    started.map_err(|error| {
+        // Those that exist end at once.
+        let _ = chosen.set(Plan::default());
+        OverheadsError::Thread(error)
+    })
 }
 
-/// Reads the clock from one instant to another, and keeps what came between two readings.
-fn gaps(from_ns: u64, to_ns: u64) -> Vec<Gap> {
+/// When what happens.
+#[derive(Debug, Clone, Copy, Default)]
+struct Plan {
+    /// The first timer, the first wake-up, and the beginning and end of the time with ticks alone.
+    timers: u64,
+    wake_ups: u64,
+    alone: u64,
+    end: u64,
+    period_ns: Option<u64>,
+}
+
+impl Plan {
+    fn from(begin: u64, period_ns: Option<u64>) -> Self {
+        let wake_ups = begin + TIMERS * DISTANCE_NS;
+        let alone = wake_ups + WAKE_UPS * DISTANCE_NS;
+        Plan {
+            timers: begin,
+            wake_ups,
+            alone,
+            end: alone + TICKS * period_ns.unwrap_or(0),
+            period_ns,
+        }
+    }
+}
+
+/// Reads the clock from a moment before the first timer to the end, and keeps what came between two
+/// readings.
+fn gaps(plan: &Plan) -> Vec<Gap> {
     let mut gaps = Vec::with_capacity(MOST_GAPS);
     // A reading of the clock that took several times as long as most.
     let least_ns = (6 * clock::read_cost_ns()).max(LEAST_NS);
-    let _ = clock::sleep_until(from_ns);
+    let _ = clock::sleep_until(plan.timers.saturating_sub(DISTANCE_NS));
     let mut last = now_ns();
-    while last < to_ns && gaps.len() < MOST_GAPS {
+    while last < plan.end && gaps.len() < MOST_GAPS {
         let now = now_ns();
         if now - last > least_ns {
             gaps.push(Gap {
@@ -138,12 +185,7 @@ fn tick_period_ns() -> Option<u64> {
     (resolution.tv_sec == 0 && (1_000_000..=10_000_000).contains(&ns)).then_some(ns)
 }
 
-fn figures(
-    cpu: usize,
-    gaps: &[Gap],
-    (begin, first, alone): (u64, u64, u64),
-    period_ns: Option<u64>,
-) -> Result<SetOverheads, OverheadsError> {
+fn figures(cpu: usize, gaps: &[Gap], plan: &Plan) -> Result<SetOverheads, OverheadsError> {
     let events = |from: u64, count: u64| -> Vec<u64> {
         let at = (0..count).map(|number| from + number * DISTANCE_NS);
         at.filter_map(|at| gap_at(gaps, at)).collect()
@@ -155,12 +197,20 @@ fn figures(
             false => Err(OverheadsError::TooFew { events: what, seen }),
         }
     };
-    let (interrupt, interrupts) = enough(events(begin, TIMERS), TIMERS, "timers")?;
-    let (whole, wake_ups) = enough(events(first, WAKE_UPS), WAKE_UPS, "wake-ups")?;
+    let (interrupt, interrupts) = enough(events(plan.timers, TIMERS), TIMERS, "timers")?;
+    let (whole, wake_ups) = enough(events(plan.wake_ups, WAKE_UPS), WAKE_UPS, "wake-ups")?;
+    if interrupt > DISTANCE_NS / 2 || whole < interrupt {
+        return Err(OverheadsError::Unsteady {
+            interrupt_ns: interrupt,
+            whole_ns: whole,
+        });
+    }
     // Without a tick while one thread runs (nohz_full), there are few gaps at one phase.
-    let ticks = period_ns.map_or_else(Vec::new, |period_ns| ticks(gaps, alone, period_ns));
+    let ticks = plan
+        .period_ns
+        .map_or_else(Vec::new, |period_ns| ticks(gaps, plan.alone, period_ns));
     let count = ticks.len() as u32;
-    let tick = period_ns.filter(|_| 2 * u64::from(count) >= TICKS);
+    let tick = plan.period_ns.filter(|_| 2 * u64::from(count) >= TICKS);
     Ok(SetOverheads {
         measured: Some(OverheadsMeasured {
             cpu,
@@ -169,7 +219,7 @@ fn figures(
             ticks: count,
         }),
         release_interrupt_ns: interrupt,
-        wake_and_sleep_ns: whole.saturating_sub(interrupt),
+        wake_and_sleep_ns: whole - interrupt,
         tick: tick.map(|period_ns| TickOverhead {
             period_ns,
             execution_ns: median(ticks),
@@ -177,10 +227,10 @@ fn figures(
     })
 }
 
-/// The gap of an event that is due at this instant.
+/// The gap of an event that is due at this instant: it ends later, and begins soon.
 fn gap_at(gaps: &[Gap], at: u64) -> Option<u64> {
-    let from = gaps.partition_point(|gap| gap.from_ns + EARLY_NS < at);
-    let gap = gaps.get(from)?;
+    let next = gaps.partition_point(|gap| gap.from_ns + gap.length_ns <= at);
+    let gap = gaps.get(next)?;
     (gap.from_ns <= at + LATE_NS).then_some(gap.length_ns)
 }
 
@@ -226,41 +276,36 @@ mod tests {
     use super::*;
 
     /// Gaps as a machine without noise has them.
-    fn made() -> (Vec<Gap>, (u64, u64, u64), u64) {
-        let (begin, period) = (1_000_000_000, 4_000_000);
-        let first = begin + TIMERS * DISTANCE_NS;
-        let alone = first + WAKE_UPS * DISTANCE_NS;
+    fn made() -> (Vec<Gap>, Plan) {
+        let period = 4_000_000;
+        let plan = Plan::from(1_000_000_000, Some(period));
         let mut gaps = Vec::new();
         for number in 0..TIMERS {
-            gaps.push((begin + number * DISTANCE_NS + 300, 1_500));
+            gaps.push((plan.timers + number * DISTANCE_NS + 300, 1_500));
         }
         for number in 0..WAKE_UPS {
-            gaps.push((first + number * DISTANCE_NS + 300, 5_000));
+            gaps.push((plan.wake_ups + number * DISTANCE_NS + 300, 5_000));
         }
         for number in 0..TICKS {
-            gaps.push((alone + 700_000 + number * period, 2_000));
+            gaps.push((plan.alone + 700_000 + number * period, 2_000));
             // Noise at a phase of its own each time.
-            gaps.push((alone + 100_000 + number * (period + 90_001), 90_000));
+            gaps.push((plan.alone + 100_000 + number * (period + 90_001), 90_000));
         }
         gaps.sort_unstable();
         let gap = |(from_ns, length_ns)| Gap { from_ns, length_ns };
-        (
-            gaps.into_iter().map(gap).collect(),
-            (begin, first, alone),
-            period,
-        )
+        (gaps.into_iter().map(gap).collect(), plan)
     }
 
     #[test]
     fn each_kind_of_gap_is_told_apart() {
-        let (gaps, at, period) = made();
-        let of = figures(3, &gaps, at, Some(period)).expect("enough");
+        let (gaps, plan) = made();
+        let of = figures(3, &gaps, &plan).expect("enough");
         assert_eq!(
             (of.release_interrupt_ns, of.wake_and_sleep_ns),
             (1_500, 3_500)
         );
         let tick = TickOverhead {
-            period_ns: period,
+            period_ns: 4_000_000,
             execution_ns: 2_000,
         };
         assert_eq!(of.tick, Some(tick));
@@ -274,25 +319,27 @@ mod tests {
 
     #[test]
     fn a_cpu_without_a_tick_has_none_and_one_without_wake_ups_is_refused() {
-        let (gaps, at, period) = made();
-        let quiet: Vec<Gap> = gaps
-            .iter()
-            .copied()
-            .filter(|gap| gap.length_ns != 2_000)
-            .collect();
-        assert_eq!(
-            figures(0, &quiet, at, Some(period)).expect("enough").tick,
-            None
-        );
-        assert_eq!(figures(0, &gaps, at, None).expect("enough").tick, None);
-        let deaf: Vec<Gap> = gaps
-            .iter()
-            .copied()
-            .filter(|gap| gap.length_ns != 5_000)
-            .collect();
+        let (gaps, plan) = made();
+        let without = |length_ns: u64| -> Vec<Gap> {
+            let others = gaps.iter().filter(|gap| gap.length_ns != length_ns);
+            others.copied().collect()
+        };
+        let tick = |gaps: &[Gap], plan: &Plan| figures(0, gaps, plan).expect("enough").tick;
+        assert_eq!(tick(&without(2_000), &plan), None);
+        let period_ns = None;
+        assert_eq!(tick(&gaps, &Plan { period_ns, ..plan }), None);
         assert!(matches!(
-            figures(0, &deaf, at, Some(period)),
+            figures(0, &without(5_000), &plan),
             Err(OverheadsError::TooFew { seen: 0, .. })
         ));
+        // Slices of another machine, and wake-ups that cost less than their interrupt.
+        for (from, to) in [(1_500, 200_000), (5_000, 1_000)] {
+            let mut shared = gaps.clone();
+            for gap in shared.iter_mut().filter(|gap| gap.length_ns == from) {
+                gap.length_ns = to;
+            }
+            let refused = figures(0, &shared, &plan);
+            assert!(matches!(refused, Err(OverheadsError::Unsteady { .. })));
+        }
     }
 }

@@ -23,15 +23,22 @@ const NAME: usize = 20;
 #[must_use]
 pub fn analysis_sentence(of: &SetAnalysis) -> String {
     let judged: Vec<&TaskAnalysis> = of.tasks.iter().filter(|task| is_judged(task)).collect();
-    let all = words::plural(judged.len() as u64, "real-time task", "real-time tasks");
+    let tasks = words::plural(judged.len() as u64, "real-time task", "real-time tasks");
     let chains = limited(of).count() as u64;
+    let all = match chains {
+        0 => tasks.clone(),
+        _ => format!(
+            "{} real-time tasks and chains",
+            judged.len() as u64 + chains
+        ),
+    };
     let and_chains = match chains {
         0 => String::new(),
         _ => format!(" and {}", words::plural(chains, "chain", "chains")),
     };
     match of.outcome {
         AnalysisOutcome::Met => format!(
-            "All deadlines are met by analysis: {all}{and_chains} of {}, as long as no job takes \
+            "All deadlines are met by analysis: {tasks}{and_chains} of {}, as long as no job takes \
              longer than the set says",
             clean(&of.name)
         ),
@@ -43,7 +50,7 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
                 .chain(late.map(|chain| chain.name.as_str()))
                 .collect();
             format!(
-                "Deadlines are not met by analysis: {} of {all}{and_chains} of {}: {}",
+                "Deadlines are not met by analysis: {} of {all} of {}: {}",
                 names.len(),
                 clean(&of.name),
                 names.join(", ")
@@ -65,7 +72,7 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
                 false => "; the others meet their deadlines by analysis",
             };
             format!(
-                "No bound for {} of {all}{and_chains} of {}: {}{others}",
+                "No bound for {} of {all} of {}: {}{others}",
                 names.len(),
                 clean(&of.name),
                 names.join(", ")
