@@ -15,6 +15,7 @@ pub mod fit;
 mod housekeeper;
 mod keeping;
 pub mod lab;
+pub mod ladder;
 mod outliers;
 mod plan;
 mod progress;

@@ -32,6 +32,7 @@ use crate::system::monitor::Monitor;
 pub use companion::{BillSink, Companion};
 use gather::Gathering;
 use pace::Pace;
+pub(super) use compose::load as load_record;
 pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan};
 use punctual_machine::survey::{self, SurveyRequest};
 use punctual_machine::{CheckRequest, Root};
@@ -40,6 +41,7 @@ use punctual_record::live::Step;
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{RUN_FILE, Run, RunDirectory, time};
 use sampling::Sampling;
+pub(super) use setup::start_loads;
 use stops::StopDetector;
 use time_limit::TimeLimit;
 use tracers::Hwlat;
@@ -198,7 +200,7 @@ fn measure(
         .collect();
 
     setup::refuse_if_signalled(&signals)?;
-    let loads = setup::start_loads(&plan.load, &signals, progress)?;
+    let loads = start_loads(&plan.load, &signals, |step| progress.step(step))?;
 
     let lanes = setup::lanes(&plan.probes, plan.duration_ns, deadline_ns, &probes, rings);
     let pace = Arc::new(Pace::of(&plan.probes.interval));

@@ -15,7 +15,6 @@ use crate::conduct::compose::PEAKS;
 use crate::conduct::error::ConductError;
 use crate::conduct::explain::{Explaining, Wanted};
 use crate::conduct::plan::TracingPlan;
-use crate::conduct::progress::Progress;
 use crate::conduct::signals::Signals;
 use crate::probe::collector::{Classifier, Lane};
 use crate::probe::cycle::Sample;
@@ -118,12 +117,12 @@ pub fn stop_detector(
 pub fn start_loads(
     plan: &LoadPlan,
     signals: &Signals,
-    progress: &mut dyn Progress,
+    say: impl FnOnce(&Step),
 ) -> Result<Option<LoadSet>, ConductError> {
     if plan.spec == LoadSpec::None {
         return Ok(None);
     }
-    progress.step(&Step::StartLoad {
+    say(&Step::StartLoad {
         load: plan.spec.label(),
     });
     let settings = LoadSettings {
