@@ -5,9 +5,11 @@
  * It prints how late the work of a cycle was done, and how many page faults it took. Exit status 77: not
  * permitted here, with a message that says how to fix it.
  */
+#define _GNU_SOURCE
 #include <punctual.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,6 @@
 #define PERIOD_NS UINT64_C(1000000)
 /* Where the old affinities of interrupts are kept until they are restored. */
 #define JOURNAL "/run/punctual-ladder-example.irqs"
-enum { MOST_CPUS = 1024 };
 
 struct control {
     int steps;
@@ -34,6 +35,7 @@ static void *control(void *argument)
     const struct timespec period = {0, PERIOD_NS};
     uint64_t due = punctual_now_ns();
     struct punctual_faults before;
+    struct timespec at;
     size_t cycle;
 
     memset(&before, 0, sizeof before);
@@ -45,9 +47,9 @@ static void *control(void *argument)
             due = punctual_now_ns() + PERIOD_NS;
             nanosleep(&period, NULL);
         } else {
-            struct timespec at = punctual_timespec(due + PERIOD_NS);
             /* absolute-sleep: the period is kept, and lateness does not add up. */
             due += PERIOD_NS;
+            at = punctual_timespec(due);
             punctual_sleep_until(&at);
         }
         control->log[cycle][0] = punctual_now_ns();
@@ -75,7 +77,7 @@ static int by_size(const void *one, const void *other)
 
 int main(int count, char **words)
 {
-    unsigned int others[MOST_CPUS], other_count = 0, cpu, it;
+    unsigned int others[CPU_SETSIZE], other_count = 0, cpu, it;
     struct punctual_thread_attr attr;
     struct punctual_thread *thread;
     struct control task;
@@ -111,7 +113,7 @@ int main(int count, char **words)
 
         if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
             return failed("affinity");
-        for (it = 0; it < MOST_CPUS; it++)
+        for (it = 0; it < CPU_SETSIZE; it++)
             if (CPU_ISSET(it, &allowed) && it != cpu)
                 others[other_count++] = it;
         /* quiet-interrupts: no device interrupts its CPU. */

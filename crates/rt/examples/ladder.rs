@@ -30,11 +30,7 @@ struct Outcome {
 }
 
 /// The loop. Its work is a line in a log: memory that it touches for the first time.
-fn control(
-    steps: u32,
-    mut log: Vec<[u64; 8]>,
-    mut late_ns: Vec<u64>,
-) -> std::io::Result<Outcome> {
+fn control(steps: u32, mut log: Vec<[u64; 8]>, mut late_ns: Vec<u64>) -> std::io::Result<Outcome> {
     let before = Disturbances::of_this_thread()?;
     let mut due_ns = clock::now_ns();
     while log.len() < log.capacity() {
@@ -78,7 +74,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
     if steps >= 5 {
         // quiet-interrupts: no device interrupts its CPU.
-        let others: Vec<usize> = affinity::get(0)?.into_iter().filter(|it| *it != cpu).collect();
+        let others: Vec<usize> = affinity::get(0)?
+            .into_iter()
+            .filter(|it| *it != cpu)
+            .collect();
         Interrupts::of_this_machine().steer(&[], &others, Path::new(JOURNAL))?;
     }
     // Mapped, and without step 3 not yet present. What the statistics need is touched.
@@ -95,7 +94,11 @@ fn run() -> Result<(), Box<dyn Error>> {
         faults,
     } = outcome?.map_err(|_| "the thread panicked")??;
     late_ns.sort_unstable();
-    let at = |share: f64| late_ns.get((late_ns.len() as f64 * share) as usize).unwrap_or(&0);
+    let at = |share: f64| {
+        late_ns
+            .get((late_ns.len() as f64 * share) as usize)
+            .unwrap_or(&0)
+    };
     println!(
         "{} cycles, {faults} faults, p50 {} ns, p99 {} ns, worst {} ns",
         late_ns.len(),

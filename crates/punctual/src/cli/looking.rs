@@ -15,6 +15,7 @@ use super::save::save_whole;
 use punctual_record::files::Folder;
 use punctual_record::fit::{is_fit, read_fit};
 use punctual_record::lab::{is_lab, read_lab};
+use punctual_record::ladder::{is_ladder, read_ladder};
 use punctual_record::merge::{Decoded, Merger};
 use punctual_record::{RecordError, Run, RunDirectory};
 use punctual_report::facts;
@@ -31,6 +32,9 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     }
     if is_fit(&flags.run) {
         return report_fit(flags);
+    }
+    if is_ladder(&flags.run) {
+        return report_ladder(flags);
     }
     let run = read(&flags.run)?;
     let mut written = false;
@@ -98,6 +102,20 @@ fn report_fit(flags: &ReportFlags) -> Result<ExitCode, Failure> {
         out::print(&summary_json::of_fit(&fit));
     } else {
         out::print(&punctual_report::fit::summary(&fit, &out::style()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `report` of a ladder: its summary, or its page.
+fn report_ladder(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    refuse_pictures(flags, "a ladder")?;
+    let (ladder, _) = read_ladder(&flags.run).map_err(Failure::setup)?;
+    if let Some(file) = &flags.html {
+        write(file, &punctual_report::ladder::page(&ladder))?;
+    } else if flags.json {
+        out::print(&summary_json::of_ladder(&ladder));
+    } else {
+        out::print(&punctual_report::ladder::summary(&ladder, &out::style()));
     }
     Ok(ExitCode::SUCCESS)
 }

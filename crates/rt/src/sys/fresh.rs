@@ -32,8 +32,7 @@ impl FreshMemory {
         let base = reserve(len).map_err(io::Error::from_raw_os_error)?;
         let memory = Self { base, len, used: 0 };
         // SAFETY: the whole of the mapping made above, into which no reference exists.
-        unsafe { protect(base, len, Access::ReadWrite) }
-            .map_err(io::Error::from_raw_os_error)?;
+        unsafe { protect(base, len, Access::ReadWrite) }.map_err(io::Error::from_raw_os_error)?;
         // A kernel without huge pages refuses the advice, and needs none.
         // SAFETY: the whole of the mapping made above; the advice changes no content.
         let _ = unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE) };

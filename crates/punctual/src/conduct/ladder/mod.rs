@@ -10,10 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 use punctual_load::{LoadSet, LoadSpec};
 use punctual_machine::tune::{Session, TuneError};
 use punctual_record::ladder::{
-    LADDER_FILE, LADDER_FORMAT, LADDER_VERSION, Ladder, LadderBlock, LadderDesign, LadderOutcome,
-    NotPossible, Rung, RungLeftOut,
+    LADDER_FILE, LADDER_FORMAT, LADDER_PAGE, LADDER_VERSION, Ladder, LadderBlock, LadderDesign,
+    LadderOutcome, NotPossible, Rung, RungLeftOut,
 };
-use punctual_record::live::Step;
 use punctual_record::tuning::Change;
 use punctual_record::{RunDirectory, time};
 use punctual_rt::clock;
@@ -76,10 +75,17 @@ impl From<ConductError> for LadderError {
     }
 }
 
+impl LadderPlan {
+    /// Cycles of a block at most, and bytes that they write.
+    #[must_use]
+    pub fn size_of_block(&self) -> (u64, u64) {
+        let all = cycles_of(&self.design, true);
+        (all.most_cycles(), all.most_bytes())
+    }
+}
+
 /// Receives the progress of a ladder.
 pub trait LadderProgress {
-    /// The current step before the first block.
-    fn step(&mut self, step: &Step);
     /// A block begins: the `done` before it are in the record, of `all`.
     fn block(&mut self, ladder: &Ladder, rung: Rung, done: usize, all: usize);
     /// The record was saved: its page can be made.
@@ -98,13 +104,14 @@ pub fn ladder(
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let possible = possible::find(plan)?;
     let mut climb = Climb::new(plan, possible, directory, progress)?;
-    let loads = start_loads(&plan.load, &signals, |step| climb.progress.step(step))?;
+    let loads = start_loads(&plan.load, &signals, |_| ())?;
     climb.save();
     climb.run(loads, &signals);
     if climb.ladder.blocks.is_empty()
         && let Some(ending) = signals.end()
     {
         directory.remove(LADDER_FILE);
+        directory.remove(LADDER_PAGE);
         return Err(ConductError::Interrupted(ending).into());
     }
     climb.judge();
@@ -315,9 +322,13 @@ fn setup_of(ladder: &Ladder, rung: Rung) -> RungSetup {
 
 /// What a thread on a rung does.
 fn loop_of(ladder: &Ladder, rung: Rung) -> RungLoop {
-    let design = &ladder.design;
+    let is_absolute = ladder.takes(rung, Rung::AbsoluteSleep);
+    cycles_of(&ladder.design, is_absolute)
+}
+
+fn cycles_of(design: &LadderDesign, is_absolute: bool) -> RungLoop {
     RungLoop {
-        is_absolute: ladder.takes(rung, Rung::AbsoluteSleep),
+        is_absolute,
         interval_ns: design.interval_ns,
         work_bytes: usize::try_from(design.work_bytes).unwrap_or(usize::MAX),
         settle_ns: design.settle_ns,

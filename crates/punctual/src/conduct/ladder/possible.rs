@@ -35,7 +35,7 @@ pub fn find(plan: &LadderPlan) -> Result<Possible, LadderError> {
         let tried = match rung {
             Rung::RelativeSleep | Rung::AbsoluteSleep => Ok(()),
             Rung::Priority | Rung::LockedMemory => check_setup(plan, rung),
-            Rung::Affinity if plan.design.cpus.len() < 2 => Err(NotPossible::OneCpu),
+            Rung::Affinity if plan.design.cpus == [plan.design.cpu] => Err(NotPossible::OneCpu),
             Rung::Affinity => check_setup(plan, rung),
             Rung::QuietInterrupts => {
                 Quiet::begin(plan.quiet.clone(), &plan.state).map(|begun| quiet = begun)
