@@ -5,7 +5,9 @@
  * It prints how late the work of a cycle was done, and how many page faults it took. Exit status 77: not
  * permitted here, with a message that says how to fix it.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <punctual.h>
 
 #include <errno.h>
@@ -77,7 +79,7 @@ static int by_size(const void *one, const void *other)
 
 int main(int count, char **words)
 {
-    unsigned int others[CPU_SETSIZE], other_count = 0, cpu, it;
+    unsigned int rest[CPU_SETSIZE], n = 0, cpu, it;
     struct punctual_thread_attr attr;
     struct punctual_thread *thread;
     struct control task;
@@ -115,9 +117,9 @@ int main(int count, char **words)
             return failed("affinity");
         for (it = 0; it < CPU_SETSIZE; it++)
             if (CPU_ISSET(it, &allowed) && it != cpu)
-                others[other_count++] = it;
+                rest[n++] = it;
         /* quiet-interrupts: no device interrupts its CPU. */
-        if (punctual_irq_steer(NULL, 0, others, other_count, JOURNAL, NULL, NULL) < 0)
+        if (punctual_irq_steer(NULL, 0, rest, n, JOURNAL, NULL, NULL) < 0)
             return failed("interrupts");
     }
 

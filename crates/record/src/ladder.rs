@@ -76,6 +76,12 @@ impl Rung {
         Self::ALL.into_iter().find(|rung| rung.name() == name)
     }
 
+    /// Whether a machine with one CPU lacks it: there is no other CPU to keep anything on.
+    #[must_use]
+    pub fn needs_several_cpus(self) -> bool {
+        self >= Self::Affinity
+    }
+
     /// Whether a thread on this rung has taken the step of `step`.
     #[must_use]
     pub fn has(self, step: Self) -> bool {

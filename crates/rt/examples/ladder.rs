@@ -73,12 +73,10 @@ fn run() -> Result<(), Box<dyn Error>> {
         thread = thread.cpus(&[cpu]);
     }
     if steps >= 5 {
+        let allowed = affinity::get(0)?.into_iter();
+        let rest: Vec<usize> = allowed.filter(|it| *it != cpu).collect();
         // quiet-interrupts: no device interrupts its CPU.
-        let others: Vec<usize> = affinity::get(0)?
-            .into_iter()
-            .filter(|it| *it != cpu)
-            .collect();
-        Interrupts::of_this_machine().steer(&[], &others, Path::new(JOURNAL))?;
+        Interrupts::of_this_machine().steer(&[], &rest, Path::new(JOURNAL))?;
     }
     // Mapped, and without step 3 not yet present. What the statistics need is touched.
     let log = Vec::with_capacity(cycles);

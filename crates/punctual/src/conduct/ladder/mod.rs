@@ -2,6 +2,7 @@
 //! rungs follow each other in an order that is drawn for each round, so that drift meets all of them.
 
 mod block;
+mod course;
 mod possible;
 
 use std::sync::atomic::Ordering;
@@ -17,14 +18,13 @@ use punctual_record::tuning::Change;
 use punctual_record::{RunDirectory, time};
 use punctual_rt::clock;
 use punctual_stats::Histogram;
-use punctual_stats::experiment::{BlockLatencies, LEAST_PAIRS, round_order};
+use punctual_stats::experiment::BlockLatencies;
 use punctual_stats::histogram::HistogramRecord;
 
 use super::error::ConductError;
 use super::run::{LoadPlan, load_record, start_loads};
 use super::signals::Signals;
-use crate::probe::rung::RungLoop;
-use block::RungSetup;
+use course::{Order, cycles_of, loop_of, ordered, setup_of};
 use possible::Possible;
 
 /// How often the record is saved meanwhile.
@@ -118,9 +118,6 @@ pub fn ladder(
     Ok(climb.ladder)
 }
 
-/// The order of all blocks: round, rung, and whether it is the second of the control.
-type Order = Vec<(u64, Rung, bool)>;
-
 /// A ladder under way.
 struct Climb<'c> {
     ladder: Ladder,
@@ -163,7 +160,7 @@ impl<'c> Climb<'c> {
             measured_ns: 0,
             outcome: None,
         };
-        let order = ordered(&mut ladder, plan)?;
+        let order = ordered(&mut ladder, plan.only, plan.within_ns)?;
         let rungs = ladder.rungs.len();
         Ok(Self {
             ladder,
@@ -304,73 +301,4 @@ fn of_tune(error: TuneError) -> LadderOutcome {
             error: error.to_string(),
         },
     }
-}
-
-/// The set-up of a thread on a rung.
-fn setup_of(ladder: &Ladder, rung: Rung) -> RungSetup {
-    let design = &ladder.design;
-    let priority = ladder.takes(rung, Rung::Priority);
-    RungSetup {
-        priority: priority.then_some(design.priority),
-        is_locked: ladder.takes(rung, Rung::LockedMemory),
-        cpus: match ladder.takes(rung, Rung::Affinity) {
-            true => vec![design.cpu],
-            false => design.cpus.clone(),
-        },
-    }
-}
-
-/// What a thread on a rung does.
-fn loop_of(ladder: &Ladder, rung: Rung) -> RungLoop {
-    let is_absolute = ladder.takes(rung, Rung::AbsoluteSleep);
-    cycles_of(&ladder.design, is_absolute)
-}
-
-fn cycles_of(design: &LadderDesign, is_absolute: bool) -> RungLoop {
-    RungLoop {
-        is_absolute,
-        interval_ns: design.interval_ns,
-        work_bytes: usize::try_from(design.work_bytes).unwrap_or(usize::MAX),
-        settle_ns: design.settle_ns,
-        block_ns: design.block_ns,
-        loops: design.loops.unwrap_or(u64::MAX),
-    }
-}
-
-/// Chooses the control and the number of rounds, and draws the order of all blocks.
-fn ordered(ladder: &mut Ladder, plan: &LadderPlan) -> Result<Order, LadderError> {
-    let measured = ladder.measured();
-    if let Some(only) = plan.only {
-        ladder.design.rounds = 1;
-        return Ok(vec![(0, only, false)]);
-    }
-    // The highest rung is the quietest: its control shows the smallest effect.
-    ladder.control = measured.last().copied();
-    let mut conditions: Vec<(Rung, bool)> = measured.iter().map(|rung| (*rung, false)).collect();
-    conditions.extend(ladder.control.map(|rung| (rung, true)));
-    let design = &ladder.design;
-    let slot_ns = design.settle_ns.saturating_add(design.block_ns).max(1);
-    let round_ns = slot_ns.saturating_mul(conditions.len() as u64);
-    let rounds = plan.within_ns / round_ns;
-    if rounds < LEAST_PAIRS as u64 {
-        return Err(LadderError::TooShort {
-            conditions: conditions.len(),
-            needed_ns: round_ns.saturating_mul(LEAST_PAIRS as u64),
-        });
-    }
-    let drawn = round_order(
-        conditions.len(),
-        usize::try_from(rounds).unwrap_or(usize::MAX),
-        design.seed,
-    );
-    ladder.design.rounds = rounds;
-    let rounds = drawn.into_iter().zip(0..);
-    let order = rounds.flat_map(|(round, at)| {
-        let conditions = &conditions;
-        round.into_iter().map(move |it| {
-            let (rung, is_second) = conditions[it];
-            (at, rung, is_second)
-        })
-    });
-    Ok(order.collect())
 }
