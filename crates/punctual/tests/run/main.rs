@@ -21,6 +21,7 @@ mod explained;
 mod fit;
 mod gaps;
 mod groups;
+mod ladder;
 mod launch;
 mod loads;
 mod places;

@@ -208,7 +208,7 @@ fn a_step_that_is_not_possible_is_taken_on_no_rung() {
 /// Three standard deviations above 5 %.
 #[test]
 fn of_a_ladder_without_any_effect_a_step_is_named_in_at_most_five_of_a_hundred() {
-    const LADDERS: u64 = 400;
+    const LADDERS: u64 = 1000;
     let (mut named, mut invalid) = (0, 0);
     for seed in 0..LADDERS {
         let ladder = measured(seed, &[], |_, _| 1.0);
@@ -217,7 +217,7 @@ fn of_a_ladder_without_any_effect_a_step_is_named_in_at_most_five_of_a_hundred()
         invalid += u64::from(ladder.verdict() == Some(Outcome::Invalid));
     }
     println!("{named} of {LADDERS} named a step, {invalid} were INVALID");
-    assert!(named <= 33, "{named} of {LADDERS}");
+    assert!(named <= 70, "{named} of {LADDERS}");
     assert!(invalid <= named);
 }
 
