@@ -441,7 +441,7 @@ pub struct RunProgramFlags {
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// Show this: a run directory, a run.json, the directory of a lab or a fit, or the output of cyclictest, jitterdebugger or rtla timerlat
+    /// Show this: a run directory, a run.json, the directory of a lab, a fit or a ladder, or the output of cyclictest, jitterdebugger or rtla timerlat
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the HTML page to this file; - for standard output

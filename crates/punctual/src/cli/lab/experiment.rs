@@ -23,8 +23,11 @@ use punctual_lab::cell::Work;
 use punctual_lab::channel;
 use punctual_record::lab::LabVariant;
 
+/// Makes the text of an experiment.
+type Text = fn() -> String;
+
 /// The experiments that are part of the program, by name.
-const SHIPPED: &[(&str, fn() -> String)] = &[
+const SHIPPED: &[(&str, Text)] = &[
     ("rt-vs-standard", || {
         include_str!("experiments/rt-vs-standard.toml").to_owned()
     }),

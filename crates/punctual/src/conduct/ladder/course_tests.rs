@@ -207,6 +207,7 @@ fn a_step_that_is_not_possible_is_taken_on_no_rung() {
 
 /// Three standard deviations above 5 %.
 #[test]
+#[allow(clippy::print_stdout, reason = "the figures of docs/ladder.md")]
 fn of_a_ladder_without_any_effect_a_step_is_named_in_at_most_five_of_a_hundred() {
     const LADDERS: u64 = 1000;
     let (mut named, mut invalid) = (0, 0);
@@ -222,6 +223,7 @@ fn of_a_ladder_without_any_effect_a_step_is_named_in_at_most_five_of_a_hundred()
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "the figures of docs/ladder.md")]
 fn a_planted_effect_is_found_and_no_other_step_is_named_for_it() {
     const LADDERS: u64 = 100;
     let (mut found, mut others) = (0, 0);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use punctual_load::{LoadSet, LoadSpec};
-use punctual_machine::tune::{Session, TuneError};
+use punctual_machine::tune::TuneError;
 use punctual_record::ladder::{
     LADDER_FILE, LADDER_FORMAT, LADDER_PAGE, LADDER_VERSION, Ladder, LadderBlock, LadderDesign,
     LadderOutcome, NotPossible, Rung, RungLeftOut,
@@ -25,7 +25,7 @@ use super::error::ConductError;
 use super::run::{LoadPlan, load_record, start_loads};
 use super::signals::Signals;
 use course::{Order, cycles_of, loop_of, ordered, setup_of};
-use possible::Possible;
+use possible::{Possible, Quiet};
 
 /// How often the record is saved meanwhile.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
@@ -124,8 +124,8 @@ struct Climb<'c> {
     order: Order,
     /// The response times of each rung of the record.
     responses: Vec<Histogram>,
-    /// The settings of the highest rung, and whether they are switched.
-    quiet: Option<(Session, usize)>,
+    /// The settings of the highest rung.
+    quiet: Option<Quiet>,
     directory: &'c RunDirectory,
     progress: &'c mut dyn LadderProgress,
 }
@@ -166,10 +166,7 @@ impl<'c> Climb<'c> {
             ladder,
             order,
             responses: vec![Histogram::new(); rungs],
-            quiet: possible.session.map(|session| {
-                let changes = session.changes().len();
-                (session, changes)
-            }),
+            quiet: possible.quiet,
             directory,
             progress,
         })
@@ -208,8 +205,8 @@ impl<'c> Climb<'c> {
         if signals.end().is_some() && outcome == LadderOutcome::Complete {
             outcome = LadderOutcome::Stopped;
         }
-        if let Some((session, _)) = self.quiet.take()
-            && let Err(error) = session.end()
+        if let Some(quiet) = self.quiet.take()
+            && let Err(error) = quiet.end()
         {
             outcome = of_tune(error);
         }
@@ -229,8 +226,8 @@ impl<'c> Climb<'c> {
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), LadderOutcome> {
         let is_quiet = self.ladder.takes(rung, Rung::QuietInterrupts);
-        if let Some((session, changes)) = &mut self.quiet {
-            session.switch(0..*changes, is_quiet).map_err(of_tune)?;
+        if let Some(quiet) = &mut self.quiet {
+            quiet.switch(is_quiet).map_err(of_tune)?;
         }
         let continued = signals.continued();
         continued.store(false, Ordering::Relaxed);
