@@ -419,14 +419,17 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
         (&["--rung", "sixth"], &["--rung", "quiet-interrupts"]),
         (&["-D", "0"], &["--duration", "such as 60"]),
         (&["-D", "20"], &["-D is too short", "12 rounds", "give -D"]),
-        (&["-l", "5"], &["--loops", "--rung"]),
+        (&["-l", "5"], &["missing --rung"]),
         (&["--rung", "priority", "-l", "0"], &["--loops", "from 1"]),
         (&["--block", "soon"], &["--block", "such as 60"]),
         (
             &["--block", "900us"],
             &["--block", "longer than the interval"],
         ),
-        (&["--block", "1h"], &["--block", "million cycles"]),
+        (
+            &["--block", "5h", "--work", "0"],
+            &["--block", "million cycles"],
+        ),
         (
             &["--block", "5s", "--work", "65536"],
             &["MiB of memory", "less --work"],
