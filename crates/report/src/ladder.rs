@@ -206,7 +206,7 @@ fn judged(ladder: &Ladder) -> Vec<Judged<'_>> {
         match step.kind {
             StepKind::Step => title(step.to).to_owned(),
             StepKind::All => "all steps".to_owned(),
-            StepKind::Control => format!("control: {} twice", title(step.to)),
+            StepKind::Control => format!("control: {}", title(step.to)),
         }
     };
     let steps = ladder.steps.iter();

@@ -82,7 +82,8 @@ fn the_table_has_each_measured_rung_and_the_reasons_of_the_others() {
     for says in [
         "affinity: punctual may use one CPU",
         "Permission denied (os error 13); run it as root",
-        "control: locked memory twice: no effect, as it must be",
+        "control: locked memory",
+        "no effect, as it must be",
         "thread = thread.policy(Policy::Fifo(80));",
         "attr.policy = PUNCTUAL_FIFO;",
         "15 rounds",
