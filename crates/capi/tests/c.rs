@@ -242,10 +242,10 @@ fn each_step_of_the_ladder_example_runs_and_the_third_ends_its_page_faults() {
             ..Build::PLAIN
         }
         .compile("examples/ladder.c");
-        // 1,000 lines of 64 bytes: 15 pages and a part.
+        // 1,000 lines of 64 bytes fill 15 pages and a part; the two at the ends may be present.
         for steps in ["0", "1", "2"] {
             let faults = faults_of_the_ladder(&program, steps);
-            assert!(faults.is_none_or(|it| it >= 15), "{steps}: {faults:?}");
+            assert!(faults.is_none_or(|it| it >= 14), "{steps}: {faults:?}");
         }
         for steps in ["3", "4"] {
             let faults = faults_of_the_ladder(&program, steps);

@@ -80,9 +80,9 @@ fn each_step_of_the_ladder_runs_and_the_third_ends_its_page_faults() {
         let text = String::from_utf8_lossy(&output.stdout);
         let faults = text.strip_prefix("1000 cycles, ").expect("cycles");
         let faults: u64 = faults.split(' ').next().unwrap().parse().unwrap();
-        // 1,000 lines of 64 bytes: 15 pages and a part.
+        // 1,000 lines of 64 bytes fill 15 pages and a part; the two at the ends may be present.
         match steps {
-            "0" | "1" | "2" => assert!(faults >= 15, "{steps}: {text}"),
+            "0" | "1" | "2" => assert!(faults >= 14, "{steps}: {text}"),
             _ => assert_eq!(faults, 0, "{steps}: {text}"),
         }
     }
