@@ -269,6 +269,15 @@ fn an_ordinary_user_gets_the_rungs_that_need_no_right_and_is_told_why_of_the_oth
         "{}",
         ended.stdout
     );
+    // The default limit of locked memory is below what this program has.
+    for (rung, says) in [
+        (Rung::Priority, "CAP_SYS_NICE"),
+        (Rung::LockedMemory, "RLIMIT_MEMLOCK"),
+    ] {
+        let why = ladder.rung(rung).expect("it").not_possible.as_ref();
+        let why = why.map(punctual_report::ladder::why_not);
+        assert!(why.is_none_or(|it| it.contains(says)), "{rung:?}");
+    }
     // The rungs above go without.
     let blocks = ladder.blocks.iter();
     assert!(blocks.clone().all(|it| it.in_force.priority == 0));

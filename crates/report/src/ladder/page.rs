@@ -60,9 +60,14 @@ pub fn page(ladder: &Ladder) -> String {
         let caption = "The change by each step with its interval. What is beyond chance has a \
                        colour.";
         figure(&mut html, "forest", caption, |form, id| {
-            forest(&judged, form, id)
+            forest(&judged, "step", form, id)
         });
-        html_effects(&mut html, "Each rung and the one below it", &judged);
+        html_effects(
+            &mut html,
+            "Each rung (on) and the one below it (off)",
+            "step",
+            &judged,
+        );
     }
     html.heading("code", "The lines that take each step");
     let rows: Vec<_> = ladder

@@ -4,9 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
+use punctual_machine::root::plain;
 use punctual_record::ladder::RungInForce;
 use punctual_record::proc_stat::Stat;
 use punctual_record::proc_status;
+use punctual_rt::advice::{Attempt, advice};
 use punctual_rt::cpulist;
 use punctual_rt::sched::Policy;
 use punctual_rt::sys::fresh::FreshMemory;
@@ -46,7 +48,9 @@ pub struct EndedBlock {
 pub enum BlockError {
     /// The thread can't be set up.
     Spawn(SpawnError),
-    /// Memory can't be mapped or locked, or the thread's sleep failed.
+    /// Memory can't be locked.
+    Lock(io::Error),
+    /// Memory can't be mapped, or the thread's sleep failed.
     System(io::Error),
 }
 
@@ -54,6 +58,11 @@ impl std::fmt::Display for BlockError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Spawn(error) => error.fmt(f),
+            Self::Lock(error) => {
+                let errno = error.raw_os_error().unwrap_or(libc::ENOMEM);
+                let advice = advice(Attempt::Lock, errno).to_string_lossy();
+                write!(f, "memory cannot be locked: {} ({advice})", plain(error))
+            }
             Self::System(error) => error.fmt(f),
         }
     }
@@ -73,7 +82,7 @@ impl RungSetup {
     /// # Errors
     /// What the kernel refuses.
     pub fn check(&self) -> Result<(), BlockError> {
-        let lock = Locked::take(self.is_locked).map_err(BlockError::System)?;
+        let lock = Locked::take(self.is_locked).map_err(BlockError::Lock)?;
         let thread = self.builder().start(|| ()).map_err(BlockError::Spawn)?;
         // It does nothing that could panic.
         let _ = thread.join();
@@ -124,7 +133,7 @@ impl RungSetup {
         }
         line.go();
         let measured = ended(thread, &halt, goes_on).map_err(BlockError::System)?;
-        let lock = lock.map_err(BlockError::System)?;
+        let lock = lock.map_err(BlockError::Lock)?;
         drop(lock);
         Ok(EndedBlock {
             measured,
