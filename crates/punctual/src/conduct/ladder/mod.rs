@@ -22,7 +22,7 @@ use punctual_stats::experiment::BlockLatencies;
 use punctual_stats::histogram::HistogramRecord;
 
 use super::error::ConductError;
-use super::run::{LoadPlan, load_record, start_loads};
+use super::run::{LoadPlan, begin_loads, load_record};
 use super::signals::Signals;
 use course::{Order, cycles_of, loop_of, ordered, setup_of};
 use possible::{Possible, Quiet};
@@ -104,7 +104,7 @@ pub fn ladder(
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let possible = possible::find(plan)?;
     let mut climb = Climb::new(plan, possible, directory, progress)?;
-    let loads = start_loads(&plan.load, &signals, |_| ())?;
+    let loads = begin_loads(&plan.load, &signals, |_| ())?;
     climb.save();
     climb.run(loads, &signals);
     if climb.ladder.blocks.is_empty()

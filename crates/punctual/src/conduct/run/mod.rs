@@ -41,7 +41,7 @@ use punctual_record::live::Step;
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{RUN_FILE, Run, RunDirectory, time};
 use sampling::Sampling;
-pub(super) use setup::start_loads;
+pub(super) use setup::begin_loads;
 use stops::StopDetector;
 use time_limit::TimeLimit;
 use tracers::Hwlat;
@@ -200,7 +200,7 @@ fn measure(
         .collect();
 
     setup::refuse_if_signalled(&signals)?;
-    let loads = start_loads(&plan.load, &signals, |step| progress.step(step))?;
+    let loads = setup::start_loads(&plan.load, &signals, progress)?;
 
     let lanes = setup::lanes(&plan.probes, plan.duration_ns, deadline_ns, &probes, rings);
     let pace = Arc::new(Pace::of(&plan.probes.interval));

@@ -15,6 +15,7 @@ use crate::conduct::compose::PEAKS;
 use crate::conduct::error::ConductError;
 use crate::conduct::explain::{Explaining, Wanted};
 use crate::conduct::plan::TracingPlan;
+use crate::conduct::progress::Progress;
 use crate::conduct::signals::Signals;
 use crate::probe::collector::{Classifier, Lane};
 use crate::probe::cycle::Sample;
@@ -115,6 +116,18 @@ pub fn stop_detector(
 /// # Errors
 /// A load cannot be started, or a signal came meanwhile.
 pub fn start_loads(
+    plan: &LoadPlan,
+    signals: &Signals,
+    progress: &mut dyn Progress,
+) -> Result<Option<LoadSet>, ConductError> {
+    begin_loads(plan, signals, |step| progress.step(step))
+}
+
+/// As [`start_loads`], of what is no run: `say` is told which step this is.
+///
+/// # Errors
+/// As [`start_loads`].
+pub fn begin_loads(
     plan: &LoadPlan,
     signals: &Signals,
     say: impl FnOnce(&Step),

@@ -162,7 +162,7 @@ fn measure(
     // Before the loads: without the tracer, no load needs to start.
     punctual_trace::tracers::tracefs_offering(tracer).map_err(failed)?;
     let signals = Signals::listen().map_err(failed)?;
-    let loads = setup::start_loads(load, &signals, |step| progress.step(step)).map_err(failed)?;
+    let loads = setup::start_loads(load, &signals, progress).map_err(failed)?;
     let length = Duration::from_nanos(run.measured_ns);
     progress.step(&Step::CrossCheck {
         tracer: check.tracer,
