@@ -217,6 +217,43 @@ fn the_stack_example_runs() {
     }
 }
 
+/// The faults that the example counts in 1,000 cycles with so many steps; `None` where a step isn't
+/// permitted.
+#[allow(clippy::print_stderr, reason = "says what was not tried")]
+fn faults_of_the_ladder(program: &std::path::Path, steps: &str) -> Option<u64> {
+    let output = support::ends(Command::new(program).args([steps, "1000"]));
+    if output.status.code() == Some(77) {
+        let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
+        eprintln!("SKIPPED: {steps} steps: {reason}");
+        return None;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let faults = text.strip_prefix("1000 cycles, ").expect("cycles");
+    let faults = faults.split(' ').next().expect("faults");
+    Some(faults.parse().expect("a number"))
+}
+
+#[test]
+fn each_step_of_the_ladder_example_runs_and_the_third_ends_its_page_faults() {
+    for compiler in ["gcc", "clang"] {
+        let program = Build {
+            compiler,
+            ..Build::PLAIN
+        }
+        .compile("examples/ladder.c");
+        // 1,000 lines of 64 bytes fill 15 pages and a part; the two at the ends may be present.
+        for steps in ["0", "1", "2"] {
+            let faults = faults_of_the_ladder(&program, steps);
+            assert!(faults.is_none_or(|it| it >= 14), "{steps}: {faults:?}");
+        }
+        for steps in ["3", "4"] {
+            let faults = faults_of_the_ladder(&program, steps);
+            assert!(faults.is_none_or(|it| it == 0), "{steps}: {faults:?}");
+        }
+    }
+}
+
 /// Runs a real-time example for a second under load; returns its output, or `None` if it isn't
 /// permitted.
 #[allow(clippy::print_stderr, reason = "says what was not tried")]

@@ -12,7 +12,7 @@ use crate::tuning::Setting;
 mod check;
 mod judge;
 
-pub(crate) use check::check;
+pub(crate) use check::{check, is_sound};
 pub use judge::Costs;
 
 /// An experiment.

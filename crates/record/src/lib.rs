@@ -26,6 +26,7 @@ pub mod invalid;
 pub mod judgement;
 pub mod lab;
 pub mod laboratory;
+pub mod ladder;
 pub mod ledger;
 pub mod live;
 mod load;

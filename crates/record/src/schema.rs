@@ -7,6 +7,7 @@ use super::budget::{BUDGET_VERSION, Budget};
 use super::finding::{CHECK_VERSION, Check};
 use super::fit::{FIT_VERSION, Fit};
 use super::lab::{LAB_VERSION, Lab};
+use super::ladder::{LADDER_VERSION, Ladder};
 use super::run::{Run, VERSION};
 use super::taskset::analysis::{ANALYSIS_VERSION, SetAnalysis};
 
@@ -47,6 +48,16 @@ pub fn fit() -> Value {
         &format!("punctual fit, version {FIT_VERSION}"),
         "fit.json in the directory of a fit. Times are nanoseconds. Fields that are not named here \
          may stand in those of later programs and are ignored.",
+    )
+}
+
+/// That of `ladder.json`.
+#[must_use]
+pub fn ladder() -> Value {
+    described::<Ladder>(
+        &format!("punctual ladder, version {LADDER_VERSION}"),
+        "ladder.json in the directory of a ladder. Times are nanoseconds. Fields that are not named \
+         here may stand in those of later programs and are ignored.",
     )
 }
 

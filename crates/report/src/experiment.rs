@@ -191,7 +191,12 @@ fn minutes(ns: u64) -> String {
 /// What was found out about a knob, in a word or two.
 #[must_use]
 pub fn conclusion(knob: &ExperimentKnob, result: &KnobResult) -> &'static str {
-    match (result.conclusion, knob.is_control) {
+    said_of(result.conclusion, knob.is_control)
+}
+
+/// What was found out, in a word or two.
+pub(crate) fn said_of(conclusion: KnobConclusion, is_control: bool) -> &'static str {
+    match (conclusion, is_control) {
         (KnobConclusion::NoEffectShown, true) => "no effect, as it must be",
         (KnobConclusion::Helps, _) => "helps",
         (KnobConclusion::Harms, _) => "harms",

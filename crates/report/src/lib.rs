@@ -25,6 +25,7 @@ pub mod gnuplot;
 pub mod html;
 pub mod known;
 pub mod lab;
+pub mod ladder;
 pub mod live;
 pub mod marks;
 pub mod persistent;

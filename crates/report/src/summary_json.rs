@@ -2,6 +2,7 @@
 //! words.
 
 use punctual_record::Field;
+use punctual_stats::Histogram;
 use serde_json::{Value, json};
 
 use super::facts;
@@ -10,6 +11,7 @@ use super::findings::of_run::in_words;
 use super::verdict;
 use punctual_record::fit::Fit;
 use punctual_record::lab::Lab;
+use punctual_record::ladder::Ladder;
 use punctual_record::{Judgement, Run, State};
 
 /// Everything of the record but the pictures of bills, the encoded histograms, the peaks below the worst
@@ -74,6 +76,27 @@ pub fn of_lab(lab: &Lab) -> String {
 #[must_use]
 pub fn of_fit(fit: &Fit) -> String {
     text(&serde_json::to_value(fit).unwrap_or(Value::Null))
+}
+
+/// A ladder's record, with its verdict in words, and with quantiles instead of the encoded
+/// histograms.
+#[must_use]
+pub fn of_ladder(ladder: &Ladder) -> String {
+    let mut value = serde_json::to_value(ladder).unwrap_or(Value::Null);
+    for (at, rung) in ladder.rungs.iter().enumerate() {
+        let histogram = Histogram::try_from(&rung.response).ok();
+        let quantile = |share| histogram.as_ref()?.supported_quantile(share);
+        let response = &mut value["rungs"][at]["response"];
+        if let Some(response) = response.as_object_mut() {
+            response.remove("encoded");
+            for (name, share) in [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
+                response.insert(name.to_owned(), json!(quantile(share)));
+            }
+        }
+    }
+    value["sentence"] = json!(crate::ladder::sentence(ladder));
+    value["verdict"] = json!(ladder.verdict().map(|verdict| verdict.word()));
+    text(&value)
 }
 
 fn text(value: &Value) -> String {

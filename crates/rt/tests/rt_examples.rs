@@ -60,6 +60,34 @@ fn the_injection_takes_no_page_fault_under_load() {
     }
 }
 
+#[test]
+fn each_step_of_the_ladder_runs_and_the_third_ends_its_page_faults() {
+    for steps in ["0", "1", "2", "3", "4"] {
+        let output = Command::new(env!("CARGO"))
+            .args(["run", "--quiet", "--package", "punctual-rt"])
+            .args(["--example", "ladder", "--", steps, "1000"])
+            .output()
+            .unwrap();
+        if output.status.code() == Some(77) {
+            #[allow(clippy::print_stderr, reason = "says what was not tried")]
+            {
+                let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
+                eprintln!("SKIPPED: {steps} steps: {reason}");
+            }
+            continue;
+        }
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let faults = text.strip_prefix("1000 cycles, ").expect("cycles");
+        let faults: u64 = faults.split(' ').next().unwrap().parse().unwrap();
+        // 1,000 lines of 64 bytes fill 15 pages and a part; the two at the ends may be present.
+        match steps {
+            "0" | "1" | "2" => assert!(faults >= 14, "{steps}: {text}"),
+            _ => assert_eq!(faults, 0, "{steps}: {text}"),
+        }
+    }
+}
+
 /// With the cgroup version of this machine; in a guest the same file checks the other.
 #[test]
 fn the_partition_check_passes_where_it_is_possible() {

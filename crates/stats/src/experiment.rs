@@ -25,7 +25,7 @@ use crate::histogram::Histogram;
 pub use judge::{
     Effect, KnobConclusion, KnobPairs, KnobResult, LEAST_PAIRS, NAMED_FROM, Pair, judge_knobs,
 };
-pub use order::{PairPlan, pair_order, screening_order};
+pub use order::{PairPlan, pair_order, round_order, screening_order};
 pub use power::{Power, Spread};
 pub use screening::{MainEffect, Screened, ScreeningPair, screen};
 pub use seeds::{EXACT_NAMED_FROM, SeedPairs, judge_seeds, least_seeds};

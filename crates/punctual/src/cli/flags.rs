@@ -8,6 +8,7 @@ mod exec;
 mod explain;
 mod fit;
 mod gaps;
+mod ladder;
 pub mod names;
 mod prove;
 mod requirement;
@@ -39,6 +40,8 @@ pub use explain::ExplainFlags;
 use fit::FIT_EXAMPLES;
 pub use fit::FitFlags;
 pub use gaps::{GapFlags, Probe};
+use ladder::LADDER_EXAMPLES;
+pub use ladder::LadderFlags;
 use prove::PROVE_EXAMPLES;
 pub use prove::{KnobArgument, ProveFlags};
 use punctual_load::{LoadClass, LoadSpec};
@@ -107,6 +110,9 @@ pub enum Verb {
     /// The same questions on a real kernel in virtual time: the same figures on any host
     #[command(after_help = LAB_EXAMPLES)]
     Lab(LabFlags),
+    /// How much does each step gain here: absolute sleep, priority, locked memory, affinity, quiet interrupts?
+    #[command(after_help = LADDER_EXAMPLES)]
+    Ladder(LadderFlags),
     /// Do these hops meet one deadline together, however they depend on each other?
     #[command(after_help = BUDGET_EXAMPLES)]
     Budget(BudgetFlags),
@@ -441,7 +447,7 @@ pub struct RunProgramFlags {
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// Show this: a run directory, a run.json, the directory of a lab or a fit, or the output of cyclictest, jitterdebugger or rtla timerlat
+    /// Show this: a run directory, a run.json, the directory of a lab, a fit or a ladder, or the output of cyclictest, jitterdebugger or rtla timerlat
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the HTML page to this file; - for standard output

@@ -15,6 +15,7 @@ use super::save::save_whole;
 use punctual_record::files::Folder;
 use punctual_record::fit::{is_fit, read_fit};
 use punctual_record::lab::{is_lab, read_lab};
+use punctual_record::ladder::{is_ladder, read_ladder};
 use punctual_record::merge::{Decoded, Merger};
 use punctual_record::{RecordError, Run, RunDirectory};
 use punctual_report::facts;
@@ -31,6 +32,9 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     }
     if is_fit(&flags.run) {
         return report_fit(flags);
+    }
+    if is_ladder(&flags.run) {
+        return report_ladder(flags);
     }
     let run = read(&flags.run)?;
     let mut written = false;
@@ -72,7 +76,7 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
 
 /// `report` of a lab: its table, or its page.
 fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
-    refuse_pictures(flags, "a lab")?;
+    refuse_pictures(flags, "a lab", OF_ITS_RUNS)?;
     let (lab, directory) = read_lab(&flags.run).map_err(Failure::setup)?;
     if let Some(file) = &flags.html {
         write(
@@ -89,7 +93,7 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
 
 /// `report` of a fit: its summary, or its page.
 fn report_fit(flags: &ReportFlags) -> Result<ExitCode, Failure> {
-    refuse_pictures(flags, "a fit")?;
+    refuse_pictures(flags, "a fit", OF_ITS_RUNS)?;
     let (fit, directory) = read_fit(&flags.run).map_err(Failure::setup)?;
     if let Some(file) = &flags.html {
         let page = punctual_report::fit::page(&fit, &base(file, &directory)?);
@@ -102,13 +106,31 @@ fn report_fit(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// `report` of a ladder: its summary, or its page.
+fn report_ladder(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    let why = "--html writes its page, which has one";
+    refuse_pictures(flags, "a ladder", why)?;
+    let (ladder, _) = read_ladder(&flags.run).map_err(Failure::setup)?;
+    if let Some(file) = &flags.html {
+        write(file, &punctual_report::ladder::page(&ladder))?;
+    } else if flags.json {
+        out::print(&summary_json::of_ladder(&ladder));
+    } else {
+        out::print(&punctual_report::ladder::summary(&ladder, &out::style()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What has pictures instead of many runs together.
+const OF_ITS_RUNS: &str = "for --svg and --gnuplot, give the directory of one of its runs";
+
 /// What many runs make together has no pictures of its own.
-fn refuse_pictures(flags: &ReportFlags, what: &str) -> Result<(), Failure> {
+fn refuse_pictures(flags: &ReportFlags, what: &str, instead: &str) -> Result<(), Failure> {
     if flags.svg.is_none() && flags.gnuplot.is_none() {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{}: {what} has no pictures: for --svg and --gnuplot, give the directory of one of its runs",
+        "{}: {what} has no pictures: {instead}",
         flags.run.display()
     )))
 }

@@ -15,6 +15,7 @@ mod foreign;
 mod help;
 mod keys;
 mod lab;
+mod ladder;
 mod load;
 mod looking;
 mod manual;
@@ -118,6 +119,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Tune(flags) => tune::run(flags),
         Verb::Prove(flags) => prove::run(flags),
         Verb::Fit(flags) => fit::run(flags),
+        Verb::Ladder(flags) => ladder::run(flags),
         Verb::Budget(flags) => budget::run(flags),
         Verb::Exec(flags) => exec::run(flags),
         Verb::Report(flags) => looking::report(flags),
@@ -149,7 +151,8 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
         | Verb::Check(_)
         | Verb::Exec(_)
         | Verb::Prove(_)
-        | Verb::Fit(_) => Some(Path::new(Journal::FOLDER)),
+        | Verb::Fit(_)
+        | Verb::Ladder(_) => Some(Path::new(Journal::FOLDER)),
         Verb::Tune(flags) => match &flags.action {
             TuneAction::Plan(flags) => Some(&flags.state.state),
             TuneAction::Apply(flags) => Some(&flags.knobs.state.state),

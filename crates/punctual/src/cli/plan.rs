@@ -2,6 +2,7 @@
 
 pub mod fit;
 mod gaps;
+pub mod ladder;
 mod prove;
 
 use std::path::Path;
@@ -191,9 +192,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
     let tune = tuned::plan(flags, &probes)?;
     Ok(RunPlan {
         verb: defaults.verb.to_owned(),
-        command: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command: command(),
         probes,
         placement: Placement {
             chosen: choice.chosen,
@@ -233,6 +232,14 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
         cross_check: false,
         output: flags.output.clone(),
     })
+}
+
+/// The command line as it was given.
+fn command() -> Vec<String> {
+    let words = std::env::args_os();
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 fn choose_cpus(flags: &RunFlags, topology: &Topology, place: &Place) -> Result<Choice, Failure> {

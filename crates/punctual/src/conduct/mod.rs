@@ -16,6 +16,7 @@ pub mod fit;
 mod housekeeper;
 mod keeping;
 pub mod lab;
+pub mod ladder;
 mod outliers;
 pub mod overheads;
 mod plan;

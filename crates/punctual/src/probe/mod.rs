@@ -13,6 +13,7 @@ pub mod kinds;
 pub mod nanosleep;
 pub mod nanosleep_relative;
 pub mod rseq;
+pub mod rung;
 pub mod scripted;
 pub mod source;
 pub mod stops;

@@ -15,6 +15,7 @@ mod kernel_symbols;
 mod kernel_tables;
 mod lab;
 mod lab_observer;
+mod ladder;
 mod marks;
 mod record;
 mod recording;
@@ -37,6 +38,7 @@ const TARGETS: &[(&str, Check)] = &[
     ("kernel_tables", kernel_tables::check),
     ("lab", lab::check),
     ("lab_observer", lab_observer::check),
+    ("ladder", ladder::check),
     ("marks", marks::check),
     ("record", record::check),
     ("recording", recording::check),

@@ -18,6 +18,7 @@ use punctual_record::explanation::Cause;
 use punctual_record::finding::{FindingId, StateKind};
 use punctual_record::fit::parse_fit;
 use punctual_record::lab::parse_lab;
+use punctual_record::ladder::{Rung, parse_ladder};
 use punctual_report::formats::detect_and_parse;
 use punctual_stats::peaks::Peak;
 use punctual_trace::capture::layout::{self, Layout};
@@ -37,6 +38,7 @@ pub const KNOWN: &[(&str, fn())] = &[
     ("kernel_tables", kernel_tables),
     ("lab", lab),
     ("lab_observer", lab_observer),
+    ("ladder", ladder),
     ("marks", marks),
     ("record", record),
     ("recording", recording),
@@ -226,6 +228,23 @@ fn fit() {
         let refused = read(name).expect_err(name).to_string();
         assert!(refused.contains(says), "{refused}");
     }
+}
+
+fn ladder() {
+    let read = |name: &str| parse_ladder(Path::new(name), &seed(&format!("ladder/{name}")));
+    let whole = read("whole.json").expect("a ladder");
+    assert_eq!(whole.measured(), Rung::ALL);
+    assert_eq!((whole.blocks.len(), whole.steps.len()), (105, 7));
+    let single = read("single.json").expect("a rung");
+    assert_eq!(single.measured(), [Rung::Priority]);
+    assert_eq!(single.rungs[2].response.count, 2_000);
+    let refused = read("uncounted.json")
+        .expect_err("one too many")
+        .to_string();
+    assert!(
+        refused.contains("not one response time for each cycle"),
+        "{refused}"
+    );
 }
 
 fn lab_observer() {

@@ -22,6 +22,7 @@ mod explained;
 mod fit;
 mod gaps;
 mod groups;
+mod ladder;
 mod launch;
 mod loads;
 mod places;

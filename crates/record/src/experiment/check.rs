@@ -68,7 +68,8 @@ fn is_ratio(ratio: f64) -> bool {
     ratio > 1.0 / MOST_RATIO && ratio < MOST_RATIO
 }
 
-fn is_sound(effect: &Effect) -> bool {
+/// Whether an effect is one that was measured.
+pub(crate) fn is_sound(effect: &Effect) -> bool {
     let (low, high) = effect.interval;
     is_ratio(effect.ratio) && low >= 0.0 && low <= high && (0.0..=1.0).contains(&effect.p)
 }

@@ -14,6 +14,9 @@ mod found;
 mod happenings;
 #[path = "../made/kinds.rs"]
 mod kinds;
+mod ladder;
+#[path = "../made/ladders.rs"]
+mod ladders;
 mod limits;
 mod merge;
 mod read;

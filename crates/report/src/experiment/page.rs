@@ -42,12 +42,12 @@ pub(crate) fn section(html: &mut Html, run: &Run) {
 
 fn results(html: &mut Html, experiment: &Experiment) {
     if experiment.results.iter().any(|it| !it.effects.is_empty()) {
-        effects(html, "Effects", &judged(experiment));
+        effects(html, "Effects", "knob", &judged(experiment));
     }
 }
 
-/// A table: a row for each knob and measure.
-pub(crate) fn effects(html: &mut Html, caption: &str, judged: &[Judged<'_>]) {
+/// A table: a row for each knob or step (`what`) and measure.
+pub(crate) fn effects(html: &mut Html, caption: &str, what: &str, judged: &[Judged<'_>]) {
     let mut rows = Vec::new();
     for knob in judged {
         for (at, (effect, _)) in knob.effects.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn effects(html: &mut Html, caption: &str, judged: &[Judged<'_>]) {
         }
     }
     let heads = [
-        "knob", "result", "measure", "off", "on", "change", "interval", "p",
+        what, "result", "measure", "off", "on", "change", "interval", "p",
     ];
     html.table("wide stack", caption, &heads, &rows);
 }

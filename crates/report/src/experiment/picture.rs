@@ -26,11 +26,11 @@ type Row<'e> = (&'e str, &'e Effect, bool);
 /// Draws it; `None` without results.
 #[must_use]
 pub fn draw(experiment: &Experiment, form: Form, id: &str) -> Option<String> {
-    forest(&judged(experiment), form, id)
+    forest(&judged(experiment), "knob", form, id)
 }
 
-/// Draws knobs that were judged; `None` without any effect.
-pub(crate) fn forest(judged: &[Judged<'_>], form: Form, id: &str) -> Option<String> {
+/// Draws knobs or steps (`what`) that were judged; `None` without any effect.
+pub(crate) fn forest(judged: &[Judged<'_>], what: &str, form: Form, id: &str) -> Option<String> {
     let rows: Vec<Row<'_>> = judged
         .iter()
         .flat_map(|knob| {
@@ -50,10 +50,11 @@ pub(crate) fn forest(judged: &[Judged<'_>], form: Form, id: &str) -> Option<Stri
     let (top, gap) = (16.0, 8.0);
     let bottom = top + ROW * rows.len() as f64 + gap * groups as f64;
     let axis = Axis::of(&rows, names, width - figures - 14.0);
-    let description = format!("The change by each of {groups} knobs, with intervals.");
-    let says = ("Changes by knob", description.as_str());
+    let description = format!("The change by each of {groups} {what}s, with intervals.");
+    let title = format!("Changes by {what}");
+    let says = (title.as_str(), description.as_str());
     let mut svg = opened(form, id, says, (width, bottom + 44.0));
-    axis.rules(&mut svg, top, bottom);
+    axis.rules(&mut svg, what, top, bottom);
     let (mut y, mut last) = (top - gap, "");
     for (name, effect, is_named) in rows {
         if name != last {
@@ -125,7 +126,7 @@ impl Axis {
         middle + share.clamp(-1.0, 1.0) * (self.to - self.from) / 2.0
     }
 
-    fn rules(&self, svg: &mut Svg, top: f64, bottom: f64) {
+    fn rules(&self, svg: &mut Svg, what: &str, top: f64, bottom: f64) {
         let mut labels: Vec<(f64, f64)> = Vec::new();
         for step in STEPS {
             let is_within = step <= self.most && step >= 1.0 / self.most;
@@ -151,7 +152,7 @@ impl Axis {
             "start",
             self.from,
             bottom + 34.0,
-            "shorter with the knob on",
+            &format!("shorter with the {what} on"),
         );
         svg.label("tick", "end", self.to, bottom + 34.0, "longer");
     }

@@ -12,6 +12,7 @@ mod import;
 pub use import::recorded;
 mod jitterdebugger;
 mod junit;
+mod ladder;
 mod openmetrics;
 mod rows;
 mod rt_tests;
@@ -27,6 +28,7 @@ use openmetrics::Dialect;
 
 pub use error::{UnknownFormat, WriteError};
 
+use punctual_record::ladder::LADDER_FORMAT;
 use punctual_record::read::{Bounds, slurp};
 use punctual_record::text::one_line;
 use punctual_record::{RUN_FILE, RecordError, Run, parse, scan};
@@ -159,6 +161,7 @@ pub fn detect_and_parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
     if bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{') {
         return match kind_of_json(path, bytes)? {
             Kind::Punctual => parse(path, bytes),
+            Kind::Ladder => ladder::read(path, bytes),
             Kind::RtTests => rt_tests::read(path, bytes),
             Kind::Jitterdebugger => jitterdebugger::read(path, bytes),
         };
@@ -171,6 +174,7 @@ pub fn detect_and_parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
 
 enum Kind {
     Punctual,
+    Ladder,
     RtTests,
     Jitterdebugger,
 }
@@ -187,6 +191,10 @@ fn kind_of_json(path: &Path, bytes: &[u8]) -> Result<Kind, RecordError> {
     scan::check(path, bytes, &scan::RECORD)?;
     let telltale: Telltale = punctual_record::read::decode(path, bytes)?;
     match telltale {
+        Telltale {
+            format: Some(format),
+            ..
+        } if format == LADDER_FORMAT => Ok(Kind::Ladder),
         Telltale {
             format: Some(_), ..
         } => Ok(Kind::Punctual),

@@ -298,8 +298,10 @@ pub(super) fn section(html: &mut Html, proof: &LabProof) {
              beyond the control has a colour."
         );
         let id = format!("forest-{at}");
-        figure(html, &id, &caption, |form, id| forest(judged, form, id));
-        html_effects(html, name, judged);
+        figure(html, &id, &caption, |form, id| {
+            forest(judged, "knob", form, id)
+        });
+        html_effects(html, name, "knob", judged);
     }
     html.facts("How it was made", &facts(proof));
 }

@@ -28,6 +28,9 @@ mod lab_proof;
 mod lab_table;
 #[path = "../../../record/tests/made/labs.rs"]
 mod labs;
+mod ladder;
+#[path = "../../../record/tests/made/ladders.rs"]
+mod ladders;
 mod page;
 mod proposals;
 mod recorded;

@@ -12,6 +12,7 @@ pub mod cancel;
 pub mod cgroup;
 pub mod elf;
 pub mod file;
+pub mod fresh;
 pub mod futex;
 pub mod map;
 pub mod maps;

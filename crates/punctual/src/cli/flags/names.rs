@@ -16,6 +16,7 @@ use crate::probe::kinds::{KINDS, Kind};
 use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
 use punctual_record::finding::FindingId;
+use punctual_record::ladder::Rung;
 use punctual_report::formats::Format;
 use punctual_stats::experiment::Measure;
 
@@ -200,6 +201,14 @@ pub fn measure() -> Listed<Measure> {
     Listed {
         read: Reader::Name(|name| Measure::ALL.into_iter().find(|it| it.name() == name)),
         names: || Measure::ALL.map(Measure::name).to_vec(),
+    }
+}
+
+/// `--rung`.
+pub fn rung() -> Listed<Rung> {
+    Listed {
+        read: Reader::Name(Rung::by_name),
+        names: || Rung::ALL.map(Rung::name).to_vec(),
     }
 }
 

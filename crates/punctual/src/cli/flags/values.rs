@@ -28,6 +28,8 @@ pub enum ValueError {
     StackDebugWord(String),
     /// Neither a kind of interval nor an interval.
     Interval,
+    /// Not a number of bytes that a cycle writes.
+    Work,
     /// Not a change in percent.
     Percent,
     /// Neither a finding nor a file with a value.
@@ -48,6 +50,7 @@ impl fmt::Display for ValueError {
             Self::StackSize => f.write_str("expected a size from 32K to 2M"),
             Self::StackDebug => f.write_str(STACK_DEBUG),
             Self::StackDebugWord(word) => write!(f, "{STACK_DEBUG}, not '{word}'"),
+            Self::Work => f.write_str("expected a number of bytes from 0 to 65536"),
             Self::Percent => f.write_str("expected a change from 1 to 1000 percent, such as 20"),
             Self::Knob => f.write_str(
                 "expected a finding of punctual check with a fix at run time, or /PATH=VALUE",
@@ -106,6 +109,14 @@ pub fn percent(text: &str) -> Result<f64, ValueError> {
     match number.parse::<f64>() {
         Ok(percent) if (1.0..=1000.0).contains(&percent) => Ok(percent),
         _ => Err(ValueError::Percent),
+    }
+}
+
+/// Bytes that a cycle writes.
+pub fn work(text: &str) -> Result<u64, ValueError> {
+    match text.parse() {
+        Ok(bytes @ 0..=65_536) => Ok(bytes),
+        _ => Err(ValueError::Work),
     }
 }
 

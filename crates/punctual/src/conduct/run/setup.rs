@@ -121,10 +121,22 @@ pub fn start_loads(
     signals: &Signals,
     progress: &mut dyn Progress,
 ) -> Result<Option<LoadSet>, ConductError> {
+    begin_loads(plan, signals, |step| progress.step(step))
+}
+
+/// As [`start_loads`], of what is no run: `say` is told which step this is.
+///
+/// # Errors
+/// As [`start_loads`].
+pub fn begin_loads(
+    plan: &LoadPlan,
+    signals: &Signals,
+    say: impl FnOnce(&Step),
+) -> Result<Option<LoadSet>, ConductError> {
     if plan.spec == LoadSpec::None {
         return Ok(None);
     }
-    progress.step(&Step::StartLoad {
+    say(&Step::StartLoad {
         load: plan.spec.label(),
     });
     let settings = LoadSettings {
