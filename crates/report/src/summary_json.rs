@@ -8,6 +8,7 @@ use super::facts;
 use super::figures::{Figures, Row};
 use super::findings::of_run::in_words;
 use super::verdict;
+use punctual_record::cost::Cost;
 use punctual_record::fit::Fit;
 use punctual_record::lab::Lab;
 use punctual_record::{Judgement, Run, State};
@@ -74,6 +75,15 @@ pub fn of_lab(lab: &Lab) -> String {
 #[must_use]
 pub fn of_fit(fit: &Fit) -> String {
     text(&serde_json::to_value(fit).unwrap_or(Value::Null))
+}
+
+/// That of a cost: what its file holds, with the sentences beside the figures.
+#[must_use]
+pub fn of_cost(cost: &Cost) -> String {
+    let mut value = serde_json::to_value(cost).unwrap_or(Value::Null);
+    value["sentence"] = json!(crate::cost::sentence(cost));
+    value["verdict"] = json!(cost.verdict().map(punctual_stats::Outcome::word));
+    text(&value)
 }
 
 fn text(value: &Value) -> String {

@@ -160,7 +160,11 @@ fn instructions_are_judged_where_all_runs_have_them() {
     pairs[3].with.instructions = None;
     let results = judge_costs(&[pairs], &identical, 0.95);
     let measures = results.treatments[0].iter().map(|it| it.measure);
-    assert!(!measures.collect::<Vec<_>>().contains(&CostMeasure::Instructions));
+    assert!(
+        !measures
+            .collect::<Vec<_>>()
+            .contains(&CostMeasure::Instructions)
+    );
 }
 
 #[test]
@@ -223,11 +227,7 @@ fn the_interval_of_a_tail_holds_though_samples_come_in_bursts() {
                 for _ in 0..100 {
                     let in_burst = rng.unit() < 0.01;
                     for _ in 0..50 {
-                        let ns = if in_burst {
-                            rng.exponential(1e6)
-                        } else {
-                            0.0
-                        };
+                        let ns = if in_burst { rng.exponential(1e6) } else { 0.0 };
                         run.record(5_000 + ns as u64);
                     }
                 }
@@ -313,7 +313,10 @@ fn break_even_says_no_more_than_its_parts() {
     let slower = price(1.25, (1.125, 1.5));
     let unknown = Price::new(1.01, (0.98, 1.04), 1.25, false);
     assert_eq!(unknown.interval, (0.8, 1.25));
-    assert_eq!(Price::new(1.3, (1.28, 1.32), 1.25, true).interval, (1.28, 1.32));
+    assert_eq!(
+        Price::new(1.3, (1.28, 1.32), 1.25, true).interval,
+        (1.28, 1.32)
+    );
     // No price shown: it is at most 25 %, so 750 / 0.25 at least.
     assert_eq!(
         break_even(slow, fast, unknown),

@@ -4,6 +4,7 @@
 mod breach;
 mod budget;
 mod check;
+mod cost;
 mod explain;
 mod fit;
 mod gaps;
@@ -31,6 +32,8 @@ use budget::BUDGET_EXAMPLES;
 pub use budget::BudgetFlags;
 use check::CHECK_EXAMPLES;
 pub use check::CheckFlags;
+use cost::COST_EXAMPLES;
+pub use cost::CostFlags;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
 use fit::FIT_EXAMPLES;
@@ -104,6 +107,9 @@ pub enum Verb {
     /// The same questions on a real kernel in virtual time: the same figures on any host
     #[command(after_help = LAB_EXAMPLES)]
     Lab(LabFlags),
+    /// What does real time cost this command, and where does predictability pay off?
+    #[command(after_help = COST_EXAMPLES)]
+    Cost(CostFlags),
     /// Do these hops meet one deadline together, however they depend on each other?
     #[command(after_help = BUDGET_EXAMPLES)]
     Budget(BudgetFlags),

@@ -12,6 +12,7 @@ use super::foreign;
 use super::measuring::conclude;
 use super::out;
 use super::save::save_whole;
+use punctual_record::cost::{is_cost, read_cost};
 use punctual_record::files::Folder;
 use punctual_record::fit::{is_fit, read_fit};
 use punctual_record::lab::{is_lab, read_lab};
@@ -31,6 +32,9 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     }
     if is_fit(&flags.run) {
         return report_fit(flags);
+    }
+    if is_cost(&flags.run) {
+        return report_cost(flags);
     }
     let run = read(&flags.run)?;
     let mut written = false;
@@ -99,6 +103,23 @@ fn report_fit(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     } else {
         out::print(&punctual_report::fit::summary(&fit, &out::style()));
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `report` of a cost: its summary.
+fn report_cost(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    refuse_pictures(flags, "a cost")?;
+    if flags.html.is_some() {
+        return Err(Failure::usage(format!(
+            "{}: a cost has no page: its summary and --json show all of it",
+            flags.run.display()
+        )));
+    }
+    let (cost, _) = read_cost(&flags.run).map_err(Failure::setup)?;
+    out::print(&match flags.json {
+        true => summary_json::of_cost(&cost),
+        false => punctual_report::cost::summary(&cost, &out::style()),
+    });
     Ok(ExitCode::SUCCESS)
 }
 

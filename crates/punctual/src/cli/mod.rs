@@ -5,6 +5,7 @@ mod budget;
 mod check;
 mod compare;
 mod completions;
+mod cost;
 mod cyclictest;
 mod explain;
 mod failure;
@@ -55,6 +56,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .is_some_and(|verb| verb == punctual_trace::tracers::VERB)
     {
         return punctual_trace::tracers::guard_main(arguments.into_iter().skip(2));
+    }
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == crate::conduct::cost::runner::VERB)
+    {
+        return crate::conduct::cost::runner::main(arguments.into_iter().skip(2));
     }
     // In the laboratory's guest, this program is the first process.
     if punctual_lab::guest::is_first_process(&arguments) {
@@ -116,6 +123,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Tune(flags) => tune::run(flags),
         Verb::Prove(flags) => prove::run(flags),
         Verb::Fit(flags) => fit::run(flags),
+        Verb::Cost(flags) => cost::run(flags),
         Verb::Budget(flags) => budget::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => compare::compare_runs(flags),
@@ -146,6 +154,7 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
         | Verb::Check(_)
         | Verb::Prove(_)
         | Verb::Fit(_) => Some(Path::new(Journal::FOLDER)),
+        Verb::Cost(flags) => Some(&flags.state.state),
         Verb::Tune(flags) => match &flags.action {
             TuneAction::Plan(flags) => Some(&flags.state.state),
             TuneAction::Apply(flags) => Some(&flags.knobs.state.state),

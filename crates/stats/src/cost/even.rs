@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::judge::finite;
 use super::{CostMeasure, UsagePair};
 use crate::compare::{Moments, ratio_interval, student};
 use crate::histogram::{Histogram, MIN_SAMPLES_BEYOND};
@@ -84,10 +85,10 @@ impl Price {
         let moments = Moments::of(logs.into_iter());
         let freedom = moments.count - 1.0;
         let part = joint_part(confidence);
-        let (low, high) = ratio_interval(moments.mean, moments.error2, freedom, part);
+        let interval = ratio_interval(moments.mean, moments.error2, freedom, part);
         Some(Self::new(
             moments.mean.exp(),
-            (low, high),
+            finite(interval),
             resolution,
             is_named,
         ))

@@ -49,6 +49,13 @@ pub struct CostResults {
     pub treatments: Vec<Vec<CostEffect>>,
 }
 
+/// Two pairs leave an interval open that no number holds.
+pub(super) fn finite((low, high): (f64, f64)) -> (f64, f64) {
+    const MOST: f64 = 1e300;
+    let clamp = |ratio: f64| ratio.clamp(1.0 / MOST, MOST);
+    (clamp(low), clamp(high))
+}
+
 /// The size of a ratio, whichever way it points.
 fn size(ratio: f64) -> f64 {
     ratio.ln().abs()
@@ -133,12 +140,12 @@ fn of_pairs(pairs: &[UsagePair], confidence: f64) -> Vec<CostEffect> {
             without: mean(pairs.iter().map(|pair| &pair.without), *measure),
             with: mean(pairs.iter().map(|pair| &pair.with), *measure),
             ratio: difference.mean.exp(),
-            interval: ratio_interval(
+            interval: finite(ratio_interval(
                 difference.mean,
                 difference.error2,
                 difference.count - 1.0,
                 confidence,
-            ),
+            )),
             p: p[at],
             is_named: false,
         }
@@ -194,7 +201,7 @@ pub fn judge_apart(before: &[UsagePair], after: &[UsagePair], confidence: f64) -
             without: runs(before, *measure),
             with: runs(after, *measure),
             ratio: side.ratio,
-            interval: side.interval,
+            interval: finite(side.interval),
             p: side.p,
             is_named: false,
         };

@@ -375,6 +375,7 @@ fn the_committed_schemas_are_the_generated_ones() {
         (format!("run-{VERSION}"), schema::run()),
         (format!("lab-{}", lab::LAB_VERSION), schema::lab()),
         (format!("fit-{}", fit::FIT_VERSION), schema::fit()),
+        (format!("cost-{}", cost::COST_VERSION), schema::cost()),
         (format!("check-{}", finding::CHECK_VERSION), schema::check()),
         (
             format!("budget-{}", budget::BUDGET_VERSION),
