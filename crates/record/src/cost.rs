@@ -374,11 +374,11 @@ impl Cost {
         for run in &self.runs {
             let treatment = run.treatment.and_then(|at| self.treatments.get(at));
             let parts = treatment.into_iter().flat_map(|it| &it.parts);
-            let asked = parts.filter_map(|part| match part {
+            let mut asked = parts.filter_map(|part| match part {
                 CostPart::RtLoad { utilisation, .. } => Some(*utilisation),
                 _ => None,
             });
-            let (Some(asked), true) = (asked.last(), run.with) else {
+            let (Some(asked), true) = (asked.next(), run.with) else {
                 continue;
             };
             let got = run.load.unwrap_or(0.0);

@@ -321,11 +321,11 @@ impl Making<'_> {
         };
         let treatment = next.treatment.map(|at| &self.plan.treatments[at]);
         let priority = treatment.into_iter().flat_map(|it| &it.parts);
-        let priority = priority.filter_map(|part| match part {
+        let mut priority = priority.filter_map(|part| match part {
             CostPart::Priority { priority } => Some(*priority),
             _ => None,
         });
-        let policy = match (priority.last(), next.with) {
+        let policy = match (priority.next(), next.with) {
             (None, _) => Policy::Fifo(probe.priority),
             (Some(_), false) => Policy::Other,
             (Some(priority), true) => Policy::Fifo((priority + 1).min(99)),
