@@ -15,7 +15,7 @@ use punctual_rt::sys::time::clock_now;
 use punctual_rt::thread::{Builder, Handle};
 use punctual_stats::Histogram;
 
-use super::error::CostError;
+use super::error::{CostError, PROBE};
 use crate::probe::cycle::{Bounds, Halt, Sample};
 use crate::probe::kinds::KINDS;
 use crate::probe::thread::{Probe, ProbeRequest, StartLine};
@@ -48,7 +48,7 @@ impl Beside {
         seed: u64,
     ) -> Result<Self, CostError> {
         let failed = |step: String, source: io::Error| CostError::Thread {
-            what: "the probe beside the command",
+            what: PROBE,
             step,
             source,
         };

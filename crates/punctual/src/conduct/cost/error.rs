@@ -8,6 +8,9 @@ use punctual_machine::tune::TuneError;
 use punctual_record::lab::NoResult;
 use punctual_stats::format::duration;
 
+/// The probe as an error names it.
+pub const PROBE: &str = "the probe beside the command";
+
 /// Why the runs ended early. Nothing is left changed, or the error says what.
 #[derive(Debug)]
 pub enum CostError {
@@ -114,7 +117,11 @@ impl fmt::Display for CostError {
             Self::Thread { what, step, source } => write!(
                 f,
                 "{what}: {step} failed: {source}: real-time priority needs CAP_SYS_NICE or a limit \
-                 (ulimit -r)"
+                 (ulimit -r){}",
+                match *what == PROBE {
+                    true => ", or leave the probe out with --no-probe",
+                    false => "",
+                }
             ),
             Self::Switch(error) => error.fmt(f),
             Self::NoResult { kernel, .. } => write!(f, "{kernel}: the guest gave no result"),

@@ -11,6 +11,8 @@ pub mod runner;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use punctual_machine::tune::{Journal, Session, setting_of_file};
@@ -104,6 +106,7 @@ pub fn cost(
         progress,
         switching: Switching::begin(plan)?,
         ends: &|| signals.end().is_some(),
+        continued: signals.continued(),
         begun: Instant::now(),
         saved: Instant::now(),
         machine: number,
@@ -186,6 +189,8 @@ struct Making<'m> {
     progress: &'m mut dyn CostProgress,
     switching: Switching,
     ends: &'m dyn Fn() -> bool,
+    /// Set when punctual goes on after a stop.
+    continued: Arc<AtomicBool>,
     begun: Instant,
     saved: Instant,
     machine: usize,
@@ -248,7 +253,19 @@ impl Making<'_> {
         Ok(true)
     }
 
+    /// Makes a run, and again one during which punctual was stopped: its probe, and what it starts
+    /// and ends, was stopped with it.
     fn one(&mut self, running: &Running<'_>, next: Next) -> Result<Option<CostRun>, CostError> {
+        loop {
+            self.continued.store(false, Ordering::Relaxed);
+            let run = self.once(running, next)?;
+            if run.is_none() || !self.continued.load(Ordering::Relaxed) {
+                return Ok(run);
+            }
+        }
+    }
+
+    fn once(&mut self, running: &Running<'_>, next: Next) -> Result<Option<CostRun>, CostError> {
         if (self.ends)() || !running.prepare()? {
             return Ok(None);
         }
