@@ -167,7 +167,7 @@ fn ratio(ratio: f64) -> String {
 }
 
 fn interval((low, high): (f64, f64)) -> String {
-    format!("{} to {}", ratio(low), ratio(high))
+    format!("{}-{}", ratio(low), ratio(high))
 }
 
 fn figure(measure: CostMeasure, value: f64) -> String {
@@ -205,6 +205,9 @@ pub fn summary(cost: &Cost, style: &Style) -> String {
     lines.collect()
 }
 
+/// The column of identical runs.
+const IDENTICAL: usize = 5;
+
 /// The table of a treatment.
 fn one(
     treatment: &CostTreatment,
@@ -217,13 +220,22 @@ fn one(
         self::treatment(treatment),
         words::plural(result.pairs as u64, "pair", "pairs")
     );
-    let mut lines = vec![style.paint(Tone::Bold, &words::clean(&title))];
+    let mut lines: Vec<String> = wrap(&words::clean(&title), style.columns())
+        .iter()
+        .map(|line| style.paint(Tone::Bold, line))
+        .collect();
     let head = ["", "without", "with", "ratio", "interval", "identical", ""];
     let mut rows = vec![head.map(Cell::new).to_vec()];
     for effect in &result.effects {
         let same = results.identical.iter();
         let same = same.clone().find(|it| it.measure == effect.measure);
         rows.push(row(effect, same));
+    }
+    if table::width(&rows, 1) > style.columns() {
+        // What is named says the same.
+        for row in &mut rows {
+            row.remove(IDENTICAL);
+        }
     }
     let set = table::set(&rows, style.columns(), style).into_iter();
     lines.extend(set.map(|line| line.trim_end().to_owned()));

@@ -162,10 +162,15 @@ impl Cost {
             },
             _ => Tails::TooFew {
                 wake_ups: counts[0].min(counts[1]),
-                needed: (MIN_SAMPLES_BEYOND as f64 / (1.0 - self.plan.quantile)).ceil() as u64,
+                needed: needed(self.plan.quantile),
             },
         }
     }
+}
+
+/// Wake-ups that a quantile needs; 1 - 0.999 is not exactly 0.001.
+fn needed(quantile: f64) -> u64 {
+    (MIN_SAMPLES_BEYOND as f64 / (1.0 - quantile) - 1e-3).ceil() as u64
 }
 
 fn evens(tails: &Tails, price: impl Fn(CostMeasure) -> Option<Price>) -> Vec<BreakEven> {

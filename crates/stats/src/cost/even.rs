@@ -30,7 +30,7 @@ pub fn tail_of_runs(runs: &[&Histogram], quantile: f64, confidence: f64) -> Opti
     let all = Histogram::merged(runs.iter().copied());
     let (count, clusters) = (all.count() as f64, runs.len() as f64);
     let beyond = 1.0 - quantile;
-    if runs.len() < 2 || count * beyond < MIN_SAMPLES_BEYOND as f64 {
+    if runs.len() < 2 || count * beyond < MIN_SAMPLES_BEYOND as f64 - 1e-6 {
         return None;
     }
     let ns = all.quantile(quantile)?;

@@ -8,5 +8,5 @@ mod fuzz;
 mod imports;
 mod merge_watched;
 mod metrics_peers;
-mod schema;
+pub mod schema;
 mod schema_lab;
