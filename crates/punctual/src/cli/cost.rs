@@ -1,9 +1,9 @@
 //! `cost`: what does real time cost a command?
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{IsTerminal, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -65,6 +65,13 @@ pub fn run(flags: &CostFlags) -> Result<ExitCode, Failure> {
         }
         of_error(&error)
     })?;
+    if flags.across_reboot {
+        // Whatever the umask: --resume refuses a file that others can write.
+        let file = directory.path().join(COST_FILE);
+        if let Err(error) = std::fs::set_permissions(&file, Permissions::from_mode(0o644)) {
+            out::complain(&format!("{}: {error}", file.display()));
+        }
+    }
     show(&made, flags);
     let unsaved = directory.unsaved();
     for it in &unsaved {
