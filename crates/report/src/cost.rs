@@ -420,8 +420,8 @@ fn facts(cost: &Cost) -> Vec<(&'static str, String)> {
     facts.push((
         "Named",
         format!(
-            "what is beyond chance at {} confidence in all measures together, and farther from 1 \
-             than identical runs may be",
+            "what is beyond chance at {} confidence in all measures together, farther from 1 than \
+             identical runs may be, and at least 1 %",
             words::percent(plan.confidence)
         ),
     ));

@@ -135,6 +135,9 @@ fn what_identical_runs_differ_by_is_never_named() {
         named(&results.treatments[0]),
         [CostMeasure::CpuTime, CostMeasure::User]
     );
+    // Less than 1 % is not named, however exact the runs are.
+    let results = judge_costs(&[pairs(1.008)], &pairs(1.0), 0.95);
+    assert_eq!(named(&results.treatments[0]), []);
     // Without identical pairs nothing is named.
     let results = judge_costs(&[pairs(1.03)], &[], 0.95);
     assert_eq!(named(&results.treatments[0]), []);
@@ -147,7 +150,7 @@ fn instructions_are_judged_where_all_runs_have_them() {
     let mut pairs = machine.pairs(12, 1.0);
     for (at, pair) in pairs.iter_mut().enumerate() {
         pair.without.instructions = Some(1_000_000_000 + at as u64);
-        pair.with.instructions = Some(1_010_000_000);
+        pair.with.instructions = Some(1_020_000_000);
     }
     let mut identical = machine.pairs(12, 1.0);
     for pair in &mut identical {
@@ -156,7 +159,7 @@ fn instructions_are_judged_where_all_runs_have_them() {
     }
     let results = judge_costs(&[pairs.clone()], &identical, 0.95);
     let counted = of(&results.treatments[0], CostMeasure::Instructions);
-    assert!((counted.ratio - 1.01).abs() < 1e-6 && counted.is_named);
+    assert!((counted.ratio - 1.02).abs() < 1e-6 && counted.is_named);
     pairs[3].with.instructions = None;
     let results = judge_costs(&[pairs], &identical, 0.95);
     let measures = results.treatments[0].iter().map(|it| it.measure);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CostMeasure, Usage, known};
 use crate::compare::{Moments, Sides, pairs_test, ratio_interval, smallest_p_of_pairs};
+use crate::experiment::EXACT_NAMED_FROM;
 
 /// More pairs than this are never asked for.
 const MOST_PAIRS: usize = 1000;
@@ -35,7 +36,8 @@ pub struct CostEffect {
     /// How often chance alone makes a difference at least as clear in any measure of any
     /// treatment. Of pairs in which nothing differs: for themselves.
     pub p: f64,
-    /// Whether it is beyond chance, and larger than identical runs differ. Never of pairs in which
+    /// Whether it is beyond chance, larger than identical runs differ, and at least 1 %: a machine
+    /// on which anything at all differs meets other phases of its tick. Never of pairs in which
     /// nothing differs.
     pub is_named: bool,
 }
@@ -72,7 +74,9 @@ impl CostEffect {
     /// Names what is beyond chance and beyond every one of these.
     fn name(&mut self, identical: &[&CostEffect], confidence: f64) {
         let beyond = |it: &&CostEffect| size(self.ratio) > it.farthest().ln();
-        self.is_named = self.p <= 1.0 - confidence + 1e-9
+        let is_large = size(self.ratio) >= EXACT_NAMED_FROM.ln() - 1e-9;
+        self.is_named = is_large
+            && self.p <= 1.0 - confidence + 1e-9
             && !identical.is_empty()
             && identical.iter().all(beyond);
     }
