@@ -49,7 +49,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         folder: "crates/punctual/src/conduct/",
-        rooms: &["probe", "system"],
+        rooms: &["probe", "system", "launch"],
         // It prints nothing, and makes no words and pictures.
         crates: &[
             "stats", "rt", "record", "load", "trace", "lab", "machine", "sched", "taskset", "exec",

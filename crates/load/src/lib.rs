@@ -64,3 +64,5 @@ pub use report::{LoadReport, LoadStatus};
 pub use set::{LoadSet, standalone};
 pub use settings::{LoadSettings, allowed_cpus};
 pub use spec::LoadSpec;
+pub use sys::become_subreaper;
+pub use tree::{end_descendants, kill_descendants, kill_marked};

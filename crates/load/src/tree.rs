@@ -214,6 +214,17 @@ pub fn kill_descendants() {
     }
 }
 
+/// Reaps descendants of this process, which must be a subreaper, that have ended, and kills and reaps
+/// the others; returns how many these were.
+pub fn end_descendants() -> usize {
+    while let Ok(Some(_)) = sys::wait(None, false) {}
+    let is_alive = |pid: &i32| Stat::read(*pid).is_some_and(|stat| stat.state != 'Z');
+    let left = descendants(std::process::id() as i32);
+    let left = left.into_iter().filter(is_alive).count();
+    kill_descendants();
+    left
+}
+
 /// Kills every process with `marker` in its environment: the last resort if a supervisor was itself
 /// killed. True if none is left.
 pub fn kill_marked(marker: &str, patience: Duration) -> bool {

@@ -8,6 +8,7 @@ mod bounds;
 pub mod budget;
 pub mod condition;
 pub mod conditions;
+pub mod cost;
 pub mod cpus;
 mod cross;
 pub mod directory;

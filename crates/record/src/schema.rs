@@ -4,6 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
 use super::budget::{BUDGET_VERSION, Budget};
+use super::cost::{COST_VERSION, Cost};
 use super::finding::{CHECK_VERSION, Check};
 use super::fit::{FIT_VERSION, Fit};
 use super::lab::{LAB_VERSION, Lab};
@@ -58,6 +59,16 @@ pub fn ladder() -> Value {
         &format!("punctual ladder, version {LADDER_VERSION}"),
         "ladder.json in the directory of a ladder. Times are nanoseconds. Fields that are not named \
          here may stand in those of later programs and are ignored.",
+    )
+}
+
+/// That of `cost.json`.
+#[must_use]
+pub fn cost() -> Value {
+    described::<Cost>(
+        &format!("punctual cost, version {COST_VERSION}"),
+        "cost.json in the directory of a cost. Times are nanoseconds. Fields that are not named here \
+         may stand in those of later programs and are ignored.",
     )
 }
 

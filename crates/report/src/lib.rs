@@ -13,6 +13,7 @@ pub mod budget;
 pub mod chart;
 pub mod compare;
 pub mod conditions;
+pub mod cost;
 pub mod draw;
 pub mod exec;
 pub mod experiment;

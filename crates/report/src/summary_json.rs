@@ -9,6 +9,7 @@ use super::facts;
 use super::figures::{Figures, Row};
 use super::findings::of_run::in_words;
 use super::verdict;
+use punctual_record::cost::Cost;
 use punctual_record::fit::Fit;
 use punctual_record::lab::Lab;
 use punctual_record::ladder::Ladder;
@@ -96,6 +97,15 @@ pub fn of_ladder(ladder: &Ladder) -> String {
     }
     value["sentence"] = json!(crate::ladder::sentence(ladder));
     value["verdict"] = json!(ladder.verdict().map(|verdict| verdict.word()));
+    text(&value)
+}
+
+/// That of a cost: what its file holds, with the sentences beside the figures.
+#[must_use]
+pub fn of_cost(cost: &Cost) -> String {
+    let mut value = serde_json::to_value(cost).unwrap_or(Value::Null);
+    value["sentence"] = json!(crate::cost::sentence(cost));
+    value["verdict"] = json!(cost.verdict().map(punctual_stats::Outcome::word));
     text(&value)
 }
 

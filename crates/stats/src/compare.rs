@@ -251,6 +251,30 @@ pub(crate) fn pairs_test(differences: &[Vec<f64>]) -> Vec<f64> {
     randomise::pairs(differences).p
 }
 
+/// One measure of two sides of units that were not paired.
+pub(crate) struct Sides {
+    /// Second by first.
+    pub(crate) ratio: f64,
+    /// Its interval.
+    pub(crate) interval: (f64, f64),
+    /// How often chance alone makes a difference as clear in any measure.
+    pub(crate) p: f64,
+}
+
+impl Sides {
+    /// Compares logarithms, `first[unit][measure]`. Both sides have two units or more.
+    pub(crate) fn test(first: &[Vec<f64>], second: &[Vec<f64>], confidence: f64) -> Vec<Self> {
+        let p = randomise::sides(first, second).p;
+        let of = |(at, p): (usize, f64)| {
+            let [first, second] =
+                [first, second].map(|side| Moments::of(side.iter().map(|unit| unit[at])));
+            let (ratio, interval) = randomise::welch(first, second, confidence);
+            Self { ratio, interval, p }
+        };
+        p.into_iter().enumerate().map(of).collect()
+    }
+}
+
 /// The smallest p-value that [`pairs_test`] gives of this many pairs.
 pub(crate) fn smallest_p_of_pairs(pairs: usize) -> f64 {
     randomise::smallest_tested_of_pairs(pairs)

@@ -48,6 +48,7 @@
 //! | [`tail`] | the level exceeded once in 10⁹ cycles, or why it can't be said |
 //! | [`mod@compare`] | two distributions |
 //! | [`experiment`] | which knob helped: pairs of blocks in random order |
+//! | [`cost`] | what a treatment costs a command: pairs of runs, judged against identical ones |
 //! | [`budget`] | the sum of several times, independent or under any dependence |
 //! | [`gaps`] | the verdict where gaps were looked for and not wake-ups |
 //! | [`lengths`] | the same for what parts of a program took |
@@ -59,6 +60,7 @@ pub mod analysis;
 pub mod binomial;
 pub mod budget;
 pub mod compare;
+pub mod cost;
 pub mod evidence;
 pub mod experiment;
 pub mod extremal;

@@ -4,6 +4,7 @@
 mod breach;
 mod budget;
 mod check;
+mod cost;
 mod exec;
 mod explain;
 mod fit;
@@ -33,6 +34,8 @@ use budget::BUDGET_EXAMPLES;
 pub use budget::BudgetFlags;
 use check::CHECK_EXAMPLES;
 pub use check::CheckFlags;
+use cost::COST_EXAMPLES;
+pub use cost::CostFlags;
 use exec::EXEC_EXAMPLES;
 pub use exec::{ExecFlags, Overheads};
 use explain::EXPLAIN_EXAMPLES;
@@ -113,6 +116,9 @@ pub enum Verb {
     /// How much does each step gain here: absolute sleep, priority, locked memory, affinity, quiet interrupts?
     #[command(after_help = LADDER_EXAMPLES)]
     Ladder(LadderFlags),
+    /// What does real time cost this command, and where does predictability pay off?
+    #[command(after_help = COST_EXAMPLES)]
+    Cost(CostFlags),
     /// Do these hops meet one deadline together, however they depend on each other?
     #[command(after_help = BUDGET_EXAMPLES)]
     Budget(BudgetFlags),

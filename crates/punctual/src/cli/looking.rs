@@ -12,6 +12,7 @@ use super::foreign;
 use super::measuring::conclude;
 use super::out;
 use super::save::save_whole;
+use punctual_record::cost::{is_cost, read_cost};
 use punctual_record::files::Folder;
 use punctual_record::fit::{is_fit, read_fit};
 use punctual_record::lab::{is_lab, read_lab};
@@ -35,6 +36,9 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     }
     if is_ladder(&flags.run) {
         return report_ladder(flags);
+    }
+    if is_cost(&flags.run) {
+        return report_cost(flags);
     }
     let run = read(&flags.run)?;
     let mut written = false;
@@ -123,6 +127,23 @@ fn report_ladder(flags: &ReportFlags) -> Result<ExitCode, Failure> {
 
 /// What has pictures instead of many runs together.
 const OF_ITS_RUNS: &str = "for --svg and --gnuplot, give the directory of one of its runs";
+
+/// `report` of a cost: its summary.
+fn report_cost(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    refuse_pictures(flags, "a cost", "its summary and --json show all of it")?;
+    if flags.html.is_some() {
+        return Err(Failure::usage(format!(
+            "{}: a cost has no page: its summary and --json show all of it",
+            flags.run.display()
+        )));
+    }
+    let (cost, _) = read_cost(&flags.run).map_err(Failure::setup)?;
+    out::print(&match flags.json {
+        true => summary_json::of_cost(&cost),
+        false => punctual_report::cost::summary(&cost, &out::style()),
+    });
+    Ok(ExitCode::SUCCESS)
+}
 
 /// What many runs make together has no pictures of its own.
 fn refuse_pictures(flags: &ReportFlags, what: &str, instead: &str) -> Result<(), Failure> {

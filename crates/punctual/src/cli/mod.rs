@@ -5,6 +5,7 @@ mod budget;
 mod check;
 mod compare;
 mod completions;
+mod cost;
 mod cyclictest;
 mod exec;
 mod explain;
@@ -58,6 +59,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .is_some_and(|verb| verb == punctual_trace::tracers::VERB)
     {
         return punctual_trace::tracers::guard_main(arguments.into_iter().skip(2));
+    }
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == crate::conduct::cost::runner::VERB)
+    {
+        return crate::conduct::cost::runner::main(arguments.into_iter().skip(2));
     }
     // In the laboratory's guest, this program is the first process.
     if punctual_lab::guest::is_first_process(&arguments) {
@@ -120,6 +127,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Prove(flags) => prove::run(flags),
         Verb::Fit(flags) => fit::run(flags),
         Verb::Ladder(flags) => ladder::run(flags),
+        Verb::Cost(flags) => cost::run(flags),
         Verb::Budget(flags) => budget::run(flags),
         Verb::Exec(flags) => exec::run(flags),
         Verb::Report(flags) => looking::report(flags),
@@ -153,6 +161,7 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
         | Verb::Prove(_)
         | Verb::Fit(_)
         | Verb::Ladder(_) => Some(Path::new(Journal::FOLDER)),
+        Verb::Cost(flags) => Some(&flags.state.state),
         Verb::Tune(flags) => match &flags.action {
             TuneAction::Plan(flags) => Some(&flags.state.state),
             TuneAction::Apply(flags) => Some(&flags.knobs.state.state),

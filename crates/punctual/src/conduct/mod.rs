@@ -7,6 +7,7 @@
 mod blocks;
 pub mod breach;
 mod compose;
+pub mod cost;
 mod culprits;
 mod error;
 mod exec;

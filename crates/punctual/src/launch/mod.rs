@@ -72,7 +72,12 @@ impl Launch {
         }
     }
 
-    fn prepare(&self, name: &OsString, arguments: &[OsString]) -> Result<Command, Refusal> {
+    /// Schedules and places this thread as the program is to be, and returns the command that starts
+    /// the program.
+    ///
+    /// # Errors
+    /// Why it can't be run as requested.
+    pub fn prepare(&self, name: &OsString, arguments: &[OsString]) -> Result<Command, Refusal> {
         let program = Program::find(name)?;
         let mut command = Command::new(program.path());
         command.arg0(name).args(arguments);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod cost;
 mod cyclictest;
 mod fit;
 mod foreign;
@@ -29,6 +30,7 @@ mod window;
 type Check = fn(&[u8]);
 
 const TARGETS: &[(&str, Check)] = &[
+    ("cost", cost::check),
     ("cyclictest", cyclictest::check),
     ("fit", fit::check),
     ("foreign", foreign::check),

@@ -14,6 +14,7 @@ use punctual_lab::observer::{bill::bill, trail::Trail};
 use punctual_lab::rootfs::{archive, tree::Tree};
 use punctual_lab::{channel, libraries, room::Room};
 use punctual_machine::{CheckRequest, Root, Snapshot, check};
+use punctual_record::cost::parse_cost;
 use punctual_record::explanation::Cause;
 use punctual_record::finding::{FindingId, StateKind};
 use punctual_record::fit::parse_fit;
@@ -29,6 +30,7 @@ use punctual_trace::watch::marks::spec::{self, MarkPlace, MarkShape};
 
 /// For each target, a test of at least one of its seeds.
 pub const KNOWN: &[(&str, fn())] = &[
+    ("cost", cost),
     ("cyclictest", cyclictest),
     ("fit", fit),
     ("foreign", foreign),
@@ -210,6 +212,24 @@ fn lab() {
         .map(|cell| cell.figures.as_ref().map(|figures| figures.max_ns))
         .collect();
     assert_eq!(figures, [Some(4_698), None]);
+}
+
+fn cost() {
+    let read = |name: &str| parse_cost(Path::new(name), &seed(&format!("cost/{name}")));
+    let cost = read("cost.json").expect("a cost");
+    assert_eq!((cost.runs.len(), cost.treatments.len()), (20, 4));
+    let results = cost.results.expect("what follows from the runs");
+    assert!(results.treatments.iter().all(|it| it.pairs == 2));
+    for (name, says) in [
+        ("newer.json", "version"),
+        ("no-machine.json", "a machine that is not there"),
+        ("no-load.json", "a utilisation that is none"),
+        ("too-long.json", "more than a year"),
+        ("twice.json", "the same run of the same pair twice"),
+    ] {
+        let refused = read(name).expect_err(name).to_string();
+        assert!(refused.contains(says), "{refused}");
+    }
 }
 
 fn fit() {

@@ -14,6 +14,7 @@ mod waits;
 
 mod alone;
 mod bisect;
+mod cost;
 mod ends;
 mod fits;
 mod gaps;

@@ -15,6 +15,7 @@ mod bills;
 mod breach;
 #[path = "../common/mod.rs"]
 mod common;
+mod cost;
 mod culprits;
 mod ends;
 mod exec;

@@ -235,7 +235,7 @@ const FLAGS: &[(&[&str], &[&str])] = &[
 ];
 
 #[track_caller]
-fn refused(arguments: &[&str], wanted: &[&str]) {
+pub fn refused(arguments: &[&str], wanted: &[&str]) {
     let place = Place::new();
     let ended = place.run(arguments).expect(64);
     let line = &ended.stderr;
@@ -353,8 +353,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn missing_and_unknown_verbs_are_refused() {
-    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, budget, exec, report, compare, merge, export, completions, help";
-    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, ladder, budget, report, compare, merge, export, completions, help";
+    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, ladder, cost, budget, exec, report, compare, merge, export, completions, help";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&[""], &[verbs]);

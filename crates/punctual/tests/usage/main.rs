@@ -7,6 +7,7 @@ mod budget;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;
+mod cost;
 mod documents;
 mod exec;
 mod input;

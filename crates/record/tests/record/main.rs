@@ -3,6 +3,9 @@
 #[path = "../made/bills.rs"]
 mod bills;
 mod budget;
+mod cost;
+#[path = "../made/costs.rs"]
+mod costs;
 mod directory;
 mod experiment;
 #[path = "../made/experiments.rs"]

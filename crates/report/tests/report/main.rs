@@ -3,6 +3,9 @@
 #[path = "../../../record/tests/made/bills.rs"]
 mod bills;
 mod browser;
+mod cost;
+#[path = "../../../record/tests/made/costs.rs"]
+mod costs;
 #[path = "../../../trace/tests/attribute/data.rs"]
 mod data;
 mod exec;

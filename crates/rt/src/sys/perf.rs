@@ -110,6 +110,25 @@ pub fn count_on_cpu(kind: u32, config: u64, cpu: u32) -> io::Result<OwnedFd> {
     open(&attributes, -1, cpu as libc::c_int)
 }
 
+/// Opens a counter of the calling thread and of all that it starts from then on, on whichever CPU;
+/// `kind` and `config` as for [`count_on_cpu`]. What started tasks count is added when they end.
+/// [`hits`] reads it.
+///
+/// Not real-time safe: it allocates in the kernel.
+///
+/// # Errors
+/// As [`count_on_cpu`].
+pub fn count_with_children(kind: u32, config: u64) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind,
+        size: size_of::<Attributes>() as u32,
+        config,
+        flags: INHERIT | EXCLUDE_HYPERVISOR,
+        ..Attributes::default()
+    };
+    open(&attributes, 0, -1)
+}
+
 /// A location in a program's file that the kernel reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe<'a> {

@@ -3,7 +3,7 @@
 use super::randomise::{self, Moments};
 use super::{
     Basis, Comparison, Conclusion, Confounded, MIN_SAMPLES, QuantileTest, Unit, Untested,
-    cliffs_delta, directions, known_quantiles, log_quantile, ratio_interval,
+    cliffs_delta, directions, known_quantiles, log_quantile,
 };
 use crate::histogram::Histogram;
 
@@ -147,16 +147,9 @@ fn test(result: &mut Comparison, units: &[Vec<Histogram>; 2], tested: &[usize]) 
 impl QuantileTest {
     /// Puts what two sides of units gave.
     pub(super) fn fill(&mut self, first: Moments, second: Moments, p: f64, confidence: f64) {
-        let difference = second.mean - first.mean;
-        let error2 = first.error2 + second.error2;
-        // Welch and Satterthwaite.
-        let parts = [first, second].map(|side| side.error2.powi(2) / (side.count - 1.0).max(1.0));
-        let freedom = match parts[0] + parts[1] {
-            0.0 => first.count + second.count - 2.0,
-            sum => error2.powi(2) / sum,
-        };
-        self.ratio = Some(difference.exp());
-        self.ratio_interval = Some(ratio_interval(difference, error2, freedom, confidence));
+        let (ratio, interval) = randomise::welch(first, second, confidence);
+        self.ratio = Some(ratio);
+        self.ratio_interval = Some(interval);
         self.p = Some(p);
     }
 }

@@ -275,6 +275,20 @@ impl Moments {
     }
 }
 
+/// The ratio of two sides of logarithms, second by first, with its interval (Welch and
+/// Satterthwaite).
+pub(super) fn welch(first: Moments, second: Moments, confidence: f64) -> (f64, (f64, f64)) {
+    let difference = second.mean - first.mean;
+    let error2 = first.error2 + second.error2;
+    let parts = [first, second].map(|side| side.error2.powi(2) / (side.count - 1.0).max(1.0));
+    let freedom = match parts[0] + parts[1] {
+        0.0 => first.count + second.count - 2.0,
+        sum => error2.powi(2) / sum,
+    };
+    let interval = super::ratio_interval(difference, error2, freedom, confidence);
+    (difference.exp(), interval)
+}
+
 /// |t|. Without any spread a difference is infinitely clear, and none is none.
 fn ratio(difference: f64, error2: f64) -> f64 {
     if difference.abs() <= TOLERANCE {

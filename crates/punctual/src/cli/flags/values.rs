@@ -34,6 +34,16 @@ pub enum ValueError {
     Percent,
     /// Neither a finding nor a file with a value.
     Knob,
+    /// Not a part of a CPU's time that leaves room for anything else.
+    Utilisation,
+    /// Not a number of pairs.
+    Pairs,
+    /// Not a number of runs.
+    WarmUps,
+    /// Not a number of CPUs.
+    CpuCount,
+    /// Not a percentile.
+    Percentile,
 }
 
 impl fmt::Display for ValueError {
@@ -52,6 +62,13 @@ impl fmt::Display for ValueError {
             Self::StackDebugWord(word) => write!(f, "{STACK_DEBUG}, not '{word}'"),
             Self::Work => f.write_str("expected a number of bytes from 0 to 65536"),
             Self::Percent => f.write_str("expected a change from 1 to 1000 percent, such as 20"),
+            Self::Utilisation => f.write_str("expected a part from 0.01 to 0.9, such as 0.3"),
+            Self::Pairs => f.write_str("expected a number of pairs from 6 to 1000"),
+            Self::WarmUps => f.write_str("expected a number of runs from 0 to 1000"),
+            Self::CpuCount => f.write_str("expected a number of CPUs from 1 to 4096"),
+            Self::Percentile => {
+                f.write_str("expected a percentile from 50 to 99.9999, such as 99.9")
+            }
             Self::Knob => f.write_str(
                 "expected a finding of punctual check with a fix at run time, or /PATH=VALUE",
             ),
@@ -150,5 +167,47 @@ pub fn cpu_list(text: &str) -> Result<String, ValueError> {
     match cpus::parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(ValueError::Cpus(error)),
+    }
+}
+
+/// A part of a CPU's time: above 0.9, the kernel's limit for real-time tasks (95 %) would be near.
+pub fn utilisation(text: &str) -> Result<f64, ValueError> {
+    match text.trim().parse::<f64>() {
+        Ok(part) if (0.01..=0.9).contains(&part) => Ok(part),
+        _ => Err(ValueError::Utilisation),
+    }
+}
+
+/// Fewer pairs than 6 can't show anything.
+pub fn pairs(text: &str) -> Result<u64, ValueError> {
+    match text.parse() {
+        Ok(pairs @ 6..=1000) => Ok(pairs),
+        _ => Err(ValueError::Pairs),
+    }
+}
+
+pub fn warm_ups(text: &str) -> Result<u64, ValueError> {
+    match text.parse() {
+        Ok(runs @ 0..=1000) => Ok(runs),
+        _ => Err(ValueError::WarmUps),
+    }
+}
+
+pub fn cpu_count(text: &str) -> Result<usize, ValueError> {
+    match text.parse() {
+        Ok(cpus @ 1..=4096) => Ok(cpus),
+        _ => Err(ValueError::CpuCount),
+    }
+}
+
+/// As a quantile: 99.9 is 0.999.
+pub fn percentile(text: &str) -> Result<f64, ValueError> {
+    let number = text.trim().strip_prefix('p').unwrap_or(text.trim());
+    match number.parse::<f64>() {
+        Ok(percentile) if (50.0..=99.9999).contains(&percentile) => {
+            // Rounded as it was written: 99.9 is 0.999 and not one in its last bit less.
+            Ok((percentile * 1e8).round() / 1e10)
+        }
+        _ => Err(ValueError::Percentile),
     }
 }

@@ -8,7 +8,7 @@ mod meaning;
 mod parts;
 mod prove;
 mod screen;
-mod status;
+pub(super) mod status;
 mod values;
 mod verify;
 
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub use bisect::{ENDS as BISECT_ENDS, is_asked as is_bisect};
-pub use flags::{LAB_EXAMPLES, LabFlags};
+pub use flags::{LAB_EXAMPLES, LabFlags, MachineFlags};
 
 use super::failure::{Failure, SETUP};
 use super::measuring::make_directory;
@@ -25,7 +25,7 @@ use super::out;
 use super::save::save_whole;
 use crate::conduct::Signals;
 use crate::conduct::lab::{self, Bench, Cell, Column, LabPlan, Limits, Making, Outcome, Proving};
-use flags::{GuestFlags, HostFlags, LabAction, MachineFlags};
+use flags::{GuestFlags, HostFlags, LabAction};
 use punctual_lab::CellResult;
 use punctual_lab::cell::Work;
 use punctual_record::lab::{LAB_PAGE, Lab, LabCell, NoResult};
@@ -132,7 +132,7 @@ fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
     make_cells(&cells, requested.host, &bench, &signals, None)
 }
 
-fn bench<'k>(kernels: impl Iterator<Item = &'k str>) -> Result<Bench, Failure> {
+pub(super) fn bench<'k>(kernels: impl Iterator<Item = &'k str>) -> Result<Bench, Failure> {
     Bench::find(kernels, &mut |step| out::complain(&step.to_string())).map_err(Failure::setup)
 }
 
@@ -195,7 +195,7 @@ fn has_failed(outcome: &Result<CellResult, NoResult>) -> bool {
     matches!(outcome, Err(why) if *why != NoResult::Interrupted)
 }
 
-fn host_cpus() -> usize {
+pub(super) fn host_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

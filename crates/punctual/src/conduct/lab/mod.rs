@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 pub use cells::{Cell, Outcome, STDOUT, figures};
-use cells::{News, run_all};
+pub(super) use cells::{News, run_all};
 pub use forecast::Forecast;
 pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
 pub use proof::{ProofPlan, scout};

@@ -402,6 +402,7 @@ fn the_committed_schemas_are_the_generated_ones() {
             format!("ladder-{}", ladder::LADDER_VERSION),
             schema::ladder(),
         ),
+        (format!("cost-{}", cost::COST_VERSION), schema::cost()),
         (format!("check-{}", finding::CHECK_VERSION), schema::check()),
         (
             format!("budget-{}", budget::BUDGET_VERSION),
