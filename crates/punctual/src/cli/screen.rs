@@ -223,11 +223,8 @@ impl Progress for Screen {
 
     fn tasks(&mut self, view: &LiveTasks) {
         let keys = self.keys.as_ref().map(Keys::pressed).unwrap_or_default();
-        self.order = keys
-            .into_iter()
-            .filter_map(TaskOrder::of_key)
-            .last()
-            .unwrap_or(self.order);
+        let last = keys.into_iter().rev().find_map(TaskOrder::of_key);
+        self.order = last.unwrap_or(self.order);
         match &mut self.manner {
             Manner::Silent => {}
             Manner::Redraw(standing) => {

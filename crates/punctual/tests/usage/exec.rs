@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::common::Place;
+use crate::input::refused;
 
 const TWO: &str = r#"[[task]]
 name = "fast"
@@ -141,4 +142,33 @@ fn overheads_are_measured_here_or_the_line_says_how_to_do_without() {
     let charged =
         of["wake_and_sleep_ns"].as_u64().unwrap() + of["release_interrupt_ns"].as_u64().unwrap();
     assert!(bound >= 200_000 + charged, "{json}");
+}
+
+#[test]
+fn nonsense_for_its_flags_is_refused() {
+    refused(&["exec"], &["<TASKSET>", "`punctual exec --help`"]);
+    refused(&["exec", "a", "b"], &["'b'"]);
+    refused(&["exec", "a", "--analyse=x"], &["--analyse"]);
+    refused(
+        &["exec", "a", "--analyse", "--overheads", "some"],
+        &["--overheads", "measured", "none"],
+    );
+    refused(&["exec", "a", "--analyse", "-D", "1"], &["--analyse"]);
+    refused(&["exec", "a", "-D", "0"], &["-D"]);
+    refused(&["exec", "a", "--duration", "soon"], &["--duration"]);
+    refused(&["exec", "a", "--miss", "2"], &["--miss"]);
+    refused(&["exec", "a", "--confidence", "0"], &["--confidence"]);
+    refused(&["exec", "a", "--load", "nothing-like-it-"], &["--load"]);
+    refused(&["exec", "a", "--load-class", "fifo"], &["--load-class"]);
+    refused(&["exec", "a", "--json", "-q"], &["--json"]);
+    for flag in [
+        "--as-deployed",
+        "--best-effort",
+        "--no-explain",
+        "--quiet",
+        "--verbose",
+    ] {
+        refused(&["exec", "a", &format!("{flag}=x")], &[flag]);
+    }
+    refused(&["exec", "a", "--json=x"], &["--json"]);
 }

@@ -472,31 +472,6 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
     refused(&["budget", "a", "--miss", "1"], &["--miss"]);
     refused(&["budget", "a", "--confidence", "2"], &["--confidence"]);
     refused(&["budget", "a", "--json=x"], &["--json"]);
-    refused(&["exec"], &["<TASKSET>", "`punctual exec --help`"]);
-    refused(&["exec", "a", "b"], &["'b'"]);
-    refused(&["exec", "a", "--analyse=x"], &["--analyse"]);
-    refused(
-        &["exec", "a", "--analyse", "--overheads", "some"],
-        &["--overheads", "measured", "none"],
-    );
-    refused(&["exec", "a", "--analyse", "-D", "1"], &["--analyse"]);
-    refused(&["exec", "a", "-D", "0"], &["-D"]);
-    refused(&["exec", "a", "--duration", "soon"], &["--duration"]);
-    refused(&["exec", "a", "--miss", "2"], &["--miss"]);
-    refused(&["exec", "a", "--confidence", "0"], &["--confidence"]);
-    refused(&["exec", "a", "--load", "nothing-like-it-"], &["--load"]);
-    refused(&["exec", "a", "--load-class", "fifo"], &["--load-class"]);
-    refused(&["exec", "a", "--json", "-q"], &["--json"]);
-    for flag in [
-        "--as-deployed",
-        "--best-effort",
-        "--no-explain",
-        "--quiet",
-        "--verbose",
-    ] {
-        refused(&["exec", "a", &format!("{flag}=x")], &[flag]);
-    }
-    refused(&["exec", "a", "--json=x"], &["--json"]);
     refused(&["report"], &["<RUN>", "`punctual report --help`"]);
     refused(&["compare"], &["two runs (A B)", "A1 A2 -- B1 B2"]);
     refused(&["compare", "a", "b", "c"], &["3 runs", "`--`"]);
