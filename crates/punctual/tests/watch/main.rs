@@ -11,6 +11,7 @@ mod exact;
 mod marks;
 mod periods;
 mod program;
+mod runtime;
 mod several;
 mod stops;
 mod threads;

@@ -2,6 +2,7 @@
 //! the kernel recorded, and makes a bill of each late wake-up. The probe threads do not take part.
 
 mod feed;
+mod ticks;
 mod tracer;
 mod waits;
 
@@ -11,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_rt::sched::Policy;
 
-use self::feed::Quiet;
-pub use self::feed::{Feed, Wake};
+use self::feed::{Batch, Quiet};
+pub use self::feed::{Feed, Tick, Wake};
+use self::ticks::Ticks;
 use self::tracer::{Account, Tracer, poller};
 use self::waits::Waits;
 use super::housekeeper::Housekeeper;
@@ -22,6 +24,7 @@ use crate::probe::collector::Classifier;
 use punctual_machine::Root;
 use punctual_machine::survey::group_limits::GroupLimits;
 use punctual_record::explanation::{Explanation, NoKernelNames};
+use punctual_record::watch::TickRow;
 use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
 use punctual_record::{UnsavedPart, UnsavedReason};
 use punctual_trace::attribute::event::Window;
@@ -137,6 +140,7 @@ impl Explaining {
             windows: Vec::new(),
             outliers: Outliers::within(OUTLIER_BYTES),
             waits: Waits::default(),
+            ticks: Ticks::default(),
             above_ns,
             changed: false,
             events: 0,
@@ -169,7 +173,7 @@ impl Explaining {
             numbers: numbers.clone(),
         };
         let feed = Feed {
-            batch: Vec::new(),
+            batch: Batch::default(),
             sender,
             numbers,
         };
@@ -199,6 +203,12 @@ impl Explaining {
     /// Why there are none.
     pub fn symbols(&self) -> Result<Arc<Symbols>, NoKernelNames> {
         lock(&self.capture).symbols()
+    }
+
+    /// What made a tick late, thread by thread, if it is among the latest.
+    #[must_use]
+    pub fn tick(&self, tid: u32, due_ns: u64) -> Option<Vec<TickRow>> {
+        lock(&self.account).ticks.rows(tid, due_ns)
     }
 
     /// System management interrupts of a CPU so far, if the processor counts them.

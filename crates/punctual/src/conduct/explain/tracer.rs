@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use punctual_rt::clock;
 use punctual_rt::sched::Policy;
 
-use super::feed::Wake;
+use super::feed::{Batch, Tick, Wake};
 use super::lock;
+use super::ticks::Ticks;
 use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
@@ -50,6 +51,7 @@ pub(super) struct Account {
     /// The windows of all other outliers.
     pub(super) outliers: Outliers,
     pub(super) waits: Waits,
+    pub(super) ticks: Ticks,
     pub(super) above_ns: u64,
     pub(super) changed: bool,
     pub(super) events: u64,
@@ -80,7 +82,7 @@ pub(super) struct Tracer {
     pub(super) poller: Option<Task>,
     pub(super) above_ns: u64,
     pub(super) account: Arc<Mutex<Account>>,
-    pub(super) batches: Receiver<Vec<Wake>>,
+    pub(super) batches: Receiver<Batch>,
     /// Late wake-ups that are explained in the next round, when the events after them are known.
     pub(super) waiting: Vec<Wake>,
     /// Threads that are followed since they were first seen; absent if they are known beforehand.
@@ -95,9 +97,10 @@ impl Tracer {
     pub(super) fn round(&mut self, last: bool) {
         // Before the rings are copied, so that they hold what belongs to these samples.
         let samples = self.samples(if last { Duration::ZERO } else { NAP });
-        self.meet(&samples);
+        self.meet(&samples.wakes);
         self.explain(last);
-        self.follow(&samples);
+        self.follow(&samples.wakes);
+        self.follow_ticks(samples.ticks);
         if last {
             self.explain(last);
         }
@@ -192,13 +195,16 @@ impl Tracer {
     }
 
     /// The wake-ups that were sent since the last round.
-    fn samples(&self, nap: Duration) -> Vec<Wake> {
+    fn samples(&self, nap: Duration) -> Batch {
         let until = Instant::now() + nap;
-        let mut samples = Vec::new();
+        let mut samples = Batch::default();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.batches.recv_timeout(left) {
-                Ok(batch) => samples.extend(batch),
+                Ok(batch) => {
+                    samples.wakes.extend(batch.wakes);
+                    samples.ticks.extend(batch.ticks);
+                }
                 Err(RecvTimeoutError::Timeout) => return samples,
                 Err(RecvTimeoutError::Disconnected) => {
                     std::thread::sleep(left);
@@ -272,6 +278,13 @@ impl Tracer {
         account.waits.take(samples, &capture, &self.numbers);
         account.events = capture.events();
         account.lost = capture.lost();
+    }
+
+    /// Follows the latest ticks back to what made them late.
+    fn follow_ticks(&self, ticks: Vec<Tick>) {
+        let capture = lock(&self.capture);
+        let mut account = lock(&self.account);
+        account.ticks.take(ticks, &capture, &self.numbers);
     }
 
     fn window(&self, wake: &Wake) -> Option<Window> {
