@@ -7,6 +7,7 @@ mod check;
 mod explain;
 mod fit;
 mod gaps;
+mod interference;
 pub mod names;
 mod prove;
 mod requirement;
@@ -36,6 +37,8 @@ pub use explain::ExplainFlags;
 use fit::FIT_EXAMPLES;
 pub use fit::FitFlags;
 pub use gaps::{GapFlags, Probe};
+use interference::INTERFERENCE_EXAMPLES;
+pub use interference::InterferenceFlags;
 use prove::PROVE_EXAMPLES;
 pub use prove::{KnobArgument, ProveFlags};
 use punctual_load::{LoadClass, LoadSpec};
@@ -104,6 +107,9 @@ pub enum Verb {
     /// The same questions on a real kernel in virtual time: the same figures on any host
     #[command(after_help = LAB_EXAMPLES)]
     Lab(LabFlags),
+    /// Which operations of a real-time thread wait while other threads of its program map memory?
+    #[command(after_help = INTERFERENCE_EXAMPLES)]
+    Interference(InterferenceFlags),
     /// Do these hops meet one deadline together, however they depend on each other?
     #[command(after_help = BUDGET_EXAMPLES)]
     Budget(BudgetFlags),

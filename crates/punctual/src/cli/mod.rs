@@ -12,6 +12,7 @@ mod fit;
 mod flags;
 mod foreign;
 mod help;
+mod interference;
 mod lab;
 mod load;
 mod looking;
@@ -116,6 +117,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Tune(flags) => tune::run(flags),
         Verb::Prove(flags) => prove::run(flags),
         Verb::Fit(flags) => fit::run(flags),
+        Verb::Interference(flags) => interference::run(flags),
         Verb::Budget(flags) => budget::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => compare::compare_runs(flags),
@@ -154,6 +156,7 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
             TuneAction::Status(_) | TuneAction::Restore(_) | TuneAction::Run(_) => None,
         },
         Verb::Lab(_)
+        | Verb::Interference(_)
         | Verb::Budget(_)
         | Verb::Report(_)
         | Verb::Compare(_)

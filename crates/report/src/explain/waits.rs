@@ -50,13 +50,7 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     });
     // The instants of another run say nothing here.
     let when = wait.run.map_or(when, |run| format!(" of run {run}"));
-    let by_interrupt =
-        |row: &WaitRow| row.depth == 0 && matches!(row.doing, Doing::Timer | Doing::Device { .. });
-    let waker = match wait.ended_by.as_str() {
-        "" if wait.rows.iter().any(by_interrupt) => "woken by an interrupt",
-        "" => "its waker was not seen",
-        by => &format!("woken by {by}"),
-    };
+    let waker = woken_by(wait);
     let title = format!(
         "{}/{} in {}{when}: {}, {waker}; {}, {} in all",
         named(Some(&wait.thread)),
@@ -93,6 +87,17 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
         title,
         rows: rows.collect(),
         sum,
+    }
+}
+
+/// What ended a wait.
+pub(crate) fn woken_by(wait: &Wait) -> String {
+    let by_interrupt =
+        |row: &WaitRow| row.depth == 0 && matches!(row.doing, Doing::Timer | Doing::Device { .. });
+    match wait.ended_by.as_str() {
+        "" if wait.rows.iter().any(by_interrupt) => "woken by an interrupt".to_owned(),
+        "" => "its waker was not seen".to_owned(),
+        by => format!("woken by {by}"),
     }
 }
 

@@ -31,6 +31,10 @@ const SHIPPED: &[(&str, &str)] = &[
     ("kernels", include_str!("experiments/kernels.toml")),
     ("peers", include_str!("experiments/peers.toml")),
     ("ladder", include_str!("experiments/ladder.toml")),
+    (
+        "interference",
+        include_str!("experiments/interference.toml"),
+    ),
 ];
 
 /// The names of the experiments that are part of the program.

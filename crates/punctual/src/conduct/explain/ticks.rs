@@ -48,6 +48,11 @@ impl Ticks {
         self.kept.truncate(WatchedRuntime::BILLS);
     }
 
+    /// Whether there was no time for some.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// What is known of one.
     pub(super) fn rows(&self, tid: u32, due_ns: u64) -> Option<Vec<TickRow>> {
         let mut kept = self.kept.iter();

@@ -103,6 +103,7 @@ impl Tracer {
         self.follow_ticks(samples.ticks);
         if last {
             self.explain(last);
+            self.follow_rest();
         }
     }
 
@@ -285,6 +286,18 @@ impl Tracer {
         let capture = lock(&self.capture);
         let mut account = lock(&self.account);
         account.ticks.take(ticks, &capture, &self.numbers);
+    }
+
+    /// Follows the waits and ticks that there was no time for: no round comes after the last.
+    fn follow_rest(&self) {
+        let capture = lock(&self.capture);
+        let mut account = lock(&self.account);
+        while account.waits.has_pending() {
+            account.waits.take(&[], &capture, &self.numbers);
+        }
+        while account.ticks.has_pending() {
+            account.ticks.take(Vec::new(), &capture, &self.numbers);
+        }
     }
 
     fn window(&self, wake: &Wake) -> Option<Window> {

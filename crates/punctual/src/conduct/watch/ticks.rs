@@ -15,6 +15,9 @@ const SETTLED_NS: u64 = 3_000_000_000;
 const PAUSES: usize = 1 << 14;
 /// Sleeps after a tick's wake-up that are looked at: pauses may follow one another.
 const SLEEPS: usize = 8;
+/// A thread that is woken checks for a pause within this time, before it returns to its own code: a
+/// pause that begins meanwhile holds the tick too.
+const RETURN_NS: u64 = 200_000;
 /// Late ticks of a thread that wait at the same time.
 const WAITING: usize = 1 << 12;
 
@@ -204,9 +207,10 @@ impl ThreadTicks {
 fn begun<'t>(tick: &'t Tick, pauses: &VecDeque<Pause>) -> &'t Sleep {
     let mut begun = &tick.woken;
     for sleep in &tick.after {
+        let returns_ns = begun.end_ns.saturating_add(RETURN_NS);
         // The threads are woken before the pause ends.
         let lets_continue = |pause: &Pause| {
-            pause.from_ns <= begun.end_ns
+            (pause.from_ns <= begun.end_ns || sleep.left_ns <= returns_ns)
                 && (pause.from_ns..=pause.to_ns).contains(&sleep.left_ns)
                 && sleep.waking_ns <= pause.to_ns
         };
@@ -342,6 +346,25 @@ mod tests {
         assert!(ticks.settle(500 * MS, true).is_empty());
         let thread = &ticks.threads[0];
         assert_eq!((thread.count, thread.late, thread.worst_ns), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_pause_that_begins_before_the_thread_returns_to_its_code_holds_its_tick() {
+        let mut ticks = Ticks::new(MS);
+        tick(&mut ticks, 50, 100, 100, 100);
+        ticks.add_pause(Pause {
+            from_ns: 100 * MS + 20_000,
+            to_ns: 150 * MS,
+            waited_ns: 0,
+        });
+        let mut held = wake(100, 149, 151, None);
+        held.left_ns = Some(100 * MS + RETURN_NS);
+        ticks.add_wake_up(0, &held, None);
+        assert_eq!(ticks.settle(500 * MS, true).len(), 1);
+        assert_eq!(
+            (ticks.threads[0].held, ticks.threads[0].worst_ns),
+            (1, 51 * MS)
+        );
     }
 
     #[test]
