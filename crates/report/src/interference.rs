@@ -95,7 +95,7 @@ fn head() -> Vec<Cell> {
         "alone p50",
         "max",
         "beside p50",
-        "p99",
+        "p90",
         "max",
         "waits",
         "longest",

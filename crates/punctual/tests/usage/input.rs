@@ -353,7 +353,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn missing_and_unknown_verbs_are_refused() {
-    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, budget, report, compare, merge, export, completions, help";
+    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, interference, budget, report, compare, merge, export, completions, help";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&[""], &[verbs]);
@@ -412,6 +412,39 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
     refused(
         &["load", "hackbench", "--", "-g", "x"],
         &["groups", "from 1 to"],
+    );
+    for (map, why) in [
+        ("0", "from 64K to 1024G"),
+        ("63K", "64K"),
+        ("1025G", "1024G"),
+        ("big", "100M"),
+    ] {
+        refused(&["interference", "--map", map], &["--map", why]);
+    }
+    for time in ["0", "999ms", "301s", "-1", "soon"] {
+        let wanted = "from 1s to 5m";
+        refused(&["interference", "-D", time], &["--duration", wanted]);
+    }
+    refused(&["interference", "4711"], &["'4711'"]);
+    refused(&["interference", "--json", "-v"], &["--json", "--verbose"]);
+    refused(&["interference", "--map"], &["--map", "needs a value"]);
+    let runtimes = "expected one of jvm, python, go";
+    refused(
+        &["watch", "1", "--runtime", "perl"],
+        &["--runtime", runtimes],
+    );
+    refused(&["watch", "1", "--runtime", ""], &["--runtime", "jvm"]);
+    refused(
+        &["watch", "1", "--runtime"],
+        &["--runtime", "needs a value"],
+    );
+    refused(
+        &["watch", "--system", "--runtime", "jvm"],
+        &["--runtime", "--system"],
+    );
+    refused(
+        &["watch", "--comm", "java", "--runtime", "jvm"],
+        &["--runtime", "--comm"],
     );
     refused(&["budget"], &["<FILE>", "`punctual budget --help`"]);
     refused(&["budget", "a", "b"], &["'b'"]);

@@ -8,6 +8,7 @@ mod common;
 mod known;
 mod containers;
 mod exact;
+mod interference;
 mod marks;
 mod periods;
 mod program;

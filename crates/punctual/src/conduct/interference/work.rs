@@ -10,6 +10,7 @@ use std::thread;
 use punctual_load::Area;
 use punctual_record::interference::{Interference, LockWaits, Operation, OperationTimes};
 use punctual_rt::clock::now_ns;
+use punctual_rt::memory;
 use punctual_rt::sched::{self, Policy};
 use punctual_rt::sync::{Condvar, PiMutex};
 use punctual_rt::sys::futex;
@@ -89,6 +90,8 @@ pub fn run(
     start: impl FnOnce() -> io::Result<()>,
     finish: impl FnOnce(&Interference) -> io::Result<()>,
 ) -> io::Result<Interference> {
+    // No page of its code is to be faulted in while it measures.
+    memory::lock_present()?;
     let shared = Shared {
         map_bytes: usize::try_from(map_bytes).map_err(io::Error::other)?,
         begin_ns: AtomicU64::new(0),
