@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::budget::{BUDGET_VERSION, Budget};
 use super::finding::{CHECK_VERSION, Check};
 use super::fit::{FIT_VERSION, Fit};
+use super::interference::{INTERFERENCE_VERSION, Interference};
 use super::lab::{LAB_VERSION, Lab};
 use super::run::{Run, VERSION};
 
@@ -56,6 +57,17 @@ pub fn budget() -> Value {
         &format!("punctual budget, version {BUDGET_VERSION}"),
         "What `punctual budget --json` prints. Times are nanoseconds. Fields that are not named here \
          may stand in that of later programs and are ignored.",
+    )
+}
+
+/// That of `interference.json`.
+#[must_use]
+pub fn interference() -> Value {
+    described::<Interference>(
+        &format!("punctual interference, version {INTERFERENCE_VERSION}"),
+        "interference.json beside the record of its watch, and what `punctual interference --json` \
+         prints. Times are nanoseconds. Fields that are not named here may stand in that of later \
+         programs and are ignored.",
     )
 }
 

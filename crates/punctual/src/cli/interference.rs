@@ -1,5 +1,6 @@
 //! `interference`: which operations wait while other threads of the program map memory?
 
+use std::ffi::OsString;
 use std::io;
 use std::process::{Command, ExitCode};
 
@@ -17,19 +18,28 @@ const FORMAT: &str = "punctual-interference";
 /// Where the figures stand, beside the record of the watch.
 const FILE: &str = "interference.json";
 
+/// The first word of the measured process's command line: not for users.
+pub const WORKER: &str = "interference-worker";
+
+/// The measured process: makes the operations, with so many bytes, for so many ns.
+pub fn worker(words: &[OsString]) -> ExitCode {
+    let number = |at: usize| words.get(at)?.to_str()?.parse().ok();
+    let done = match (number(0), number(1)) {
+        (Some(bytes), Some(ns)) => work(bytes, ns, |line| out::print(&format!("{line}\n"))),
+        _ => Err(io::Error::other(
+            "expected BYTES NS: `punctual interference` starts this",
+        )),
+    };
+    // The other process reads why.
+    let _ = done.map_err(|error| out::print(&(refusal(&error) + "\n")));
+    ExitCode::from(SETUP)
+}
+
 /// Makes the experiment, and prints what it shows.
 ///
 /// # Errors
 /// What it takes is not there.
 pub fn run(flags: &InterferenceFlags) -> Result<ExitCode, Failure> {
-    if flags.worker {
-        // The other process reads why, too.
-        if let Err(error) = work(flags.map, flags.duration) {
-            out::print(&(refusal(&error) + "\n"));
-            return Ok(ExitCode::from(SETUP));
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
     let directory = make_directory(flags.output.as_deref(), "interference")?;
     let mut screen = Screen::new(!flags.verbose, false, flags.verbose, false);
     let plan = InterferencePlan {
@@ -39,9 +49,7 @@ pub fn run(flags: &InterferenceFlags) -> Result<ExitCode, Failure> {
     };
     let program = std::env::current_exe().map_err(Failure::setup)?;
     let mut worker = Command::new(program);
-    worker
-        .args(["interference", "--worker", "--map", &flags.map.to_string()])
-        .args(["-D", &format!("{}ns", flags.duration)]);
+    worker.args([WORKER, &flags.map.to_string(), &flags.duration.to_string()]);
     let done = interference(&plan, &mut worker, &directory, &mut screen);
     screen.clear();
     let done = done.map_err(|error| {

@@ -67,6 +67,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return punctual_lab::guest::main(arguments.into_iter().skip(2));
     }
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == interference::WORKER)
+    {
+        return interference::worker(&arguments[2..]);
+    }
     crate::conduct::survive_long_files();
     if let Some(failure) = cyclictest::refused(&arguments) {
         return end(&failure);

@@ -103,7 +103,8 @@ pub(super) fn ticks(_: &Run, watch: &Watch) -> Table {
             words::duration(ticks.worst_ns),
             some_time(total_ns),
         ];
-        row.extend(shares(&ticks.spent, None));
+        let waited = Waited::AtLeast(ticks.spent.pause_waited_ns);
+        row.extend(shares(&ticks.spent, waited));
         row
     });
     let mut rows: Vec<Vec<String>> = rows.collect();
@@ -134,18 +135,17 @@ pub(super) fn ticks(_: &Run, watch: &Watch) -> Table {
     }
 }
 
-/// Shares of the time by which ticks were late; `exact_ns`: for how long threads had no CPU in the
-/// pauses, if that is known and not only a lower bound.
-fn shares(spent: &TickTimes, exact_ns: Option<u64>) -> [String; 4] {
+/// Shares of the time by which ticks were late.
+fn shares(spent: &TickTimes, waited: Waited) -> [String; 4] {
     let total_ns = spent.total_ns();
     let share = |ns: u64| match ns {
         0 => none(),
         some => percent(some, total_ns),
     };
-    let waited = match (exact_ns, spent.pause_waited_ns) {
-        (Some(ns), _) => share(ns),
-        (None, 0) => none(),
-        (None, least_ns) => format!("≥ {}", share(least_ns)),
+    let waited = match waited {
+        Waited::Exactly(ns) => share(ns),
+        Waited::AtLeast(0) => none(),
+        Waited::AtLeast(ns) => format!("≥ {}", share(ns)),
     };
     [
         share(spent.paused_ns),
@@ -153,6 +153,12 @@ fn shares(spent: &TickTimes, exact_ns: Option<u64>) -> [String; 4] {
         share(spent.ready_ns),
         share(spent.rest_ns),
     ]
+}
+
+/// For how long the threads that run pauses had no CPU, in ns.
+enum Waited {
+    Exactly(u64),
+    AtLeast(u64),
 }
 
 /// The latest ticks, one by one.
@@ -192,14 +198,23 @@ pub(super) fn bills(run: &Run, watch: &Watch) -> Table {
     }
 }
 
-/// For how long the threads that the tick waited for in pauses had no CPU.
-fn waited_in_pauses(bill: &TickBill) -> Option<u64> {
-    let waits = |it: &&TickRow| {
-        it.paused && it.row.depth > 0 && matches!(it.row.doing, Doing::Ready { .. })
+/// The same of one tick: exactly, if it slept for the pause and everything was seen.
+fn waited_in_pauses(bill: &TickBill) -> Waited {
+    let sum = |is: &dyn Fn(&TickRow) -> bool| {
+        let rows = bill.rows.iter().filter(|it| it.paused && is(it));
+        rows.map(|it| it.row.ns).fold(0, u64::saturating_add)
     };
-    let unseen = |it: &TickRow| it.paused && matches!(it.row.doing, Doing::Unseen | Doing::Other);
-    let known = !bill.rows.is_empty() && !bill.rows.iter().any(unseen);
-    known.then(|| bill.rows.iter().filter(waits).map(|it| it.row.ns).sum())
+    let ready = |it: &TickRow| matches!(it.row.doing, Doing::Ready { .. });
+    let followed_ns = sum(&|it| it.row.depth > 0 && ready(it));
+    // What the others did meanwhile is not followed.
+    let beside_ns = sum(&|it| it.row.depth == 0 && ready(it));
+    let unseen_ns = sum(&|it| matches!(it.row.doing, Doing::Unseen | Doing::Other));
+    let known =
+        !bill.rows.is_empty() && beside_ns.saturating_add(unseen_ns) <= bill.spent.paused_ns / 100;
+    match known {
+        true => Waited::Exactly(followed_ns),
+        false => Waited::AtLeast(followed_ns.max(bill.spent.pause_waited_ns)),
+    }
 }
 
 /// What the threads did, those in pauses first.

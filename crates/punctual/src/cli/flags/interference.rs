@@ -16,7 +16,7 @@ Examples:
 /// Flags of `interference`.
 #[derive(Debug, Args)]
 pub struct InterferenceFlags {
-    /// Map, touch and unmap so much memory at a time in each of two threads
+    /// Let each of two threads map, touch and unmap so much memory at a time
     #[arg(long, value_name = "BYTES", default_value = "100M", value_parser = map_bytes, allow_hyphen_values = true)]
     pub map: u64,
     /// Measure for this time, in s or with a unit: 30, 1m
@@ -31,9 +31,6 @@ pub struct InterferenceFlags {
     /// Print progress on standard error
     #[arg(short, long)]
     pub verbose: bool,
-    /// Make the operations: the process that is watched
-    #[arg(long, hide = true)]
-    pub worker: bool,
 }
 
 /// A page at least, and what an address space has room for.

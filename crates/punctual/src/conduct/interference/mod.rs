@@ -135,12 +135,12 @@ pub fn interference(
     Ok(done)
 }
 
-/// The measured process's part: makes the operations when a line comes, prints what it measured, and
+/// The measured process's part: makes the operations when a line comes, says what it measured, and
 /// ends the process.
 ///
 /// # Errors
 /// What the system refuses, or the other process is gone.
-pub fn work(map_bytes: u64, duration_ns: u64) -> io::Result<()> {
+pub fn work(map_bytes: u64, duration_ns: u64, say: impl Fn(&str)) -> io::Result<()> {
     // However the other process ends, this one does not stay.
     let (begin, may_begin) = mpsc::sync_channel(1);
     thread::Builder::new()
@@ -153,22 +153,16 @@ pub fn work(map_bytes: u64, duration_ns: u64) -> io::Result<()> {
             std::process::exit(1);
         })?;
     let start = || {
-        println_now(READY)?;
+        say(READY);
         may_begin.recv().map_err(io::Error::other)
     };
     let finish = |done: &Interference| {
         let text = serde_json::to_string(done).map_err(io::Error::other)?;
-        println_now(&text)?;
+        say(&text);
         // The threads end with the process: alone, they would unmap their stacks, and wait.
         std::process::exit(0)
     };
     work::run(map_bytes, duration_ns, start, finish).map(drop)
-}
-
-fn println_now(line: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}")?;
-    out.flush()
 }
 
 /// The experiment's process; killed when dropped.

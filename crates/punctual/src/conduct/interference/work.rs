@@ -356,28 +356,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_operation_is_made_on_both_sides_and_none_is_lost() {
-        if sched::set_current(Policy::Fifo(1)).is_err() {
-            eprintln!("SKIPPED: it takes the right to a real-time priority");
-            return;
-        }
-        sched::set_current(Policy::Other).expect("back");
-        let duration_ns = 800_000_000;
-        let done = run(4 << 20, duration_ns, || Ok(()), |_| Ok(())).expect("it runs");
-        assert_eq!(done.operations.len(), Operation::ALL.len());
-        let mut counted = 0;
-        for of in &done.operations {
-            assert!(of.alone.count > 0 && of.beside.count > 0, "{of:?}");
-            counted += of.alone.count + of.beside.count;
-            let waits = matches!(of.operation, Operation::Futex | Operation::Condvar);
-            assert!(!waits || of.alone.min_ns >= WAIT_NS, "{of:?}");
-        }
-        let cycles = duration_ns / PERIOD_NS;
-        assert_eq!(counted + done.between, cycles * Operation::ALL.len() as u64);
-        assert!(done.maps > 0);
-    }
-
-    #[test]
     fn what_can_not_begin_ends_all_threads() {
         let no = || Err(io::Error::other("no"));
         assert!(run(1 << 16, 1_000_000_000, no, |_| Ok(())).is_err());

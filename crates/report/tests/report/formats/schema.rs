@@ -380,6 +380,10 @@ fn the_committed_schemas_are_the_generated_ones() {
             format!("budget-{}", budget::BUDGET_VERSION),
             schema::budget(),
         ),
+        (
+            format!("interference-{}", interference::INTERFERENCE_VERSION),
+            schema::interference(),
+        ),
     ] {
         let path = place(&name);
         let made = serde_json::to_string_pretty(&made).unwrap() + "\n";
