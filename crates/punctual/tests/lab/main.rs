@@ -19,6 +19,7 @@ mod fits;
 mod gaps;
 mod input;
 mod inside;
+mod interference;
 mod observer;
 mod peers;
 mod progress;

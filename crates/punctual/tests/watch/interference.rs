@@ -1,7 +1,7 @@
 //! `punctual interference`: each operation is counted, and what waited for `mmap_lock` waited for the
 //! threads that map memory.
 
-use super::common::{Place, cpus, skip};
+use super::common::{Place, cpus, skip, until};
 use super::runtime::alone;
 
 #[test]
@@ -82,4 +82,33 @@ fn without_room_for_the_memory_it_is_one_line_and_nothing_is_left() {
         said.contains("too little memory") && said.contains("--map"),
         "{said}"
     );
+}
+
+#[test]
+fn however_it_ends_the_measured_process_ends_too() {
+    needed!();
+    let _alone = alone();
+    for signal in [libc::SIGINT, libc::SIGKILL] {
+        let place = Place::new();
+        let running = place.start(&["interference", "-D", "60", "--map", "1M"]);
+        let measured = || {
+            let all = place.processes().into_iter();
+            let mut others = all.filter(|pid| *pid != running.pid());
+            others.next()
+        };
+        until("the measured process", || measured().is_some());
+        let worker = measured().expect("it runs");
+        until("its threads", || {
+            let threads = std::fs::read_dir(format!("/proc/{worker}/task"));
+            threads.map_or(0, Iterator::count) > 9
+        });
+        running.signal(signal);
+        let ended = running.end();
+        if signal == libc::SIGINT {
+            assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+            let said = "a signal ended it before it was done";
+            assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        }
+        place.await_silence();
+    }
 }

@@ -1,8 +1,8 @@
 /* A program whose runtime stops its threads, with the marks and the names of a JVM.
  *
  * A ticker waits for instants of a grid. In every fifth tick the VM Thread begins a pause 5 ms
- * before the ticker's instant and works for 10 ms; with "hog MS" a real-time thread takes its CPU
- * meanwhile. A thread that wakes in a pause sleeps until it is over, as the threads of a JVM do.
+ * before the ticker's instant and works for 10 ms; with "hog MS" a thread of higher priority then
+ * takes its CPU for so long. A thread that wakes in a pause sleeps until it is over, as the threads of a JVM do.
  *
  * It prints READY with the numbers of its process and of the ticker, waits for a line, runs,
  * prints its counts as "name value" lines, then DONE, and sleeps until it is killed. */
@@ -18,11 +18,11 @@
 #include "known.h"
 #include "probe.h"
 
-enum { MS = 1000000, TICK = 20 * MS, EARLY = 5 * MS, WORK = 10 * MS, EVERY = 5, HOG_LATER = 2 * MS };
+enum { MS = 1000000, TICK = 20 * MS, EARLY = 5 * MS, WORK = 10 * MS, EVERY = 5 };
 
 static long pauses = 10, hog_ms;
 static long long base;
-static _Atomic int stopped;
+static _Atomic int stopped, hog_turn;
 static long long paused_ns;
 static long ticks, held, maybe, late;
 static _Atomic long long since;
@@ -64,7 +64,7 @@ static long long begin_of(long pause)
 static void *run_vm(void *nothing)
 {
 	pthread_setname_np(pthread_self(), "VM Thread");
-	on(0, 0);
+	on(0, 40);
 	pthread_barrier_wait(&start);
 	for (long n = 0; n < pauses; n++) {
 		until(begin_of(n));
@@ -73,6 +73,8 @@ static void *run_vm(void *nothing)
 		long long from = now(), used = own_cpu();
 		since = from;
 		stopped = 1;
+		hog_turn++;
+		syscall(SYS_futex, &hog_turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 		while (own_cpu() - used < WORK)
 			;
 		paused_ns += now() - from;
@@ -89,10 +91,10 @@ static void *run_hog(void *nothing)
 	pthread_setname_np(pthread_self(), "hog");
 	on(0, 50);
 	pthread_barrier_wait(&start);
-	for (long n = 0; n < pauses && hog_ms; n++) {
-		long long from = begin_of(n) + HOG_LATER;
-		until(from);
-		for (from = now(); now() - from < hog_ms * MS;)
+	for (long n = 0; n < pauses; n++) {
+		while (hog_turn <= n)
+			syscall(SYS_futex, &hog_turn, FUTEX_WAIT_PRIVATE, (int)n, NULL, NULL, 0);
+		for (long long from = now(); now() - from < hog_ms * MS;)
 			;
 	}
 	return nothing;
@@ -106,17 +108,17 @@ static void *run_ticker(void *nothing)
 	pthread_barrier_wait(&start);
 	long long end = begin_of(pauses), at = base + TICK;
 	while (at < end) {
+		/* An instant that has passed already, because the host took the CPU, is none that it waits for. */
+		int waits = now() < at;
 		until(at);
-		ticks++;
-		if (stopped && since < at)
-			held++;
-		else if (stopped)
-			maybe++;
+		ticks += waits;
+		held += waits && stopped && since < at;
+		maybe += waits && stopped && since >= at;
 		while (stopped)
 			syscall(SYS_futex, &stopped, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
 		long long by = now() - at;
-		late += by > MS;
-		late_ns += by > MS ? by : 0;
+		late += waits && by > MS;
+		late_ns += waits && by > MS ? by : 0;
 		while (at <= now())
 			at += TICK;
 	}

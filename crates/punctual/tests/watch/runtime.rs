@@ -161,7 +161,7 @@ fn a_pause_whose_thread_has_no_cpu_is_the_schedulers_and_the_thread_in_its_place
     assert!(waited >= 10 * 30 * MS, "{waited}");
     let ticks = ticks(&run, "ticker");
     held(ticks, &did);
-    // The hog begins before the instant: its whole time, but for these 3 ms, is in the tick.
+    // The hog begins with the pause, at most 5 ms before the instant.
     let spent = ticks.spent;
     assert!(spent.pause_waited_ns >= ticks.held * 20 * MS, "{ticks:?}");
     assert!(spent.pause_waited_ns * 2 >= spent.paused_ns, "{ticks:?}");

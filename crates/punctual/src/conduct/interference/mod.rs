@@ -20,7 +20,7 @@ use punctual_record::interference::{Interference, Operation};
 use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
 use punctual_record::watch::OffCpuPlace;
-use punctual_record::{KernelCall, Run, RunDirectory};
+use punctual_record::{Event, Happening, KernelCall, Run, RunDirectory};
 
 /// What the process prints before it waits.
 const READY: &str = "READY";
@@ -44,6 +44,8 @@ pub enum InterferenceError {
     Process(io::Error),
     /// It failed, and said why.
     Failed(String),
+    /// A signal ended the watch before the process was done.
+    Interrupted,
     /// It can't be watched.
     Watch(ConductError),
 }
@@ -53,6 +55,7 @@ impl fmt::Display for InterferenceError {
         match self {
             Self::Process(error) => write!(f, "the measured process: {error}"),
             Self::Failed(why) => write!(f, "the measured process: {why}"),
+            Self::Interrupted => f.write_str("a signal ended it before it was done"),
             Self::Watch(error) => error.fmt(f),
         }
     }
@@ -62,7 +65,7 @@ impl std::error::Error for InterferenceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Process(error) => Some(error),
-            Self::Failed(_) => None,
+            Self::Failed(_) | Self::Interrupted => None,
             Self::Watch(error) => Some(error),
         }
     }
@@ -121,6 +124,10 @@ pub fn interference(
         begun: false,
     };
     let run = watch(&of_it, directory, &mut begins).map_err(InterferenceError::Watch)?;
+    let ended = |event: &Event| matches!(event.what, Happening::ProgramEnded { .. });
+    if !run.events.iter().any(ended) {
+        return Err(InterferenceError::Interrupted);
+    }
     worker.child.wait().map_err(InterferenceError::Process)?;
     let lost = |_| io::Error::other("its output was not read");
     let text = reads.join().map_err(lost).and_then(|text| text);

@@ -91,7 +91,10 @@ pub fn run(
     finish: impl FnOnce(&Interference) -> io::Result<()>,
 ) -> io::Result<Interference> {
     // No page of its code is to be faulted in while it measures.
-    memory::lock_present()?;
+    memory::lock_present().map_err(|error| {
+        let why = format!("its memory can't be locked ({error}): run as root");
+        io::Error::other(why)
+    })?;
     let shared = Shared {
         map_bytes: usize::try_from(map_bytes).map_err(io::Error::other)?,
         begin_ns: AtomicU64::new(0),
