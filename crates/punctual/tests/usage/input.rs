@@ -446,6 +446,10 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
         &["watch", "--comm", "java", "--runtime", "jvm"],
         &["--runtime", "--comm"],
     );
+    refused(
+        &["watch", "1", "--children", "--runtime", "jvm"],
+        &["--runtime", "--children"],
+    );
     refused(&["budget"], &["<FILE>", "`punctual budget --help`"]);
     refused(&["budget", "a", "b"], &["'b'"]);
     refused(

@@ -66,7 +66,7 @@ pub struct WatchFlags {
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
     /// Measure the pauses of the program's runtime: jvm, python or go; watches all threads, and shows which ticks of Java threads the pauses made late
-    #[arg(long, value_name = "RUNTIME", value_parser = runtime, conflicts_with_all = ["system", "comm", "cgroup"])]
+    #[arg(long, value_name = "RUNTIME", value_parser = runtime, conflicts_with_all = ["system", "comm", "cgroup", "children"])]
     pub runtime: Option<&'static Preset>,
     /// Measure at a place in the program: FUNCTION from call to call, FUNCTION() from entry to return, PLACE..PLACE from the first to the second; may be repeated
     #[arg(long = "mark", value_name = "[NAME=]PLACE", value_parser = spec::parse, allow_hyphen_values = true, conflicts_with = "system")]
