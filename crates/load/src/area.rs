@@ -16,13 +16,17 @@ pub(crate) fn page_size() -> usize {
 }
 
 /// Private anonymous memory that only this value refers to.
-pub(crate) struct Area {
+pub struct Area {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 impl Area {
-    pub(crate) fn map(bytes: usize) -> io::Result<Self> {
+    /// Maps so many bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn map(bytes: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let (anywhere, flags) = (std::ptr::null_mut(), MapFlags::PRIVATE);
         // SAFETY: a new mapping at an address that the kernel chooses touches
@@ -34,7 +38,10 @@ impl Area {
 
     /// Like [`map`](Self::map), with pages of the base size only, or with huge pages if the kernel
     /// has them.
-    pub(crate) fn map_with(bytes: usize, huge: bool) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn map_with(bytes: usize, huge: bool) -> io::Result<Self> {
         let area = Self::map(bytes)?;
         let advice = if huge {
             Advice::LinuxHugepage
@@ -48,7 +55,10 @@ impl Area {
     }
 
     /// Writes to every page from `start` to `end`; returns the number of pages.
-    pub(crate) fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
+    ///
+    /// # Panics
+    /// `end` is beyond the area.
+    pub fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
         assert!(end <= self.bytes, "within the area");
         for offset in (start..end).step_by(page) {
             // SAFETY: offset is below the area's size, asserted above.

@@ -50,6 +50,7 @@ mod supervisor;
 mod sys;
 mod tree;
 
+pub use area::Area;
 pub use class::{LoadClass, UnknownClass};
 pub use classic::{classic_item, classic_line};
 pub use context::Context;

@@ -163,9 +163,14 @@ pub fn not_in_force(run: &Run) -> impl Iterator<Item = &Demand> {
 
 /// Threads of a watched program that ran, live, and were never woken: they may wait for the
 /// CPU. Those that have ended had no wake-up left to be late; and where not one thread was
-/// woken, that is said of all.
+/// woken, that is said of all. A language's runtime starts threads that only wait for work.
 fn never_woke(run: &Run) -> impl Iterator<Item = InvalidReason> {
-    let labels = unwoken(run, false).into_iter();
+    let in_runtime = run.watch.as_ref().is_some_and(|it| it.runtime.is_some());
+    let labels = match in_runtime {
+        true => Vec::new(),
+        false => unwoken(run, false),
+    };
+    let labels = labels.into_iter();
     labels.map(|thread| InvalidReason::NeverWoke { thread })
 }
 

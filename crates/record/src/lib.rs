@@ -23,6 +23,7 @@ pub mod files;
 pub mod finding;
 pub mod fit;
 mod gaps;
+pub mod interference;
 pub mod invalid;
 pub mod judgement;
 pub mod lab;

@@ -7,6 +7,7 @@ use super::budget::{BUDGET_VERSION, Budget};
 use super::cost::{COST_VERSION, Cost};
 use super::finding::{CHECK_VERSION, Check};
 use super::fit::{FIT_VERSION, Fit};
+use super::interference::{INTERFERENCE_VERSION, Interference};
 use super::lab::{LAB_VERSION, Lab};
 use super::ladder::{LADDER_VERSION, Ladder};
 use super::run::{Run, VERSION};
@@ -90,6 +91,17 @@ pub fn analysis() -> Value {
         "What `punctual exec --analyse --json` prints. Times are nanoseconds; tasks and locks are named \
          by their index. Fields that are not named here may stand in that of later programs and are \
          ignored.",
+    )
+}
+
+/// That of `interference.json`.
+#[must_use]
+pub fn interference() -> Value {
+    described::<Interference>(
+        &format!("punctual interference, version {INTERFERENCE_VERSION}"),
+        "interference.json beside the record of its watch, and what `punctual interference --json` \
+         prints. Times are nanoseconds. Fields that are not named here may stand in that of later \
+         programs and are ignored.",
     )
 }
 

@@ -2,6 +2,7 @@
 
 mod budget;
 mod marks;
+mod runtime;
 mod waits;
 
 use crate::KernelCall;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::bounds::{Bounds, Broken, Extent, at_most, ensure, histogram};
 pub use budget::{Budget, BudgetWindow};
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
+pub use runtime::{Runtime, ThreadRole, TickBill, TickRow, TickTimes, Ticks, WatchedRuntime};
 pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};
 
 /// What was watched of a machine that was left as it is.
@@ -54,6 +56,9 @@ pub struct Watch {
     /// Places of the program that its threads passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<WatchedMark>,
+    /// The runtime of the program's language, if its pauses were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<WatchedRuntime>,
 }
 
 impl Watch {
@@ -371,6 +376,7 @@ pub(super) fn check(watch: &Watch, threads: usize, extent: &Extent) -> Result<()
     }
     let (off_cpu, run_queue) = (watch.off_cpu.as_ref(), watch.run_queue.as_ref());
     waits::check(off_cpu, run_queue, threads, extent)?;
+    runtime::check(watch.runtime.as_ref(), threads)?;
     marks::check(&watch.marks)
 }
 
@@ -384,6 +390,7 @@ pub(super) fn add_up(
 ) -> Vec<usize> {
     let mut watch = watch.clone();
     waits::of_runs(&mut watch, runs);
+    runtime::of_sum(&mut watch.runtime);
     for thread in &mut watch.threads {
         thread.skips = thread.skips.shifted(shift.0, shift.1);
     }
@@ -407,6 +414,7 @@ pub(super) fn add_up(
     });
     sum.breach = sum.breach.take().or_else(|| watch.breach.clone());
     marks::add_up(&mut sum.marks, &watch.marks);
+    runtime::add_up(&mut sum.runtime, watch.runtime.as_ref());
     let mut taken: Vec<usize> = Vec::new();
     for thread in &watch.threads {
         // The second of a name joins the second of that name.

@@ -24,6 +24,7 @@ pub mod fit;
 pub mod formats;
 pub mod gnuplot;
 pub mod html;
+pub mod interference;
 pub mod known;
 pub mod lab;
 pub mod ladder;

@@ -2,12 +2,14 @@
 
 mod budgets;
 mod marks;
+mod runtime;
 mod waits;
 
 use super::{facts, words};
 use punctual_record::Run;
 use punctual_record::watch::{
-    Following, Subject, Timing, Watch, WatchedCall, WatchedTask, WatchedThread,
+    Following, Subject, ThreadRole, Timing, Watch, WatchedCall, WatchedRuntime, WatchedTask,
+    WatchedThread,
 };
 
 /// Rows of a table in the terminal; the page shows them all.
@@ -68,6 +70,9 @@ pub(super) fn tables(run: &Run) -> Vec<Table> {
         return Vec::new();
     };
     [
+        runtime::pauses(run, watch),
+        runtime::ticks(run, watch),
+        runtime::bills(run, watch),
         marks::lengths(run, watch),
         marks::worst(run, watch),
         threads(run, watch),
@@ -259,10 +264,32 @@ fn name(task: &WatchedTask) -> String {
     }
 }
 
+/// Columns that a narrow table of threads goes without; the first two only beside roles.
+const SPARE: &[&str] = &[
+    "overran",
+    "preempted",
+    "postponed",
+    "from disk",
+    "policy",
+    "moved",
+    "by",
+    "jobs",
+    "program",
+];
+
 fn threads(run: &Run, watch: &Watch) -> Table {
     let jobs = watch.threads.iter().any(|thread| thread.jobs.is_some());
     let several = watch.threads.iter().any(|thread| thread.program.is_some());
     let mut heads = vec!["thread", "policy", "period", "skipped", "overran"];
+    let runtime = watch.runtime.as_ref();
+    let special = |runtime: &&WatchedRuntime| {
+        let mut roles = runtime.roles.iter();
+        roles.any(|role| *role != ThreadRole::Program)
+    };
+    let runtime = runtime.filter(special);
+    if runtime.is_some() {
+        heads.push("role");
+    }
     if several {
         heads.insert(1, "program");
     }
@@ -291,6 +318,11 @@ fn threads(run: &Run, watch: &Watch) -> Table {
                 ),
             },
         ];
+        if let Some(runtime) = runtime {
+            let role = runtime.roles.get(index);
+            let role = role.map_or("—", |role| runtime::role(runtime.runtime, *role));
+            row.push(role.to_owned());
+        }
         if several {
             let program = watched.program.map(|pid| program_label(watch, pid));
             row.insert(1, program.unwrap_or_else(none));
@@ -322,15 +354,11 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         rows: rows.collect(),
         below: None,
         asked: false,
-        spare: &[
-            "postponed",
-            "from disk",
-            "policy",
-            "moved",
-            "by",
-            "jobs",
-            "program",
-        ],
+        // What a thread is to its runtime says more than how often it was preempted.
+        spare: match runtime {
+            None => &SPARE[2..],
+            Some(_) => SPARE,
+        },
     }
 }
 

@@ -9,6 +9,7 @@ mod exec;
 mod explain;
 mod fit;
 mod gaps;
+mod interference;
 mod ladder;
 pub mod names;
 mod prove;
@@ -43,6 +44,8 @@ pub use explain::ExplainFlags;
 use fit::FIT_EXAMPLES;
 pub use fit::FitFlags;
 pub use gaps::{GapFlags, Probe};
+use interference::INTERFERENCE_EXAMPLES;
+pub use interference::InterferenceFlags;
 use ladder::LADDER_EXAMPLES;
 pub use ladder::LadderFlags;
 use prove::PROVE_EXAMPLES;
@@ -119,6 +122,9 @@ pub enum Verb {
     /// What does real time cost this command, and where does predictability pay off?
     #[command(after_help = COST_EXAMPLES)]
     Cost(CostFlags),
+    /// Which operations of a real-time thread wait while other threads of its program map memory?
+    #[command(after_help = INTERFERENCE_EXAMPLES)]
+    Interference(InterferenceFlags),
     /// Do these hops meet one deadline together, however they depend on each other?
     #[command(after_help = BUDGET_EXAMPLES)]
     Budget(BudgetFlags),

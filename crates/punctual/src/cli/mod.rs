@@ -14,6 +14,7 @@ mod fit;
 mod flags;
 mod foreign;
 mod help;
+mod interference;
 mod keys;
 mod lab;
 mod ladder;
@@ -76,6 +77,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return punctual_lab::guest::main(arguments.into_iter().skip(2));
     }
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == interference::WORKER)
+    {
+        return interference::worker(&arguments[2..]);
+    }
     crate::conduct::survive_long_files();
     if let Some(failure) = cyclictest::refused(&arguments) {
         return end(&failure);
@@ -128,6 +135,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Fit(flags) => fit::run(flags),
         Verb::Ladder(flags) => ladder::run(flags),
         Verb::Cost(flags) => cost::run(flags),
+        Verb::Interference(flags) => interference::run(flags),
         Verb::Budget(flags) => budget::run(flags),
         Verb::Exec(flags) => exec::run(flags),
         Verb::Report(flags) => looking::report(flags),
@@ -170,6 +178,7 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
             TuneAction::Status(_) | TuneAction::Restore(_) | TuneAction::Run(_) => None,
         },
         Verb::Lab(_)
+        | Verb::Interference(_)
         | Verb::Budget(_)
         | Verb::Report(_)
         | Verb::Compare(_)

@@ -13,6 +13,7 @@ use punctual_machine::survey::group;
 use punctual_machine::survey::process::{self, Process};
 use punctual_trace::watch::marks::error::NotFound;
 use punctual_trace::watch::marks::find;
+use punctual_trace::watch::marks::preset::Preset;
 use punctual_trace::watch::marks::{Mark, spec};
 
 /// Watches and prints the result.
@@ -33,10 +34,12 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
 fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
     let root = Root::live();
     let target = target(flags, &root)?;
-    let limits = limits(flags)?;
+    let wanted = wanted(flags)?;
+    let limits = limits(flags, &wanted)?;
     let program = target.as_ref().and_then(Target::program);
     let marks = program.map(|it| marks(flags, it)).transpose()?;
     Ok(WatchPlan {
+        runtime: flags.runtime,
         marks: marks.unwrap_or_default(),
         limits,
         command: std::env::args_os()
@@ -44,7 +47,8 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
             .collect(),
         target,
         scope: Scope {
-            every: flags.all,
+            // Most threads of a runtime, and those that run its pauses, have no real-time priority.
+            every: flags.all || flags.runtime.is_some(),
             off_cpu: flags.off_cpu,
             run_queue: flags.run_queue,
         },
@@ -80,14 +84,34 @@ fn target(flags: &WatchFlags, root: &Root) -> Result<Option<Target>, Failure> {
     Ok(Some(Target::Group { wanted, group }))
 }
 
+/// The names of all marks, those of the runtime first.
+fn wanted(flags: &WatchFlags) -> Result<Vec<String>, Failure> {
+    let presets = flags.runtime.map(Preset::specs).unwrap_or_default();
+    let all = presets.into_iter().chain(flags.marks.iter().cloned());
+    let names: Vec<String> = all.map(|mark| mark.name).collect();
+    if names.len() > spec::MOST {
+        return Err(Failure::usage(format!(
+            "--mark: at most {} are possible",
+            spec::MOST - (names.len() - flags.marks.len())
+        )));
+    }
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].contains(name) {
+            return Err(Failure::usage(format!(
+                "--mark: two marks are named '{name}': give one another name, NAME=PLACE"
+            )));
+        }
+    }
+    Ok(names)
+}
+
 /// The limit of each mark, in the order of the marks.
-fn limits(flags: &WatchFlags) -> Result<Vec<Option<u64>>, Failure> {
-    let mut limits = vec![None; flags.marks.len()];
+fn limits(flags: &WatchFlags, names: &[String]) -> Result<Vec<Option<u64>>, Failure> {
+    let mut limits = vec![None; names.len()];
     for (name, limit_ns) in &flags.mark_max {
-        let at = flags.marks.iter().position(|mark| mark.name == *name);
+        let at = names.iter().position(|known| known == name);
         let Some(at) = at else {
-            let names: Vec<&str> = flags.marks.iter().map(|mark| &*mark.name).collect();
-            let there = match names[..] {
+            let there = match names {
                 [] => format!("add --mark {name}"),
                 _ => format!("expected one of {}", names.join(", ")),
             };
@@ -107,21 +131,14 @@ fn limits(flags: &WatchFlags) -> Result<Vec<Option<u64>>, Failure> {
 /// Where the marks are. A place that is not in the program is wrong usage, like a program that does
 /// not exist.
 fn marks(flags: &WatchFlags, program: &Process) -> Result<Vec<Mark>, Failure> {
-    if flags.marks.len() > spec::MOST {
-        return Err(Failure::usage(format!(
-            "--mark: at most {} are possible",
-            spec::MOST
-        )));
-    }
-    let names = flags.marks.iter().map(|mark| &mark.name).enumerate();
-    for (index, name) in names {
-        if flags.marks[..index].iter().any(|other| other.name == *name) {
-            return Err(Failure::usage(format!(
-                "--mark: two marks are named '{name}': give one another name, NAME=PLACE"
-            )));
-        }
-    }
-    find::find(program.pid, &flags.marks).map_err(|why| match why {
+    let of_runtime = flags
+        .runtime
+        .map(|preset| find::find_preset(program.pid, preset));
+    let found = of_runtime.unwrap_or(Ok(Vec::new())).and_then(|mut marks| {
+        marks.extend(find::find(program.pid, &flags.marks)?);
+        Ok(marks)
+    });
+    found.map_err(|why| match why {
         NotFound::Program { .. } => Failure::setup(why.to_string()),
         _ => Failure::usage(why.to_string()),
     })

@@ -15,6 +15,7 @@ mod experiment;
 mod explain;
 pub mod fit;
 mod housekeeper;
+pub mod interference;
 mod keeping;
 pub mod lab;
 pub mod ladder;

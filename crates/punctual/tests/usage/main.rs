@@ -11,6 +11,7 @@ mod cost;
 mod documents;
 mod exec;
 mod input;
+mod nonsense;
 mod packages;
 mod proposals;
 mod prove;

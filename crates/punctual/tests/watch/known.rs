@@ -33,13 +33,18 @@ type Built = OnceLock<(Option<tempfile::TempDir>, PathBuf)>;
 
 /// A program of `tests/watch`, compiled once.
 fn built(name: &str, once: &'static Built) -> &'static PathBuf {
+    built_as(name, name, once)
+}
+
+/// The same in a file of another name.
+fn built_as(name: &str, file: &str, once: &'static Built) -> &'static PathBuf {
     let (_, path) = once.get_or_init(|| {
         // The laboratory copies it into the guest, which has no compiler.
         if std::env::var_os("PUNCTUAL_LAB_OUT").is_some() {
-            return (None, Path::new("/lab/bin").join(name));
+            return (None, Path::new("/lab/bin").join(file));
         }
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join(name);
+        let path = directory.path().join(file);
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/watch");
         let done = Command::new("cc")
             .args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"])
@@ -81,6 +86,20 @@ pub fn chains() -> &'static PathBuf {
 pub fn marked() -> &'static PathBuf {
     static BUILT: Built = OnceLock::new();
     built("marked", &BUILT)
+}
+
+/// The program whose runtime stops its threads, in a file whose name is that of a JVM's library.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn stopping() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    built_as("runtime", "libjvm.so", &BUILT)
+}
+
+/// A program without marks in such a file.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn unmarked() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    built_as("watched", "libjvm.so", &BUILT)
 }
 
 /// The running program; killed when dropped.

@@ -60,7 +60,7 @@ impl WatchedMark {
     }
 
     /// A figure of all its threads together.
-    pub(crate) fn sum(&self, of: impl Fn(&MarkedThread) -> u64) -> u64 {
+    pub fn sum(&self, of: impl Fn(&MarkedThread) -> u64) -> u64 {
         let each = self.threads.iter().map(of);
         each.fold(0, u64::saturating_add)
     }

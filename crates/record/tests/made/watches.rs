@@ -1,10 +1,12 @@
 //! Watches for records that hold one.
 
 #![allow(dead_code, reason = "each test program takes what it needs")]
+use punctual_record::explanation::{Culprit, Doing, WaitRow};
 use punctual_record::watch::{
     Breach, Budget, BudgetWindow, Following, Jobs, MarkedThread, OffCpu, OffCpuPlace, OffCpuWhy,
-    QueueTimes, RunQueue, RunQueueThread, Subject, TimesSum, Timing, Watch, WatchCost, WatchedCall,
-    WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
+    QueueTimes, RunQueue, RunQueueThread, Runtime, Subject, ThreadRole, TickBill, TickRow,
+    TickTimes, Ticks, TimesSum, Timing, Watch, WatchCost, WatchedCall, WatchedMark, WatchedProgram,
+    WatchedRuntime, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_record::{ProbeRefusal, Unavailable};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
@@ -174,6 +176,71 @@ pub fn program(name: &str, threads: usize) -> Watch {
         off_cpu: (threads > 0).then(|| off_cpu(name)),
         run_queue: Some(run_queue(name, 1)),
         marks: vec![mark(name), refused_mark(name)],
+        runtime: Some(runtime(name, threads)),
+    }
+}
+
+/// One whose pauses a mark measures.
+fn runtime(name: &str, threads: usize) -> WatchedRuntime {
+    const ROLES: [ThreadRole; 5] = [
+        ThreadRole::Program,
+        ThreadRole::Pauses,
+        ThreadRole::Collects,
+        ThreadRole::Compiles,
+        ThreadRole::Serves,
+    ];
+    let spent = TickTimes {
+        paused_ns: 590_000_000,
+        pause_waited_ns: 585_000_000,
+        ready_ns: 2_000_000,
+        rest_ns: 1_000,
+    };
+    let thread = |tid, name: &str| Culprit {
+        tid,
+        name: Some(name.to_owned()),
+        ..Culprit::default()
+    };
+    let row = |paused, ns, depth, doing| TickRow {
+        paused,
+        row: WaitRow {
+            ns,
+            depth,
+            thread: Some(thread(4711 + depth, name)),
+            doing,
+        },
+    };
+    let behind = Some(thread(815, "hog"));
+    let bill = |rows| TickBill {
+        task: task(name),
+        due_ns: 5_000_000_000,
+        late_ns: spent.total_ns(),
+        spent,
+        rows,
+    };
+    WatchedRuntime {
+        runtime: Runtime::Jvm,
+        pause: name.to_owned(),
+        pause_waited_ns: Some(585_000_000),
+        roles: (0..threads).map(|at| ROLES[at % ROLES.len()]).collect(),
+        late_above_ns: Some(1_000_000),
+        ticks: vec![Ticks {
+            task: task(name),
+            count: 3_000,
+            late: 46,
+            held: 12,
+            spent,
+            worst_ns: spent.total_ns(),
+        }],
+        beyond: 2,
+        bills: vec![
+            bill(vec![
+                row(true, 585_000_000, 1, Doing::Ready { behind }),
+                row(true, 5_000_000, 1, Doing::Ran),
+                row(false, 2_000_000, 0, Doing::Ready { behind: None }),
+                row(false, 1_000, 0, Doing::Timer),
+            ]),
+            bill(Vec::new()),
+        ],
     }
 }
 
@@ -291,5 +358,6 @@ pub fn system(name: &str) -> Watch {
         off_cpu: None,
         run_queue: Some(run_queue(name, 3)),
         marks: Vec::new(),
+        runtime: None,
     }
 }

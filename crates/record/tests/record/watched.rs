@@ -298,3 +298,73 @@ fn parts_that_a_sum_does_not_have_are_refused() {
     let line = with(&sum, "/explanation/waits/0", "run", 0).unwrap_err();
     assert!(line.contains("runs count from 1"), "{line}");
 }
+
+/// 590 ms of a pause, 2 ms without a CPU, 1 µs of the rest.
+#[test]
+fn late_ticks_whose_parts_are_impossible_are_refused() {
+    let run = serde_json::to_value(watched(1)).unwrap();
+    let runtime = run.pointer("/watch/runtime").unwrap().clone();
+    let of = |field: &str, count: usize| Value::Array(vec![runtime[field][0].clone(); count]);
+    refused(
+        "/watch/runtime",
+        &[
+            ("/ticks/0/held", json!(47), "ticks[0]: more held"),
+            ("/ticks/0/late", json!(3_001), "ticks[0]: more held"),
+            (
+                "/ticks/0/spent/pause_waited_ns",
+                json!(590_000_001),
+                "ticks[0].spent",
+            ),
+            ("/bills/0/late_ns", json!(592_001_001), "bills[0].spent"),
+            ("/bills/0/spent/rest_ns", json!(1_001), "bills[0].spent"),
+            (
+                "/bills/0/rows/1/row/ns",
+                json!(5_000_001),
+                "bills[0].rows: they don't sum",
+            ),
+            (
+                "/bills/0/spent/pause_waited_ns",
+                json!(u64::MAX),
+                "bills[0].spent",
+            ),
+            ("/roles", of("roles", 1_000), "roles: 1000 entries"),
+            ("/ticks", of("ticks", 257), "ticks: 257 entries"),
+            ("/bills", of("bills", 17), "bills: 17 entries"),
+        ],
+    );
+}
+
+#[test]
+fn ticks_of_several_runs_add_up_by_the_names_of_their_threads() {
+    let (one, two) = (watched(1), watched(2));
+    let sum = merge(&[one.clone(), two], false, Vec::new()).unwrap();
+    let runtime = |run: &Run| run.watch.clone().unwrap().runtime;
+    let (before, after) = (runtime(&one).unwrap(), runtime(&sum).unwrap());
+    assert_eq!(after.ticks[0].count, 2 * before.ticks[0].count);
+    assert_eq!(after.ticks[0].held, 2 * before.ticks[0].held);
+    assert_eq!(after.ticks[0].worst_ns, before.ticks[0].worst_ns);
+    let total_ns = before.ticks[0].spent.total_ns();
+    assert_eq!(after.ticks[0].spent.total_ns(), 2 * total_ns);
+    assert_eq!(
+        after.pause_waited_ns,
+        before.pause_waited_ns.map(|ns| 2 * ns)
+    );
+    assert_eq!(
+        (after.beyond, after.bills.len(), after.roles.len()),
+        (4, 0, 0)
+    );
+    // Of different limits there is no sum.
+    let mut other = watched(3);
+    other
+        .watch
+        .as_mut()
+        .unwrap()
+        .runtime
+        .as_mut()
+        .unwrap()
+        .late_above_ns = Some(7);
+    assert_eq!(
+        runtime(&merge(&[one, other], false, Vec::new()).unwrap()),
+        None
+    );
+}

@@ -15,7 +15,7 @@ mod own_load;
 pub mod perfetto;
 mod places;
 mod text;
-mod waits;
+pub(crate) mod waits;
 
 pub use against::{Change, Difference, against, against_text};
 pub(super) use amounts::amounts;

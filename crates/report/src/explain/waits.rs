@@ -50,16 +50,10 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     });
     // The instants of another run say nothing here.
     let when = wait.run.map_or(when, |run| format!(" of run {run}"));
-    let by_interrupt =
-        |row: &WaitRow| row.depth == 0 && matches!(row.doing, Doing::Timer | Doing::Device { .. });
-    let waker = match wait.ended_by.as_str() {
-        "" if wait.rows.iter().any(by_interrupt) => "woken by an interrupt",
-        "" => "its waker was not seen",
-        by => &format!("woken by {by}"),
-    };
+    let waker = woken_by(wait);
     let title = format!(
         "{}/{} in {}{when}: {}, {waker}; {}, {} in all",
-        thread(Some(&wait.thread)),
+        named(Some(&wait.thread)),
         wait.thread.tid,
         facts::call(&wait.call),
         words::duration(wait.wait_ns),
@@ -96,7 +90,19 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     }
 }
 
-fn thread(thread: Option<&Culprit>) -> String {
+/// What ended a wait.
+pub(crate) fn woken_by(wait: &Wait) -> String {
+    let by_interrupt =
+        |row: &WaitRow| row.depth == 0 && matches!(row.doing, Doing::Timer | Doing::Device { .. });
+    match wait.ended_by.as_str() {
+        "" if wait.rows.iter().any(by_interrupt) => "woken by an interrupt".to_owned(),
+        "" => "its waker was not seen".to_owned(),
+        by => format!("woken by {by}"),
+    }
+}
+
+/// A thread by its name.
+pub(crate) fn named(thread: Option<&Culprit>) -> String {
     let name = thread.and_then(|it| it.name.as_deref());
     match (name, thread) {
         (Some(name), _) if !name.is_empty() => name.to_owned(),
@@ -105,12 +111,13 @@ fn thread(thread: Option<&Culprit>) -> String {
     }
 }
 
-fn text(row: &WaitRow) -> String {
-    let it = thread(row.thread.as_ref());
+/// What a thread did.
+pub(crate) fn text(row: &WaitRow) -> String {
+    let it = named(row.thread.as_ref());
     match &row.doing {
         Doing::Ran => format!("{it} ran"),
         Doing::Ready { behind: Some(by) } => {
-            format!("{it} was ready to run; {} had its CPU", thread(Some(by)))
+            format!("{it} was ready to run; {} had its CPU", named(Some(by)))
         }
         Doing::Ready { behind: None } => format!("{it} was ready to run; its CPU was idle"),
         Doing::Interrupted { cause } => format!("{it} interrupted by {}", name(cause)),

@@ -24,6 +24,7 @@ mod formats;
 mod gallery;
 mod gaps;
 mod gnuplot;
+mod interference;
 #[path = "../../../record/tests/made/kinds.rs"]
 mod kinds;
 mod lab;

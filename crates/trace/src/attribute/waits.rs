@@ -13,6 +13,7 @@ use super::naming;
 use super::timeline::{CpuTimeline, Frame, Layer, Slice};
 use histories::{SleepEnd, ThreadHistories, ThreadState};
 use punctual_record::explanation::{Cause, Culprit, Doing, Wait, WaitRow};
+use punctual_record::watch::TickRow;
 
 /// The longest chain of wakers that is followed.
 const DEEPEST: u32 = 32;
@@ -42,36 +43,19 @@ pub struct Chain {
 /// It is total: whatever the window holds, the rows sum to the wait.
 #[must_use]
 pub fn chain(window: &Window, known_from_ns: u64) -> Chain {
-    let mut events: Vec<&Event> = window.events.iter().collect();
-    events.sort_unstable();
-    let mut by_cpu: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
-    for event in &events {
-        by_cpu.entry(event.cpu).or_default().push(event);
-    }
-    let mut timelines: BTreeMap<u32, CpuTimeline<'_>> = BTreeMap::new();
-    for (cpu, events) in &by_cpu {
-        timelines.insert(*cpu, CpuTimeline::from_events(window, events, None, None));
-    }
-    let histories = ThreadHistories::from_events(&events);
+    let events = ordered(window);
+    let mut walk = ChainWalk::new(window, &events, known_from_ns, &[]);
     let waiter = window.probe.tid;
     let (mut from, mut to) = (window.due_ns, window.woken_ns.max(window.due_ns));
     // One clock for all: the switches themselves, if they were recorded.
-    if let Some(came) = histories.came(waiter, to) {
+    if let Some(came) = walk.histories.came(waiter, to) {
         to = came.max(from);
     }
-    if let Some(left) = histories.asleep_since(waiter, to)
+    if let Some(left) = walk.histories.asleep_since(waiter, to)
         && left.abs_diff(from) <= APART_NS
     {
         from = left.min(to);
     }
-    let mut walk = ChainWalk {
-        window,
-        timelines,
-        histories,
-        known_from_ns,
-        amounts: Vec::new(),
-        ended_by: None,
-    };
     walk.follow(waiter, from, to, 0);
     Chain {
         waiter: Culprit {
@@ -81,9 +65,27 @@ pub fn chain(window: &Window, known_from_ns: u64) -> Chain {
         },
         from_ns: from,
         to_ns: to,
-        rows: rows(&walk),
+        rows: rows(&walk).into_iter().map(|it| it.row).collect(),
         ended_by: walk.ended_by.map(|task| naming::bounded(&task.name)),
     }
+}
+
+/// The time from a tick's instant, the window's `due_ns`, to its beginning, `woken_ns`, by what the
+/// thread did and what it waited for; apart what lay in `pauses`, which are in order and don't
+/// overlap. The rows sum to that time.
+#[must_use]
+pub fn tick(window: &Window, known_from_ns: u64, pauses: &[(u64, u64)]) -> Vec<TickRow> {
+    let events = ordered(window);
+    let mut walk = ChainWalk::new(window, &events, known_from_ns, pauses);
+    let to = window.woken_ns.max(window.due_ns);
+    walk.follow(window.probe.tid, window.due_ns, to, 0);
+    rows(&walk)
+}
+
+fn ordered(window: &Window) -> Vec<&Event> {
+    let mut events: Vec<&Event> = window.events.iter().collect();
+    events.sort_unstable();
+    events
 }
 
 /// A stretch of the wait.
@@ -93,10 +95,13 @@ struct WaitPart<'w> {
     doing: Doing,
     ns: u64,
     behind: Option<&'w Task>,
+    paused: bool,
 }
 
 struct ChainWalk<'w> {
     window: &'w Window,
+    /// What is in them stands apart.
+    pauses: &'w [(u64, u64)],
     timelines: BTreeMap<u32, CpuTimeline<'w>>,
     histories: ThreadHistories<'w>,
     known_from_ns: u64,
@@ -105,6 +110,31 @@ struct ChainWalk<'w> {
 }
 
 impl<'w> ChainWalk<'w> {
+    fn new(
+        window: &'w Window,
+        events: &[&'w Event],
+        known_from_ns: u64,
+        pauses: &'w [(u64, u64)],
+    ) -> Self {
+        let mut by_cpu: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
+        for event in events {
+            by_cpu.entry(event.cpu).or_default().push(event);
+        }
+        let mut timelines: BTreeMap<u32, CpuTimeline<'_>> = BTreeMap::new();
+        for (cpu, events) in &by_cpu {
+            timelines.insert(*cpu, CpuTimeline::from_events(window, events, None, None));
+        }
+        Self {
+            window,
+            pauses,
+            timelines,
+            histories: ThreadHistories::from_events(events),
+            known_from_ns,
+            amounts: Vec::new(),
+            ended_by: None,
+        }
+    }
+
     /// Assigns the time between two instants while this thread was waited for.
     fn follow(&mut self, tid: u32, from: u64, to: u64, depth: u32) {
         let mut at = to;
@@ -112,7 +142,7 @@ impl<'w> ChainWalk<'w> {
             let (begin, now, next) = self.histories.state_before(tid, at);
             let begin = begin.max(from);
             if at <= self.known_from_ns || depth > DEEPEST {
-                self.add(tid, depth, Doing::Unseen, at - from);
+                self.add(tid, depth, Doing::Unseen, (from, at));
                 return;
             }
             let begin = begin.max(self.known_from_ns);
@@ -120,12 +150,12 @@ impl<'w> ChainWalk<'w> {
                 ThreadState::On(cpu) => self.on_cpu(tid, cpu, (begin, at), depth, true),
                 ThreadState::Ready => match next {
                     Some(ThreadState::On(cpu)) => self.on_cpu(tid, cpu, (begin, at), depth, false),
-                    _ => self.add(tid, depth, Doing::Unseen, at - begin),
+                    _ => self.add(tid, depth, Doing::Unseen, (begin, at)),
                 },
-                ThreadState::Stopped => self.add(tid, depth, Doing::Stopped, at - begin),
+                ThreadState::Stopped => self.add(tid, depth, Doing::Stopped, (begin, at)),
                 ThreadState::Asleep => match self.histories.woken(tid, at) {
                     Some(woken) => self.slept(tid, woken, (begin, at), depth),
-                    None => self.add(tid, depth, Doing::Unseen, at - begin),
+                    None => self.add(tid, depth, Doing::Unseen, (begin, at)),
                 },
             }
             at = begin;
@@ -147,7 +177,7 @@ impl<'w> ChainWalk<'w> {
                 self.histories.add_task(waker);
                 self.follow(waker.tid, from, to, depth + 1);
             }
-            None => self.add(tid, depth, doing, to - from),
+            None => self.add(tid, depth, doing, (from, to)),
         }
     }
 
@@ -212,20 +242,12 @@ impl<'w> ChainWalk<'w> {
             None => Vec::new(),
         };
         for slice in slices {
-            let unseen = slice.from - at;
-            self.add(tid, depth, Doing::Unseen, unseen);
+            self.add(tid, depth, Doing::Unseen, (at, slice.from));
             at = slice.to;
-            let ns = slice.to - slice.from;
             let (doing, behind) = self.uppermost(tid, &slice, runs);
-            self.amounts.push(WaitPart {
-                tid,
-                depth,
-                doing,
-                ns,
-                behind,
-            });
+            self.push(tid, depth, doing, behind, (slice.from, slice.to));
         }
-        self.add(tid, depth, Doing::Unseen, to - at);
+        self.add(tid, depth, Doing::Unseen, (at, to));
     }
 
     fn uppermost(&self, tid: u32, slice: &Slice<'w>, runs: bool) -> (Doing, Option<&'w Task>) {
@@ -254,15 +276,40 @@ impl<'w> ChainWalk<'w> {
         }
     }
 
-    fn add(&mut self, tid: u32, depth: u32, doing: Doing, ns: u64) {
-        self.amounts.push(WaitPart {
-            tid,
-            depth,
-            doing,
-            ns,
-            behind: None,
-        });
+    fn add(&mut self, tid: u32, depth: u32, doing: Doing, between: (u64, u64)) {
+        self.push(tid, depth, doing, None, between);
     }
+
+    fn push(
+        &mut self,
+        tid: u32,
+        depth: u32,
+        doing: Doing,
+        behind: Option<&'w Task>,
+        between: (u64, u64),
+    ) {
+        let length = between.1.saturating_sub(between.0);
+        let in_pauses = common_ns(between, self.pauses);
+        for (paused, ns) in [(true, in_pauses), (false, length - in_pauses)] {
+            self.amounts.push(WaitPart {
+                tid,
+                depth,
+                doing: doing.clone(),
+                ns,
+                behind,
+                paused,
+            });
+        }
+    }
+}
+
+/// How much of a time lies in these, which are in order and don't overlap.
+#[must_use]
+pub fn common_ns((from, to): (u64, u64), pauses: &[(u64, u64)]) -> u64 {
+    let first = pauses.partition_point(|pause| pause.1 <= from);
+    let near = pauses[first..].iter().take_while(|pause| pause.0 < to);
+    near.map(|pause| pause.1.min(to).saturating_sub(pause.0.max(from)))
+        .sum()
 }
 
 /// Whether a frame is the softirq that a slice belongs to.
@@ -282,9 +329,9 @@ fn follows_interrupt(timeline: &CpuTimeline<'_>, softirq: &Frame<'_>) -> bool {
 }
 
 /// One row for each activity of each thread; the first wakers first.
-fn rows(walk: &ChainWalk<'_>) -> Vec<WaitRow> {
-    let mut rows: Vec<WaitRow> = Vec::new();
-    let mut places: BTreeMap<(u32, &Doing, Option<u32>), usize> = BTreeMap::new();
+fn rows(walk: &ChainWalk<'_>) -> Vec<TickRow> {
+    let mut rows: Vec<TickRow> = Vec::new();
+    let mut places: BTreeMap<(u32, &Doing, Option<u32>, bool), usize> = BTreeMap::new();
     let culprit = |tid: u32| match walk.histories.task(tid) {
         Some(task) => Culprit {
             name: Some(naming::bounded(&task.name)),
@@ -297,7 +344,8 @@ fn rows(walk: &ChainWalk<'_>) -> Vec<WaitRow> {
     };
     for amount in walk.amounts.iter().filter(|amount| amount.ns > 0) {
         let behind = amount.behind.filter(|task| task.tid != 0);
-        let key = (amount.tid, &amount.doing, behind.map(|task| task.tid));
+        let behind_tid = behind.map(|task| task.tid);
+        let key = (amount.tid, &amount.doing, behind_tid, amount.paused);
         let place = places.entry(key).or_insert(rows.len());
         if *place == rows.len() {
             let doing = match &amount.doing {
@@ -306,28 +354,37 @@ fn rows(walk: &ChainWalk<'_>) -> Vec<WaitRow> {
                 },
                 doing => doing.clone(),
             };
-            rows.push(WaitRow {
-                ns: 0,
-                depth: amount.depth,
-                thread: Some(culprit(amount.tid)),
-                doing,
+            rows.push(TickRow {
+                paused: amount.paused,
+                row: WaitRow {
+                    ns: 0,
+                    depth: amount.depth,
+                    thread: Some(culprit(amount.tid)),
+                    doing,
+                },
             });
         }
-        let row = &mut rows[*place];
+        let row = &mut rows[*place].row;
         row.ns += amount.ns;
         row.depth = row.depth.min(amount.depth);
     }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
+    rows.sort_by_key(|it| std::cmp::Reverse(it.row.ns));
     if rows.len() > Wait::ROWS {
-        let rest = rows.split_off(Wait::ROWS - 1);
-        rows.push(WaitRow {
-            ns: rest.iter().map(|row| row.ns).sum(),
-            depth: u32::MAX,
-            thread: None,
-            doing: Doing::Other,
-        });
+        let sums = if walk.pauses.is_empty() { 1 } else { 2 };
+        let rest = rows.split_off(Wait::ROWS - sums);
+        for paused in [true, false] {
+            let of_these = rest.iter().filter(|it| it.paused == paused);
+            let ns = of_these.map(|it| it.row.ns).sum();
+            let row = WaitRow {
+                ns,
+                depth: u32::MAX,
+                thread: None,
+                doing: Doing::Other,
+            };
+            rows.extend((ns > 0).then_some(TickRow { paused, row }));
+        }
     }
-    for row in &mut rows {
+    for row in rows.iter_mut().map(|it| &mut it.row) {
         let ns = row.ns;
         let behind = match &mut row.doing {
             Doing::Ready { behind } => behind.as_mut(),
@@ -337,6 +394,6 @@ fn rows(walk: &ChainWalk<'_>) -> Vec<WaitRow> {
             culprit.ns = ns;
         }
     }
-    rows.sort_by_key(|row| (row.depth, std::cmp::Reverse(row.ns)));
+    rows.sort_by_key(|it| (!it.paused, it.row.depth, std::cmp::Reverse(it.row.ns)));
     rows
 }

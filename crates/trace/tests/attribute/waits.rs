@@ -1,8 +1,9 @@
 //! Chains of waits: each hop a row, and rows sum.
 
 use punctual_record::explanation::{Cause, Doing, WaitRow};
+use punctual_record::watch::TickRow;
 use punctual_trace::attribute::event::{Kind, Task, Vector};
-use punctual_trace::attribute::waits::{Chain, chain};
+use punctual_trace::attribute::waits::{Chain, chain, common_ns, tick};
 
 use crate::build::{DUE, Made, idle, probe, task};
 
@@ -262,4 +263,54 @@ fn before_the_known_events_no_thread_is_blamed() {
     let unseen = row(&chain, 100, |doing| *doing == Doing::Unseen);
     assert_eq!(unseen, Some((0, 200_000)));
     assert_eq!(ran(&chain, 201), Some((1, 290_000)));
+}
+
+#[test]
+fn a_ticks_rows_stand_apart_by_pause_and_name_who_had_the_cpu_of_the_thread_that_ran_it() {
+    let (vm, hog) = (task(201, "VM Thread", 120, 0), task(300, "hog", 49, 1));
+    let mut made = waits(&vm, 9_000 * US);
+    // A pause from before the instant to 8 ms: the VM thread runs, waits 5 ms behind the hog, runs on.
+    made.switch(1_000 * US, &vm, &hog);
+    made.switch(6_000 * US, &hog, &vm);
+    wakes(&mut made, 7_900 * US, 100, Some(&vm));
+    made.switch(9_000 * US, &vm, &probe());
+    let pauses = [(DUE - 700_000, DUE + 8_000_000)];
+    let rows = tick(&made.window, 0, &pauses);
+    let ns = |paused, tid, is: &dyn Fn(&Doing) -> bool| {
+        let of_it = |it: &&TickRow| {
+            let thread = it.row.thread.as_ref().expect("a thread");
+            (it.paused, thread.tid) == (paused, tid) && is(&it.row.doing)
+        };
+        let found: Vec<u64> = rows.iter().filter(of_it).map(|it| it.row.ns).collect();
+        found.iter().sum::<u64>()
+    };
+    let ran = |doing: &Doing| *doing == Doing::Ran;
+    assert_eq!(ns(true, 201, &behind(300)), 5_000_000);
+    assert_eq!(ns(true, 201, &ran), 1_000_000 + 1_900_000);
+    // It was ready from 7.9 to 9 ms: 0.1 of it in the pause.
+    assert_eq!(ns(true, 100, &behind(201)), 100_000);
+    assert_eq!(ns(false, 100, &behind(201)), 1_000_000);
+    let sum: u64 = rows.iter().map(|it| it.row.ns).sum();
+    assert_eq!(sum, 9_000_000);
+    let paused: u64 = rows.iter().filter(|it| it.paused).map(|it| it.row.ns).sum();
+    assert_eq!(paused, common_ns((DUE, DUE + 9_000_000), &pauses));
+}
+
+#[test]
+fn the_rows_of_a_tick_sum_to_it_whatever_the_pauses_and_events_are() {
+    for pauses in [
+        &[][..],
+        &[(0, u64::MAX)],
+        &[(DUE, DUE)],
+        &[(0, 1), (DUE + 100, DUE + 200), (u64::MAX - 1, u64::MAX)],
+    ] {
+        for (known, to) in [(0, 500 * US), (u64::MAX, 500 * US), (DUE + 150, 1), (0, 0)] {
+            let made = waits(&idle(), to);
+            let rows = tick(&made.window, known, pauses);
+            let sum: u64 = rows.iter().map(|it| it.row.ns).sum();
+            assert_eq!(sum, to.unsigned_abs(), "{pauses:?} {known}");
+            let paused: u64 = rows.iter().filter(|it| it.paused).map(|it| it.row.ns).sum();
+            assert_eq!(paused, common_ns((DUE, DUE + to.unsigned_abs()), pauses));
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{BreachFlags, EXPLAIN, OUTPUT, REQUIRE, RequirementFlags, units};
+use punctual_trace::watch::marks::preset::{self, Preset};
 use punctual_trace::watch::marks::spec::{self, Spec};
 
 pub(super) const WATCH_EXAMPLES: &str = "\
@@ -16,10 +17,19 @@ Examples:
   punctual watch --cgroup 4f6e3a            the programs of a container
   punctual watch controller --mark 'step()' --mark cycle=begin_cycle..end_cycle
   punctual watch controller --mark 'step()' --mark-max 'step()=500us'
+  punctual watch java --runtime jvm         safepoints, and the ticks that they made late
   punctual watch controller --stop-above 1ms until a wake-up takes longer than 1 ms
   punctual watch controller --off-cpu       where it sleeps and waits, by stack
   punctual watch --system --run-queue       how long every thread waits for a CPU
   punctual watch --system                   the machine's worst wake-up, and who was in its way";
+
+/// A runtime by its name.
+fn runtime(name: &str) -> Result<&'static Preset, String> {
+    preset::named(name).ok_or_else(|| {
+        let names: Vec<&str> = preset::PRESETS.iter().map(|it| it.name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
 
 /// Flags of `watch`.
 #[derive(Debug, Args)]
@@ -55,6 +65,9 @@ pub struct WatchFlags {
     /// Watch for this time, in s or with a unit: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
+    /// Measure the pauses of the program's runtime: jvm, python or go; watches all threads, and shows which ticks of Java threads the pauses made late
+    #[arg(long, value_name = "RUNTIME", value_parser = runtime, conflicts_with_all = ["system", "comm", "cgroup", "children"])]
+    pub runtime: Option<&'static Preset>,
     /// Measure at a place in the program: FUNCTION from call to call, FUNCTION() from entry to return, PLACE..PLACE from the first to the second; may be repeated
     #[arg(long = "mark", value_name = "[NAME=]PLACE", value_parser = spec::parse, allow_hyphen_values = true, conflicts_with = "system")]
     pub marks: Vec<Spec>,

@@ -38,6 +38,9 @@ const SHIPPED: &[(&str, Text)] = &[
         include_str!("experiments/peers.toml").to_owned()
     }),
     ("ladder", ladder::text),
+    ("interference", || {
+        include_str!("experiments/interference.toml").to_owned()
+    }),
 ];
 
 /// The names of the experiments that are part of the program.

@@ -34,10 +34,32 @@ impl Wake {
     }
 }
 
+/// A late tick of a thread that its program's runtime had stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tick {
+    /// The thread, by the kernel's number.
+    pub tid: u32,
+    /// Where it was woken last.
+    pub at: WakeUpPlace,
+    /// The instant for which it waited.
+    pub due_ns: u64,
+    /// When it ran, and the runtime let it continue.
+    pub begun_ns: u64,
+    /// The pauses in between, in order.
+    pub pauses: Vec<(u64, u64)>,
+}
+
+/// What the explaining thread receives at once.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) wakes: Vec<Wake>,
+    pub(super) ticks: Vec<Tick>,
+}
+
 /// The collector's end: sends every sample, in batches.
 pub struct Feed {
-    pub(super) batch: Vec<Wake>,
-    pub(super) sender: SyncSender<Vec<Wake>>,
+    pub(super) batch: Batch,
+    pub(super) sender: SyncSender<Batch>,
     /// Of our own threads.
     pub(super) numbers: Numbers,
 }
@@ -45,14 +67,19 @@ pub struct Feed {
 impl Feed {
     /// Sends a wake-up with the next batch.
     pub fn push(&mut self, wake: Wake) {
-        self.batch.push(wake);
+        self.batch.wakes.push(wake);
+    }
+
+    /// Sends a late tick with the next batch.
+    pub fn push_tick(&mut self, tick: Tick) {
+        self.batch.ticks.push(tick);
     }
 }
 
 impl SampleSink for Feed {
     fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]) {
         let tid = self.numbers.kernels(tid.unsigned_abs());
-        self.batch.extend(samples.iter().map(|sample| Wake {
+        self.batch.wakes.extend(samples.iter().map(|sample| Wake {
             tid,
             at: WakeUpPlace::on_cpu(number(cpu)),
             waiting_ns: None,
@@ -64,7 +91,7 @@ impl SampleSink for Feed {
     }
 
     fn collected(&mut self) {
-        if !self.batch.is_empty() {
+        if !self.batch.wakes.is_empty() || !self.batch.ticks.is_empty() {
             // If the explaining thread is seconds behind, samples are dropped; the stages' count shows it.
             let _ = self.sender.try_send(std::mem::take(&mut self.batch));
         }

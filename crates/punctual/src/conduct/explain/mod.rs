@@ -3,6 +3,7 @@
 
 mod feed;
 mod jobs;
+mod ticks;
 mod tracer;
 mod waits;
 
@@ -12,9 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_rt::sched::Policy;
 
-use self::feed::Quiet;
-pub use self::feed::{Feed, Wake};
+use self::feed::{Batch, Quiet};
+pub use self::feed::{Feed, Tick, Wake};
 pub use self::jobs::{JobFeed, JobSeen, TaskSeen};
+use self::ticks::Ticks;
 use self::tracer::{Account, Tracer, poller};
 use self::waits::Waits;
 use super::housekeeper::Housekeeper;
@@ -25,6 +27,7 @@ use punctual_machine::Root;
 use punctual_machine::survey::group_limits::GroupLimits;
 use punctual_record::explanation::{Explanation, NoKernelNames};
 use punctual_record::taskset::JobBills;
+use punctual_record::watch::TickRow;
 use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
 use punctual_record::{UnsavedPart, UnsavedReason};
 use punctual_trace::attribute::event::Window;
@@ -144,6 +147,7 @@ impl Explaining {
             windows: Vec::new(),
             outliers: Outliers::within(OUTLIER_BYTES),
             waits: Waits::default(),
+            ticks: Ticks::default(),
             above_ns,
             jobs: jobs::no_bills(&wanted.tasks),
             changed: false,
@@ -180,7 +184,7 @@ impl Explaining {
             job_feed: Some(job_feed),
         };
         let feed = Feed {
-            batch: Vec::new(),
+            batch: Batch::default(),
             sender,
             numbers,
         };
@@ -222,6 +226,12 @@ impl Explaining {
     /// Why there are none.
     pub fn symbols(&self) -> Result<Arc<Symbols>, NoKernelNames> {
         lock(&self.capture).symbols()
+    }
+
+    /// What made a tick late, thread by thread, if it is among the latest.
+    #[must_use]
+    pub fn tick(&self, tid: u32, due_ns: u64) -> Option<Vec<TickRow>> {
+        lock(&self.account).ticks.rows(tid, due_ns)
     }
 
     /// System management interrupts of a CPU so far, if the processor counts them.

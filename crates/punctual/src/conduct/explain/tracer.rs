@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use punctual_rt::clock;
 use punctual_rt::sched::Policy;
 
-use super::feed::Wake;
+use super::feed::{Batch, Tick, Wake};
 use super::jobs::Jobs;
 use super::lock;
+use super::ticks::Ticks;
 use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
@@ -54,6 +55,7 @@ pub(super) struct Account {
     pub(super) waits: Waits,
     /// Of each task of a set.
     pub(super) jobs: Vec<JobBills>,
+    pub(super) ticks: Ticks,
     pub(super) above_ns: u64,
     pub(super) changed: bool,
     pub(super) events: u64,
@@ -84,7 +86,7 @@ pub(super) struct Tracer {
     pub(super) poller: Option<Task>,
     pub(super) above_ns: u64,
     pub(super) account: Arc<Mutex<Account>>,
-    pub(super) batches: Receiver<Vec<Wake>>,
+    pub(super) batches: Receiver<Batch>,
     /// Jobs of tasks that are explained.
     pub(super) jobs: Jobs,
     /// Late wake-ups that are explained in the next round, when the events after them are known.
@@ -101,12 +103,14 @@ impl Tracer {
     pub(super) fn round(&mut self, last: bool) {
         // Before the rings are copied, so that they hold what belongs to these samples.
         let samples = self.samples(if last { Duration::ZERO } else { NAP });
-        self.meet(&samples);
+        self.meet(&samples.wakes);
         self.explain(last);
-        self.follow(&samples);
+        self.follow(&samples.wakes);
+        self.follow_ticks(samples.ticks);
         self.jobs.receive();
         if last {
             self.explain(last);
+            self.follow_rest();
         }
     }
 
@@ -201,13 +205,16 @@ impl Tracer {
     }
 
     /// The wake-ups that were sent since the last round.
-    fn samples(&self, nap: Duration) -> Vec<Wake> {
+    fn samples(&self, nap: Duration) -> Batch {
         let until = Instant::now() + nap;
-        let mut samples = Vec::new();
+        let mut samples = Batch::default();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.batches.recv_timeout(left) {
-                Ok(batch) => samples.extend(batch),
+                Ok(batch) => {
+                    samples.wakes.extend(batch.wakes);
+                    samples.ticks.extend(batch.ticks);
+                }
                 Err(RecvTimeoutError::Timeout) => return samples,
                 Err(RecvTimeoutError::Disconnected) => {
                     std::thread::sleep(left);
@@ -281,6 +288,25 @@ impl Tracer {
         account.waits.take(samples, &capture, &self.numbers);
         account.events = capture.events();
         account.lost = capture.lost();
+    }
+
+    /// Follows the latest ticks back to what made them late.
+    fn follow_ticks(&self, ticks: Vec<Tick>) {
+        let capture = lock(&self.capture);
+        let mut account = lock(&self.account);
+        account.ticks.take(ticks, &capture, &self.numbers);
+    }
+
+    /// Follows the waits and ticks that there was no time for: no round comes after the last.
+    fn follow_rest(&self) {
+        let capture = lock(&self.capture);
+        let mut account = lock(&self.account);
+        while account.waits.has_pending() {
+            account.waits.take(&[], &capture, &self.numbers);
+        }
+        while account.ticks.has_pending() {
+            account.ticks.take(Vec::new(), &capture, &self.numbers);
+        }
     }
 
     fn window(&self, wake: &Wake) -> Option<Window> {

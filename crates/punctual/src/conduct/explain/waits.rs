@@ -83,6 +83,11 @@ impl Waits {
         }
     }
 
+    /// Whether there was no time for some.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Counts a wait of a kind; returns the longest followed wait of that kind. If there are too many
     /// kinds, those with the longest waits are kept.
     fn count(&mut self, key: &Key, wait_ns: u64) -> Option<u64> {

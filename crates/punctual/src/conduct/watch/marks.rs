@@ -77,8 +77,8 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Takes the new passes.
-    pub(super) fn collect(&mut self) {
+    /// Takes the new passes, and returns them.
+    pub(super) fn collect(&mut self) -> Vec<MarkPass> {
         let passes = self.marking.as_mut().map(ActiveMarks::drain);
         let passes = passes.unwrap_or_default();
         let known = |threads: &[AtMark], pass: &MarkPass| threads.iter().any(|it| it.is(pass));
@@ -90,6 +90,7 @@ impl<'a> Marks<'a> {
                 thread.take(pass);
             }
         }
+        passes
     }
 
     /// Reads the kernel's counts.
@@ -137,19 +138,20 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Takes the last passes: those counted so far must have arrived.
-    pub(super) fn finish(&mut self) {
+    /// Takes the last passes, and returns them: those counted so far must have arrived.
+    pub(super) fn finish(&mut self) -> Vec<MarkPass> {
         self.read_counts();
         let counted: Vec<u64> = self.threads.iter().map(|it| it.passes.count).collect();
-        self.collect();
+        let mut passes = self.collect();
         // Passes that came while the rings were emptied are read the next time.
-        self.collect();
+        passes.extend(self.collect());
         for (thread, counted) in self.threads.iter_mut().zip(counted) {
             thread.passes.count = thread.received.max(counted);
         }
         if let Ok(marking) = &self.marking {
             self.unseen = marking.unseen();
         }
+        passes
     }
 
     /// For the record.

@@ -10,8 +10,10 @@ mod off_cpu;
 mod plan;
 mod program;
 mod queues;
+mod runtime;
 mod skipped;
 mod stopped;
+mod ticks;
 mod whole;
 
 use std::time::{Duration, SystemTime};
@@ -39,6 +41,7 @@ use punctual_record::live::{LiveWatch, Step};
 use punctual_record::{Demand, Ending, RecordError, Run, RunDirectory, State, time};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::watch::Other;
+use runtime::RuntimeWatch;
 use whole::Whole;
 
 /// The length of a watch, and its limits.
@@ -140,8 +143,14 @@ pub fn watch(
         let wanted = explained(&plan.tracing, length.deadline_ns, &cpus);
         let explaining = explain::begin(wanted, None, &mut run.events);
         let marks = (&plan.marks[..], &plan.limits[..]);
+        let above_ns = plan.tracing.above_ns.or(length.deadline_ns);
+        let runtime = plan
+            .runtime
+            .map(|preset| RuntimeWatch::new(preset, above_ns));
         let events = &mut run.events;
-        let mut program = Program::begin(target, plan.scope, length, marks, explaining, events)?;
+        let mut program = Program::begin(
+            target, plan.scope, length, marks, runtime, explaining, events,
+        )?;
         program.compose(&mut run, 0);
         measure(run, directory, progress, signals, &cpus, program)
     } else {

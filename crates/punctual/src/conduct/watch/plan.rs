@@ -6,6 +6,7 @@ use punctual_machine::survey::process::Process;
 use punctual_record::RunSource;
 use punctual_record::{Interval, Request};
 use punctual_trace::watch::marks::Mark;
+use punctual_trace::watch::marks::preset::Preset;
 
 /// A watch that can start.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub struct WatchPlan {
     pub break_ns: Option<u64>,
     /// The requirements.
     pub claim: Claim,
+    /// The program's runtime, if its pauses are measured: its marks are the first of `marks`.
+    pub runtime: Option<&'static Preset>,
     /// Places in the program.
     pub marks: Vec<Mark>,
     /// The limit of each, in ns, in their order.

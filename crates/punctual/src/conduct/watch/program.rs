@@ -7,6 +7,7 @@ use super::marks::Marks;
 use super::members::Members;
 use super::off_cpu::Aways;
 use super::queues::{Apart, Queues};
+use super::runtime::RuntimeWatch;
 use super::stopped::ProgramStops;
 use super::{Breached, Length, Scope, Target, Watched, compose};
 use crate::conduct::blocks::Stretches;
@@ -28,7 +29,7 @@ use punctual_record::{
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::WakeUpPlace;
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::watch::marks::Mark;
+use punctual_trace::watch::marks::{Mark, MarkPass};
 use punctual_trace::watch::{ActiveWatch, Options, ProgramEvent, Sleeper};
 
 /// Wake-ups that each CPU's ring holds: more than one second of 10,000 per second.
@@ -54,6 +55,7 @@ pub(super) struct Program<'a> {
     beyond: Vec<(u32, u64)>,
     stretches: Stretches,
     marks: Option<Marks<'a>>,
+    runtime: Option<RuntimeWatch>,
     explaining: Option<Explaining>,
     feed: Option<Feed>,
     breach: Option<Breached>,
@@ -70,6 +72,7 @@ impl<'a> Program<'a> {
         scope: Scope,
         length: Length,
         (marks, limits): (&'a [Mark], &'a [Option<u64>]),
+        runtime: Option<RuntimeWatch>,
         explaining: Option<(Explaining, Feed)>,
         events: &mut Vec<Event>,
     ) -> Result<Self, ConductError> {
@@ -103,6 +106,7 @@ impl<'a> Program<'a> {
             watching,
             numbers,
             marks,
+            runtime,
             threads: Vec::new(),
             beyond: Vec::new(),
             stretches: Stretches::new(),
@@ -210,6 +214,18 @@ impl<'a> Program<'a> {
             .look(&mut self.watching, &mut self.numbers, named);
     }
 
+    /// Adds the pauses among the passes of marks; ticks that they made late are explained.
+    fn follow_runtime(&mut self, passes: &[MarkPass], end: bool) {
+        let Some(runtime) = &mut self.runtime else {
+            return;
+        };
+        runtime.add_passes(passes);
+        let ticks = runtime.settle(punctual_rt::clock::now_ns(), end);
+        if let Some(feed) = &mut self.feed {
+            ticks.into_iter().for_each(|tick| feed.push_tick(tick));
+        }
+    }
+
     fn read_counts(&mut self) {
         for sleeper in self.watching.threads() {
             let (tid, started_ns) = (sleeper.task.tid, sleeper.started_ns);
@@ -263,9 +279,11 @@ impl Watched for Program<'_> {
             self.read_counts();
         }
         for happened in &happened {
-            let Some(thread) = self.threads.iter_mut().find(|it| it.is(happened.tid())) else {
+            let place = self.threads.iter().position(|it| it.is(happened.tid()));
+            let Some(place) = place else {
                 continue;
             };
+            let thread = &mut self.threads[place];
             let wake = match happened {
                 ProgramEvent::Woke(wake) => wake,
                 ProgramEvent::JobEnded(job) => {
@@ -279,7 +297,11 @@ impl Watched for Program<'_> {
                     continue;
                 }
             };
-            let Some(from_ns) = thread.add_wake_up(wake) else {
+            let from_ns = thread.add_wake_up(wake);
+            if let Some(runtime) = &mut self.runtime {
+                runtime.add_wake_up((place, thread), wake, from_ns);
+            }
+            let Some(from_ns) = from_ns else {
                 continue;
             };
             let latency_ns = wake.end_ns.saturating_sub(from_ns);
@@ -306,11 +328,10 @@ impl Watched for Program<'_> {
                 });
             }
         }
+        let passes = self.marks.as_mut().map(Marks::collect);
+        self.follow_runtime(&passes.unwrap_or_default(), false);
         if let Some(feed) = &mut self.feed {
             feed.collected();
-        }
-        if let Some(marks) = &mut self.marks {
-            marks.collect();
         }
     }
 
@@ -393,6 +414,10 @@ impl Watched for Program<'_> {
                 .marks
                 .as_ref()
                 .map_or_else(Vec::new, |marks| marks.compose(&self.numbers)),
+            runtime: self
+                .runtime
+                .as_ref()
+                .map(|it| it.compose(threads, self.explaining.as_ref(), &self.numbers)),
         });
         self.put_stops(run, elapsed_ns);
         run.blocks = self.stretches.blocks();
@@ -417,8 +442,10 @@ impl Watched for Program<'_> {
         for (thread, counted) in self.threads.iter_mut().zip(counted) {
             thread.sleeper.wake_ups = counted;
         }
-        if let Some(marks) = &mut self.marks {
-            marks.finish();
+        let passes = self.marks.as_mut().map(Marks::finish);
+        self.follow_runtime(&passes.unwrap_or_default(), true);
+        if let Some(feed) = &mut self.feed {
+            feed.collected();
         }
         for thread in &mut self.threads {
             thread.end();

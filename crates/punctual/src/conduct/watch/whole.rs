@@ -234,6 +234,7 @@ impl Watched for Whole {
             off_cpu: None,
             run_queue: self.queues.as_ref().map(|it| it.to_record(&self.numbers)),
             marks: Vec::new(),
+            runtime: None,
         });
     }
 

@@ -412,6 +412,10 @@ fn the_committed_schemas_are_the_generated_ones() {
             format!("analysis-{}", taskset::analysis::ANALYSIS_VERSION),
             schema::analysis(),
         ),
+        (
+            format!("interference-{}", interference::INTERFERENCE_VERSION),
+            schema::interference(),
+        ),
     ] {
         let path = place(&name);
         let made = serde_json::to_string_pretty(&made).unwrap() + "\n";

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 
 use super::image::ImageError;
+use super::preset::Preset;
 
 /// Why the places of the marks are not known.
 #[derive(Debug)]
@@ -23,6 +24,20 @@ pub enum NotFound {
         file: String,
         /// The system's error.
         source: io::Error,
+    },
+    /// The program does not have the runtime.
+    NoRuntime {
+        /// The requested runtime.
+        preset: &'static Preset,
+        /// The program's file.
+        program: String,
+    },
+    /// The runtime does not have its marks.
+    Unmarked {
+        /// The requested runtime.
+        preset: &'static Preset,
+        /// The runtime's file.
+        file: String,
     },
 }
 
@@ -163,8 +178,30 @@ impl fmt::Display for NotFound {
                 f,
                 "the program's files could not be looked up ({file}: {source}): run as root"
             ),
+            Self::NoRuntime { preset, program } => write!(
+                f,
+                "--runtime {}: {program} runs no {}*: {}",
+                preset.name,
+                preset.files.join("* or "),
+                preset.absent
+            ),
+            Self::Unmarked { preset, file } => {
+                let marks: Vec<&str> = preset.marks.iter().map(|mark| marked(mark)).collect();
+                write!(
+                    f,
+                    "--runtime {}: {file} does not have {}: {}",
+                    preset.name,
+                    marks.join(" and "),
+                    preset.unmarked
+                )
+            }
         }
     }
+}
+
+/// The place of a mark, without its name.
+fn marked(mark: &str) -> &str {
+    mark.split_once('=').map_or(mark, |(_, place)| place)
 }
 
 impl fmt::Display for PlaceError {
@@ -259,6 +296,7 @@ impl Error for NotFound {
         match self {
             Self::Place { source, .. } => Some(source),
             Self::Program { source, .. } => Some(source),
+            Self::NoRuntime { .. } | Self::Unmarked { .. } => None,
         }
     }
 }

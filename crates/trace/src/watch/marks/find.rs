@@ -11,6 +11,7 @@ use object::ReadCache;
 use super::super::mappings::Mapping;
 use super::error::{FunctionError, NotFound, PlaceError, SimilarNames};
 use super::image::{Function, Image};
+use super::preset::Preset;
 use super::spec::{LONGEST, MarkPlace, MarkShape, PlaceKind, Spec};
 use super::{Mark, Role, Site};
 
@@ -41,6 +42,40 @@ pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
         return Ok(Vec::new());
     }
     let mut files = Files::mapped_by(pid)?;
+    marks(&mut files, specs)
+}
+
+/// Finds the places of a runtime's marks.
+///
+/// # Errors
+/// In one line: that the program has no such runtime, or one without the marks, and what to do.
+pub fn find_preset(pid: u32, preset: &'static Preset) -> Result<Vec<Mark>, NotFound> {
+    let mut files = Files::mapped_by(pid)?;
+    let at = match preset.files {
+        [] => Some(0),
+        _ => files
+            .loaded
+            .iter()
+            .position(|file| preset.is_in(file.name())),
+    };
+    let Some(at) = at else {
+        let program = files.loaded[0].path.clone();
+        return Err(NotFound::NoRuntime { preset, program });
+    };
+    let found = marks(&mut files, &preset.specs());
+    found.map_err(|why| match why {
+        NotFound::Place {
+            source: PlaceError::NoProbe { .. } | PlaceError::Function { .. },
+            ..
+        } => NotFound::Unmarked {
+            preset,
+            file: files.loaded[at].path.clone(),
+        },
+        other => other,
+    })
+}
+
+fn marks(files: &mut Files, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
     let mark = |spec: &Spec| {
         let mut all = Vec::new();
         let places = match &spec.shape {
@@ -66,6 +101,11 @@ pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
 }
 
 impl MappedFile {
+    /// Without its directory.
+    fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
     fn read(&self) -> Result<Image, PlaceError> {
         let path = || self.path.clone();
         let opened = File::open(&self.reached).map_err(|source| PlaceError::Unreadable {

@@ -11,6 +11,7 @@ pub mod find;
 pub mod image;
 #[cfg(feature = "kernel")]
 mod kernel;
+pub mod preset;
 pub mod spec;
 
 #[cfg(feature = "kernel")]
