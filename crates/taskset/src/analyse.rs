@@ -37,7 +37,8 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let outcomes = outcomes(set, &converted, machine);
     let all_bounded =
         (0..set.tasks.len()).all(|task| is_other(set.tasks[task].policy) || outcomes[task].is_ok());
-    let computable = all_bounded && converted.global.is_empty();
+    let any = set.tasks.iter().any(|task| !is_other(task.policy));
+    let computable = any && all_bounded && converted.global.is_empty();
     let answers = answers(set, &machine.limits);
     let tasks: Vec<TaskAnalysis> = set
         .tasks

@@ -414,4 +414,5 @@ fn the_margin_is_the_largest_that_still_meets_all_deadlines() {
     assert_eq!(spare, [Some(600_000), Some(600_000)]);
     let nothing = of("[[task]]\nname = \"a\"\nperiod = \"1ms\"\nwork = []\n");
     assert_eq!(nothing.outcome, AnalysisOutcome::Unbounded);
+    assert_eq!(nothing.largest_factor_ppm, None);
 }
