@@ -354,7 +354,7 @@ pub fn break_even(even: &BreakEven) -> String {
             "work longer than {} is complete earlier with it",
             range(ns, low_ns, high_ns)
         ),
-        BreakEvenKind::Always => "always: the tail is shorter, and work takes no longer".to_owned(),
+        BreakEvenKind::Always => "always: the tail is shorter, and work takes less time".to_owned(),
         BreakEvenKind::Never => "never: work takes longer, and the tail is not shorter".to_owned(),
         BreakEvenKind::UpToAtLeast { ns } => format!(
             "the tail is shorter and no price is distinguishable: it pays off for work up to at \
@@ -432,10 +432,19 @@ fn facts(cost: &Cost) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(probe) = &cost.probe {
+        let parts = cost.treatments.iter().flat_map(|it| &it.parts);
+        let mut priorities = parts.filter(|part| matches!(part, CostPart::Priority { .. }));
+        let as_command = match priorities.next() {
+            Some(_) => {
+                "; in pairs with and without a priority of the command: one above the command, and \
+                 SCHED_OTHER"
+            }
+            None => "",
+        };
         facts.push((
             "Probe",
             format!(
-                "CPU {}, SCHED_FIFO {}, every {}",
+                "CPU {}, SCHED_FIFO {}, every {}{as_command}",
                 probe.cpu,
                 probe.priority,
                 words::duration(probe.interval_ns)

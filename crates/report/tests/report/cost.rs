@@ -37,6 +37,7 @@ fn the_table_has_both_sides_the_ratio_and_identical_runs() {
         "by elapsed time: work shorter than 3.6",
         "a real-time load uses 30 % of CPU 1, SCHED_FIFO 70, in periods of 10 ms",
         "preempt=full instead of voluntary",
+        "every 1 ms; in pairs with and without a priority of the command: one above the command",
         "rt-box, Linux 6.1.0",
     ] {
         assert!(said.contains(words), "{words}: {said}");
