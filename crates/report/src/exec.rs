@@ -6,6 +6,7 @@ mod chains;
 mod rows;
 
 use punctual_record::Run;
+use punctual_record::explanation::Cause;
 use punctual_record::taskset::{JobBill, TaskFault, TaskRun};
 use punctual_stats::shares::Shares;
 use punctual_stats::tasks::TaskResult;
@@ -173,10 +174,14 @@ pub fn summary(run: &Run, tasks: &TaskRun, style: &Style) -> String {
     for (title, text) in facts_of(run, tasks, style) {
         lines.extend(crate::experiment::fact_lines(style, &title, &text));
     }
-    for line in beyond(tasks) {
-        for line in wrap(&line, style.columns()) {
-            lines.push(style.paint(Tone::Unsure, &line));
-        }
+    let beyond = beyond(tasks);
+    if !beyond.is_empty() {
+        let text = format!(
+            "jobs took longer than any can by the analysis: something happened that its model does \
+             not know. {}",
+            beyond.join("; ")
+        );
+        lines.extend(crate::experiment::fact_lines(style, "Bounds", &text));
     }
     for event in &run.events {
         let text = facts::event(event, "punctual");
@@ -222,32 +227,42 @@ fn facts_of(run: &Run, tasks: &TaskRun, style: &Style) -> Vec<statements::Fact> 
 }
 
 /// Where a job took longer than the analysis says that any can: the model lacks something, and the
-/// bill says what.
+/// bill says what. Those furthest beyond come first.
 #[must_use]
 pub fn beyond(tasks: &TaskRun) -> Vec<String> {
-    let each = tasks.beyond_bounds().into_iter().filter_map(|index| {
-        let (task, figures) = (tasks.set.tasks.get(index)?, tasks.tasks.get(index)?);
-        let bound_ns = tasks.bound_ns(index)?;
-        let longest_ns = figures.jobs.latency.max_ns;
+    let mut beyond = tasks.beyond_bounds();
+    let ratio = |index: &usize| {
+        let longest_ns = tasks
+            .tasks
+            .get(*index)
+            .map_or(0, |it| it.jobs.latency.max_ns);
+        longest_ns as f64 / tasks.bound_ns(*index).unwrap_or(1).max(1) as f64
+    };
+    beyond.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
+    let each = beyond.iter().take(NAMED).filter_map(|index| {
+        let (task, figures) = (tasks.set.tasks.get(*index)?, tasks.tasks.get(*index)?);
         let bill = figures.bills.as_ref().and_then(|bills| bills.worst.first());
-        let row = bill.and_then(JobBill::taken_by);
-        let what = match row {
-            Some(row) => format!(
-                "; of its bill: {}, {}",
-                explain::name(&row.cause),
-                words::duration(row.ns)
-            ),
-            None => String::new(),
-        };
+        let what = bill.and_then(JobBill::taken_by).map(|row| {
+            let cause = match row.cause {
+                Cause::NotReleased => bills::not_released(tasks, task),
+                _ => explain::name(&row.cause),
+            };
+            format!(" ({cause}: {})", words::duration(row.ns))
+        });
         Some(format!(
-            "{}: a job took {}, and the analysis bounds it at {}: something happened that the \
-             model does not know{what}",
+            "{}: {} where the analysis allows {}{}",
             words::clean(&task.name),
-            words::duration(longest_ns),
-            words::duration(bound_ns)
+            words::duration(figures.jobs.latency.max_ns),
+            words::duration(tasks.bound_ns(*index)?),
+            what.unwrap_or_default()
         ))
     });
-    each.collect()
+    let mut lines: Vec<String> = each.collect();
+    if beyond.len() > NAMED {
+        let more = (beyond.len() - NAMED) as u64;
+        lines.push(format!("{} more", words::plural(more, "task", "tasks")));
+    }
+    lines
 }
 
 /// How exactly a time of work is kept.

@@ -24,6 +24,8 @@ pub(super) struct Executor<S> {
     held: Vec<Option<Origin>>,
     /// Jobs that were executed.
     jobs: u64,
+    /// When the job before, and what it set off, was over.
+    over_ns: u64,
     /// The phase, and how many jobs of it are left.
     phase: (usize, u64),
     /// The state of the generator of jitter.
@@ -54,6 +56,7 @@ impl<S: Sink> Executor<S> {
             sink,
             held,
             jobs: 0,
+            over_ns: 0,
             phase: (0, jobs),
             random,
         }
@@ -206,8 +209,10 @@ impl<S: Sink> Executor<S> {
             released_ns: due.released_ns,
             started_ns,
             ended_ns,
+            waited: self.over_ns < due.released_ns,
             skipped: 0,
         };
+        self.over_ns = after_ns;
         Ok((job, after_ns))
     }
 

@@ -60,8 +60,7 @@ impl JobBill {
     /// What took most of it, but the job's own work and the way to it.
     #[must_use]
     pub fn taken_by(&self) -> Option<&BillRow> {
-        let own =
-            |cause: &Cause| matches!(cause, Cause::Work | Cause::NotReleased | Cause::WakePath);
+        let own = |cause: &Cause| matches!(cause, Cause::Work | Cause::WakePath);
         self.rows.iter().find(|row| !own(&row.cause))
     }
 }

@@ -2,7 +2,7 @@
 
 use punctual_record::Run;
 use punctual_record::explanation::{BillRow, Cause};
-use punctual_record::taskset::{JobBill, JobBills, Task, TaskFigures, TaskRun};
+use punctual_record::taskset::{JobBill, JobBills, Task, TaskFigures, TaskRun, Wake};
 
 use crate::explain::name;
 use crate::style::{Style, Tone, cut, wrap};
@@ -92,7 +92,7 @@ fn of_task(run: &Run, tasks: &TaskRun, billed: &Billed<'_>, style: &Style) -> Ve
     }
     let most = if style.verbose { usize::MAX } else { ROWS };
     lines.extend(
-        rows(run, tasks, bill, most)
+        rows(run, tasks, (billed.task, bill), most)
             .into_iter()
             .map(|line| format!("    {}", cut(&line, room))),
     );
@@ -116,11 +116,15 @@ fn against(response_ns: u64, deadline_ns: u64) -> String {
 }
 
 /// The rows of a bill, the dearest first.
-fn rows(run: &Run, tasks: &TaskRun, bill: &JobBill, most: usize) -> Vec<String> {
+fn rows(run: &Run, tasks: &TaskRun, (task, bill): (&Task, &JobBill), most: usize) -> Vec<String> {
     let micros = |ns: u64| format!("{:>11} µs", words::micros(ns as f64));
     let mut lines: Vec<String> = Vec::new();
     for row in bill.rows.iter().take(most) {
-        lines.push(format!("{}  {}", micros(row.ns), who(run, tasks, row)));
+        lines.push(format!(
+            "{}  {}",
+            micros(row.ns),
+            who(run, tasks, task, row)
+        ));
     }
     let rest = bill
         .rows
@@ -135,7 +139,10 @@ fn rows(run: &Run, tasks: &TaskRun, bill: &JobBill, most: usize) -> Vec<String> 
 }
 
 /// Who took the time of a row: a task of the set is called so.
-fn who(run: &Run, tasks: &TaskRun, row: &BillRow) -> String {
+fn who(run: &Run, tasks: &TaskRun, task: &Task, row: &BillRow) -> String {
+    if row.cause == Cause::NotReleased {
+        return not_released(tasks, task);
+    }
     let of_set = row.by.iter().find_map(|by| {
         let at = run
             .threads
@@ -144,6 +151,21 @@ fn who(run: &Run, tasks: &TaskRun, row: &BillRow) -> String {
         tasks.set.tasks.get(at)
     });
     named(&row.cause, of_set.map(|task| task.name.as_str()))
+}
+
+/// What a job waited for between its arrival and its release.
+pub(super) fn not_released(tasks: &TaskRun, task: &Task) -> String {
+    match task.wake {
+        Wake::Timer { .. } => "its jitter".to_owned(),
+        Wake::After { task, .. } => {
+            let before = tasks
+                .set
+                .tasks
+                .get(task)
+                .map_or("", |task| task.name.as_str());
+            format!("until the task {before} had ended")
+        }
+    }
 }
 
 fn named(cause: &Cause, of_set: Option<&str>) -> String {
@@ -188,9 +210,12 @@ fn of_all(run: &Run, tasks: &TaskRun, billed: &Billed<'_>) -> String {
     };
     let each = bills.causes.iter().take(CAUSES).map(|cause| {
         let of_set = is_task(&cause.cause).and_then(|at| tasks.set.tasks.get(at));
+        let what = match cause.cause {
+            Cause::NotReleased => not_released(tasks, billed.task),
+            _ => named(&cause.cause, of_set.map(|task| task.name.as_str())),
+        };
         format!(
-            "{} {:.0} %",
-            named(&cause.cause, of_set.map(|task| task.name.as_str())),
+            "{what} {:.0} %",
             cause.total_ns as f64 / total.max(1) as f64 * 100.0
         )
     });

@@ -16,12 +16,14 @@ pub struct JobInstants {
     pub started_ns: u64,
     /// When it had done its work.
     pub ended_ns: u64,
+    /// Whether its thread waited for it: else it was still at the job before.
+    pub waited: bool,
 }
 
-/// The bill of a job, from the window of its wake-up, if it was woken, and that of its execution. It
-/// is total: the rows sum to the time from the arrival to the end.
+/// The bill of a job, from the window of its release, if it did not begin at once, and that of its
+/// execution. It is total: the rows sum to the time from the arrival to the end.
 #[must_use]
-pub fn job_bill(at: &JobInstants, wake_up: Option<&Window>, execution: &Window) -> JobBill {
+pub fn job_bill(at: &JobInstants, release: Option<&Window>, execution: &Window) -> JobBill {
     let mut rows: Vec<BillRow> = Vec::new();
     let mut lost = execution.lost;
     let mut add = |bill: Bill| {
@@ -29,9 +31,14 @@ pub fn job_bill(at: &JobInstants, wake_up: Option<&Window>, execution: &Window) 
             add_row(&mut rows, row);
         }
     };
-    if let Some(window) = wake_up {
+    if let Some(window) = release {
         lost = lost.saturating_add(window.lost);
-        add(plain_bill(window));
+        let mut bill = plain_bill(window);
+        for row in bill.rows.iter_mut().filter(|row| row.cause == Cause::Work) {
+            // Of the job before.
+            row.cause = Cause::Probe;
+        }
+        add(bill);
     }
     add(plain_bill(execution));
     let billed: u64 = rows.iter().map(|row| row.ns).sum();

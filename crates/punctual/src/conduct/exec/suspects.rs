@@ -40,6 +40,7 @@ impl SampleSink for Suspects {
                         released_ns: job.released_ns,
                         started_ns: job.started_ns,
                         ended_ns: job.ended_ns,
+                        waited: job.waited,
                     },
                     late: job.ended_ns.saturating_sub(job.arrival_ns) > *deadline_ns,
                 });

@@ -131,11 +131,14 @@ impl Jobs {
             return None;
         }
         let execution = capture.job(task.clone(), cpu, at.started_ns, at.ended_ns)?;
-        let waits = at.started_ns > at.released_ns;
-        let wake_up =
-            waits.then(|| capture.window_at(task.tid, place, at.released_ns, at.started_ns));
+        let release = (at.started_ns > at.released_ns).then(|| match at.waited {
+            true => Some(capture.window_at(task.tid, place, at.released_ns, at.started_ns)),
+            // It was awake all the time.
+            false => capture.job(task.clone(), cpu, at.released_ns, at.started_ns),
+        });
+        let release = release.flatten();
         drop(capture);
-        Some(job_bill(at, wake_up.as_ref(), &execution))
+        Some(job_bill(at, release.as_ref(), &execution))
     }
 }
 
