@@ -154,7 +154,7 @@ fn nonsense_for_its_flags_is_refused() {
         &["--overheads", "measured", "none"],
     );
     refused(&["exec", "a", "--analyse", "-D", "1"], &["--analyse"]);
-    refused(&["exec", "a", "-D", "0"], &["-D"]);
+    refused(&["exec", "a", "-D", "0"], &["--duration"]);
     refused(&["exec", "a", "--duration", "soon"], &["--duration"]);
     refused(&["exec", "a", "--miss", "2"], &["--miss"]);
     refused(&["exec", "a", "--confidence", "0"], &["--confidence"]);

@@ -28,7 +28,7 @@ pub struct ExecFlags {
     /// Count what the kernel takes for each job in the analysis: measured on this machine, or none
     #[arg(long, value_name = "WHICH", default_value = "measured")]
     pub overheads: Overheads,
-    /// Execute the set for this time, in s or with a unit: 60, 5m, 1h [default: that of the file, or 60]
+    /// Run the set for this time, in s or with a unit: 60, 5m, 1h [default: that of the file, or 60]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
 
@@ -48,7 +48,7 @@ pub struct ExecFlags {
     /// Leave the machine as it is: do not set cpu_dma_latency
     #[arg(long, help_heading = CONDITIONS)]
     pub as_deployed: bool,
-    /// Execute and judge even if a requested condition is not in force; the verdict says so [default: refuse]
+    /// Run and judge the set even if a requested condition is not in force; the verdict says so [default: refuse]
     #[arg(long, help_heading = CONDITIONS)]
     pub best_effort: bool,
 
