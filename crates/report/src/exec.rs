@@ -15,6 +15,7 @@ use punctual_stats::verdict::{Outcome, Verdict};
 use crate::style::{Style, Tone, wrap};
 use crate::{conditions, explain, facts, statements, terminal, tuned, verdict, words};
 pub use analysis::{analysis, analysis_sentence};
+pub(crate) use bills::who;
 pub(crate) use rows::table;
 pub use rows::{TaskRow, live_rows, rows};
 

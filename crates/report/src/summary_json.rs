@@ -3,6 +3,7 @@
 
 use punctual_record::Field;
 use punctual_stats::Histogram;
+use punctual_stats::histogram::HistogramRecord;
 use serde_json::{Value, json};
 
 use super::facts;
@@ -13,7 +14,8 @@ use punctual_record::cost::Cost;
 use punctual_record::fit::Fit;
 use punctual_record::lab::Lab;
 use punctual_record::ladder::Ladder;
-use punctual_record::{Judgement, Run, State};
+use punctual_record::taskset::TaskRun;
+use punctual_record::{Judgement, Run, State, Thread};
 
 /// Everything of the record but the pictures of bills, the encoded histograms, the peaks below the worst
 /// ten of each thread and the rows of the timeline; with a final newline.
@@ -22,21 +24,11 @@ pub fn summary(run: &Run) -> String {
     let mut value = serde_json::to_value(run).unwrap_or(Value::Null);
     if let Some(threads) = value.get_mut("threads").and_then(Value::as_array_mut) {
         for (thread, measured) in threads.iter_mut().zip(&run.threads) {
-            let Some(thread) = thread.as_object_mut() else {
-                continue;
-            };
-            thread.remove("first_half");
-            if let Some(latency) = thread.get_mut("latency").and_then(Value::as_object_mut) {
-                latency.remove("encoded");
-            }
-            let mut worst = measured.peaks.clone();
-            worst.sort_by_key(|peak| std::cmp::Reverse(peak.latency_ns));
-            worst.truncate(10);
-            thread.insert(
-                "peaks".to_owned(),
-                serde_json::to_value(worst).unwrap_or(Value::Null),
-            );
+            shorten(thread, measured);
         }
+    }
+    if let Some(tasks) = &run.tasks {
+        executed(&mut value["tasks"], tasks);
     }
     with_words(&mut value, run);
     if let Some(timeline) = value.get_mut("timeline").and_then(Value::as_object_mut) {
@@ -55,6 +47,54 @@ pub fn summary(run: &Run) -> String {
         say(said, &judgement);
     }
     text(&value)
+}
+
+/// A thread's figures without what is large.
+fn shorten(thread: &mut Value, measured: &Thread) {
+    let Some(thread) = thread.as_object_mut() else {
+        return;
+    };
+    thread.remove("first_half");
+    if let Some(latency) = thread.get_mut("latency").and_then(Value::as_object_mut) {
+        latency.remove("encoded");
+    }
+    let mut worst = measured.peaks.clone();
+    worst.sort_by_key(|peak| std::cmp::Reverse(peak.latency_ns));
+    worst.truncate(10);
+    thread.insert(
+        "peaks".to_owned(),
+        serde_json::to_value(worst).unwrap_or(Value::Null),
+    );
+}
+
+/// The tasks of a set without what is large, with quantiles of their response times and chains.
+fn executed(value: &mut Value, tasks: &TaskRun) {
+    let quantiles = |lengths: &mut Value, of: &HistogramRecord| {
+        let histogram = Histogram::try_from(of).ok();
+        let quantile = |share| histogram.as_ref()?.supported_quantile(share);
+        if let Some(lengths) = lengths.as_object_mut() {
+            lengths.remove("encoded");
+            for (name, share) in [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
+                lengths.insert(name.to_owned(), json!(quantile(share)));
+            }
+        }
+    };
+    for (at, figures) in tasks.tasks.iter().enumerate() {
+        let task = &mut value["tasks"][at];
+        shorten(&mut task["jobs"], &figures.jobs);
+        quantiles(&mut task["jobs"]["latency"], &figures.jobs.latency);
+        if let Some(timeline) = task.get_mut("timeline").and_then(Value::as_object_mut) {
+            timeline.remove("rows");
+        }
+        task["name"] = json!(tasks.set.tasks.get(at).map(|task| &task.name));
+    }
+    for (at, figures) in tasks.chains.iter().enumerate() {
+        let chain = &mut value["chains"][at];
+        quantiles(&mut chain["reaction"], &figures.reaction);
+        quantiles(&mut chain["age"], &figures.age);
+        chain["name"] = json!(tasks.set.chains.get(at).map(|chain| &chain.name));
+    }
+    value["beyond_bounds"] = json!(crate::exec::beyond(tasks));
 }
 
 /// A lab's record with its verdicts in words.

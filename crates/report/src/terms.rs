@@ -62,6 +62,19 @@ impl Default for Terms {
 }
 
 impl Terms {
+    /// The words for the jobs of tasks.
+    pub const JOBS: Terms = Terms {
+        one: "job",
+        many: "jobs",
+        size: "response time",
+        heading: "Response times",
+        late: "Late jobs",
+        late_mark: "late or skipped",
+        ends: ["arrival", "end"],
+        who: "the task",
+        gap: false,
+    };
+
     /// Whether gaps were looked for, and no wake-ups measured.
     #[must_use]
     pub fn are_gaps(&self) -> bool {

@@ -139,7 +139,7 @@ fn rows(run: &Run, tasks: &TaskRun, (task, bill): (&Task, &JobBill), most: usize
 }
 
 /// Who took the time of a row: a task of the set is called so.
-fn who(run: &Run, tasks: &TaskRun, task: &Task, row: &BillRow) -> String {
+pub(crate) fn who(run: &Run, tasks: &TaskRun, task: &Task, row: &BillRow) -> String {
     if row.cause == Cause::NotReleased {
         return not_released(tasks, task);
     }

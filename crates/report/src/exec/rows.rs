@@ -17,7 +17,7 @@ pub struct TaskRow {
     pub name: String,
     /// `F 80`, `RR 10`, `DL`, or the nice value.
     pub policy: String,
-    /// Its CPUs; empty for all.
+    /// Its CPUs.
     pub cpus: String,
     /// Jobs that ended.
     pub jobs: u64,
@@ -56,7 +56,7 @@ pub fn rows(run: &Run, tasks: &TaskRun) -> Vec<TaskRow> {
         TaskRow {
             name: task.name.clone(),
             policy: policy(task.policy),
-            cpus: punctual_record::cpu_list(&task.cpus),
+            cpus: cpus(&task.cpus),
             jobs: jobs.count(),
             deadline_ns: task.deadline_ns,
             current_ns: None,
@@ -84,7 +84,7 @@ pub fn live_rows(tasks: &[LiveTask]) -> Vec<TaskRow> {
     let each = tasks.iter().map(|task| TaskRow {
         name: task.name.clone(),
         policy: policy(task.policy),
-        cpus: punctual_record::cpu_list(&task.cpus),
+        cpus: cpus(&task.cpus),
         jobs: task.jobs,
         deadline_ns: task.deadline_ns,
         current_ns: task.current_ns,
@@ -99,6 +99,13 @@ pub fn live_rows(tasks: &[LiveTask]) -> Vec<TaskRow> {
         cpu_share: None,
     });
     each.collect()
+}
+
+fn cpus(cpus: &[usize]) -> String {
+    match cpus {
+        [] => "all".to_owned(),
+        some => punctual_record::cpu_list(some),
+    }
 }
 
 /// A policy in a few characters.
@@ -161,13 +168,7 @@ const COLUMNS: [Column; 15] = [
     Column {
         head: "CPU",
         rank: 1,
-        cell: |row| {
-            Cell::new(if row.cpus.is_empty() {
-                "all"
-            } else {
-                &row.cpus
-            })
-        },
+        cell: |row| Cell::new(row.cpus.clone()),
     },
     Column {
         head: "jobs",

@@ -4,7 +4,7 @@ use punctual_record::Field;
 use punctual_stats::verdict::Outcome;
 
 use super::parts::Html;
-use super::{explained, frame, sections, tables};
+use super::{executed, explained, frame, sections, tables};
 use crate::draw::svg::escape;
 use crate::figures::Figures;
 use crate::marks::marks;
@@ -37,6 +37,7 @@ pub fn page(run: &Run) -> String {
         sections::validity(&mut html, run);
         sections::events(&mut html, run);
     }
+    executed::executed(&mut html, run);
     tables::figures(&mut html, run, &figures);
     sections::histogram(&mut html, &figures, &marks);
     sections::timeline(&mut html, run, &marks);

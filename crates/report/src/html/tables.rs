@@ -1,7 +1,7 @@
 //! The tables of figures: what was required, each CPU, the worst samples.
 
 use punctual_stats::lengths::LengthResult;
-use punctual_stats::verdict::{Outcome, Verdict};
+use punctual_stats::verdict::{Outcome, RequirementResult, Verdict};
 
 use super::page::class;
 use super::parts::{Html, Td, td, td_in};
@@ -36,35 +36,18 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
         .iter()
         .enumerate()
         .map(|(i, requirement)| {
-            let result = results.get(i);
-            let word = result.map_or("not judged", |r| r.outcome.word());
-            let seen = result.map_or_else(String::new, |r| {
-                let bound = &r.bound;
-                format!(
-                    "{} of {} cycles",
-                    words::count(bound.misses),
-                    words::count(bound.cycles)
-                )
-            });
-            let shown = result.map_or_else(String::new, |r| statements::range(&r.bound));
-            let needed = result
-                .and_then(|r| r.needed_seconds)
-                .map(|seconds| format!("run {} longer", words::duration_f64(seconds as f64 * 1e9)));
-            let never = result
-                .and_then(|r| r.never)
-                .map(|why| verdict::never(why).to_owned());
-            (
-                class(result.map(|r| r.outcome)),
-                vec![
-                    td(verdict::asked(requirement, run.request.confidence)),
-                    td_in("word", word),
-                    td(seen),
-                    td(shown),
-                    td(needed.or(never).unwrap_or_default()),
-                ],
-            )
+            let asked = verdict::asked(requirement, run.request.confidence);
+            required(asked, results.get(i))
         })
         .collect();
+    let tasks = run.verdict.iter().flat_map(|verdict| &verdict.tasks);
+    rows.extend(tasks.map(|task| {
+        let asked = verdict::asked(&task.result.requirement, run.request.confidence);
+        required(
+            format!("{}: {asked}", words::clean(&task.name)),
+            Some(&task.result),
+        )
+    }));
     let lengths = run.verdict.iter().flat_map(|verdict| &verdict.lengths);
     rows.extend(lengths.map(length));
     let confidence = words::percent(run.request.confidence);
@@ -80,6 +63,33 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
         ],
         &rows,
     );
+}
+
+/// What was required, and what is known of it.
+fn required(asked: String, result: Option<&RequirementResult>) -> (&'static str, Vec<Td>) {
+    let word = result.map_or("not judged", |r| r.outcome.word());
+    let seen = result.map_or_else(String::new, |r| {
+        let bound = &r.bound;
+        let (misses, cycles) = (words::count(bound.misses), words::count(bound.cycles));
+        format!("{misses} of {cycles} cycles")
+    });
+    let shown = result.map_or_else(String::new, |r| statements::range(&r.bound));
+    let needed = result
+        .and_then(|r| r.needed_seconds)
+        .map(|seconds| format!("run {} longer", words::duration_f64(seconds as f64 * 1e9)));
+    let never = result
+        .and_then(|r| r.never)
+        .map(|why| verdict::never(why).to_owned());
+    (
+        class(result.map(|r| r.outcome)),
+        vec![
+            td(asked),
+            td_in("word", word),
+            td(seen),
+            td(shown),
+            td(needed.or(never).unwrap_or_default()),
+        ],
+    )
 }
 
 /// What was required of a mark. No bound is made of it.
