@@ -131,5 +131,7 @@ fn judge_set(run: &Run, tasks: &TaskRun) -> Result<Verdict, DecodeError> {
             }
         });
     let each: Vec<TaskEvidence<'_>> = each.collect();
-    Ok(judge_tasks(&each, &tasks.limited(), run.request.confidence))
+    let names = tasks.limits();
+    let limited = tasks.limited(&names);
+    Ok(judge_tasks(&each, &limited, run.request.confidence))
 }

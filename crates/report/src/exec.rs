@@ -8,12 +8,13 @@ mod rows;
 use punctual_record::Run;
 use punctual_record::explanation::Cause;
 use punctual_record::taskset::{JobBill, TaskFault, TaskRun};
+use punctual_stats::lengths::LengthResult;
 use punctual_stats::shares::Shares;
 use punctual_stats::tasks::TaskResult;
 use punctual_stats::verdict::{Outcome, Verdict};
 
 use crate::style::{Style, Tone, wrap};
-use crate::{conditions, explain, facts, statements, terminal, tuned, verdict, words};
+use crate::{conditions, explain, facts, statements, terminal, tuned, words};
 pub use analysis::{analysis, analysis_sentence};
 pub(crate) use bills::who;
 pub(crate) use rows::table;
@@ -54,8 +55,23 @@ pub(crate) fn claim(verdict: &Verdict, repeats: bool) -> String {
             _ => named(&deciding, verdict, repeats),
         });
     }
-    sentences.extend(chains.map(verdict::length));
+    sentences.extend(chains.map(chain));
     sentences.join(" ")
+}
+
+/// The verdict on the limit of a chain.
+fn chain(result: &LengthResult) -> String {
+    let (name, limit) = (words::clean(&result.name), words::duration(result.limit_ns));
+    let outputs = words::plural(result.count, "output", "outputs");
+    match result.too_long_ns() {
+        None if result.count == 0 => format!("Nothing came out: the {name} is not known."),
+        None => format!("The {name} was at most {limit} in {outputs}."),
+        Some(longest) => format!(
+            "The {name} was longer than {limit} in {} of {outputs} (the longest {}); none may be.",
+            words::count(result.longer.max(1)),
+            words::duration(longest)
+        ),
+    }
 }
 
 /// Each task met its deadline often enough.

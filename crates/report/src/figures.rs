@@ -177,6 +177,7 @@ impl Figures {
             .watch
             .as_ref()
             .is_some_and(|watch| !watch.threads.is_empty());
+        let threads = threads || run.tasks.is_some();
         let mut merged = Row {
             label: "all".to_owned(),
             name: if threads { "all threads" } else { "all CPUs" }.to_owned(),
@@ -252,7 +253,7 @@ impl Figures {
 fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
     let on = |cpu: usize| run.threads.iter().filter(move |it| it.cpu == Some(cpu));
     let (label, name) = match thread.cpu {
-        _ if run.watched(index).is_some() => {
+        _ if run.watched(index).is_some() || run.tasks.is_some() => {
             let name = super::words::label(&run.thread_label(index));
             (name.clone(), name)
         }

@@ -132,29 +132,42 @@ impl TaskRun {
         beyond.map(|(task, _)| task).collect()
     }
 
-    /// What is required of the chains: of each limit the lengths that it holds for, with the name of
-    /// the chain.
-    pub(crate) fn limited(&self) -> Vec<LengthEvidence<'_>> {
+    /// What the limits of the chains are called, in the order of [`TaskRun::limited`].
+    pub(crate) fn limits(&self) -> Vec<String> {
+        let each = self.set.chains.iter().flat_map(|chain| {
+            let reaction = chain
+                .reaction_ns
+                .map(|_| format!("reaction of {}", chain.name));
+            let age = chain.age_ns.map(|_| format!("age of {}", chain.name));
+            [reaction, age]
+        });
+        each.flatten().collect()
+    }
+
+    /// What is required of the chains, with the names of their limits.
+    pub(crate) fn limited<'a>(&self, names: &'a [String]) -> Vec<LengthEvidence<'a>> {
         let chains = self.set.chains.iter().zip(&self.chains);
         let each = chains.flat_map(|(chain, figures)| {
-            let of = |limit_ns: Option<u64>, lengths: &HistogramRecord, longer| {
-                Some(LengthEvidence {
-                    name: &chain.name,
-                    limit_ns: limit_ns?,
-                    count: lengths.count,
-                    longer,
-                    max_ns: (lengths.count > 0).then_some(lengths.max_ns),
-                })
-            };
             [
-                of(
+                (
                     chain.reaction_ns,
                     &figures.reaction,
                     figures.reaction_longer,
                 ),
-                of(chain.age_ns, &figures.age, figures.age_longer),
+                (chain.age_ns, &figures.age, figures.age_longer),
             ]
         });
-        each.flatten().collect()
+        let each =
+            each.filter_map(|(limit_ns, lengths, longer)| Some((limit_ns?, lengths, longer)));
+        let each = each
+            .zip(names)
+            .map(|((limit_ns, lengths, longer), name)| LengthEvidence {
+                name,
+                limit_ns,
+                count: lengths.count,
+                longer,
+                max_ns: (lengths.count > 0).then_some(lengths.max_ns),
+            });
+        each.collect()
     }
 }

@@ -49,6 +49,7 @@ fn each_task_is_judged_by_its_own_deadline_and_each_chain_by_its_limits() {
         lengths,
         [(3_000_000, Outcome::Fail), (2_000_000, Outcome::Pass)]
     );
+    assert_eq!(verdict.lengths[1].name, "age of sensor to actuator");
     assert_eq!(verdict.tasks[1].result.bound.misses, 1);
     // Nothing may be late: the same figures fail by that one job.
     let mut strict = executed();

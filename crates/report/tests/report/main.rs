@@ -9,6 +9,7 @@ mod costs;
 #[path = "../../../trace/tests/attribute/data.rs"]
 mod data;
 mod exec;
+mod executed;
 mod experiment;
 #[path = "../../../record/tests/made/experiments.rs"]
 mod experiments;

@@ -1,0 +1,205 @@
+//! Executed task sets in words, as a page, as JSON, and while they run.
+
+use punctual_record::live::{LiveTask, LiveTasks};
+use punctual_record::taskset::TaskPolicy;
+use punctual_record::{Run, analyse_record};
+use punctual_report::live::{TaskOrder, tasks_lines, tasks_plain_line};
+use punctual_report::style::Style;
+use punctual_report::{html, summary_json, terminal};
+use serde_json::Value;
+
+use crate::tasksets::{executed, failed, undecided};
+
+fn summary(run: &Run, width: usize) -> String {
+    let style = Style {
+        width,
+        ..Style::plain()
+    };
+    let text = terminal::summary(run, &style);
+    for line in text.lines() {
+        assert!(line.chars().count() <= width, "{line}");
+    }
+    text
+}
+
+/// The text on one line.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_summary_names_tasks_chains_and_who_took_the_time() {
+    let text = flat(&summary(&executed(), 80));
+    for words in [
+        "FAIL: The reaction of sensor to actuator was longer than 3 ms in 1 of 3 outputs (the \
+         longest 3.2 ms); none may be.",
+        "round: its longest job with a bill took 1.2 ms, 200 µs more than its deadline",
+        "700 µs preempted by the task control, SCHED_FIFO 80",
+        "140 µs blocked on a lock that logger held",
+        "100 µs its jitter",
+        "sensor to actuator reaction 3",
+        "turns of a loop, per µs 2000.0 on CPU 0",
+    ] {
+        let words = flat(words);
+        assert!(text.contains(&words), "{words}: {text}");
+    }
+    // Narrow terminals give up columns, not rows.
+    let narrow = summary(&executed(), 50);
+    for task in ["control", "round", "reserved", "logger", "after Pipe"] {
+        assert!(narrow.contains(task), "{task}: {narrow}");
+    }
+}
+
+#[test]
+fn what_is_too_little_and_what_failed_is_said() {
+    let text = flat(&summary(&undecided(), 80));
+    assert!(text.starts_with("FAIL: The reaction"), "{text}");
+    let mut without = undecided();
+    if let Some(tasks) = &mut without.tasks {
+        tasks.set.chains.clear();
+        tasks.chains.clear();
+    }
+    without.conclude(analyse_record(&without).unwrap());
+    let text = flat(&summary(&without, 80));
+    assert!(
+        text.starts_with("FAIL: round: 1 of 1,000 jobs missed 1 ms")
+            || text.starts_with("INCONCLUSIVE: round: 1 of 1,000 jobs missed 1 ms"),
+        "{text}"
+    );
+    let text = flat(&summary(&failed(), 80));
+    for words in [
+        "INVALID: the task control could not wait for its next job: it is gone",
+        "the task round could not release the next task: it is gone",
+        "the task reserved failed at step 3 of phase 1: it is gone",
+        "the task logger did not end in time",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn a_job_beyond_its_bound_is_said_with_what_took_the_time() {
+    let mut run = executed();
+    let mut analysis = crate::exec::whole();
+    if let Some(tasks) = &mut run.tasks {
+        let bounded = analysis.tasks[0].clone();
+        analysis.tasks = vec![bounded; tasks.set.tasks.len()];
+        analysis.chains.truncate(1);
+        tasks.analysis = Some(analysis);
+    }
+    let text = flat(&summary(&run, 80));
+    assert!(
+        text.contains("Bounds jobs took longer than any can by the analysis"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "round: 1.2 ms where the analysis allows 300 µs (thread control, SCHED_FIFO 80: 700 µs)"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("9 tasks more"), "{text}");
+}
+
+#[test]
+fn the_json_has_quantiles_and_names_and_nothing_large() {
+    let text = summary_json::summary(&executed());
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert!(!value["tasks"].to_string().contains("encoded"), "{text}");
+    let task = &value["tasks"]["tasks"][1];
+    assert_eq!(task["name"], "round");
+    assert_eq!(task["jobs"]["latency"]["max_ns"], 1_200_000);
+    assert!(task["jobs"]["latency"]["p50_ns"].as_u64().unwrap() >= 300_000);
+    assert!(task["timeline"].get("rows").is_none());
+    assert_eq!(value["tasks"]["chains"][0]["name"], "sensor to actuator");
+    assert_eq!(value["verdict"]["tasks"][1]["name"], "round");
+}
+
+#[test]
+fn the_page_shows_the_set_and_hostile_names_stay_text() {
+    let mut run = executed();
+    if let Some(tasks) = &mut run.tasks {
+        tasks.set.tasks[1].name = "<script>alert(1)</script>\u{1b}[2J".to_owned();
+        tasks.set.chains[0].name = "<img src=x>".to_owned();
+    }
+    let page = html::page(&run);
+    for words in [
+        "<h2 id=\"tasks\">",
+        "Who took the time of the longest jobs",
+        "control",
+        "Response times of the jobs",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    for words in ["<script>alert", "<img src=x", "\u{1b}"] {
+        assert!(!page.contains(words), "{words}");
+    }
+    let text = summary(&run, 80);
+    assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+fn live(name: &str, deadline_ns: u64, worst_ns: u64, late: u64) -> LiveTask {
+    LiveTask {
+        name: name.to_owned(),
+        policy: TaskPolicy::Fifo { priority: 50 },
+        cpus: vec![1],
+        deadline_ns,
+        jobs: 1000,
+        current_ns: Some(40_000),
+        best_ns: Some(30_000),
+        p999_ns: None,
+        worst_ns: Some(worst_ns),
+        bound_ns: None,
+        wake_up_ns: Some(9_000),
+        late,
+        skipped: 0,
+        taken_by: None,
+    }
+}
+
+#[test]
+fn rows_of_a_running_set_are_sorted_as_a_key_asks() {
+    let view = LiveTasks {
+        name: "robot".to_owned(),
+        elapsed_ns: 5_000_000_000,
+        total_ns: Some(10_000_000_000),
+        tasks: vec![
+            live("a", 1_000_000, 400_000, 0),
+            live("b", 9_000_000, 7_000_000, 3),
+            live("c", 500_000, 490_000, 7),
+        ],
+        notes: Vec::new(),
+    };
+    let order = |key: u8| -> String {
+        let order = TaskOrder::of_key(key).unwrap();
+        let lines = tasks_lines(&view, order, true, &Style::plain());
+        assert!(lines[0].contains("exec robot"), "{lines:?}");
+        assert!(lines.last().unwrap().contains("sort by"), "{lines:?}");
+        lines[2..5]
+            .iter()
+            .map(|line| line.trim_start().chars().next().unwrap())
+            .collect()
+    };
+    assert_eq!(
+        (order(b'n'), order(b's')),
+        ("abc".to_owned(), "cab".to_owned())
+    );
+    assert_eq!(
+        (order(b'w'), order(b'l')),
+        ("bca".to_owned(), "cba".to_owned())
+    );
+    assert_eq!(TaskOrder::of_key(b'x'), None);
+    let small = Style {
+        height: 6,
+        ..Style::plain()
+    };
+    let lines = tasks_lines(&view, TaskOrder::Set, false, &small);
+    assert!(
+        lines.iter().any(|line| line.contains("and 1 more task")),
+        "{lines:?}"
+    );
+    assert_eq!(
+        tasks_plain_line(&view),
+        "0:05  3,000 jobs, 10 late, nearest to its deadline: c with 490 µs of 500 µs"
+    );
+}
