@@ -24,6 +24,7 @@ mod options;
 mod real;
 mod report;
 mod setup;
+mod step;
 mod threads;
 
 /// Sets up the library when it is loaded, before `main`. If a constructor of another library
@@ -33,6 +34,7 @@ mod threads;
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
+    step::serve_if_asked();
     setup::set_up();
 }
 

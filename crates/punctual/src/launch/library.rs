@@ -78,7 +78,7 @@ impl Library {
     /// capabilities, the kernel denies the child our directory in `/proc`; the descriptor that it
     /// inherits is accessible all the same. The program itself has none of our capabilities,
     /// so its children can access its directory.
-    fn own_path(&self) -> PathBuf {
+    pub fn own_path(&self) -> PathBuf {
         self.memory.as_ref().map_or_else(
             || self.path.clone(),
             |file| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),

@@ -291,3 +291,111 @@ fn the_examples_are_executed_whole() {
         }
     }
 }
+
+/// Compiles a shared object; `None` without a compiler.
+fn object(place: &Place, name: &str, code: &str) -> Option<()> {
+    let source = place.path().join(format!("{name}.c"));
+    fs::write(&source, code).unwrap();
+    let mut command = place.command("cc");
+    command.args(["-shared", "-fPIC", "-O1", "-o"]);
+    command
+        .arg(place.path().join(format!("{name}.so")))
+        .arg(&source);
+    let status = command.status().ok()?;
+    assert!(status.success());
+    Some(())
+}
+
+/// Counts its calls in a file, with what it was called by; the fifth result is as the code says.
+const STEP: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct kept { int calls, file; };
+int step(void **place) {
+    struct kept *kept = *place;
+    if (!kept) {
+        kept = *place = calloc(1, sizeof *kept);
+        kept->file = open("calls", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        char line[64];
+        struct sched_param param;
+        sched_getparam(0, &param);
+        int length = snprintf(line, sizeof line, "%d %d %d\n", sched_getscheduler(0),
+                              param.sched_priority, sched_getcpu());
+        if (write(kept->file, line, length) != length) return 9;
+    }
+    if (write(kept->file, ".", 1) != 1) return 9;
+    return ++kept->calls == 5 ? FIFTH : 0;
+}
+"#;
+
+#[test]
+fn a_function_of_a_shared_object_is_called_once_for_each_job_with_the_tasks_priority() {
+    if !has_rights() {
+        skip!("it takes real-time priorities");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let cpu = cpus()[0];
+    for (name, fifth) in [
+        ("well", "0"),
+        ("fails", "3"),
+        ("crashes", "*(volatile int *)0"),
+    ] {
+        if object(&place, name, &STEP.replace("FIFTH", fifth)).is_none() {
+            skip!("there is no C compiler");
+        }
+    }
+    let set = |object: &str, function: &str| {
+        format!(
+            "[[task]]\nname = \"own\"\npriority = 42\ncpu = {cpu}\nperiod = \"10ms\"\n\
+             deadline = \"10s\"\n\
+             work = [{{ run = \"10us\" }}, {{ library = \"{object}.so\", function = \"{function}\" }}]\n"
+        )
+    };
+    let (ended, run) = executed(&place, &set("./well", "step"), &["-D", "1", "--miss", "0"]);
+    ended.expect(0);
+    let calls = fs::read_to_string(place.path().join("calls")).unwrap();
+    let (called_by, dots) = calls.split_once('\n').unwrap();
+    assert_eq!(called_by, format!("{} 42 {cpu}", libc::SCHED_FIFO));
+    assert_eq!(dots.len() as u64, jobs(&run, 0));
+    assert!(dots.len() >= 90, "{dots}");
+    place.await_silence();
+    for (object, words) in [
+        ("./fails", "it returned 3"),
+        ("./crashes", "it ended its process: signal: 11"),
+    ] {
+        fs::remove_dir_all(place.path().join("run")).unwrap();
+        let (ended, run) = executed(&place, &set(object, "step"), &["-D", "1h"]);
+        let ended = ended.expect(4);
+        let text = ended
+            .stdout
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(text.contains("failed at step 2 of phase 1"), "{text}");
+        assert!(text.contains(words), "{words}: {text}");
+        assert_eq!(jobs(&run, 0), 4);
+        place.await_silence();
+    }
+    for (object, function, words) in [
+        ("./well", "stop", "undefined symbol: stop"),
+        ("./absent", "step", "absent.so: No such file"),
+        ("./well.c", "step", "No such file"),
+    ] {
+        fs::write(place.path().join("set.toml"), set(object, function)).unwrap();
+        let ended = place.run(&["exec", "set.toml", "-o", "none"]).expect(1);
+        assert!(
+            ended
+                .stderr
+                .starts_with("punctual: task own: step 2 of phase 1:"),
+            "{ended:?}"
+        );
+        assert!(ended.stderr.contains(words), "{words}: {ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    }
+    place.await_silence();
+}

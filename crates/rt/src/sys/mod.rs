@@ -19,6 +19,7 @@ pub mod maps;
 pub mod mark;
 pub mod perf;
 mod raw;
+pub mod shared;
 pub mod symbols;
 pub mod task;
 pub mod tasks;

@@ -71,8 +71,6 @@ pub fn exec(
         tasks: Vec::new(),
         chains: Vec::new(),
     });
-    save(directory, &run)?;
-    directory.reserve();
     let started = start(plan, directory, &root, run, &speeds, (progress, signals))?;
     Ok(started)
 }
@@ -89,7 +87,7 @@ fn survey(plan: &ExecPlan, root: &Root) -> Run {
     empty("exec", command, plan.request(), started, machine)
 }
 
-/// The steps after the first save: tasks, tracing, load, read-back, and the execution.
+/// The steps after the survey: tasks, the first save, tracing, load, read-back, and the execution.
 fn start(
     plan: &ExecPlan,
     directory: &RunDirectory,
@@ -99,7 +97,10 @@ fn start(
     (progress, signals): (&mut dyn Progress, Signals),
 ) -> Result<Run, ConductError> {
     progress.step(&Step::SetUpTasks);
+    // Of a set that can't be started nothing is kept.
     let (tasks, mut figures) = tasks::start(plan, speeds)?;
+    save(directory, &run)?;
+    directory.reserve();
     let bound = |task: usize| match plan.cpus_of(task) {
         [cpu] => Some(*cpu),
         _ => None,

@@ -263,7 +263,7 @@ fn prepared(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<Prepared, StartError
     };
     let each: Option<Vec<Speed>> = (0..plan.set.tasks.len()).map(of).collect();
     let each = each.ok_or(StartError::Task(0))?;
-    let mut calls = Launched;
+    let mut calls = Launched::default();
     prepare(&plan.set, &each, &mut calls)
 }
 
