@@ -23,8 +23,8 @@ pub enum Bell {
     Semaphore(Semaphore),
     /// A condition variable.
     Condvar(PiMutex<u32>, Condvar),
-    /// A signal to the thread with this number; 0 until it is known.
-    Signal(AtomicI32),
+    /// A signal in this process to the thread with this number; 0 until it is known.
+    Signal(u32, AtomicI32),
     /// An eventfd that counts.
     Eventfd(OwnedFd),
     /// A message queue.
@@ -44,7 +44,7 @@ impl Bell {
             Means::Futex => Self::Futex(AtomicU32::new(0)),
             Means::Semaphore => Self::Semaphore(Semaphore::new()?),
             Means::Condvar => Self::Condvar(PiMutex::new(0)?, Condvar::new()),
-            Means::Signal => Self::Signal(AtomicI32::new(0)),
+            Means::Signal => Self::Signal(std::process::id(), AtomicI32::new(0)),
             Means::Eventfd => {
                 let flags = EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE;
                 Self::Eventfd(eventfd(0, flags)?)
@@ -78,7 +78,7 @@ impl Bell {
     /// # Errors
     /// None in practice.
     pub fn belong_to_caller(&self) -> io::Result<()> {
-        if let Self::Signal(tid) = self {
+        if let Self::Signal(_, tid) = self {
             punctual_rt::sys::time::block_signals(&[signal::number()])?;
             tid.store(punctual_rt::sys::task::current_tid(), Ordering::Release);
         }
@@ -103,7 +103,7 @@ impl Bell {
                 condvar.notify_one();
                 Ok(())
             }
-            Self::Signal(tid) => signal::send(tid.load(Ordering::Acquire)),
+            Self::Signal(process, tid) => signal::send(*process, tid.load(Ordering::Acquire)),
             Self::Eventfd(counter) => {
                 rustix::io::write(counter, &1u64.to_ne_bytes())?;
                 Ok(())
@@ -140,7 +140,7 @@ impl Bell {
                 *count -= 1;
                 Ok(())
             }
-            Self::Signal(_) => signal::wait(),
+            Self::Signal(..) => signal::wait(),
             Self::Eventfd(counter) => {
                 rustix::io::read(counter, &mut [0u8; 8])?;
                 Ok(())

@@ -10,13 +10,13 @@ pub fn number() -> libc::c_int {
     libc::SIGRTMIN()
 }
 
-/// Sends the signal to a thread. Real-time safe; one system call.
+/// Sends the signal to a thread of this process, whose number is `process`. Real-time safe; one system call.
 ///
 /// # Errors
 /// ESRCH if the thread has ended, EAGAIN at the limit of queued signals.
 #[inline]
-pub fn send(tid: libc::pid_t) -> io::Result<()> {
-    let (process, number) = (std::process::id(), number());
+pub fn send(process: u32, tid: libc::pid_t) -> io::Result<()> {
+    let number = number();
     // SAFETY: takes numbers only.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, process, tid, number) };
     check(sent as libc::c_int).map(drop)

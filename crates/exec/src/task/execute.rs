@@ -11,7 +11,7 @@ use super::{Ended, Fault, Outcome, PreparedTask, timer_of};
 use crate::chain::{Origin, Passed};
 use crate::end::End;
 use crate::job::{Job, Sink};
-use crate::release::Release;
+use crate::release::{Release, Released};
 use crate::timer::TaskTimer;
 
 /// A task at work in its thread.
@@ -109,6 +109,18 @@ impl<S: Sink> Executor<S> {
         let Some(mut timer) = self.timer.take() else {
             return Ok(());
         };
+        let done = self.until_end(&mut timer, first_ns, period_ns);
+        // It is closed when the time of the jobs was read.
+        self.timer = Some(timer);
+        done
+    }
+
+    fn until_end(
+        &mut self,
+        timer: &mut TaskTimer,
+        first_ns: u64,
+        period_ns: u64,
+    ) -> Result<(), Fault> {
         let mut arrival_ns = first_ns;
         loop {
             if self.end.is_reached(arrival_ns) {
@@ -143,6 +155,12 @@ impl<S: Sink> Executor<S> {
         let Some(mut released) = self.task.released.take() else {
             return Ok(());
         };
+        let done = self.until_released_no_more(&mut released);
+        self.task.released = Some(released);
+        done
+    }
+
+    fn until_released_no_more(&mut self, released: &mut Released) -> Result<(), Fault> {
         loop {
             let Some(release) = released.wait().map_err(Fault::Wait)? else {
                 return Ok(());

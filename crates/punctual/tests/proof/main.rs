@@ -5,4 +5,5 @@
 mod common;
 mod outside;
 mod pitfall;
+mod tasks;
 mod the_loop;
