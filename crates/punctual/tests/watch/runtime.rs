@@ -67,7 +67,13 @@ fn behind(rows: &[TickRow], name: &str) -> u64 {
 /// Every tick whose instant lay in a pause was held; one whose pause began between its instant and its
 /// wake-up may have been.
 fn held(ticks: &Ticks, did: &BTreeMap<String, u64>) {
-    let (least, most) = (did["held"], did["held"] + did["maybe"]);
+    // A tick that a busy machine let pass unseen may have been held.
+    let unseen = did["ticks"].saturating_sub(ticks.count);
+    assert!(unseen <= 2, "{ticks:?} {did:?}");
+    let (least, most) = (
+        did["held"].saturating_sub(unseen),
+        did["held"] + did["maybe"],
+    );
     assert!((least..=most).contains(&ticks.held), "{ticks:?} {did:?}");
     assert!(least > 0, "{did:?}");
 }
@@ -417,7 +423,15 @@ fn a_jvm_that_a_real_time_thread_stops_in_a_safepoint_has_that_thread_in_its_bil
     let worst = mark(&run, "safepoint").threads[0].worst[0];
     assert!(worst.waited_ns.expect("counted") >= 100 * MS, "{worst:?}");
     let bills = &runtime(&run).bills;
-    let most = bills.iter().map(|bill| behind(&bill.rows, "hog")).max();
+    // Whichever was ready while the hog had the CPU: the VM Thread, or the tick's own thread.
+    let behind_hog = |rows: &[TickRow]| -> u64 {
+        let is = |it: &&TickRow| match &it.row.doing {
+            Doing::Ready { behind: Some(by) } => it.paused && by.name.as_deref() == Some("hog"),
+            _ => false,
+        };
+        rows.iter().filter(is).map(|it| it.row.ns).sum()
+    };
+    let most = bills.iter().map(|bill| behind_hog(&bill.rows)).max();
     assert!(most.expect("late ticks") >= 100 * MS, "{bills:#?}");
     let ticks = ticks(&run, "ticker");
     assert!(ticks.spent.pause_waited_ns >= 100 * MS, "{ticks:?}");
