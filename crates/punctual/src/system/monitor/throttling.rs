@@ -11,8 +11,9 @@ use punctual_rt::sys::task::scheduling;
 
 use super::Monitored;
 use punctual_machine::root::{Reader, Root, decimal};
+use punctual_machine::survey::stolen::{self, Account};
 use punctual_machine::survey::thread::Policy;
-use punctual_machine::survey::{cgroup, online, stolen};
+use punctual_machine::survey::{cgroup, online};
 use punctual_record::event::{Event, Happening, RealTimeBound};
 use punctual_record::proc_stat::Stat;
 
@@ -87,7 +88,8 @@ pub(super) struct Throttling {
     group_tasks: Option<String>,
     tasks: BTreeMap<i32, Task>,
     accounts: BTreeMap<i32, ProbeAccount>,
-    stolen: BTreeMap<usize, u64>,
+    /// The accounts of CPUs.
+    cpus: BTreeMap<usize, Account>,
     looks: Vec<Look>,
     last: Instant,
     last_scan: Instant,
@@ -138,7 +140,7 @@ impl Throttling {
             group_tasks,
             tasks: BTreeMap::new(),
             accounts: BTreeMap::new(),
-            stolen: stolen::read(root).unwrap_or_default(),
+            cpus: stolen::accounts(root).unwrap_or_default(),
             looks: Vec::new(),
             last: now,
             last_scan: now,
@@ -188,15 +190,16 @@ impl Throttling {
             cpus: self.read_probes(),
         };
         self.read_tasks(&mut look.cpus);
-        let stolen = stolen::read(&self.root).unwrap_or_default();
+        let accounts = stolen::accounts(&self.root).unwrap_or_default();
         for (cpu, part) in &mut look.cpus {
-            let (before, after) = (self.stolen.get(cpu), stolen.get(cpu));
-            part.stolen_ns = match (before, after) {
-                (Some(before), Some(after)) => after.saturating_sub(*before),
-                _ => 0,
-            };
+            let (before, after) = (self.cpus.get(cpu), accounts.get(cpu));
+            if let (Some(before), Some(after)) = (before, after) {
+                let accounted_ns = after.all_ns.saturating_sub(before.all_ns);
+                part.stolen_ns = after.stolen_ns.saturating_sub(before.stolen_ns);
+                part.pending_ns = window::pending_ns(length_ns, accounted_ns);
+            }
         }
-        self.stolen = stolen;
+        self.cpus = accounts;
         self.looks.push(look);
         self.judge(at_ns)
     }

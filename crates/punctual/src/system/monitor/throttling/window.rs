@@ -5,6 +5,9 @@
 //! are compared with what ran and what was stolen in that stretch, in the earlier looks that
 //! they may extend into, and in the next one. Time stolen elsewhere in the window
 //! explains none of them.
+//!
+//! There is no tick while the host has the CPU. Then the accounts stand still, perhaps for several
+//! looks, and what they lack may be steal time: it proves nothing.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +19,10 @@ const REACHED: f64 = 0.95;
 const WAITED_NS: u64 = 10_000_000;
 /// Steal time is counted in ticks of this length.
 const STOLEN_GRAIN_NS: u64 = 10_000_000;
+/// The accounts of a CPU are behind if they lack this share of a look, and this time. Less may be
+/// the rounding of a few accounts, or ticks that came late.
+const BEHIND_SHARE: u64 = 4;
+const BEHIND_NS: u64 = 40_000_000;
 
 /// How much of each period real-time threads may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +44,8 @@ pub(super) struct Part {
     pub(super) above_ns: u64,
     /// The host took the CPU.
     pub(super) stolen_ns: u64,
+    /// Time that the CPU's accounts lack: see [`pending_ns`].
+    pub(super) pending_ns: u64,
     /// The probe was ready and did not run.
     pub(super) waited_ns: u64,
     /// The probe is scheduled in real time.
@@ -53,8 +62,19 @@ pub(super) struct Look {
 impl Part {
     /// The time that a wait may be explained by.
     fn in_the_way_ns(&self) -> u64 {
-        self.above_ns.saturating_add(self.stolen_ns)
+        self.above_ns
+            .saturating_add(self.stolen_ns)
+            .saturating_add(self.pending_ns)
     }
+}
+
+/// How much of a look a CPU's accounts lack, if they are behind.
+pub(super) fn pending_ns(length_ns: u64, accounted_ns: u64) -> u64 {
+    let lacking_ns = length_ns.saturating_sub(accounted_ns);
+    if lacking_ns < BEHIND_NS.max(length_ns / BEHIND_SHARE) {
+        return 0;
+    }
+    lacking_ns
 }
 
 /// How many of the first looks are too old for a window of `keep_ns` plus one look before it and

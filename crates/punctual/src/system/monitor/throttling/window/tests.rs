@@ -43,6 +43,7 @@ fn part(rt: u64, above: u64, stolen: u64, waited: u64) -> Part {
         group_ns: 2 * MS,
         above_ns: above * MS,
         stolen_ns: stolen * MS,
+        pending_ns: 0,
         waited_ns: waited * MS,
         real_time: true,
     }
@@ -168,12 +169,16 @@ enum Owner {
     Host,
 }
 
-/// The kernel's accounts of a time whose truth is known: a wait is added when it ends,
-/// steal time with the next tick, and in whole ticks of 10 ms.
+/// The kernel's accounts of a time whose truth is known: a wait is added when it ends; at a tick the
+/// steal time since the previous one, and what is left of the tick's own 4 ms. They are read in
+/// whole ticks of 10 ms. A tick that is due while the host has the CPU is not served later: real
+/// kernels do that, and then their accounts lag less than these.
 fn accounts(owners: &[Owner]) -> Vec<Look> {
     let mut all = Vec::new();
-    let (mut now, mut waiting, mut stolen, mut read) = (part(0, 0, 0, 0), None, 0_u64, 0);
-    let mut accounted = 0;
+    let (mut now, mut waiting) = (part(0, 0, 0, 0), None);
+    let (mut stolen, mut stolen_accounted, mut ran_accounted) = (0_u64, 0, 0);
+    let (mut stolen_read, mut ran_read) = (0, 0);
+    let floor = |ns: u64| ns / (10 * MS) * (10 * MS);
     for (at, owner) in owners.iter().enumerate() {
         if *owner == Owner::Host {
             stolen += MS;
@@ -183,7 +188,8 @@ fn accounts(owners: &[Owner]) -> Vec<Look> {
                 waiting = Some(at);
             }
             if at % 4 == 0 {
-                accounted = stolen / (10 * MS) * (10 * MS);
+                ran_accounted += (4 * MS).saturating_sub(stolen - stolen_accounted);
+                stolen_accounted = stolen;
             }
         }
         match owner {
@@ -200,8 +206,10 @@ fn accounts(owners: &[Owner]) -> Vec<Look> {
             Owner::Nobody | Owner::Host => {}
         }
         if (at + 1) % 250 == 0 {
-            now.stolen_ns = accounted - read;
-            read = accounted;
+            now.stolen_ns = floor(stolen_accounted) - stolen_read;
+            let ran_ns = floor(ran_accounted) - ran_read;
+            now.pending_ns = pending_ns(250 * MS, now.stolen_ns + ran_ns);
+            (stolen_read, ran_read) = (floor(stolen_accounted), floor(ran_accounted));
             all.push(Look {
                 length_ns: 250 * MS,
                 cpus: BTreeMap::from([(0, now)]),
@@ -218,6 +226,35 @@ fn found(looks: &[Look]) -> bool {
         let ahead = ahead(&looks[..count], 1250 * MS);
         throttled(&looks[ahead..count], &budget(), 0).is_some()
     })
+}
+
+/// Reported once: a thread of higher priority runs, then the host has the CPU twice, with 2 ms
+/// between in which no tick is served. The probe's wait ends in these 2 ms, and its steal time is
+/// accounted two looks later.
+#[test]
+fn accounts_that_stand_still_while_the_host_has_the_cpu_prove_nothing() {
+    let stolen = [(11_224, 273), (11_018, 199), (11_215, 6)];
+    let looks = accounts(&owners((Owner::Above, 476, 253), &stolen));
+    let of = |at: usize| looks[at].cpus[&0];
+    assert_eq!(of(44).waited_ns, 473 * MS);
+    assert_eq!(
+        [43, 44, 45, 46].map(|at| of(at).stolen_ns / MS),
+        [0, 0, 0, 470]
+    );
+    assert_eq!([43, 44, 45].map(|at| of(at).pending_ns / MS), [0, 230, 250]);
+    assert!(!found(&looks));
+}
+
+#[test]
+fn accounts_are_behind_if_they_lack_more_than_rounding_explains() {
+    let pending_ms = |length, accounted| pending_ns(length * MS, accounted * MS) / MS;
+    assert_eq!(pending_ms(250, 250), 0);
+    assert_eq!(pending_ms(250, 188), 0);
+    assert_eq!(pending_ms(250, 187), 63);
+    assert_eq!(pending_ms(250, 260), 0);
+    // Looks of a short period: the columns of /proc/stat are rounded to 10 ms each.
+    assert_eq!(pending_ms(50, 11), 0);
+    assert_eq!(pending_ms(50, 10), 40);
 }
 
 /// When the host takes the CPU within 12 s, and for how many ms.
@@ -249,8 +286,6 @@ fn owners(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn steal_time_and_interference_alone_are_never_reported_as_throttling(
         above_ms in 0..=900_usize,
