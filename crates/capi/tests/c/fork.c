@@ -3,6 +3,7 @@
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <semaphore.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,13 +21,33 @@ static long faults(void)
     return usage.ru_minflt + usage.ru_majflt;
 }
 
+/* Where the C library keeps the area of restartable sequences (glibc 2.35), from the thread pointer. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+
+/* The kernel writes into that area when it has moved the thread to another CPU: after a fork that is
+ * a fault, whatever the thread does at that moment. So it is taken before faults are counted. */
+static void own_thread_area(void)
+{
+#ifdef __x86_64__
+    char *thread = (char *)pthread_self();
+#else
+    char *thread = (char *)__builtin_thread_pointer();
+#endif
+    volatile int nothing = 0;
+
+    if (&__rseq_offset != NULL)
+        __atomic_fetch_add((int *)(void *)(thread + __rseq_offset), nothing, __ATOMIC_RELAXED);
+}
+
 /* The page faults of one write to each page. */
 static long faults_of(void *base, size_t size)
 {
     volatile char *byte = (volatile char *)base;
-    long before = faults();
     size_t offset;
+    long before;
 
+    own_thread_area();
+    before = faults();
     for (offset = 0; offset < size; offset += PAGE)
         byte[offset] = (char)(byte[offset] + 1);
     return faults() - before;

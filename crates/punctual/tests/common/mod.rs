@@ -268,6 +268,12 @@ impl Running {
         assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
     }
 
+    /// Stops it, and waits until every thread of it is stopped.
+    pub fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        stops::await_stopped(self.pid());
+    }
+
     /// Waits until all probe threads are about to measure (the collector is created last,
     /// after tracing is set up), and returns their ids and CPUs.
     pub fn await_probes(&mut self, count: usize) -> Vec<(i32, usize)> {

@@ -90,6 +90,20 @@ impl Drop for Group<'_> {
     }
 }
 
+/// Waits until every thread of a process is stopped. SIGSTOP is pending until a thread of the process
+/// takes it, which on a busy machine may be long after it was sent; SIGCONT before that takes it back.
+pub fn await_stopped(pid: u32) {
+    let is_stopped = |path: PathBuf| {
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.to_owned());
+        state.is_some_and(|rest| rest.starts_with('T'))
+    };
+    let tasks = || fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    until("the stop", || {
+        tasks().flatten().all(|task| is_stopped(task.path()))
+    });
+}
+
 /// Stops one thread as a debugger does.
 pub fn trace(tid: i32, length: Duration) -> bool {
     // SAFETY: PTRACE_SEIZE takes a thread id and no memory of ours.

@@ -77,7 +77,7 @@ fn a_process_that_is_stopped_and_continued_is_not_late() {
         ]
         .concat();
         let (running, _) = under_way(&place, &flags);
-        running.signal(libc::SIGSTOP);
+        running.stop();
         let begin = Instant::now();
         sleep(STOP);
         let stopped = begin.elapsed();
@@ -102,7 +102,7 @@ fn stops_of_more_than_5_percent_make_a_run_invalid() {
         &["--deadline", "1h", "--miss", "0.5", "--no-explain"],
     );
     for _ in 0..3 {
-        running.signal(libc::SIGSTOP);
+        running.stop();
         sleep(Duration::from_millis(400));
         running.signal(libc::SIGCONT);
         sleep(Duration::from_millis(300));
@@ -161,6 +161,7 @@ fn a_frozen_container_is_not_late() {
         group.add(running.pid());
         sleep(Duration::from_millis(200));
         group.freeze();
+        group.await_frozen();
         let begin = Instant::now();
         sleep(STOP);
         let stopped = begin.elapsed();
@@ -245,7 +246,7 @@ fn a_stop_is_neither_noise_nor_watched_time() {
     let mut running = place.start(&all);
     running.await_probes(cpus().len().min(3));
     sleep(Duration::from_millis(1500));
-    running.signal(libc::SIGSTOP);
+    running.stop();
     sleep(STOP);
     running.signal(libc::SIGCONT);
     running.end();
@@ -274,7 +275,7 @@ fn a_stop_is_neither_noise_nor_watched_time() {
 fn a_run_that_ends_because_of_a_stop_says_so() {
     let place = Place::new();
     let (running, _) = under_way(&place, &["-b", "300000", "--no-explain"]);
-    running.signal(libc::SIGSTOP);
+    running.stop();
     sleep(STOP);
     running.signal(libc::SIGCONT);
     running.end();
@@ -291,7 +292,7 @@ fn a_run_that_ends_because_of_a_stop_says_so() {
 fn samples_within_a_stop_are_in_no_file() {
     let place = Place::new();
     let (running, _) = under_way(&place, &["--samples", "--no-explain"]);
-    running.signal(libc::SIGSTOP);
+    running.stop();
     sleep(STOP);
     running.signal(libc::SIGCONT);
     running.end().expect(0);

@@ -2,12 +2,11 @@
 //! period.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use crate::common::stops::{FREEZERS, Freezer, trace};
-use crate::common::{Place, said, skip, until, why_invalid};
+use crate::common::stops::{FREEZERS, Freezer, await_stopped, trace};
+use crate::common::{Place, said, skip, why_invalid};
 use crate::exact::thread;
 use crate::known::{Known, watch, watched};
 use punctual_record::watch::{OffCpuPlace, OffCpuWhy};
@@ -30,19 +29,6 @@ fn signal(pid: u32, number: i32) {
     // SAFETY: kill takes two integers; the process is a child that has not been reaped, so the
     // number is its own.
     assert_eq!(unsafe { libc::kill(pid, number) }, 0);
-}
-
-/// Waits until every thread of a process is stopped.
-fn await_stopped(pid: u32) {
-    let is_stopped = |path: std::path::PathBuf| {
-        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
-        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.to_owned());
-        state.is_some_and(|rest| rest.starts_with('T'))
-    };
-    let tasks = || fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
-    until("the stop", || {
-        tasks().flatten().all(|task| is_stopped(task.path()))
-    });
 }
 
 /// The shortest and the longest possible length of a stop.

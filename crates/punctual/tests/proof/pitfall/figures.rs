@@ -73,7 +73,7 @@ fn pitfall_01_a_process_that_is_stopped_and_continued_says_so() {
     ]);
     let probes = running.await_probes(cpus().len().min(3)).len();
     sleep(Duration::from_millis(500));
-    running.signal(libc::SIGSTOP);
+    running.stop();
     sleep(Duration::from_millis(300));
     running.signal(libc::SIGCONT);
     running.end();

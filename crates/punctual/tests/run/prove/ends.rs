@@ -85,7 +85,7 @@ fn blocks_in_which_punctual_was_stopped_are_left_out() {
     let planted = Planted::begin(place.path(), &cpus());
     let mut running = begin(&place, &planted, &LONG);
     await_switches(&planted, &mut running, 1);
-    running.signal(libc::SIGSTOP);
+    running.stop();
     sleep(Duration::from_secs(3));
     running.signal(libc::SIGCONT);
     // Two more: the slots after the stop are used as those before.
