@@ -2,7 +2,8 @@
 //! with two processors, and the very test programs that ran here run there.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -33,17 +34,31 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// The host's time that one of them may take.
 const LIMIT: &str = "5m";
 
-/// Runs them all; what they say goes to the tally as if they had run here.
+/// Runs them all; what they say goes to the tally as if they had run here. The kernels run in
+/// parallel: a guest takes one CPU, and its time is virtual.
 pub fn tests(tally: &mut Tally) {
     let built = match build() {
         Ok(built) => built,
         Err(error) => return tally.fail(format!("in the laboratory: {error}")),
     };
-    for kernel in KERNELS {
-        for program in &built.programs {
-            if let Err(reason) = run(&built.punctual, kernel, program, tally) {
+    let (built, tally) = (&built, &Mutex::new(tally));
+    std::thread::scope(|scope| {
+        for kernel in KERNELS {
+            scope.spawn(move || of_kernel(kernel, built, tally));
+        }
+    });
+}
+
+fn of_kernel(kernel: &str, built: &Built, tally: &Mutex<&mut Tally>) {
+    for program in &built.programs {
+        let ended = run(&built.punctual, kernel, program);
+        // What one program says stays together.
+        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+        match ended {
+            Ok(output) => say(kernel, program, &output, &mut tally),
+            Err(reason) => {
                 tally.skip_check(&format!("tests on the {kernel} kernel"), &reason);
-                break;
+                return;
             }
         }
     }
@@ -99,8 +114,9 @@ pub fn executable(messages: &str, name: &str) -> Option<PathBuf> {
 }
 
 /// One program on one kernel; an error where the laboratory can't be had.
-fn run(punctual: &Path, kernel: &str, program: &Program, tally: &mut Tally) -> Result<(), String> {
-    let folder = std::env::temp_dir().join(format!("punctual-guest-{}", std::process::id()));
+fn run(punctual: &Path, kernel: &str, program: &Program) -> Result<Output, String> {
+    let folder = format!("punctual-guest-{}-{kernel}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
     let _ = std::fs::remove_dir_all(&folder);
     let output = Command::new(punctual)
         .current_dir(root())
@@ -119,6 +135,12 @@ fn run(punctual: &Path, kernel: &str, program: &Program, tally: &mut Tally) -> R
     if said.is_empty() && lacks.iter().any(|word| complaints.contains(word)) {
         return Err(complaints.trim().to_owned());
     }
+    Ok(output)
+}
+
+/// Counts and prints what a program said.
+fn say(kernel: &str, program: &Program, output: &Output, tally: &mut Tally) {
+    let said = String::from_utf8_lossy(&output.stdout);
     let name = format!("{} on the {kernel} kernel", program.name);
     println!("     Running {name} (the laboratory)");
     tally.line(&format!("     Running {name} (the laboratory)"));
@@ -130,9 +152,8 @@ fn run(punctual: &Path, kernel: &str, program: &Program, tally: &mut Tally) -> R
     // A program without its result has died, and the laboratory says how.
     tally.end();
     if !output.status.success() {
-        println!("{}", complaints.trim());
+        println!("{}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -154,9 +154,15 @@ fn kill_after(mut child: Child, length: Duration) {
     child.wait().expect("it has ended");
 }
 
+/// How often a test kills: 250 times, or as often as PUNCTUAL_TEST_KILLS says. What goes wrong after
+/// one kill in 83 is found with 95 % by 250 kills; 1,000 find one in 334.
+fn kills() -> u32 {
+    let asked = std::env::var("PUNCTUAL_TEST_KILLS").ok();
+    asked.map_or(250, |kills| kills.parse().expect("a number of kills"))
+}
+
 #[test]
 fn after_a_kill_at_any_instant_everything_is_restored() {
-    const KILLS: u32 = 1_000;
     let _turn = turn();
     let folder = TempDir::new().expect("a folder");
     let changes = changes(folder.path());
@@ -172,7 +178,7 @@ fn after_a_kill_at_any_instant_everything_is_restored() {
     undo();
     let mut random = Random(0x9e37_79b9);
     let (mut unchanged, mut partly, mut all) = (0, 0, 0);
-    for kill in 0..KILLS {
+    for kill in 0..kills() {
         kill_after(
             child(folder.path(), false),
             random.part_of(whole.mul_f64(1.2)),

@@ -15,7 +15,6 @@ use tempfile::TempDir;
 use super::*;
 use crate::conduct::prove::{PlannedKnob, ProveKnobs};
 
-const KILLS: u32 = 1_000;
 const FOLDER: &str = "PUNCTUAL_TEST_FOLDER";
 const SLOT_NS: u64 = 1_000_000;
 const AHEAD_NS: u64 = 50_000_000;
@@ -124,6 +123,13 @@ fn assert_lives(child: &mut Child, folder: &Path) {
     }
 }
 
+/// How often the test kills: 250 times, or as often as PUNCTUAL_TEST_KILLS says. What goes wrong
+/// after one kill in 83 is found with 95 % by 250 kills; 1,000 find one in 334.
+fn kills() -> u32 {
+    let asked = std::env::var("PUNCTUAL_TEST_KILLS").ok();
+    asked.map_or(250, |kills| kills.parse().expect("a number of kills"))
+}
+
 #[test]
 #[allow(clippy::print_stdout, reason = "docs/prove.md states how many")]
 fn after_a_kill_of_an_experiment_at_any_instant_everything_is_restored() {
@@ -135,7 +141,8 @@ fn after_a_kill_of_an_experiment_at_any_instant_everything_is_restored() {
     let before = values(folder);
     let state = folder.join("state");
     let (mut changed, mut unchanged) = (0, 0);
-    for kill in 0..KILLS {
+    let kills = kills();
+    for kill in 0..kills {
         let mut child = child(folder);
         // Half of the kills come when it switches, some before, at the pilot.
         while kill % 2 == 0 && values(folder) == before {
@@ -165,7 +172,7 @@ fn after_a_kill_of_an_experiment_at_any_instant_everything_is_restored() {
     }
     println!("killed with knobs on {changed}, with none {unchanged}");
     assert!(
-        changed > KILLS / 10 && unchanged > KILLS / 10,
+        changed > kills / 10 && unchanged > kills / 10,
         "{changed}, {unchanged}"
     );
 }
