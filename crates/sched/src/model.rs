@@ -212,6 +212,8 @@ pub struct Server {
     pub certain: Vec<u32>,
     /// What real-time tasks that are bound to no CPU may take of any one, in each period.
     pub roaming_ns: u64,
+    /// CPUs of which it must be known, beside those to which real-time tasks are bound.
+    pub also: Vec<u32>,
 }
 
 impl Server {
@@ -224,6 +226,7 @@ impl Server {
             overrun_ns: 0,
             certain: Vec::new(),
             roaming_ns: 0,
+            also: Vec::new(),
         }
     }
 }

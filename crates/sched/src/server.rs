@@ -58,19 +58,16 @@ pub(crate) fn request(index: usize, of: &Server) -> Request {
     Request::new(Source::Server(index), cost_ns, of.period_ns, jitter_ns)
 }
 
-/// The CPUs with real-time tasks.
-fn cpus(set: &TaskSet) -> BTreeSet<u32> {
-    let real_time = set.tasks.iter().filter(|task| task.rank() != Rank::Other);
-    real_time.map(|task| task.cpu).collect()
-}
-
-/// All servers on all CPUs.
+/// All servers on all CPUs of which they must be known.
 pub(crate) fn everywhere(set: &TaskSet) -> BTreeSet<(usize, u32)> {
-    let cpus = cpus(set);
-    let servers = 0..set.servers.len();
-    servers
-        .flat_map(|at| cpus.iter().map(move |cpu| (at, *cpu)))
-        .collect()
+    let real_time = set.tasks.iter().filter(|task| task.rank() != Rank::Other);
+    let cpus: BTreeSet<u32> = real_time.map(|task| task.cpu).collect();
+    let servers = set.servers.iter().enumerate();
+    let each = servers.flat_map(|(at, of)| {
+        let all = cpus.iter().chain(&of.also);
+        all.map(move |cpu| (at, *cpu))
+    });
+    each.collect()
 }
 
 /// Those that may run whatever the set does.

@@ -264,6 +264,7 @@ fn anything(random: &mut Random) -> TaskSet {
             overrun_ns: time(random),
             certain,
             roaming_ns: random.up_to(1) * time(random),
+            also: vec![7],
         });
     }
     set
