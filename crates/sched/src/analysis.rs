@@ -6,14 +6,16 @@
 //! job releases one, arrivals are `n` periods apart, and the response is that of any job: it covers
 //! those that release.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blocking::Locks;
 use crate::bound::{Outcome, Source, Unbounded};
 use crate::demand::Demand;
 use crate::model::{Fault, Policy, Rank, TaskSet};
+use crate::offsets::{at_offsets, offsets};
 use crate::reservation::{self, Reserved};
-use crate::response::{Own, response};
+use crate::response::{Above, Own, response};
+use crate::server::{self, ServerCase};
 use crate::steps::{Request, Work};
 
 /// What is known of a set.
@@ -23,6 +25,8 @@ pub struct Analysis {
     pub tasks: Vec<Outcome>,
     /// Of each CPU that has `SCHED_DEADLINE` tasks: the demand test.
     pub demand: BTreeMap<u32, Demand>,
+    /// Of each server and CPU: whether ordinary tasks may get that time there.
+    pub servers: Vec<BTreeMap<u32, ServerCase>>,
 }
 
 impl Analysis {
@@ -52,6 +56,54 @@ pub fn analyse(set: &TaskSet) -> Result<Analysis, Vec<Fault>> {
     if !faults.is_empty() {
         return Err(faults);
     }
+    Ok(analysed(set, Wanted::Bounds))
+}
+
+/// Whether all tasks with a real-time policy meet their deadlines, as [`analyse`] has it; false where
+/// something is wrong with the set.
+pub(crate) fn meets(set: &TaskSet) -> bool {
+    set.faults().is_empty() && analysed(set, Wanted::Verdict).all_meet(set)
+}
+
+/// What an analysis is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// The least bounds.
+    Bounds,
+    /// Whether deadlines are met: what is on time with all tasks arriving together needs no less bound.
+    Verdict,
+}
+
+fn analysed(set: &TaskSet, wanted: Wanted) -> Analysis {
+    // A server adds to what delays tasks, also those of other CPUs that they release: until no other
+    // one may run.
+    let mut running = server::certain(set);
+    let (mut round, mut cases) = (0, Vec::new());
+    loop {
+        let mut analysis = with_servers(set, &running, wanted);
+        cases = server::cases(set, &analysis, &running, cases);
+        analysis.servers.clone_from(&cases);
+        let more = analysis.servers.iter().enumerate().flat_map(|(at, of)| {
+            let may_run = of.iter().filter(|(_, case)| case.may_run);
+            may_run.map(move |(cpu, _)| (at, *cpu))
+        });
+        let more: BTreeSet<(usize, u32)> = more.collect();
+        if more == running {
+            return analysis;
+        }
+        round += 1;
+        running = match round < ROUNDS {
+            true => more,
+            false => server::everywhere(set),
+        };
+    }
+}
+
+/// How often servers are added before they are taken to run on all CPUs.
+const ROUNDS: u32 = 8;
+
+/// Bounds where these servers run, and no others.
+fn with_servers(set: &TaskSet, running: &BTreeSet<(usize, u32)>, wanted: Wanted) -> Analysis {
     let coupled = set
         .tasks
         .iter()
@@ -60,9 +112,14 @@ pub fn analyse(set: &TaskSet) -> Result<Analysis, Vec<Fault>> {
     order.sort_by_key(|task| std::cmp::Reverse(set.tasks[*task].rank()));
     let mut holistic = Holistic {
         set,
+        running,
+        // Others depend on the responses of such tasks.
+        wanted: if coupled { Wanted::Bounds } else { wanted },
         locks: Locks::of(set),
+        offsets: offsets(set),
         known: vec![None; set.tasks.len()],
         work: Work::new(),
+        offset_work: Work::of_offsets(),
     };
     let mut demand = BTreeMap::new();
     // Each round either changes nothing or costs work; without work, all tasks are unbounded.
@@ -92,7 +149,19 @@ pub fn analyse(set: &TaskSet) -> Result<Analysis, Vec<Fault>> {
     let tasks = tasks
         .map(|known| known.unwrap_or(Err(Unbounded::TooManySteps)))
         .collect();
-    Ok(Analysis { tasks, demand })
+    Analysis {
+        tasks,
+        demand,
+        servers: Vec::new(),
+    }
+}
+
+/// Execution with the kernel's paths from and to sleep.
+pub(crate) fn cost(set: &TaskSet, task: usize) -> u64 {
+    let (task, of) = (&set.tasks[task], &set.overheads);
+    let path = of.wake_ns.saturating_add(of.sleep_ns);
+    let paths = (u64::from(task.suspension.count) + 1).saturating_mul(path);
+    task.execution_ns.saturating_add(paths)
 }
 
 /// The `SCHED_DEADLINE` tasks of a CPU.
@@ -105,10 +174,16 @@ struct Reservations {
 
 struct Holistic<'a> {
     set: &'a TaskSet,
+    /// Which servers run on which CPUs.
+    running: &'a BTreeSet<(usize, u32)>,
+    wanted: Wanted,
     locks: Locks<'a>,
+    /// When tasks arrive, where it is known.
+    offsets: Vec<Option<u64>>,
     /// Lower bounds of the result, growing.
     known: Vec<Option<Outcome>>,
     work: Work,
+    offset_work: Work,
 }
 
 impl Holistic<'_> {
@@ -140,12 +215,8 @@ impl Holistic<'_> {
             .map_or(0, |tick| tick.period_ns.saturating_add(2 << 10))
     }
 
-    /// Execution with the kernel's paths from and to sleep.
     fn cost(&self, task: usize) -> u64 {
-        let (task, of) = (&self.set.tasks[task], &self.set.overheads);
-        let path = of.wake_ns.saturating_add(of.sleep_ns);
-        let paths = (u64::from(task.suspension.count) + 1).saturating_mul(path);
-        task.execution_ns.saturating_add(paths)
+        cost(self.set, task)
     }
 
     /// How late a job may be released after the arrival.
@@ -167,33 +238,32 @@ impl Holistic<'_> {
         let mut top = Vec::new();
         for (index, one) in set.interference.iter().enumerate() {
             if one.cpu == cpu {
-                top.push(Request {
-                    source: Source::Interference(index),
-                    cost_ns: one.execution_ns,
-                    period_ns: one.period_ns,
-                    jitter_ns: one.jitter_ns,
-                    once_ns: 0,
-                });
+                let source = Source::Interference(index);
+                top.push(Request::new(
+                    source,
+                    one.execution_ns,
+                    one.period_ns,
+                    one.jitter_ns,
+                ));
+            }
+        }
+        for (index, one) in set.servers.iter().enumerate() {
+            if self.running.contains(&(index, cpu)) {
+                top.push(server::request(index, one));
             }
         }
         if let Some(tick) = of.tick {
-            top.push(Request {
-                source: Source::Tick,
-                cost_ns: tick.execution_ns,
-                period_ns: tick.period_ns,
-                jitter_ns: 0,
-                once_ns: 0,
-            });
+            let (cost_ns, period_ns) = (tick.execution_ns, tick.period_ns);
+            top.push(Request::new(Source::Tick, cost_ns, period_ns, 0));
         }
         if of.release_interrupt_ns > 0 {
             for (index, task) in set.tasks.iter().enumerate() {
                 if task.cpu == cpu {
+                    let source = Source::ReleaseInterrupt(index);
+                    let (cost_ns, jitter_ns) = (of.release_interrupt_ns, self.jitter(index)?);
                     top.push(Request {
-                        source: Source::ReleaseInterrupt(index),
-                        cost_ns: of.release_interrupt_ns,
-                        period_ns: task.period_ns,
-                        jitter_ns: self.jitter(index)?,
-                        once_ns: 0,
+                        offset_ns: self.offsets[index],
+                        ..Request::new(source, cost_ns, task.period_ns, jitter_ns)
                     });
                 }
             }
@@ -259,11 +329,8 @@ impl Holistic<'_> {
                 }
             }
             above.push(Request {
-                source: Source::Task(index),
-                cost_ns,
-                period_ns: other.period_ns,
-                jitter_ns,
-                once_ns: 0,
+                offset_ns: self.offsets[index].filter(|_| other.suspension.count == 0),
+                ..Request::new(Source::Task(index), cost_ns, other.period_ns, jitter_ns)
             });
         }
         let own = Own {
@@ -272,9 +339,21 @@ impl Holistic<'_> {
             suspensions: u64::from(it.suspension.count),
             period_ns: it.period_ns,
             jitter_ns,
+            delay_ns: 0,
+            offset_ns: self.offsets[task],
             blocking_ns,
             nonpreemptible_ns: set.overheads.nonpreemptible_ns,
         };
-        response(&own, &above, &mut self.work)
+        let above = Above {
+            requests: above,
+            groups: Vec::new(),
+        };
+        let together = response(&own, &above, &mut self.work)?;
+        let (above, work) = (&above.requests, &mut self.offset_work);
+        Ok(match self.wanted {
+            Wanted::Verdict if together.response_ns <= it.deadline_ns => together,
+            Wanted::Verdict => at_offsets(&own, above, together, it.deadline_ns, work),
+            Wanted::Bounds => at_offsets(&own, above, together, u64::MAX, work),
+        })
     }
 }

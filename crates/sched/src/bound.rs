@@ -15,8 +15,12 @@ pub struct Bound {
     pub job: u64,
     /// The jitter that was counted: the task's own, and that of what releases it.
     pub jitter_ns: u64,
+    /// When that job arrives: so long after the beginning of the window, or before it.
+    pub arrival_in_window_ns: i64,
+    /// The window is the longest with the tasks' offsets; otherwise with all tasks arriving together.
+    pub at_offsets: bool,
     /// What the time until the end of that job consists of, from the beginning of the window.
-    /// The parts sum to `response_ns + job * period - jitter_ns`. Empty for `SCHED_DEADLINE`, whose
+    /// The parts sum to `response_ns + arrival_in_window_ns`. Empty for `SCHED_DEADLINE`, whose
     /// bound follows from a test of the whole CPU.
     pub parts: Vec<Part>,
 }
@@ -50,6 +54,8 @@ pub enum Source {
     Interference(usize),
     /// The scheduler's tick.
     Tick,
+    /// Ordinary tasks, by the server with this index.
+    Server(usize),
 }
 
 /// Why a task has no bound.

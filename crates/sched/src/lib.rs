@@ -27,6 +27,7 @@
 //! | [`demand`] | earliest deadline first, by processor demand |
 //! | [`admission`] | what the kernel admits, which is no guarantee |
 //! | [`sensitivity`] | how much longer jobs may take |
+//! | [`server`] | where ordinary tasks may take time from real-time tasks |
 //! | [`chain`] | reaction time and data age from end to end |
 //! | [`simulate`] | the same sets, executed: no simulated job is later than its bound |
 #![forbid(unsafe_code)]
@@ -38,10 +39,12 @@ pub mod chain;
 pub mod demand;
 pub mod model;
 pub mod sensitivity;
+pub mod server;
 pub mod simulate;
 
 mod blocking;
 mod curve;
+mod offsets;
 mod reservation;
 mod response;
 mod steps;
@@ -49,6 +52,6 @@ mod steps;
 pub use analysis::{Analysis, analyse};
 pub use bound::{Bound, Outcome, Part, Source, Unbounded};
 pub use model::{
-    Fault, Interference, Lock, Overheads, Policy, Protocol, Rank, Section, Suspension, Task,
-    TaskSet, Tick,
+    Arrivals, Fault, Interference, Lock, Overheads, Policy, Protocol, Rank, Section, Server,
+    Suspension, Task, TaskSet, Tick,
 };

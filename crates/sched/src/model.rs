@@ -20,6 +20,8 @@ pub struct TaskSet {
     pub interference: Vec<Interference>,
     /// What the kernel takes for a job, the same on all CPUs.
     pub overheads: Overheads,
+    /// What the kernel keeps for ordinary tasks.
+    pub servers: Vec<Server>,
 }
 
 /// A task: one thread that executes its jobs in the order of their arrival.
@@ -36,8 +38,10 @@ pub struct Task {
     pub policy: Policy,
     /// Least distance of two arrivals, at least 1.
     pub period_ns: u64,
-    /// The first arrival. The analysis ignores it, which is safe: its bounds hold for all offsets.
-    /// Of a task that another one releases, with a longer period: after how many jobs of that one
+    /// Whether the first arrival and the period say when all others come.
+    pub arrivals: Arrivals,
+    /// The first arrival. Where arrivals are sporadic, the analysis ignores it, which is safe: its
+    /// bounds hold for all offsets. Of a task that another one releases, with a longer period: after how many jobs of that one
     /// the first comes, modulo their number per release.
     pub offset_ns: u64,
     /// A job is released at most this long after it arrives.
@@ -61,7 +65,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task of CPU 0 that arrives strictly by its period, with its deadline at the next arrival.
+    /// A task of CPU 0 with sporadic arrivals, and its deadline at the earliest next one.
     #[must_use]
     pub fn new(name: &str, policy: Policy, period_ns: u64, execution_ns: u64) -> Self {
         Task {
@@ -69,6 +73,7 @@ impl Task {
             cpu: 0,
             policy,
             period_ns,
+            arrivals: Arrivals::Sporadic,
             offset_ns: 0,
             jitter_ns: 0,
             deadline_ns: period_ns,
@@ -88,6 +93,18 @@ impl Task {
             Policy::Other => Rank::Other,
         }
     }
+}
+
+/// When the jobs of a task arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Arrivals {
+    /// At any time, at least a period apart.
+    #[default]
+    Sporadic,
+    /// At the offset and each period after it, by a clock that all such tasks share: absolute timers.
+    /// A job may be released up to the jitter later, and one may be missing. Of a task that each job of
+    /// another one releases, the other one's say when they arrive.
+    Periodic,
 }
 
 /// How the kernel schedules a task.
@@ -181,19 +198,35 @@ pub struct Interference {
     pub execution_ns: u64,
 }
 
-impl Interference {
-    /// What ordinary tasks get while real-time tasks take the whole CPU: 50 ms of each second.
-    ///
-    /// The fair server (Linux 6.12) starts late in its period, and may go on at once in the next:
-    /// its jitter is the rest of the period. RT throttling, before, takes as much.
+/// Time that the kernel keeps for ordinary tasks, on each CPU, while real-time tasks would take all of
+/// it: the fair server (Linux 6.12), or RT throttling. [`crate::server`] says where it may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// In each period so much, at least 1.
+    pub runtime_ns: u64,
+    /// At least the runtime.
+    pub period_ns: u64,
+    /// How late the kernel notices that the runtime is over: at the next tick.
+    pub overrun_ns: u64,
+    /// CPUs on which it may run whatever the tasks of the set do: others run there too.
+    pub certain: Vec<u32>,
+    /// What real-time tasks that are bound to no CPU may take of any one, in each period.
+    pub roaming_ns: u64,
+    /// CPUs of which it must be known, beside those to which real-time tasks are bound.
+    pub also: Vec<u32>,
+}
+
+impl Server {
+    /// 50 ms of each second, as kernels have it where nobody changed it.
     #[must_use]
-    pub fn fair_server(cpu: u32) -> Self {
-        Interference {
-            name: "fair server".to_owned(),
-            cpu,
+    pub fn usual() -> Self {
+        Server {
+            runtime_ns: 50_000_000,
             period_ns: 1_000_000_000,
-            jitter_ns: 950_000_000,
-            execution_ns: 50_000_000,
+            overrun_ns: 0,
+            certain: Vec::new(),
+            roaming_ns: 0,
+            also: Vec::new(),
         }
     }
 }
@@ -259,6 +292,8 @@ pub enum Fault {
     Interference(usize),
     /// A time of the overheads is longer than [`MAX_NS`], or the tick's period is 0.
     Overheads,
+    /// This server does not have 0 < runtime <= period, or has a time longer than [`MAX_NS`].
+    Server(usize),
 }
 
 impl TaskSet {
@@ -269,6 +304,7 @@ impl TaskSet {
             self.tasks.len(),
             self.locks.len(),
             self.interference.len(),
+            self.servers.len(),
             self.tasks.iter().map(|task| task.sections.len()).sum(),
         ];
         if counts.iter().any(|count| *count > MAX_COUNT) {
@@ -285,6 +321,13 @@ impl TaskSet {
             let times = [one.period_ns, one.jitter_ns, one.execution_ns];
             if one.period_ns == 0 || times.iter().any(|ns| *ns > MAX_NS) {
                 faults.push(Fault::Interference(index));
+            }
+        }
+        for (index, one) in self.servers.iter().enumerate() {
+            let ordered = 0 < one.runtime_ns && one.runtime_ns <= one.period_ns;
+            let times = [one.period_ns, one.overrun_ns, one.roaming_ns];
+            if !ordered || times.iter().any(|ns| *ns > MAX_NS) {
+                faults.push(Fault::Server(index));
             }
         }
         let of = &self.overheads;

@@ -10,7 +10,7 @@ use crate::bound::{Bound, Outcome, Source, Unbounded};
 use crate::curve::Curve;
 use crate::demand::{Cpu, Demand};
 use crate::model::{Policy, TaskSet};
-use crate::steps::{Request, Work, sum_in_window};
+use crate::steps::{Request, Work};
 
 /// A `SCHED_DEADLINE` task with what is charged to it.
 #[derive(Debug, Clone)]
@@ -54,7 +54,13 @@ impl Reserved {
         } else {
             deadline_ns
         };
-        let needed_ns = cost_ns.saturating_add(sum_in_window(top, window_ns));
+        // The server of ordinary tasks has a runtime of its own.
+        let charged = top
+            .iter()
+            .filter(|request| !matches!(request.source, Source::Server(_)));
+        let needed_ns = charged.fold(cost_ns, |sum, request| {
+            sum.saturating_add(request.in_window(window_ns))
+        });
         let obstacle = if let Err(lock) = locks.blocking_ns(task) {
             Some(lock)
         } else if it.suspension.count > 0 {
@@ -106,20 +112,11 @@ impl Reserved {
     pub(crate) fn request(&self, on_time: bool, overrun_ns: u64) -> Request {
         let source = Source::Task(self.task);
         if on_time && self.is_plain() {
-            return Request {
-                source,
-                cost_ns: self.cost_ns,
-                period_ns: self.arrivals_ns,
-                jitter_ns: self.jitter_ns,
-                once_ns: 0,
-            };
+            return Request::new(source, self.cost_ns, self.arrivals_ns, self.jitter_ns);
         }
         Request {
-            source,
-            cost_ns: self.runtime_ns,
-            period_ns: self.period_ns,
-            jitter_ns: self.deadline_ns,
             once_ns: overrun_ns,
+            ..Request::new(source, self.runtime_ns, self.period_ns, self.deadline_ns)
         }
     }
 
@@ -157,6 +154,8 @@ impl Reserved {
             },
             job: 0,
             jitter_ns: self.jitter_ns,
+            arrival_in_window_ns: 0,
+            at_offsets: false,
             parts: Vec::new(),
         })
     }

@@ -24,6 +24,10 @@ pub(crate) struct Own {
     pub suspensions: u64,
     pub period_ns: u64,
     pub jitter_ns: u64,
+    /// Its first job arrives so long after the beginning of the window.
+    pub delay_ns: u64,
+    /// Where it arrives strictly by its period: at this time, and at each period before and after.
+    pub offset_ns: Option<u64>,
     pub blocking_ns: u64,
     pub nonpreemptible_ns: u64,
 }
@@ -41,33 +45,89 @@ impl Own {
         let delays = self.delays(jobs).saturating_mul(delay);
         jobs.saturating_mul(each).saturating_add(delays)
     }
+
+    /// How many of its jobs arrive in a window.
+    fn jobs_in(&self, window_ns: u64) -> u64 {
+        let until = window_ns
+            .saturating_add(self.jitter_ns)
+            .saturating_sub(self.delay_ns);
+        until.div_ceil(self.period_ns)
+    }
 }
 
-pub(crate) fn response(own: &Own, above: &[Request], work: &mut Work) -> Outcome {
+/// What runs above a task.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Above {
+    pub requests: Vec<Request>,
+    /// Requests that keep their distances, and may begin at each of some instants: of each group the
+    /// requests as seen from each of them.
+    pub groups: Vec<Vec<Vec<Request>>>,
+}
+
+impl Above {
+    fn in_window(&self, window_ns: u64) -> u64 {
+        let groups = self.groups.iter().map(|group| {
+            let each = group
+                .iter()
+                .map(|requests| sum_in_window(requests, window_ns));
+            each.max().unwrap_or(0)
+        });
+        groups.fold(
+            sum_in_window(&self.requests, window_ns),
+            u64::saturating_add,
+        )
+    }
+
+    fn terms(&self) -> usize {
+        let of_groups = self.groups.iter().flatten().map(Vec::len);
+        self.requests.len() + of_groups.sum::<usize>()
+    }
+
+    /// The requests that make the sum in a window.
+    fn in_force(&self, window_ns: u64) -> impl Iterator<Item = &Request> {
+        let worst = self.groups.iter().filter_map(move |group| {
+            group
+                .iter()
+                .max_by_key(|requests| sum_in_window(requests, window_ns))
+        });
+        self.requests.iter().chain(worst.flatten())
+    }
+}
+
+/// The bound where all tasks may arrive together.
+pub(crate) fn response(own: &Own, above: &Above, work: &mut Work) -> Outcome {
     let each = own.cost_ns.saturating_add(own.suspended_ns);
     let delay = own.blocking_ns.saturating_add(own.nonpreemptible_ns);
     let each = each.saturating_add(own.suspensions.saturating_mul(delay));
     let shares = above
+        .requests
         .iter()
         .map(|request| (request.cost_ns, request.period_ns));
     if is_overload(shares.chain([(each, own.period_ns)])) {
         return Err(Unbounded::Overload);
     }
-    let jobs_in = |window: u64| window.saturating_add(own.jitter_ns).div_ceil(own.period_ns);
-    let window = fixed_point(own.alone(1), above, work, |window| {
-        own.alone(jobs_in(window))
-    })?;
+    longest(own, above, work)?.ok_or(Unbounded::TooManySteps)
+}
 
+/// The longest response in a busy window; none where no job of the task arrives in it.
+pub(crate) fn longest(
+    own: &Own,
+    above: &Above,
+    work: &mut Work,
+) -> Result<Option<Bound>, Unbounded> {
+    let window = fixed_point(own.alone(0).max(1), above, work, |window| {
+        own.alone(own.jobs_in(window))
+    })?;
+    let jobs = own.jobs_in(window);
     let mut worst: Option<Bound> = None;
     let mut worst_end = 0;
-    let (mut job, mut end, mut from_release) = (0u64, 0u64, 0u64);
-    loop {
-        let arrival = job.saturating_mul(own.period_ns);
-        if job > 0 && arrival >= window.saturating_add(own.jitter_ns) {
-            break;
-        }
+    let (mut end, mut from_release) = (0u64, 0u64);
+    for job in 0..jobs {
         let alone = own.alone(job + 1);
         end = fixed_point(alone.max(end), above, work, |_| alone)?;
+        let arrival = job
+            .saturating_mul(own.period_ns)
+            .saturating_add(own.delay_ns);
         let response_ns = end.saturating_add(own.jitter_ns).saturating_sub(arrival);
         let since = end.saturating_sub(arrival.saturating_sub(own.jitter_ns));
         from_release = from_release.max(since);
@@ -81,33 +141,36 @@ pub(crate) fn response(own: &Own, above: &[Request], work: &mut Work) -> Outcome
                 from_release_ns: 0,
                 job,
                 jitter_ns: own.jitter_ns,
+                arrival_in_window_ns: end.cast_signed().wrapping_sub_unsigned(response_ns),
+                at_offsets: false,
                 parts: Vec::new(),
             });
         }
-        job += 1;
     }
-    let mut bound = worst.ok_or(Unbounded::TooManySteps)?;
+    let Some(mut bound) = worst else {
+        return Ok(None);
+    };
     if bound.response_ns > LIMIT_NS {
         return Err(Unbounded::TooLong);
     }
     bound.from_release_ns = from_release;
     bound.parts = parts(own, above, bound.job + 1, worst_end);
-    Ok(bound)
+    Ok(Some(bound))
 }
 
 /// The least window that holds all that is asked for in it, from one that isn't longer.
 fn fixed_point(
     from: u64,
-    above: &[Request],
+    above: &Above,
     work: &mut Work,
     alone: impl Fn(u64) -> u64,
 ) -> Result<u64, Unbounded> {
     let mut window = from;
     loop {
-        if !work.take(above.len()) {
+        if !work.take(above.terms()) {
             return Err(Unbounded::TooManySteps);
         }
-        let next = alone(window).saturating_add(sum_in_window(above, window));
+        let next = alone(window).saturating_add(above.in_window(window));
         if next > LIMIT_NS {
             return Err(Unbounded::TooLong);
         }
@@ -118,7 +181,7 @@ fn fixed_point(
     }
 }
 
-fn parts(own: &Own, above: &[Request], jobs: u64, end_ns: u64) -> Vec<Part> {
+fn parts(own: &Own, above: &Above, jobs: u64, end_ns: u64) -> Vec<Part> {
     let delays = own.delays(jobs);
     let first = [
         (Source::Itself, jobs.saturating_mul(own.cost_ns)),
@@ -130,7 +193,7 @@ fn parts(own: &Own, above: &[Request], jobs: u64, end_ns: u64) -> Vec<Part> {
         ),
     ];
     let above = above
-        .iter()
+        .in_force(end_ns)
         .map(|request| (request.source, request.in_window(end_ns)));
     let all = first.into_iter().chain(above).filter(|(_, ns)| *ns > 0);
     all.map(|(source, ns)| Part { source, ns }).collect()

@@ -3,7 +3,7 @@
 //! The analysis is sustainable: what meets its deadlines meets them too where a job takes less
 //! (Baruah, Burns 2006). So bisection finds the limit.
 
-use crate::analysis::analyse;
+use crate::analysis::meets;
 use crate::model::{Fault, MAX_NS, Policy, TaskSet};
 
 /// One whole, in parts per million.
@@ -53,10 +53,6 @@ pub fn slack_ns(set: &TaskSet, task: usize) -> Result<Option<u64>, Vec<Fault>> {
         }
         meets(&longer)
     })))
-}
-
-fn meets(set: &TaskSet) -> bool {
-    analyse(set).is_ok_and(|analysis| analysis.all_meet(set))
 }
 
 /// The largest number up to `most` for which this holds, as it holds for all below one that it holds

@@ -3,8 +3,8 @@
 //! Fixed priorities (equal ones in the order in which they became ready), `SCHED_DEADLINE` with its
 //! server, locks with all protocols, jitter, suspension, interference, the tick and the interrupts
 //! of releases. Not simulated: round robin within a priority, switching for a contended lock, times
-//! in which the kernel isn't preemptible, the tick by which a reservation overruns, and the new
-//! deadline that Linux gives a `SCHED_DEADLINE` task that has waited for a lock.
+//! in which the kernel isn't preemptible, servers of ordinary tasks, the tick by which a reservation
+//! overruns, and the new deadline that Linux gives a `SCHED_DEADLINE` task that has waited for a lock.
 //!
 //! A simulation shows what can happen, not the worst that can: [`analyse`](crate::analyse) bounds it.
 

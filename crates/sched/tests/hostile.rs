@@ -5,8 +5,8 @@ use punctual_sched::model::{MAX_COUNT, MAX_NS};
 use punctual_sched::sensitivity::{largest_factor_ppm, slack_ns};
 use punctual_sched::simulate::{Options, Random, simulate};
 use punctual_sched::{
-    Fault, Interference, Lock, Overheads, Policy, Protocol, Section, Suspension, Task, TaskSet,
-    Tick, Unbounded, analyse,
+    Arrivals, Fault, Interference, Lock, Overheads, Policy, Protocol, Section, Server, Suspension,
+    Task, TaskSet, Tick, Unbounded, analyse,
 };
 
 fn fixed(priority: u8, period_ns: u64, execution_ns: u64) -> Task {
@@ -133,11 +133,25 @@ fn each_fault_is_found() {
     );
     assert_eq!(
         one(|set| set.interference.push(Interference {
+            name: "device".to_owned(),
+            cpu: 0,
             period_ns: 0,
-            ..Interference::fair_server(0)
+            jitter_ns: 0,
+            execution_ns: 1,
         })),
         [Fault::Interference(0)]
     );
+    for (runtime_ns, period_ns) in [(0, 1), (2, 1), (1, u64::MAX)] {
+        let server = Server {
+            runtime_ns,
+            period_ns,
+            ..Server::usual()
+        };
+        assert_eq!(
+            one(|set| set.servers.push(server.clone())),
+            [Fault::Server(0)]
+        );
+    }
     let tick = Some(Tick {
         period_ns: 0,
         execution_ns: 1,
@@ -236,6 +250,23 @@ fn anything(random: &mut Random) -> TaskSet {
             execution_ns,
         });
     }
+    for task in &mut set.tasks {
+        if random.up_to(2) == 0 {
+            task.arrivals = Arrivals::Periodic;
+        }
+    }
+    if random.up_to(3) == 0 {
+        let (runtime_ns, period_ns) = (time(random), time(random));
+        let certain = vec![random.up_to(3) as u32];
+        set.servers.push(Server {
+            runtime_ns: runtime_ns.min(period_ns),
+            period_ns,
+            overrun_ns: time(random),
+            certain,
+            roaming_ns: random.up_to(1) * time(random),
+            also: vec![7],
+        });
+    }
     set
 }
 
@@ -289,6 +320,17 @@ fn an_analysis_that_would_take_too_long_says_so() {
     let analysis = analyse(&long).expect("a sound set");
     assert_eq!(analysis.tasks[1], Err(Unbounded::TooManySteps));
     assert!(analysis.tasks[0].is_ok());
+
+    // Offsets of many tasks with coprime periods and different offsets: the bound of those that
+    // arrive together stands where they take too long.
+    let mut many = TaskSet::default();
+    for (at, period_ns) in (0..1_000u64).zip((100_001..).step_by(2)) {
+        let mut task = fixed(1 + (at % 99) as u8, period_ns, 50);
+        (task.arrivals, task.offset_ns) = (Arrivals::Periodic, 7 * at);
+        many.tasks.push(task);
+    }
+    let analysis = analyse(&many).expect("a sound set");
+    assert!(analysis.tasks.iter().all(Result::is_ok));
 
     // The whole CPU by coprime reservations.
     let mut dense = TaskSet::default();

@@ -117,7 +117,13 @@ fn jitter_overheads_and_interference_count_as_by_hand() {
     assert!(bound.response_ns >= 29, "{bound:?}");
 
     let mut one = set(&[(100_000_000, 2_000_000_000)]);
-    one.interference.push(Interference::fair_server(0));
+    one.interference.push(Interference {
+        name: "device".to_owned(),
+        cpu: 0,
+        period_ns: 1_000_000_000,
+        jitter_ns: 950_000_000,
+        execution_ns: 50_000_000,
+    });
     // At the end of one of its periods and at the beginning of the next.
     assert_eq!(responses(&one), [Some(200_000_000)]);
     one.interference[0].cpu = 1;

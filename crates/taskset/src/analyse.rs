@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_record::taskset::analysis::{
     ANALYSIS_VERSION, Admission, AnalysisOutcome, BoundPart, BoundSource, ChainAnalysis,
-    ChainLatency, CpuLoad, NoBound, Response, SetAnalysis, SetOverheads, TaskAnalysis,
+    ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, Response, SetAnalysis, SetOverheads,
+    TaskAnalysis,
 };
 use punctual_record::taskset::{Chain, TaskPolicy, TaskSet};
 use punctual_sched as sched;
@@ -34,7 +35,9 @@ pub struct Machine {
 pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let cpus = machine.limits.cpus.max(1);
     let converted = convert(set, cpus, &machine.overheads);
-    let outcomes = outcomes(set, &converted, machine);
+    // The limits of a set that was read are narrower than those of the analysis.
+    let analysed = sched::analyse(&converted.set).ok();
+    let outcomes = outcomes(set, &converted, analysed.as_ref(), machine);
     let all_bounded =
         (0..set.tasks.len()).all(|task| is_other(set.tasks[task].policy) || outcomes[task].is_ok());
     let any = set.tasks.iter().any(|task| !is_other(task.policy));
@@ -57,7 +60,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
                 execution_ns: converted.execution_ns[index],
                 response: match &outcomes[index] {
                     _ if !real_time => Response::BestEffort,
-                    Ok(bound) => bounded(bound, &converted, set),
+                    Ok(bound) => bounded(bound, &converted, set, &kinds(&machine.overheads)),
                     Err(why) => Response::Unbounded { why: *why },
                 },
                 may_take_longer_ns: more.flatten(),
@@ -78,7 +81,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         overheads: machine.overheads,
         outcome: outcome(&tasks, &chains),
         locks: set.locks.iter().map(|lock| lock.name.clone()).collect(),
-        loads: loads(set, &converted),
+        loads: loads(set, &converted, analysed.as_ref(), &machine.overheads),
         tasks,
         chains,
         largest_factor_ppm: factor.flatten(),
@@ -111,21 +114,38 @@ fn outcome(tasks: &[TaskAnalysis], chains: &[ChainAnalysis]) -> AnalysisOutcome 
 
 type Outcomes = Vec<Result<sched::Bound, NoBound>>;
 
-fn outcomes(set: &TaskSet, converted: &Converted, machine: &Machine) -> Outcomes {
-    let analysed = sched::analyse(&converted.set);
-    let of = |index: usize| match (&converted.reasons[index], &analysed) {
+fn outcomes(
+    set: &TaskSet,
+    converted: &Converted,
+    analysed: Option<&sched::Analysis>,
+    machine: &Machine,
+) -> Outcomes {
+    let of = |index: usize| match (&converted.reasons[index], analysed) {
         (Some(why), _) => Err(*why),
-        (None, Ok(analysis)) => analysis.tasks[index].clone().map_err(|why| no_bound(&why)),
-        // The limits of a set that was read are narrower than those of the analysis.
-        (None, Err(_)) => Err(NoBound::TooManySteps),
+        (None, Some(analysis)) => analysis.tasks[index].clone().map_err(|why| no_bound(&why)),
+        (None, None) => Err(NoBound::TooManySteps),
     };
     let mut all: Outcomes = (0..set.tasks.len()).map(of).collect();
-    of_global(set, converted, machine, &mut all);
+    let servers = analysed.map_or(&[][..], |analysis| &analysis.servers);
+    let server_runs = servers
+        .iter()
+        .zip(&converted.set.servers)
+        .any(|(cases, of)| {
+            let mut shared = of.also.iter().filter_map(|cpu| cases.get(cpu));
+            shared.any(|case| case.may_run)
+        });
+    of_global(set, converted, machine, server_runs, &mut all);
     all
 }
 
 /// `SCHED_DEADLINE` tasks that share all CPUs: each as a sporadic task that needs its whole runtime.
-fn of_global(set: &TaskSet, converted: &Converted, machine: &Machine, all: &mut Outcomes) {
+fn of_global(
+    set: &TaskSet,
+    converted: &Converted,
+    machine: &Machine,
+    server_runs: bool,
+    all: &mut Outcomes,
+) {
     let reservation = |index: &usize| reservation(set.tasks[*index].policy);
     let reserved: Vec<Reservation> = converted.global.iter().filter_map(reservation).collect();
     let masks: Vec<&Vec<usize>> = converted
@@ -146,11 +166,14 @@ fn of_global(set: &TaskSet, converted: &Converted, machine: &Machine, all: &mut 
         all[index] = match verdict {
             _ if !one_domain => Err(NoBound::SeveralCpus),
             _ if needed_ns > reservation.runtime_ns => Err(NoBound::Throttled { needed_ns }),
+            Global::Met if server_runs => Err(NoBound::FairServer),
             Global::Met => Ok(sched::Bound {
                 response_ns,
                 from_release_ns: reservation.deadline_ns,
                 job: 0,
                 jitter_ns: task.jitter_ns,
+                arrival_in_window_ns: 0,
+                at_offsets: false,
                 parts: Vec::new(),
             }),
             Global::Impossible {
@@ -228,7 +251,12 @@ fn answers(set: &TaskSet, limits: &Limits) -> Vec<Option<Admission>> {
         .collect()
 }
 
-fn bounded(bound: &sched::Bound, converted: &Converted, set: &TaskSet) -> Response {
+fn bounded(
+    bound: &sched::Bound,
+    converted: &Converted,
+    set: &TaskSet,
+    kinds: &[OrdinaryBy],
+) -> Response {
     let source = |source: sched::Source| match source {
         sched::Source::Itself => BoundSource::Itself,
         sched::Source::Suspension => BoundSource::Sleep,
@@ -236,6 +264,10 @@ fn bounded(bound: &sched::Bound, converted: &Converted, set: &TaskSet) -> Respon
         sched::Source::Blocking => BoundSource::Blocking,
         sched::Source::ReleaseInterrupt(task) => BoundSource::ReleaseInterrupt { task },
         sched::Source::Tick => BoundSource::Tick,
+        sched::Source::Server(index) => match kinds.get(index) {
+            Some(OrdinaryBy::RtThrottling) => BoundSource::RtThrottling,
+            _ => BoundSource::FairServer,
+        },
         sched::Source::Interference(index) => {
             let name = converted.set.interference.get(index).map(|one| &one.name);
             let task = set.tasks.iter().position(|task| Some(&task.name) == name);
@@ -249,6 +281,7 @@ fn bounded(bound: &sched::Bound, converted: &Converted, set: &TaskSet) -> Respon
         response_ns: bound.response_ns,
         job: bound.job,
         jitter_ns: bound.jitter_ns,
+        arrival_in_window_ns: bound.at_offsets.then_some(bound.arrival_in_window_ns),
         parts: bound
             .parts
             .iter()
@@ -284,8 +317,33 @@ fn no_bound(why: &sched::Unbounded) -> NoBound {
     }
 }
 
-fn loads(set: &TaskSet, converted: &Converted) -> Vec<CpuLoad> {
-    let demand = sched::analyse(&converted.set).map_or_else(|_| BTreeMap::new(), |it| it.demand);
+/// What the servers of the analysis are, in their order.
+fn kinds(of: &SetOverheads) -> Vec<OrdinaryBy> {
+    let fair = of.fair_server.map(|_| OrdinaryBy::FairServer);
+    let throttling = of.rt_throttling.map(|_| OrdinaryBy::RtThrottling);
+    fair.into_iter().chain(throttling).collect()
+}
+
+fn loads(
+    set: &TaskSet,
+    converted: &Converted,
+    analysed: Option<&sched::Analysis>,
+    overheads: &SetOverheads,
+) -> Vec<CpuLoad> {
+    let demand = |cpu: usize| analysed?.demand.get(&(cpu as u32));
+    let ordinary = |cpu: usize| -> Vec<OrdinaryTime> {
+        let servers = analysed.map_or(&[][..], |analysis| &analysis.servers);
+        let cases = kinds(overheads).into_iter().zip(servers);
+        let of = cases.filter_map(|(by, cases)| {
+            let case = cases.get(&(cpu as u32))?;
+            Some(OrdinaryTime {
+                by,
+                may_run: case.may_run,
+                taken_ns: case.taken_ns,
+            })
+        });
+        of.collect()
+    };
     let mut loads: BTreeMap<usize, CpuLoad> = BTreeMap::new();
     let of = &converted.set.overheads;
     for (index, task) in set.tasks.iter().enumerate() {
@@ -299,7 +357,8 @@ fn loads(set: &TaskSet, converted: &Converted) -> Vec<CpuLoad> {
                 .tick
                 .map_or(0, |tick| ppm(tick.execution_ns, tick.period_ns)),
             unknown: 0,
-            demand_met: demand.get(&(*cpu as u32)).map(|it| *it == Demand::Met),
+            demand_met: demand(*cpu).map(|it| *it == Demand::Met),
+            ordinary: ordinary(*cpu),
         });
         let period_ns = converted.set.tasks[index].period_ns;
         let Some(execution_ns) = converted.execution_ns[index] else {
@@ -335,6 +394,7 @@ fn of_chain(
                 .map(|outcome| outcome.as_ref().map_err(no).cloned())
                 .collect(),
             demand: BTreeMap::new(),
+            servers: Vec::new(),
         };
         match latency(&converted.set, &analysis, &chain.tasks) {
             Ok(bound) => ChainLatency::Bounded {

@@ -6,7 +6,7 @@
 mod known;
 mod rules;
 
-use punctual_record::taskset::analysis::{NoBound, SetOverheads};
+use punctual_record::taskset::analysis::{NoBound, ServerTime, SetOverheads};
 use punctual_record::taskset::{LockProtocol, TaskPolicy, TaskSet, Timer, Wake};
 use punctual_sched as sched;
 
@@ -71,7 +71,57 @@ pub(crate) fn convert(set: &TaskSet, cpus: u32, overheads: &SetOverheads) -> Con
             }
         }
     }
+    converted.set.servers = servers(&known, &converted.reasons, cpus, overheads);
     converted
+}
+
+/// The fair server, then RT throttling, as far as there are such.
+fn servers(
+    known: &[Known<'_>],
+    reasons: &[Option<NoBound>],
+    cpus: u32,
+    overheads: &SetOverheads,
+) -> Vec<sched::Server> {
+    let real_time = |it: &&Known<'_>| it.rank() != sched::Rank::Other;
+    let unknown = known.iter().zip(reasons).filter(|(it, reason)| {
+        // A reservation is limited, whatever its task does.
+        reason.is_some() && real_time(it) && it.rank() != sched::Rank::Deadline
+    });
+    let mut certain: Vec<u32> = unknown.flat_map(|(it, _)| it.may_run_on(cpus)).collect();
+    certain.sort_unstable();
+    certain.dedup();
+    let roaming: Vec<_> = known
+        .iter()
+        .filter(|it| it.rank() == sched::Rank::Deadline && !it.is_modelled())
+        .collect();
+    let mut also: Vec<u32> = roaming.iter().flat_map(|it| it.may_run_on(cpus)).collect();
+    also.sort_unstable();
+    also.dedup();
+    let all = [overheads.fair_server, overheads.rt_throttling];
+    let server = |of: ServerTime| {
+        let taken = roaming.iter().map(|it| match it.task.policy {
+            TaskPolicy::Deadline {
+                runtime_ns,
+                deadline_ns,
+                period_ns,
+            } => {
+                let times = of.period_ns.saturating_add(deadline_ns);
+                let times = times.div_ceil(period_ns.max(1));
+                times.saturating_mul(runtime_ns.saturating_add(of.overrun_ns))
+            }
+            _ => 0,
+        });
+        let roaming_ns = taken.fold(0, u64::saturating_add).min(sched::model::MAX_NS);
+        sched::Server {
+            runtime_ns: of.runtime_ns,
+            period_ns: of.period_ns,
+            overrun_ns: of.overrun_ns,
+            certain: certain.clone(),
+            roaming_ns,
+            also: also.clone(),
+        }
+    };
+    all.into_iter().flatten().map(server).collect()
 }
 
 fn lock(lock: &punctual_record::taskset::Lock) -> sched::Lock {
@@ -129,6 +179,9 @@ impl Converted {
         let mut task = sched::Task::new(&it.task.name, policy(it.task.policy), it.period_ns, 1);
         task.deadline_ns = it.task.deadline_ns;
         task.jitter_ns = it.task.jitter_ns;
+        if let Some(offset_ns) = strict_offset(it.task) {
+            (task.arrivals, task.offset_ns) = (sched::Arrivals::Periodic, offset_ns);
+        }
         let Some(cpu) = it.cpu.filter(|_| it.is_modelled()) else {
             // Apart from all others; with its releases as interference where it may run.
             task.cpu = BEYOND + index as u32;
@@ -199,13 +252,23 @@ fn known_period(known: &[Known<'_>], index: usize) -> u64 {
 pub(crate) fn not_periodic(set: &TaskSet, chain: &[usize]) -> Option<usize> {
     chain.iter().copied().find(|index| {
         let task = &set.tasks[*index];
-        let Wake::Timer {
-            timer, period_ns, ..
-        } = task.wake
-        else {
-            return false;
-        };
-        let other = |own: Option<u64>| own.is_some_and(|own| own != period_ns);
-        timer == Timer::Relative || task.phases.iter().any(|phase| other(phase.period_ns))
+        matches!(task.wake, Wake::Timer { .. }) && strict_offset(task).is_none()
     })
+}
+
+/// The offset of a task whose timer arrives at it and at each period after it, strictly: not where a
+/// relative timer counts from the end of the job before, or phases have other periods.
+fn strict_offset(task: &punctual_record::taskset::Task) -> Option<u64> {
+    let Wake::Timer {
+        timer,
+        period_ns,
+        offset_ns,
+    } = task.wake
+    else {
+        return None;
+    };
+    let other = |own: Option<u64>| own.is_some_and(|own| own != period_ns);
+    let drifts = timer == Timer::Relative;
+    let varies = task.phases.iter().any(|phase| other(phase.period_ns));
+    (!drifts && !varies).then_some(offset_ns)
 }

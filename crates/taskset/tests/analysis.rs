@@ -1,8 +1,8 @@
 //! Analyses of sets as they are written: bounds by hand, and why there is none.
 
 use punctual_record::taskset::analysis::{
-    Admission, AnalysisOutcome, BoundSource, ChainLatency, NoBound, Response, SetAnalysis,
-    SetOverheads, TickOverhead, UntimedStep,
+    Admission, AnalysisOutcome, BoundSource, ChainLatency, NoBound, Response, ServerTime,
+    SetAnalysis, SetOverheads, TickOverhead, UntimedStep,
 };
 use punctual_taskset::analyse::Limits;
 use punctual_taskset::{Format, Machine, analyse, read};
@@ -129,6 +129,104 @@ fn what_the_kernel_takes_is_charged_as_by_hand() {
     assert_eq!(analysis.tasks[2].response, Response::BestEffort);
     assert_eq!(analysis.loads[0].tasks_ppm, 300_000);
     assert_eq!(analysis.loads[0].all_ppm, 300_000 + 14_000 + 250);
+}
+
+#[test]
+fn offsets_count_where_timers_keep_them() {
+    let at = |timer: &str, more: &str| {
+        let first = task("a", 30, 4_000, &run(2_000));
+        let second = format!(
+            "{}\noffset = \"2ms\"\n{timer}\ndeadline = \"1s\"{more}",
+            run(2_000)
+        );
+        bounds(&of(&(first + &task("b", 20, 4_000, &second))))
+    };
+    for timer in [
+        "",
+        "timer = \"absolute\"",
+        "timer = \"timerfd\"",
+        "timer = \"signal\"",
+    ] {
+        assert_eq!(at(timer, ""), [Some(2_000), Some(2_000)], "{timer}");
+    }
+    assert_eq!(at("timer = \"relative\"", ""), [Some(2_000), Some(4_000)]);
+    // Phases of other periods, and of the same one.
+    let phases = |period: &str| {
+        let phase = format!("[[task.phase]]\njobs = 2\n{period}\nwork = \"2ms\"\n");
+        let second = format!("offset = \"2ms\"\ndeadline = \"1s\"\n{phase}{phase}");
+        bounds(&of(
+            &(task("a", 30, 4_000, &run(2_000)) + &task("b", 20, 4_000, &second))
+        ))[1]
+    };
+    assert_eq!(phases("period = \"5ms\""), Some(4_000));
+    assert_eq!(phases("period = \"4ms\""), Some(2_000));
+    assert_eq!(phases(""), Some(2_000));
+    let analysis = of(&(task("a", 30, 4_000, &run(2_000))
+        + &task(
+            "b",
+            20,
+            8_000,
+            &format!("{}\noffset = \"2ms\"\ndeadline = \"1s\"", run(3_000)),
+        )));
+    // From 2 ms on: 2 of it, 2 of the other, 1 of it.
+    let Response::Bounded {
+        response_ns,
+        arrival_in_window_ns,
+        ..
+    } = analysis.tasks[1].response
+    else {
+        panic!()
+    };
+    assert_eq!((response_ns, arrival_in_window_ns), (5_000_000, Some(0)));
+    assert_eq!(analysis.tasks[0].meets(), Some(true));
+}
+
+#[test]
+fn the_fair_server_is_counted_where_real_time_tasks_leave_it_too_little() {
+    let server = ServerTime {
+        runtime_ns: 50_000_000,
+        period_ns: 1_000_000_000,
+        overrun_ns: 4_000_000,
+        assumed: false,
+    };
+    let overheads = SetOverheads {
+        fair_server: Some(server),
+        ..SetOverheads::default()
+    };
+    let case = |text: &str| {
+        let analysis = with(text, overheads);
+        let of_cpu = analysis
+            .loads
+            .first()
+            .and_then(|load| load.ordinary.first());
+        (
+            bounds(&analysis),
+            of_cpu.map(|one| (one.may_run, one.taken_ns)),
+        )
+    };
+    let work = |us: u64| task("a", 30, 100_000, &format!("{}\ndeadline = \"1s\"", run(us)));
+    let spared = case(&work(50_000));
+    assert_eq!(
+        spared,
+        (vec![Some(50_000)], Some((false, Some(500_000_000))))
+    );
+    // 930 ms of a second would leave it 70; with jobs that may bunch, it may be short.
+    let late = work(93_000).replace("work", "jitter = \"93ms\"\nwork");
+    let (found, of_cpu) = case(&late);
+    assert!(of_cpu.is_some_and(|of| of.0), "{of_cpu:?}");
+    assert!(found[0] >= Some(93_000 + 93_000 + 2 * 54_000), "{found:?}");
+    // One of unknown time.
+    let untimed = work(50_000) + &task("b", 20, 100_000, "work = [{calls=1}]");
+    let (found, of_cpu) = case(&untimed);
+    assert_eq!(
+        (found, of_cpu),
+        (vec![Some(158_000), None], Some((true, None)))
+    );
+    // Tasks that share CPUs are limited by their reservations.
+    let small = reserved("d", [2_000, 8_000, 10_000, 1_000], "");
+    assert_eq!(case(&small).0, [Some(8_000)]);
+    let large = reserved("d", [9_500, 10_000, 10_000, 1_000], "");
+    assert_eq!(why(&with(&large, overheads), 0), NoBound::FairServer);
 }
 
 const M: &str = "[[lock]]\nname = \"m\"\n";

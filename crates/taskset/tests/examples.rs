@@ -1,6 +1,8 @@
 //! The shipped task sets are read, analysed, and valid under the schema.
 
-use punctual_record::taskset::analysis::{AnalysisOutcome, ChainLatency, Response, SetOverheads};
+use punctual_record::taskset::analysis::{
+    AnalysisOutcome, ChainLatency, Response, ServerTime, SetOverheads,
+};
 use punctual_record::taskset::{Step, TaskSet, Wake};
 use punctual_taskset::analyse::Limits;
 use punctual_taskset::{Format, Machine, analyse, read};
@@ -43,6 +45,13 @@ const MACHINE: Machine = Machine {
         release_interrupt_ns: 0,
         wake_and_sleep_ns: 0,
         tick: None,
+        fair_server: Some(ServerTime {
+            runtime_ns: 50_000_000,
+            period_ns: 1_000_000_000,
+            overrun_ns: 10_000_000,
+            assumed: false,
+        }),
+        rt_throttling: None,
     },
 };
 

@@ -179,7 +179,7 @@ fn gaps(plan: &Plan) -> Vec<Gap> {
 }
 
 /// `1 / CONFIG_HZ`: the resolution of the clock that the tick advances.
-fn tick_period_ns() -> Option<u64> {
+pub(crate) fn tick_period_ns() -> Option<u64> {
     let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
     let ns = u64::try_from(resolution.tv_nsec).ok()?;
     (resolution.tv_sec == 0 && (1_000_000..=10_000_000).contains(&ns)).then_some(ns)
@@ -224,6 +224,7 @@ fn figures(cpu: usize, gaps: &[Gap], plan: &Plan) -> Result<SetOverheads, Overhe
             period_ns,
             execution_ns: median(ticks),
         }),
+        ..SetOverheads::default()
     })
 }
 

@@ -78,6 +78,28 @@ pub struct SetOverheads {
     /// The tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick: Option<TickOverhead>,
+    /// The fair server of each CPU; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_server: Option<ServerTime>,
+    /// What RT throttling leaves to ordinary tasks; absent where it is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rt_throttling: Option<ServerTime>,
+}
+
+/// Time of each CPU that the kernel keeps for ordinary tasks while real-time tasks would take all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ServerTime {
+    /// So much,
+    pub runtime_ns: u64,
+    /// in each such time.
+    pub period_ns: u64,
+    /// How much more it may be until the kernel notices: one tick.
+    #[serde(default)]
+    pub overrun_ns: u64,
+    /// The machine doesn't show it: what kernels have where nobody changed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub assumed: bool,
 }
 
 /// The scheduler's tick.
@@ -145,6 +167,10 @@ pub enum Response {
         job: u64,
         /// How late it may be released.
         jitter_ns: u64,
+        /// When that job arrives, after the beginning of the window, or before it: where the window is
+        /// the longest with the tasks' offsets. Absent where all tasks may arrive together.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arrival_in_window_ns: Option<i64>,
         /// What the time from the beginning of that window to the end of that job consists of; empty
         /// for `SCHED_DEADLINE`, where the bound follows from a test of all tasks.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -192,6 +218,10 @@ pub enum BoundSource {
     },
     /// The tick.
     Tick,
+    /// Ordinary tasks, by the fair server.
+    FairServer,
+    /// RT throttling.
+    RtThrottling,
     /// Anything else.
     Other,
 }
@@ -293,6 +323,8 @@ pub enum NoBound {
         /// this much must be done.
         demand_ns: u64,
     },
+    /// The fair server may run beside the `SCHED_DEADLINE` tasks of several CPUs.
+    FairServer,
     /// Neither is it proved that `SCHED_DEADLINE` tasks on several CPUs meet their deadlines, nor
     /// that they can't.
     GlobalUndecided,
@@ -339,6 +371,34 @@ pub struct CpuLoad {
     /// Whether its `SCHED_DEADLINE` tasks get what is due in each interval; absent without such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_met: Option<bool>,
+    /// Whether ordinary tasks may get time there while real-time tasks wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ordinary: Vec<OrdinaryTime>,
+}
+
+/// Whether ordinary tasks may get time of a CPU while its real-time tasks wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OrdinaryTime {
+    /// By what.
+    pub by: OrdinaryBy,
+    /// They may: the bounds count it. Otherwise real-time tasks leave them enough by themselves.
+    pub may_run: bool,
+    /// What real-time tasks and the kernel take at most of an interval as long as the period; absent
+    /// where that isn't bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_ns: Option<u64>,
+}
+
+/// What gives time to ordinary tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum OrdinaryBy {
+    /// The fair server.
+    FairServer,
+    /// RT throttling.
+    RtThrottling,
 }
 
 /// A chain.

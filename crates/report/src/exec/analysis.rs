@@ -1,12 +1,12 @@
 //! A task set in words.
 
+mod machine;
 mod reasons;
 
 use punctual_record::cpu_list;
 use punctual_record::taskset::TaskPolicy;
 use punctual_record::taskset::analysis::{
-    Admission, AnalysisOutcome, BoundSource, ChainAnalysis, ChainLatency, CpuLoad, Response,
-    SetAnalysis, SetOverheads, TaskAnalysis,
+    AnalysisOutcome, BoundSource, ChainAnalysis, ChainLatency, Response, SetAnalysis, TaskAnalysis,
 };
 use punctual_record::text::clean;
 
@@ -14,6 +14,7 @@ use crate::experiment::fact_lines;
 use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::words;
+use machine::{admission, cpu, overheads};
 use reasons::reason;
 
 /// Letters of a name in a table.
@@ -136,7 +137,13 @@ pub fn analysis(of: &SetAnalysis, style: &Style) -> String {
         "Bounds",
         of.tasks.iter().filter_map(|task| parts(of, task)).collect(),
     );
-    section("CPUs", of.loads.iter().map(cpu).collect());
+    section(
+        "CPUs",
+        of.loads
+            .iter()
+            .map(|load| cpu(load, &of.overheads))
+            .collect(),
+    );
     section("Margin", margin(of).into_iter().collect());
     section("Admission", admission(of).into_iter().collect());
     section("Kernel", vec![overheads(&of.overheads)]);
@@ -257,6 +264,7 @@ fn parts(of: &SetAnalysis, task: &TaskAnalysis) -> Option<String> {
         response_ns,
         job,
         jitter_ns,
+        arrival_in_window_ns,
         parts,
     } = &task.response
     else {
@@ -271,8 +279,13 @@ fn parts(of: &SetAnalysis, task: &TaskAnalysis) -> Option<String> {
         return Some(format!("{}: {bound}: {from}", task.name));
     }
     let mut said = Vec::new();
-    if *jitter_ns > 0 {
-        said.push(format!("{} until its release", words::duration(*jitter_ns)));
+    // At offsets, the window begins with the release of another task perhaps.
+    let until_ns = match arrival_in_window_ns {
+        None => *jitter_ns,
+        Some(arrival_ns) => u64::try_from(arrival_ns.saturating_neg()).unwrap_or(0),
+    };
+    if until_ns > 0 {
+        said.push(format!("{} until its release", words::duration(until_ns)));
     }
     let mut releases = 0u64;
     for part in parts {
@@ -287,15 +300,22 @@ fn parts(of: &SetAnalysis, task: &TaskAnalysis) -> Option<String> {
                 continue;
             }
             BoundSource::Tick => format!("{ns} ticks"),
+            BoundSource::FairServer => format!("{ns} ordinary tasks (fair server)"),
+            BoundSource::RtThrottling => format!("{ns} RT throttling"),
             BoundSource::Other => format!("{ns} the kernel"),
         });
     }
     if releases > 0 {
         said.push(format!("{} timer interrupts", words::duration(releases)));
     }
-    let which = match job {
-        0 => String::new(),
-        _ => format!(
+    let which = match (arrival_in_window_ns, job) {
+        (Some(arrival_ns), _) if *arrival_ns > 0 => format!(
+            "; at the offsets of the set: it arrives {} after the busy window begins",
+            words::duration(arrival_ns.unsigned_abs())
+        ),
+        (Some(_), _) => "; at the offsets of the set".to_owned(),
+        (None, 0) => String::new(),
+        (None, _) => format!(
             "; it is job {} of a busy window, {} after the first",
             job + 1,
             words::duration(task.period_ns.saturating_mul(*job))
@@ -306,30 +326,6 @@ fn parts(of: &SetAnalysis, task: &TaskAnalysis) -> Option<String> {
         task.name,
         said.join(", ")
     ))
-}
-
-fn cpu(load: &CpuLoad) -> String {
-    let percent = |ppm: u64| words::percent(ppm.div_ceil(1_000) as f64 / 1e3);
-    let mut text = format!(
-        "CPU {}: its real-time tasks need {}",
-        load.cpu,
-        percent(load.tasks_ppm)
-    );
-    if load.all_ppm > load.tasks_ppm {
-        text.push_str(&format!(", with the kernel {}", percent(load.all_ppm)));
-    }
-    if load.unknown > 0 {
-        let tasks = words::plural(load.unknown as u64, "task", "tasks");
-        text.push_str(&format!(", without {tasks} of unknown execution time"));
-    }
-    match load.demand_met {
-        None => {}
-        Some(true) => text.push_str("; its reservations get what is due in each interval"),
-        Some(false) => {
-            text.push_str("; its reservations are due more than there is in some interval")
-        }
-    }
-    text
 }
 
 fn margin(of: &SetAnalysis) -> Option<String> {
@@ -350,77 +346,4 @@ fn margin(of: &SetAnalysis) -> Option<String> {
         }
         _ => format!("all jobs would have to take only {factor:.3} of their time"),
     })
-}
-
-fn admission(of: &SetAnalysis) -> Option<String> {
-    let with = |wanted: Admission| -> Vec<&str> {
-        let tasks = of
-            .tasks
-            .iter()
-            .filter(|task| task.admission == Some(wanted));
-        tasks.map(|task| task.name.as_str()).collect()
-    };
-    let mut said = Vec::new();
-    let (admitted, busy, invalid) = (
-        with(Admission::Admitted),
-        with(Admission::Busy),
-        with(Admission::Invalid),
-    );
-    if !admitted.is_empty() {
-        said.push(format!(
-            "the kernel admits the reservations of {}: that is no guarantee, it only limits their sum",
-            admitted.join(", ")
-        ));
-    }
-    if !busy.is_empty() {
-        said.push(format!(
-            "it refuses (EBUSY) {}: the sum of runtime / period is too large",
-            busy.join(", ")
-        ));
-    }
-    if !invalid.is_empty() {
-        said.push(format!(
-            "it refuses (EINVAL) {}: expected 1024 ns <= runtime <= deadline <= period, and a period \
-             within its limits",
-            invalid.join(", ")
-        ));
-    }
-    let bound = of
-        .tasks
-        .iter()
-        .any(|task| task.admission.is_some() && !task.cpus.is_empty());
-    if bound && of.cpus > 1 {
-        said.push(
-            "it refuses (EPERM) a reservation of a task bound to a part of its domain's CPUs, unless an \
-             exclusive cpuset has them"
-                .to_owned(),
-        );
-    }
-    (!said.is_empty()).then(|| said.join("; "))
-}
-
-fn overheads(of: &SetOverheads) -> String {
-    let Some(measured) = &of.measured else {
-        return "nothing is counted for the kernel: its timer interrupts, wake-ups, switches and ticks \
-                add to these bounds"
-            .to_owned();
-    };
-    let tick = match of.tick {
-        Some(tick) => format!(
-            ", {} each tick ({})",
-            words::duration(tick.execution_ns),
-            words::duration(tick.period_ns)
-        ),
-        None => ", no tick".to_owned(),
-    };
-    format!(
-        "counted as measured now on CPU {}: {} each timer interrupt, {} from it to the job and back to \
-         sleep{tick}; medians of {}, {} and {} gaps: typical costs, not their bounds",
-        measured.cpu,
-        words::duration(of.release_interrupt_ns),
-        words::duration(of.wake_and_sleep_ns),
-        measured.interrupts,
-        measured.wake_ups,
-        measured.ticks
-    )
 }

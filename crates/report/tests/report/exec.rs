@@ -3,8 +3,8 @@
 use punctual_record::taskset::TaskPolicy;
 use punctual_record::taskset::analysis::{
     ANALYSIS_VERSION, Admission, AnalysisOutcome, BoundPart, BoundSource, ChainAnalysis,
-    ChainLatency, CpuLoad, NoBound, OverheadsMeasured, Response, SetAnalysis, SetOverheads,
-    TaskAnalysis, TickOverhead, UntimedStep,
+    ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, OverheadsMeasured, Response,
+    ServerTime, SetAnalysis, SetOverheads, TaskAnalysis, TickOverhead, UntimedStep,
 };
 use punctual_report::exec::{analysis, analysis_sentence};
 use punctual_report::style::Style;
@@ -31,6 +31,7 @@ fn bounded(response_ns: u64) -> Response {
         response_ns,
         job: 2,
         jitter_ns: 50_000,
+        arrival_in_window_ns: None,
         parts: vec![
             part(BoundSource::Itself, 200_000),
             part(BoundSource::Sleep, 1_000),
@@ -60,7 +61,7 @@ fn made(tasks: Vec<TaskAnalysis>, outcome: AnalysisOutcome) -> SetAnalysis {
 }
 
 /// Every reason there is.
-const REASONS: [NoBound; 20] = [
+const REASONS: [NoBound; 21] = [
     NoBound::SeveralCpus,
     NoBound::Untimed {
         step: UntimedStep::Library,
@@ -84,6 +85,7 @@ const REASONS: [NoBound; 20] = [
         interval_ns: 1_000_000,
         demand_ns: 2_000_000,
     },
+    NoBound::FairServer,
     NoBound::GlobalUndecided,
     NoBound::TooLong,
     NoBound::TooManySteps,
@@ -138,6 +140,18 @@ pub fn whole() -> SetAnalysis {
             period_ns: 4_000_000,
             execution_ns: 1_500,
         }),
+        fair_server: Some(ServerTime {
+            runtime_ns: 50_000_000,
+            period_ns: 1_000_000_000,
+            overrun_ns: 4_000_000,
+            assumed: true,
+        }),
+        rt_throttling: Some(ServerTime {
+            runtime_ns: 100_000_000,
+            period_ns: 1_000_000_000,
+            overrun_ns: 4_000_000,
+            assumed: false,
+        }),
     };
     whole.loads = vec![CpuLoad {
         cpu: 1,
@@ -145,6 +159,18 @@ pub fn whole() -> SetAnalysis {
         all_ppm: 398_479,
         unknown: 2,
         demand_met: Some(false),
+        ordinary: vec![
+            OrdinaryTime {
+                by: OrdinaryBy::FairServer,
+                may_run: false,
+                taken_ns: Some(398_479_000),
+            },
+            OrdinaryTime {
+                by: OrdinaryBy::RtThrottling,
+                may_run: true,
+                taken_ns: None,
+            },
+        ],
     }];
     let latencies = [
         ChainLatency::Bounded {

@@ -3,8 +3,8 @@
 
 use punctual_sched::simulate::{Lateness, Options, Random, Simulation, Times, simulate};
 use punctual_sched::{
-    Interference, Lock, Overheads, Policy, Protocol, Section, Suspension, Task, TaskSet, Tick,
-    analyse,
+    Arrivals, Interference, Lock, Overheads, Policy, Protocol, Section, Suspension, Task, TaskSet,
+    Tick, analyse,
 };
 
 /// What random sets may have.
@@ -22,6 +22,8 @@ pub struct Shape {
     pub reservations: usize,
     /// Interrupts, tick, paths from and to sleep.
     pub kernel: bool,
+    /// Most tasks arrive strictly by their periods.
+    pub periodic: bool,
 }
 
 pub const PERIODS: &[u64] = &[4, 5, 6, 7, 8, 10, 12, 14, 20, 25, 30, 40];
@@ -137,6 +139,14 @@ pub fn random_set(shape: &Shape, random: &mut Random) -> TaskSet {
             execution_ns: 1 + random.up_to(40),
         });
     }
+    if shape.periodic {
+        for task in &mut set.tasks {
+            if !one_in(5, random) {
+                task.arrivals = Arrivals::Periodic;
+                task.offset_ns = random.up_to(task.period_ns - 1);
+            }
+        }
+    }
     if shape.chains {
         for index in 1..count {
             if one_in(2, random) {
@@ -174,7 +184,8 @@ pub struct Tally {
     pub reached: usize,
 }
 
-/// Executes a set several times: all at once and as late as can be, then with random phases.
+/// Executes a set several times: all at once and as late as can be, then with random phases. Tasks that
+/// arrive strictly by their periods do so at their offsets.
 pub fn runs(set: &TaskSet, seed: u64, count: u64, keep: usize) -> Vec<(TaskSet, Simulation)> {
     let mut random = Random::new(seed);
     let longest = set
@@ -186,7 +197,8 @@ pub fn runs(set: &TaskSet, seed: u64, count: u64, keep: usize) -> Vec<(TaskSet, 
     let run = |number: u64| {
         let mut set = set.clone();
         if number > 0 {
-            for task in &mut set.tasks {
+            let sporadic = |task: &&mut Task| task.arrivals == Arrivals::Sporadic;
+            for task in set.tasks.iter_mut().filter(sporadic) {
                 task.offset_ns = random.up_to(task.period_ns - 1);
             }
         }

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use punctual_machine::root::{Reader, Root};
-use punctual_record::taskset::analysis::{SetAnalysis, SetOverheads};
+use punctual_machine::survey;
+use punctual_record::taskset::analysis::{ServerTime, SetAnalysis, SetOverheads};
 use punctual_record::taskset::{TaskPolicy, TaskSet};
 use punctual_report::exec as words;
 use punctual_rt::affinity;
@@ -33,11 +34,17 @@ pub(super) fn run(flags: &ExecFlags, set: &TaskSet) -> Result<ExitCode, Failure>
 /// What can be said of a set on this machine without running it.
 pub(super) fn analysed(flags: &ExecFlags, set: &TaskSet) -> Result<SetAnalysis, Failure> {
     let root = Root::live();
+    let times = survey::ordinary_times(&root, overheads::tick_period_ns());
     let machine = Machine {
-        limits: limits(&root),
-        overheads: match flags.overheads {
-            Overheads::None => SetOverheads::default(),
-            Overheads::Measured => measured(set)?,
+        limits: limits(&root, times.fair_server),
+        // Not an overhead: also where the kernel takes no time, it keeps some for others.
+        overheads: SetOverheads {
+            fair_server: times.fair_server,
+            rt_throttling: times.rt_throttling,
+            ..match flags.overheads {
+                Overheads::None => SetOverheads::default(),
+                Overheads::Measured => measured(set)?,
+            }
         },
     };
     Ok(analyse(set, &machine))
@@ -78,13 +85,9 @@ fn measured(set: &TaskSet) -> Result<SetOverheads, Failure> {
 }
 
 /// What the kernel admits, as its files say; where one can't be read, what kernels have by default.
-fn limits(root: &Root) -> Limits {
+fn limits(root: &Root, fair_server: Option<ServerTime>) -> Limits {
     let mut reader = Reader::new(root);
     let cpus = u32::try_from(online(root).len()).unwrap_or(1).max(1);
-    let server = "/sys/kernel/debug/sched/fair_server/cpu0";
-    let of_server: Option<(u64, u64)> = reader
-        .number(&format!("{server}/runtime"))
-        .zip(reader.number(&format!("{server}/period")));
     let usual = Limits::usual(cpus, false);
     let file = |name: &str| format!("/proc/sys/kernel/{name}");
     let runtime: Option<i64> = reader.number(&file("sched_rt_runtime_us"));
@@ -102,7 +105,7 @@ fn limits(root: &Root) -> Limits {
         period_max_us: reader
             .number(&file("sched_deadline_period_max_us"))
             .unwrap_or(usual.period_max_us),
-        fair_server: of_server.filter(|(_, period)| *period > 0),
+        fair_server: fair_server.map(|of| (of.runtime_ns, of.period_ns)),
         cpus,
     }
 }

@@ -97,6 +97,12 @@ pub(super) fn reason(of: &SetAnalysis, task: &TaskAnalysis, why: NoBound) -> Str
             words::duration(demand_ns),
             words::duration(interval_ns)
         ),
+        NoBound::FairServer => {
+            "real-time tasks may leave ordinary ones less of a CPU than the fair server keeps for them, \
+             and there is no model of that server beside SCHED_DEADLINE tasks which share CPUs: shorten \
+             jobs, give each task without a bound one, or switch the server off"
+                .to_owned()
+        }
         NoBound::GlobalUndecided => {
             "it is not proved that SCHED_DEADLINE tasks which share several CPUs meet their deadlines, \
              nor that they can't: give them one CPU each (an exclusive cpuset), or more room"
