@@ -15,8 +15,8 @@ use punctual_load::{LEAST_CPU_NS, LoadSpec};
 use punctual_machine::Root;
 use punctual_machine::survey;
 use punctual_machine::survey::cpus::{self, Place};
-use punctual_record::taskset::analysis::SetAnalysis;
 use punctual_record::taskset::TaskSet;
+use punctual_record::taskset::analysis::SetAnalysis;
 
 /// How long a set is executed whose file doesn't say.
 const DURATION_NS: u64 = 60_000_000_000;

@@ -71,11 +71,7 @@ pub struct Requested<'a> {
 }
 
 fn of_flags(flags: &GuestFlags) -> Result<Requested<'_>, Failure> {
-    let parts = parts::parts(
-        flags.load.as_deref(),
-        &flags.command,
-        guest(flags),
-    )?;
+    let parts = parts::parts(flags.load.as_deref(), &flags.command, guest(flags))?;
     let column = |name: &String| Column {
         name: name.clone(),
         kernel: name.clone(),

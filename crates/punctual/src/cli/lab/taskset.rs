@@ -163,7 +163,8 @@ fn command(command: &[String], set: &Path) -> Result<Option<PathBuf>, Failure> {
     if file == Path::new(program) && !Path::new(program).is_absolute() {
         return Ok(None);
     }
-    let begin = read_some(&file).map_err(|error| Failure::setup(format!("{}: {error}", shown())))?;
+    let begin =
+        read_some(&file).map_err(|error| Failure::setup(format!("{}: {error}", shown())))?;
     if begin.starts_with(b"#!") {
         return Err(Failure::usage(format!(
             "{}: it is a script, which the guest can't execute: give its interpreter as the command, \
