@@ -9,6 +9,7 @@ pub mod call;
 pub mod chain;
 pub mod end;
 mod job;
+mod leave;
 pub mod means;
 pub mod release;
 pub mod speed;

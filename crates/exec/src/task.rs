@@ -3,7 +3,7 @@
 mod execute;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::call::Calls;
 use crate::chain::{Link, Outputs};
 use crate::end::End;
 use crate::job::Sink;
+use crate::leave::{Leave, Way};
 use crate::release::{Released, Releaser, connect};
 use crate::speed::Speed;
 use crate::sys::mutex::Mutex;
@@ -235,7 +236,8 @@ fn policy(of: TaskPolicy) -> Policy {
 pub struct Running {
     /// Present until their outcomes are taken.
     threads: Vec<Option<Handle<Option<Outcome>>>>,
-    over: Vec<Arc<AtomicBool>>,
+    ways: Vec<Arc<Way>>,
+    leave: Arc<Leave>,
     line: Arc<StartLine>,
     end: Arc<End>,
 }
@@ -253,14 +255,16 @@ impl Prepared {
         ready: &mpsc::Sender<Ready>,
         mut sink: impl FnMut(usize) -> S,
     ) -> Result<Running, StartError> {
+        let timers = self.tasks.iter().filter(|it| it.released.is_none());
         let mut running = Running {
             threads: Vec::new(),
-            over: Vec::new(),
+            ways: Vec::new(),
+            leave: Arc::new(Leave::new(timers.count())),
             line: Arc::clone(line),
             end: Arc::clone(end),
         };
         for (index, task) in self.tasks.into_iter().enumerate() {
-            let over = Arc::new(AtomicBool::new(false));
+            let way = Arc::new(Way::default());
             let builder = Builder::new()
                 .name(&task.task.name)
                 .stack_size(STACK_BYTES)
@@ -275,18 +279,20 @@ impl Prepared {
                 nice,
                 line: Arc::clone(line),
                 end: Arc::clone(end),
+                way: Arc::clone(&way),
+                leave: Arc::clone(&running.leave),
                 ready: ready.clone(),
             };
-            let (its_over, sink) = (Arc::clone(&over), sink(index));
+            let sink = sink(index);
             let handle = builder
                 .spawn(move |setup| {
                     let outcome = live(task, &own, setup.tid, setup.refused, sink);
-                    its_over.store(true, Ordering::Release);
+                    own.way.over();
                     outcome
                 })
                 .map_err(|error| StartError::Thread(index, error))?;
             running.threads.push(Some(handle));
-            running.over.push(over);
+            running.ways.push(way);
         }
         Ok(running)
     }
@@ -298,6 +304,8 @@ struct Own {
     nice: i8,
     line: Arc<StartLine>,
     end: Arc<End>,
+    way: Arc<Way>,
+    leave: Arc<Leave>,
     ready: mpsc::Sender<Ready>,
 }
 
@@ -330,32 +338,26 @@ fn live<S: Sink>(
         true => own.line.wait(),
         false => None,
     };
-    start_ns.map(|start_ns| executor.observed(start_ns))
+    start_ns.map(|start_ns| executor.observed(start_ns, own))
 }
 
 impl Running {
-    /// Whether each task has ended.
+    /// Whether each task has ended; lets them end if all have executed their last jobs.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.over.iter().all(|over| over.load(Ordering::Acquire))
-    }
-
-    /// Whether a task has ended.
-    #[must_use]
-    pub fn has_ended(&self, task: usize) -> bool {
-        self.over
-            .get(task)
-            .is_some_and(|over| over.load(Ordering::Acquire))
+        self.leave.if_done();
+        self.ways.iter().all(|way| way.is_over())
     }
 
     /// The outcomes of the tasks, in their order; one that has not ended is left alone, and has none.
     #[must_use]
     pub fn finish(mut self) -> Vec<Option<Outcome>> {
+        self.leave.all(&self.ways);
         let threads = std::mem::take(&mut self.threads);
-        let each = threads.into_iter().zip(&self.over);
-        each.map(|(thread, over)| {
+        let each = threads.into_iter().zip(&self.ways);
+        each.map(|(thread, way)| {
             let thread = thread?;
-            if over.load(Ordering::Acquire) {
+            if way.is_over() {
                 thread.join().ok().flatten()
             } else {
                 thread.detach();
@@ -370,6 +372,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let called_off = self.line.call_off();
         self.end.now();
+        self.leave.now();
         for thread in self.threads.drain(..).flatten() {
             match called_off {
                 // Joins.

@@ -49,6 +49,14 @@ pub enum Work {
     },
 }
 
+impl Work {
+    /// Whether this program executes a task set.
+    #[must_use]
+    pub fn executes_tasks(&self) -> bool {
+        matches!(self, Self::Own(words) if words.first().is_some_and(|word| word == "exec"))
+    }
+}
+
 /// A cell to run.
 #[derive(Debug, Clone)]
 pub struct CellPlan<'a> {

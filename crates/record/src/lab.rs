@@ -3,6 +3,7 @@
 mod no_bill;
 mod no_result;
 mod proof;
+mod tasks;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,12 +15,14 @@ pub use self::no_result::{
     FrameFault, GuestFault, GuestProcess, NoResult, Preparation, Silence, StreamFault,
 };
 pub use self::proof::{LabProof, ProofConclusion, ProofPair, ProofParameter, ProofRow};
+pub use self::tasks::{ChainTime, LabChain, LabTask};
 use super::error::RecordError;
 use super::judgement::Judgement;
 use super::laboratory::Laboratory;
 use super::read::{FileKind, decode, slurp};
 use super::run::{ImportedThread, Run, Tool};
 use super::scan;
+use super::taskset::{CHAINS, TASKS};
 
 /// The file's name in the directory of a lab.
 pub const LAB_FILE: &str = "lab.json";
@@ -102,6 +105,12 @@ pub struct LabCell {
     /// What was measured, where something was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<CellFigures>,
+    /// The tasks, where a set was executed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<LabTask>,
+    /// Its chains, each with its reaction and its age.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<LabChain>,
     /// The verdict, where something was required or the run is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Judgement>,
@@ -283,6 +292,13 @@ pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
         let inside = Path::new(&cell.directory)
             .components()
             .all(|part| matches!(part, std::path::Component::Normal(_)));
+        if cell.tasks.len() > TASKS || cell.chains.len() > 2 * CHAINS {
+            let (tasks, chains) = (cell.tasks.len(), cell.chains.len());
+            return malformed(
+                &format!("cells[{index}]"),
+                format!("{tasks} tasks and {chains} times of chains"),
+            );
+        }
         if !inside {
             return malformed(
                 &format!("cells[{index}].directory"),

@@ -226,10 +226,13 @@ fn facts_of(run: &Run, tasks: &TaskRun, style: &Style) -> Vec<statements::Fact> 
         fact(
             "Set",
             format!(
-                "{}, {} in {}",
+                "{}, {} in {}{}",
                 tasks.set.name,
                 words::plural(tasks.set.tasks.len() as u64, "task", "tasks"),
-                words::duration(run.measured_ns)
+                words::duration(run.measured_ns),
+                tasks.all_on_cpu.map_or_else(String::new, |cpu| format!(
+                    "; all tasks on CPU {cpu} (--cpu {cpu}), whatever its file says"
+                ))
             ),
         ),
         fact("Work", speed(tasks)),

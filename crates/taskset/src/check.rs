@@ -286,6 +286,21 @@ fn lock_order(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Puts all tasks of a set on one CPU, whatever its file says.
+///
+/// # Errors
+/// They need more than all of it.
+pub fn put_on_cpu(set: &mut TaskSet, cpu: usize) -> Result<(), String> {
+    for task in &mut set.tasks {
+        task.cpus = vec![cpu];
+    }
+    let lines = Lines {
+        tasks: vec![TaskLines::default(); set.tasks.len()],
+        ..Lines::default()
+    };
+    utilisation(set, &lines).map_err(|fault| fault.why)
+}
+
 fn utilisation(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
     let mut used: BTreeMap<usize, Vec<(u64, &str)>> = BTreeMap::new();
     for (index, (task, at)) in set.tasks.iter().zip(&lines.tasks).enumerate() {

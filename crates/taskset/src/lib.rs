@@ -31,6 +31,7 @@ use std::path::Path;
 use punctual_record::taskset::TaskSet;
 
 pub use analyse::{Machine, analyse};
+pub use check::put_on_cpu;
 pub use fault::Fault;
 
 /// The longest file, in bytes.

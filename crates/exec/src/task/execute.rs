@@ -7,7 +7,7 @@ use punctual_rt::clock;
 use punctual_rt::memory::Disturbances;
 use punctual_rt::sys::time::clock_now;
 
-use super::{Ended, Fault, Outcome, PreparedTask, timer_of};
+use super::{Ended, Fault, Outcome, Own, PreparedTask, timer_of};
 use crate::chain::{Origin, Passed};
 use crate::end::End;
 use crate::job::{Job, Sink};
@@ -75,7 +75,7 @@ impl<S: Sink> Executor<S> {
     }
 
     /// Executes jobs until the end, and says what that took.
-    pub fn observed(mut self, start_ns: u64) -> Outcome {
+    pub fn observed(mut self, start_ns: u64, own: &Own) -> Outcome {
         let before = Disturbances::of_this_thread();
         let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
         let done = match self.task.task.wake {
@@ -92,6 +92,10 @@ impl<S: Sink> Executor<S> {
         if done.is_err() {
             // The others would wait for it, or go on without it.
             self.end.now();
+            own.leave.now();
+        }
+        if self.task.released.is_none() {
+            own.leave.wait(&own.way);
         }
         for (releaser, _) in &mut self.task.releases {
             // The thread may have ended by a fault of its own.

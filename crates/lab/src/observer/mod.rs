@@ -53,10 +53,12 @@ pub struct Observer {
 
 impl Observer {
     /// Whether there is anything to observe in this cell: a probe, or a program that may use a loop of
-    /// `punctual-rt`, in virtual time.
+    /// `punctual-rt`, in virtual time. Jobs of a task set are no wake-ups of a probe.
     #[must_use]
     pub fn suits(plan: &CellPlan<'_>) -> bool {
-        !EMBEDDED.is_empty() && Time::with_cpus(plan.cpus) == Time::Virtual
+        !EMBEDDED.is_empty()
+            && Time::with_cpus(plan.cpus) == Time::Virtual
+            && !plan.work.executes_tasks()
     }
 
     /// Runs a cell and observes it. If the worst wake-up was not kept, the cell runs once more, with the

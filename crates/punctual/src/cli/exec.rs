@@ -1,10 +1,8 @@
 //! `exec`: executes a set of tasks, and judges each by its deadline.
 
 mod analyse;
+pub(super) mod set;
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::failure::Failure;
@@ -17,9 +15,8 @@ use punctual_load::{LEAST_CPU_NS, LoadSpec};
 use punctual_machine::Root;
 use punctual_machine::survey;
 use punctual_machine::survey::cpus::{self, Place};
+use punctual_record::taskset::TaskSet;
 use punctual_record::taskset::analysis::SetAnalysis;
-use punctual_record::taskset::{Step, TaskSet};
-use punctual_taskset::{Format, MOST_BYTES};
 
 /// How long a set is executed whose file doesn't say.
 const DURATION_NS: u64 = 60_000_000_000;
@@ -29,7 +26,7 @@ const DURATION_NS: u64 = 60_000_000_000;
 /// # Errors
 /// What can't be read, is no task set, or can't be executed here.
 pub fn run(flags: &ExecFlags) -> Result<ExitCode, Failure> {
-    let set = read(&flags.file)?;
+    let set = set::read(flags)?;
     if flags.analyse {
         return analyse::run(flags, &set);
     }
@@ -51,52 +48,6 @@ pub fn run(flags: &ExecFlags) -> Result<ExitCode, Failure> {
     drop(screen);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
     Ok(conclude(&run, &directory))
-}
-
-/// Reads a set; the paths of its libraries are relative to its own directory.
-fn read(path: &Path) -> Result<TaskSet, Failure> {
-    let shown = path.display();
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| Failure::setup(format!("{shown}: {error}")))?;
-    if bytes.len() > MOST_BYTES {
-        return Err(Failure::usage(format!(
-            "{shown}: longer than 1 MiB: expected a task set"
-        )));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| {
-        Failure::usage(format!(
-            "{shown}: not text: expected TOML, or JSON of rt-app"
-        ))
-    })?;
-    let name = path
-        .file_stem()
-        .map_or_else(String::new, |stem| stem.display().to_string());
-    let read = punctual_taskset::read(&text, &name, Format::of(path))
-        .map_err(|fault| Failure::usage(format!("{shown}:{fault}")))?;
-    for note in &read.notes {
-        out::complain(&format!("{shown}:{note}"));
-    }
-    let mut set = read.set;
-    let directory = path.parent().unwrap_or(Path::new(""));
-    for phase in set.tasks.iter_mut().flat_map(|task| &mut task.phases) {
-        join(&mut phase.work, directory);
-    }
-    Ok(set)
-}
-
-fn join(work: &mut [Step], directory: &Path) {
-    for step in work {
-        match step {
-            Step::Library { path, .. } => {
-                let joined: PathBuf = directory.join(&*path);
-                *path = joined;
-            }
-            Step::Lock { work, .. } => join(work, directory),
-            _ => {}
-        }
-    }
 }
 
 fn plan(
@@ -149,5 +100,6 @@ fn plan(
         all_cpus: place.reachable.clone(),
         analysis,
         set,
+        all_on_cpu: flags.cpu,
     })
 }

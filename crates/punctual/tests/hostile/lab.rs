@@ -21,7 +21,7 @@ pub fn check(bytes: &[u8]) {
     let _ = libraries::parse(&[b"\x7fELF\x02\x01".as_slice(), bytes].concat());
     if let Ok(lab) = parse_lab(Path::new("fuzz"), bytes) {
         let again = serde_json::to_vec(&lab).expect("a lab's record is JSON");
-        let _ = punctual_report::lab::table(&lab, &punctual_report::style::Style::plain());
+        let _ = punctual_report::lab::tables(&lab, &punctual_report::style::Style::plain());
         let _ = punctual_report::lab::page(&lab, "");
         let _ = punctual_report::lab::compare(&lab, &lab);
         parse_lab(Path::new("again"), &again).expect("what was accepted is accepted");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::common::{Place, Running, program};
 
-fn refused(
+pub fn refused(
     place: &Place,
     environment: &[(&str, &str)],
     arguments: &[&str],

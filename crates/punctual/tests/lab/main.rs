@@ -27,6 +27,7 @@ mod peers;
 mod progress;
 mod prove;
 mod repeat;
+mod taskset;
 mod tracer;
 mod truth;
 mod tuned;

@@ -15,6 +15,10 @@ use crate::run::{Thread, Timeline};
 pub struct TaskRun {
     /// The set.
     pub set: TaskSet,
+    /// The CPU that all tasks were put on, whatever the set's file says; absent where each was on its
+    /// own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_on_cpu: Option<usize>,
     /// The share of jobs that may miss their deadlines, 0 to 1.
     pub allowed: f64,
     /// The speed of the loop by which tasks execute for a time.

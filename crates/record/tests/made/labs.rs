@@ -231,6 +231,8 @@ pub fn cell(kernel: &str, load: &str, max_ns: u64, function: &str) -> LabCell {
             p99_ns: 4500,
             max_ns,
         }),
+        tasks: Vec::new(),
+        chains: Vec::new(),
         verdict: Some(too_long()),
         bills: vec![LabBill {
             asked_ns: Some(1),
@@ -242,6 +244,62 @@ pub fn cell(kernel: &str, load: &str, max_ns: u64, function: &str) -> LabCell {
         }],
         no_bill: None,
         laboratory: Some(laboratory(kernel)),
+    }
+}
+
+/// A task with these best and worst response times, its bound 150 us.
+pub fn task(name: &str, min_ns: u64, max_ns: u64, late: u64) -> LabTask {
+    LabTask {
+        name: name.to_owned(),
+        deadline_ns: 1_000_000,
+        bound_ns: Some(150_000),
+        figures: Some(CellFigures {
+            samples: 4000,
+            missed: 1,
+            min_ns,
+            mean_ns: min_ns as f64 + 0.5,
+            p50_ns: min_ns,
+            p99_ns: max_ns,
+            max_ns,
+        }),
+        p999_ns: Some(max_ns),
+        late,
+    }
+}
+
+/// A set on two kernels: on the second one a task takes longer than its bound.
+pub fn executed() -> Lab {
+    let chain = |of, max_ns| LabChain {
+        name: "in to out".to_owned(),
+        of,
+        count: 3_999,
+        max_ns: Some(max_ns),
+        bound_ns: Some(2_400_000),
+        limit_ns: (of == ChainTime::Age).then_some(1_500_000),
+        longer: u64::from(max_ns == 1_600_000),
+    };
+    let cell = |kernel: &str, worst_ns: u64, late| {
+        let mut cell = cell(kernel, "idle", 1, "x");
+        cell.figures = None;
+        cell.bills.clear();
+        cell.tasks = vec![
+            task("control <b>", 104_321, worst_ns, late),
+            LabTask {
+                bound_ns: None,
+                figures: None,
+                p999_ns: None,
+                ..task("log", 1, 1, 0)
+            },
+        ];
+        cell.chains = vec![
+            chain(ChainTime::Reaction, 2_345_678),
+            chain(ChainTime::Age, 1_000_000 + 600_000 * u64::from(late > 0)),
+        ];
+        cell
+    };
+    Lab {
+        cells: vec![cell("rt", 120_987, 0), cell("standard", 170_654, 3)],
+        ..lab()
     }
 }
 

@@ -235,6 +235,7 @@ pub fn executed() -> Run {
     run.loads = Vec::new();
     run.tasks = Some(TaskRun {
         set,
+        all_on_cpu: None,
         allowed: 1e-2,
         speeds: vec![CpuSpeed {
             cpu: 0,

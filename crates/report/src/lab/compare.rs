@@ -2,7 +2,7 @@
 
 use super::super::style::{Style, Tone, wrap};
 use super::super::table::{self, Cell};
-use super::super::words::count;
+use super::super::words::{clean, count};
 use super::{WHAT_IT_SHOWS, label};
 use punctual_record::lab::{CellFigures, Lab, LabCell};
 use punctual_record::laboratory::Dependency;
@@ -12,6 +12,8 @@ use punctual_record::laboratory::Dependency;
 pub struct Pair {
     /// What it is called.
     pub label: String,
+    /// The task whose response times these are; absent where they are wake-ups.
+    pub task: Option<String>,
     /// Its figures in the first lab.
     pub first: CellFigures,
     /// Its figures in the second.
@@ -61,8 +63,9 @@ pub fn compare(first: &Lab, second: &Lab) -> Comparison {
     let mut comparison = Comparison::default();
     for cell in &first.cells {
         let other = second.cells.iter().find(|other| same(cell, other));
-        let Some((other, (a, b))) =
-            other.and_then(|other| Some((other, (cell.figures?, other.figures?))))
+        let Some((other, figures)) = other
+            .map(|other| (other, paired(cell, other)))
+            .filter(|(_, figures)| !figures.is_empty())
         else {
             comparison
                 .alone
@@ -86,12 +89,14 @@ pub fn compare(first: &Lab, second: &Lab) -> Comparison {
         } else {
             label(cell)
         };
-        comparison.pairs.push(Pair {
-            label,
-            first: a,
-            second: b,
+        let pairs = figures.into_iter().map(|(task, [first, second])| Pair {
+            label: label.clone(),
+            task,
+            first,
+            second,
             identical,
         });
+        comparison.pairs.extend(pairs);
     }
     for cell in &second.cells {
         if !first.cells.iter().any(|other| same(other, cell)) {
@@ -101,6 +106,18 @@ pub fn compare(first: &Lab, second: &Lab) -> Comparison {
         }
     }
     comparison
+}
+
+/// The figures of two cells: of their wake-ups, or of each task that is in both.
+fn paired(a: &LabCell, b: &LabCell) -> Vec<(Option<String>, [CellFigures; 2])> {
+    if let (Some(a), Some(b)) = (a.figures, b.figures) {
+        return vec![(None, [a, b])];
+    }
+    let each = a.tasks.iter().filter_map(|task| {
+        let other = b.tasks.iter().find(|other| other.name == task.name)?;
+        Some((Some(task.name.clone()), [task.figures?, other.figures?]))
+    });
+    each.collect()
 }
 
 /// A difference with its sign.
@@ -124,12 +141,16 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         bold("p99 B-A"),
         bold("mean B-A"),
     ]];
-    let mut differ = 0;
+    let mut cells: Vec<(&str, bool)> = Vec::new();
     for pair in &comparison.pairs {
         let (a, b) = (pair.first, pair.second);
-        differ += usize::from(!pair.identical);
+        let name = match &pair.task {
+            Some(task) => format!("{}: {}", pair.label, clean(task)),
+            None => pair.label.clone(),
+        };
+        cells.push((&pair.label, pair.identical));
         rows.push(vec![
-            Cell::new(&pair.label),
+            Cell::new(name),
             Cell::new(count(a.max_ns)),
             Cell::new(count(b.max_ns)),
             Cell::new(signed(a.max_ns, b.max_ns)),
@@ -137,13 +158,16 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
             Cell::new(format!("{:+.1}", b.mean_ns - a.mean_ns)),
         ]);
     }
+    // The tasks of a cell are together.
+    cells.dedup();
+    let differ = cells.iter().filter(|(_, identical)| !identical).count();
     let mut lines = table::set(&rows, style.columns(), style);
     lines.push(String::new());
     let mut sentences = vec![match differ {
         0 => "All cells are identical, to the byte.".to_owned(),
         n => format!(
             "{n} of {} cells differ; the others are identical, to the byte.",
-            comparison.pairs.len()
+            cells.len()
         ),
     }];
     if !comparison.machines.is_empty() {

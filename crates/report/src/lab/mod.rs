@@ -7,6 +7,7 @@ mod difference;
 mod junit;
 mod page;
 mod proof;
+mod tasks;
 mod variants;
 mod without;
 
@@ -114,11 +115,14 @@ fn ratio(of: u64, to: u64) -> String {
     }
 }
 
-/// What is printed of a lab: its table, or where machines have several commands a table for each.
+/// What is printed of a lab: its table, or where sets of tasks were executed one for each load, or
+/// where machines have several commands one for each.
 #[must_use]
 pub fn tables(lab: &Lab, style: &Style) -> String {
     if let Some(proof) = &lab.proof {
         proof::proof(lab, proof, style)
+    } else if tasks::executed(lab) {
+        tasks::tables(lab, style)
     } else if lab.cells.iter().any(|cell| cell.variant.is_some()) {
         variants(lab, style)
     } else {
@@ -255,23 +259,28 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// The verdicts of a row, a word for each kernel; of several seeds the gravest.
-fn verdicts(lab: &Lab, load: &str) -> Cell {
-    let weight = |outcome: Outcome| match outcome {
+fn weight(outcome: Outcome) -> u8 {
+    match outcome {
         Outcome::Fail => 3,
         Outcome::Invalid => 2,
         Outcome::Inconclusive => 1,
         Outcome::Pass => 0,
-    };
+    }
+}
+
+/// The gravest verdict of some cells.
+fn verdict_of<'a>(cells: impl Iterator<Item = &'a LabCell>) -> Option<Outcome> {
+    let outcomes = cells.filter_map(|cell| Some(cell.verdict.as_ref()?.verdict.outcome));
+    outcomes.max_by_key(|outcome| weight(*outcome))
+}
+
+/// The verdicts of a row, a word for each kernel; of several seeds the gravest.
+fn verdicts(lab: &Lab, load: &str) -> Cell {
     let mut words = Vec::new();
     let mut worst = Outcome::Pass;
     for kernel in names(&lab.cells, |cell| &cell.kernel) {
         let of = |cell: &&LabCell| cell.kernel == kernel && cell.load == load;
-        let outcomes = lab.cells.iter().filter(of).filter_map(|cell| {
-            let judgement = cell.verdict.as_ref()?;
-            Some(judgement.verdict.outcome)
-        });
-        let Some(gravest) = outcomes.max_by_key(|outcome| weight(*outcome)) else {
+        let Some(gravest) = verdict_of(lab.cells.iter().filter(of)) else {
             words.push("-");
             continue;
         };
@@ -310,6 +319,15 @@ fn evidence(lab: &Lab, kernels: &[&str], loads: &[&str]) -> String {
         1 => "one seed".to_owned(),
         seeds => format!("{seeds} seeds"),
     };
+    format!(
+        "Each row stands on at least {} wake-ups and {seeds}. {}",
+        count(least.samples),
+        effort(lab)
+    )
+}
+
+/// What a lab took.
+fn effort(lab: &Lab) -> String {
     let virtual_ns: u64 = lab
         .cells
         .iter()
@@ -318,9 +336,7 @@ fn evidence(lab: &Lab, kernels: &[&str], loads: &[&str]) -> String {
             sum.saturating_add(laboratory.virtual_ns)
         });
     format!(
-        "Each row stands on at least {} wake-ups and {seeds}. {} virtual seconds took {:.0} s \
-         of the host's time, {} at a time.",
-        count(least.samples),
+        "{} virtual seconds took {:.0} s of the host's time, {} at a time.",
         count(virtual_ns / 1_000_000_000),
         lab.host_s,
         lab.jobs

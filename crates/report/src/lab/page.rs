@@ -10,6 +10,7 @@ use super::super::verdict::sentence;
 use super::super::words::{count, plural};
 use super::{
     NO_LATENCIES, Spread, bill, evidence, label, names, no_bill, no_result, ratio, short, spread,
+    tasks, verdict_of,
 };
 use punctual_record::lab::{Lab, LabCell};
 use punctual_record::laboratory::{GuestTime, Laboratory};
@@ -36,6 +37,7 @@ pub fn page(lab: &Lab, base: &str) -> String {
         super::proof::section(&mut html, proof);
     }
     matrix(&mut html, lab, &machines, &loads, base);
+    tasks::section(&mut html, lab);
     without_result(&mut html, lab);
     verdicts(&mut html, lab);
     bills(&mut html, lab);
@@ -121,7 +123,12 @@ fn link(cell: &LabCell, base: &str) -> String {
 }
 
 fn matrix(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str], base: &str) {
-    html.heading("table", "Worst wake-up by load and machine");
+    let executed = tasks::executed(lab);
+    let heading = match executed {
+        true => "Verdict by load and machine",
+        false => "Worst wake-up by load and machine",
+    };
+    html.heading("table", heading);
     let host = of_host(lab);
     let all = || {
         let places = machines.iter().flat_map(|machine| {
@@ -137,7 +144,9 @@ fn matrix(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str], base: &
         "Virtual ns. × is the ratio to the first machine; the function is where most instructions \
          of the worst wake-up ran; the bar is the worst, on a logarithmic scale."
     };
-    html.text("p", "note", caption);
+    if !executed {
+        html.text("p", "note", caption);
+    }
     html.raw(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\">\n\
          <table class=\"figures matrix\">\n<thead><tr><th scope=\"col\">load</th>",
@@ -172,7 +181,7 @@ fn matrix(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str], base: &
         html.raw("</tr>\n");
     }
     html.raw("</tbody></table>\n</div>\n");
-    if host {
+    if host || executed {
         return;
     }
     html.text("p", "note", &evidence(lab, machines, loads));
@@ -228,6 +237,14 @@ fn place(cells: &[&LabCell], scale: &Scale, base: &str) -> String {
         ..
     }) = spread(cells.iter().copied())
     else {
+        let verdict = verdict_of(cells.iter().copied()).filter(|_| !worst.tasks.is_empty());
+        if let Some(outcome) = verdict {
+            return format!(
+                "<td><a href=\"{to}\"><span class=\"word {}\">{}</span></a></td>",
+                class(Some(outcome)),
+                outcome.word()
+            );
+        }
         return match (worst.status, &worst.error) {
             (Some(status), None) => format!("<td><a href=\"{to}\">exit status {status}</a></td>"),
             _ => "<td class=\"bad\">no result</td>".to_owned(),

@@ -94,7 +94,12 @@ fn hostile_names_stay_text_and_a_browser_complains_of_nothing() {
     }
     let mut empty = labs::lab();
     empty.cells.clear();
-    for (name, lab) in [("good", labs::lab()), ("odd", odd), ("empty", empty)] {
+    for (name, lab) in [
+        ("good", labs::lab()),
+        ("odd", odd),
+        ("empty", empty),
+        ("executed", labs::executed()),
+    ] {
         let text = page(&lab, "");
         assert!(!text.contains("<img"), "{name}");
         let file = scratch.path().join(format!("{name}.html"));

@@ -168,3 +168,77 @@ fn beside_each_maximum_stands_what_it_was() {
     }
     assert!(text.contains("rt, poll: no bill: it is no more"), "{text}");
 }
+
+#[test]
+fn each_task_of_a_set_stands_on_each_kernel_beside_its_bound() {
+    let lab = labs::executed();
+    let text = punctual_report::lab::tables(&lab, &Style::plain());
+    let rows: Vec<String> = text.lines().map(flat).collect();
+    let has = |row: &str| assert!(rows.iter().any(|it| it == row), "{row}: {text}");
+    has("idle: rt FAIL, standard FAIL");
+    has("task deadline best p99.9 worst bound late best p99.9 worst bound late");
+    has("control <b> 1,000 104 121 121 150 1 104 171 171 150 4");
+    has("log 1,000 - - - - 0 - - - - 0");
+    has("in to out reaction - 2,346 2,400 0 2,346 2,400 0");
+    has("in to out age 1,500 1,000 2,400 0 1,600 2,400 1");
+    let said = flat(&text);
+    let beyond = "standard, idle: control <b>: 170,654 ns where the analysis allows 150,000.";
+    assert!(said.contains(beyond), "{text}");
+    assert!(
+        said.contains("Each figure stands on at least 0 jobs. 14 virtual seconds"),
+        "{text}"
+    );
+    // A narrow terminal keeps what matters most.
+    let narrow = punctual_report::lab::tables(
+        &lab,
+        &Style {
+            width: 40,
+            ..Style::plain()
+        },
+    );
+    assert!(
+        flat(&narrow).contains("control <b> 121 1 171 4"),
+        "{narrow}"
+    );
+    let page = punctual_report::lab::page(&lab, "");
+    for words in [
+        "control &lt;b&gt;",
+        "170,654",
+        "1,600,000",
+        "Verdict by load and machine",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("Worst wake-up by load"), "{page}");
+    let fine = Lab {
+        cells: lab.cells[..1].to_vec(),
+        ..lab.clone()
+    };
+    let text = flat(&punctual_report::lab::tables(&fine, &Style::plain()));
+    assert!(
+        text.contains("No job took longer than its bound."),
+        "{text}"
+    );
+}
+
+#[test]
+fn sets_are_compared_task_by_task_and_cells_are_counted_once() {
+    let first = labs::executed();
+    let mut second = first.clone();
+    if let Some(figures) = &mut second.cells[1].tasks[0].figures {
+        figures.max_ns += 46;
+    }
+    second.cells[1]
+        .laboratory
+        .as_mut()
+        .unwrap()
+        .fingerprint
+        .result_sha256 = "other".to_owned();
+    let text = comparison(&compare(&first, &second), &Style::plain());
+    let said = flat(&text);
+    assert!(
+        said.contains("standard, idle: control <b> 170,654 170,700 +46"),
+        "{text}"
+    );
+    assert!(said.contains("1 of 2 cells differ"), "{text}");
+}

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::super::exec::set::shipped;
+use super::values::cpu;
 use super::{CONDITIONS, EXPLAIN, OUTPUT, REQUIRE, names, units};
 use punctual_load::{LoadClass, LoadSpec};
 
@@ -12,6 +14,7 @@ Examples:
   punctual exec robot.toml                  do these tasks meet their deadlines together?
   punctual exec robot.toml -D 10m --load standard
   punctual exec video.json                  a file of rt-app
+  punctual exec rt-exec --cpu 0             the set of rt-exec, all of it on CPU 0
   punctual exec --analyse robot.toml        what can be said without executing the set?
   punctual exec --analyse robot.toml --overheads none
                                             the same on a machine whose kernel takes no time";
@@ -19,8 +22,8 @@ Examples:
 /// Flags of `exec`.
 #[derive(Debug, Args)]
 pub struct ExecFlags {
-    /// Read the tasks from this file: TOML, or rt-app's JSON if its name ends with .json
-    #[arg(value_name = "TASKSET")]
+    /// Read the tasks from this file: TOML, or rt-app's JSON if its name ends with .json; or rt-exec, a set that is part of punctual
+    #[arg(value_name = "TASKSET", value_parser = names::PathOr(shipped), hide_possible_values = true)]
     pub file: PathBuf,
     /// Judge the set by analysis, without executing it
     #[arg(long, conflicts_with_all = ["duration", "load", "output", "quiet", "verbose"])]
@@ -28,6 +31,9 @@ pub struct ExecFlags {
     /// Count what the kernel takes for each job in the analysis: measured on this machine, or none
     #[arg(long, value_name = "WHICH", default_value = "measured")]
     pub overheads: Overheads,
+    /// Execute all tasks on this CPU, whatever the file says
+    #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true)]
+    pub cpu: Option<usize>,
     /// Run the set for this time, in s or with a unit: 60, 5m, 1h [default: that of the file, or 60]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,

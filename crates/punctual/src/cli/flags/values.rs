@@ -42,6 +42,8 @@ pub enum ValueError {
     WarmUps,
     /// Not a number of CPUs.
     CpuCount,
+    /// Not the number of a CPU.
+    Cpu,
     /// Not a percentile.
     Percentile,
 }
@@ -65,6 +67,7 @@ impl fmt::Display for ValueError {
             Self::Utilisation => f.write_str("expected a part from 0.01 to 0.9, such as 0.3"),
             Self::Pairs => f.write_str("expected a number of pairs from 6 to 1000"),
             Self::WarmUps => f.write_str("expected a number of runs from 0 to 1000"),
+            Self::Cpu => f.write_str("expected the number of a CPU, from 0 to 4095"),
             Self::CpuCount => f.write_str("expected a number of CPUs from 1 to 4096"),
             Self::Percentile => {
                 f.write_str("expected a percentile from 50 to 99.9999, such as 99.9")
@@ -190,6 +193,17 @@ pub fn warm_ups(text: &str) -> Result<u64, ValueError> {
     match text.parse() {
         Ok(runs @ 0..=1000) => Ok(runs),
         _ => Err(ValueError::WarmUps),
+    }
+}
+
+/// The number of a CPU.
+///
+/// # Errors
+/// It is none.
+pub fn cpu(text: &str) -> Result<usize, ValueError> {
+    match text.trim().parse() {
+        Ok(cpu @ 0..=4095) => Ok(cpu),
+        _ => Err(ValueError::Cpu),
     }
 }
 

@@ -15,6 +15,7 @@ use super::super::failure::Failure;
 use super::super::nearest::meant;
 use super::super::units;
 use super::flags::LabRunFlags;
+use super::parts::Guest;
 use super::values::ValueError;
 use super::{Requested, limits, parts, values};
 use crate::conduct::lab::{Column, LabPlan};
@@ -38,6 +39,7 @@ const SHIPPED: &[(&str, Text)] = &[
         include_str!("experiments/peers.toml").to_owned()
     }),
     ("ladder", ladder::text),
+    ("exec", || include_str!("experiments/exec.toml").to_owned()),
     ("interference", || {
         include_str!("experiments/interference.toml").to_owned()
     }),
@@ -135,7 +137,7 @@ pub fn read(flags: &LabRunFlags) -> Result<Requested<'_>, Failure> {
     if flags.load.is_some() {
         parsed.loads.clone_from(&flags.load);
     }
-    let columns = columns(&parsed).map_err(usage)?;
+    let columns = columns(&parsed, flags.host.explain).map_err(usage)?;
     let mem = parsed.mem.as_deref().unwrap_or("1G");
     let memory_mib = values::memory(mem).map_err(refused("mem", mem));
     Ok(Requested {
@@ -154,7 +156,7 @@ pub fn read(flags: &LabRunFlags) -> Result<Requested<'_>, Failure> {
 }
 
 /// A column for each machine, and on it for each command.
-fn columns(experiment: &Experiment) -> Result<Vec<Column>, ExperimentError> {
+fn columns(experiment: &Experiment, explains: bool) -> Result<Vec<Column>, ExperimentError> {
     let alone = VariantEntry {
         command: experiment.command.clone(),
         ..VariantEntry::default()
@@ -170,7 +172,7 @@ fn columns(experiment: &Experiment) -> Result<Vec<Column>, ExperimentError> {
             machines.is_none_or(|machines| machines.contains(&machine.name))
         };
         for variant in variants.iter().filter(here) {
-            columns.push(column(experiment, machine, variant)?);
+            columns.push(column(experiment, machine, variant, explains)?);
         }
     }
     Ok(columns)
@@ -180,16 +182,20 @@ fn column(
     experiment: &Experiment,
     machine: &MachineEntry,
     variant: &VariantEntry,
+    explains: bool,
 ) -> Result<Column, ExperimentError> {
+    let guest = Guest {
+        is_rooted: experiment.rootfs.is_some(),
+        cpus: experiment.cpus.unwrap_or(1),
+        explains,
+    };
     let command: Vec<OsString> = variant.command.iter().map(OsString::from).collect();
-    let mut parts = parts::parts(
-        experiment.loads.as_deref(),
-        &command,
-        experiment.rootfs.is_some(),
-    )
-    .map_err(ExperimentError::Work)?;
+    let mut parts = parts::parts(experiment.loads.as_deref(), &command, guest)
+        .map_err(ExperimentError::Work)?;
     for part in &mut parts {
+        let executes = part.work.executes_tasks();
         match (&mut part.work, &machine.max) {
+            (_, Some(_)) if executes => return Err(ExperimentError::MaxOfProgram),
             (Work::Own(words), Some(max)) => words.extend(["--max".to_owned(), max.clone()]),
             (Work::Program { .. }, Some(_)) => {
                 return Err(ExperimentError::MaxOfProgram);
@@ -360,7 +366,7 @@ mod tests {
             };
             let mut experiment = experiment;
             experiment.variant.retain(|variant| !peers(variant));
-            columns(&experiment).expect(name);
+            columns(&experiment, false).expect(name);
         }
     }
 

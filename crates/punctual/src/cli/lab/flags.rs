@@ -17,6 +17,7 @@ Examples:
   punctual lab                              rt and standard kernel, each native load alone
   punctual lab --kernel rt --load files,hackbench -- measure nanosleep -D 5
   punctual lab --kernel ./bzImage --param preempt=full -- ./my_control_loop --rate 1000
+  punctual lab -- exec robot.toml --cpu 0   a task set: each task on both kernels, beside its bound
   punctual lab run rt-vs-standard           four preemption models, all loads
   punctual lab prove preempt=full --load poll,exit   which boot parameter helps, over 12 seeds
   punctual lab compare A B                  which loads differ, by how many ns
@@ -46,7 +47,7 @@ pub struct GuestFlags {
     /// The guests' machine.
     #[command(flatten)]
     pub machine: MachineFlags,
-    /// Run these loads, each in its own guest; files+net runs both in one guest; idle is no load, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
+    /// Run these loads, each in its own guest; files+net runs both in one guest; idle is no load, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a task set or a program]
     #[arg(long, value_name = "LOADS", value_parser = names::text(loads), hide_possible_values = true, help_heading = GUEST)]
     pub load: Option<String>,
     /// Give the guest this number of processors; with more than one, latencies are not valid
@@ -58,7 +59,7 @@ pub struct GuestFlags {
     /// How the host runs it.
     #[command(flatten)]
     pub host: HostFlags,
-    /// Run this in the guest: measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1013 -l 4000]
+    /// Run this in the guest: measure, qualify or exec with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1013 -l 4000]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -98,7 +99,7 @@ pub struct HostFlags {
     /// Stop a guest that uses this processor time of the host before its first process starts, in s or with a unit
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
     pub boot_limit: u64,
-    /// Print the whole bill of each worst wake-up: its instructions, by function of the kernel
+    /// Print the whole bill of each worst wake-up: its instructions, by function of the kernel; of a task set, trace the kernel, so that its runs have bills
     #[arg(long, conflicts_with = "no_explain", help_heading = OUTPUT)]
     pub explain: bool,
     /// Don't trace what the guests execute: somewhat faster, but the result names no functions
@@ -143,7 +144,7 @@ pub enum LabAction {
 /// Flags of `lab run`.
 #[derive(Debug, Args)]
 pub struct LabRunFlags {
-    /// Run this experiment: a TOML file, or one of punctual's own: rt-vs-standard, peers, ladder, kernels
+    /// Run this experiment: a TOML file, or one of punctual's own: rt-vs-standard, peers, ladder, kernels, exec
     #[arg(value_name = "EXPERIMENT", value_parser = names::PathOr(shipped), hide_possible_values = true)]
     pub experiment: PathBuf,
     /// Run these loads instead of those in the file

@@ -9,6 +9,7 @@ mod parts;
 mod prove;
 mod screen;
 pub(super) mod status;
+mod taskset;
 mod values;
 mod verify;
 
@@ -26,6 +27,7 @@ use super::save::save_whole;
 use crate::conduct::Signals;
 use crate::conduct::lab::{self, Bench, Cell, Column, LabPlan, Limits, Making, Outcome, Proving};
 use flags::{GuestFlags, HostFlags, LabAction};
+use parts::Guest;
 use punctual_lab::CellResult;
 use punctual_lab::cell::Work;
 use punctual_record::lab::{LAB_PAGE, Lab, LabCell, NoResult};
@@ -69,11 +71,7 @@ pub struct Requested<'a> {
 }
 
 fn of_flags(flags: &GuestFlags) -> Result<Requested<'_>, Failure> {
-    let parts = parts::parts(
-        flags.load.as_deref(),
-        &flags.command,
-        flags.machine.rootfs.is_some(),
-    )?;
+    let parts = parts::parts(flags.load.as_deref(), &flags.command, guest(flags))?;
     let column = |name: &String| Column {
         name: name.clone(),
         kernel: name.clone(),
@@ -91,6 +89,15 @@ fn of_flags(flags: &GuestFlags) -> Result<Requested<'_>, Failure> {
         },
         host: &flags.host,
     })
+}
+
+/// What can run in the guests of these flags.
+fn guest(flags: &GuestFlags) -> Guest {
+    Guest {
+        is_rooted: flags.machine.rootfs.is_some(),
+        cpus: flags.cpus,
+        explains: flags.host.explain,
+    }
 }
 
 /// A lab without columns on one processor, with one seed.

@@ -1,6 +1,6 @@
 //! From flags to cells: what runs in each cell, under which load.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -10,6 +10,7 @@ use super::super::failure::Failure;
 use super::super::flags::{Cli, Probe, Verb};
 use super::super::nearest::meant;
 use super::flags::loads as lab_loads;
+use super::taskset;
 use crate::conduct::lab::Part;
 use crate::launch::Program;
 use punctual_lab::cell::{OWN_NAME, Work};
@@ -32,28 +33,38 @@ const MEASURE: [&str; 8] = [
 const CYCLES: [&str; 2] = ["-l", "4000"];
 /// The default length of `measure` when it looks for gaps, whose number is not known in advance.
 const SECONDS: [&str; 2] = ["-D", "4"];
+/// The verb that executes a task set.
+const EXEC: &str = "exec";
 /// No load.
 pub const IDLE: &str = "idle";
 
-/// The cells of each kernel; `is_rooted`: they run in a root file system given by the user.
+/// What decides what can run in a guest.
+#[derive(Debug, Clone, Copy)]
+pub struct Guest {
+    /// Whether it runs in a root file system given by the user.
+    pub is_rooted: bool,
+    /// Its processors.
+    pub cpus: usize,
+    /// Whether jobs of a task set are explained.
+    pub explains: bool,
+}
+
+/// The cells of each kernel.
 ///
 /// # Errors
 /// Wrong usage.
-pub fn parts(
-    load: Option<&str>,
-    command: &[OsString],
-    is_rooted: bool,
-) -> Result<Vec<Part>, Failure> {
+pub fn parts(load: Option<&str>, command: &[OsString], guest: Guest) -> Result<Vec<Part>, Failure> {
+    let is_rooted = guest.is_rooted;
     let words = text(command)?;
     let own = words.is_empty() || is_own(&words[0]);
     if own {
-        return of_ourselves(load, &words, is_rooted);
+        return of_ourselves(load, &words, guest);
     }
     // With --rootfs, the program is in that root file system.
     let file = if is_rooted {
         PathBuf::from(&command[0])
     } else {
-        program(&command[0])?
+        find(&command[0])?
     };
     loads(load.unwrap_or(IDLE), is_rooted)?
         .into_iter()
@@ -66,13 +77,14 @@ pub fn parts(
                     load: beside,
                 },
                 load,
+                brought: Vec::new(),
             })
         })
         .collect()
 }
 
 /// Finds a program as a shell does; `punctual` without a path is this program itself.
-fn program(name: &OsString) -> Result<PathBuf, Failure> {
+pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     if name == OWN_NAME {
         return Ok(PathBuf::from(OWN_NAME));
     }
@@ -86,7 +98,7 @@ fn program(name: &OsString) -> Result<PathBuf, Failure> {
 
 /// Whether a word is a verb of punctual that runs in the guest.
 pub fn is_own(word: &str) -> bool {
-    word == "measure" || word == "qualify"
+    word == "measure" || word == "qualify" || word == EXEC
 }
 
 fn text(words: &[OsString]) -> Result<Vec<String>, Failure> {
@@ -106,13 +118,15 @@ fn text(words: &[OsString]) -> Result<Vec<String>, Failure> {
 fn of_ourselves(
     wanted: Option<&str>,
     words: &[String],
-    is_rooted: bool,
+    guest: Guest,
 ) -> Result<Vec<Part>, Failure> {
     let mut words = words.to_vec();
     if words.is_empty() {
         words = MEASURE.map(str::to_owned).to_vec();
     }
-    let named = check(&mut words, is_rooted)?;
+    let executes = words[0] == EXEC;
+    let Checked { load, brought } = check(&mut words, guest)?;
+    let named = named_load(load, guest.is_rooted)?;
     if let Some(load) = named {
         if wanted.is_some() {
             return Err(Failure::usage(
@@ -123,9 +137,10 @@ fn of_ourselves(
         return Ok(vec![Part {
             load,
             work: Work::Own(words),
+            brought,
         }]);
     }
-    let wanted = wanted.unwrap_or("idle,native");
+    let wanted = wanted.unwrap_or(if executes { IDLE } else { "idle,native" });
     let part = |load: String| {
         let spec = if load == IDLE {
             "none".to_owned()
@@ -137,14 +152,22 @@ fn of_ourselves(
         Part {
             load,
             work: Work::Own(words),
+            brought: brought.clone(),
         }
     };
-    Ok(loads(wanted, is_rooted)?.into_iter().map(part).collect())
+    let loads = loads(wanted, guest.is_rooted)?;
+    Ok(loads.into_iter().map(part).collect())
 }
 
-/// Checks and completes the words of `measure` or `qualify`; returns the label of its load, if it
-/// names one.
-fn check(words: &mut Vec<String>, is_rooted: bool) -> Result<Option<String>, Failure> {
+/// What the words of a verb name.
+#[derive(Default)]
+struct Checked {
+    load: Option<LoadSpec>,
+    brought: Vec<PathBuf>,
+}
+
+/// Checks and completes the words of a verb.
+fn check(words: &mut Vec<String>, guest: Guest) -> Result<Checked, Failure> {
     let line = ["punctual"].into_iter();
     let line = line.chain(words.iter().map(String::as_str));
     let all: Vec<OsString> = line.map(OsString::from).collect();
@@ -155,7 +178,12 @@ fn check(words: &mut Vec<String>, is_rooted: bool) -> Result<Option<String>, Fai
     let (run, measures, gaps) = match parsed.verb {
         Verb::Measure(flags) => (flags.run, true, matches!(flags.probe, Probe::Gaps(_))),
         Verb::Qualify(flags) => (flags.run, false, false),
-        _ => unreachable!("the first word is measure or qualify"),
+        Verb::Exec(flags) => {
+            let brought = taskset::complete(words, &flags, guest)?;
+            let load = flags.load;
+            return Ok(Checked { load, brought });
+        }
+        _ => unreachable!("the first word is measure, qualify or exec"),
     };
     if run.output.is_some() || run.live || run.verbose {
         return Err(Failure::usage(
@@ -172,7 +200,15 @@ fn check(words: &mut Vec<String>, is_rooted: bool) -> Result<Option<String>, Fai
     } else if measures && run.duration.is_none() && run.loops.is_none() {
         words.extend(CYCLES.map(str::to_owned));
     }
-    Ok(match run.load {
+    Ok(Checked {
+        load: run.load,
+        ..Checked::default()
+    })
+}
+
+/// The label of the load that a verb names.
+fn named_load(load: Option<LoadSpec>, is_rooted: bool) -> Result<Option<String>, Failure> {
+    Ok(match load {
         None => None,
         Some(LoadSpec::Command(line)) if !is_rooted => {
             return Err(Failure::usage(format!(
@@ -247,7 +283,7 @@ mod tests {
             Verb::Lab(flags) => parts(
                 flags.guest.load.as_deref(),
                 &flags.guest.command,
-                flags.guest.machine.rootfs.is_some(),
+                super::super::guest(&flags.guest),
             ),
             _ => panic!("the verb is lab"),
         }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::super::failure::{Failure, SETUP};
 use super::flags::LabProveFlags;
+use super::parts::Guest;
 use super::screen::LabScreen;
 use super::{bench, host_cpus, lab_of, make_cells, making, meaning, parts};
 use crate::conduct::Signals;
@@ -74,10 +75,15 @@ fn plan(flags: &LabProveFlags) -> Result<ProofPlan, Failure> {
     let mut words = flags.command.iter().filter_map(|word| word.to_str());
     let named = words.any(is_load);
     let load = flags.load.as_deref().or((!named).then_some(LOAD));
-    let parts = parts::parts(load, &flags.command, flags.machine.rootfs.is_some())?;
+    let guest = Guest {
+        is_rooted: flags.machine.rootfs.is_some(),
+        cpus: 1,
+        explains: false,
+    };
+    let parts = parts::parts(load, &flags.command, guest)?;
     if parts
         .iter()
-        .any(|part| matches!(part.work, Work::Program { .. }))
+        .any(|part| matches!(part.work, Work::Program { .. }) || part.work.executes_tasks())
     {
         return Err(Failure::usage(
             "lab prove compares latencies: give measure or qualify after --; `punctual lab --param \

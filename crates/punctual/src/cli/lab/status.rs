@@ -8,6 +8,7 @@ use punctual_stats::format::count as grouped;
 use crate::conduct::lab::{Cell, Forecast, figures};
 use punctual_lab::CellResult;
 use punctual_record::lab::NoResult;
+use punctual_record::taskset::TaskRun;
 use punctual_report::lab::label_of;
 
 /// `3 of 16`.
@@ -41,16 +42,34 @@ pub fn done_line(
     let label = label_of(&cell.column, &cell.load, cell.plan.seed);
     let result = match outcome {
         Ok(made) => {
-            let max = figures(made).map_or_else(
-                || format!("exit status {}", made.status),
-                |figures| format!("worst {} virtual ns", grouped(figures.max_ns)),
-            );
-            format!("{max}; {:.1} s of the host's time", made.took.as_secs_f64())
+            let tasks = made.run.as_ref().and_then(|run| run.tasks.as_ref());
+            let what = match (figures(made), tasks) {
+                (Some(figures), _) => format!("worst {} virtual ns", grouped(figures.max_ns)),
+                (None, Some(tasks)) => late_jobs(tasks),
+                (None, None) => format!("exit status {}", made.status),
+            };
+            format!(
+                "{what}; {:.1} s of the host's time",
+                made.took.as_secs_f64()
+            )
         }
         Err(_) => "no result".to_owned(),
     };
     let rest = rest(forecast, Instant::now());
     format!("{}  {label}: {result}{rest}\n", count(forecast))
+}
+
+/// `2 of 11,892 jobs late or skipped`
+fn late_jobs(tasks: &TaskRun) -> String {
+    let jobs = tasks.tasks.iter().map(|task| &task.jobs);
+    let (mut late, mut all) = (0u64, 0u64);
+    for jobs in jobs {
+        late = late.saturating_add(jobs.late).saturating_add(jobs.missed);
+        all = all
+            .saturating_add(jobs.latency.count)
+            .saturating_add(jobs.missed);
+    }
+    format!("{} of {} jobs late or skipped", grouped(late), grouped(all))
 }
 
 /// An estimated time, with few digits.

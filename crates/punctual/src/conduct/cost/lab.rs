@@ -53,6 +53,7 @@ impl CostLab {
             kernel: kernel.to_owned(),
             parameters: self.parameters.clone(),
             parts: vec![Part {
+                brought: Vec::new(),
                 load: "idle".to_owned(),
                 work: Work::Program {
                     file: PathBuf::from(OWN_NAME),

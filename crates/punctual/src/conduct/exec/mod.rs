@@ -65,6 +65,7 @@ pub fn exec(
     let speeds = tasks::speeds(plan)?;
     run.tasks = Some(TaskRun {
         set: plan.set.clone(),
+        all_on_cpu: plan.all_on_cpu,
         allowed: plan.allowed,
         speeds: speeds.clone(),
         analysis: plan.analysis.clone(),

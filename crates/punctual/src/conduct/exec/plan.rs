@@ -13,6 +13,8 @@ pub struct ExecPlan {
     pub command: Vec<String>,
     /// The set.
     pub set: TaskSet,
+    /// The CPU that all tasks were put on, whatever the file says.
+    pub all_on_cpu: Option<usize>,
     /// What can be said of it without executing it.
     pub analysis: Option<SetAnalysis>,
     /// How long it is executed, in ns; absent: until Ctrl-C.

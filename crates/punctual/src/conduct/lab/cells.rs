@@ -13,7 +13,7 @@ use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
 use punctual_lab::observer::Observer;
 use punctual_lab::{CellPlan, CellResult};
-use punctual_record::lab::{CellFigures, LabCell, LabVariant, NoResult};
+use punctual_record::lab::{CellFigures, LabCell, LabChain, LabTask, LabVariant, NoResult};
 use punctual_record::laboratory::GuestTime;
 use punctual_record::{Judgement, RunDirectory, Unsaved};
 
@@ -206,10 +206,10 @@ pub fn keep(
     unsaved
 }
 
-/// A cell's figures, if they are latencies.
+/// A cell's figures, if they are latencies of wake-ups.
 #[must_use]
 pub fn figures(made: &CellResult) -> Option<CellFigures> {
-    let run = made.run.as_ref()?;
+    let run = made.run.as_ref().filter(|run| run.tasks.is_none())?;
     (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::from_run(run))?
 }
 
@@ -248,6 +248,8 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         Some(Err(why)) => Some(why.clone()),
         Some(Ok(_)) => None,
     };
+    let is_virtual = |made: &&CellResult| made.laboratory.time == GuestTime::Virtual;
+    let executed = made.filter(is_virtual).and_then(|made| made.run.as_ref());
     LabCell {
         kernel: cell.column.clone(),
         load: cell.load.clone(),
@@ -259,6 +261,8 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         status: made.map(|made| made.status),
         error,
         figures: made.and_then(figures),
+        tasks: executed.map_or_else(Vec::new, LabTask::all),
+        chains: executed.map_or_else(Vec::new, LabChain::all),
         verdict: made
             .and_then(|made| made.run.as_ref())
             .and_then(Judgement::from_run),

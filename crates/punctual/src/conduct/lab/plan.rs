@@ -66,6 +66,8 @@ pub struct Part {
     pub load: String,
     /// What runs.
     pub work: Work,
+    /// Files of the host that it needs in the guest, beside those of all guests.
+    pub brought: Vec<PathBuf>,
 }
 
 /// Why the cells cannot be prepared.
@@ -177,7 +179,7 @@ pub fn plan<'a>(lab: &LabPlan, bench: &'a Bench) -> Result<Vec<Cell<'a>>, LabErr
                     parameters: column.parameters.clone(),
                     work: part.work.clone(),
                     modules: lab.modules.clone(),
-                    brought: lab.brought.clone(),
+                    brought: brought(lab, part),
                     rootfs: lab.rootfs.clone(),
                     seed,
                     cpus: lab.cpus,
@@ -202,4 +204,10 @@ pub fn plan<'a>(lab: &LabPlan, bench: &'a Bench) -> Result<Vec<Cell<'a>>, LabErr
         cell.plan.initramfs(&bench.own)?;
     }
     Ok(cells)
+}
+
+/// The files of a cell; a file that the user brings as well is there once.
+fn brought(lab: &LabPlan, part: &Part) -> Vec<PathBuf> {
+    let more = part.brought.iter().filter(|it| !lab.brought.contains(it));
+    lab.brought.iter().chain(more).cloned().collect()
 }

@@ -52,6 +52,7 @@ impl ProofPlan {
         let part = Part {
             load: "none".to_owned(),
             work: Work::Own(words.map(str::to_owned).to_vec()),
+            brought: Vec::new(),
         };
         let column = |kernel: &String| Column {
             name: kernel.clone(),

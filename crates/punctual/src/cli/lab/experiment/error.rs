@@ -63,7 +63,7 @@ pub enum ExperimentError {
         /// The result.
         result: String,
     },
-    /// A maximum for a program that is not `measure` or `qualify`.
+    /// A maximum for a task set, or for a program that is not `measure` or `qualify`.
     MaxOfProgram,
     /// A value that a flag refuses as well.
     Value {
@@ -126,7 +126,7 @@ impl fmt::Display for ExperimentError {
                 one_line(result)
             ),
             Self::MaxOfProgram => {
-                f.write_str("max: only measure and qualify have it, not a program")
+                f.write_str("max: only measure and qualify have it, not a program or a task set")
             }
             Self::Value {
                 field,

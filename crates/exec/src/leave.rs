@@ -1,0 +1,95 @@
+//! When the threads of a set may end: not before its last job.
+//!
+//! The end of a thread takes the kernel 40 µs. At a real-time priority that would keep the last jobs of
+//! lower tasks from their CPU, by more than any job does. So a task that has a timer sleeps after its
+//! last job, until all of them have done theirs.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a thread that sleeps may take to end.
+const WITHIN: Duration = Duration::from_secs(1);
+
+/// How far a task is.
+#[derive(Debug, Default)]
+pub(crate) struct Way {
+    /// It executes no more jobs.
+    is_done: AtomicBool,
+    /// Its thread does nothing any more.
+    is_over: AtomicBool,
+}
+
+impl Way {
+    pub fn over(&self) {
+        self.is_done.store(true, Ordering::Release);
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Whether it sleeps until it may end.
+    fn sleeps(&self) -> bool {
+        self.is_done.load(Ordering::Acquire) && !self.is_over()
+    }
+}
+
+/// Shared by all tasks of a set.
+#[derive(Debug)]
+pub(crate) struct Leave {
+    /// Tasks with a timer that have jobs before them.
+    at_work: AtomicUsize,
+    is_allowed: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Leave {
+    /// Of a set with so many tasks that have a timer.
+    pub fn new(timers: usize) -> Self {
+        Self {
+            at_work: AtomicUsize::new(timers),
+            is_allowed: Mutex::default(),
+            told: Condvar::new(),
+        }
+    }
+
+    /// Lets all end now.
+    pub fn now(&self) {
+        // A panic while it was locked has left it consistent.
+        *self
+            .is_allowed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.told.notify_all();
+    }
+
+    /// Lets all end if none has a job before it that a timer releases.
+    pub fn if_done(&self) {
+        if self.at_work.load(Ordering::Acquire) == 0 {
+            self.now();
+        }
+    }
+
+    /// Waits until a task that has a timer may end.
+    pub fn wait(&self, way: &Way) {
+        way.is_done.store(true, Ordering::Release);
+        self.at_work.fetch_sub(1, Ordering::AcqRel);
+        let is_allowed = self
+            .is_allowed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let ended = self.told.wait_while(is_allowed, |is_allowed| !*is_allowed);
+        drop(ended);
+    }
+
+    /// Lets all end, and waits a while for those that only slept.
+    pub fn all(&self, ways: &[Arc<Way>]) {
+        self.now();
+        let patience = Instant::now() + WITHIN;
+        while ways.iter().any(|way| way.sleeps()) && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
