@@ -18,7 +18,7 @@ pub mod task;
 mod timer;
 pub mod work;
 
-pub use call::{Call, Calls};
+pub use call::{Call, Calls, Used};
 pub use chain::Passed;
 pub use end::End;
 pub use job::{Job, Sink};

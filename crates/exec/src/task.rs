@@ -13,7 +13,7 @@ use punctual_rt::sched::Policy;
 use punctual_rt::thread::{Builder, Handle, Refusal, SpawnError};
 
 use crate::call::Calls;
-use crate::chain::{Link, Outputs};
+use crate::chain::{Link, Outputs, Reader};
 use crate::end::End;
 use crate::job::Sink;
 use crate::leave::{Leave, Way};
@@ -197,7 +197,7 @@ fn link(tasks: &mut [PreparedTask], index: usize, chain: &Chain) -> Result<(), S
     for (at, &number) in chain.tasks.iter().enumerate() {
         let task = tasks.get_mut(number).ok_or(StartError::Chain(index))?;
         let last = at + 1 == chain.tasks.len();
-        let into = (!last).then(|| Arc::new(Outputs::default()));
+        let into = (!last).then(|| Arc::new(Outputs::of_place(at)));
         let before = from.as_ref().map(|(before, _)| *before);
         let triggered = match task.task.wake {
             Wake::After { task, .. } => Some(task) == before,
@@ -208,6 +208,7 @@ fn link(tasks: &mut [PreparedTask], index: usize, chain: &Chain) -> Result<(), S
             from: from.map(|(_, outputs)| outputs),
             triggered,
             into: into.clone(),
+            reader: Reader::default(),
         });
         from = into.map(|outputs| (number, outputs));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use punctual_record::taskset::{Phase, Step};
 use punctual_rt::clock;
 
-use crate::call::{Call, Calls};
+use crate::call::{Call, Calls, Used};
 use crate::speed::{Speed, turns_of};
 use crate::sys::mutex::Mutex;
 use crate::sys::spawn::Command;
@@ -158,8 +158,9 @@ impl Work {
                 Does::Lock(lock) => self.locks[*lock].lock(),
                 Does::Unlock(lock) => self.locks[*lock].unlock(),
                 Does::Call(call) if for_real => call.call(),
+                Does::Call(call) => call.prepare(),
                 Does::Start(command) if for_real => command.run(),
-                Does::Call(_) | Does::Start(_) => Ok(()),
+                Does::Start(_) => Ok(()),
             };
             if let Err(error) = done {
                 let step = op.step;
@@ -168,6 +169,15 @@ impl Work {
             }
         }
         Ok(())
+    }
+
+    /// What code of the user's own has taken so far, on threads of its own. It may allocate.
+    pub fn used(&self) -> Used {
+        let calls = self.ops.iter().filter_map(|op| match &op.does {
+            Does::Call(call) => Some(call.used()),
+            _ => None,
+        });
+        calls.fold(Used::default(), |sum, used| sum.and(&used))
     }
 
     /// Releases what was locked before an operation.

@@ -1,6 +1,8 @@
 //! A budget: hops and one deadline for all of them together.
 
+mod chain;
 mod judge;
+mod known;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,7 @@ use punctual_stats::verdict::Outcome;
 use super::Run;
 use super::invalid::InvalidReason;
 
+pub use chain::of_chain;
 pub use judge::judge;
 
 /// The version of the facts of a budget.
@@ -36,13 +39,42 @@ pub enum HopTimes {
     Run {
         /// The run.
         run: Box<Run>,
-        /// Only its threads on this CPU.
-        cpu: Option<usize>,
+        /// What of it.
+        of: PartOfRun,
     },
     /// It always takes this time, in ns.
     Constant(u64),
     /// It takes longer than a time this often, exactly or less.
     Known(Exceedance),
+}
+
+/// The times of a run that count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartOfRun {
+    /// The latencies of its threads: of all, or of those on one CPU.
+    Threads {
+        /// The CPU.
+        cpu: Option<usize>,
+    },
+    /// The response times of a task of the set that it executed.
+    Task {
+        /// Which one.
+        task: usize,
+    },
+    /// The reactions of a chain of the set that it executed.
+    Chain {
+        /// Which one.
+        chain: usize,
+    },
+}
+
+/// A run of the whole path.
+#[derive(Debug, Clone)]
+pub struct Whole {
+    /// The run.
+    pub run: Run,
+    /// What of it.
+    pub of: PartOfRun,
 }
 
 /// A hop.
@@ -83,6 +115,9 @@ pub struct HopFigures {
     /// Its quantiles in ns, those of [`BUDGET_QUANTILES`]; `None` where no time is exceeded so
     /// rarely.
     pub quantiles_ns: Vec<Option<u64>>,
+    /// The longest time that was measured, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ns: Option<u64>,
     /// Its part of the deadline, and how often it takes longer.
     pub share: Option<HopShare>,
     /// Why its run is not valid.
@@ -144,6 +179,12 @@ pub struct WholeFigures {
     pub at_least: f64,
     /// At most so often, at the confidence.
     pub at_most: f64,
+    /// Its quantiles in ns, as those of a hop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantiles_ns: Vec<Option<u64>>,
+    /// The longest time that was measured, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ns: Option<u64>,
     /// Why it is not valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<InvalidReason>,

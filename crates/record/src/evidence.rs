@@ -7,7 +7,6 @@ use punctual_stats::peaks::Peaks;
 
 use super::field::Field;
 use super::run::{Run, Thread, Timeline};
-use super::taskset::TaskFigures;
 use super::watch::WatchedThread;
 
 /// The histograms and peaks of a record, decoded.
@@ -111,43 +110,42 @@ impl Evidence {
         }
     }
 
-    /// Decodes the response times of a task.
+    /// Decodes times that were measured one after the other: those of the jobs of a task, or of a
+    /// hop.
     ///
     /// # Errors
     /// As [`Evidence::decode`].
-    pub fn of_jobs(figures: &TaskFigures) -> Result<Self, DecodeError> {
-        let threads = vec![parts(&figures.jobs, None)?];
+    pub fn of_times(times: &Thread) -> Result<Self, DecodeError> {
+        let threads = vec![parts(times, None)?];
         Ok(Self {
-            halves: halves(std::iter::once(&figures.jobs), &threads)?,
+            halves: halves(std::iter::once(times), &threads)?,
             threads,
         })
     }
 
-    /// The response times of a task as the statistics take them; `figures` are those that this was
-    /// made of.
+    /// The same as the statistics take them; `times` are those that this was made of.
     #[must_use]
-    pub fn jobs<'a>(
+    pub fn times<'a>(
         &'a self,
-        figures: &'a TaskFigures,
-        deadline_ns: u64,
+        times: &'a Thread,
+        timeline: &Timeline,
+        deadline_ns: Option<u64>,
         period_ns: Option<u64>,
         duration_ns: u64,
     ) -> RunEvidence<'a> {
-        let jobs = &figures.jobs;
         let thread = self.threads.iter().map(|parts| ThreadEvidence {
             interval_ns: period_ns,
             may_be_empty: false,
-            cpu: jobs.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
+            cpu: times.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
             histogram: &parts.histogram,
-            late: jobs.late,
-            missed: jobs.missed,
-            missed_late: missed_late(jobs),
-            lost: jobs.lost,
+            late: times.late,
+            missed: times.missed,
+            missed_late: missed_late(times),
+            lost: times.lost,
             unseen: 0,
             peaks: &parts.peaks,
         });
-        let threads = thread.collect();
-        self.whole(threads, &figures.timeline, duration_ns, Some(deadline_ns))
+        self.whole(thread.collect(), timeline, duration_ns, deadline_ns)
     }
 }
 

@@ -113,7 +113,10 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
 
 /// The verdict on a set of tasks: on the response times of each, and on the limits of its chains.
 fn judge_set(run: &Run, tasks: &TaskRun) -> Result<Verdict, DecodeError> {
-    let evidence = tasks.tasks.iter().map(Evidence::of_jobs);
+    let evidence = tasks
+        .tasks
+        .iter()
+        .map(|task| Evidence::of_times(&task.jobs));
     let evidence: Vec<Evidence> = evidence.collect::<Result<_, _>>()?;
     let each = tasks.set.tasks.iter().zip(&tasks.tasks).zip(&evidence);
     let each = each
@@ -123,7 +126,13 @@ fn judge_set(run: &Run, tasks: &TaskRun) -> Result<Verdict, DecodeError> {
             let period_ns = tasks.set.period_ns(index);
             TaskEvidence {
                 name: &task.name,
-                jobs: evidence.jobs(figures, deadline_ns, period_ns, run.measured_ns),
+                jobs: evidence.times(
+                    &figures.jobs,
+                    &figures.timeline,
+                    Some(deadline_ns),
+                    period_ns,
+                    run.measured_ns,
+                ),
                 requirement: Requirement::MissProbability {
                     deadline_ns,
                     allowed: tasks.allowed,

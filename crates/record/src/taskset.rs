@@ -6,6 +6,7 @@ pub mod analysis;
 mod bill;
 mod check;
 mod run;
+mod split;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use bill::{JobBill, JobBills, JobCause};
 pub(crate) use check::check;
 pub use run::{ChainFigures, CpuSpeed, TaskFault, TaskFigures, TaskRun};
+pub use split::{ChainHop, ChainSplit, SPLIT, Times};
 
 /// The most tasks of a set.
 pub const TASKS: usize = 256;
@@ -296,6 +298,13 @@ impl TaskSet {
             }
         }
         None
+    }
+
+    /// Whether a task is released by the jobs of another one.
+    #[must_use]
+    pub fn is_released_by(&self, task: usize, other: usize) -> bool {
+        let wake = self.tasks.get(task).map(|task| task.wake);
+        matches!(wake, Some(Wake::After { task, .. }) if task == other)
     }
 }
 

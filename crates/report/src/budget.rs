@@ -71,6 +71,19 @@ pub fn sentence(budget: &Budget) -> String {
              they depend on each other ({allowed})",
             shares.at_most(budget.at_most)
         ),
+        BudgetBasis::AnyDependence
+            if budget
+                .whole
+                .as_ref()
+                .is_some_and(|whole| whole.at_most <= budget.at_most) =>
+        {
+            let at_most = budget.whole.as_ref().map_or(1.0, |whole| whole.at_most);
+            format!(
+                "{word}: it is shown only that the whole path takes longer than {deadline} in at \
+                 most {} of cycles ({allowed})",
+                shares.at_most(at_most)
+            )
+        }
         BudgetBasis::AnyDependence => format!(
             "{word}: it is shown only that {hops} together take longer than {deadline} in at most \
              {} of cycles, however they depend on each other ({allowed})",
@@ -102,14 +115,21 @@ pub fn summary(budget: &Budget, style: &Style) -> String {
     }
     lines.push(String::new());
     lines.extend(table(budget, style));
-    let mut section = |title: &str, text: String| {
+    for (title, text) in statements(budget) {
         lines.push(String::new());
         lines.extend(fact_lines(style, title, &text));
-    };
-    section("Deadline", of_the_deadline(budget));
+    }
+    let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
+    lines.collect()
+}
+
+/// What a budget says beside its table, with titles.
+#[must_use]
+pub fn statements(budget: &Budget) -> Vec<(&'static str, String)> {
+    let mut statements = vec![("Deadline", of_the_deadline(budget))];
     if let Some(common) = &budget.common {
         let blocks = words::plural(common.blocks, "block", "blocks");
-        section(
+        statements.push((
             "Same time",
             format!(
                 "the hops were measured at the same time: in {} of {blocks} of {} the highest \
@@ -118,16 +138,15 @@ pub fn summary(budget: &Budget, style: &Style) -> String {
                 words::duration(common.block_ns),
                 deadline(budget)
             ),
-        );
+        ));
     }
     if let Some(whole) = &budget.whole {
-        section("Whole path", of_the_whole(budget, whole));
+        statements.push(("Whole path", of_the_whole(budget, whole)));
     }
     if budget.outcome == Outcome::Inconclusive {
-        section("To pass", to_pass(budget));
+        statements.push(("To pass", to_pass(budget)));
     }
-    let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
-    lines.collect()
+    statements
 }
 
 fn of_the_deadline(budget: &Budget) -> String {

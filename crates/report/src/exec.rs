@@ -4,6 +4,7 @@ mod analysis;
 mod bills;
 mod chains;
 mod rows;
+mod split;
 
 use punctual_record::Run;
 use punctual_record::explanation::Cause;
@@ -19,6 +20,10 @@ pub use analysis::{analysis, analysis_sentence};
 pub(crate) use bills::who;
 pub(crate) use rows::table;
 pub use rows::{TaskRow, live_rows, rows};
+pub use split::chain_budgets;
+pub(crate) use split::{
+    HEADS, rows as budget_rows, statements as budget_statements, title as budget_title,
+};
 
 /// Tasks that the verdict names.
 const NAMED: usize = 3;
@@ -176,6 +181,7 @@ pub fn summary(run: &Run, tasks: &TaskRun, style: &Style) -> String {
         lines.extend(chains);
     }
     for section in [
+        split::section(run, tasks, style),
         bills::section(run, tasks, style),
         match style.verbose {
             true => explain::section(run, style, Some(1)),

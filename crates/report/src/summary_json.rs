@@ -28,7 +28,7 @@ pub fn summary(run: &Run) -> String {
         }
     }
     if let Some(tasks) = &run.tasks {
-        executed(&mut value["tasks"], tasks);
+        executed(&mut value["tasks"], run, tasks);
     }
     with_words(&mut value, run);
     if let Some(timeline) = value.get_mut("timeline").and_then(Value::as_object_mut) {
@@ -68,7 +68,7 @@ fn shorten(thread: &mut Value, measured: &Thread) {
 }
 
 /// The tasks of a set without what is large, with quantiles of their response times and chains.
-fn executed(value: &mut Value, tasks: &TaskRun) {
+fn executed(value: &mut Value, run: &Run, tasks: &TaskRun) {
     let quantiles = |lengths: &mut Value, of: &HistogramRecord| {
         let histogram = Histogram::try_from(of).ok();
         let quantile = |share| histogram.as_ref()?.supported_quantile(share);
@@ -93,6 +93,15 @@ fn executed(value: &mut Value, tasks: &TaskRun) {
         quantiles(&mut chain["reaction"], &figures.reaction);
         quantiles(&mut chain["age"], &figures.age);
         chain["name"] = json!(tasks.set.chains.get(at).map(|chain| &chain.name));
+        if let Some(chain) = chain.as_object_mut() {
+            // The budget has its figures.
+            chain.remove("split");
+        }
+    }
+    for (at, budget) in crate::exec::chain_budgets(run, tasks) {
+        let mut said = json!(budget);
+        said["sentence"] = json!(crate::budget::sentence(&budget));
+        value["chains"][at]["budget"] = said;
     }
     value["beyond_bounds"] = json!(crate::exec::beyond(tasks));
 }

@@ -80,6 +80,22 @@ pub fn read(text: &str, name: &str, format: Format) -> Result<Read, Fault> {
     }
 }
 
+/// The line of a step of a task's work, from 1; the step is counted through its phase and what is within
+/// its locks. Absent where the set's format does not tell.
+#[must_use]
+pub fn line_of_step(
+    text: &str,
+    format: Format,
+    task: usize,
+    phase: usize,
+    step: usize,
+) -> Option<usize> {
+    match format {
+        Format::Toml => toml::line_of_step(text, task, phase, step),
+        Format::RtApp => None,
+    }
+}
+
 /// The JSON schema of the TOML format.
 #[cfg(feature = "schema")]
 #[must_use]

@@ -39,21 +39,7 @@ pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
             false => Fault::new(line, format!("{why}: expected a task set in TOML")),
         }
     })?;
-    let reader = Reader {
-        text,
-        tasks: indices(
-            written
-                .task
-                .iter()
-                .map(|task| task.get_ref().name.get_ref()),
-        ),
-        locks: indices(
-            written
-                .lock
-                .iter()
-                .map(|lock| lock.get_ref().name.get_ref()),
-        ),
-    };
+    let reader = Reader::of(text, &written);
     let (mut set, mut lines) = (TaskSet::default(), Lines::default());
     set.name = match &written.name {
         Some(own) => {
@@ -132,6 +118,36 @@ struct Reader<'a> {
     text: &'a str,
     tasks: BTreeMap<&'a str, usize>,
     locks: BTreeMap<&'a str, usize>,
+}
+
+/// The line of a step of a task's work, counted as where it is executed: through a phase and what is
+/// within its locks.
+pub(crate) fn line_of_step(text: &str, task: usize, phase: usize, step: usize) -> Option<usize> {
+    let written: WrittenSet = ::toml::from_str(text).ok()?;
+    let task = written.task.get(task)?.get_ref();
+    let work = match &task.work {
+        Some(work) => work,
+        None => &task.phase.get(phase)?.get_ref().work,
+    };
+    Reader::of(text, &written).line_of_step(work, step)
+}
+
+impl<'a> Reader<'a> {
+    fn of(text: &'a str, written: &'a WrittenSet) -> Self {
+        let tasks = written
+            .task
+            .iter()
+            .map(|task| task.get_ref().name.get_ref());
+        let locks = written
+            .lock
+            .iter()
+            .map(|lock| lock.get_ref().name.get_ref());
+        Self {
+            text,
+            tasks: indices(tasks),
+            locks: indices(locks),
+        }
+    }
 }
 
 impl Reader<'_> {

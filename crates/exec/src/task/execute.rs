@@ -8,7 +8,8 @@ use punctual_rt::memory::Disturbances;
 use punctual_rt::sys::time::clock_now;
 
 use super::{Ended, Fault, Outcome, Own, PreparedTask, timer_of};
-use crate::chain::{Origin, Passed};
+use crate::call::Used;
+use crate::chain::Origin;
 use crate::end::End;
 use crate::job::{Job, Sink};
 use crate::release::{Release, Released};
@@ -20,8 +21,6 @@ pub(super) struct Executor<S> {
     timer: Option<TaskTimer>,
     end: Arc<End>,
     sink: S,
-    /// What each chain that the task is in has given the current job.
-    held: Vec<Option<Origin>>,
     /// Jobs that were executed.
     jobs: u64,
     /// When the job before, and what it set off, was over.
@@ -42,7 +41,6 @@ struct Due {
 
 impl<S: Sink> Executor<S> {
     pub fn new(task: PreparedTask, end: Arc<End>, sink: S) -> Self {
-        let held = vec![None; task.links.len()];
         let jobs = task.task.phases.first().map_or(1, |phase| phase.jobs);
         // The same set has the same jitter in each run.
         let seed = task.task.name.bytes();
@@ -54,7 +52,6 @@ impl<S: Sink> Executor<S> {
             timer: None,
             end,
             sink,
-            held,
             jobs: 0,
             over_ns: 0,
             phase: (0, jobs),
@@ -76,6 +73,7 @@ impl<S: Sink> Executor<S> {
 
     /// Executes jobs until the end, and says what that took.
     pub fn observed(mut self, start_ns: u64, own: &Own) -> Outcome {
+        let elsewhere = self.used();
         let before = Disturbances::of_this_thread();
         let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
         let done = match self.task.task.wake {
@@ -89,6 +87,7 @@ impl<S: Sink> Executor<S> {
         let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_ns);
         let after = Disturbances::of_this_thread();
         let disturbances = before.ok().zip(after.ok());
+        let elsewhere = self.used().since(&elsewhere);
         if done.is_err() {
             // The others would wait for it, or go on without it.
             self.end.now();
@@ -104,9 +103,21 @@ impl<S: Sink> Executor<S> {
         Outcome {
             ended: done.map_or_else(Ended::Failed, |()| Ended::Completed),
             jobs: self.jobs,
-            disturbances: disturbances.map(|(before, after)| after.since(&before)),
-            cpu_ns,
+            disturbances: disturbances.map(|(before, after)| {
+                let here = Used {
+                    cpu_ns,
+                    disturbances: after.since(&before),
+                };
+                here.and(&elsewhere).disturbances
+            }),
+            cpu_ns: cpu_ns.saturating_add(elsewhere.cpu_ns),
         }
+    }
+
+    /// What its code of the user's own has taken on other threads.
+    fn used(&self) -> Used {
+        let phases = self.task.work.iter();
+        phases.fold(Used::default(), |sum, work| sum.and(&work.used()))
     }
 
     fn by_timer(&mut self, first_ns: u64, period_ns: u64) -> Result<(), Fault> {
@@ -190,25 +201,17 @@ impl<S: Sink> Executor<S> {
             arrival_ns: due.arrival_ns,
             read_ns: started_ns,
         };
-        for (held, link) in self.held.iter_mut().zip(&self.task.links) {
-            *held = link.read(own, due.by);
+        for link in &mut self.task.links {
+            link.begin(own, due.by);
         }
         let phase = self.phase.0;
         self.task.work[phase]
             .job()
             .map_err(|step| Fault::Step(phase, step))?;
         let ended_ns = clock::now_ns();
-        for (held, link) in self.held.iter().zip(&self.task.links) {
-            let Some(origin) = *held else {
-                continue;
-            };
-            match &link.into {
-                Some(outputs) => outputs.put(number, origin),
-                None => self.sink.passed(Passed {
-                    chain: link.chain,
-                    origin,
-                    out_ns: ended_ns,
-                }),
+        for link in &mut self.task.links {
+            if let Some(passed) = link.end(number, ended_ns) {
+                self.sink.passed(passed);
             }
         }
         self.jobs += 1;

@@ -1,6 +1,7 @@
 //! `budget`: do these hops meet one deadline together?
 
 mod file;
+mod part;
 
 use std::process::ExitCode;
 

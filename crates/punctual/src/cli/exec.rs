@@ -10,7 +10,7 @@ use super::flags::ExecFlags;
 use super::measuring::{conclude, make_directory, settled, show};
 use super::out;
 use super::screen::Screen;
-use crate::conduct::{self, ConditionsPlan, ExecPlan, LoadPlan, TracingPlan};
+use crate::conduct::{self, ConditionsPlan, ConductError, ExecPlan, LoadPlan, TracingPlan};
 use punctual_load::{LEAST_CPU_NS, LoadSpec};
 use punctual_machine::Root;
 use punctual_machine::survey;
@@ -43,11 +43,30 @@ pub fn run(flags: &ExecFlags) -> Result<ExitCode, Failure> {
     let mut screen =
         Screen::new(flags.quiet || flags.json, false, flags.verbose, false).with_keys();
     let outcome = conduct::exec(&plan, &directory, &mut screen);
-    let run = settled(outcome, &mut screen, &directory)?;
+    let line = outcome
+        .as_ref()
+        .err()
+        .and_then(|error| line_of(flags, error));
+    let run = settled(outcome, &mut screen, &directory).map_err(|failure| match line {
+        Some(line) => Failure {
+            line: format!("{}:{line}: {}", flags.file.display(), failure.line),
+            ..failure
+        },
+        None => failure,
+    })?;
     // The terminal is as it was before anything is printed.
     drop(screen);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
     Ok(conclude(&run, &directory))
+}
+
+/// The line of the file whose step can't be done.
+fn line_of(flags: &ExecFlags, error: &ConductError) -> Option<usize> {
+    let ConductError::Exec(error) = error else {
+        return None;
+    };
+    let (task, phase, step) = error.step()?;
+    set::line_of_step(&flags.file, task, phase, step)
 }
 
 fn plan(

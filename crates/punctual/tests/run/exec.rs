@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use punctual_record::explanation::Cause;
-use punctual_record::taskset::{JobBills, TaskRun};
+use punctual_record::taskset::{JobBills, TaskFault, TaskRun};
 use punctual_record::{Run, State};
 use punctual_stats::verdict::Outcome;
 
@@ -393,11 +393,64 @@ fn a_function_of_a_shared_object_is_called_once_for_each_job_with_the_tasks_prio
         assert!(
             ended
                 .stderr
-                .starts_with("punctual: task own: step 2 of phase 1:"),
+                .starts_with("punctual: set.toml:7: task own: step 2 of phase 1:"),
             "{ended:?}"
         );
         assert!(ended.stderr.contains(words), "{words}: {ended:?}");
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    }
+    place.await_silence();
+}
+
+#[test]
+fn functions_of_one_object_share_its_memory_and_the_one_that_crashed_is_named() {
+    if !has_rights() {
+        skip!("it takes real-time priorities");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let code = r#"
+#include <stdlib.h>
+static volatile int written;
+int writes(void **place) { (void)place; if (++written == CRASH) abort(); return 0; }
+int reads(void **place) { (void)place; static int n; return ++n > 50 && written == 0 ? 7 : 0; }
+"#;
+    for (name, crash) in [("shares", "-1"), ("crashes", "40")] {
+        if object(&place, name, &code.replace("CRASH", crash)).is_none() {
+            skip!("there is no C compiler");
+        }
+    }
+    let cpu = cpus()[0];
+    let set = |object: &str| {
+        let task = |name: &str| {
+            format!(
+                "[[task]]\nname = \"{name}\"\npriority = 42\ncpu = {cpu}\nperiod = \"10ms\"\n\
+                 deadline = \"10s\"\n\
+                 work = [{{ library = \"./{object}.so\", function = \"{name}\" }}]\n"
+            )
+        };
+        task("writes") + &task("reads")
+    };
+    let (ended, run) = executed(&place, &set("shares"), &["-D", "1", "--miss", "0"]);
+    ended.expect(0);
+    assert_eq!(jobs(&run, 0) + skipped(&run, 0), 100);
+    assert_eq!(jobs(&run, 1) + skipped(&run, 1), 100);
+    fs::remove_dir_all(place.path().join("run")).unwrap();
+    let (ended, run) = executed(&place, &set("crashes"), &["-D", "1h"]);
+    ended.expect(4);
+    assert_eq!(jobs(&run, 0), 39);
+    let fault = |task: usize| match &tasks(&run).tasks[task].fault {
+        Some(TaskFault::Step { error, .. }) => error.clone(),
+        other => panic!("{other:?}"),
+    };
+    let (own, other) = (fault(0), "writes ended the process of both: signal: 6");
+    assert!(
+        own.contains("writes of ") && own.contains("crashes.so: it ended its process: signal: 6"),
+        "{own}"
+    );
+    // The other task may have ended with the set before it asked again.
+    if tasks(&run).tasks[1].fault.is_some() {
+        assert!(fault(1).contains(other), "{}", fault(1));
     }
     place.await_silence();
 }

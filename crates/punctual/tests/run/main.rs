@@ -29,9 +29,13 @@ mod loads;
 mod places;
 mod prove;
 mod rights;
+mod robot;
 mod saving;
 mod screen;
 mod stops;
+#[path = "../../../capi/tests/support/mod.rs"]
+#[allow(dead_code, reason = "each test program takes what it needs")]
+mod support;
 mod throttled;
 mod tuned;
 mod verdicts;

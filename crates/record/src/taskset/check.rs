@@ -2,7 +2,8 @@
 
 use super::analysis::Response;
 use super::{
-    CHAINS, HOPS, JobBills, LOCKS, NESTED, PHASES, STEPS, Step, TASKS, TaskRun, TaskSet, Wake,
+    CHAINS, ChainHop, ChainSplit, HOPS, JobBills, LOCKS, NESTED, PHASES, STEPS, Step, TASKS,
+    TaskRun, TaskSet, Wake,
 };
 use crate::bounds::{Bounds, Broken, at_most, cpu, ensure, histogram};
 
@@ -69,7 +70,30 @@ pub(crate) fn check(run: &TaskRun, threads: usize) -> Result<(), Broken> {
         histogram(&chain.age, &format!("{place}.age"))?;
         let possible =
             chain.reaction_longer <= chain.reaction.count && chain.age_longer <= chain.age.count;
-        ensure(possible, place, "more are longer than there are")?;
+        ensure(possible, &place, "more are longer than there are")?;
+        if let Some(split) = &chain.split {
+            let hops = ChainHop::of(&run.set, index).len();
+            self::split(split, hops, &format!("{place}.split"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Each reaction that was split has a time of each hop.
+fn split(split: &ChainSplit, hops: usize, place: &str) -> Result<(), Broken> {
+    ensure(
+        split.hops.len() == hops,
+        format!("{place}.hops"),
+        format!("{} where the chain has {hops}", split.hops.len()),
+    )?;
+    let hops = split.hops.iter().enumerate();
+    let all = hops.map(|(index, times)| (times, format!("{place}.hops[{index}]")));
+    for (times, place) in all.chain([(&split.whole, format!("{place}.whole"))]) {
+        crate::validate::thread(&times.times, &format!("{place}.times"))?;
+        let rows = format!("{place}.timeline.rows");
+        at_most(times.timeline.rows.len(), Bounds::ROWS, rows)?;
+        let as_many = times.times.latency.count == split.whole.times.latency.count;
+        ensure(as_many, place, "not as many as reactions")?;
     }
     Ok(())
 }

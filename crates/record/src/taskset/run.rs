@@ -5,7 +5,7 @@ use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
 use super::analysis::{Response, SetAnalysis};
-use super::{JobBills, TaskSet};
+use super::{ChainSplit, JobBills, TaskSet};
 use crate::run::{Thread, Timeline};
 
 /// A set that was executed. The threads of the run are its tasks, in their order: their latencies
@@ -112,6 +112,9 @@ pub struct ChainFigures {
     pub replaced: u64,
     /// Outputs that were lost on their way to the record.
     pub lost: u64,
+    /// Where the time of the reactions went; absent where that was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<ChainSplit>,
 }
 
 impl TaskRun {

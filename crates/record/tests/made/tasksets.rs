@@ -181,6 +181,33 @@ pub fn bill() -> JobBill {
     }
 }
 
+/// Reactions, split evenly among the hops of the first chain.
+fn split(set: &TaskSet, reactions: &[u64]) -> ChainSplit {
+    let hops = ChainHop::of(set, 0).len() as u64;
+    let times = |values: &[u64]| {
+        let mut times = thread(0, values, 256);
+        times.cpu = None;
+        times.late = 0;
+        times.first_half_misses = Some(0);
+        Times {
+            times,
+            timeline: Timeline::default(),
+        }
+    };
+    let of_hop = |hop: u64| -> Vec<u64> {
+        let rest = |reaction: &u64| if hop == 0 { reaction % hops } else { 0 };
+        reactions
+            .iter()
+            .map(|reaction| reaction / hops + rest(reaction))
+            .collect()
+    };
+    ChainSplit {
+        whole: times(reactions),
+        hops: (0..hops).map(|hop| times(&of_hop(hop))).collect(),
+        unsplit: 1,
+    }
+}
+
 /// The set, executed: its second task was late once.
 pub fn executed() -> Run {
     let set = set();
@@ -233,6 +260,7 @@ pub fn executed() -> Run {
     run.request.requirements = Vec::new();
     run.request.load = "no load".to_owned();
     run.loads = Vec::new();
+    let split = split(&set, &[2_500_000, 2_600_000, 3_200_000]);
     run.tasks = Some(TaskRun {
         set,
         all_on_cpu: None,
@@ -252,6 +280,7 @@ pub fn executed() -> Run {
             age_longer: 0,
             replaced: 3,
             lost: 0,
+            split: Some(split),
         }],
     });
     run.events = Vec::<Event>::new();

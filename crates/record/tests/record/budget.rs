@@ -1,13 +1,16 @@
 //! Budgets on made-up runs with known answers.
 
-use punctual_record::Run;
 use punctual_record::budget::{
-    Budget, BudgetBasis, BudgetDemand, CommonFigures, Hop, HopOrigin, HopTimes, judge,
+    Budget, BudgetBasis, BudgetDemand, CommonFigures, Hop, HopOrigin, HopTimes, PartOfRun, Whole,
+    judge, of_chain,
 };
+use punctual_record::taskset::{ChainHop, ChainSplit, Times};
+use punctual_record::{Run, Timeline};
 use punctual_stats::budget::Exceedance;
 use punctual_stats::verdict::Outcome;
 
 use crate::support::{Random, fifo_80_on, run_of, thread};
+use crate::tasksets::executed;
 use punctual_record::{Demand, Fix};
 
 const MS: u64 = 1_000_000;
@@ -46,7 +49,13 @@ fn hop(name: &str, times: HopTimes) -> Hop {
 
 fn of_run(name: &str, run: &Run) -> Hop {
     let run = Box::new(run.clone());
-    hop(name, HopTimes::Run { run, cpu: None })
+    hop(
+        name,
+        HopTimes::Run {
+            run,
+            of: PartOfRun::Threads { cpu: None },
+        },
+    )
 }
 
 fn demand(deadline_ns: u64, allowed: f64) -> BudgetDemand {
@@ -58,7 +67,11 @@ fn demand(deadline_ns: u64, allowed: f64) -> BudgetDemand {
 }
 
 fn judged(demand: &BudgetDemand, hops: &[Hop], whole: Option<&Run>) -> Budget {
-    judge(demand, hops, whole).expect("records")
+    let whole = whole.map(|run| Whole {
+        run: run.clone(),
+        of: PartOfRun::Threads { cpu: None },
+    });
+    judge(demand, hops, whole.as_ref()).expect("records")
 }
 
 #[test]
@@ -235,4 +248,88 @@ fn the_bound_holds_as_often_as_it_says() {
         too_low += u32::from(budget.at_most < 0.005);
     }
     assert!(too_low <= 10, "{too_low} of 200");
+}
+
+/// A chain whose hops stall together or apart, executed: each hop takes 50 µs, and 2 ms where its own cycle
+/// is a multiple of `every`.
+fn chain(together: bool) -> Run {
+    let mut run = executed();
+    let tasks = run.tasks.as_mut().expect("a set");
+    tasks.set.chains[0].reaction_ns = Some(5 * MS);
+    tasks.allowed = 1e-3;
+    let hops = ChainHop::of(&tasks.set, 0).len();
+    let of_hop = |hop: usize| -> Vec<u64> {
+        let shift = if together { 0 } else { 37 * hop as u64 };
+        (0..40_000)
+            .map(|cycle| match (cycle + shift) % 1_000 {
+                0 => 2 * MS,
+                _ => 50_000,
+            })
+            .collect()
+    };
+    let all: Vec<Vec<u64>> = (0..hops).map(of_hop).collect();
+    let whole: Vec<u64> = (0..40_000)
+        .map(|cycle| all.iter().map(|hop| hop[cycle]).sum())
+        .collect();
+    let times = |values: &[u64]| {
+        let mut times = thread(0, values, 4096);
+        times.cpu = None;
+        times.late = 0;
+        Times {
+            times,
+            timeline: Timeline::default(),
+        }
+    };
+    tasks.chains[0].split = Some(ChainSplit {
+        whole: times(&whole),
+        hops: all.iter().map(|hop| times(hop)).collect(),
+        unsplit: 0,
+    });
+    run
+}
+
+fn budget_of(run: &Run) -> Budget {
+    let tasks = run.tasks.as_ref().expect("a set");
+    let name = |hop: ChainHop| format!("{hop:?}");
+    let budget = of_chain(run, tasks, 0, name).expect("a record");
+    budget.expect("a budget")
+}
+
+#[test]
+fn the_budget_of_a_chain_is_judged_by_what_was_measured_end_to_end() {
+    let apart = budget_of(&chain(false));
+    let together = budget_of(&chain(true));
+    assert!(apart.hops.len() >= 3, "{apart:#?}");
+    // The hops look the same: only what was measured end to end tells these chains apart.
+    let figures = |budget: &Budget| -> Vec<_> {
+        let hops = budget.hops.iter();
+        hops.map(|hop| (hop.quantiles_ns.clone(), hop.max_ns))
+            .collect()
+    };
+    assert_eq!(figures(&apart), figures(&together));
+    assert_eq!(apart.independent, together.independent);
+    assert_eq!(apart.any_dependence, together.any_dependence);
+    assert_eq!(
+        (apart.outcome, apart.basis),
+        (Outcome::Pass, BudgetBasis::Whole)
+    );
+    assert_ne!(together.outcome, Outcome::Pass, "{together:#?}");
+    let whole = |budget: &Budget| budget.whole.clone().expect("measured");
+    // Stalls of two hops at once are 1e-6 each if they are independent, and 1e-3 if they are not.
+    assert_eq!(
+        (whole(&apart).observed, whole(&together).observed),
+        (0.0, 1e-3)
+    );
+    assert!(together.independent.above_deadline < 1e-4);
+    for budget in [&apart, &together] {
+        let highest: u64 = budget.hops.iter().filter_map(|hop| hop.max_ns).sum();
+        assert!(whole(budget).max_ns.expect("some") <= highest);
+        let at = |sum: &[Option<u64>]| sum[2].expect("p99.9");
+        assert!(at(&budget.any_dependence.quantiles_ns) >= at(&whole(budget).quantiles_ns));
+    }
+    // Without a limit there is nothing to judge.
+    let mut run = chain(false);
+    run.tasks.as_mut().expect("a set").set.chains[0].reaction_ns = None;
+    let tasks = run.tasks.as_ref().expect("a set");
+    assert_eq!(of_chain(&run, tasks, 0, |_| String::new()), Ok(None));
 }

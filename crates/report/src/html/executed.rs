@@ -27,6 +27,7 @@ pub(super) fn executed(html: &mut Html, run: &Run) {
         html.text("p", "note", &text);
     }
     chains(html, tasks);
+    super::budgets::budgets(html, run, tasks);
     responses(html, run, tasks);
     bills(html, run, tasks);
 }

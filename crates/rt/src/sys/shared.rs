@@ -1,4 +1,4 @@
-//! A page of memory that two processes share: words to wait on, and a text.
+//! Memory that two processes share: words to wait on, in lines of the cache, and a text.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -8,10 +8,15 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use super::check;
 use super::time::timespec;
 
+/// Lines at its beginning.
+pub const LINES: usize = 256;
+/// Words of a line: as many as a line of the cache has, so that those who use different lines don't
+/// wait for each other.
+pub const LINE: usize = 16;
+/// Words of all lines.
+const WORDS: usize = LINES * LINE;
 /// Bytes of the page, whatever the page size: it is mapped whole.
-const BYTES: usize = 4096;
-/// Words at its beginning.
-const WORDS: usize = 16;
+const BYTES: usize = WORDS * size_of::<u32>() + 4096;
 /// Where the text begins.
 const TEXT: usize = WORDS * size_of::<u32>();
 
@@ -84,7 +89,7 @@ impl SharedPage {
         self.file.as_raw_fd()
     }
 
-    /// One of its 16 words. Real-time safe.
+    /// One of its words. Real-time safe.
     ///
     /// # Panics
     /// If there is no such word.

@@ -21,6 +21,21 @@ impl Reader<'_> {
         }
     }
 
+    /// The line of a step, with those within locks counted too.
+    pub fn line_of_step(&self, work: &Spanned<WrittenWork>, mut index: usize) -> Option<usize> {
+        let WrittenWork::Steps(steps) = work.get_ref() else {
+            return Some(self.line(work));
+        };
+        for step in steps {
+            let own = self.step(step, 0).ok()?;
+            match index.checked_sub(counted(std::slice::from_ref(&own))) {
+                Some(left) => index = left,
+                None => return Some(self.line(step)),
+            }
+        }
+        None
+    }
+
     fn step(&self, step: &Spanned<WrittenStep>, depth: usize) -> Result<Step, Fault> {
         let it = step.get_ref();
         if (it.work.is_some() && it.lock.is_none())
@@ -99,4 +114,13 @@ impl Reader<'_> {
             )),
         }
     }
+}
+
+/// How many steps there are, with those within locks.
+fn counted(steps: &[Step]) -> usize {
+    let each = steps.iter().map(|step| match step {
+        Step::Lock { work, .. } => 1 + counted(work),
+        _ => 1,
+    });
+    each.sum()
 }

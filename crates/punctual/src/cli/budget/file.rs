@@ -10,8 +10,8 @@ use toml::Spanned;
 use super::super::failure::Failure;
 use super::super::looking::read;
 use super::super::units;
-use punctual_record::Run;
-use punctual_record::budget::{Hop, HopTimes};
+use super::part::Wanted;
+use punctual_record::budget::{Hop, HopTimes, Whole};
 use punctual_record::text::one_line;
 use punctual_stats::budget::{Exceedance, ExceedanceError};
 
@@ -30,7 +30,9 @@ struct Written {
     deadline: Option<Spanned<String>>,
     miss: Option<Spanned<f64>>,
     confidence: Option<Spanned<f64>>,
-    whole: Option<PathBuf>,
+    whole: Option<Spanned<PathBuf>>,
+    #[serde(rename = "whole-chain")]
+    whole_chain: Option<Spanned<String>>,
     #[serde(default)]
     hop: Vec<Spanned<WrittenHop>>,
 }
@@ -41,6 +43,8 @@ struct WrittenHop {
     name: Option<String>,
     run: Option<PathBuf>,
     cpu: Option<usize>,
+    task: Option<String>,
+    chain: Option<String>,
     constant: Option<String>,
     points: Option<Vec<(String, f64)>>,
     budget: Option<PathBuf>,
@@ -55,7 +59,7 @@ pub struct BudgetFile {
     pub confidence: Option<f64>,
     pub hops: Vec<Hop>,
     /// The run of the whole path.
-    pub whole: Option<Run>,
+    pub whole: Option<Whole>,
 }
 
 impl BudgetFile {
@@ -102,14 +106,13 @@ impl BudgetFile {
             }
         }
         above.pop();
-        let whole = written.whole.as_ref();
         let file = Self {
             deadline_ns: place.checked(written.deadline.as_ref(), |text| units::latency(text))?,
             allowed: place.checked(written.miss.as_ref(), |miss| units::miss(&miss.to_string()))?,
             confidence: place.checked(written.confidence.as_ref(), |level| {
                 units::confidence(&level.to_string())
             })?,
-            whole: whole.map(|run| read(&place.of(run))).transpose()?,
+            whole: place.whole(&written)?,
             hops,
         };
         // Of each file within this one too: so the number of hops bounds that of the files.
@@ -152,6 +155,31 @@ impl Place<'_> {
         value.map(Some).map_err(refuse)
     }
 
+    /// The run of the whole path.
+    fn whole(&self, written: &Written) -> Result<Option<Whole>, Failure> {
+        let chain = written.whole_chain.as_ref();
+        let Some(path) = &written.whole else {
+            return match chain {
+                Some(chain) => Err(self.refuse(
+                    chain.span().start,
+                    "whole-chain chooses a chain of a run: give whole",
+                )),
+                None => Ok(None),
+            };
+        };
+        let run = read(&self.of(path.get_ref()))?;
+        let wanted = Wanted {
+            chain: chain.map(|it| it.get_ref().as_str()),
+            ..Wanted::default()
+        };
+        let at = chain.map_or_else(|| path.span().start, |it| it.span().start);
+        let of = wanted.of(&run).map_err(|why| {
+            let why = why.replace("name a task or a chain of it", "name a chain (whole-chain)");
+            self.refuse(at, &format!("whole: {why}"))
+        })?;
+        Ok(Some(Whole { run, of }))
+    }
+
     /// The hops of an entry: one, or those of another budget.
     fn hops(
         &self,
@@ -180,8 +208,15 @@ impl Place<'_> {
         if given.iter().filter(|is| **is).count() != 1 {
             return Err(refuse("expected one of run, constant, points and budget"));
         }
-        if hop.cpu.is_some() && hop.run.is_none() {
-            return Err(refuse("cpu chooses threads of a run: give run"));
+        let wanted = Wanted {
+            cpu: hop.cpu,
+            task: hop.task.as_deref(),
+            chain: hop.chain.as_deref(),
+        };
+        if wanted != Wanted::default() && hop.run.is_none() {
+            return Err(refuse(
+                "cpu, task and chain choose a part of a run: give run",
+            ));
         }
         if hop.within.is_some() && hop.run.is_none() {
             return Err(refuse(
@@ -202,13 +237,10 @@ impl Place<'_> {
             return Ok(named.collect());
         } else if let Some(path) = &hop.run {
             let run = read(&self.of(path))?;
-            let is_there = |cpu: usize| run.threads.iter().any(|it| it.cpu == Some(cpu));
-            if let Some(cpu) = hop.cpu.filter(|cpu| !is_there(*cpu)) {
-                return Err(refuse(&format!("its run has no thread on CPU {cpu}")));
-            }
+            let of = wanted.of(&run).map_err(|why| refuse(&why))?;
             HopTimes::Run {
                 run: Box::new(run),
-                cpu: hop.cpu,
+                of,
             }
         } else if let Some(text) = &hop.constant {
             HopTimes::Constant(time(text, "constant")?)

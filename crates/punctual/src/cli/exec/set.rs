@@ -64,6 +64,12 @@ pub(in super::super) fn written(flags: &ExecFlags) -> Result<TaskSet, Failure> {
     Ok(set)
 }
 
+/// The line of a file in which the step of a task stands; none of a set without a file.
+pub(super) fn line_of_step(path: &Path, task: usize, phase: usize, step: usize) -> Option<usize> {
+    let text = text(path).ok()?;
+    punctual_taskset::line_of_step(&text, Format::of(path), task, phase, step)
+}
+
 fn text(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
     let mut bytes = Vec::new();

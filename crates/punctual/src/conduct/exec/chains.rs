@@ -4,8 +4,11 @@ use std::collections::VecDeque;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
+use crate::probe::tally::Halves;
 use punctual_exec::Passed;
-use punctual_record::taskset::{Chain, ChainFigures};
+use punctual_record::taskset::{ChainFigures, TaskSet};
+
+use super::split::SplitTally;
 
 /// The figures of one chain.
 #[derive(Debug, Clone)]
@@ -17,6 +20,7 @@ pub struct ChainTally {
     age: Histogram,
     age_longer: u64,
     replaced: u64,
+    split: Option<SplitTally>,
     /// The job whose input the last output reflects, and when it was read.
     last: Option<(u64, u64)>,
     /// Outputs that may lie within a stop of the process: that isn't known yet.
@@ -27,10 +31,15 @@ pub struct ChainTally {
 const KNOWN_NS: u64 = 1_000_000_000;
 
 impl ChainTally {
-    pub fn new(chain: &Chain) -> Self {
+    /// For a chain of a set that starts at an instant.
+    pub fn new(set: &TaskSet, chain: usize, start_ns: u64, halves: Halves) -> Self {
+        let split = SplitTally::new(set, chain, start_ns, halves);
+        let chain = set.chains.get(chain);
+        let limit = |of: Option<u64>| of.unwrap_or(u64::MAX);
         Self {
-            reaction_limit_ns: chain.reaction_ns.unwrap_or(u64::MAX),
-            age_limit_ns: chain.age_ns.unwrap_or(u64::MAX),
+            reaction_limit_ns: limit(chain.and_then(|chain| chain.reaction_ns)),
+            age_limit_ns: limit(chain.and_then(|chain| chain.age_ns)),
+            split,
             reaction: Histogram::new(),
             reaction_longer: 0,
             age: Histogram::new(),
@@ -78,14 +87,17 @@ impl ChainTally {
             self.reaction.record(reaction_ns);
             self.reaction_longer += u64::from(reaction_ns > self.reaction_limit_ns);
             self.replaced += origin.job - job - 1;
+            if let Some(split) = &mut self.split {
+                split.add(passed, read_ns);
+            }
         }
         if self.last.is_none_or(|(job, _)| origin.job > job) {
             self.last = Some((origin.job, origin.read_ns));
         }
     }
 
-    /// The figures as the record keeps them.
-    pub fn to_record(&self, lost: u64) -> ChainFigures {
+    /// The figures as the record keeps them, after so much of the run.
+    pub fn to_record(&self, lost: u64, measured_ns: u64) -> ChainFigures {
         ChainFigures {
             reaction: HistogramRecord::from(&self.reaction),
             reaction_longer: self.reaction_longer,
@@ -93,6 +105,7 @@ impl ChainTally {
             age_longer: self.age_longer,
             replaced: self.replaced,
             lost,
+            split: self.split.as_ref().map(|it| it.to_record(measured_ns)),
         }
     }
 }
@@ -102,6 +115,8 @@ mod tests {
     use punctual_exec::chain::Origin;
 
     use super::*;
+    use punctual_exec::chain::Way;
+    use punctual_record::taskset::{Chain, Means, Task, TaskPolicy, Timer, Wake};
 
     fn passed(job: u64, out_ns: u64) -> Passed {
         Passed {
@@ -112,17 +127,100 @@ mod tests {
                 read_ns: 100 * job + 10,
             },
             out_ns,
+            way: Way::default(),
         }
+    }
+
+    /// A sensor, what it releases, and what samples that.
+    fn set(reaction_ns: Option<u64>, age_ns: Option<u64>) -> TaskSet {
+        let task = |name: &str, wake| Task {
+            name: name.to_owned(),
+            policy: TaskPolicy::Other { nice: 0 },
+            cpus: Vec::new(),
+            wake,
+            deadline_ns: 1000,
+            jitter_ns: 0,
+            execution_ns: None,
+            phases: Vec::new(),
+        };
+        let timer = Wake::Timer {
+            timer: Timer::Absolute,
+            period_ns: 100,
+            offset_ns: 0,
+        };
+        let after = Wake::After {
+            task: 0,
+            every: 1,
+            means: Means::Futex,
+        };
+        TaskSet {
+            name: "s".to_owned(),
+            tasks: vec![task("a", timer), task("b", after), task("c", timer)],
+            chains: vec![Chain {
+                name: "c".to_owned(),
+                tasks: vec![0, 1, 2],
+                reaction_ns,
+                age_ns,
+            }],
+            ..TaskSet::default()
+        }
+    }
+
+    fn tally(reaction_ns: Option<u64>, age_ns: Option<u64>) -> ChainTally {
+        ChainTally::new(&set(reaction_ns, age_ns), 0, 0, Halves::At(300))
+    }
+
+    #[test]
+    fn the_times_of_the_hops_add_up_to_each_reaction() {
+        let mut tally = tally(None, None);
+        let along = |job, instants: [u64; 7]| {
+            let mut way = Way::between(instants[0], instants[1]);
+            instants[2..].iter().for_each(|at_ns| way.go_on(*at_ns));
+            Passed {
+                way,
+                ..passed(job, instants[6])
+            }
+        };
+        for output in [
+            passed(0, 60),
+            along(1, [10, 110, 115, 120, 130, 190, 200]),
+            along(3, [110, 210, 230, 231, 240, 390, 400]),
+            // The way of another event than the one that came just after job 3: it isn't split.
+            along(4, [110, 410, 430, 431, 440, 490, 500]),
+            passed(5, 600),
+        ] {
+            tally.add(output);
+        }
+        tally.settle(u64::MAX, &[]);
+        let figures = tally.to_record(0, 500);
+        let split = figures.split.unwrap();
+        assert_eq!((figures.reaction.count, split.unsplit), (4, 2));
+        let of = |times: &punctual_record::taskset::Times| {
+            let latency = &times.times.latency;
+            (latency.count, latency.min_ns, latency.max_ns)
+        };
+        assert_eq!(of(&split.whole), (2, 190, 290));
+        // Reading to reading, a, b from the end of a, the wait for c, c.
+        let hops: Vec<_> = split.hops.iter().map(of).collect();
+        assert_eq!(
+            hops,
+            [
+                (2, 100, 100),
+                (2, 5, 20),
+                (2, 10, 15),
+                (2, 60, 150),
+                (2, 10, 10)
+            ]
+        );
+        let rows = |times: &punctual_record::taskset::Times| -> u64 {
+            times.timeline.rows.iter().map(|row| row.count).sum()
+        };
+        assert!(split.hops.iter().all(|hop| rows(hop) == 2));
     }
 
     #[test]
     fn an_event_waits_from_the_reading_that_it_missed_to_the_output_of_the_next() {
-        let mut tally = ChainTally::new(&Chain {
-            name: "c".to_owned(),
-            tasks: vec![0, 1],
-            reaction_ns: Some(250),
-            age_ns: Some(150),
-        });
+        let mut tally = tally(Some(250), Some(150));
         // Job 0 comes out twice, job 1 never: jobs 0, 2, 3.
         for output in [
             passed(0, 50),
@@ -134,12 +232,12 @@ mod tests {
         }
         tally.settle(KNOWN_NS, &[]);
         assert_eq!(
-            tally.to_record(0).age.count,
+            tally.to_record(0, 0).age.count,
             0,
             "a stop may still become known"
         );
         tally.settle(u64::MAX, &[]);
-        let figures = tally.to_record(7);
+        let figures = tally.to_record(7, 0);
         // 260 - 10, and 500 - 210.
         let reaction = &figures.reaction;
         assert_eq!(
@@ -158,12 +256,7 @@ mod tests {
 
     #[test]
     fn an_output_around_a_stop_of_the_process_does_not_count() {
-        let mut tally = ChainTally::new(&Chain {
-            name: "c".to_owned(),
-            tasks: vec![0, 1],
-            reaction_ns: None,
-            age_ns: None,
-        });
+        let mut tally = tally(None, None);
         let outputs = [
             passed(0, 50),
             passed(1, 900),
@@ -172,7 +265,7 @@ mod tests {
         ];
         outputs.into_iter().for_each(|output| tally.add(output));
         tally.settle(u64::MAX, &[(160, 880)]);
-        let figures = tally.to_record(0);
+        let figures = tally.to_record(0, 0);
         // Neither the output of job 1, nor what follows on it, but 1050 - 910.
         assert_eq!((figures.age.count, figures.reaction.count), (3, 1));
         assert_eq!(figures.reaction.max_ns, 140);

@@ -4,6 +4,7 @@ mod calls;
 mod chains;
 mod compose;
 mod plan;
+mod split;
 mod suspects;
 mod tasks;
 mod view;
@@ -161,9 +162,7 @@ fn start(
     tasks.go(start_ns, plan.duration_ns);
     let kept = Keeping::new(run, directory, monitor, start_ns);
     let chains = plan.set.chains.iter();
-    let last_of = chains
-        .clone()
-        .map(|chain| chain.tasks.last().copied().unwrap_or(0));
+    let last_of = chains.map(|chain| chain.tasks.last().copied().unwrap_or(0));
     let throttling_every = kept.throttling_check_interval();
     let executing = Executing {
         start_ns,
@@ -174,7 +173,9 @@ fn start(
         stops_told: 0,
         passed,
         last_of: last_of.collect(),
-        chains: chains.map(ChainTally::new).collect(),
+        chains: (0..plan.set.chains.len())
+            .map(|chain| ChainTally::new(&plan.set, chain, start_ns, halves_of(plan)))
+            .collect(),
         stretches: Stretches::new(),
         loads,
         held: Some(held),
@@ -203,6 +204,14 @@ fn seen(plan: &ExecPlan, tasks: &Tasks, cpus: &[Option<usize>]) -> Vec<TaskSeen>
     .collect()
 }
 
+/// How the run is divided into halves.
+fn halves_of(plan: &ExecPlan) -> Halves {
+    match plan.duration_ns {
+        Some(length_ns) => Halves::At((length_ns / 2).max(1)),
+        None => Halves::Doubling(1_000_000_000),
+    }
+}
+
 /// What the collector keeps: of each task its wake-ups, then of each its jobs. Also returns where the
 /// outputs of chains come from.
 fn lanes(
@@ -213,10 +222,7 @@ fn lanes(
 ) -> (Vec<Lane>, Vec<Consumer<Passed>>) {
     let set = &plan.set;
     let peaks = (PEAKS / set.tasks.len().max(1)).clamp(256, 4096);
-    let halves = match plan.duration_ns {
-        Some(length_ns) => Halves::At((length_ns / 2).max(1)),
-        None => Halves::Doubling(1_000_000_000),
-    };
+    let halves = halves_of(plan);
     let (mut wake_ups, mut jobs, mut passed) = (Vec::new(), Vec::new(), Vec::new());
     for (index, figures) in figures.into_iter().enumerate() {
         let task = &set.tasks[index];
@@ -299,12 +305,12 @@ impl Measured for Executing {
         progress.tasks(&view);
     }
 
-    fn compose(&mut self, run: &mut Run, _: u64) {
+    fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
         let copies = compose::copy(&self.gathering.look().lanes, &self.cpus);
         let chains = self.chains.iter().zip(&self.last_of);
         let chains = chains.map(|(tally, last)| {
             let lost = self.passed.get(*last).map_or(0, Consumer::refused);
-            tally.to_record(lost)
+            tally.to_record(lost, elapsed_ns)
         });
         compose::fill(run, self.start_ns, &copies, chains.collect());
         run.blocks = self.stretches.blocks();

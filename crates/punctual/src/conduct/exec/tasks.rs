@@ -29,6 +29,9 @@ const END_WITHIN: Duration = Duration::from_secs(2);
 /// Jobs that may wait to be explained; more are counted, and not explained.
 const SUSPECTS: usize = 1 << 12;
 
+/// Outputs of a chain that have room, however slow it is.
+const LEAST_OUTPUTS: usize = 1 << 12;
+
 /// Why a set was not executed.
 #[derive(Debug)]
 pub enum ExecError {
@@ -70,6 +73,19 @@ impl fmt::Display for ExecError {
                 "only {ready} tasks were ready within 30 s: does a real-time task occupy a CPU?"
             ),
             Self::Ring(error) => write!(f, "no memory for the figures of the tasks: {error}"),
+        }
+    }
+}
+
+impl ExecError {
+    /// The step that can't be done: its task, its phase, and the step within that.
+    #[must_use]
+    pub fn step(&self) -> Option<(usize, usize, usize)> {
+        match self {
+            Self::Start(_, StartError::Step(task, phase, refused)) => {
+                Some((*task, *phase, refused.step))
+            }
+            _ => None,
         }
     }
 }
@@ -276,7 +292,9 @@ fn rings(set: &TaskSet, task: usize) -> io::Result<(Rings, Figures)> {
         .chains
         .iter()
         .filter(|chain| chain.tasks.last() == Some(&task));
-    let (passed, its_passed) = ring_of(capacity.saturating_mul(last_of.count()).max(2))?;
+    // They are larger than samples, and are taken four times a second: those of 8 s have room.
+    let outputs = (capacity / 4).max(LEAST_OUTPUTS);
+    let (passed, its_passed) = ring_of(outputs.saturating_mul(last_of.count()).max(2))?;
     let (suspects, its_suspects) = ring_of(SUSPECTS)?;
     let sink = Rings {
         wake_ups,

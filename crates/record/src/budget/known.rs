@@ -1,0 +1,219 @@
+//! What is known of a hop, and how often it exceeds a time.
+
+use punctual_stats::budget::Exceedance;
+use punctual_stats::evidence::RunEvidence;
+use punctual_stats::histogram::{DecodeError, Histogram};
+use punctual_stats::requirement::Requirement;
+use punctual_stats::verdict::judge as judge_run;
+
+use super::{Hop, HopOrigin, HopTimes, PartOfRun};
+use crate::evidence::Evidence;
+use crate::invalid::InvalidReason;
+use crate::judgement::Judgement;
+use crate::run::{Run, Thread, Timeline};
+
+/// A hop, with what is known of it.
+pub(super) struct Known<'h> {
+    pub name: String,
+    pub origin: HopOrigin,
+    /// As it was seen.
+    pub seen: Exceedance,
+    pub measured: Option<Measured<'h>>,
+    /// It always takes this time.
+    pub constant_ns: Option<u64>,
+    /// Its part of the deadline, where that was decided beforehand.
+    pub within_ns: Option<u64>,
+    pub invalid: Vec<InvalidReason>,
+}
+
+/// Times that a run measured.
+pub(super) struct Measured<'h> {
+    pub run: &'h Run,
+    evidence: Evidence,
+    of: Of<'h>,
+}
+
+enum Of<'h> {
+    /// The latencies of all threads, or of those on one CPU.
+    Threads(Option<usize>),
+    /// Times that were measured one after the other.
+    Times {
+        times: &'h Thread,
+        timeline: &'h Timeline,
+        deadline_ns: Option<u64>,
+        period_ns: Option<u64>,
+    },
+}
+
+impl<'h> Known<'h> {
+    pub fn of(hop: &'h Hop) -> Result<Self, DecodeError> {
+        let known = match &hop.times {
+            HopTimes::Constant(ns) => Self {
+                constant_ns: Some(*ns),
+                ..Self::given(hop, HopOrigin::Constant, Exceedance::constant(*ns))
+            },
+            HopTimes::Known(times) => Self::given(hop, HopOrigin::Known, times.clone()),
+            HopTimes::Run { run, of } => Self::measured(hop.name.clone(), Measured::of(run, *of)?),
+        };
+        Ok(Self {
+            within_ns: hop.within_ns,
+            ..known
+        })
+    }
+
+    /// A hop of which nothing but its measured times is known.
+    pub fn measured(name: String, measured: Measured<'h>) -> Self {
+        let (cycles, seen) = measured.seen();
+        let invalid = measured.judged(&[], 0.5).reasons;
+        Self {
+            name,
+            origin: HopOrigin::Run { cycles },
+            seen: seen.unwrap_or_else(|| Exceedance::constant(u64::MAX)),
+            measured: Some(measured),
+            constant_ns: None,
+            within_ns: None,
+            invalid,
+        }
+    }
+
+    fn given(hop: &Hop, origin: HopOrigin, seen: Exceedance) -> Self {
+        Self {
+            name: hop.name.clone(),
+            origin,
+            seen,
+            measured: None,
+            constant_ns: None,
+            within_ns: None,
+            invalid: Vec::new(),
+        }
+    }
+}
+
+impl<'h> Measured<'h> {
+    /// A part of a run. One that is not there is a run without samples.
+    pub fn of(run: &'h Run, part: PartOfRun) -> Result<Self, DecodeError> {
+        let tasks = run.tasks.as_ref();
+        let found = match part {
+            PartOfRun::Threads { cpu } => {
+                return Ok(Self {
+                    run,
+                    evidence: Evidence::decode(run)?,
+                    of: Of::Threads(cpu),
+                });
+            }
+            PartOfRun::Task { task } => tasks.and_then(|tasks| {
+                let figures = tasks.tasks.get(task)?;
+                let deadline_ns = tasks.set.tasks.get(task).map(|task| task.deadline_ns);
+                let period_ns = tasks.set.period_ns(task);
+                Some((&figures.jobs, &figures.timeline, deadline_ns, period_ns))
+            }),
+            PartOfRun::Chain { chain } => tasks.and_then(|tasks| {
+                let whole = &tasks.chains.get(chain)?.split.as_ref()?.whole;
+                Some((&whole.times, &whole.timeline, None, None))
+            }),
+        };
+        match found {
+            Some((times, timeline, deadline_ns, period_ns)) => Ok(Self {
+                of: Of::Times {
+                    times,
+                    timeline,
+                    deadline_ns,
+                    period_ns,
+                },
+                ..Self::times(run, times, timeline)?
+            }),
+            None => Ok(Self {
+                run,
+                evidence: Evidence::decode(run)?,
+                of: Of::Threads(Some(usize::MAX)),
+            }),
+        }
+    }
+
+    /// Times that a run measured one after the other.
+    pub fn times(
+        run: &'h Run,
+        times: &'h Thread,
+        timeline: &'h Timeline,
+    ) -> Result<Self, DecodeError> {
+        Ok(Self {
+            run,
+            evidence: Evidence::of_times(times)?,
+            of: Of::Times {
+                times,
+                timeline,
+                deadline_ns: None,
+                period_ns: None,
+            },
+        })
+    }
+
+    pub fn view(&self) -> RunEvidence<'_> {
+        let (evidence, run) = (&self.evidence, self.run);
+        match self.of {
+            Of::Threads(None) => evidence.view(run),
+            Of::Threads(Some(cpu)) => {
+                let mut view = evidence.view(run);
+                let is_its = |of: Option<u32>| of.is_some_and(|of| of as usize == cpu);
+                view.threads.retain(|thread| is_its(thread.cpu));
+                // What was counted of all threads together does not tell of these.
+                view.rows = None;
+                view.halves = None;
+                view.deadline_ns = None;
+                view
+            }
+            Of::Times {
+                times,
+                timeline,
+                deadline_ns,
+                period_ns,
+            } => evidence.times(times, timeline, deadline_ns, period_ns, run.measured_ns),
+        }
+    }
+
+    pub fn timeline(&self) -> &'h Timeline {
+        match self.of {
+            Of::Threads(_) => &self.run.timeline,
+            Of::Times { timeline, .. } => timeline,
+        }
+    }
+
+    /// What is required of the times, judged at a confidence; with why the run is not valid.
+    pub fn judged(&self, requirements: &[Requirement], confidence: f64) -> Judgement {
+        let verdict = judge_run(requirements, &self.view(), confidence);
+        Judgement::with_verdict(self.run, verdict)
+    }
+
+    /// How often the times exceed each limit, in ns: at least, and at most, each with this doubt.
+    pub fn bounds(&self, limits: &[u64], doubt: f64) -> Vec<(f64, f64)> {
+        let requirement = |limit_ns: &u64| Requirement::MissProbability {
+            deadline_ns: *limit_ns,
+            allowed: 0.5,
+        };
+        let requirements: Vec<Requirement> = limits.iter().map(requirement).collect();
+        let verdict = judge_run(&requirements, &self.view(), 1.0 - doubt);
+        let bounds = verdict.requirements.iter().map(|it| &it.bound);
+        bounds.map(|bound| (bound.lower, bound.upper)).collect()
+    }
+
+    /// How many cycles there were, and how often they took longer than a time: as the verdict counts,
+    /// skipped periods with them.
+    pub fn seen(&self) -> (u64, Option<Exceedance>) {
+        let view = self.view();
+        let all = Histogram::merged(view.threads.iter().map(|thread| thread.histogram));
+        // Of these nothing is known: longer than any time.
+        let unknown = view.lost().saturating_add(view.unseen());
+        let cycles = view.cycles().saturating_add(view.lost());
+        let mut points: Vec<(u64, f64)> = Vec::new();
+        for bucket in all.buckets() {
+            let at_ns = bucket.high_ns.min(all.max().unwrap_or(u64::MAX));
+            let (late, missed) = (view.late(at_ns).1, view.missed_late(at_ns).1);
+            let longer = late.saturating_add(missed).saturating_add(unknown);
+            let share = 1.0 - longer as f64 / cycles as f64;
+            if share > points.last().map_or(0.0, |(_, before)| *before) {
+                points.push((at_ns, share.min(1.0)));
+            }
+        }
+        (cycles, Exceedance::of_points(&points).ok())
+    }
+}
