@@ -4,6 +4,7 @@ use super::analysis::Response;
 use super::{
     CHAINS, HOPS, JobBills, LOCKS, NESTED, PHASES, STEPS, Step, TASKS, TaskRun, TaskSet, Wake,
 };
+use crate::explanation::check_picture;
 use crate::bounds::{Bounds, Broken, at_most, cpu, ensure, histogram};
 
 pub(crate) fn check(run: &TaskRun, threads: usize) -> Result<(), Broken> {
@@ -146,6 +147,9 @@ fn bills(bills: &JobBills, place: &str) -> Result<(), Broken> {
             .rows
             .iter()
             .try_fold(0u64, |sum, row| sum.checked_add(row.ns));
+        if let Some(picture) = &bill.picture {
+            check_picture(picture, &place)?;
+        }
         ensure(
             sum == Some(bill.response_ns()),
             place,
