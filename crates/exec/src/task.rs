@@ -128,6 +128,7 @@ impl StartLine {
 /// A set whose tasks can be started.
 pub struct Prepared {
     tasks: Vec<PreparedTask>,
+    locks: Arc<[Mutex]>,
 }
 
 struct PreparedTask {
@@ -188,7 +189,7 @@ pub fn prepare(
     for (index, chain) in set.chains.iter().enumerate() {
         link(&mut tasks, index, chain)?;
     }
-    Ok(Prepared { tasks })
+    Ok(Prepared { tasks, locks })
 }
 
 /// Gives each task of a chain its place.
@@ -244,6 +245,13 @@ pub struct Running {
 }
 
 impl Prepared {
+    /// The addresses of the locks of the set, in its order: what waits for one of them is seen as a
+    /// wait for the futex at its address.
+    #[must_use]
+    pub fn locks(&self) -> Vec<u64> {
+        self.locks.iter().map(Mutex::address).collect()
+    }
+
     /// Starts the threads; each sets itself up, reports to `ready`, and waits at the start line.
     /// `sink` makes the sink of each task.
     ///

@@ -50,6 +50,7 @@ fn main() {
     }
     let options = Options {
         targets: vec![(tid, cpu as u32)],
+        roaming: Vec::new(),
         all_wakings: false,
         interrupt_above_ns: 0,
         cpus: vec![cpu as u32],

@@ -16,8 +16,9 @@ mod wait;
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
-pub use cause::{Cause, EARLIER_TIMER, general_name, softirq_name};
+pub use cause::{Cause, EARLIER_TIMER, Meanwhile, general_name, softirq_name};
 pub(super) use check::check;
+pub(crate) use check::picture as check_picture;
 pub use culprit::Culprit;
 pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
 pub use not_seen::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};

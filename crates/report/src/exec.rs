@@ -3,6 +3,7 @@
 mod analysis;
 mod bills;
 mod chains;
+pub(crate) mod gantt;
 mod rows;
 mod split;
 

@@ -72,6 +72,12 @@ impl Mutex {
         check_returned(unsafe { libc::pthread_mutex_lock(self.0.get()) })
     }
 
+    /// Its address, which is that of its futex.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.0.get().addr() as u64
+    }
+
     /// Unlocks it. Real-time safe.
     ///
     /// # Errors

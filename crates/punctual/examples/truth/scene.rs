@@ -83,7 +83,8 @@ impl Stage {
         let tid = numbers.kernels(probe.pid.unsigned_abs());
         let options = Options {
             targets: vec![(tid, cpu as u32)],
-            all_wakings: false,
+            roaming: Vec::new(),
+        all_wakings: false,
             interrupt_above_ns: 0,
             cpus: recorded.iter().map(|cpu| *cpu as u32).collect(),
             ring_events: RING_EVENTS,

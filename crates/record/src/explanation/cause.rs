@@ -117,6 +117,9 @@ pub enum Cause {
         lock: String,
         /// The holder's name.
         holder: String,
+        /// What the holder did meanwhile, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meanwhile: Option<Meanwhile>,
     },
     /// The probe waited for a lock.
     Lock {
@@ -125,6 +128,9 @@ pub enum Cause {
         /// The holder's name, where it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
+        /// What the holder did meanwhile, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meanwhile: Option<Meanwhile>,
     },
     /// A page fault in the probe itself.
     Fault,
@@ -155,6 +161,37 @@ pub enum Cause {
     Blind,
 }
 
+/// What the holder of a lock did while another thread waited for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "did", rename_all = "kebab-case")]
+pub enum Meanwhile {
+    /// It ran.
+    Ran,
+    /// It was ready, and this thread ran on its CPU.
+    Preempted {
+        /// The thread's name.
+        task: String,
+        /// Its policy, e.g. `SCHED_FIFO`.
+        policy: String,
+        /// Its real-time priority, 1-99; 0 where the policy has none.
+        priority: u32,
+    },
+    /// It waited for another lock itself.
+    Blocked {
+        /// The lock's name or address.
+        lock: String,
+        /// The holder's name, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+    },
+    /// It slept.
+    Slept {
+        /// In which state.
+        state: String,
+    },
+}
+
 impl Cause {
     /// Whether this says that nothing is known.
     #[must_use]
@@ -181,19 +218,44 @@ impl Cause {
             | Self::FairShare { task }
             | Self::Throttled { task }
             | Self::Waker { task } => *task = general_name(task),
-            Self::Inversion { lock, holder } => {
+            Self::Inversion {
+                lock,
+                holder,
+                meanwhile,
+            } => {
                 *lock = general_lock(lock);
                 *holder = general_name(holder);
+                meanwhile.iter_mut().for_each(Meanwhile::generalise);
             }
-            Self::Lock { lock, holder } => {
+            Self::Lock {
+                lock,
+                holder,
+                meanwhile,
+            } => {
+                *lock = general_lock(lock);
+                if let Some(holder) = holder {
+                    *holder = general_name(holder);
+                }
+                meanwhile.iter_mut().for_each(Meanwhile::generalise);
+            }
+            _ => {}
+        }
+        cause
+    }
+}
+
+impl Meanwhile {
+    fn generalise(&mut self) {
+        match self {
+            Self::Preempted { task, .. } => *task = general_name(task),
+            Self::Blocked { lock, holder } => {
                 *lock = general_lock(lock);
                 if let Some(holder) = holder {
                     *holder = general_name(holder);
                 }
             }
-            _ => {}
+            Self::Ran | Self::Slept { .. } => {}
         }
-        cause
     }
 }
 

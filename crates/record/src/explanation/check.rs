@@ -209,7 +209,8 @@ fn bill(bill: &Bill, place: &str) -> Result<(), Broken> {
         .map_or(Ok(()), |picture| self::picture(picture, place))
 }
 
-fn picture(picture: &Picture, place: &str) -> Result<(), Broken> {
+/// What a picture promises.
+pub(crate) fn picture(picture: &Picture, place: &str) -> Result<(), Broken> {
     let place = format!("{place}.picture");
     at_most(
         picture.spans.len(),

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::earlier::Sentence;
 
-/// What ran when. Times count from the instant that was requested, in nanoseconds.
+/// What ran when. Times count from the instant that was requested, of a job from its arrival, in
+/// nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Picture {
@@ -128,6 +129,14 @@ pub enum SpanLabel {
         tid: u32,
         /// Its real-time priority; 0 without one.
         priority: u32,
+    },
+    /// The job of a task waited for a lock.
+    LockWait {
+        /// The lock.
+        lock: String,
+        /// Who held it, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
     },
     /// The text of an earlier version.
     Earlier {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::explanation::{BillRow, Cause};
+use crate::explanation::{BillRow, Cause, Picture};
 
 /// The bill of a job. Instants are CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct JobBill {
     pub lost: u64,
     /// Who took how much of the time from the arrival to the end, the dearest first.
     pub rows: Vec<BillRow>,
+    /// What ran when on the CPUs of the set: only of the longest job of a task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<Picture>,
 }
 
 /// Time that a cause took of the late jobs of a task.
@@ -81,6 +84,13 @@ impl JobBills {
         least.is_none_or(|least| response_ns > least.response_ns())
     }
 
+    /// Whether a bill of this length would be that of the longest job: the one whose picture is kept.
+    #[must_use]
+    pub fn would_be_first(&self, response_ns: u64) -> bool {
+        let first = self.worst.first();
+        first.is_none_or(|first| response_ns > first.response_ns())
+    }
+
     /// Counts a bill, and keeps it while it is among the longest.
     pub fn add(&mut self, bill: JobBill, late: bool) {
         if late {
@@ -105,6 +115,9 @@ impl JobBills {
                 .partition_point(|it| it.response_ns() >= response_ns);
             self.worst.insert(at, bill);
             self.worst.truncate(Self::WORST);
+            for bill in self.worst.iter_mut().skip(1) {
+                bill.picture = None;
+            }
         }
     }
 

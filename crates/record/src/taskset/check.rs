@@ -5,6 +5,7 @@ use super::{
     CHAINS, ChainHop, ChainSplit, HOPS, JobBills, LOCKS, NESTED, PHASES, STEPS, Step, TASKS,
     TaskRun, TaskSet, Wake,
 };
+use crate::explanation::check_picture;
 use crate::bounds::{Bounds, Broken, at_most, cpu, ensure, histogram};
 
 pub(crate) fn check(run: &TaskRun, threads: usize) -> Result<(), Broken> {
@@ -170,6 +171,9 @@ fn bills(bills: &JobBills, place: &str) -> Result<(), Broken> {
             .rows
             .iter()
             .try_fold(0u64, |sum, row| sum.checked_add(row.ns));
+        if let Some(picture) = &bill.picture {
+            check_picture(picture, &place)?;
+        }
         ensure(
             sum == Some(bill.response_ns()),
             place,

@@ -56,10 +56,12 @@ pub fn causes() -> Vec<Cause> {
         Cause::Inversion {
             lock: text("0xffff888003d0a040"),
             holder: text("logger"),
+            meanwhile: None,
         },
         Cause::Lock {
             lock: text("mmap_lock"),
             holder: Some(text("rt-peer")),
+            meanwhile: None,
         },
         Cause::Fault,
         Cause::Blocked {

@@ -164,6 +164,7 @@ pub fn bill() -> JobBill {
     let lock = Cause::Lock {
         lock: "log".to_owned(),
         holder: Some("logger".to_owned()),
+        meanwhile: None,
     };
     JobBill {
         arrival_ns: 1_000 * MS,

@@ -1,11 +1,13 @@
 //! The pictures of a run, as SVG: the histogram, latency over time, the
 //! percentiles. The same code draws them into the page and as files.
 
+pub mod gantt;
 pub mod histogram;
 mod hover;
 pub mod lanes;
 pub mod outlier;
 pub mod percentiles;
+pub mod responses;
 pub mod timeline;
 
 use super::draw::svg::Svg;

@@ -239,7 +239,7 @@ fn draw_bar(svg: &mut Svg, bar: &Bar, start: f64, end: f64, y: f64) {
 }
 
 /// Ticks at round times, counted from the requested instant.
-fn scale(svg: &mut Svg, (from, to): (f64, f64), (left, right): (f64, f64), bottom: f64) {
+pub(super) fn scale(svg: &mut Svg, (from, to): (f64, f64), (left, right): (f64, f64), bottom: f64) {
     let rough = (to - from) / ((right - left) / 110.0);
     let power = 10f64.powf(rough.max(1.0).log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]

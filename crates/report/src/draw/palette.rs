@@ -70,6 +70,14 @@ svg.chart text.halo{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-
 .span .bar{fill:var(--void);stroke:var(--rule);stroke-width:.8}
 .span.way .bar{fill:var(--s1);fill-opacity:.35;stroke:var(--s1)}
 .span.probe .bar{fill:var(--s2);fill-opacity:.3;stroke:var(--s2)}
+.run .bar{fill-opacity:.45;stroke-width:.8}
+.span.blocked .bar{fill:var(--late);stroke:var(--alert)}
+.span.irq .bar{fill:var(--line);stroke:none}
+.span.soft .bar{fill:var(--soft);stroke:none}
+.span.host .bar{fill:var(--void);stroke:var(--invalid)}
+.hatch{stroke:var(--soft);stroke-width:1.2}
+.bound{stroke:var(--invalid);stroke-width:1.4;stroke-dasharray:2 2}
+svg.chart text.bound{fill:var(--invalid);stroke:none}
 ";
 
 /// The rules that give each series its colour.
@@ -80,7 +88,7 @@ pub fn series_rules() -> String {
     for i in 0..SERIES {
         let _ = writeln!(
             out,
-            ".series.s{i},.key.s{i}{{stroke:var(--s{i})}}.dot.s{i}{{fill:var(--s{i})}}svg.chart text.s{i}{{fill:var(--s{i})}}"
+            ".series.s{i},.key.s{i}{{stroke:var(--s{i})}}.dot.s{i}{{fill:var(--s{i})}}svg.chart text.s{i}{{fill:var(--s{i})}}.run.s{i} .bar{{fill:var(--s{i});stroke:var(--s{i})}}"
         );
     }
     out

@@ -1,10 +1,12 @@
 //! Who took the time of the jobs: of the longest of each task, and of all that were late.
 
 use punctual_record::Run;
-use punctual_record::explanation::{BillRow, Cause};
+use punctual_record::explanation::{BillRow, Cause, Meanwhile};
 use punctual_record::taskset::{JobBill, JobBills, Task, TaskFigures, TaskRun, Wake};
 
 use crate::explain::name;
+use crate::explain::names::meanwhile;
+use super::gantt;
 use crate::style::{Style, Tone, cut, wrap};
 use crate::words;
 
@@ -17,6 +19,7 @@ const CAUSES: usize = 4;
 
 /// A task with its bills.
 struct Billed<'a> {
+    index: usize,
     task: &'a Task,
     figures: &'a TaskFigures,
     bills: &'a JobBills,
@@ -40,13 +43,14 @@ impl Billed<'_> {
 
 /// The section, with its head; empty where no job has a bill.
 pub(super) fn section(run: &Run, tasks: &TaskRun, style: &Style) -> Vec<String> {
-    let each = tasks.set.tasks.iter().zip(&tasks.tasks);
-    let billed = each.filter_map(|(task, figures)| {
+    let each = tasks.set.tasks.iter().zip(&tasks.tasks).enumerate();
+    let billed = each.filter_map(|(index, (task, figures))| {
         let bills = figures
             .bills
             .as_ref()
             .filter(|bills| !bills.worst.is_empty())?;
         Some(Billed {
+            index,
             task,
             figures,
             bills,
@@ -96,6 +100,9 @@ fn of_task(run: &Run, tasks: &TaskRun, billed: &Billed<'_>, style: &Style) -> Ve
             .into_iter()
             .map(|line| format!("    {}", cut(&line, room))),
     );
+    if style.verbose {
+        lines.extend(gantt::text(run, tasks, (billed.index, bill), style));
+    }
     if billed.bills.explained > 1 {
         let text = of_all(run, tasks, billed);
         let wrapped = wrap(&text, room);
@@ -180,14 +187,60 @@ fn named(cause: &Cause, of_set: Option<&str>) -> String {
         }
         (Cause::FairShare { .. }, Some(task)) => format!("shared its CPU with the task {task}"),
         (
-            Cause::Inversion { holder, .. }
+            Cause::Inversion {
+                lock,
+                holder,
+                meanwhile: did,
+            }
             | Cause::Lock {
+                lock,
                 holder: Some(holder),
-                ..
+                meanwhile: did,
             },
             _,
         ) => {
-            format!("blocked on a lock that {holder} held")
+            let lock = called(lock);
+            format!("blocked on {lock} held by {holder}{}", meanwhile(did))
+        }
+        (
+            Cause::Lock {
+                lock, holder: None, ..
+            },
+            _,
+        ) => format!("blocked on {}", called(lock)),
+        _ => name(cause),
+    }
+}
+
+/// A lock by its name; an address says nothing.
+fn called(lock: &str) -> String {
+    match lock.is_empty() || lock.starts_with("0x") {
+        true => "a lock".to_owned(),
+        false => format!("lock {lock}"),
+    }
+}
+
+/// Who took the time, in a column.
+pub(super) fn in_short(cause: &Cause) -> String {
+    match cause {
+        Cause::Thread { task, .. } | Cause::FairShare { task } => task.clone(),
+        Cause::Inversion {
+            lock,
+            holder,
+            meanwhile: did,
+        }
+        | Cause::Lock {
+            lock,
+            holder: Some(holder),
+            meanwhile: did,
+        } => {
+            let lock = called(lock);
+            match did {
+                Some(Meanwhile::Preempted { task, .. }) => {
+                    format!("{lock} held by {holder}, behind {task}")
+                }
+                _ => format!("{lock} held by {holder}"),
+            }
         }
         _ => name(cause),
     }
@@ -232,7 +285,7 @@ fn of_all(run: &Run, tasks: &TaskRun, billed: &Billed<'_>) -> String {
 }
 
 /// A name as the kernel keeps it.
-fn kept(name: &str) -> String {
+pub(super) fn kept(name: &str) -> String {
     let mut end = name.len().min(15);
     while !name.is_char_boundary(end) {
         end -= 1;

@@ -5,7 +5,6 @@ use punctual_record::live::LiveTask;
 use punctual_record::taskset::{TaskPolicy, TaskRun};
 use punctual_stats::histogram::Histogram;
 
-use crate::explain::name;
 use crate::style::{Style, Tone};
 use crate::table::{self, Cell};
 use crate::words;
@@ -71,7 +70,7 @@ pub fn rows(run: &Run, tasks: &TaskRun) -> Vec<TaskRow> {
                 .bills
                 .as_ref()
                 .and_then(|bills| bills.worst.first()?.taken_by())
-                .map(|row| name(&row.cause)),
+                .map(|row| super::bills::in_short(&row.cause)),
             cpu_share: figures.cpu_ns.map(share),
         }
     });
@@ -95,7 +94,7 @@ pub fn live_rows(tasks: &[LiveTask]) -> Vec<TaskRow> {
         wake_up_ns: task.wake_up_ns,
         late: task.late,
         skipped: task.skipped,
-        taken_by: task.taken_by.as_ref().map(name),
+        taken_by: task.taken_by.as_ref().map(super::bills::in_short),
         cpu_share: None,
     });
     each.collect()

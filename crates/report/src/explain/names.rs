@@ -1,7 +1,26 @@
 //! What causes are called.
 
 use punctual_record::cpu_list;
-use punctual_record::explanation::{Cause, EARLIER_TIMER, softirq_name};
+use punctual_record::explanation::{Cause, EARLIER_TIMER, Meanwhile, softirq_name};
+
+/// What the holder of a lock did meanwhile, behind its name.
+#[must_use]
+pub fn meanwhile(did: &Option<Meanwhile>) -> String {
+    match did {
+        None => String::new(),
+        Some(Meanwhile::Ran) => ": it ran".to_owned(),
+        Some(Meanwhile::Preempted { task, .. }) => format!(": preempted by {task}"),
+        Some(Meanwhile::Blocked { lock, holder }) => {
+            let lock = match lock.as_str() {
+                "" => "another lock".to_owned(),
+                lock => format!("lock {lock}"),
+            };
+            let by = holder.as_ref().map(|holder| format!(" held by {holder}"));
+            format!(": it waited for {lock}{}", by.unwrap_or_default())
+        }
+        Some(Meanwhile::Slept { state }) => format!(": it slept ({state})"),
+    }
+}
 
 /// A cause in words.
 #[must_use]
@@ -55,11 +74,20 @@ pub fn name(cause: &Cause) -> String {
         Cause::Throttled { task } if task.is_empty() => "throttled, CPU idle".to_owned(),
         Cause::Throttled { task } => format!("throttled in favour of {task}"),
         Cause::GroupThrottled { group, file } => format!("throttled by {file} of {group}"),
-        Cause::Inversion { lock, holder } => {
-            format!("{} held by {holder} of lower priority", known("lock", lock))
+        Cause::Inversion {
+            lock,
+            holder,
+            meanwhile: did,
+        } => {
+            let lock = known("lock", lock);
+            format!("{lock} held by {holder} of lower priority{}", meanwhile(did))
         }
-        Cause::Lock { lock, holder } => match holder {
-            Some(holder) => format!("{} held by {holder}", known("lock", lock)),
+        Cause::Lock {
+            lock,
+            holder,
+            meanwhile: did,
+        } => match holder {
+            Some(holder) => format!("{} held by {holder}{}", known("lock", lock), meanwhile(did)),
             None => known("lock", lock),
         },
         Cause::Fault => "page fault of its own".to_owned(),

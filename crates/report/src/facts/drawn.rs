@@ -21,6 +21,10 @@ pub fn span_label(label: &SpanLabel) -> String {
             tid,
             priority,
         } => return format!("{name} [{tid}] priority {priority}"),
+        SpanLabel::LockWait { lock, holder } => {
+            let by = holder.as_ref().map(|holder| format!(" held by {holder}"));
+            return format!("waits for lock {lock}{}", by.unwrap_or_default());
+        }
         SpanLabel::Earlier { text } => return text.clone(),
         SpanLabel::Hypervisor => "hypervisor",
         SpanLabel::Host => "host",

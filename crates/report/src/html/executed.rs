@@ -4,11 +4,8 @@ use punctual_stats::histogram::Histogram;
 
 use super::parts::{Html, Td, td, td_bar, td_in};
 use super::sections::figure;
-use crate::chart::{self, Marks};
+use crate::chart::{gantt, responses};
 use crate::exec::{beyond, rows, who};
-use crate::figures::Figures;
-use crate::marks::marks;
-use crate::terms::Terms;
 use crate::words;
 use punctual_record::Run;
 use punctual_record::taskset::{JobBill, TaskRun};
@@ -72,6 +69,7 @@ fn table(html: &mut Html, run: &Run, tasks: &TaskRun) {
             counted(row.late),
             counted(row.skipped),
             td(share.unwrap_or_else(|| "—".to_owned())),
+            td_in("who", words::clean(row.taken_by.as_deref().unwrap_or("—"))),
         ];
         ("", cells)
     });
@@ -79,10 +77,12 @@ fn table(html: &mut Html, run: &Run, tasks: &TaskRun) {
     html.table(
         "figures",
         "Response times in µs, from the arrival of a job to its end; bound: no job takes longer by \
-         the analysis; woke: the latest start after a release",
+         the analysis; woke: the latest start after a release; most by: what took most of the longest \
+         job, but its own work",
         &[
             "Task", "Sched", "CPU", "Jobs", "Deadline", "Spare", "Best", "p99.9", "Worst", "Bound",
             "Determ", "Woke", "Late", "Skipped", "CPU time",
+            "Most by",
         ],
         &cells,
     );
@@ -130,35 +130,36 @@ fn chains(html: &mut Html, tasks: &TaskRun) {
     }
 }
 
-/// The response times of all tasks in one picture: a line for each.
+/// The response times of each task against its deadline.
 fn responses(html: &mut Html, run: &Run, tasks: &TaskRun) {
     let jobs = Run {
         threads: tasks.tasks.iter().map(|task| task.jobs.clone()).collect(),
         ..run.clone()
     };
-    let figures = Figures::from_run(&jobs);
-    if figures.merged.count == 0 {
-        return;
-    }
-    let marks = Marks {
-        deadline_ns: None,
-        terms: Terms::JOBS,
-        tail: None,
-        ..marks(run)
+    let all = tasks.set.tasks.len();
+    let which = match all > responses::MOST {
+        true => format!(
+            " Of {} those {} that came nearest to their deadlines.",
+            words::plural(all as u64, "task", "tasks"),
+            responses::MOST
+        ),
+        false => String::new(),
     };
-    let caption = "Response times of the jobs of each task. Both axes are logarithmic: a single late \
-                   job shows as well as a million early ones; the dots on the axis are the maxima.";
-    figure(html, "responses", caption, |form, id| {
-        chart::histogram::draw(&figures, &marks, form, id)
+    let caption = format!(
+        "Response times of the jobs of each task against its deadline. Both axes are logarithmic: a \
+         single late job shows as well as a million early ones; the dots are the longest.{which}"
+    );
+    figure(html, "responses", &caption, |form, id| {
+        responses::draw(&jobs, tasks, form, id)
     });
 }
 
 /// The longest job of each task, the one nearest to its deadline first.
 fn bills(html: &mut Html, run: &Run, tasks: &TaskRun) {
-    let each = tasks.set.tasks.iter().zip(&tasks.tasks);
-    let billed = each.filter_map(|(task, figures)| {
+    let each = tasks.set.tasks.iter().zip(&tasks.tasks).enumerate();
+    let billed = each.filter_map(|(index, (task, figures))| {
         let bill = figures.bills.as_ref()?.worst.first()?;
-        Some((task, bill))
+        Some((task, bill, index))
     });
     let mut billed: Vec<_> = billed.collect();
     if billed.is_empty() {
@@ -169,7 +170,7 @@ fn bills(html: &mut Html, run: &Run, tasks: &TaskRun) {
     billed
         .sort_by(|a, b| fullness(b.0.deadline_ns, b.1).total_cmp(&fullness(a.0.deadline_ns, a.1)));
     html.heading("bills", "Who took the time of the longest jobs");
-    for (task, bill) in billed {
+    for (task, bill, index) in billed {
         let whole = bill.response_ns();
         let row = |ns: u64, who: String| {
             let percent = 100.0 * ns as f64 / whole.max(1) as f64;
@@ -189,9 +190,16 @@ fn bills(html: &mut Html, run: &Run, tasks: &TaskRun) {
         if rest_ns > 0 {
             cells.push(row(rest_ns, "other causes".to_owned()));
         }
+        let name = words::clean(&task.name);
+        html.text("h3", "", &name);
+        let said = "Time counts from the arrival of the job. What lies over a CPU's threads are interrupts \
+                    and softirqs.";
+        figure(html, &format!("job-{index}"), said, |form, id| {
+            gantt::draw(run, tasks, (index, bill), form, id)
+        });
         let caption = format!(
             "{}: {} until the end of its job, deadline {}",
-            words::clean(&task.name),
+            name,
             words::duration(whole),
             words::duration(task.deadline_ns)
         );

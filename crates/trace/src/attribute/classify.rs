@@ -392,16 +392,18 @@ fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Attribution {
     path(slice, stage)
 }
 
-fn lock_cause(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
+pub(super) fn lock_cause(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
     let lock = naming::symbol(window, address);
     match holder {
         Some(holder) if holder.priority > window.probe.priority => Cause::Inversion {
             lock,
             holder: naming::bounded(&holder.name),
+            meanwhile: None,
         },
         holder => Cause::Lock {
             lock,
             holder: holder.map(|holder| naming::bounded(&holder.name)),
+            meanwhile: None,
         },
     }
 }

@@ -5,7 +5,7 @@
 //! matters: no interrupt and no other thread can have been active there.
 
 use super::classify::{Attribution, Context};
-use super::event::{Event, Window};
+use super::event::{Event, Kind, Window};
 use super::naming;
 use super::stages::ProbeState;
 use super::timeline::{Layer, Slice};
@@ -15,6 +15,10 @@ use punctual_record::explanation::{Cause, RowNote};
 /// takes longer by itself.
 const CROSSING_MOST_NS: u64 = 3_000;
 
+/// From the waking of a thread to the switch to it: no longer, also from another CPU and on a virtual
+/// machine, if nothing delays it.
+const SWITCH_MOST_NS: u64 = 50_000;
+
 /// The events of a gap: those of its CPU, from one reading to the other.
 pub(super) fn inside<'w>(window: &Window, events: &[&'w Event]) -> Vec<&'w Event> {
     events
@@ -23,6 +27,17 @@ pub(super) fn inside<'w>(window: &Window, events: &[&'w Event]) -> Vec<&'w Event
         .filter(|event| event.at_ns >= window.due_ns && event.at_ns <= window.woken_ns)
         .copied()
         .collect()
+}
+
+/// The events of another CPU that a job was on, or the holder of a lock that it waited for: with the
+/// last switch before it began, which says what ran there.
+pub(super) fn inside_of_job<'w>(window: &Window, events: &[&'w Event], cpu: u32) -> Vec<&'w Event> {
+    let here = |event: &&&Event| event.cpu == cpu && event.at_ns <= window.woken_ns;
+    let here: Vec<&Event> = events.iter().filter(here).copied().collect();
+    let first = here.partition_point(|event| event.at_ns < window.due_ns);
+    let switch = |event: &&Event| matches!(event.kind, Kind::Switch { .. });
+    let before = here[..first].iter().rfind(|event| switch(event));
+    before.into_iter().chain(&here[first..]).copied().collect()
 }
 
 /// Whether the kernel did anything in the gap.
@@ -55,6 +70,15 @@ pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribut
     }
     if let Some(ProbeState::Asleep(sleep)) = context.history.state_at(slice.from).0 {
         return super::classify::asleep(sleep, window);
+    }
+    if window.job
+        && let Some(ProbeState::Ready(since)) = context.history.state_at(slice.from).0
+        && slice.since <= since
+        && (thread.tid == 0 || thread.priority > window.probe.priority)
+        && slice.to.saturating_sub(since) <= SWITCH_MOST_NS
+    {
+        // What ran as it was woken, until the CPU switches.
+        return (Cause::WakePath, Vec::new());
     }
     if thread.tid == 0 {
         let span = (slice.from, slice.to);

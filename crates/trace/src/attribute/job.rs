@@ -1,8 +1,8 @@
 //! The bill of a job: who took how much of the time from its arrival to its end.
 
 use super::event::Window;
-use super::{Bill, BillRow, Cause, Stage, plain_bill};
-use punctual_record::explanation::Culprit;
+use super::{Bill, BillRow, Cause, Stage, WindowView, path, plain_bill};
+use punctual_record::explanation::{Culprit, Lane, Picture, Span};
 use punctual_record::taskset::JobBill;
 
 /// When a job arrived, was released, began and ended.
@@ -63,7 +63,41 @@ pub fn job_bill(at: &JobInstants, release: Option<&Window>, execution: &Window) 
         ended_ns: at.ended_ns,
         lost,
         rows,
+        picture: None,
     }
+}
+
+/// What ran when, from a little before the arrival of a job to a little after its end. `around` holds
+/// the events of all CPUs that are drawn, from its `due_ns`, the arrival, to its `woken_ns`, the end;
+/// the windows of the bill say what was taken from below the kernel, and which locks were waited for.
+#[must_use]
+pub fn job_picture(around: &Window, release: Option<&Window>, execution: &Window) -> Picture {
+    let seen = WindowView::from_window(around);
+    let execution = WindowView::from_window(execution);
+    let mut amounts = execution.amounts();
+    if let Some(release) = release {
+        amounts.extend(WindowView::from_window(release).amounts());
+    }
+    let mut picture = seen.job_picture(&amounts);
+    let since = |at_ns: u64| {
+        let difference = i128::from(at_ns) - i128::from(around.due_ns);
+        difference.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    };
+    let waits = path::lock_waits(execution.window, &execution.path);
+    let room = Picture::SPANS.saturating_sub(picture.spans.len());
+    picture.left_out += waits.len().saturating_sub(room) as u64;
+    for (from_ns, to_ns, label) in waits.into_iter().take(room) {
+        picture.spans.push(Span {
+            lane: Lane::Probe,
+            cpu: execution.window.cpu,
+            from_ns: since(from_ns),
+            to_ns: since(to_ns),
+            label,
+            in_the_way: true,
+        });
+    }
+    picture.spans.sort_by_key(|span| (span.from_ns, span.cpu));
+    picture
 }
 
 fn row_of(cause: Cause, ns: u64) -> BillRow {

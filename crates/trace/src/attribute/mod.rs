@@ -16,12 +16,14 @@ pub mod host;
 mod job;
 mod naming;
 mod overlay;
+mod path;
 mod picture;
 mod place;
 mod request;
 mod senders;
 mod stages;
 mod timeline;
+mod track;
 pub mod waits;
 
 use std::collections::BTreeMap;
@@ -32,12 +34,14 @@ pub use punctual_record::explanation::{
     Bill, BillRow, Cause, Explanation, Instants, Stage, StageTimes,
 };
 
-pub use job::{JobInstants, job_bill};
+pub use job::{JobInstants, job_bill, job_picture};
 
 use amounts::Amount;
 use classify::Context;
 use event::{Event, Kind, Task, Window};
 use groups::Groups;
+use path::{On, Stretch};
+use picture::{PictureSource, Shown};
 use senders::Senders;
 use stages::{ProbeHistory, WakeUpEvents, WakeUpStages};
 use timeline::{CpuTimeline, Layer, Slice};
@@ -114,7 +118,16 @@ struct WindowView<'w> {
     running_cpu: u32,
     stages: WakeUpStages<'w>,
     history: ProbeHistory<'w>,
+    /// Of a job.
+    path: Vec<Stretch<'w>>,
     groups: Groups<'w>,
+}
+
+/// A stretch of time on a CPU that is classified at once.
+struct Piece<'w> {
+    cpu: u32,
+    slice: Slice<'w>,
+    on: On<'w>,
 }
 
 impl<'w> WindowView<'w> {
@@ -127,12 +140,27 @@ impl<'w> WindowView<'w> {
         } else {
             WakeUpEvents::from_events(window, &events)
         };
-        let running_cpu = traces.running_cpu(window);
+        let history = match window.gap && !window.job {
+            true => ProbeHistory::from_events(window, &gap::inside(window, &events)),
+            // Who releases the lock of a job may run on another CPU.
+            false => ProbeHistory::from_events(window, &events),
+        };
+        let path = match window.job {
+            true => path::of_job(window, &events, &history),
+            false => Vec::new(),
+        };
         let waking_cpu = traces.waking_cpu(window);
+        // A job may end on another CPU than it began on.
+        let own = path.iter().rfind(|stretch| stretch.on == On::Itself);
+        let running_cpu = own.map_or(traces.running_cpu(window), |stretch| stretch.cpu);
         let settled = settled(window, &events, &traces);
         let mut by_cpu: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
         if window.gap {
             by_cpu.insert(window.cpu, gap::inside(window, &events));
+            for stretch in &path {
+                let inside = || gap::inside_of_job(window, &events, stretch.cpu);
+                by_cpu.entry(stretch.cpu).or_insert_with(inside);
+            }
         } else {
             for event in &events {
                 by_cpu.entry(event.cpu).or_default().push(event);
@@ -142,7 +170,10 @@ impl<'w> WindowView<'w> {
         for (cpu, events) in &by_cpu {
             let here = *cpu == running_cpu;
             let runs_at = here.then_some(window.woken_ns);
-            let settled = settled.filter(|_| here);
+            let settled = settled.filter(|_| match window.gap {
+                true => *cpu == window.cpu,
+                false => here,
+            });
             timelines.insert(
                 *cpu,
                 CpuTimeline::from_events(window, events, runs_at, settled),
@@ -151,15 +182,11 @@ impl<'w> WindowView<'w> {
         let none = CpuTimeline::default();
         let waker = timelines.get(&waking_cpu).unwrap_or(&none);
         let stages = WakeUpStages::from_events(window, &traces, waker);
-        let history = match by_cpu.get(&window.cpu) {
-            // Who releases the lock of a job may run on another CPU.
-            Some(inside) if window.gap && !window.job => ProbeHistory::from_events(window, inside),
-            _ => ProbeHistory::from_events(window, &events),
-        };
         Self {
             window,
             stages,
             history,
+            path,
             groups: Groups::from_window(window, running_cpu),
             events,
             timelines,
@@ -183,19 +210,41 @@ impl<'w> WindowView<'w> {
 
     /// The wake-up's time, cut so that each piece has one owner, lies in one stage, and the
     /// probe does one thing in it; with the CPU that it is on.
-    fn pieces(&self) -> Vec<(u32, Slice<'w>)> {
+    fn pieces(&self) -> Vec<Piece<'w>> {
         let due = self.stages.instants.due_ns;
         let woken = self.window.woken_ns.max(due);
         let over = self.stages.handed_over;
         let mut pieces = Vec::new();
-        for (cpu, from, to) in [
-            (self.waking_cpu, due, over),
-            (self.running_cpu, over, woken),
-        ] {
+        let stretch = |cpu, from, to| Stretch {
+            from,
+            to,
+            cpu,
+            on: On::Itself,
+        };
+        let wake_up = [
+            stretch(self.waking_cpu, due, over),
+            stretch(self.running_cpu, over, woken),
+        ];
+        let stretches = match self.window.job {
+            true => &self.path[..],
+            false => &wake_up[..],
+        };
+        for Stretch { from, to, cpu, on } in stretches {
+            let (from, to, cpu) = (*from, *to, *cpu);
             let mut at = from;
+            if let On::Fixed(_) = on {
+                let slice = Slice {
+                    from,
+                    to,
+                    ..Slice::UNKNOWN
+                };
+                let on = on.clone();
+                pieces.push(Piece { cpu, slice, on });
+                continue;
+            }
             if let Some(timeline) = self.timelines.get(&cpu) {
                 for slice in timeline.between(from, to) {
-                    self.cut(cpu, slice, &mut pieces);
+                    self.cut((cpu, on), slice, &mut pieces);
                     at = slice.to;
                 }
             }
@@ -206,13 +255,13 @@ impl<'w> WindowView<'w> {
                     to,
                     ..Slice::UNKNOWN
                 };
-                self.cut(cpu, unknown, &mut pieces);
+                self.cut((cpu, on), unknown, &mut pieces);
             }
         }
         pieces
     }
 
-    fn cut(&self, cpu: u32, slice: Slice<'w>, pieces: &mut Vec<(u32, Slice<'w>)>) {
+    fn cut(&self, (cpu, on): (u32, &On<'w>), slice: Slice<'w>, pieces: &mut Vec<Piece<'w>>) {
         let mut at = slice.from;
         while at < slice.to {
             let (_, stage_end) = self.stages.stage_at(at);
@@ -224,27 +273,32 @@ impl<'w> WindowView<'w> {
                     to = to.min(end);
                 }
             }
-            pieces.push((
+            pieces.push(Piece {
                 cpu,
-                Slice {
+                slice: Slice {
                     from: at,
                     to,
                     ..slice
                 },
-            ));
+                on: on.clone(),
+            });
             at = to;
         }
     }
 
     fn amounts(&self) -> Vec<Amount> {
         let pieces = self.pieces();
-        let slices: Vec<Slice<'w>> = pieces.iter().map(|(_, slice)| *slice).collect();
+        let slices: Vec<Slice<'w>> = pieces.iter().map(|piece| piece.slice).collect();
         let remote = self.waking_cpu != self.running_cpu;
         let context = Context::new(self, remote, &slices);
         let senders = Senders::from_events(&self.events);
         let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
-        for (cpu, slice) in pieces {
-            let (cause, mut notes) = context.classify(&slice);
+        for Piece { cpu, slice, on } in pieces {
+            let (cause, mut notes) = match on {
+                On::Itself => context.classify(&slice),
+                On::Holder(held) => path::classify_held(&context, &slice, &held),
+                On::Fixed(cause) => (cause, Vec::new()),
+            };
             let seen = self.timelines.get(&cpu);
             let place = seen
                 .and_then(|timeline| place::stack_and_note(self.window, timeline, &slice, &cause));
@@ -281,14 +335,28 @@ impl<'w> WindowView<'w> {
     }
 
     fn picture(&self, amounts: &[Amount], most: Option<(usize, usize)>) -> Picture {
-        let draft = picture::PictureSource {
+        let shown = match most {
+            Some(_) => Shown::WakeUp,
+            None => Shown::Everything,
+        };
+        self.draft(amounts, shown).picture(&self.timelines, most)
+    }
+
+    /// All CPUs around a job.
+    fn job_picture(&self, amounts: &[Amount]) -> Picture {
+        let draft = self.draft(amounts, Shown::Job);
+        draft.picture(&self.timelines, Some((Picture::SPANS, 0)))
+    }
+
+    fn draft<'a>(&'a self, amounts: &'a [Amount], shown: Shown) -> PictureSource<'a, 'w> {
+        PictureSource {
             window: self.window,
             events: &self.events,
             stages: &self.stages,
             amounts,
             cpus: [self.waking_cpu, self.running_cpu],
-        };
-        draft.picture(&self.timelines, most)
+            shown,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::amounts::Amount;
 use super::event::{Event, Kind, Task, Window};
 use super::naming;
 use super::stages::WakeUpStages;
-use super::timeline::{CpuTimeline, Frame, Layer};
+use super::timeline::{CpuTimeline, Frame, Layer, ThreadRun};
 use punctual_record::explanation::{self, Cause, Mark, MarkLabel, Picture, Span, SpanLabel};
 
 /// What a picture is made from.
@@ -17,6 +17,18 @@ pub(super) struct PictureSource<'a, 'w> {
     pub amounts: &'a [Amount],
     /// Where the wake-up happened.
     pub cpus: [u32; 2],
+    pub shown: Shown,
+}
+
+/// What a picture shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// A wake-up on its CPUs.
+    WakeUp,
+    /// A job, and all CPUs; an idle CPU is empty.
+    Job,
+    /// All that the window holds.
+    Everything,
 }
 
 impl<'w> PictureSource<'_, 'w> {
@@ -26,9 +38,9 @@ impl<'w> PictureSource<'_, 'w> {
         lanes: &BTreeMap<u32, CpuTimeline<'w>>,
         most: Option<(usize, usize)>,
     ) -> Picture {
-        let (from, to) = self.range(most.is_some());
+        let (from, to) = self.range();
         let mut spans = Vec::new();
-        let concerned = |cpu: u32| most.is_none() || self.cpus.contains(&cpu);
+        let concerned = |cpu: u32| self.shown != Shown::WakeUp || self.cpus.contains(&cpu);
         for (cpu, lane) in lanes.iter().filter(|(cpu, _)| concerned(**cpu)) {
             for frame in &lane.frames {
                 let lane = match frame.layer {
@@ -40,7 +52,8 @@ impl<'w> PictureSource<'_, 'w> {
                     self.add(&mut spans, (*cpu, lane), (frame.from, end), label);
                 }
             }
-            for run in &lane.thread_runs {
+            let drawn = |run: &&ThreadRun<'_>| self.shown != Shown::Job || run.thread.tid != 0;
+            for run in lane.thread_runs.iter().filter(drawn) {
                 let lane = if run.thread.tid == self.window.probe.tid {
                     explanation::Lane::Probe
                 } else {
@@ -143,12 +156,14 @@ impl<'w> PictureSource<'_, 'w> {
     }
 
     /// The time that is shown: a little before and after, or everything.
-    fn range(&self, narrow: bool) -> (i64, i64) {
-        if !narrow {
-            return (i64::MIN, i64::MAX);
-        }
+    fn range(&self) -> (i64, i64) {
         let latency = self.window.woken_ns.saturating_sub(self.window.due_ns);
-        let margin = i64::try_from(latency / 4).unwrap_or(i64::MAX).max(10_000);
+        let part = match self.shown {
+            Shown::Everything => return (i64::MIN, i64::MAX),
+            Shown::WakeUp => latency / 4,
+            Shown::Job => latency / 16,
+        };
+        let margin = i64::try_from(part).unwrap_or(i64::MAX).max(10_000);
         let end = i64::try_from(latency).unwrap_or(i64::MAX);
         (-margin, end.saturating_add(margin))
     }

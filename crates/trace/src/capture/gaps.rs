@@ -22,22 +22,32 @@ impl Capture {
         let targets = &self.options.targets;
         let (_, cpu) = *targets.iter().find(|(known, _)| *known == probe.tid)?;
         let own = self.options.cpus.iter().position(|known| *known == cpu)?;
-        self.span(probe, own, from_ns, to_ns)
+        Some(self.span(probe, own, from_ns, to_ns, &[]))
     }
 
     /// What the CPU at this position did between two instants at which a target ran on it, and what
-    /// the others did for the target.
-    fn span(&self, probe: Task, own: usize, from_ns: u64, to_ns: u64) -> Option<Window> {
-        let cpu = *self.options.cpus.get(own)?;
-        let history = self.histories.get(own)?;
+    /// the others did for the target, or that is in `more`.
+    pub(super) fn span(
+        &self,
+        probe: Task,
+        own: usize,
+        from_ns: u64,
+        to_ns: u64,
+        more: &[Slot],
+    ) -> Window {
+        let cpu = self.options.cpus[own];
+        let history = &self.histories[own];
         let (mut slots, lost) = history.within(from_ns, to_ns);
         let others = self.histories.iter().enumerate();
         for (_, other) in others.filter(|(index, _)| *index != own) {
             let (here, _) = other.within(from_ns, to_ns);
             let concerns =
                 |slot: &Slot| slot.kind() == kind::WAKING && slot.a() as u32 == probe.tid;
-            slots.extend(here.into_iter().filter(concerns));
+            if more.is_empty() {
+                slots.extend(here.into_iter().filter(concerns));
+            }
         }
+        slots.extend(more);
         slots.sort_by_key(Slot::at_ns);
         self.add_senders(&mut slots);
         let account = |slot: &Slot| slot.stolen_ns().is_some();
@@ -62,17 +72,7 @@ impl Capture {
             symbols: BTreeMap::new(),
         };
         self.name_addresses(&mut window);
-        Some(window)
-    }
-
-    /// The execution of a job of `task` on a recorded CPU, from its start to its end; `None` if the
-    /// CPU isn't recorded.
-    #[must_use]
-    pub fn job(&self, task: Task, cpu: u32, from_ns: u64, to_ns: u64) -> Option<Window> {
-        let own = self.options.cpus.iter().position(|known| *known == cpu)?;
-        let mut window = self.span(task, own, from_ns, to_ns)?;
-        window.job = true;
-        Some(window)
+        window
     }
 
     /// System management interrupts of a recorded CPU since the start, if the processor

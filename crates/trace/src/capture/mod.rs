@@ -8,6 +8,7 @@
 pub mod chain;
 mod gaps;
 pub mod history;
+mod jobs;
 #[cfg(feature = "kernel")]
 pub(crate) mod kernel;
 pub mod layout;
@@ -54,6 +55,8 @@ pub struct Options {
     /// the CPU that it runs on. Empty if they come later, by
     /// [`Capture::follow`].
     pub targets: Vec<(u32, u32)>,
+    /// Further threads, which may run on several CPUs.
+    pub roaming: Vec<u32>,
     /// Record which thread wakes which, for all threads: [`Capture::wait`] needs it.
     pub all_wakings: bool,
     /// How late a target must be before a timer interrupts what runs instead and takes its stack, in

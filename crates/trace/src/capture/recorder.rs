@@ -111,7 +111,7 @@ impl Recorder {
         let (major, minor) = SENTINELS_SINCE;
         let sentinel_on =
             u32::from(options.interrupt_above_ns > 0 && kernel_is_at_least(major, minor));
-        let several = u32::from(options.targets.is_empty() || !one_each);
+        let several = u32::from(options.targets.is_empty() || !options.roaming.is_empty() || !one_each);
         let all_wakings = u32::from(options.all_wakings);
         let mut loader = EbpfLoader::new();
         loader
@@ -138,7 +138,8 @@ impl Recorder {
             rings.set_target(*cpu, *tid);
         }
         let mut targets = targets(&mut programs)?;
-        for (tid, _) in &options.targets {
+        let bound = options.targets.iter().map(|(tid, _)| tid);
+        for tid in bound.chain(&options.roaming) {
             targets
                 .insert(tid, 0, 0)
                 .map_err(|error| refused(TracingStep::AddThread, &error))?;

@@ -237,6 +237,7 @@ fn a_lock_that_a_lower_thread_holds_is_an_inversion() {
     let cause = Cause::Inversion {
         lock: text("mmap_lock"),
         holder: text("stress-ng"),
+        meanwhile: None,
     };
     // 1 µs spinning, 173 µs asleep minus the interrupt, 1 µs until it is taken; the switch
     // back belongs to the wake-up's own path.
@@ -257,6 +258,7 @@ fn a_lock_that_a_lower_thread_holds_is_an_inversion() {
     let lock = Cause::Lock {
         lock: text("mmap_lock"),
         holder: Some(text("rt-peer")),
+        meanwhile: None,
     };
     assert_eq!(rows[0], (lock, 173_000));
 }

@@ -9,6 +9,7 @@ mod suspects;
 mod tasks;
 mod view;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -118,11 +119,13 @@ fn start(
         above_ns: plan.tracing.above_ns,
         stack_above_ns: plan.tracing.stack_above_ns,
         tasks: seen(plan, &tasks, &cpus),
+        unbound: unbound(&tasks, &cpus),
+        locks: named_locks(plan, &tasks),
         polling: None,
         housekeeping: plan.housekeeping,
     });
     // Without a thread that it may follow, it would follow every thread of the machine.
-    let wanted = wanted.filter(|wanted| !wanted.threads.is_empty());
+    let wanted = wanted.filter(|wanted| !wanted.tasks.is_empty());
     let (mut explaining, feed) = explain::begin(wanted, None, &mut run.events).unzip();
     let sinks = feed.map(|feed| Box::new(feed) as Box<dyn SampleSink>);
     let suspects = figures
@@ -210,6 +213,20 @@ fn halves_of(plan: &ExecPlan) -> Halves {
         Some(length_ns) => Halves::At((length_ns / 2).max(1)),
         None => Halves::Doubling(1_000_000_000),
     }
+}
+
+/// The threads of tasks that may run on several CPUs.
+fn unbound(tasks: &Tasks, cpus: &[Option<usize>]) -> Vec<i32> {
+    let each = tasks.tids.iter().zip(cpus);
+    each.filter(|(_, cpu)| cpu.is_none())
+        .map(|(tid, _)| *tid)
+        .collect()
+}
+
+/// The locks of the set by their addresses.
+fn named_locks(plan: &ExecPlan, tasks: &Tasks) -> BTreeMap<u64, String> {
+    let names = plan.set.locks.iter().map(|lock| lock.name.clone());
+    tasks.locks.iter().copied().zip(names).collect()
 }
 
 /// What the collector keeps: of each task its wake-ups, then of each its jobs. Also returns where the

@@ -184,6 +184,8 @@ pub struct Tasks {
     pub end: Arc<End>,
     /// The thread of each task.
     pub tids: Vec<i32>,
+    /// The addresses of the locks of the set: futexes.
+    pub locks: Vec<u64>,
     line: Arc<StartLine>,
     running: Option<Running>,
     patience: Duration,
@@ -219,6 +221,7 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
     let set = &plan.set;
     let cannot = |error| ExecError::Start(Box::new(set.clone()), error);
     let prepared = prepared(plan, speeds).map_err(cannot)?;
+    let locks = prepared.locks();
     let (line, end) = (Arc::<StartLine>::default(), Arc::<End>::default());
     let (tell, told) = mpsc::channel();
     let mut figures = Vec::new();
@@ -255,6 +258,7 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
     let tasks = Tasks {
         end,
         tids,
+        locks,
         line,
         running: Some(running),
         patience: END_WITHIN + Duration::from_nanos(longest_ns.unwrap_or(0)).min(END_WITHIN),

@@ -1,14 +1,15 @@
 //! The jobs of a set of tasks: which of them are explained, and their bills.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 
 use super::lock;
 use super::tracer::Account;
 use crate::conduct::culprits;
-use punctual_record::taskset::{JobBill, JobBills, TaskPolicy};
-use punctual_trace::attribute::event::Task;
-use punctual_trace::attribute::{JobInstants, job_bill};
+use punctual_record::taskset::{JobBills, TaskPolicy};
+use punctual_trace::attribute::event::{Kind, Task, Window};
+use punctual_trace::attribute::{JobInstants, job_bill, job_picture};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::{Capture, WakeUpPlace};
 
@@ -59,13 +60,19 @@ type Known = (Task, Option<u32>);
 /// The explaining thread's own.
 pub(super) struct Jobs {
     tasks: Vec<Known>,
+    /// The names of the set's locks, by their addresses.
+    locks: BTreeMap<u64, String>,
     batches: Receiver<Vec<JobSeen>>,
     /// Explained in the next round, when the events after them are known.
     waiting: Vec<JobSeen>,
 }
 
 impl Jobs {
-    pub fn new(tasks: &[TaskSeen], numbers: &Numbers) -> (Self, JobFeed) {
+    pub fn new(
+        tasks: &[TaskSeen],
+        locks: BTreeMap<u64, String>,
+        numbers: &Numbers,
+    ) -> (Self, JobFeed) {
         let (sender, batches) = mpsc::sync_channel(BATCHES);
         let known = tasks.iter().map(|task| {
             let tid = numbers.kernels(task.tid.unsigned_abs());
@@ -74,6 +81,7 @@ impl Jobs {
         });
         let jobs = Self {
             tasks: known.collect(),
+            locks,
             batches,
             waiting: Vec::new(),
         };
@@ -100,45 +108,95 @@ impl Jobs {
             std::cmp::Reverse(response_ns)
         });
         for (rank, job) in waiting.into_iter().enumerate() {
-            let bills = self.bill(&job, rank, capture);
+            let windows = self.windows(&job, rank, capture);
+            let response_ns = job.at.ended_ns.saturating_sub(job.at.arrival_ns);
+            let known = lock(account).jobs.get(job.task).map(|of_task| {
+                (
+                    of_task.would_keep(response_ns),
+                    of_task.would_be_first(response_ns),
+                )
+            });
+            let Some((keep, first)) = known else {
+                continue;
+            };
+            let bill = windows.map(|(release, execution)| {
+                let mut bill = job_bill(&job.at, release.as_ref(), &execution);
+                if keep {
+                    culprits::look_up_rows(&mut bill.rows, bill.ended_ns, numbers);
+                }
+                if first {
+                    let around = lock(capture).around_job(
+                        execution.probe.clone(),
+                        job.at.arrival_ns,
+                        job.at.ended_ns,
+                    );
+                    bill.picture = Some(job_picture(&around, release.as_ref(), &execution));
+                }
+                bill
+            });
             let mut account = lock(account);
             let Some(of_task) = account.jobs.get_mut(job.task) else {
                 continue;
             };
-            match bills {
-                Some(mut bill) => {
-                    if of_task.would_keep(bill.response_ns()) {
-                        culprits::look_up_rows(&mut bill.rows, bill.ended_ns, numbers);
-                    }
-                    of_task.add(bill, job.late);
-                }
+            match bill {
+                Some(bill) => of_task.add(bill, job.late),
                 None if job.late => of_task.unexplained += 1,
                 None => {}
             }
         }
     }
 
-    fn bill(&self, job: &JobSeen, rank: usize, capture: &Arc<Mutex<Capture>>) -> Option<JobBill> {
+    /// What was recorded of the release of a job, unless it began at once, and of its execution.
+    fn windows(
+        &self,
+        job: &JobSeen,
+        rank: usize,
+        capture: &Arc<Mutex<Capture>>,
+    ) -> Option<(Option<Window>, Window)> {
         let (task, cpu) = self.tasks.get(job.task)?;
-        let cpu = (*cpu)?;
         if rank >= AT_ONCE {
             return None;
         }
         let at = &job.at;
-        let place = WakeUpPlace::on_cpu(cpu);
         let capture = lock(capture);
+        let place = match cpu {
+            Some(cpu) => WakeUpPlace::on_cpu(*cpu),
+            None => capture.place_of(task.tid, at.released_ns, at.started_ns)?,
+        };
         if capture.has_forgotten(place, at.released_ns) {
             return None;
         }
-        let execution = capture.job(task.clone(), cpu, at.started_ns, at.ended_ns)?;
-        let release = (at.started_ns > at.released_ns).then(|| match at.waited {
-            true => Some(capture.window_at(task.tid, place, at.released_ns, at.started_ns)),
+        let mut execution = capture.job(task.clone(), *cpu, at.started_ns, at.ended_ns)?;
+        // Where it was is known only if nothing is missing.
+        if cpu.is_none() && execution.lost > 0 {
+            return None;
+        }
+        let mut release = match (at.started_ns > at.released_ns, at.waited) {
+            (false, _) => None,
+            (true, true) => {
+                Some(capture.window_at(task.tid, place, at.released_ns, at.started_ns))
+            }
             // It was awake all the time.
-            false => capture.job(task.clone(), cpu, at.released_ns, at.started_ns),
-        });
-        let release = release.flatten();
+            (true, false) => {
+                Some(capture.job(task.clone(), *cpu, at.released_ns, at.started_ns)?)
+            }
+        };
         drop(capture);
-        Some(job_bill(at, release.as_ref(), &execution))
+        for window in release.iter_mut().chain([&mut execution]) {
+            self.name_locks(window);
+        }
+        Some((release, execution))
+    }
+
+    /// Calls the locks of the set by their names.
+    fn name_locks(&self, window: &mut Window) {
+        for event in &window.events {
+            if let Kind::LockWait { lock, .. } = &event.kind
+                && let Some(name) = self.locks.get(lock)
+            {
+                window.symbols.insert(*lock, name.clone());
+            }
+        }
     }
 }
 

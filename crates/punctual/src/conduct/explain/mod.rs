@@ -7,7 +7,7 @@ mod ticks;
 mod tracer;
 mod waits;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,6 +56,10 @@ pub struct Wanted {
     pub stack_above_ns: Option<u64>,
     /// The tasks whose jobs are explained beside the wake-ups; empty for none.
     pub tasks: Vec<TaskSeen>,
+    /// Threads of tasks that are bound to no CPU.
+    pub unbound: Vec<i32>,
+    /// The addresses of the set's locks, with their names.
+    pub locks: BTreeMap<u64, String>,
     /// The policy of threads that poll: their gaps are explained instead of wake-ups.
     pub polling: Option<Policy>,
     /// The CPU of the explaining thread.
@@ -103,17 +107,17 @@ impl Explaining {
         let mut cpus: Vec<u32> = wanted.cpus.iter().map(|cpu| number(*cpu)).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let numbers = if wanted.threads.is_empty() {
+        let any = wanted.threads.is_empty() && wanted.unbound.is_empty();
+        let numbers = if any {
             Numbers::default()
         } else {
             Numbers::read()?
         };
         // Our own threads share our groups; those of other threads are read when they are first seen.
-        let own: Vec<u32> = wanted
-            .threads
-            .iter()
-            .map(|(tid, _)| numbers.kernels(tid.unsigned_abs()))
-            .collect();
+        let kernels = |tid: &i32| numbers.kernels(tid.unsigned_abs());
+        let roaming: Vec<u32> = wanted.unbound.iter().map(kernels).collect();
+        let bound = wanted.threads.iter().map(|(tid, _)| kernels(tid));
+        let own: Vec<u32> = bound.chain(roaming.iter().copied()).collect();
         let mut groups = GroupLimits::new(&Root::live());
         groups.add(&own, "/proc/self/cgroup");
         let targets = wanted
@@ -123,6 +127,7 @@ impl Explaining {
         let above_ns = wanted.above_ns.unwrap_or(u64::MAX);
         let options = capture::Options {
             targets: targets.collect(),
+            roaming,
             // No stack is recorded for a polling thread: its delay is not known in time.
             interrupt_above_ns: wanted
                 .stack_above_ns
@@ -130,7 +135,7 @@ impl Explaining {
                 .unwrap_or(0),
             ring_events: capture::ring_events(cpus.len()),
             cpus,
-            all_wakings: wanted.threads.is_empty(),
+            all_wakings: any,
         };
         let capture = Capture::start(&options)?;
         if wanted.polling.is_none() {
@@ -155,7 +160,7 @@ impl Explaining {
             lost: 0,
             passed_over: 0,
         }));
-        let (jobs, job_feed) = jobs::Jobs::new(&wanted.tasks, &numbers);
+        let (jobs, job_feed) = jobs::Jobs::new(&wanted.tasks, wanted.locks.clone(), &numbers);
         let (sender, batches) = mpsc::sync_channel(BATCHES);
         let mut tracer = Tracer {
             capture: Arc::clone(&capture),
@@ -165,7 +170,7 @@ impl Explaining {
             batches,
             jobs,
             waiting: Vec::new(),
-            followed: wanted.threads.is_empty().then(BTreeSet::new),
+            followed: any.then(BTreeSet::new),
             numbers: Numbers::of_proc()?,
             groups,
         };

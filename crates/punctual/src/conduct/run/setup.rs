@@ -77,6 +77,8 @@ pub fn wanted(
         above_ns: plan.above_ns.or(deadline_ns),
         stack_above_ns: plan.stack_above_ns,
         tasks: Vec::new(),
+        unbound: Vec::new(),
+        locks: std::collections::BTreeMap::new(),
         polling: probe_plan.gaps.as_ref().map(|_| probe_plan.policy),
         housekeeping,
     })

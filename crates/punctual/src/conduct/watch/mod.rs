@@ -179,6 +179,8 @@ fn explained(plan: &TracingPlan, deadline_ns: Option<u64>, cpus: &[usize]) -> Op
         above_ns: plan.above_ns.or(deadline_ns),
         stack_above_ns: plan.stack_above_ns,
         tasks: Vec::new(),
+        unbound: Vec::new(),
+        locks: std::collections::BTreeMap::new(),
         polling: None,
         housekeeping: None,
     })
