@@ -92,22 +92,29 @@ fn servers(
     certain.dedup();
     let roaming: Vec<_> = known
         .iter()
-        .filter(|it| it.rank() == sched::Rank::Deadline && !it.is_modelled())
+        .zip(reasons)
+        .filter(|(it, _)| it.rank() == sched::Rank::Deadline && !it.is_modelled())
         .collect();
-    let mut also: Vec<u32> = roaming.iter().flat_map(|it| it.may_run_on(cpus)).collect();
+    let mut also: Vec<u32> = roaming
+        .iter()
+        .flat_map(|(it, _)| it.may_run_on(cpus))
+        .collect();
     also.sort_unstable();
     also.dedup();
     let all = [overheads.fair_server, overheads.rt_throttling];
     let server = |of: ServerTime| {
-        let taken = roaming.iter().map(|it| match it.task.policy {
+        let taken = roaming.iter().map(|(it, reason)| match it.task.policy {
             TaskPolicy::Deadline {
                 runtime_ns,
                 deadline_ns,
                 period_ns,
             } => {
-                let times = of.period_ns.saturating_add(deadline_ns);
-                let times = times.div_ceil(period_ns.max(1));
-                times.saturating_mul(runtime_ns.saturating_add(of.overrun_ns))
+                let length_ns = of.period_ns.saturating_add(deadline_ns);
+                let length_ns = length_ns.saturating_add(it.task.jitter_ns);
+                let times = length_ns.div_ceil(period_ns.max(1));
+                // Only a job that may be longer than the runtime is stopped, by the tick.
+                let overrun_ns = reason.map_or(0, |_| of.overrun_ns);
+                times.saturating_mul(runtime_ns.saturating_add(overrun_ns))
             }
             _ => 0,
         });
@@ -179,7 +186,10 @@ impl Converted {
         let mut task = sched::Task::new(&it.task.name, policy(it.task.policy), it.period_ns, 1);
         task.deadline_ns = it.task.deadline_ns;
         task.jitter_ns = it.task.jitter_ns;
-        if let Some(offset_ns) = strict_offset(it.task) {
+        // The timers of ordinary tasks may be late by their slack.
+        if let Some(offset_ns) = strict_offset(it.task)
+            && it.rank() != sched::Rank::Other
+        {
             (task.arrivals, task.offset_ns) = (sched::Arrivals::Periodic, offset_ns);
         }
         let Some(cpu) = it.cpu.filter(|_| it.is_modelled()) else {

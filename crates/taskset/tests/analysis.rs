@@ -77,8 +77,12 @@ fn priorities_jitter_and_late_jobs_are_bounded_as_by_hand() {
     assert_eq!(late.tasks[1].meets(), Some(false));
     // A jitter of the task above brings two of its jobs.
     let jitter = format!("{}\njitter = \"40us\"\ndeadline = \"1ms\"", run(20));
-    let low = of(&(task("high", 20, 100, &jitter) + &task("low", 10, 1_000, &run(50))));
+    let low = format!("{}\ntimer = \"relative\"", run(50));
+    let low = of(&(task("high", 20, 100, &jitter) + &task("low", 10, 1_000, &low)));
     assert_eq!(bounds(&low), [Some(60), Some(90)]);
+    // One that arrives with it, at 0: the other one's next job is released at 100 at the earliest.
+    let low = of(&(task("high", 20, 100, &jitter) + &task("low", 10, 1_000, &run(50))));
+    assert_eq!(bounds(&low), [Some(60), Some(70)]);
 }
 
 #[test]
@@ -117,6 +121,7 @@ fn what_the_kernel_takes_is_charged_as_by_hand() {
             period_ns: 4_000_000,
             execution_ns: 1_000,
         }),
+        ..SetOverheads::default()
     };
     let elsewhere = "[[task]]\nname = \"log\"\nperiod = \"1ms\"\nwork = []\n";
     let text = task("a", 20, 1_000, &run(100)) + &task("b", 10, 1_000, &run(200)) + elsewhere;

@@ -35,22 +35,28 @@ fn file(tasks: &[Written], timer: &str) -> String {
         let _ = write!(text, "[[task]]\nname = \"t{at}\"\ncpu = 0\ndeadline = ");
         let _ = match task.priority {
             Some(priority) => writeln!(text, "\"1h\"\npriority = {priority}"),
-            None => writeln!(text, "{period}\nruntime = {cost}"),
+            None => writeln!(text, "\"{period}\"\nruntime = \"{cost}\""),
         };
         let _ = match at % 2 {
-            0 => writeln!(text, "period = {period}\nwork = \"{cost}us\""),
+            0 => writeln!(text, "period = \"{period}\"\nwork = \"{cost}us\""),
             _ => writeln!(
                 text,
-                "period = \"{}ns\"\nwork = [{{ run = {cost} }}]",
+                "period = \"{}ns\"\nwork = [{{ run = \"{cost}\" }}]",
                 period * 1_000
             ),
         };
-        let _ = writeln!(
-            text,
-            "offset = {}\njitter = {}\n{timer}",
-            task.offset, task.jitter
-        );
+        if task.offset > 0 {
+            let _ = writeln!(text, "offset = \"{}us\"", task.offset);
+        }
+        if task.jitter > 0 {
+            let _ = writeln!(text, "jitter = \"{}\"", task.jitter);
+        }
+        let _ = writeln!(text, "{timer}");
     }
+    // One of unknown time, elsewhere: then nobody asks how much longer jobs may take.
+    text.push_str(
+        "[[task]]\nname = \"x\"\ncpu = 1\npriority = 1\nperiod = \"1s\"\nwork = [{ calls = 1 }]\n",
+    );
     text
 }
 

@@ -119,13 +119,7 @@ pub fn analysis(of: &SetAnalysis, style: &Style) -> String {
             lines.extend(fact_lines(style, if at == 0 { title } else { "" }, text));
         }
     };
-    section(
-        "No bound",
-        of.tasks
-            .iter()
-            .filter_map(|task| no_bound(of, task))
-            .collect(),
-    );
+    section("No bound", no_bounds(of));
     section(
         "Chains",
         of.chains
@@ -237,11 +231,29 @@ fn name(of: &SetAnalysis, task: usize) -> &str {
     of.tasks.get(task).map_or("", |task| &task.name)
 }
 
-fn no_bound(of: &SetAnalysis, task: &TaskAnalysis) -> Option<String> {
-    let Response::Unbounded { why } = task.response else {
-        return None;
-    };
-    Some(format!("{}: {}", task.name, reason(of, task, why)))
+/// Why tasks have no bound; those with the same reason together.
+fn no_bounds(of: &SetAnalysis) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for task in &of.tasks {
+        let Response::Unbounded { why } = task.response else {
+            continue;
+        };
+        let why = reason(of, task, why);
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(&task.name),
+            None => reasons.push((why, vec![&task.name])),
+        }
+    }
+    let said = reasons.into_iter().map(|(why, names)| {
+        let shown = names.len().min(SHOWN);
+        let more = match names.len() - shown {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{}{more}: {why}", names[..shown].join(", "))
+    });
+    said.collect()
 }
 
 fn no_latency(of: &SetAnalysis, chain: &ChainAnalysis) -> Option<String> {

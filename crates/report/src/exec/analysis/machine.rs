@@ -139,42 +139,58 @@ pub(super) fn cpu(load: &CpuLoad, overheads: &SetOverheads) -> String {
             text.push_str("; its reservations are due more than there is in some interval")
         }
     }
-    for one in &load.ordinary {
+    text.push_str(&never(load, overheads));
+    for one in load.ordinary.iter().filter(|one| one.may_run) {
         text.push_str(&ordinary(one, overheads));
     }
     text
 }
 
-/// Whether ordinary tasks may get time of a CPU, and why.
-fn ordinary(one: &OrdinaryTime, overheads: &SetOverheads) -> String {
-    let (name, of, takes) = match one.by {
-        OrdinaryBy::FairServer => ("the fair server", overheads.fair_server, "runs above them"),
-        OrdinaryBy::RtThrottling => ("RT throttling", overheads.rt_throttling, "stops them"),
-    };
-    let Some(of) = of else {
+/// What never takes time of a CPU for ordinary tasks while real-time tasks wait, and why.
+fn never(load: &CpuLoad, overheads: &SetOverheads) -> String {
+    let excluded = load.ordinary.iter().filter(|one| !one.may_run);
+    let all: Vec<(&OrdinaryTime, &'static str, ServerTime)> = excluded
+        .filter_map(|one| {
+            let (name, of) = server(one.by, overheads);
+            Some((one, name, of?))
+        })
+        .collect();
+    let Some((one, _, of)) = all
+        .iter()
+        .min_by_key(|(_, _, of)| of.period_ns - of.runtime_ns)
+    else {
         return String::new();
     };
-    let (each, kept) = (
-        words::duration(of.period_ns),
-        words::duration(of.runtime_ns),
-    );
-    let taken = one.taken_ns.map(words::duration);
-    match (one.may_run, taken) {
-        (false, Some(taken)) => format!(
-            "; {name} never {takes}: they take at most {taken} of each {each}, which leaves ordinary \
-             tasks their {kept}"
-        ),
-        (false, None) => format!("; {name} never {takes}"),
-        (true, taken) => {
-            let why = match taken {
-                Some(taken) => format!("they may take {taken} of {each}"),
-                None => format!("what they take of {each} is not bounded"),
-            };
-            let most = words::duration(of.runtime_ns.saturating_add(of.overrun_ns));
-            format!(
-                "; while ordinary tasks wait, {name} {takes} for up to {most} of each {each}, which is \
-                 counted: {why}"
-            )
-        }
+    let names: Vec<&str> = all.iter().map(|(_, name, _)| *name).collect();
+    let verb = if names.len() > 1 { "take" } else { "takes" };
+    let why = one.taken_ns.map_or_else(String::new, |taken_ns| {
+        format!(
+            ": they take at most {} of each {}, which leaves ordinary tasks more than {}",
+            words::duration(taken_ns),
+            words::duration(of.period_ns),
+            words::duration(of.runtime_ns)
+        )
+    });
+    format!("; {} never {verb} time from them{why}", names.join(" and "))
+}
+
+fn server(by: OrdinaryBy, overheads: &SetOverheads) -> (&'static str, Option<ServerTime>) {
+    match by {
+        OrdinaryBy::FairServer => ("the fair server", overheads.fair_server),
+        OrdinaryBy::RtThrottling => ("RT throttling", overheads.rt_throttling),
     }
+}
+
+/// What takes time of a CPU for ordinary tasks, and why.
+fn ordinary(one: &OrdinaryTime, overheads: &SetOverheads) -> String {
+    let (name, Some(of)) = server(one.by, overheads) else {
+        return String::new();
+    };
+    let each = words::duration(of.period_ns);
+    let why = match one.taken_ns {
+        Some(taken_ns) => format!("they may take {} of {each}", words::duration(taken_ns)),
+        None => format!("what they take of {each} is not bounded"),
+    };
+    let most = words::duration(of.runtime_ns.saturating_add(of.overrun_ns));
+    format!("; {name} may take up to {most} of each {each} from them, which is counted: {why}")
 }
