@@ -86,6 +86,10 @@ fn executed(value: &mut Value, run: &Run, tasks: &TaskRun) {
         if let Some(timeline) = task.get_mut("timeline").and_then(Value::as_object_mut) {
             timeline.remove("rows");
         }
+        let bills = task["bills"]["worst"].as_array_mut();
+        for bill in bills.into_iter().flatten().filter_map(Value::as_object_mut) {
+            bill.remove("picture");
+        }
         task["name"] = json!(tasks.set.tasks.get(at).map(|task| &task.name));
     }
     for (at, figures) in tasks.chains.iter().enumerate() {

@@ -84,7 +84,7 @@ impl Stage {
         let options = Options {
             targets: vec![(tid, cpu as u32)],
             roaming: Vec::new(),
-        all_wakings: false,
+            all_wakings: false,
             interrupt_above_ns: 0,
             cpus: recorded.iter().map(|cpu| *cpu as u32).collect(),
             ring_events: RING_EVENTS,

@@ -13,8 +13,9 @@ use super::looking::{folder, read, write_in};
 use super::out;
 use punctual_record::explanation::{Explanation, NotSeen, Picture};
 use punctual_record::files::Folder;
+use punctual_record::taskset::JobBill;
 use punctual_record::{RecordError, Run};
-use punctual_report::chart::{Form, outlier};
+use punctual_report::chart::{Form, gantt, outlier};
 use punctual_report::explain::perfetto::{self, Outlier};
 use punctual_report::explain::{
     Listed, against_text, around, bill_section, intervals, outliers, section,
@@ -309,6 +310,15 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
         {
             write_in(folder, "marks.pftrace", &trace)?;
         }
+        for (number, bill, picture) in jobs(run).filter(|_| only.is_none()) {
+            let job = Outlier {
+                due_ns: bill.arrival_ns,
+                latency_ns: bill.response_ns(),
+                terms: Terms::JOBS,
+            };
+            let trace = perfetto::trace(picture, job, &[]);
+            write_in(folder, &format!("job-{number}.pftrace"), &trace)?;
+        }
         Ok(())
     })
 }
@@ -325,7 +335,25 @@ fn pictures(run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Fail
                 write_in(folder, &format!("outlier-{number}.svg"), svg.as_bytes())?;
             }
         }
+        let tasks = run.tasks.iter().filter(|_| only.is_none());
+        for tasks in tasks {
+            for (number, bill, _) in jobs(run) {
+                let svg = gantt::draw(run, tasks, (number - 1, bill), Form::File, "job");
+                if let Some(svg) = svg {
+                    write_in(folder, &format!("job-{number}.svg"), svg.as_bytes())?;
+                }
+            }
+        }
         Ok(())
+    })
+}
+
+/// The longest job of each task of a set that has a picture, with the number of its task from 1.
+fn jobs(run: &Run) -> impl Iterator<Item = (usize, &JobBill, &Picture)> {
+    let tasks = run.tasks.iter().flat_map(|tasks| &tasks.tasks);
+    (1..).zip(tasks).filter_map(|(number, figures)| {
+        let bill = figures.bills.as_ref()?.worst.first()?;
+        Some((number, bill, bill.picture.as_ref()?))
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use punctual_record::explanation::Cause;
+use punctual_record::explanation::{Cause, Meanwhile, SpanLabel};
 use punctual_record::taskset::{JobBills, TaskFault, TaskRun};
 use punctual_record::{Run, State};
 use punctual_stats::verdict::Outcome;
@@ -110,16 +110,10 @@ reaction = "20s"
     }
 }
 
-#[test]
-fn a_job_that_waits_for_a_lock_is_billed_to_its_holder_and_one_that_is_preempted_to_the_task() {
-    if !has_rights() {
-        skip!("it takes real-time priorities");
-    }
-    let _alone = alone();
-    let place = Place::new();
+/// High waits for a lock that low holds; middle, between them, takes the CPU if it can.
+fn inversion(protocol: &str, deadline: &str) -> String {
     let cpu = cpus()[0];
-    // Without a protocol: middle keeps low off the CPU while low holds what high waits for.
-    let text = format!(
+    format!(
         r#"
 [[task]]
 name = "high"
@@ -127,7 +121,7 @@ priority = 70
 cpu = {cpu}
 period = "10ms"
 offset = "1ms"
-deadline = "2ms"
+deadline = "{deadline}"
 work = [{{ run = "200us" }}, {{ lock = "m", work = "100us" }}]
 [[task]]
 name = "middle"
@@ -141,13 +135,60 @@ name = "low"
 priority = 50
 cpu = {cpu}
 period = "10ms"
-deadline = "3ms"
+deadline = "2500us"
 work = [{{ lock = "m", work = "2ms" }}]
 [[lock]]
 name = "m"
-protocol = "plain"
+protocol = "{protocol}"
 "#
-    );
+    )
+}
+
+/// Whether a cause is a wait for the lock m while low held it, and what low did is this.
+fn of_m(cause: &Cause, did: impl Fn(&Option<Meanwhile>) -> bool) -> bool {
+    match cause {
+        Cause::Lock {
+            lock,
+            holder,
+            meanwhile,
+        } => lock == "m" && holder.as_deref() == Some("low") && did(meanwhile),
+        Cause::Inversion {
+            lock,
+            holder,
+            meanwhile,
+        } => lock == "m" && holder == "low" && did(meanwhile),
+        _ => false,
+    }
+}
+
+fn ran(did: &Option<Meanwhile>) -> bool {
+    *did == Some(Meanwhile::Ran)
+}
+
+fn behind_middle(did: &Option<Meanwhile>) -> bool {
+    matches!(did, Some(Meanwhile::Preempted { task, .. }) if task == "middle")
+}
+
+/// Every bill sums to its job, and the longest of each task has a picture of it.
+fn check_bills(run: &Run) {
+    for task in &tasks(run).tasks {
+        for (rank, bill) in task.bills.iter().flat_map(|it| &it.worst).enumerate() {
+            let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+            assert_eq!(sum, bill.response_ns());
+            assert_eq!(bill.picture.is_some(), rank == 0);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_a_lock_is_billed_to_its_holder_and_one_that_is_preempted_to_the_task() {
+    if !has_rights() {
+        skip!("it takes real-time priorities");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    // Without a protocol: middle keeps low off the CPU while low holds what high waits for.
+    let text = inversion("plain", "1ms");
     let (ended, run) = executed(&place, &text, &["-D", "2", "--miss", "0"]);
     ended.expect(2);
     let Some(bills) = &tasks(&run).tasks[0].bills else {
@@ -160,12 +201,12 @@ protocol = "plain"
     );
     assert!(bills.explained >= 150, "{}", bills.explained);
     // It holds the lock for what is left of its 2 ms, and is kept off the CPU for 1.5 ms.
-    let blocked = share(bills, |cause| match cause {
-        Cause::Lock { holder, .. } => holder.as_deref() == Some("low"),
-        Cause::Inversion { holder, .. } => holder == "low",
-        _ => false,
-    });
+    let blocked = share(bills, |cause| of_m(cause, |_| true));
     assert!(blocked > 0.6, "{blocked}: {:?}", bills.causes);
+    let behind = share(bills, |cause| of_m(cause, behind_middle));
+    assert!(behind > 0.25, "{behind}: {:?}", bills.causes);
+    let by_low = share(bills, |cause| of_m(cause, ran));
+    assert!(by_low > 0.1, "{by_low}: {:?}", bills.causes);
     let work = share(bills, |cause| *cause == Cause::Work);
     assert!((0.02..0.3).contains(&work), "{work}: {:?}", bills.causes);
     // Low is late by those above it.
@@ -175,14 +216,101 @@ protocol = "plain"
         _ => false,
     });
     assert!(by_tasks > 0.2, "{by_tasks}: {:?}", bills.causes);
-    for task in &tasks(&run).tasks {
-        for bill in task.bills.iter().flat_map(|bills| &bills.worst) {
-            let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
-            assert_eq!(sum, bill.response_ns());
-        }
-    }
+    check_bills(&run);
+    let picture = tasks(&run).tasks[0].bills.as_ref().unwrap().worst[0]
+        .picture
+        .as_ref()
+        .unwrap();
+    let waits = picture.spans.iter().filter(|span| {
+        matches!(&span.label, SpanLabel::LockWait { lock, holder }
+            if lock == "m" && holder.as_deref() == Some("low"))
+    });
+    assert!(waits.count() > 0, "{picture:?}");
     let shown = place.run(&["report", "run", "-v"]).expect(0).stdout;
-    assert!(shown.contains("that low held"), "{shown}");
+    for words in [
+        "blocked on lock m held by low",
+        "preempted by middle",
+        "blocked on a lock,",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    // With inheritance nothing comes between.
+    fs::remove_dir_all(place.path().join("run")).unwrap();
+    let text = inversion("inherit", "500us");
+    let (ended, run) = executed(&place, &text, &["-D", "1", "--miss", "0"]);
+    ended.expect(2);
+    let bills = tasks(&run).tasks[0].bills.as_ref().unwrap();
+    assert!(bills.explained >= 75, "{}", bills.explained);
+    let by_low = share(bills, |cause| of_m(cause, ran));
+    assert!(by_low > 0.4, "{by_low}: {:?}", bills.causes);
+    let behind = share(bills, |cause| of_m(cause, behind_middle));
+    assert!(behind < 0.05, "{behind}: {:?}", bills.causes);
+    check_bills(&run);
+}
+
+#[test]
+fn a_task_of_several_cpus_is_followed_over_them_and_billed_to_the_thread_in_its_way() {
+    if !has_rights() || cpus().len() < 2 {
+        skip!("it takes real-time priorities and two CPUs");
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let (one, other) = (cpus()[0], cpus()[1]);
+    // From 1 ms to 4 ms both CPUs are taken: it has done half of its work by then.
+    let text = format!(
+        r#"
+[[task]]
+name = "roams"
+priority = 50
+cpus = "{one},{other}"
+period = "20ms"
+deadline = "3ms"
+work = "2ms"
+[[task]]
+name = "hog-one"
+priority = 60
+cpu = {one}
+period = "20ms"
+offset = "1ms"
+work = "6ms"
+[[task]]
+name = "hog-other"
+priority = 60
+cpu = {other}
+period = "20ms"
+offset = "1ms"
+work = "3ms"
+"#
+    );
+    let (ended, run) = executed(&place, &text, &["-D", "1", "--miss", "0"]);
+    ended.expect(2);
+    let figures = &tasks(&run).tasks[0];
+    let Some(bills) = &figures.bills else {
+        skip!("wake-ups can't be explained here");
+    };
+    assert!(figures.jobs.late >= 45, "{}", figures.jobs.late);
+    assert!(bills.explained >= 30, "{}", bills.explained);
+    let by_hogs = share(bills, |cause| match cause {
+        Cause::Thread { task, priority, .. } => task.starts_with("hog-") && *priority == 60,
+        _ => false,
+    });
+    assert!(by_hogs > 0.25, "{by_hogs}: {:?}", bills.causes);
+    let work = share(bills, |cause| *cause == Cause::Work);
+    assert!(work > 0.2, "{work}: {:?}", bills.causes);
+    check_bills(&run);
+    let spans = bills
+        .worst
+        .iter()
+        .flat_map(|bill| &bill.picture)
+        .flat_map(|it| &it.spans);
+    let lanes: Vec<u32> = spans.map(|span| span.cpu).collect();
+    for cpu in [one, other] {
+        assert!(lanes.contains(&(cpu as u32)), "CPU {cpu}: {lanes:?}");
+    }
+    let folder = ["explain", "run", "--perfetto", "traces"];
+    place.run(&folder).expect(0);
+    let trace = fs::read(place.path().join("traces/job-1.pftrace")).unwrap();
+    assert!(trace.windows(9).any(|bytes| bytes == b"hog-other"));
 }
 
 #[test]

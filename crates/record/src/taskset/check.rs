@@ -5,8 +5,8 @@ use super::{
     CHAINS, ChainHop, ChainSplit, HOPS, JobBills, LOCKS, NESTED, PHASES, STEPS, Step, TASKS,
     TaskRun, TaskSet, Wake,
 };
-use crate::explanation::check_picture;
 use crate::bounds::{Bounds, Broken, at_most, cpu, ensure, histogram};
+use crate::explanation::check_picture;
 
 pub(crate) fn check(run: &TaskRun, threads: usize) -> Result<(), Broken> {
     set(&run.set)?;

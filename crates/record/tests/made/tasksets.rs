@@ -1,7 +1,9 @@
 //! A set of tasks that is made up, with what it did.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
-use punctual_record::explanation::{BillRow, Cause, Culprit, Stage};
+use punctual_record::explanation::{
+    BillRow, Cause, Culprit, Lane, Meanwhile, Picture, Span, SpanLabel, Stage,
+};
 use punctual_record::taskset::*;
 use punctual_record::{Event, Run, RunSource, State, Timeline, analyse_record};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
@@ -164,7 +166,11 @@ pub fn bill() -> JobBill {
     let lock = Cause::Lock {
         lock: "log".to_owned(),
         holder: Some("logger".to_owned()),
-        meanwhile: None,
+        meanwhile: Some(Meanwhile::Preempted {
+            task: "control".to_owned(),
+            policy: "SCHED_FIFO".to_owned(),
+            priority: 80,
+        }),
     };
     JobBill {
         arrival_ns: 1_000 * MS,
@@ -179,6 +185,51 @@ pub fn bill() -> JobBill {
             row(Cause::NotReleased, 100_000, Vec::new()),
             row(Cause::WakePath, 10_000, Vec::new()),
         ],
+        picture: Some(picture()),
+    }
+}
+
+/// What ran when around that job, on two CPUs.
+fn picture() -> Picture {
+    let span = |lane, cpu, (from_ns, to_ns): (i64, i64), label| Span {
+        lane,
+        cpu,
+        from_ns: from_ns * 1000,
+        to_ns: to_ns * 1000,
+        label,
+        in_the_way: false,
+    };
+    let thread = |name: &str, tid| SpanLabel::Thread {
+        name: name.to_owned(),
+        tid,
+        priority: 10,
+    };
+    let lock = SpanLabel::LockWait {
+        lock: "log".to_owned(),
+        holder: Some("logger".to_owned()),
+    };
+    let vector = || SpanLabel::Vector {
+        vector: "local timer".to_owned(),
+    };
+    Picture {
+        spans: vec![
+            span(Lane::Thread, 0, (-70, 110), thread("control", 4000)),
+            span(Lane::Thread, 1, (-70, 400), thread("stranger", 17)),
+            span(Lane::Interrupt, 0, (98, 105), vector()),
+            span(Lane::Probe, 0, (110, 360), thread("round", 4001)),
+            span(Lane::Thread, 0, (360, 500), thread("logger", 4003)),
+            span(Lane::Probe, 0, (360, 500), lock),
+            span(
+                Lane::Softirq,
+                1,
+                (410, 450),
+                SpanLabel::Softirq { number: 3 },
+            ),
+            span(Lane::Thread, 0, (500, 1200), thread("control", 4000)),
+            span(Lane::Host, 0, (700, 800), SpanLabel::Hypervisor),
+        ],
+        marks: Vec::new(),
+        left_out: 2,
     }
 }
 

@@ -49,14 +49,14 @@ pub fn draw(
     let (from, to) = (chart.from_ns as f64, chart.to_ns as f64);
     let x = |at_ns: i64| left + (right - left) * (at_ns as f64 - from) / (to - from).max(1.0);
     let y = |row: usize| TOP + (ROW + GAP) * row as f64;
-    instants(&mut svg, &chart, &x, (left, right), bottom);
     let letters = if form == Form::Narrow { 10 } else { 17 };
     let own = text::shorten(&name, letters);
     svg.label("strong", "end", left - 8.0, y(0) + 17.0, &own);
     for bar in &chart.job {
         let place = (x(bar.from_ns), x(bar.to_ns), y(0), ROW);
         match bar.what {
-            Did::Waited => one(&mut svg, "span", bar, place, None),
+            // It lies beneath the others, and so would its words.
+            Did::Waited => svg.rectangle("void", place.0, place.2, place.1 - place.0, ROW),
             Did::Ran => {
                 let class = colour(&chart, index);
                 one(&mut svg, &class, bar, place, None);
@@ -88,6 +88,7 @@ pub fn draw(
             }
         }
     }
+    instants(&mut svg, &chart, &x, (left, right), bottom);
     scale(&mut svg, (from, to), (left, right), bottom);
     legend.draw(&mut svg, &chart, id, bottom + 44.0);
     svg.close("svg");
@@ -188,7 +189,7 @@ impl Legend {
         };
         let did = |what: Did| chart.job.iter().any(|bar| bar.what == what);
         key(did(Did::Blocked), "span blocked", true, "blocked on a lock");
-        key(did(Did::Waited), "span", false, "ready or asleep; other threads");
+        key(any(Who::Thread), "span", false, "other threads");
         key(any(Who::Interrupt), "span irq", false, "interrupts");
         key(any(Who::Softirq), "span soft", false, "softirqs");
         key(any(Who::Host), "span host", true, "hypervisor");

@@ -49,10 +49,16 @@ pub fn draw(run: &Run, tasks: &TaskRun, form: Form, id: &str) -> Option<String> 
     });
     let mut rows: Vec<Row<'_>> = rows.filter(|row| !row.bins.is_empty()).collect();
     let low = rows.iter().filter_map(|row| row.bins.keys().next()).min()?;
-    let low = bin_edge(*low);
+    let deadlines = rows.iter().map(|row| row.deadline_ns);
+    // A deadline at the edge would look like the edge.
+    let low = bin_edge(*low).min(deadlines.min()? as f64 * 0.96);
     let high = rows
         .iter()
-        .map(|row| row.max_ns.max(row.deadline_ns).max(row.bound_ns.unwrap_or(0)))
+        .map(|row| {
+            row.max_ns
+                .max(row.deadline_ns)
+                .max(row.bound_ns.unwrap_or(0))
+        })
         .max()? as f64;
     if rows.len() > MOST {
         rows.sort_by(|a, b| b.fullness().total_cmp(&a.fullness()));
@@ -80,7 +86,11 @@ pub fn draw(run: &Run, tasks: &TaskRun, form: Form, id: &str) -> Option<String> 
     };
     frame.latency_below(&mut svg, &x);
     svg.label("tick", "start", right + 8.0, TOP - 12.0, "longest");
-    key(&mut svg, (left, TOP - 12.0), rows.iter().any(|row| row.bound_ns.is_some()));
+    key(
+        &mut svg,
+        (left, TOP - 12.0),
+        rows.iter().any(|row| row.bound_ns.is_some()),
+    );
     for (place, row) in rows.iter().enumerate() {
         let floor = TOP + (ROW + GAP) * (place as f64 + 1.0);
         one(&mut svg, row, &x, (floor, top), (left, right), form);
@@ -147,7 +157,17 @@ fn one(
     let letters = if form == Form::Narrow { 10 } else { 18 };
     let name = text::shorten(&row.name, letters);
     svg.label("ink", "end", left - 8.0, floor - ROW / 2.0 + 5.0, &name);
-    let class = if row.max_ns > row.deadline_ns { "alert" } else { "tick" };
+    let class = if row.max_ns > row.deadline_ns {
+        "alert"
+    } else {
+        "tick"
+    };
     let longest = words::duration(row.max_ns);
-    svg.label(class, "start", right + 8.0, floor - ROW / 2.0 + 5.0, &longest);
+    svg.label(
+        class,
+        "start",
+        right + 8.0,
+        floor - ROW / 2.0 + 5.0,
+        &longest,
+    );
 }

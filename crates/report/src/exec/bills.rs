@@ -4,9 +4,9 @@ use punctual_record::Run;
 use punctual_record::explanation::{BillRow, Cause, Meanwhile};
 use punctual_record::taskset::{JobBill, JobBills, Task, TaskFigures, TaskRun, Wake};
 
+use super::gantt;
 use crate::explain::name;
 use crate::explain::names::meanwhile;
-use super::gantt;
 use crate::style::{Style, Tone, cut, wrap};
 use crate::words;
 

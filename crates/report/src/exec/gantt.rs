@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use punctual_record::Run;
 use punctual_record::explanation::{Lane, Span, SpanLabel};
-use punctual_record::taskset::{JobBill, Task, TaskRun};
+use punctual_record::taskset::{JobBill, TaskRun};
 
 use crate::style::{Style, Tone, wrap};
 use crate::{facts, words};
+
+/// Room for the names of rows in characters.
+const NAMES: usize = 10;
 
 /// What a job did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,18 +107,20 @@ impl Gantt {
             from_ns: since(bill.released_ns).min(ended_ns),
             to_ns: ended_ns,
             what: Did::Waited,
-            label: "it was ready, or slept".to_owned(),
+            label: "ready or asleep".to_owned(),
         }];
+        let threads = Threads::of(run, tasks, index, &picture.spans);
         for span in &picture.spans {
             if let SpanLabel::LockWait { lock, holder } = &span.label {
                 let label = blocked(lock, holder.as_deref());
-                job.push(bar(Did::Blocked, label, (span.from_ns, span.to_ns)));
+                let within = (span.from_ns.max(from_ns), span.to_ns.min(to_ns));
+                job.push(bar(Did::Blocked, label, within));
                 continue;
             }
-            let who = who(run, tasks, index, span);
+            let who = threads.who(index, span);
             if span.lane == Lane::Probe {
                 let within = (span.from_ns.max(started_ns), span.to_ns.min(ended_ns));
-                let label = format!("it ran on CPU {}", span.cpu);
+                let label = format!("CPU {}", span.cpu);
                 job.push(bar(Did::Ran, label, within));
             }
             let label = match who {
@@ -165,36 +170,57 @@ fn name(tasks: &TaskRun, task: usize) -> String {
     task.map_or_else(String::new, |task| words::clean(&task.name))
 }
 
-/// Who a span is about.
-fn who(run: &Run, tasks: &TaskRun, own: usize, span: &Span) -> Who {
-    match (span.lane, &span.label) {
-        (Lane::Host, _) => Who::Host,
-        (Lane::Interrupt, _) => Who::Interrupt,
-        (Lane::Softirq, _) => Who::Softirq,
-        (Lane::Probe, _) => Who::Task(own),
-        (Lane::Thread, SpanLabel::Thread { name, tid, .. }) => {
-            task_of(run, tasks, Some(*tid), name).map_or(Who::Thread, Who::Task)
+/// The tasks of a set by their threads.
+struct Threads<'a> {
+    run: &'a Run,
+    tasks: &'a TaskRun,
+    /// Whether the kernel's events number threads as the record does: not in a container.
+    numbers_agree: bool,
+}
+
+impl<'a> Threads<'a> {
+    /// `index`: the task that a picture is of.
+    fn of(run: &'a Run, tasks: &'a TaskRun, index: usize, spans: &[Span]) -> Self {
+        let own = run.threads.get(index).map(|it| it.tid.unsigned_abs());
+        let seen = spans
+            .iter()
+            .find_map(|span| match (span.lane, &span.label) {
+                (Lane::Probe, SpanLabel::Thread { tid, .. }) => Some(*tid),
+                _ => None,
+            });
+        Self {
+            run,
+            tasks,
+            numbers_agree: own.is_some() && own == seen,
         }
-        (Lane::Thread, _) => Who::Thread,
+    }
+
+    /// The task of a thread, by its number, or by its name as the kernel keeps it.
+    fn task(&self, tid: u32, name: &str) -> Option<usize> {
+        let mut threads = self.run.threads.iter();
+        let mut tasks = self.tasks.set.tasks.iter();
+        match self.numbers_agree {
+            true => threads.position(|thread| thread.tid.unsigned_abs() == tid),
+            false => tasks.position(|task| super::bills::kept(&task.name) == name),
+        }
+    }
+
+    /// Who a span is about, in the picture of a task.
+    fn who(&self, own: usize, span: &Span) -> Who {
+        match (span.lane, &span.label) {
+            (Lane::Host, _) => Who::Host,
+            (Lane::Interrupt, _) => Who::Interrupt,
+            (Lane::Softirq, _) => Who::Softirq,
+            (Lane::Probe, _) => Who::Task(own),
+            (Lane::Thread, SpanLabel::Thread { name, tid, .. }) => {
+                self.task(*tid, name).map_or(Who::Thread, Who::Task)
+            }
+            (Lane::Thread, _) => Who::Thread,
+        }
     }
 }
 
-/// The task of a thread: by its number, or by its name as the kernel keeps it.
-pub(super) fn task_of(run: &Run, tasks: &TaskRun, tid: Option<u32>, name: &str) -> Option<usize> {
-    let same = |task: &Task| super::bills::kept(&task.name) == name;
-    let by_tid = run
-        .threads
-        .iter()
-        .position(|thread| Some(thread.tid.unsigned_abs()) == tid)
-        .filter(|at| tasks.set.tasks.get(*at).is_some_and(same));
-    by_tid.or_else(|| tasks.set.tasks.iter().position(same))
-}
-
-fn instants(
-    bill: &JobBill,
-    since: &impl Fn(u64) -> i64,
-    deadline_ns: Option<i64>,
-) -> Vec<Instant> {
+fn instants(bill: &JobBill, since: &impl Fn(u64) -> i64, deadline_ns: Option<i64>) -> Vec<Instant> {
     let instant = |at_ns, name| Instant {
         at_ns,
         name,
@@ -217,11 +243,15 @@ fn instants(
 }
 
 /// The chart in characters.
-pub(super) fn text(run: &Run, tasks: &TaskRun, of: (usize, &JobBill), style: &Style) -> Vec<String> {
+pub(super) fn text(
+    run: &Run,
+    tasks: &TaskRun,
+    of: (usize, &JobBill),
+    style: &Style,
+) -> Vec<String> {
     let Some(chart) = Gantt::of(run, tasks, of.0, of.1) else {
         return Vec::new();
     };
-    const NAMES: usize = 10;
     let columns = style.columns().saturating_sub(4 + NAMES + 1).max(10);
     let span = (chart.to_ns - chart.from_ns).max(1) as f64;
     let edge = |column: usize| chart.from_ns + (span * column as f64 / columns as f64) as i64;
@@ -248,9 +278,8 @@ pub(super) fn text(run: &Run, tasks: &TaskRun, of: (usize, &JobBill), style: &St
         (Did::Ran, false) => '#',
         (Did::Blocked, false) => 'x',
     };
-    let job = (0..columns).map(|at| {
-        most(&chart.job, edge(at), edge(at + 1), |_| None).map_or(' ', looks)
-    });
+    let job = (0..columns)
+        .map(|at| most(&chart.job, edge(at), edge(at + 1), |_| None).map_or(' ', looks));
     line(&name(tasks, of.0), job.collect());
     let letter = |who: Who| match who {
         Who::Task(task) => {
@@ -283,9 +312,12 @@ pub(super) fn text(run: &Run, tasks: &TaskRun, of: (usize, &JobBill), style: &St
         looks(Did::Blocked),
         looks(Did::Waited)
     )];
-    legend.extend(chart.tasks.iter().map(|task| {
-        format!("{} {}", letter(Who::Task(*task)), name(tasks, *task))
-    }));
+    legend.extend(
+        chart
+            .tasks
+            .iter()
+            .map(|task| format!("{} {}", letter(Who::Task(*task)), name(tasks, *task))),
+    );
     for (who, words) in [
         (Who::Thread, "other threads"),
         (Who::Interrupt, "interrupts"),

@@ -5,6 +5,7 @@ use punctual_record::live::LiveTask;
 use punctual_record::taskset::{TaskPolicy, TaskRun};
 use punctual_stats::histogram::Histogram;
 
+use crate::draw::text::shorten;
 use crate::style::{Style, Tone};
 use crate::table::{self, Cell};
 use crate::words;
@@ -214,7 +215,7 @@ const COLUMNS: [Column; 15] = [
     },
     Column {
         head: "determ",
-        rank: 7,
+        rank: 8,
         cell: |row| {
             time(
                 row.worst_ns
@@ -225,7 +226,7 @@ const COLUMNS: [Column; 15] = [
     },
     Column {
         head: "woke",
-        rank: 6,
+        rank: 7,
         cell: |row| time(row.wake_up_ns),
     },
     Column {
@@ -243,18 +244,24 @@ const COLUMNS: [Column; 15] = [
 /// A column of its own, after the others: only where it is known.
 const SHARE: Column = Column {
     head: "CPU %",
-    rank: 8,
+    rank: 9,
     cell: |row| {
         let share = row.cpu_share.map(|share| format!("{:.1}", share * 100.0));
         Cell::new(share.unwrap_or_else(|| "-".to_owned()))
     },
 };
 
-/// The last column, which is the first to go.
+/// The most of its letters that are shown: a lock and its holder have room.
+const LETTERS: usize = 24;
+
+/// The last column.
 const TAKEN_BY: Column = Column {
     head: "most by",
-    rank: 9,
-    cell: |row| Cell::new(words::clean(row.taken_by.as_deref().unwrap_or(""))),
+    rank: 6,
+    cell: |row| {
+        let by = words::clean(row.taken_by.as_deref().unwrap_or(""));
+        Cell::new(shorten(&by, LETTERS))
+    },
 };
 
 /// The table, narrow enough for the terminal: the least important columns go first.

@@ -80,7 +80,10 @@ pub fn name(cause: &Cause) -> String {
             meanwhile: did,
         } => {
             let lock = known("lock", lock);
-            format!("{lock} held by {holder} of lower priority{}", meanwhile(did))
+            format!(
+                "{lock} held by {holder} of lower priority{}",
+                meanwhile(did)
+            )
         }
         Cause::Lock {
             lock,

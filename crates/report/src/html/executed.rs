@@ -75,7 +75,7 @@ fn table(html: &mut Html, run: &Run, tasks: &TaskRun) {
     });
     let cells: Vec<(&str, Vec<Td>)> = cells.collect();
     html.table(
-        "figures",
+        "figures close",
         "Response times in µs, from the arrival of a job to its end; bound: no job takes longer by \
          the analysis; woke: the latest start after a release; most by: what took most of the longest \
          job, but its own work",
@@ -170,6 +170,15 @@ fn bills(html: &mut Html, run: &Run, tasks: &TaskRun) {
     billed
         .sort_by(|a, b| fullness(b.0.deadline_ns, b.1).total_cmp(&fullness(a.0.deadline_ns, a.1)));
     html.heading("bills", "Who took the time of the longest jobs");
+    if billed.iter().any(|(_, bill, _)| bill.picture.is_some()) {
+        html.text(
+            "p",
+            "note",
+            "The row of a task shows where its job ran, was blocked on a lock (hatched), and was ready \
+             or slept (grey); a row of a CPU which thread had it, and in the strip over them interrupts \
+             and softirqs.",
+        );
+    }
     for (task, bill, index) in billed {
         let whole = bill.response_ns();
         let row = |ns: u64, who: String| {
@@ -192,9 +201,8 @@ fn bills(html: &mut Html, run: &Run, tasks: &TaskRun) {
         }
         let name = words::clean(&task.name);
         html.text("h3", "", &name);
-        let said = "Time counts from the arrival of the job. What lies over a CPU's threads are interrupts \
-                    and softirqs.";
-        figure(html, &format!("job-{index}"), said, |form, id| {
+        let caption = "What ran when, from the arrival of the job on";
+        figure(html, &format!("job-{index}"), caption, |form, id| {
             gantt::draw(run, tasks, (index, bill), form, id)
         });
         let caption = format!(

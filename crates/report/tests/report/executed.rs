@@ -1,8 +1,10 @@
 //! Executed task sets in words, as a page, as JSON, and while they run.
 
+use punctual_record::explanation::{Cause, Meanwhile};
 use punctual_record::live::{LiveTask, LiveTasks};
 use punctual_record::taskset::TaskPolicy;
 use punctual_record::{Run, analyse_record};
+use punctual_report::explain::name;
 use punctual_report::live::{TaskOrder, tasks_lines, tasks_plain_line};
 use punctual_report::style::Style;
 use punctual_report::{html, summary_json, terminal};
@@ -35,7 +37,7 @@ fn the_summary_names_tasks_chains_and_who_took_the_time() {
          longest 3.2 ms); none may be.",
         "round: its longest job with a bill took 1.2 ms, 200 µs more than its deadline",
         "700 µs preempted by the task control, SCHED_FIFO 80",
-        "140 µs blocked on a lock that logger held",
+        "140 µs blocked on lock log held by logger: preempted by control",
         "100 µs its jitter",
         "sensor to actuator reaction 3",
         "turns of a loop, per µs 2000.0 on CPU 0",
@@ -102,6 +104,102 @@ fn a_job_beyond_its_bound_is_said_with_what_took_the_time() {
 }
 
 #[test]
+fn what_the_holder_of_a_lock_did_is_said() {
+    let lock = |lock: &str, meanwhile| Cause::Lock {
+        lock: lock.to_owned(),
+        holder: Some("low".to_owned()),
+        meanwhile,
+    };
+    let behind = Meanwhile::Preempted {
+        task: "middle".to_owned(),
+        policy: "SCHED_FIFO".to_owned(),
+        priority: 60,
+    };
+    let blocked = Meanwhile::Blocked {
+        lock: "n".to_owned(),
+        holder: Some("deep".to_owned()),
+    };
+    let slept = Meanwhile::Slept {
+        state: "asleep".to_owned(),
+    };
+    for (did, words) in [
+        (None, "lock m held by low"),
+        (Some(Meanwhile::Ran), "lock m held by low: it ran"),
+        (Some(behind), "lock m held by low: preempted by middle"),
+        (
+            Some(blocked),
+            "lock m held by low: it waited for lock n held by deep",
+        ),
+        (Some(slept), "lock m held by low: it slept (asleep)"),
+    ] {
+        assert_eq!(name(&lock("m", did.clone())), words);
+        let inversion = Cause::Inversion {
+            lock: "m".to_owned(),
+            holder: "low".to_owned(),
+            meanwhile: did,
+        };
+        let words = words.replace("by low", "by low of lower priority");
+        assert_eq!(name(&inversion), words);
+    }
+    // In the table there is less room; an address of a lock says nothing.
+    let mut run = executed();
+    if let Some(bills) = &mut run.tasks.as_mut().unwrap().tasks[1].bills {
+        bills.worst[0].rows[0].cause = lock("0x7f001000", Some(Meanwhile::Ran));
+    }
+    let wide = summary(&run, 120);
+    let row = wide.lines().find(|line| line.contains(" round "));
+    assert!(row.unwrap().ends_with(" a lock held by low"), "{wide}");
+}
+
+#[test]
+fn the_job_and_all_cpus_are_drawn_in_characters_and_on_the_page() {
+    let run = executed();
+    let style = Style {
+        verbose: true,
+        ..Style::plain()
+    };
+    let text = terminal::summary(&run, &style);
+    let line = |name: &str| {
+        let begin = format!("    {name:>10} ");
+        let found = text.lines().find(|line| line.starts_with(&begin));
+        found.unwrap_or_else(|| panic!("{name}: {text}")).to_owned()
+    };
+    let count = |line: &str, letter: char| line.chars().filter(|it| *it == letter).count();
+    // Of 65 columns for 1.35 ms.
+    let job = line("round");
+    assert!((11..=13).contains(&count(&job, '█')), "{job}");
+    assert!((6..=8).contains(&count(&job, '▚')), "{job}");
+    assert!((33..=36).contains(&count(&job, '░')), "{job}");
+    let cpu = line("CPU 0");
+    let letters = ['a', 'b', 'c', 'H'].map(|letter| count(&cpu, letter));
+    assert!((37..=40).contains(&letters[0]), "{cpu}");
+    assert!((11..=13).contains(&letters[1]), "{cpu}");
+    assert!((6..=8).contains(&letters[2]), "{cpu}");
+    assert!((4..=6).contains(&letters[3]), "{cpu}");
+    let cpu = line("CPU 1");
+    assert!(count(&cpu, '+') > 20 && count(&cpu, '~') >= 1, "{cpu}");
+    for words in ["a control", "c logger", "D deadline", "H hypervisor"] {
+        assert!(flat(&text).contains(words), "{words}: {text}");
+    }
+    let ascii = Style {
+        unicode: false,
+        ..style
+    };
+    let text = terminal::summary(&run, &ascii);
+    assert!(text.contains("x blocked on a lock"), "{text}");
+    let page = html::page(&run);
+    for words in [
+        "The longest job of round",
+        "lock log held by logger: 140",
+        "id=\"job-1-wide-hatch\"",
+        "url(#job-1-narrow-hatch)",
+        "Response times against deadlines",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
 fn the_json_has_quantiles_and_names_and_nothing_large() {
     let text = summary_json::summary(&executed());
     let value: Value = serde_json::from_str(&text).unwrap();
@@ -111,6 +209,8 @@ fn the_json_has_quantiles_and_names_and_nothing_large() {
     assert_eq!(task["jobs"]["latency"]["max_ns"], 1_200_000);
     assert!(task["jobs"]["latency"]["p50_ns"].as_u64().unwrap() >= 300_000);
     assert!(task["timeline"].get("rows").is_none());
+    let bill = &task["bills"]["worst"][0];
+    assert!(bill["rows"].as_array().is_some() && bill.get("picture").is_none());
     assert_eq!(value["tasks"]["chains"][0]["name"], "sensor to actuator");
     assert_eq!(value["verdict"]["tasks"][1]["name"], "round");
 }

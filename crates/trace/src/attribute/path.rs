@@ -66,6 +66,7 @@ pub(super) fn of_job<'w>(
         match (turn.doing, tracks.wait(&turn)) {
             (Doing::Asleep(_), Some(_)) => blocked(window, &tracks, &turn, own, &mut stretches),
             (Doing::Asleep(_), None) => {
+                // Its own sleep, a fault, a lock of the kernel.
                 let on = match history.state_at(from).0 {
                     Some(ProbeState::Asleep(sleep)) => On::Fixed(asleep(sleep, window).0),
                     _ => On::Itself,
@@ -124,13 +125,19 @@ fn blocked<'w>(
                         lock: naming::symbol(window, other.address),
                         holder: by.map(|by| naming::bounded(&by.name)),
                     };
-                    On::Fixed(with(lock_cause(wait.address, Some(holder), window), meanwhile))
+                    On::Fixed(with(
+                        lock_cause(wait.address, Some(holder), window),
+                        meanwhile,
+                    ))
                 }
                 (Doing::Asleep(state), None) => {
                     let meanwhile = Meanwhile::Slept {
                         state: naming::sleep(Some(state)),
                     };
-                    On::Fixed(with(lock_cause(wait.address, Some(holder), window), meanwhile))
+                    On::Fixed(with(
+                        lock_cause(wait.address, Some(holder), window),
+                        meanwhile,
+                    ))
                 }
             };
             stretches.push(Stretch {

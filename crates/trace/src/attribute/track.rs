@@ -8,6 +8,9 @@ use super::event::{Event, FUTEX, Kind, Task};
 /// A thread that is about to leave its CPU may be woken; the switch away follows.
 const CROSSING_NS: u64 = 100_000;
 
+/// Waits for futexes that are told apart: a window of a machine has far fewer.
+const WAITS: usize = 4096;
+
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
@@ -159,7 +162,8 @@ impl<'w> Tracks<'w> {
             self.begin(tid, 0, Doing::Running, cpu);
         }
         let asleep = matches!(doing, Doing::Asleep(_));
-        let wait = futex.filter(|_| asleep).map(|(address, holder)| {
+        let known = asleep && self.waits.len() < WAITS;
+        let wait = futex.filter(|_| known).map(|(address, holder)| {
             self.waits.push(FutexWait {
                 address,
                 tid,
@@ -253,6 +257,10 @@ impl<'w> Tracks<'w> {
     /// Who holds the lock of a wait at an instant.
     pub(super) fn holder(&self, wait: &FutexWait<'w>, at: u64) -> Option<&'w Task> {
         let tenures = self.tenures(wait, at);
-        tenures.iter().find(|it| at < it.to).or(tenures.last())?.holder
+        tenures
+            .iter()
+            .find(|it| at < it.to)
+            .or(tenures.last())?
+            .holder
     }
 }

@@ -27,8 +27,8 @@ impl Capture {
             return None;
         }
         let mut window = self.span(task, own, from_ns, to_ns, &more);
-        if !bound {
-            // What a CPU did that it was on may be missing.
+        if !bound || waits {
+            // What a CPU did that it was on, or the holder of a lock, may be missing.
             let lost = self.histories.iter().take(self.options.cpus.len());
             window.lost = lost.map(|other| other.within(from_ns, to_ns).1).sum();
         }
@@ -36,12 +36,15 @@ impl Capture {
         Some(window)
     }
 
-    /// What all recorded CPUs did from the arrival of a job to its end.
+    /// What all recorded CPUs did from the arrival of a job to its end; `None` if that is too much.
     #[must_use]
-    pub fn around_job(&self, task: Task, from_ns: u64, to_ns: u64) -> Window {
+    pub fn around_job(&self, task: Task, from_ns: u64, to_ns: u64) -> Option<Window> {
         let margin_ns = (to_ns.saturating_sub(from_ns) / 16).max(10_000);
         let begin_ns = from_ns.saturating_sub(margin_ns);
         let slots = self.others(usize::MAX, begin_ns, to_ns.saturating_add(margin_ns), 0);
+        if slots.len() > EVENTS {
+            return None;
+        }
         let mut window = Window {
             cpu: slots.first().map_or(0, Slot::cpu),
             probe: task,
@@ -59,7 +62,7 @@ impl Capture {
             symbols: std::collections::BTreeMap::new(),
         };
         self.name_addresses(&mut window);
-        window
+        Some(window)
     }
 
     /// Where a thread became ready for the job that it began at an instant, and where it then ran;

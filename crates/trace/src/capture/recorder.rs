@@ -111,7 +111,8 @@ impl Recorder {
         let (major, minor) = SENTINELS_SINCE;
         let sentinel_on =
             u32::from(options.interrupt_above_ns > 0 && kernel_is_at_least(major, minor));
-        let several = u32::from(options.targets.is_empty() || !options.roaming.is_empty() || !one_each);
+        let several =
+            u32::from(options.targets.is_empty() || !options.roaming.is_empty() || !one_each);
         let all_wakings = u32::from(options.all_wakings);
         let mut loader = EbpfLoader::new();
         loader

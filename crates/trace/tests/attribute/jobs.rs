@@ -287,12 +287,10 @@ fn the_picture_of_a_job_shows_all_cpus_and_its_waits_for_locks() {
     (around.gap, around.job) = (false, false);
     around.due_ns = DUE - 100_000;
     let mut other = asleep(&hog(), 4_000_000);
-    other.on(0).switch(-90_000, &idle(), &hog()).leaves(
-        1_000_000,
-        &hog(),
-        1,
-        &idle(),
-    );
+    other
+        .on(0)
+        .switch(-90_000, &idle(), &hog())
+        .leaves(1_000_000, &hog(), 1, &idle());
     around.events.extend(other.window.events.split_off(1));
     let at = JobInstants {
         arrival_ns: around.due_ns,
@@ -313,14 +311,24 @@ fn the_picture_of_a_job_shows_all_cpus_and_its_waits_for_locks() {
     let of_locks: Vec<(i64, i64)> = of_locks.map(|span| (span.from_ns, span.to_ns)).collect();
     assert_eq!(of_locks, [(300_000, 3_890_000)]);
     let ran = |lane: Lane, cpu: u32| -> Vec<(i64, i64)> {
-        let there = picture.spans.iter().filter(|span| {
-            span.lane == lane && span.cpu == cpu && span.label != lock
-        });
+        let there = picture
+            .spans
+            .iter()
+            .filter(|span| span.lane == lane && span.cpu == cpu && span.label != lock);
         there.map(|span| (span.from_ns, span.to_ns)).collect()
     };
     assert_eq!(ran(Lane::Thread, 0), [(10_000, 1_100_000)]);
-    let middle_and_low = [(300_000, 600_000), (600_000, 2_100_000), (2_100_000, 3_900_000)];
+    let middle_and_low = [
+        (300_000, 600_000),
+        (600_000, 2_100_000),
+        (2_100_000, 3_900_000),
+    ];
     assert_eq!(ran(Lane::Thread, CPU), middle_and_low);
     assert_eq!(ran(Lane::Probe, CPU).last().unwrap().0, 3_900_000);
-    assert!(!picture.spans.iter().any(|span| span.label == SpanLabel::Idle));
+    assert!(
+        !picture
+            .spans
+            .iter()
+            .any(|span| span.label == SpanLabel::Idle)
+    );
 }

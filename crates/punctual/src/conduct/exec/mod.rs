@@ -316,9 +316,9 @@ impl Measured for Executing {
     }
 
     fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress) {
-        let bills = self.explaining.as_ref().map(Explaining::job_bills);
-        let bills = bills.unwrap_or_default();
-        let view = view::of(run, &self.gathering.look().lanes, &bills, elapsed_ns);
+        let most_by = self.explaining.as_ref().map(Explaining::most_by);
+        let most_by = most_by.unwrap_or_default();
+        let view = view::of(run, &self.gathering.look().lanes, &most_by, elapsed_ns);
         progress.tasks(&view);
     }
 

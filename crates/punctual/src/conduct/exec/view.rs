@@ -2,11 +2,11 @@
 
 use crate::probe::collector::Lane;
 use punctual_record::Run;
+use punctual_record::explanation::Cause;
 use punctual_record::live::{LiveTask, LiveTasks, Note};
-use punctual_record::taskset::JobBills;
 
 /// The state of a set: lanes of wake-ups, then as many of jobs.
-pub fn of(run: &Run, lanes: &[Lane], bills: &[JobBills], elapsed_ns: u64) -> LiveTasks {
+pub fn of(run: &Run, lanes: &[Lane], most_by: &[Option<Cause>], elapsed_ns: u64) -> LiveTasks {
     let Some(tasks) = &run.tasks else {
         return LiveTasks::default();
     };
@@ -20,7 +20,6 @@ pub fn of(run: &Run, lanes: &[Lane], bills: &[JobBills], elapsed_ns: u64) -> Liv
     let each = each.map(|(index, (task, (wake_ups, jobs)))| {
         let responses = jobs.tally.latency();
         let any = |ns: u64| (!responses.is_empty()).then_some(ns);
-        let worst = bills.get(index).and_then(|bills| bills.worst.first());
         LiveTask {
             name: task.name.clone(),
             policy: task.policy,
@@ -35,7 +34,7 @@ pub fn of(run: &Run, lanes: &[Lane], bills: &[JobBills], elapsed_ns: u64) -> Liv
             wake_up_ns: wake_ups.tally.latency().max(),
             late: jobs.tally.late,
             skipped: jobs.tally.missed,
-            taken_by: worst.and_then(|bill| Some(bill.taken_by()?.cause.clone())),
+            taken_by: most_by.get(index).cloned().flatten(),
         }
     });
     let last = run.events.last().cloned().map(Note::Happened);

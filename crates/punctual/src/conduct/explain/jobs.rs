@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use super::lock;
 use super::tracer::Account;
@@ -13,8 +14,12 @@ use punctual_trace::attribute::{JobInstants, job_bill, job_picture};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::{Capture, WakeUpPlace};
 
-/// Jobs that are explained per round. More are counted, but not explained.
+/// Jobs that are explained per round: at least so many, and more while that takes no longer than this.
+/// The others are counted, but not explained.
 const AT_ONCE: usize = 128;
+const TIME: Duration = Duration::from_millis(300);
+/// The rings hold what happens in the meantime for longer than this.
+const DRAIN_EVERY: Duration = Duration::from_millis(25);
 /// Batches of jobs that may wait.
 const BATCHES: usize = 64;
 
@@ -107,8 +112,15 @@ impl Jobs {
             let response_ns = job.at.ended_ns.saturating_sub(job.at.arrival_ns);
             std::cmp::Reverse(response_ns)
         });
+        let begun = Instant::now();
+        let mut drained = begun;
         for (rank, job) in waiting.into_iter().enumerate() {
-            let windows = self.windows(&job, rank, capture);
+            if drained.elapsed() > DRAIN_EVERY {
+                lock(capture).drain();
+                drained = Instant::now();
+            }
+            let has_time = rank < AT_ONCE || begun.elapsed() < TIME;
+            let windows = has_time.then(|| self.windows(&job, capture)).flatten();
             let response_ns = job.at.ended_ns.saturating_sub(job.at.arrival_ns);
             let known = lock(account).jobs.get(job.task).map(|of_task| {
                 (
@@ -130,7 +142,7 @@ impl Jobs {
                         job.at.arrival_ns,
                         job.at.ended_ns,
                     );
-                    bill.picture = Some(job_picture(&around, release.as_ref(), &execution));
+                    bill.picture = around.map(|it| job_picture(&it, release.as_ref(), &execution));
                 }
                 bill
             });
@@ -150,13 +162,9 @@ impl Jobs {
     fn windows(
         &self,
         job: &JobSeen,
-        rank: usize,
         capture: &Arc<Mutex<Capture>>,
     ) -> Option<(Option<Window>, Window)> {
         let (task, cpu) = self.tasks.get(job.task)?;
-        if rank >= AT_ONCE {
-            return None;
-        }
         let at = &job.at;
         let capture = lock(capture);
         let place = match cpu {
@@ -173,9 +181,7 @@ impl Jobs {
         }
         let mut release = match (at.started_ns > at.released_ns, at.waited) {
             (false, _) => None,
-            (true, true) => {
-                Some(capture.window_at(task.tid, place, at.released_ns, at.started_ns))
-            }
+            (true, true) => Some(capture.window_at(task.tid, place, at.released_ns, at.started_ns)),
             // It was awake all the time.
             (true, false) => {
                 Some(capture.job(task.clone(), *cpu, at.released_ns, at.started_ns)?)

@@ -25,7 +25,7 @@ use super::run::BillSink;
 use crate::probe::collector::Classifier;
 use punctual_machine::Root;
 use punctual_machine::survey::group_limits::GroupLimits;
-use punctual_record::explanation::{Explanation, NoKernelNames};
+use punctual_record::explanation::{Cause, Explanation, NoKernelNames};
 use punctual_record::taskset::JobBills;
 use punctual_record::watch::TickRow;
 use punctual_record::{Event, Happening, Ledger, RecordError, Run, RunDirectory, TracerCost};
@@ -206,6 +206,17 @@ impl Explaining {
     pub fn job_bills(&self) -> Vec<JobBills> {
         let bills = lock(&self.account).jobs.clone();
         bills.into_iter().map(JobBills::ranked).collect()
+    }
+
+    /// What took most of the longest job of each task so far.
+    #[must_use]
+    pub fn most_by(&self) -> Vec<Option<Cause>> {
+        let account = lock(&self.account);
+        let each = account.jobs.iter().map(|bills| {
+            let longest = bills.worst.first()?;
+            Some(longest.taken_by()?.cause.clone())
+        });
+        each.collect()
     }
 
     /// Tells gaps in which the kernel did something from those in which it did nothing.
