@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use punctual_record::taskset::SPLIT;
+
 /// Outputs of a task that are kept: so many jobs may pass while another task reads one.
 const KEPT: usize = 1024;
 
@@ -17,8 +19,6 @@ pub struct Origin {
     pub read_ns: u64,
 }
 
-/// Tasks of a chain whose way is kept; of a longer chain none is.
-pub const SPLIT: usize = 12;
 /// Instants of a way: the reading that an event missed, then begin and end of each job.
 const INSTANTS: usize = 1 + 2 * SPLIT;
 

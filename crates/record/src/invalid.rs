@@ -66,6 +66,13 @@ pub enum InvalidReason {
         /// Why.
         fault: TaskFault,
     },
+    /// Outputs of a chain were lost on their way to the record: they may have been beyond a limit.
+    OutputsLost {
+        /// The chain's name.
+        chain: String,
+        /// How many.
+        lost: u64,
+    },
     /// It was stopped for too much of its time.
     Stopped {
         /// Threads of a watched program, and not the measuring process.
@@ -288,7 +295,16 @@ fn failed_tasks(run: &Run) -> Vec<InvalidReason> {
             fault: figures.fault.clone()?,
         })
     });
-    failed.collect()
+    let chains = run
+        .tasks
+        .iter()
+        .flat_map(|it| it.set.chains.iter().zip(&it.chains));
+    let lost = chains.filter(|(_, figures)| figures.lost > 0);
+    let lost = lost.map(|(chain, figures)| InvalidReason::OutputsLost {
+        chain: chain.name.clone(),
+        lost: figures.lost,
+    });
+    failed.chain(lost).collect()
 }
 
 fn probe(thread: &Thread) -> Option<InvalidReason> {

@@ -11,6 +11,9 @@ use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::{terminal, verdict, words};
 
+/// The title of what would decide the verdict.
+pub(crate) const TO_PASS: &str = "To pass";
+
 fn deadline(budget: &Budget) -> String {
     words::duration(budget.demand.deadline_ns)
 }
@@ -144,7 +147,7 @@ pub fn statements(budget: &Budget) -> Vec<(&'static str, String)> {
         statements.push(("Whole path", of_the_whole(budget, whole)));
     }
     if budget.outcome == Outcome::Inconclusive {
-        statements.push(("To pass", to_pass(budget)));
+        statements.push((TO_PASS, to_pass(budget)));
     }
     statements
 }

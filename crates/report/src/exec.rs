@@ -19,6 +19,7 @@ use crate::style::{Style, Tone, wrap};
 use crate::{conditions, explain, facts, statements, terminal, tuned, words};
 pub use analysis::{analysis, analysis_sentence};
 pub(crate) use bills::who;
+pub(crate) use chains::bounds as chain_bounds;
 pub(crate) use rows::table;
 pub use rows::{TaskRow, live_rows, rows};
 pub use split::chain_budgets;

@@ -75,7 +75,7 @@ fn the_robot_runs_as_a_program_of_its_own_without_a_page_fault() {
     let output = ends(Command::new(program).arg("3"));
     if output.status.code() == Some(77) {
         let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-        skip!(reason);
+        skip!("{reason}");
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let rows: Vec<Vec<&str>> = text

@@ -1,6 +1,7 @@
 //! The table of chains.
 
 use punctual_record::taskset::TaskRun;
+use punctual_record::taskset::analysis::ChainLatency;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use crate::style::{Style, Tone};
@@ -13,7 +14,7 @@ pub(super) fn table(tasks: &TaskRun, style: &Style) -> Vec<String> {
         return Vec::new();
     }
     let heads = [
-        "chain", "", "outputs", "median", "p99.9", "worst", "limit", "longer",
+        "chain", "", "outputs", "median", "p99.9", "worst", "bound", "limit", "longer",
     ];
     let mut rows: Vec<Vec<Cell>> = vec![
         heads
@@ -21,24 +22,31 @@ pub(super) fn table(tasks: &TaskRun, style: &Style) -> Vec<String> {
             .map(|head| Cell::toned(*head, Tone::Dim))
             .collect(),
     ];
-    for (chain, figures) in tasks.set.chains.iter().zip(&tasks.chains) {
+    let each = tasks.set.chains.iter().zip(&tasks.chains).enumerate();
+    for (index, (chain, figures)) in each {
+        let (reaction, age) = bounds(tasks, index).unzip();
         let lines = [
             (
                 "reaction",
                 &figures.reaction,
+                reaction,
                 chain.reaction_ns,
                 figures.reaction_longer,
             ),
-            ("age", &figures.age, chain.age_ns, figures.age_longer),
+            ("age", &figures.age, age, chain.age_ns, figures.age_longer),
         ];
-        for (index, (what, lengths, limit_ns, longer)) in lines.into_iter().enumerate() {
-            let name = if index == 0 {
+        for (line, (what, lengths, bound_ns, limit_ns, longer)) in lines.into_iter().enumerate() {
+            let name = if line == 0 {
                 words::clean(&chain.name)
             } else {
                 String::new()
             };
             let mut row = vec![Cell::new(name), Cell::new(what)];
             row.extend(figures_of(lengths));
+            row.push(match bound_ns {
+                Some(ns) => Cell::new(words::micros(ns as f64)),
+                None => Cell::new("-"),
+            });
             row.push(match limit_ns {
                 Some(ns) => Cell::new(words::micros(ns as f64)),
                 None => Cell::new("-"),
@@ -52,6 +60,17 @@ pub(super) fn table(tasks: &TaskRun, style: &Style) -> Vec<String> {
         }
     }
     table::set(&rows, style.columns(), style)
+}
+
+/// What no reaction and no age of a chain is longer than, by the analysis.
+pub(crate) fn bounds(tasks: &TaskRun, chain: usize) -> Option<(u64, u64)> {
+    match tasks.analysis.as_ref()?.chains.get(chain)?.latency {
+        ChainLatency::Bounded {
+            reaction_ns,
+            age_ns,
+        } => Some((reaction_ns, age_ns)),
+        _ => None,
+    }
 }
 
 fn figures_of(lengths: &HistogramRecord) -> Vec<Cell> {

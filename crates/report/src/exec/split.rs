@@ -111,13 +111,17 @@ pub(crate) fn most(budget: &Budget) -> Option<String> {
     let of_limit = |ns: u64| format!("{:.0} %", ns as f64 * 100.0 / limit_ns as f64);
     let (often_ns, once_ns) = (median(&often), once.max_ns?);
     let mut text = format!(
-        "{} in half of the reactions {} or more, {} of the limit",
+        "{}: in half of the reactions it takes {} or more, {} of the limit",
         words::clean(&often.name),
         words::duration(often_ns),
         of_limit(often_ns)
     );
     text += &match once.name == often.name {
-        true => format!("; once {}, {}", words::duration(once_ns), of_limit(once_ns)),
+        true => format!(
+            "; at most {}, {}",
+            words::duration(once_ns),
+            of_limit(once_ns)
+        ),
         false => format!(
             "; the longest time of a hop is that of {}: {}, {}",
             words::clean(&once.name),
@@ -126,6 +130,16 @@ pub(crate) fn most(budget: &Budget) -> Option<String> {
         ),
     };
     Some(text)
+}
+
+/// What would decide the verdict.
+fn to_pass(budget: &Budget) -> String {
+    let each = budget.demand.allowed / budget.hops.len().max(1) as f64;
+    format!(
+        "run the set longer (-D): what is shown of the whole path falls with the number of \
+         reactions; or show that each hop takes longer than its part in at most {} of them",
+        Shares::for_values(&[each]).at_most(each)
+    )
 }
 
 /// Reactions that could not be split.
@@ -154,7 +168,11 @@ pub(crate) fn statements(
 ) -> Vec<(&'static str, String)> {
     let mut statements = Vec::new();
     statements.extend(most(budget).map(|text| ("Takes most", text)));
-    statements.extend(budgets::statements(budget));
+    let said = budgets::statements(budget).into_iter();
+    statements.extend(said.map(|(title, text)| match title {
+        budgets::TO_PASS => (title, to_pass(budget)),
+        _ => (title, text),
+    }));
     statements.extend(unsplit(tasks, chain).map(|text| ("Not split", text)));
     statements
 }

@@ -5,7 +5,7 @@ use punctual_stats::histogram::Histogram;
 use super::parts::{Html, Td, td, td_bar, td_in};
 use super::sections::figure;
 use crate::chart::{gantt, responses};
-use crate::exec::{beyond, rows, who};
+use crate::exec::{beyond, chain_bounds, rows, who};
 use crate::words;
 use punctual_record::Run;
 use punctual_record::taskset::{JobBill, TaskRun};
@@ -89,9 +89,10 @@ fn table(html: &mut Html, run: &Run, tasks: &TaskRun) {
 }
 
 fn chains(html: &mut Html, tasks: &TaskRun) {
-    let each = tasks.set.chains.iter().zip(&tasks.chains);
-    let each = each.flat_map(|(chain, figures)| {
-        let line = |what: &str, lengths, limit_ns: Option<u64>, longer: u64| {
+    let each = tasks.set.chains.iter().zip(&tasks.chains).enumerate();
+    let each = each.flat_map(|(index, (chain, figures))| {
+        let (reaction, age) = chain_bounds(tasks, index).unzip();
+        let line = |what: &str, lengths, bound_ns, limit_ns: Option<u64>, longer: u64| {
             let histogram = Histogram::try_from(lengths).unwrap_or_default();
             let cells = vec![
                 td(words::clean(&format!("{}: {what}", chain.name))),
@@ -99,6 +100,7 @@ fn chains(html: &mut Html, tasks: &TaskRun) {
                 td(time(histogram.quantile(0.5))),
                 td(time(histogram.supported_quantile(0.999))),
                 td(time(histogram.max())),
+                td(time(bound_ns)),
                 td(time(limit_ns)),
                 match limit_ns {
                     Some(_) => counted(longer),
@@ -111,19 +113,20 @@ fn chains(html: &mut Html, tasks: &TaskRun) {
             line(
                 "reaction",
                 &figures.reaction,
+                reaction,
                 chain.reaction_ns,
                 figures.reaction_longer,
             ),
-            line("age", &figures.age, chain.age_ns, figures.age_longer),
+            line("age", &figures.age, age, chain.age_ns, figures.age_longer),
         ]
     });
     let each: Vec<(&str, Vec<Td>)> = each.collect();
     if !each.is_empty() {
         html.table(
             "figures",
-            "Chains, in µs",
+            "Chains, in µs; bound: none is longer by the analysis",
             &[
-                "Chain", "Outputs", "p50", "p99.9", "Worst", "Limit", "Longer",
+                "Chain", "Outputs", "p50", "p99.9", "Worst", "Bound", "Limit", "Longer",
             ],
             &each,
         );

@@ -39,6 +39,12 @@ pub fn reason(reason: &InvalidReason) -> String {
         InvalidReason::Load { name, fault } => format!("the load {name} {}", load(fault)),
         InvalidReason::ProbeFailed { cpu, fault } => facts::failed_thread(*cpu, fault),
         InvalidReason::TaskFailed { task, fault } => crate::exec::failed(task, fault),
+        InvalidReason::OutputsLost { chain, lost } => format!(
+            "{} of the chain {} were lost on their way to the record: the machine was too busy to \
+             take them",
+            words::plural(*lost, "output", "outputs"),
+            words::clean(chain)
+        ),
         InvalidReason::Stopped {
             watched,
             total_ns,

@@ -124,3 +124,23 @@ fn counted(steps: &[Step]) -> usize {
     });
     each.sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Format, line_of_step};
+
+    #[test]
+    fn the_line_of_a_step_is_found_behind_what_is_within_locks() {
+        let text = "[[task]]\nname = \"a\"\nperiod = 1000\nwork = 10\n[[task]]\nname = \"b\"\n\
+                    period = 1000\nwork = [\n{ run = 1 },\n\
+                    { lock = \"m\", work = [{ run = 1 }, { yield = true }] },\n\
+                    { library = \"l.so\", function = \"f\" },\n]\n[[lock]]\nname = \"m\"\n";
+        let line = |task, step| line_of_step(text, Format::Toml, task, 0, step);
+        assert_eq!(line(0, 0), Some(4));
+        let lines: Vec<_> = (0..6).map(|step| line(1, step)).collect();
+        let (lock, after) = (Some(10), Some(11));
+        assert_eq!(lines, [Some(9), lock, lock, lock, after, None]);
+        assert_eq!(line(2, 0), None);
+        assert_eq!(line_of_step(text, Format::RtApp, 0, 0, 0), None);
+    }
+}

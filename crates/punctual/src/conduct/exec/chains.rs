@@ -105,7 +105,10 @@ impl ChainTally {
             age_longer: self.age_longer,
             replaced: self.replaced,
             lost,
-            split: self.split.as_ref().map(|it| it.to_record(measured_ns)),
+            split: self
+                .split
+                .as_ref()
+                .map(|it| it.to_record(lost, measured_ns)),
         }
     }
 }

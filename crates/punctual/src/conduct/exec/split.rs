@@ -59,11 +59,12 @@ impl SplitTally {
         self.whole.record_all(&[sample(whole_ns)]);
     }
 
-    /// The figures as the record keeps them, after so much of the run.
-    pub fn to_record(&self, measured_ns: u64) -> ChainSplit {
+    /// The figures as the record keeps them, after so much of the run, of which so many outputs were lost.
+    pub fn to_record(&self, lost: u64, measured_ns: u64) -> ChainSplit {
         let times = |tally: &Tally| Times {
             times: Thread {
                 cpu: None,
+                lost,
                 ..thread_of(self.start_ns, tally, 0, 0)
             },
             timeline: timeline::merged([tally.rows()], measured_ns),
