@@ -389,6 +389,8 @@ fn an_interrupted_set_is_judged_by_what_it_did_and_a_killed_one_is_unfinished() 
     let run = place.run_of_path("interrupted");
     assert!(matches!(run.state, State::Stopped(_)), "{:?}", run.state);
     let set = start("killed");
+    let saved = place.path().join("killed/run.json");
+    until("it was saved for the first time", || saved.exists());
     set.signal(libc::SIGKILL);
     set.end_within(Duration::from_secs(60));
     let run = place.run_of_path("killed");
