@@ -172,6 +172,18 @@ pub fn bill() -> JobBill {
             priority: 80,
         }),
     };
+    let held = |did| Cause::Inversion {
+        lock: "log".to_owned(),
+        holder: "logger".to_owned(),
+        meanwhile: Some(did),
+    };
+    let blocked = Meanwhile::Blocked {
+        lock: "queue".to_owned(),
+        holder: Some("after Pipe".to_owned()),
+    };
+    let slept = Meanwhile::Slept {
+        state: "asleep".to_owned(),
+    };
     JobBill {
         arrival_ns: 1_000 * MS,
         released_ns: 1_000 * MS + 100_000,
@@ -183,7 +195,10 @@ pub fn bill() -> JobBill {
             row(Cause::Work, 250_000, Vec::new()),
             row(lock, 140_000, Vec::new()),
             row(Cause::NotReleased, 100_000, Vec::new()),
-            row(Cause::WakePath, 10_000, Vec::new()),
+            row(Cause::WakePath, 4_000, Vec::new()),
+            row(held(Meanwhile::Ran), 3_000, Vec::new()),
+            row(held(blocked), 2_000, Vec::new()),
+            row(held(slept), 1_000, Vec::new()),
         ],
         picture: Some(picture()),
     }
