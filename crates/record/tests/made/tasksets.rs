@@ -381,6 +381,7 @@ pub fn failed() -> Run {
         for (task, fault) in tasks.tasks.iter_mut().zip(faults) {
             task.fault = Some(fault);
         }
+        tasks.chains[0].lost = 2;
     }
     run.state = State::Finished;
     judged(run)

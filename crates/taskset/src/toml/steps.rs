@@ -131,10 +131,21 @@ mod tests {
 
     #[test]
     fn the_line_of_a_step_is_found_behind_what_is_within_locks() {
-        let text = "[[task]]\nname = \"a\"\nperiod = 1000\nwork = 10\n[[task]]\nname = \"b\"\n\
-                    period = 1000\nwork = [\n{ run = 1 },\n\
-                    { lock = \"m\", work = [{ run = 1 }, { yield = true }] },\n\
-                    { library = \"l.so\", function = \"f\" },\n]\n[[lock]]\nname = \"m\"\n";
+        let text = r#"[[task]]
+name = "a"
+period = "1ms"
+work = "10us"
+[[task]]
+name = "b"
+period = "1ms"
+work = [
+    { run = "1us" },
+    { lock = "m", work = [{ run = "1us" }, { yield = true }] },
+    { library = "l.so", function = "f" },
+]
+[[lock]]
+name = "m"
+"#;
         let line = |task, step| line_of_step(text, Format::Toml, task, 0, step);
         assert_eq!(line(0, 0), Some(4));
         let lines: Vec<_> = (0..6).map(|step| line(1, step)).collect();

@@ -213,10 +213,11 @@ impl Place<'_> {
             task: hop.task.as_deref(),
             chain: hop.chain.as_deref(),
         };
+        if hop.cpu.is_some() && hop.run.is_none() {
+            return Err(refuse("cpu chooses threads of a run: give run"));
+        }
         if wanted != Wanted::default() && hop.run.is_none() {
-            return Err(refuse(
-                "cpu, task and chain choose a part of a run: give run",
-            ));
+            return Err(refuse("task and chain choose times of a run: give run"));
         }
         if hop.within.is_some() && hop.run.is_none() {
             return Err(refuse(
