@@ -82,8 +82,7 @@ mod tests {
             (("idle", "standard"), vec![&cells[2]]),
         ];
         let text = tables(&["rt", "standard"], &["idle"], &of.into());
-        let row =
-            "| a | 4,000,000 | 1,000 | 1,200 | 1,700 | 2,000 | 6 | 1,000 | 1,200 | 9,000 | 2,000 | 3 |";
+        let row = "| a | 4,000,000 | 1,000 | 1,200 | 1,700 | 2,000 | 6 | 1,000 | 1,200 | 9,000 | 2,000 | 3 |";
         assert!(text.contains("**idle**") && text.contains(row), "{text}");
         assert_eq!(
             text.lines().filter(|line| line.starts_with("| b")).count(),
