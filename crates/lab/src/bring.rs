@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::LabError;
 use super::initramfs::Initramfs;
-use super::job::{OURSELVES, PROGRAMS};
+use super::job::{LIBRARIES, OURSELVES, PROGRAMS};
 use super::libraries;
 use super::program_error::ProgramError;
 use super::room::Room;
@@ -137,6 +137,10 @@ impl Brought {
     /// # Errors
     /// It cannot be read, its path is in use, there is no room, or a library was not found.
     pub fn add(&self, archive: &mut Initramfs, room: &mut Room) -> Result<(), LabError> {
+        if archive.holds(&self.to) && self.to.starts_with(LIBRARIES.trim_start_matches('/')) {
+            // A program before it needs it too.
+            return Ok(());
+        }
         if archive.holds(&self.to) {
             return Err(self.refused(ProgramError::PathInUse {
                 place: self.to.clone(),

@@ -199,6 +199,15 @@ pub fn add_needed(
     Ok(())
 }
 
+/// What `--bring` copies so that programs in the guest find a library by its name.
+#[must_use]
+pub fn to_bring(name: &str) -> Option<PathBuf> {
+    let (path, ..) = find(name, Path::new("/"), &[])?;
+    let mut text = path.into_os_string();
+    text.push(format!("={LIBRARIES}/{}", plain(name)));
+    Some(PathBuf::from(text))
+}
+
 /// The last part of a library's name, which may be a path.
 fn plain(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)

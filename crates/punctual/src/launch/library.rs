@@ -57,6 +57,11 @@ impl Library {
         })
     }
 
+    /// The copy that is part of the tool; empty if there is none.
+    pub fn embedded() -> &'static [u8] {
+        EMBEDDED
+    }
+
     /// The value of `LD_PRELOAD`: ours first, then the previous value.
     pub(super) fn beside_others(&self) -> OsString {
         let mut value = self.path.clone().into_os_string();

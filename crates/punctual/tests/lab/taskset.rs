@@ -196,7 +196,7 @@ fn a_set_that_a_guest_cannot_execute_is_refused_in_one_line() {
         );
         fs::write(place.path().join(name), text).expect("written");
     };
-    set("two.toml", 1, "run = 10");
+    set("two.toml", 1, "run = \"10us\"");
     set("lost.toml", 0, "library = \"./lost.so\", function = \"f\"");
     fs::create_dir(place.path().join("below")).expect("a folder");
     fs::write(place.path().join("up.so"), "").expect("written");

@@ -201,8 +201,11 @@ impl<'a> Part<'a> {
             head.extend(["worst", "bound", "longer"].map(dim));
         }
         let mut rows = vec![top, head];
+        let mut before = "";
         for (name, of, limit_ns) in self.chains() {
-            let mut row = vec![Cell::new(clean(name)), Cell::new(word(of)), time(limit_ns)];
+            let shown = if name == before { "" } else { name };
+            before = name;
+            let mut row = vec![Cell::new(clean(shown)), Cell::new(word(of)), time(limit_ns)];
             for kernel in &self.kernels {
                 let [worst_ns, bound_ns, longer] = self.chain(kernel, name, of);
                 row.extend([time(worst_ns), time(bound_ns)]);

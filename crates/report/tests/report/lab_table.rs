@@ -180,7 +180,7 @@ fn each_task_of_a_set_stands_on_each_kernel_beside_its_bound() {
     has("control <b> 1,000 104 121 121 150 1 104 171 171 150 4");
     has("log 1,000 - - - - 0 - - - - 0");
     has("in to out reaction - 2,346 2,400 0 2,346 2,400 0");
-    has("in to out age 1,500 1,000 2,400 0 1,600 2,400 1");
+    has("age 1,500 1,000 2,400 0 1,600 2,400 1");
     let said = flat(&text);
     let beyond = "standard, idle: control <b>: 170,654 ns where the analysis allows 150,000.";
     assert!(said.contains(beyond), "{text}");

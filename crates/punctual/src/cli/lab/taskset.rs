@@ -9,6 +9,8 @@ use super::super::exec::set;
 use super::super::failure::Failure;
 use super::super::flags::ExecFlags;
 use super::parts::{Guest, find};
+use crate::launch::Library;
+use punctual_lab::libraries;
 use punctual_record::cpu_list;
 use punctual_record::taskset::{Step, TaskSet};
 
@@ -140,6 +142,14 @@ fn library(path: &Path, flags: &ExecFlags, guest: Guest) -> Result<Vec<PathBuf>,
     let mut files = vec![to(&file, &place)];
     if !guest.is_rooted {
         files.push(to(Path::new(HOST), HOST));
+        // What makes the host a host is in this program, and what that needs isn't.
+        let needed = libraries::parse(Library::embedded()).unwrap_or_default();
+        for name in needed.needed {
+            let file = libraries::to_bring(&name);
+            files.push(file.ok_or_else(|| {
+                Failure::setup(format!("{}: needs {name}, which is not installed", shown()))
+            })?);
+        }
     }
     Ok(files)
 }
