@@ -232,7 +232,7 @@ fn the_loss_of_a_last_message_costs_a_twentieth_of_a_plain_sockets() {
 }
 
 /// Two in a hundred of all segments to the peer are lost, padding as well: the figures of
-/// docs/library.md.
+/// docs/channel.md.
 #[test]
 #[ignore = "figures for the documentation: some minutes"]
 fn figures_of_random_loss() {

@@ -34,9 +34,9 @@ fn header(kind: Kind, length: u32) -> [u8; HEADER] {
     .bytes()
 }
 
-/// The program in docs/library.md.
+/// The program in docs/channel.md.
 fn documented_python() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/library.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/channel.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (_, rest) = text.split_once("```python\n").expect("a program");
     rest.split_once("```").expect("its end").0.to_owned()

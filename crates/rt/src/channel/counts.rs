@@ -1,6 +1,7 @@
 //! What a channel has counted; any thread may read it.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// Counts of a channel since it was opened.
@@ -23,6 +24,18 @@ pub struct Counts {
     pub oldest_ns: u64,
     /// Frames of padding that were received and discarded.
     pub padding_received: u64,
+}
+
+/// Reads the counts of a channel, in any thread.
+#[derive(Debug, Clone)]
+pub struct Monitor(pub(super) Arc<Counters>);
+
+impl Monitor {
+    /// What was counted so far. Real-time safe.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.0.read()
+    }
 }
 
 /// One thread counts, others may read.

@@ -1,7 +1,7 @@
 //! The framing: how messages are delimited on a connection.
 //!
 //! Each frame has a header of 16 bytes, all numbers in network byte order, and a payload. A plain
-//! socket can speak it; docs/library.md has 20 lines of Python.
+//! socket can speak it; docs/channel.md has some lines of Python.
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;

@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use crate::sys::socket;
@@ -22,7 +22,7 @@ mod receive;
 mod send;
 
 pub use age::Age;
-pub use counts::Counts;
+pub use counts::{Counts, Monitor};
 pub use frame::{FrameError, HEADER, Header, Kind, LARGEST};
 pub use inbox::{Frame, Inbox};
 pub use options::{Outcome, QuickAck, Report, Setting, SocketOption, SocketOptions};
@@ -216,6 +216,12 @@ impl Channel {
     pub fn counts(&self) -> Counts {
         self.sender.counts()
     }
+
+    /// Reads the counts while other threads use the halves. Real-time safe.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        self.sender.monitor()
+    }
 }
 
 impl AsRawFd for Channel {
@@ -292,5 +298,11 @@ pub fn accept(listener: BorrowedFd<'_>, until_ns: u64, options: &Options) -> io:
 impl AsRawFd for Listener {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+}
+
+impl IntoRawFd for Listener {
+    fn into_raw_fd(self) -> RawFd {
+        self.socket.into_raw_fd()
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use super::counts::Counters;
+use super::counts::{Counters, Monitor};
 use super::frame::{HEADER, Header, Kind};
 use super::inbox::present;
 use super::{Clock, Counts, Options, WhenFull};
@@ -264,6 +264,12 @@ impl Sender {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.read()
+    }
+
+    /// Reads the counts in another thread. Real-time safe.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        Monitor(Arc::clone(&self.counters))
     }
 }
 
