@@ -279,8 +279,8 @@ fn two_messages_in_a_row_cost_a_twentieth_of_two_writes_of_a_plain_socket() {
         let mut message = [0; 2];
         while plain.read_exact(&mut message).is_ok() {
             plain.write_all(&message[..1]).unwrap();
-            for number in 0..2 {
-                message[number] = channel.receive(in_time(LONG)).unwrap().payload[0];
+            for byte in &mut message {
+                *byte = channel.receive(in_time(LONG)).unwrap().payload[0];
             }
             channel.send(&message, 0).map(drop).unwrap();
         }

@@ -130,7 +130,9 @@ fn files(module: &str) -> Vec<(PathBuf, String)> {
     let mut files = vec![source(module)];
     match module {
         "channel" => {
-            let parts = ["age", "counts", "frame", "inbox", "options", "receive", "send"];
+            let parts = [
+                "age", "counts", "frame", "inbox", "options", "receive", "send",
+            ];
             files.extend(parts.map(|part| source(&format!("channel/{part}"))));
         }
         "records" => files.push(source("records/turns")),
