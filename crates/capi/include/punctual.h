@@ -70,6 +70,49 @@ struct timespec;
 /* The maximum number of arguments of one record of a log. */
 #define PUNCTUAL_LOG_ARGUMENTS 6
 
+/* A send returns EAGAIN at once if the socket accepts nothing. */
+#define PUNCTUAL_CHANNEL_REFUSE 0
+
+/* A send waits for room, until the message's deadline at the latest. */
+#define PUNCTUAL_CHANNEL_WAIT 1
+
+/* Each end has a clock of its own: ages are counted from the fastest message. */
+#define PUNCTUAL_CHANNEL_OWN_CLOCK 0
+
+/* CLOCK_REALTIME is the same at both ends. */
+#define PUNCTUAL_CHANNEL_SHARED_CLOCK 1
+
+/* An option was not requested. */
+#define PUNCTUAL_CHANNEL_NOT_REQUESTED 0
+
+/* The requested value is in force: it was read back. */
+#define PUNCTUAL_CHANNEL_IN_FORCE 1
+
+/* Another value is in force. */
+#define PUNCTUAL_CHANNEL_DIFFERS 2
+
+/* The kernel refused it; `error` says why. */
+#define PUNCTUAL_CHANNEL_REFUSED 3
+
+/* This kernel does not have the option. */
+#define PUNCTUAL_CHANNEL_TOO_OLD 4
+
+/* For punctual_channel_send(): another message follows at once, so no padding is needed. */
+#define PUNCTUAL_CHANNEL_MORE 1
+
+/* The message has no stamp: its age is not known. */
+#define PUNCTUAL_CHANNEL_AGE_UNKNOWN 0
+
+/* The message is at least so old: how much longer it took than the fastest one. */
+#define PUNCTUAL_CHANNEL_AGE_AT_LEAST 1
+
+/* The message is so old, by the clock that both ends share. */
+#define PUNCTUAL_CHANNEL_AGE_EXACT 2
+
+/* A connection that carries messages in both directions; opaque. One thread at a time may send,
+ * and one at a time may receive. */
+struct punctual_channel;
+
 /* The log of one real-time thread. */
 struct punctual_log;
 
@@ -248,6 +291,102 @@ struct punctual_condvar {
     uint32_t number;
     /* Private. */
     uint32_t waiting;
+};
+
+/* How a channel works. punctual_channel_defaults() fills it; 0 leaves the kernel's setting. */
+struct punctual_channel_options {
+    /* Set it to sizeof(struct punctual_channel_options). */
+    size_t struct_size;
+    /* The longest message in bytes, at most 16777215; 0 is 65536. */
+    uint32_t message_max;
+    /* Frames of padding behind a message, 0 to 7. */
+    uint32_t pads;
+    /* Longer messages have no padding, in bytes. */
+    uint32_t pad_below;
+    /* PUNCTUAL_CHANNEL_REFUSE or PUNCTUAL_CHANNEL_WAIT. */
+    uint32_t when_full;
+    /* PUNCTUAL_CHANNEL_OWN_CLOCK or PUNCTUAL_CHANNEL_SHARED_CLOCK. */
+    uint32_t clock;
+    /* TCP_NODELAY: 1 disables Nagle's algorithm. */
+    uint32_t no_delay;
+    /* TCP_QUICKACK: 1 at the beginning, 2 after each receive. */
+    uint32_t quick_ack;
+    /* TCP_RTO_MIN_US: the shortest retransmission time-out, in us. */
+    uint32_t rto_min_us;
+    /* TCP_DELACK_MAX_US: the longest delay of an acknowledgement, in us. */
+    uint32_t delayed_ack_max_us;
+    /* TCP_USER_TIMEOUT: how long sent data may stay without acknowledgement, in ms. */
+    uint32_t user_timeout_ms;
+    /* SO_SNDBUF, in bytes. */
+    uint32_t send_buffer;
+    /* SO_RCVBUF, in bytes. */
+    uint32_t receive_buffer;
+    /* SO_PRIORITY; above 6 needs CAP_NET_ADMIN. */
+    uint32_t priority;
+    /* SO_BUSY_POLL, in us; needs CAP_NET_ADMIN. */
+    uint32_t busy_poll_us;
+    /* SO_PREFER_BUSY_POLL: 1; needs CAP_NET_ADMIN. */
+    uint32_t prefer_busy_poll;
+    /* Must be 0. */
+    uint32_t reserved;
+};
+
+/* What became of an option of the socket. */
+struct punctual_channel_setting {
+    /* Set it to sizeof(struct punctual_channel_setting). */
+    size_t struct_size;
+    /* The kernel's name, "TCP_NODELAY" for one; static. */
+    const char *name;
+    /* What to do if the request is not in force, else ""; static. */
+    const char *advice;
+    /* The requested value; 0: none. */
+    uint32_t requested;
+    /* The value in force; 0 if it can't be read. */
+    uint32_t actual;
+    /* PUNCTUAL_CHANNEL_IN_FORCE or another of these. */
+    int outcome;
+    /* The errno with PUNCTUAL_CHANNEL_REFUSED, else 0. */
+    int error;
+};
+
+/* A received message. */
+struct punctual_channel_message {
+    /* Set it to sizeof(struct punctual_channel_message). */
+    size_t struct_size;
+    /* Its bytes. */
+    const void *data;
+    /* How many they are. */
+    size_t size;
+    /* How old it may be, in ns; 0: no deadline. */
+    uint64_t deadline_ns;
+    /* How old it is, in ns. */
+    uint64_t age_ns;
+    /* What is known of its age: PUNCTUAL_CHANNEL_AGE_AT_LEAST or another of these. */
+    int age;
+    /* 1 if it is older than its deadline. */
+    int late;
+};
+
+/* Counts of a channel since it was opened. */
+struct punctual_channel_counts {
+    /* Set it to sizeof(struct punctual_channel_counts). */
+    size_t struct_size;
+    /* Messages that were sent. */
+    uint64_t sent;
+    /* Messages of which nothing was sent: the socket accepted none. */
+    uint64_t refused;
+    /* Frames of padding that were sent. */
+    uint64_t padding_sent;
+    /* Messages that were received. */
+    uint64_t received;
+    /* Of these: older than their deadline. */
+    uint64_t late;
+    /* Of these: with a deadline and without a stamp. */
+    uint64_t not_judged;
+    /* The age of the oldest message, in ns. */
+    uint64_t oldest_ns;
+    /* Frames of padding that were received and discarded. */
+    uint64_t padding_received;
 };
 
 #ifdef __cplusplus
@@ -1194,6 +1333,179 @@ int punctual_condvar_notify_one(struct punctual_condvar *condvar);
  * # Safety
  * As punctual_condvar_notify_one(). */
 int punctual_condvar_notify_all(struct punctual_condvar *condvar);
+
+/* Fills the options that a channel has if it gets none: those that make messages arrive sooner.
+ * Set `out->struct_size` first.
+ *
+ * A real-time thread may call it: no system call. -1 with errno: EFAULT NULL; EINVAL
+ * `struct_size`.
+ *
+ * # Safety
+ * `out` is NULL, or `out->struct_size` bytes are writable. */
+int punctual_channel_defaults(struct punctual_channel_options *out);
+
+/* Listens at a numeric address, such as "10.0.0.2:7000" or "[::1]:7000"; port 0 is any free one,
+ * which getsockname() returns. Connections inherit the buffers of `options` (NULL: the kernel's).
+ * Returns the descriptor of the socket, for punctual_channel_accept() and close().
+ *
+ * Not for a real-time thread: it allocates in the kernel. -1 with errno, and
+ * punctual_last_error(): EFAULT `address` is NULL; EINVAL the address or the options; EADDRINUSE;
+ * EADDRNOTAVAIL; EACCES a port below 1024.
+ *
+ * # Safety
+ * `address` is NULL or a string; `options` as for punctual_channel_accept(). */
+int punctual_channel_listen(const char *address,
+                            const struct punctual_channel_options *options);
+
+/* Waits until a peer connects, until an instant of CLOCK_MONOTONIC in ns (UINT64_MAX: no limit).
+ * `options` NULL: the defaults. The memory of the channel is prefaulted.
+ *
+ * Not for a real-time thread: it waits and allocates. NULL with errno, and punctual_last_error():
+ * EINVAL the options, or a socket that does not listen; ETIMEDOUT at the instant; EINTR; EBADF;
+ * ENOMEM.
+ *
+ * # Safety
+ * `options` is NULL, or `options->struct_size` bytes are readable. */
+struct punctual_channel *punctual_channel_accept(int listener,
+                                                 uint64_t until_ns,
+                                                 const struct punctual_channel_options *options);
+
+/* Connects to a channel that listens at a numeric address, until an instant of CLOCK_MONOTONIC in
+ * ns (UINT64_MAX: no limit). `options` NULL: the defaults. The memory of the channel is prefaulted.
+ *
+ * Not for a real-time thread: it waits and allocates. NULL with errno, and punctual_last_error():
+ * EFAULT `address` is NULL; EINVAL the address or the options; ETIMEDOUT at the instant;
+ * ECONNREFUSED; ENETUNREACH; EHOSTUNREACH; ENOMEM.
+ *
+ * # Safety
+ * `address` is NULL or a string; `options` as for punctual_channel_accept(). */
+struct punctual_channel *punctual_channel_connect(const char *address,
+                                                  uint64_t until_ns,
+                                                  const struct punctual_channel_options *options);
+
+/* Makes a channel of a connected stream socket. The descriptor is duplicated: close yours.
+ * `options` NULL: the defaults. The memory of the channel is prefaulted.
+ *
+ * Not for a real-time thread: it allocates. NULL with errno, and punctual_last_error(): EINVAL
+ * the options; EBADF, ENOTSOCK, EPROTOTYPE no stream socket; EMFILE; ENOMEM.
+ *
+ * # Safety
+ * As for punctual_channel_accept(). */
+struct punctual_channel *punctual_channel_open(int fd,
+                                               const struct punctual_channel_options *options);
+
+/* Closes the connection and frees its memory; NULL is allowed. Messages that the peer has not
+ * acknowledged may be lost if messages or padding of the peer are unread: to avoid that, call
+ * punctual_channel_finish(), and receive until EPIPE.
+ *
+ * Not for a real-time thread: it frees memory, and makes system calls. It never fails.
+ *
+ * # Safety
+ * `channel` is NULL, or was returned by one of these functions and no thread uses it any more. */
+void punctual_channel_close(struct punctual_channel *channel);
+
+/* The descriptor of the connection, for poll() and getpeername(); it stays the channel's.
+ *
+ * A real-time thread may call it: one load. -1 with EFAULT: NULL.
+ *
+ * # Safety
+ * `channel` is NULL or is open. */
+int punctual_channel_fd(const struct punctual_channel *channel);
+
+/* What became of option number `index` of the socket, from 0: returns 1 and fills `out`, or
+ * returns 0 after the last. Set `out->struct_size` first.
+ *
+ * A real-time thread may call it: a few loads. -1 with errno: EFAULT NULL; EINVAL `struct_size`.
+ *
+ * # Safety
+ * `channel` is NULL or is open; `out` is NULL, or `out->struct_size` bytes are writable. */
+int punctual_channel_setting(const struct punctual_channel *channel,
+                             size_t index,
+                             struct punctual_channel_setting *out);
+
+/* Sends the `size` bytes at `message`, which may be `deadline_ns` old when they are received (0: no
+ * deadline, and no stamp). `flags`: 0 or PUNCTUAL_CHANNEL_MORE. Returns 0, or 1 if the kernel has
+ * only the beginning of it: the channel keeps the rest, and sends it first with the next message,
+ * or with punctual_channel_flush().
+ *
+ * A real-time thread may call it: one system call (sendto, or sendmmsg with padding and above 4096
+ * bytes) while the socket has room. With PUNCTUAL_CHANNEL_WAIT it waits for room until the
+ * deadline, by a ppoll for each wait. -1 with errno, and nothing was sent: EFAULT NULL; EINVAL the
+ * flags; EMSGSIZE above message_max; EAGAIN no room; ETIME no room until the deadline; EINTR a
+ * signal handler ran; EPIPE, ECONNRESET, ETIMEDOUT the connection has ended.
+ *
+ * # Safety
+ * `channel` is NULL or is open, and one thread at a time sends; `size` bytes at `message` are
+ * readable, or it is NULL. */
+int punctual_channel_send(struct punctual_channel *channel,
+                          const void *message,
+                          size_t size,
+                          uint64_t deadline_ns,
+                          unsigned int flags);
+
+/* Sends the rest of a message that punctual_channel_send() returned 1 for, until an instant of
+ * CLOCK_MONOTONIC in ns: 0 does not wait, UINT64_MAX waits without a limit.
+ *
+ * A real-time thread may call it: no system call without a rest, else one, and two for each wait.
+ * -1 with errno: EFAULT NULL; EAGAIN no room; ETIME at the instant; EINTR; EPIPE, ECONNRESET,
+ * ETIMEDOUT the connection has ended.
+ *
+ * # Safety
+ * As for punctual_channel_send(). */
+int punctual_channel_flush(struct punctual_channel *channel,
+                           uint64_t until_ns);
+
+/* States that no message follows: the peer's receive returns EPIPE after the last one.
+ *
+ * A real-time thread may call it: one system call. -1 with errno: EFAULT NULL; EAGAIN the rest of
+ * a message is not sent; ENOTCONN.
+ *
+ * # Safety
+ * As for punctual_channel_send(). */
+int punctual_channel_finish(struct punctual_channel *channel);
+
+/* Receives a message into the memory of the channel, until an instant of CLOCK_MONOTONIC in ns: 0
+ * does not wait, UINT64_MAX waits without a limit. `out->data` is valid until the next call.
+ * Set `out->struct_size` first.
+ *
+ * A real-time thread may call it: no system call if the message came with an earlier one; one
+ * (recvfrom) with 0 or UINT64_MAX; two (ppoll, recvfrom) with an instant. Padding that arrives by
+ * itself costs as much, and quick_ack 2 adds one. -1 with errno: EFAULT NULL; EINVAL
+ * `struct_size`; EAGAIN no message; ETIME at the instant; EINTR a signal handler ran. The
+ * connection has ended, or is of no more use: EPIPE the peer closed it; EBADMSG within a message;
+ * EPROTO its bytes are no frame; EMSGSIZE its message is above message_max; ECONNRESET;
+ * ETIMEDOUT.
+ *
+ * # Safety
+ * `channel` is NULL or is open, and one thread at a time receives; `out` is NULL, or
+ * `out->struct_size` bytes are writable. */
+int punctual_channel_receive(struct punctual_channel *channel,
+                             uint64_t until_ns,
+                             struct punctual_channel_message *out);
+
+/* Receives a message into `buffer`, which has `room` bytes; returns its size. `out` may be NULL.
+ * Otherwise like punctual_channel_receive().
+ *
+ * A real-time thread may call it: the system calls of punctual_channel_receive(). -1 with errno:
+ * the same, and ENOBUFS `room` is too little: the message is kept, and the next call returns it.
+ *
+ * # Safety
+ * As for punctual_channel_receive(), and `room` bytes at `buffer` are writable, or it is NULL. */
+ssize_t punctual_channel_read(struct punctual_channel *channel,
+                              void *buffer,
+                              size_t room,
+                              uint64_t until_ns,
+                              struct punctual_channel_message *out);
+
+/* What was counted. Any thread may call it, also while others send and receive. Set
+ * `out->struct_size` first.
+ *
+ * A real-time thread may call it: a few loads. -1 with errno: EFAULT NULL; EINVAL `struct_size`.
+ *
+ * # Safety
+ * `channel` is NULL or is open; `out` is NULL, or `out->struct_size` bytes are writable. */
+int punctual_channel_counts(const struct punctual_channel *channel,
+                            struct punctual_channel_counts *out);
 
 #ifdef __cplusplus
 }

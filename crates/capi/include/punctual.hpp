@@ -30,6 +30,7 @@
 #include <string>
 #include <system_error>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -588,6 +589,140 @@ private:
         void operator()(punctual_ring *ring) const noexcept { punctual_ring_destroy(ring); }
     };
     std::unique_ptr<punctual_ring, destroy> ring_;
+};
+
+// A received message; its bytes are in the memory of the channel until the next one is received.
+struct channel_message : punctual_channel_message {
+    channel_message() noexcept : punctual_channel_message{}
+    {
+        struct_size = sizeof(punctual_channel_message);
+    }
+};
+
+// The options of a channel: those that make messages arrive sooner.
+struct channel_options : punctual_channel_options {
+    channel_options() noexcept : punctual_channel_options{}
+    {
+        struct_size = sizeof(punctual_channel_options);
+        punctual_channel_defaults(this);
+    }
+};
+
+// A socket that listens for channels.
+class channel_listener {
+public:
+    explicit channel_listener(const char *address, const channel_options &options = {})
+        : options_(options), fd_(punctual_channel_listen(address, &options))
+    {
+        if (fd_ < 0)
+            throw last_error("listen");
+    }
+    channel_listener(const channel_listener &) = delete;
+    channel_listener &operator=(const channel_listener &) = delete;
+    ~channel_listener() { ::close(fd_); }
+
+    // For getsockname() and poll().
+    int native_handle() const noexcept { return fd_; }
+    const channel_options &options() const noexcept { return options_; }
+
+private:
+    channel_options options_;
+    int fd_;
+};
+
+// Messages over TCP. One thread at a time may send, and one may receive.
+class channel {
+public:
+    static constexpr std::uint64_t no_limit = UINT64_MAX;
+
+    // Connects to a numeric address, such as "10.0.0.2:7000".
+    template <class Duration>
+    channel(const char *address, std::chrono::time_point<std::chrono::steady_clock, Duration> until,
+            const channel_options &options = {})
+        : channel(punctual_channel_connect(address, ns(until), &options), "connect")
+    {
+    }
+    // Accepts a peer, with the options of the listener.
+    template <class Duration>
+    channel(const channel_listener &listener,
+            std::chrono::time_point<std::chrono::steady_clock, Duration> until)
+        : channel(punctual_channel_accept(listener.native_handle(), ns(until), &listener.options()),
+                  "accept")
+    {
+    }
+    // Of a connected socket, which is duplicated.
+    explicit channel(int fd, const channel_options &options = {})
+        : channel(punctual_channel_open(fd, &options), "channel")
+    {
+    }
+
+    // False with errno: nothing was sent. True if the kernel has the message, or has its beginning:
+    // then flush(), or the next message, sends the rest. One system call while there is room.
+    bool send(const void *message, std::size_t size,
+              std::chrono::nanoseconds deadline = std::chrono::nanoseconds::zero(),
+              unsigned flags = 0) noexcept
+    {
+        const auto ns = deadline.count() < 0 ? 0 : static_cast<std::uint64_t>(deadline.count());
+        return punctual_channel_send(channel_.get(), message, size, ns, flags) >= 0;
+    }
+    // The rest of a message, until an instant in ns; 0 does not wait.
+    bool flush(std::uint64_t until_ns = no_limit) noexcept
+    {
+        return punctual_channel_flush(channel_.get(), until_ns) == 0;
+    }
+    // False with errno: EPIPE after the last message.
+    bool receive(channel_message &out) noexcept { return receive_until_ns(out, no_limit); }
+    bool try_receive(channel_message &out) noexcept { return receive_until_ns(out, 0); }
+    template <class Duration>
+    bool receive_until(channel_message &out,
+                       std::chrono::time_point<std::chrono::steady_clock, Duration> at) noexcept
+    {
+        return receive_until_ns(out, ns(at));
+    }
+    // No message follows.
+    bool finish() noexcept { return punctual_channel_finish(channel_.get()) == 0; }
+    struct punctual_channel_counts counts() const noexcept
+    {
+        struct punctual_channel_counts found{};
+        found.struct_size = sizeof found;
+        punctual_channel_counts(channel_.get(), &found);
+        return found;
+    }
+    // What became of each option of the socket.
+    std::vector<struct punctual_channel_setting> settings() const
+    {
+        std::vector<struct punctual_channel_setting> all;
+        struct punctual_channel_setting one{};
+        one.struct_size = sizeof one;
+        while (punctual_channel_setting(channel_.get(), all.size(), &one) == 1)
+            all.push_back(one);
+        return all;
+    }
+    int native_handle() const noexcept { return punctual_channel_fd(channel_.get()); }
+
+private:
+    struct close_it {
+        void operator()(punctual_channel *channel) const noexcept
+        {
+            punctual_channel_close(channel);
+        }
+    };
+    channel(punctual_channel *made, const char *what) : channel_(made)
+    {
+        if (!channel_)
+            throw last_error(what);
+    }
+    template <class Duration>
+    static std::uint64_t ns(std::chrono::time_point<std::chrono::steady_clock, Duration> at) noexcept
+    {
+        return static_cast<std::uint64_t>(detail::bounded(at.time_since_epoch()).count());
+    }
+    bool receive_until_ns(channel_message &out, std::uint64_t until_ns) noexcept
+    {
+        return punctual_channel_receive(channel_.get(), until_ns, &out) == 0;
+    }
+
+    std::unique_ptr<punctual_channel, close_it> channel_;
 };
 
 // The CPUs of the tasks in a processor set now, as a list like "0-3,8".

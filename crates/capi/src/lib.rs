@@ -9,6 +9,7 @@
 #![expect(unsafe_code, reason = "a C API: pointers come from the caller")]
 
 mod advice;
+mod channel;
 mod clock;
 mod cpus;
 mod cpuset;
@@ -16,6 +17,7 @@ mod errno;
 mod inspect;
 mod irq;
 mod memory;
+mod message;
 mod original;
 mod reserve;
 mod ring;

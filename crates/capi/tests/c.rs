@@ -108,6 +108,11 @@ fn rings_and_logs() {
 }
 
 #[test]
+fn channels_carry_messages_and_fail_as_documented() {
+    everywhere("tests/c/channel.c");
+}
+
+#[test]
 fn threads_start_at_their_own_priority_and_take_no_signals() {
     everywhere("tests/c/start.c");
 }
@@ -301,6 +306,17 @@ fn real_time_examples_take_no_page_fault_under_load() {
                 assert!(text.starts_with("1000 cycles, "), "{text}");
             }
         }
+        for (language, source) in [(C11, "examples/channel.c"), (CXX17, "examples/channel.cpp")] {
+            let build = Build {
+                compiler,
+                language,
+                ..Build::PLAIN
+            };
+            if let Some(text) = real_time(build, source) {
+                assert!(text.starts_with("1000 commands, "), "{text}");
+                assert!(text.contains(" 0 refused, 1000 answers, "), "{text}");
+            }
+        }
         let build = Build {
             compiler,
             linked: Linked::Static,
@@ -328,7 +344,7 @@ fn address_sanitizer_finds_nothing() {
         more,
         ..Build::PLAIN
     };
-    for source in ["basic", "thread", "loop", "ring"] {
+    for source in ["basic", "thread", "loop", "ring", "channel"] {
         runs(&mut Command::new(
             clang.compile(&format!("tests/c/{source}.c")),
         ));
@@ -349,7 +365,7 @@ fn undefined_behaviour_sanitizer_finds_nothing() {
             more,
             ..Build::PLAIN
         };
-        for source in ["basic", "storm", "thread", "loop", "ring"] {
+        for source in ["basic", "storm", "thread", "loop", "ring", "channel"] {
             runs(&mut Command::new(
                 build.compile(&format!("tests/c/{source}.c")),
             ));
@@ -372,6 +388,7 @@ fn thread_sanitizer_finds_only_the_programs_own_race() {
     let usual = [
         "loop",
         "ring",
+        "channel",
         "start",
         "coroutine",
         "race",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// The files with functions for C, in the order of the header.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 16] = [
     "version.rs",
     "stack.rs",
     "inspect.rs",
@@ -19,6 +19,8 @@ const SOURCES: [&str; 14] = [
     "irq.rs",
     "cpuset.rs",
     "sync.rs",
+    "channel.rs",
+    "message.rs",
 ];
 
 #[test]

@@ -6,6 +6,7 @@
 
 pub mod advice;
 pub mod affinity;
+pub mod channel;
 pub mod clock;
 pub mod cpulist;
 pub mod cpuset;

@@ -129,6 +129,12 @@ fn comment(lines: &[&str], at: usize) -> String {
 fn files(module: &str) -> Vec<(PathBuf, String)> {
     let mut files = vec![source(module)];
     match module {
+        "channel" => {
+            let parts = [
+                "age", "counts", "frame", "inbox", "options", "receive", "send",
+            ];
+            files.extend(parts.map(|part| source(&format!("channel/{part}"))));
+        }
         "records" => files.push(source("records/turns")),
         "sync" => files.push(source("sync/condvar")),
         "thread" => files.push(source("thread/launch")),

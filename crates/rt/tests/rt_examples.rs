@@ -61,6 +61,15 @@ fn the_injection_takes_no_page_fault_under_load() {
 }
 
 #[test]
+fn messages_over_tcp_take_no_page_fault_under_load() {
+    if let Some(text) = beside_a_load("channel") {
+        assert!(text.starts_with("1000 commands, "), "{text}");
+        assert!(text.contains(" 0 refused, 1000 answers, "), "{text}");
+        assert!(text.contains(" 0 faults, "), "{text}");
+    }
+}
+
+#[test]
 fn each_step_of_the_ladder_runs_and_the_third_ends_its_page_faults() {
     for steps in ["0", "1", "2", "3", "4"] {
         let output = Command::new(env!("CARGO"))

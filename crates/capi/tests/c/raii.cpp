@@ -6,7 +6,10 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <netinet/in.h>
 #include <sched.h>
+#include <string>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -465,6 +468,42 @@ void forked()
     CHECK(punctual::thread().native_handle() == 0 && punctual::thread().tid() == -1);
 }
 
+void channels()
+{
+    CHECK(refused([] { punctual::channel("nowhere", std::chrono::steady_clock::now()); }) == EINVAL);
+    CHECK(refused([] { punctual::channel_listener("192.0.2.1:0"); }) == EADDRNOTAVAIL);
+    CHECK(refused([] { punctual::channel(-1); }) == EBADF);
+    punctual::channel_options options;
+    CHECK(options.no_delay == 1 && options.message_max == 65536);
+    options.pads = 1;
+    const punctual::channel_listener listener("127.0.0.1:0", options);
+    sockaddr_in at{};
+    socklen_t length = sizeof at;
+    CHECK(getsockname(listener.native_handle(), reinterpret_cast<sockaddr *>(&at), &length) == 0);
+    const std::string address = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+    const auto soon = std::chrono::steady_clock::now() + 60s;
+    punctual::channel one(address.c_str(), soon, options);
+    punctual::channel other(listener, soon);
+    CHECK(one.native_handle() != other.native_handle());
+    CHECK(one.settings().size() == 10 && one.settings()[0].outcome == PUNCTUAL_CHANNEL_IN_FORCE);
+    punctual::channel_message message;
+    CHECK(!other.try_receive(message) && errno == EAGAIN);
+    CHECK(!other.receive_until(message, std::chrono::steady_clock::now()) && errno == ETIME);
+    CHECK(one.send("word", 4, 1h) && one.send("end", 3, 0ns, PUNCTUAL_CHANNEL_MORE) && one.flush());
+    CHECK(other.receive(message) && message.size == 4 && message.deadline_ns == 3600000000000u);
+    CHECK(other.receive_until(message, soon) && !std::memcmp(message.data, "end", 3));
+    CHECK(one.counts().sent == 2 && one.counts().padding_sent == 1);
+    CHECK(one.finish() && !other.receive(message) && errno == EPIPE);
+    // The connection moves with the object, and is closed once.
+    punctual::channel moved = std::move(one);
+    CHECK(moved.counts().sent == 2);
+    const int fd = moved.native_handle();
+    {
+        const punctual::channel last = std::move(moved);
+        CHECK(last.native_handle() == fd);
+    }
+}
+
 } // namespace
 
 int main(int count, char **words)
@@ -486,5 +525,6 @@ int main(int count, char **words)
     far_instants();
     waits_for_a_time();
     forked();
+    channels();
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -233,6 +234,47 @@ static void rings_and_logs(void)
     }
 }
 
+static void channels(void)
+{
+    struct punctual_channel_options options;
+    struct punctual_channel_message message;
+    struct punctual_channel *one, *other;
+    char word = 0;
+    int sockets[2];
+
+    memset(&options, 0, sizeof options);
+    memset(&message, 0, sizeof message);
+    REFUSED(punctual_channel_defaults(NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_channel_defaults(&options) == -1, EINVAL, "struct_size");
+    REFUSED(punctual_channel_listen("nowhere", NULL) == -1, EINVAL, "10.0.0.2:7000");
+    REFUSED(punctual_channel_accept(-1, 0, NULL) == NULL, EBADF, "socket");
+    REFUSED(punctual_channel_connect("127.0.0.1:1", 0, &options) == NULL, EINVAL, "struct_size");
+    REFUSED(punctual_channel_connect("127.0.0.1:1", NEVER, NULL) == NULL, ECONNREFUSED, "listens");
+    options.struct_size = sizeof options;
+    options.quick_ack = 3;
+    REFUSED(punctual_channel_open(0, &options) == NULL, EINVAL, "quick_ack 0 to 2");
+    options.quick_ack = 0;
+    options.message_max = 1u << 24;
+    REFUSED(punctual_channel_open(0, &options) == NULL, EINVAL, "16777215");
+    REFUSED(punctual_channel_open(-1, NULL) == NULL, EBADF, "socket");
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+    CHECK((one = punctual_channel_open(sockets[0], NULL)) != NULL);
+    CHECK((other = punctual_channel_open(sockets[1], NULL)) != NULL);
+    close(sockets[0]);
+    close(sockets[1]);
+    REFUSED(punctual_channel_send(one, &word, 1 << 20, 0, 0) == -1, EMSGSIZE, "message_max");
+    REFUSED(punctual_channel_send(one, &word, 1, 0, 8) == -1, EINVAL, "PUNCTUAL_CHANNEL_MORE");
+    REFUSED(punctual_channel_receive(one, 0, &message) == -1, EINVAL, "struct_size");
+    message.struct_size = sizeof message;
+    REFUSED(punctual_channel_receive(one, 0, &message) == -1, EAGAIN, "again");
+    REFUSED(punctual_channel_receive(one, 1, &message) == -1, ETIME, "instant");
+    CHECK(write(punctual_channel_fd(other), "0123456789abcdef", 16) == 16);
+    REFUSED(punctual_channel_receive(one, NEVER, &message) == -1, EPROTO, "framing");
+    punctual_channel_close(one);
+    REFUSED(punctual_channel_receive(other, NEVER, &message) == -1, EPIPE, "closed");
+    punctual_channel_close(other);
+}
+
 static void isolation(void)
 {
     struct punctual_watchpoint_hit hit;
@@ -320,6 +362,7 @@ int main(void)
     thread_local_storage();
     memory_and_clocks();
     rings_and_logs();
+    channels();
     isolation();
     CHECK(wrong == 0);
     CHECK(calls > 90);

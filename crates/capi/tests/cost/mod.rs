@@ -74,3 +74,37 @@ fn allocating_and_freeing_a_stack_stays_within_its_instruction_budget() {
         );
     }
 }
+
+/// Instructions of a send beyond those of a write(2) of the same bytes, in user space, by gcc on
+/// x86-64; the kernel executes some thousands for either.
+const SEND: f64 = 145.0;
+
+#[test]
+#[allow(clippy::print_stderr, reason = "says what was not tried")]
+fn sending_a_message_executes_few_instructions_more_than_a_write() {
+    if cfg!(not(target_arch = "x86_64")) {
+        eprintln!("SKIPPED: the figure is of x86-64");
+        return;
+    }
+    let each = |more: &'static [&'static str]| {
+        let build = Build {
+            more,
+            linked: Linked::Static,
+            ..Build::PLAIN
+        };
+        let program = build.compile("tests/c/channel_cost.c");
+        // The difference of two runs: the rest of the program cancels out.
+        let (some, more) = (executed(&program, PAIRS)?, executed(&program, 3 * PAIRS)?);
+        Ok::<f64, String>(more.saturating_sub(some) as f64 / (2 * PAIRS) as f64)
+    };
+    match (each(&[]), each(&["-DPLAIN"])) {
+        (Ok(send), Ok(write)) => {
+            let beyond = send - write;
+            assert!(
+                (SEND * 0.7..SEND * 1.2).contains(&beyond),
+                "{send:.1} instructions, a write {write:.1}: {beyond:.1} more, expected {SEND}"
+            );
+        }
+        (Err(reason), _) | (_, Err(reason)) => eprintln!("SKIPPED: {reason}"),
+    }
+}

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod channel_frames;
 mod cost;
 mod cyclictest;
 mod fit;
@@ -30,6 +31,7 @@ mod window;
 type Check = fn(&[u8]);
 
 const TARGETS: &[(&str, Check)] = &[
+    ("channel_frames", channel_frames::check),
     ("cost", cost::check),
     ("cyclictest", cyclictest::check),
     ("fit", fit::check),

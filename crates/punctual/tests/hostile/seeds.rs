@@ -21,6 +21,7 @@ use punctual_record::fit::parse_fit;
 use punctual_record::lab::parse_lab;
 use punctual_record::ladder::{Rung, parse_ladder};
 use punctual_report::formats::detect_and_parse;
+use punctual_rt::channel::{FrameError, Kind};
 use punctual_stats::peaks::Peak;
 use punctual_trace::capture::layout::{self, Layout};
 use punctual_trace::foreign::{Recording, open};
@@ -30,6 +31,7 @@ use punctual_trace::watch::marks::spec::{self, MarkPlace, MarkShape};
 
 /// For each target, a test of at least one of its seeds.
 pub const KNOWN: &[(&str, fn())] = &[
+    ("channel_frames", channel_frames),
     ("cost", cost),
     ("cyclictest", cyclictest),
     ("fit", fit),
@@ -212,6 +214,37 @@ fn lab() {
         .map(|cell| cell.figures.as_ref().map(|figures| figures.max_ns))
         .collect();
     assert_eq!(figures, [Some(4_698), None]);
+}
+
+/// What docs/channel.md says of the framing, in bytes.
+fn channel_frames() {
+    let bytes = seed("channel_frames/mixed");
+    let found = super::channel_frames::frames(&bytes, 7);
+    let found: Vec<_> = found.expect("frames");
+    let expected = [
+        (Kind::Message, 0, 0, &b"ping"[..]),
+        (Kind::Padding, 0, 0, b""),
+        (Kind::Padding, 0, 0, b""),
+        (Kind::Stamped, 2_000, 1_000_000_007, b"deadline of 2 ms"),
+        (Kind::StampedRealtime, 1, 1_700_000_000_000_000_000, b""),
+        (Kind::Padding, 0, 0, b"with a payload"),
+    ];
+    assert_eq!(found.len(), expected.len());
+    for ((header, payload), (kind, deadline_us, stamp_ns, text)) in found.iter().zip(expected) {
+        assert_eq!((header.kind, header.deadline_us), (kind, deadline_us));
+        assert_eq!((header.stamp_ns, payload.as_slice()), (stamp_ns, text));
+    }
+    for (name, error) in [
+        ("http", FrameError::NotAFrame),
+        ("too-long", FrameError::TooLong),
+    ] {
+        let bytes = seed(&format!("channel_frames/{name}"));
+        assert_eq!(
+            super::channel_frames::frames(&bytes, 7),
+            Err(error),
+            "{name}"
+        );
+    }
 }
 
 fn cost() {

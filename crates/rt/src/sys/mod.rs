@@ -20,6 +20,7 @@ pub mod mark;
 pub mod perf;
 mod raw;
 pub mod shared;
+pub mod socket;
 pub mod symbols;
 pub mod task;
 pub mod tasks;
