@@ -16,7 +16,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("report", &["stats", "record", "trace"]),
     ("load", &["record"]),
     ("exec", &["record", "rt"]),
-    ("network", &["record", "rt"]),
+    ("network", &["stats", "record", "rt"]),
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     ("machine", &["rt", "record"]),

@@ -8,7 +8,7 @@
 /// The stages of one message, from its requested instant to its reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// The number of the message; the first is 1. A skipped period uses up its number.
+    /// The number of the message, counted from 1. A period that was skipped has none.
     pub sequence: u64,
     /// Length of the message, and of its reply, in bytes.
     pub size: u32,
