@@ -1,0 +1,1 @@
+//! The connection of control, from the sender's side.
