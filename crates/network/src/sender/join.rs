@@ -86,6 +86,8 @@ pub struct Joiner {
     kept: Kept,
     /// Messages that were given up for want of memory.
     given_up: u64,
+    /// Messages that are neither replied nor lost.
+    undecided: u32,
 }
 
 impl Joiner {
@@ -108,6 +110,7 @@ impl Joiner {
             back: Histogram::allocated(),
             kept: Kept::new(rules.late_ns),
             given_up: 0,
+            undecided: 0,
         }
     }
 
@@ -118,8 +121,6 @@ impl Joiner {
         self.counts.blocked += u64::from(sent.blocked);
         self.send_lateness
             .record(sent.begin_ns.saturating_sub(sent.requested_ns));
-        let outstanding = self.pending.iter().rev().take_while(|it| !it.is_decided());
-        let outstanding = outstanding.count() as u32;
         let is_refused = sent.refused != 0;
         self.pending.push_back(Pending {
             exchange: Exchange {
@@ -132,13 +133,14 @@ impl Joiner {
                     blocked: sent.blocked,
                     ..SentStages::default()
                 },
-                outstanding,
+                outstanding: self.undecided,
                 ..Exchange::default()
             },
             id: sent.id,
             skipped_after: sent.skipped_after,
             is_lost: false,
         });
+        self.undecided = self.undecided.saturating_add(1);
         if is_refused {
             self.counts.refused += 1;
             self.lose(self.pending.len() - 1);
@@ -152,9 +154,17 @@ impl Joiner {
 
     /// A stamp of a sent message came.
     pub fn stamped(&mut self, stamped: &Stamped) {
-        // Retransmissions belong to old messages; most stamps to the last.
-        let mut all = self.pending.iter_mut().rev();
-        let Some(pending) = all.find(|it| it.id == stamped.id) else {
+        // Ids grow from message to message, and wrap around.
+        let Some(first) = self.pending.front().map(|it| it.id) else {
+            return;
+        };
+        let from_first = stamped.id.wrapping_sub(first);
+        let after = self
+            .pending
+            .partition_point(|it| it.id.wrapping_sub(first) <= from_first);
+        let last = after.checked_sub(1);
+        let pending = last.and_then(|index| self.pending.get_mut(index));
+        let Some(pending) = pending.filter(|it| it.id == stamped.id) else {
             return;
         };
         let sent = &mut pending.exchange.sent;
@@ -224,7 +234,7 @@ impl Joiner {
     /// Whether every message that was sent has its reply, or is lost.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.early.is_empty() && self.pending.iter().all(Pending::is_decided)
+        self.early.is_empty() && self.undecided == 0
     }
 
     /// What became of the messages so far.
@@ -303,6 +313,7 @@ impl Joiner {
             self.again(sequence);
             return;
         }
+        self.undecided = self.undecided.saturating_sub(1);
         let woke_ns = stages.woke_ns;
         let received_before = stages.received_before_ns;
         pending.exchange.peer = Some(PeerStages {
@@ -395,6 +406,7 @@ impl Joiner {
         }
         self.counts.lost += 1;
         if pending.exchange.reply.is_none() {
+            self.undecided = self.undecided.saturating_sub(1);
             if self.lost.len() >= REMEMBERED {
                 self.lost.pop_front();
             }

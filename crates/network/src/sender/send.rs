@@ -145,8 +145,8 @@ impl Sender {
         // The error of an earlier datagram is returned once, in the place of this call.
         let mut retries = 2;
         loop {
+            sent.id = self.id;
             let Err(error) = sys::send(socket, message) else {
-                sent.id = self.id;
                 self.id = self.id.wrapping_add(1);
                 return Ok(());
             };
