@@ -8,6 +8,7 @@
 pub mod ancillary;
 pub mod exchange;
 pub mod framed;
+pub mod responder;
 pub mod sender;
 pub mod sys;
 pub mod wire;

@@ -241,3 +241,14 @@ pub fn real_offset_ns() -> i64 {
     let between_ns = before_ns + after_ns.saturating_sub(before_ns) / 2;
     real_ns.wrapping_sub(between_ns).cast_signed()
 }
+
+/// Ends a connection whose other side has been silent for 40 s: its machine is gone.
+///
+/// # Errors
+/// The kernel's.
+pub fn keep_alive(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 10)?;
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5)?;
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 6)
+}

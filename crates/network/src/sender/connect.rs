@@ -278,7 +278,8 @@ impl Control {
     }
 
     fn write(&self, frame: &Frame) -> Result<(), ConnectError> {
-        framed::write(&self.stream, frame, STEP).map_err(|error| ConnectError::Frame(self.peer, error))
+        framed::write(&self.stream, frame, STEP)
+            .map_err(|error| ConnectError::Frame(self.peer, error))
     }
 
     fn read(&self, within: Duration) -> Result<Frame, ConnectError> {
@@ -299,8 +300,10 @@ impl Control {
         let mut byte = [0];
         let ended = match self.stream.peek(&mut byte) {
             Ok(count) => count == 0,
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock
-                && error.kind() != io::ErrorKind::Interrupted,
+            Err(error) => {
+                error.kind() != io::ErrorKind::WouldBlock
+                    && error.kind() != io::ErrorKind::Interrupted
+            }
         };
         ended | self.stream.set_nonblocking(false).is_err()
     }
