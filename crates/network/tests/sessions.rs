@@ -234,9 +234,16 @@ fn every_message_over_tcp_has_its_reply_and_its_stages() {
     let made = measure(session, 1_000_000, 200, || ());
     assert_complete(&made, 200, 1);
     assert_eq!(made.counts.lost, 0);
-    assert!(matches!(made.ended, [Ended::Completed, Ended::Completed]), "{:?}", made.ended);
+    assert!(
+        matches!(made.ended, [Ended::Completed, Ended::Completed]),
+        "{:?}",
+        made.ended
+    );
     let report = made.report.unwrap();
-    assert_eq!((report.received, report.replied), (made.counts.sent, made.counts.sent));
+    assert_eq!(
+        (report.received, report.replied),
+        (made.counts.sent, made.counts.sent)
+    );
     assert_eq!(report.turnaround.count, made.counts.sent);
     let (end, told) = responder.session();
     assert_eq!((end, told), (SessionEnd::Completed, report));
@@ -289,12 +296,17 @@ fn strangers_cannot_reach_a_session_over_udp() {
     let session = responder.agree(Transport::Udp, &[128]);
     let at = responder.at;
     let made = measure(session, 1_000_000, 100, move || {
-        let stranger = UdpSocket::bind(([127, 0, 0, 1], 0)).unwrap();
+        let stranger = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         for length in [0, 1, 24, 128, 1400] {
             stranger.send_to(&vec![7; length], at).unwrap();
         }
-        stranger.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        assert!(stranger.recv(&mut [0; 2000]).is_err(), "no reply to a stranger");
+        stranger
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
+        assert!(
+            stranger.recv(&mut [0; 2000]).is_err(),
+            "no reply to a stranger"
+        );
     });
     assert_complete(&made, 100, 1);
     // The kernel keeps them away from the connected socket.
@@ -316,7 +328,10 @@ fn what_is_asked_for_beyond_the_limits_is_refused_with_the_limit() {
             Ok(_) => panic!("agreed"),
         }
     };
-    assert_eq!(refused(|it| it.sizes = vec![8192]), (Limit::MostBytes, 4096));
+    assert_eq!(
+        refused(|it| it.sizes = vec![8192]),
+        (Limit::MostBytes, 4096)
+    );
     assert_eq!(refused(|it| it.sizes = vec![8]), (Limit::LeastBytes, 64));
     assert_eq!(refused(|it| it.sizes = Vec::new()), (Limit::Sizes, 16));
     assert_eq!(refused(|it| it.burst = 0), (Limit::Burst, 1024));
@@ -335,7 +350,10 @@ fn one_session_at_a_time_and_the_next_after_it() {
     let responder = responder();
     let first = responder.agree(Transport::Tcp, &[256]);
     let second = responder.control().agree(request(Transport::Tcp, &[256]));
-    assert!(matches!(second, Err(ConnectError::Refused(_, Refusal::Busy))));
+    assert!(matches!(
+        second,
+        Err(ConnectError::Refused(_, Refusal::Busy))
+    ));
     let made = measure(first, 1_000_000, 20, || ());
     assert!(made.report.is_ok());
     assert_eq!(responder.session().0, SessionEnd::Completed);
@@ -357,9 +375,15 @@ fn a_wrong_token_and_another_version_are_told_so() {
     let responder = responder();
     let wrong = Token::parse("fedcba9876543210").unwrap();
     let error = Control::open(&[responder.at], &wrong, "1").err().unwrap();
-    assert!(matches!(error, ConnectError::Refused(_, Refusal::Token)), "{error}");
+    assert!(
+        matches!(error, ConnectError::Refused(_, Refusal::Token)),
+        "{error}"
+    );
     assert!(error.to_string().contains("--token-file"), "{error}");
-    assert!(matches!(responder.rejection(), Rejection::Refused(Refusal::Token)));
+    assert!(matches!(
+        responder.rejection(),
+        Rejection::Refused(Refusal::Token)
+    ));
 
     let stream = TcpStream::connect(responder.at).unwrap();
     // Whatever follows the version: it is not known.
@@ -374,7 +398,10 @@ fn a_wrong_token_and_another_version_are_told_so() {
     hello[..2].copy_from_slice(&length.to_be_bytes());
     (&stream).write_all(&hello).unwrap();
     let answer = framed::read(&stream, Instant::now() + PATIENCE).unwrap();
-    assert_eq!(answer, Frame::Refused(Refusal::Protocol { spoken: PROTOCOL }));
+    assert_eq!(
+        answer,
+        Frame::Refused(Refusal::Protocol { spoken: PROTOCOL })
+    );
 }
 
 #[test]
@@ -399,7 +426,12 @@ fn an_impostor_that_does_not_know_the_token_gets_no_session() {
     assert!(matches!(error, ConnectError::Impostor(_)), "{error}");
     impostor.join().unwrap();
     let error = Control::open(&[at], &token, "1").err().unwrap();
-    assert!(error.to_string().contains("start `punctual respond 127.0.0.1` there"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("start `punctual respond 127.0.0.1` there"),
+        "{error}"
+    );
 }
 
 /// Reads until the other side ends the connection.
@@ -426,15 +458,23 @@ fn garbage_gets_no_answer_and_half_a_handshake_ends_in_time() {
     ] {
         let stream = TcpStream::connect(responder.at).unwrap();
         (&stream).write_all(garbage).unwrap();
-        assert_eq!(drained(&stream), [], "{garbage:?}");
+        assert!(drained(&stream).is_empty(), "{garbage:?}");
         assert!(matches!(responder.rejection(), Rejection::Frame(_)));
     }
     // Meanwhile a session is possible.
-    let made = measure(responder.agree(Transport::Tcp, &[256]), 1_000_000, 20, || ());
+    let made = measure(
+        responder.agree(Transport::Tcp, &[256]),
+        1_000_000,
+        20,
+        || (),
+    );
     assert!(made.report.is_ok());
-    assert_eq!(drained(&silent), []);
-    assert_eq!(drained(&half), []);
-    assert!(began.elapsed() >= Duration::from_secs(4), "they were given their time");
+    assert!(drained(&silent).is_empty());
+    assert!(drained(&half).is_empty());
+    assert!(
+        began.elapsed() >= Duration::from_secs(4),
+        "they were given their time"
+    );
 }
 
 #[test]
@@ -443,7 +483,9 @@ fn a_flood_of_connections_is_dropped_and_leaves_the_session_alone() {
     let session = responder.agree(Transport::Tcp, &[256]);
     let at = responder.at;
     let made = measure(session, 1_000_000, 300, move || {
-        let flood: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(at).ok()).collect();
+        let flood: Vec<TcpStream> = (0..200)
+            .filter_map(|_| TcpStream::connect(at).ok())
+            .collect();
         assert!(flood.len() > 100);
         thread::sleep(Duration::from_millis(100));
     });
@@ -480,7 +522,10 @@ fn a_join_without_a_proof_is_refused_and_the_session_waits_for_the_true_one() {
     };
     let proof = token.prove(What::Sender, &nonces, &[]);
     framed::write(&stream, &Frame::Proof(proof), PATIENCE).unwrap();
-    assert!(matches!(framed::read(&stream, until), Ok(Frame::Welcome(_))));
+    assert!(matches!(
+        framed::read(&stream, until),
+        Ok(Frame::Welcome(_))
+    ));
     let asked = Frame::Request(request(Transport::Tcp, &[256]));
     framed::write(&stream, &asked, PATIENCE).unwrap();
     let Frame::Accepted(accepted) = framed::read(&stream, until).unwrap() else {
@@ -502,7 +547,7 @@ fn a_join_without_a_proof_is_refused_and_the_session_waits_for_the_true_one() {
     assert!(matches!(framed::read(&stream, until), Ok(Frame::Ready(_))));
     // What is no message ends the session, not the responder.
     (&data).write_all(&[9; 500]).unwrap();
-    assert_eq!(drained(&data), []);
+    assert!(drained(&data).is_empty());
     framed::write(&stream, &Frame::End, PATIENCE).unwrap();
     let Frame::Report(report) = framed::read(&stream, until).unwrap() else {
         panic!("no report");
@@ -516,7 +561,12 @@ fn a_sender_that_vanishes_frees_the_responder() {
     let responder = responder();
     drop(responder.agree(Transport::Tcp, &[256]));
     assert_eq!(responder.session().0, SessionEnd::Vanished);
-    let made = measure(responder.agree(Transport::Udp, &[256]), 1_000_000, 20, || ());
+    let made = measure(
+        responder.agree(Transport::Udp, &[256]),
+        1_000_000,
+        20,
+        || (),
+    );
     assert!(made.report.is_ok());
 }
 
@@ -574,6 +624,9 @@ fn the_end_of_the_responder_ends_its_session_with_a_report() {
     }
     let made = measure(session, 1_000_000, 5, || ());
     let [_, received] = &made.ended;
-    assert!(matches!(received, Ended::Closed | Ended::Completed), "{received:?}");
+    assert!(
+        matches!(received, Ended::Closed | Ended::Completed),
+        "{received:?}"
+    );
     assert_eq!(responder.session().0, SessionEnd::Halted);
 }

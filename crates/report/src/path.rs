@@ -54,10 +54,16 @@ fn messages(path: &PathRun) -> String {
     );
     let timeout = words::duration(path.timeout_ns);
     for (number, what) in [
-        (counts.skipped, "skipped (the sender was late by a period)".to_owned()),
+        (
+            counts.skipped,
+            "skipped (the sender was late by a period)".to_owned(),
+        ),
         (counts.lost, format!("lost (no reply within {timeout})")),
         (counts.after_timeout, "of these answered later".to_owned()),
-        (counts.refused, "of these refused by the kernel here".to_owned()),
+        (
+            counts.refused,
+            "of these refused by the kernel here".to_owned(),
+        ),
         (counts.blocked, "waited for room in the socket".to_owned()),
         (counts.duplicates, "duplicates".to_owned()),
         (counts.reordered, "out of order".to_owned()),
