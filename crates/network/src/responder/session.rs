@@ -90,7 +90,7 @@ pub(super) fn serve(
         Transport::Udp => Some(open_udp(config.address, peer, request.port).map_err(unable)?),
         Transport::Tcp => None,
         Transport::Raw => {
-            let why = "this responder has no --interface".to_owned();
+            let why = "Ethernet frames are for a later version".to_owned();
             return Err(refuse(stream, Refusal::Unable { why }));
         }
     };
