@@ -16,6 +16,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("report", &["stats", "record", "trace"]),
     ("load", &["record"]),
     ("exec", &["record", "rt"]),
+    ("network", &["stats", "record", "rt"]),
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     ("machine", &["rt", "record"]),
@@ -25,7 +26,7 @@ const CRATES: &[(&str, &[&str])] = &[
         "punctual",
         &[
             "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
-            "taskset", "exec",
+            "taskset", "exec", "network",
         ],
     ),
 ];
@@ -53,6 +54,7 @@ const ROOMS: &[Room] = &[
         // It prints nothing, and makes no words and pictures.
         crates: &[
             "stats", "rt", "record", "load", "trace", "lab", "machine", "sched", "taskset", "exec",
+            "network",
         ],
     },
     Room {
@@ -60,7 +62,7 @@ const ROOMS: &[Room] = &[
         rooms: &["probe", "system", "conduct", "launch"],
         crates: &[
             "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
-            "taskset",
+            "taskset", "network",
         ],
     },
     Room {

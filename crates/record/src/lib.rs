@@ -34,6 +34,7 @@ pub mod live;
 mod load;
 pub mod merge;
 mod named;
+pub mod path;
 mod peaks;
 mod placement;
 pub mod proc_stat;

@@ -57,6 +57,11 @@ pub enum Step {
     SetUpProbes,
     /// The speed of the CPUs is measured.
     MeasureSpeed,
+    /// The responder on the other machine is asked.
+    Connect {
+        /// Which machine.
+        host: String,
+    },
     /// The tasks of a set are set up.
     SetUpTasks,
     /// The load is started.
@@ -130,6 +135,8 @@ pub struct LiveView {
     pub notes: Vec<Note>,
     /// Gaps are counted, and not wake-ups.
     pub gaps: bool,
+    /// Messages to another machine are counted.
+    pub messages: bool,
 }
 
 /// A probe thread as it stands. Latencies are in ns; without samples they are 0.

@@ -19,6 +19,7 @@ mod lab;
 mod lab_observer;
 mod ladder;
 mod marks;
+mod path_wire;
 mod record;
 mod recording;
 mod rootfs;
@@ -44,6 +45,7 @@ const TARGETS: &[(&str, Check)] = &[
     ("lab_observer", lab_observer::check),
     ("ladder", ladder::check),
     ("marks", marks::check),
+    ("path_wire", path_wire::check),
     ("record", record::check),
     ("recording", recording::check),
     ("rootfs", rootfs::check),
