@@ -113,11 +113,9 @@ impl<'a> Part<'a> {
     }
 
     fn on(&self, kernel: &str) -> impl Iterator<Item = &'a LabCell> + Clone {
-        let cells: Vec<&LabCell> = self.cells.iter().copied().collect();
-        cells.into_iter().filter({
-            let kernel = kernel.to_owned();
-            move |cell| cell.kernel == kernel
-        })
+        let kernel = kernel.to_owned();
+        let cells = self.cells.clone().into_iter();
+        cells.filter(move |cell| cell.kernel == kernel)
     }
 
     /// The tasks in the order of the set, with their deadlines.
