@@ -1428,7 +1428,7 @@ int punctual_channel_setting(const struct punctual_channel *channel,
  * only the beginning of it: the channel keeps the rest, and sends it first with the next message,
  * or with punctual_channel_flush().
  *
- * A real-time thread may call it: one system call (sendto, or sendmmsg with padding and above 4096
+ * A real-time thread may call it: one system call (sendto, or sendmmsg with padding and above 2048
  * bytes) while the socket has room. With PUNCTUAL_CHANNEL_WAIT it waits for room until the
  * deadline, by a ppoll for each wait. -1 with errno, and nothing was sent: EFAULT NULL; EINVAL the
  * flags; EMSGSIZE above message_max; EAGAIN no room; ETIME no room until the deadline; EINTR a

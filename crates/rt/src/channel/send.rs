@@ -14,7 +14,7 @@ use crate::sys::socket;
 use crate::sys::time::clock_now;
 
 /// A message up to this size is copied behind its header, which costs less than a list of parts.
-const COPIED: usize = 4096;
+const COPIED: usize = 2048;
 
 /// What became of a message that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
