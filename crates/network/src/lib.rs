@@ -5,6 +5,7 @@
 //! the instant of another. Nothing in either loop allocates or locks; the calls that read the
 //! kernel's time stamps and TCP's counters come after a reply was taken.
 
+pub mod bill;
 pub mod exchange;
 pub mod wire;
 

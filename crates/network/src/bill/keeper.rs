@@ -1,0 +1,195 @@
+//! The bills of a run: a ranking over all late messages, and the worst in full.
+
+use std::collections::BTreeMap;
+
+use punctual_record::path::bill::{
+    MessageBill, MessageBills, MessageCause as Cause, MessageSide, RankedMessageCause,
+};
+
+use super::{Context, bill, way_ns};
+use crate::exchange::{Exchange, TcpChange};
+
+/// Makes the bills of messages that come in the order of their numbers. Its memory is bounded.
+#[derive(Debug)]
+pub struct Keeper {
+    above_ns: u64,
+    settings: Context,
+    way_ns: Option<u64>,
+    /// What became of its reply comes with the next.
+    pending: Option<Exchange>,
+    /// The exchange before the pending one.
+    before: Option<Exchange>,
+    lost: Waiting,
+    lost_replies: Waiting,
+    bills: MessageBills,
+    ranking: BTreeMap<(MessageSide, Cause), Ranked>,
+}
+
+/// A loss for which later messages wait.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waiting {
+    until_ns: u64,
+    change: Option<TcpChange>,
+}
+
+impl Waiting {
+    fn note(&mut self, change: Option<&TcpChange>, until_ns: Option<u64>) {
+        if let Some(change) = change.filter(|it| it.retransmits > 0) {
+            *self = Self {
+                until_ns: until_ns.unwrap_or(u64::MAX),
+                change: Some(*change),
+            };
+        }
+    }
+
+    fn during(&self, exchange: &Exchange) -> Option<TcpChange> {
+        let begin_ns = exchange.sent.call_begin_ns;
+        self.change.filter(|_| begin_ns < self.until_ns)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Ranked {
+    count: u64,
+    main: u64,
+    total_ns: u64,
+    worst_ns: u64,
+}
+
+/// What divides a bill further, by what else is known of the exchange; returns whether it did.
+pub type Refine<'a> = &'a mut dyn FnMut(&Exchange, &mut MessageBill) -> bool;
+
+impl Keeper {
+    /// Bills of messages that are later than `above_ns`; of `settings` what holds for all of them is
+    /// used.
+    #[must_use]
+    pub fn new(above_ns: u64, settings: Context) -> Self {
+        Self {
+            above_ns,
+            settings,
+            way_ns: None,
+            pending: None,
+            before: None,
+            lost: Waiting::default(),
+            lost_replies: Waiting::default(),
+            bills: MessageBills {
+                above_ns,
+                ..MessageBills::default()
+            },
+            ranking: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next exchange.
+    pub fn take(&mut self, exchange: &Exchange, refine: Refine<'_>) {
+        let reply = exchange.peer_tcp;
+        if let Some(pending) = self.pending.replace(*exchange) {
+            self.examine(&pending, reply, refine);
+        }
+    }
+
+    /// Ends with the last exchange, and returns the bills.
+    pub fn finish(mut self, refine: Refine<'_>) -> MessageBills {
+        if let Some(pending) = self.pending.take() {
+            self.examine(&pending, None, refine);
+        }
+        self.bills()
+    }
+
+    /// The bills so far.
+    #[must_use]
+    pub fn bills(&self) -> MessageBills {
+        let mut bills = self.bills.clone();
+        bills.ranking = self
+            .ranking
+            .iter()
+            .map(|((side, cause), ranked)| RankedMessageCause {
+                side: *side,
+                cause: cause.clone(),
+                count: ranked.count,
+                main: ranked.main,
+                total_ns: ranked.total_ns,
+                worst_ns: ranked.worst_ns,
+            })
+            .collect();
+        bills
+            .ranking
+            .sort_by_key(|ranked| std::cmp::Reverse(ranked.total_ns));
+        bills
+    }
+
+    fn examine(&mut self, exchange: &Exchange, reply: Option<TcpChange>, refine: Refine<'_>) {
+        let woke_ns = exchange.reply.map(|it| it.woke_ns);
+        let context = self.context(exchange, reply);
+        self.lost.note(exchange.tcp.as_ref(), woke_ns);
+        self.lost_replies.note(reply.as_ref(), woke_ns);
+        if let Some(way_ns) = way_ns(exchange) {
+            self.way_ns = Some(self.way_ns.map_or(way_ns, |least| least.min(way_ns)));
+        }
+        let is_late = exchange.latency_ns().is_some_and(|ns| ns > self.above_ns);
+        if is_late && let Some(mut bill) = bill(exchange, &context) {
+            self.bills.traced += u64::from(refine(exchange, &mut bill));
+            self.rank(&bill);
+            self.keep(bill);
+        }
+        self.before = Some(*exchange);
+    }
+
+    fn context(&self, exchange: &Exchange, reply: Option<TcpChange>) -> Context {
+        let before = self.before.as_ref();
+        let idle_ns = before.and_then(|before| {
+            let begin_ns = exchange.sent.call_begin_ns;
+            begin_ns.checked_sub(before.sent.call_end_ns)
+        });
+        Context {
+            way_ns: self.way_ns,
+            before: before.and_then(|it| Some(it.tcp?.state)),
+            idle_ns,
+            reply,
+            earlier: self.lost.during(exchange),
+            earlier_reply: self.lost_replies.during(exchange),
+            ..self.settings
+        }
+    }
+
+    fn rank(&mut self, bill: &MessageBill) {
+        self.bills.late += 1;
+        self.bills.explained += u64::from(bill.is_explained());
+        self.bills.late_ns = self.bills.late_ns.saturating_add(bill.latency_ns);
+        let key = |row: &punctual_record::path::bill::MessageRow| {
+            (row.stage.side(), row.cause.general())
+        };
+        let main = bill.main().map(key);
+        let mut sums: BTreeMap<(MessageSide, Cause), u64> = BTreeMap::new();
+        for row in &bill.rows {
+            *sums.entry(key(row)).or_default() += row.ns;
+        }
+        let mut counted: Vec<(MessageSide, Cause)> = Vec::new();
+        for (key, ns) in sums {
+            let is_main = main.as_ref() == Some(&key);
+            // Room stays for the others of each side.
+            let is_full = self.ranking.len() + 3 >= MessageBills::CAUSES;
+            let key = if is_full && !self.ranking.contains_key(&key) {
+                (key.0, Cause::Other)
+            } else {
+                key
+            };
+            let again = counted.contains(&key);
+            let ranked = self.ranking.entry(key.clone()).or_default();
+            ranked.count += u64::from(!again);
+            ranked.main += u64::from(is_main);
+            ranked.total_ns = ranked.total_ns.saturating_add(ns);
+            ranked.worst_ns = ranked.worst_ns.max(ns);
+            counted.push(key);
+        }
+    }
+
+    fn keep(&mut self, bill: MessageBill) {
+        let worst = &mut self.bills.worst;
+        let place = worst.partition_point(|it| it.latency_ns >= bill.latency_ns);
+        if place < MessageBills::WORST {
+            worst.insert(place, bill);
+            worst.truncate(MessageBills::WORST);
+        }
+    }
+}

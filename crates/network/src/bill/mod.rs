@@ -1,0 +1,338 @@
+//! The bill of a late message: a pure function of its stages and of what TCP counted meanwhile.
+//!
+//! The instants of the sender divide the latency; what the responder reports as durations is taken
+//! from the time between sending and receiving. So the rows sum to the latency whatever the instants
+//! are: an instant out of order is moved to the nearest possible place, and the time of a missing one
+//! belongs to the next stage.
+
+mod keeper;
+mod loss;
+mod rows;
+mod sending;
+
+use punctual_record::path::bill::{
+    Certainty, MessageBill, MessageCause as Cause, MessageEvidence as Evidence,
+    MessageStage as Stage,
+};
+
+use crate::exchange::{Exchange, Reply, TcpChange, TcpState};
+use loss::Loss;
+use rows::Rows;
+use sending::{Sending, Stages};
+
+pub use keeper::Keeper;
+
+/// What is known beside the exchange itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Context {
+    /// The connection is TCP.
+    pub tcp: bool,
+    /// Nagle's algorithm is on (`TCP_NODELAY` is not set), on both machines.
+    pub nagle: bool,
+    /// The sockets' rate is limited: `SO_MAX_PACING_RATE`, or a congestion control that paces.
+    pub paced: bool,
+    /// `tcp_slow_start_after_idle`, where it is known.
+    pub slow_start_after_idle: Option<bool>,
+    /// The nominal interval between messages, in ns; 0 if it is not known.
+    pub interval_ns: u64,
+    /// The shortest time on the way so far, both ways together, in ns.
+    pub way_ns: Option<u64>,
+    /// The state of the sender's connection before this message.
+    pub before: Option<TcpState>,
+    /// How long nothing was sent before this message, in ns.
+    pub idle_ns: Option<u64>,
+    /// What TCP counted on the responder while this reply was on its way: it comes with a later one.
+    pub reply: Option<TcpChange>,
+    /// What TCP counted on the sender for earlier messages that were late while this one was under
+    /// way. TCP delivers in order: this one waited for them.
+    pub earlier: Option<TcpChange>,
+    /// The same on the responder.
+    pub earlier_reply: Option<TcpChange>,
+}
+
+/// A thread that is this late did not run.
+const LATE_NS: u64 = 50_000;
+/// What the clocks' conversion, a call and a wake-up may take in any case.
+const SLACK_NS: u64 = 20_000;
+
+/// The bill of a message; `None` if it was lost.
+#[must_use]
+pub fn bill(exchange: &Exchange, context: &Context) -> Option<MessageBill> {
+    let reply = exchange.reply?;
+    let latency_ns = exchange.latency_ns()?;
+    let mut rows = Rows::new(latency_ns);
+    let line = Line::new(exchange, reply);
+    start(exchange, &line, &mut rows);
+    let own = own(exchange, context);
+    let sent = own.stages(line.call_ns, line.received_ns);
+    own.rows(&sent, &mut rows);
+    let between_ns = line.received_ns - sent.end_ns();
+    between(exchange, context, &own, &sent, between_ns, &mut rows);
+    wake_up(exchange, context, &line, &mut rows);
+    Some(MessageBill {
+        sequence: exchange.sequence,
+        requested_ns: exchange.requested_ns,
+        size: exchange.size,
+        latency_ns,
+        rows: rows.finish(),
+    })
+}
+
+/// The time between sending and receiving, with neither, in ns: the way both ways, as far as no stage
+/// of the responder took it. A keeper takes the shortest of these as usual.
+#[must_use]
+pub fn way_ns(exchange: &Exchange) -> Option<u64> {
+    let reply = exchange.reply?;
+    let peer = exchange.peer?;
+    let (sent_ns, received_ns) = (exchange.sent.software.last()?, reply.rx_software_ns?);
+    let replied_ns = peer.software.last().unwrap_or(peer.send_begin_ns);
+    let there_ns = replied_ns.checked_sub(peer.rx_software_ns?)?;
+    received_ns.checked_sub(sent_ns)?.checked_sub(there_ns)
+}
+
+/// The sender's instants, each within the latency and none before the one before.
+struct Line {
+    requested_ns: u64,
+    call_ns: u64,
+    received_ns: u64,
+    woke_ns: u64,
+    /// The reply has a time stamp.
+    has_stamp: bool,
+}
+
+impl Line {
+    fn new(exchange: &Exchange, reply: Reply) -> Self {
+        let requested_ns = exchange.requested_ns;
+        let woke_ns = reply.woke_ns.max(requested_ns);
+        let call_ns = exchange.sent.call_begin_ns.clamp(requested_ns, woke_ns);
+        let stamp = reply.rx_software_ns;
+        Self {
+            requested_ns,
+            call_ns,
+            received_ns: stamp.unwrap_or(woke_ns).clamp(call_ns, woke_ns),
+            woke_ns,
+            has_stamp: stamp.is_some(),
+        }
+    }
+}
+
+/// From the requested instant to the call.
+fn start(exchange: &Exchange, line: &Line, rows: &mut Rows) {
+    let late_ns = line.call_ns - line.requested_ns;
+    if late_ns <= LATE_NS {
+        rows.usual(Stage::Start, late_ns);
+        return;
+    }
+    let mut evidence = Vec::new();
+    if exchange.sent.blocked {
+        evidence.push(Evidence::Blocked);
+    }
+    let cause = Cause::NotScheduled { by: None };
+    rows.add(Stage::Start, cause, late_ns, Certainty::Certain, evidence);
+}
+
+/// What is known of the sending of the message.
+fn own<'a>(exchange: &'a Exchange, context: &'a Context) -> Sending<'a> {
+    let sent = &exchange.sent;
+    Sending {
+        tcp: context.tcp,
+        size: exchange.size,
+        call_end_ns: (sent.call_end_ns >= sent.call_begin_ns).then_some(sent.call_end_ns),
+        blocked: sent.blocked,
+        scheduled: sent.scheduled,
+        software: sent.software,
+        change: exchange.tcp.as_ref(),
+        earlier: context.earlier.as_ref(),
+        before: context.before.as_ref(),
+        outstanding: exchange.outstanding,
+        idle_ns: context.idle_ns,
+        context,
+        stages: [Stage::Send, Stage::Queue, Stage::Resend],
+    }
+}
+
+/// From the sender's driver to the time stamp of the reply.
+fn between(
+    exchange: &Exchange,
+    context: &Context,
+    own: &Sending<'_>,
+    sent: &Stages,
+    between_ns: u64,
+    rows: &mut Rows,
+) {
+    let mut left_ns = between_ns;
+    let Some(peer) = &exchange.peer else {
+        rows.add(Stage::Way, Cause::Way, left_ns, Certainty::Possible, vec![]);
+        return;
+    };
+    // In the order of the message, each at most what is left.
+    let received_ns = peer.rx_software_ns.unwrap_or(peer.woke_ns);
+    let stated_wake_ns = peer.woke_ns.saturating_sub(received_ns);
+    let stated_work_ns = peer.send_begin_ns.saturating_sub(peer.woke_ns);
+    let wake_ns = stated_wake_ns.min(left_ns);
+    left_ns -= wake_ns;
+    let work_ns = stated_work_ns.min(left_ns);
+    left_ns -= work_ns;
+    let replying = Sending {
+        tcp: context.tcp,
+        size: exchange.size,
+        call_end_ns: None,
+        blocked: false,
+        scheduled: peer.scheduled,
+        software: peer.software,
+        change: context.reply.as_ref(),
+        earlier: context.earlier_reply.as_ref(),
+        before: exchange.peer_tcp.as_ref().map(|it| &it.state),
+        outstanding: exchange.outstanding,
+        idle_ns: context.idle_ns,
+        context,
+        stages: [Stage::PeerSend, Stage::PeerQueue, Stage::PeerResend],
+    };
+    let from_ns = peer.send_begin_ns;
+    let replied = replying.stages(from_ns, from_ns.saturating_add(left_ns));
+    left_ns -= replied.end_ns() - from_ns;
+
+    let stated_ns = stated_wake_ns.saturating_add(stated_work_ns);
+    if stated_ns > between_ns.saturating_add(SLACK_NS) {
+        let ns = stated_ns - between_ns;
+        rows.doubt(Stage::PeerWakeUp, Evidence::Contradiction { ns });
+    }
+    peer_wake_up(exchange, own, sent, wake_ns, rows);
+    let work = if work_ns > LATE_NS {
+        Cause::Work
+    } else {
+        Cause::Usual
+    };
+    let certain = Certainty::Certain;
+    rows.add(Stage::PeerWork, work, work_ns, certain, vec![]);
+    replying.rows(&replied, rows);
+    way(exchange, context, [own, &replying], left_ns, rows);
+}
+
+/// What no stage explains, between the two drivers. What exceeds the usual is a loss's, if TCP sent
+/// again and no time stamp shows it: the kernel stamps a call's last segment alone.
+fn way(
+    exchange: &Exchange,
+    context: &Context,
+    sides: [&Sending<'_>; 2],
+    ns: u64,
+    rows: &mut Rows,
+) {
+    let usual_ns = context.way_ns.unwrap_or(0).min(ns);
+    let excess_ns = ns - usual_ns;
+    let mut evidence = Vec::new();
+    if exchange.clock_step_ns != 0 {
+        let ns = exchange.clock_step_ns;
+        evidence.push(Evidence::ClockStep { ns });
+    }
+    for side in sides {
+        // A loss of the message shows at the responder, too: what came behind it waited there.
+        let shown = match side.stages[2] {
+            Stage::Resend => [Stage::Resend, Stage::PeerWakeUp],
+            other => [other; 2],
+        };
+        if excess_ns <= LATE_NS || rows.has_loss(shown) {
+            continue;
+        }
+        if let Some(loss) = Loss::of(side) {
+            let (cause, certainty, why) = loss.judge(side, excess_ns);
+            evidence.extend(why);
+            rows.add(side.stages[2], cause, excess_ns, certainty, evidence);
+            rows.usual(Stage::Way, usual_ns);
+            return;
+        }
+    }
+    if excess_ns <= LATE_NS {
+        rows.usual(Stage::Way, ns);
+        return;
+    }
+    if let Some(card_ns) = hardware(exchange) {
+        // The card's clock measured the way and the responder: the rest is this kernel's.
+        let own_ns = excess_ns.min(card_ns);
+        if own_ns > LATE_NS {
+            let cause = Cause::Softirq { by: None };
+            let shown = vec![Evidence::HardwareStamps];
+            rows.add(Stage::Receive, cause, own_ns, Certainty::Certain, shown);
+            rows.usual(Stage::Way, usual_ns);
+            let rest_ns = excess_ns - own_ns;
+            rows.add(Stage::Way, Cause::Way, rest_ns, Certainty::Possible, evidence);
+            return;
+        }
+    }
+    if usual_ns > 0 {
+        evidence.push(Evidence::UsualWay { ns: usual_ns });
+    }
+    rows.usual(Stage::Way, usual_ns);
+    rows.add(Stage::Way, Cause::Way, excess_ns, Certainty::Possible, evidence);
+}
+
+/// How much longer the kernel's time stamps are apart than the card's, in ns.
+fn hardware(exchange: &Exchange) -> Option<u64> {
+    let reply = exchange.reply?;
+    let card_ns = reply
+        .rx_hardware_ns?
+        .checked_sub(exchange.sent.hardware_ns?)?;
+    let kernel_ns = reply
+        .rx_software_ns?
+        .checked_sub(exchange.sent.software.last()?)?;
+    kernel_ns.checked_sub(card_ns)
+}
+
+/// From the responder's time stamp to its thread. Data that came behind a gap waits for what is
+/// missing, and has its time stamp: that is no thread's fault.
+fn peer_wake_up(
+    exchange: &Exchange,
+    own: &Sending<'_>,
+    sent: &Stages,
+    ns: u64,
+    rows: &mut Rows,
+) {
+    let stage = Stage::PeerWakeUp;
+    if ns <= LATE_NS {
+        rows.usual(stage, ns);
+        return;
+    }
+    let not_scheduled = Cause::NotScheduled { by: None };
+    let Some(loss) = Loss::of(own) else {
+        rows.add(stage, not_scheduled, ns, Certainty::Certain, vec![]);
+        return;
+    };
+    // The acknowledgement of all of it shows when the gap was filled.
+    let acknowledged = exchange.sent.acknowledged_ns;
+    let whole_ns = acknowledged.and_then(|at_ns| at_ns.checked_sub(sent.end_ns()));
+    if whole_ns.is_some_and(|whole_ns| whole_ns < ns / 2) {
+        let evidence = whole_ns.map(|ns| Evidence::AcknowledgedAfter { ns });
+        let evidence = evidence.into_iter().collect();
+        rows.add(stage, not_scheduled, ns, Certainty::Certain, evidence);
+        return;
+    }
+    let (cause, certainty, mut evidence) = loss.judge(own, ns);
+    evidence.extend(whole_ns.map(|ns| Evidence::AcknowledgedAfter { ns }));
+    rows.add(stage, cause, ns, certainty, evidence);
+}
+
+/// From the time stamp of the reply to the thread.
+fn wake_up(exchange: &Exchange, context: &Context, line: &Line, rows: &mut Rows) {
+    let ns = line.woke_ns - line.received_ns;
+    let stage = Stage::WakeUp;
+    if ns <= LATE_NS || !line.has_stamp {
+        rows.usual(stage, ns);
+        return;
+    }
+    let replying = Sending {
+        stages: [Stage::PeerSend, Stage::PeerQueue, Stage::PeerResend],
+        change: context.reply.as_ref(),
+        earlier: context.earlier_reply.as_ref(),
+        before: exchange.peer_tcp.as_ref().map(|it| &it.state),
+        ..own(exchange, context)
+    };
+    // What came behind a gap in the replies has its time stamp and waited for what was missing.
+    if let Some(loss) = Loss::of(&replying).filter(|_| !rows.has_loss([Stage::PeerResend; 2])) {
+        let (cause, certainty, evidence) = loss.judge(&replying, ns);
+        let certainty = certainty.max(Certainty::Likely);
+        rows.add(stage, cause, ns, certainty, evidence);
+        return;
+    }
+    let cause = Cause::NotScheduled { by: None };
+    rows.add(stage, cause, ns, Certainty::Certain, vec![]);
+}
