@@ -5,8 +5,13 @@
 //! the instant of another. Nothing in either loop allocates or locks; the calls that read the
 //! kernel's time stamps and TCP's counters come after a reply was taken.
 
+pub mod ancillary;
 pub mod bill;
 pub mod exchange;
+pub mod framed;
+pub mod responder;
+pub mod sender;
+pub mod sys;
 pub mod wire;
 
 pub use exchange::{

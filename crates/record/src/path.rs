@@ -145,6 +145,8 @@ pub struct PathCounts {
     pub lost: u64,
     /// Of these, messages whose reply came after the time-out.
     pub after_timeout: u64,
+    /// Of these, messages that the kernel refused to send: no route, a link that is down.
+    pub refused: u64,
     /// Replies that came twice.
     pub duplicates: u64,
     /// Replies that came after that of a later message.

@@ -7,22 +7,21 @@ use punctual_record::path::bill::{
 };
 
 use super::{Context, bill, way_ns};
-use crate::exchange::{Exchange, TcpChange};
+use crate::exchange::{Exchange, TcpChange, TcpState};
 
 /// Makes the bills of messages that come in the order of their numbers. Its memory is bounded.
-#[derive(Debug)]
 pub struct Keeper {
     above_ns: u64,
     settings: Context,
     way_ns: Option<u64>,
-    /// What became of its reply comes with the next.
-    pending: Option<Exchange>,
-    /// The exchange before the pending one.
+    /// The exchange before, and the state of the responder's connection before that.
     before: Option<Exchange>,
+    peer_state: Option<TcpState>,
     lost: Waiting,
     lost_replies: Waiting,
     bills: MessageBills,
     ranking: BTreeMap<(MessageSide, Cause), Ranked>,
+    refine: Option<Refine>,
 }
 
 /// A loss for which later messages wait.
@@ -57,7 +56,7 @@ struct Ranked {
 }
 
 /// What divides a bill further, by what else is known of the exchange; returns whether it did.
-pub type Refine<'a> = &'a mut dyn FnMut(&Exchange, &mut MessageBill) -> bool;
+pub type Refine = Box<dyn FnMut(&Exchange, &mut MessageBill) -> bool + Send>;
 
 impl Keeper {
     /// Bills of messages that are later than `above_ns`; of `settings` what holds for all of them is
@@ -68,8 +67,8 @@ impl Keeper {
             above_ns,
             settings,
             way_ns: None,
-            pending: None,
             before: None,
+            peer_state: None,
             lost: Waiting::default(),
             lost_replies: Waiting::default(),
             bills: MessageBills {
@@ -77,23 +76,39 @@ impl Keeper {
                 ..MessageBills::default()
             },
             ranking: BTreeMap::new(),
+            refine: None,
         }
     }
 
-    /// Takes the next exchange.
-    pub fn take(&mut self, exchange: &Exchange, refine: Refine<'_>) {
-        let reply = exchange.peer_tcp;
-        if let Some(pending) = self.pending.replace(*exchange) {
-            self.examine(&pending, reply, refine);
-        }
+    /// Divides bills further.
+    pub fn refine_by(&mut self, refine: Refine) {
+        self.refine = Some(refine);
     }
 
-    /// Ends with the last exchange, and returns the bills.
-    pub fn finish(mut self, refine: Refine<'_>) -> MessageBills {
-        if let Some(pending) = self.pending.take() {
-            self.examine(&pending, None, refine);
+    /// Takes the next exchange, all of whose stages are known.
+    pub fn take(&mut self, exchange: &Exchange) {
+        let woke_ns = exchange.reply.map(|it| it.woke_ns);
+        let context = self.context(exchange);
+        self.lost.note(exchange.tcp.as_ref(), woke_ns);
+        self.lost_replies.note(exchange.peer_tcp.as_ref(), woke_ns);
+        if let Some(way_ns) = way_ns(exchange) {
+            self.way_ns = Some(self.way_ns.map_or(way_ns, |least| least.min(way_ns)));
         }
-        self.bills()
+        // A sum of more than 584 years is of nonsense.
+        let counts = |ns: u64| ns > self.above_ns && self.bills.late_ns.checked_add(ns).is_some();
+        if exchange.latency_ns().is_some_and(counts)
+            && let Some(mut bill) = bill(exchange, &context)
+        {
+            let refined = self
+                .refine
+                .as_mut()
+                .is_some_and(|it| it(exchange, &mut bill));
+            self.bills.traced += u64::from(refined);
+            self.rank(&bill);
+            self.keep(bill);
+        }
+        let before = self.before.replace(*exchange);
+        self.peer_state = before.and_then(|it| Some(it.peer_tcp?.state));
     }
 
     /// The bills so far.
@@ -118,24 +133,7 @@ impl Keeper {
         bills
     }
 
-    fn examine(&mut self, exchange: &Exchange, reply: Option<TcpChange>, refine: Refine<'_>) {
-        let woke_ns = exchange.reply.map(|it| it.woke_ns);
-        let context = self.context(exchange, reply);
-        self.lost.note(exchange.tcp.as_ref(), woke_ns);
-        self.lost_replies.note(reply.as_ref(), woke_ns);
-        if let Some(way_ns) = way_ns(exchange) {
-            self.way_ns = Some(self.way_ns.map_or(way_ns, |least| least.min(way_ns)));
-        }
-        let is_late = exchange.latency_ns().is_some_and(|ns| ns > self.above_ns);
-        if is_late && let Some(mut bill) = bill(exchange, &context) {
-            self.bills.traced += u64::from(refine(exchange, &mut bill));
-            self.rank(&bill);
-            self.keep(bill);
-        }
-        self.before = Some(*exchange);
-    }
-
-    fn context(&self, exchange: &Exchange, reply: Option<TcpChange>) -> Context {
+    fn context(&self, exchange: &Exchange) -> Context {
         let before = self.before.as_ref();
         let idle_ns = before.and_then(|before| {
             let begin_ns = exchange.sent.call_begin_ns;
@@ -145,7 +143,13 @@ impl Keeper {
             way_ns: self.way_ns,
             before: before.and_then(|it| Some(it.tcp?.state)),
             idle_ns,
-            reply,
+            peer_before: self.peer_state,
+            outstanding: before.map_or(0, |before| {
+                let answered = before
+                    .reply
+                    .is_some_and(|it| it.woke_ns <= exchange.sent.call_begin_ns);
+                u32::from(!answered)
+            }),
             earlier: self.lost.during(exchange),
             earlier_reply: self.lost_replies.during(exchange),
             ..self.settings
@@ -155,10 +159,9 @@ impl Keeper {
     fn rank(&mut self, bill: &MessageBill) {
         self.bills.late += 1;
         self.bills.explained += u64::from(bill.is_explained());
-        self.bills.late_ns = self.bills.late_ns.saturating_add(bill.latency_ns);
-        let key = |row: &punctual_record::path::bill::MessageRow| {
-            (row.stage.side(), row.cause.general())
-        };
+        self.bills.late_ns += bill.latency_ns;
+        let key =
+            |row: &punctual_record::path::bill::MessageRow| (row.stage.side(), row.cause.general());
         let main = bill.main().map(key);
         let mut sums: BTreeMap<(MessageSide, Cause), u64> = BTreeMap::new();
         for row in &bill.rows {
@@ -178,7 +181,7 @@ impl Keeper {
             let ranked = self.ranking.entry(key.clone()).or_default();
             ranked.count += u64::from(!again);
             ranked.main += u64::from(is_main);
-            ranked.total_ns = ranked.total_ns.saturating_add(ns);
+            ranked.total_ns += ns;
             ranked.worst_ns = ranked.worst_ns.max(ns);
             counted.push(key);
         }

@@ -1,8 +1,6 @@
 //! A loss, and how TCP found it.
 
-use punctual_record::path::bill::{
-    Certainty, MessageCause as Cause, MessageEvidence as Evidence,
-};
+use punctual_record::path::bill::{Certainty, MessageCause as Cause, MessageEvidence as Evidence};
 
 use super::sending::Sending;
 use crate::exchange::TcpChange;
@@ -62,7 +60,7 @@ impl<'a> Loss<'a> {
         let rtt_ns = u64::from(change.state.rtt_us) * 1000;
         // A probe of one segment alone waits for the time-out; of several, two round trips and a
         // few ticks.
-        let alone = sending.is_alone(waited_ns);
+        let alone = !self.earlier && sending.is_alone(waited_ns);
         match (is_timer, counted) {
             // The time-out would have been counted, and nothing but these two waits so long.
             (true, true) => (Cause::LossProbe, Certainty::Certain, evidence),

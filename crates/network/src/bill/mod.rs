@@ -20,7 +20,7 @@ use loss::Loss;
 use rows::Rows;
 use sending::{Sending, Stages};
 
-pub use keeper::Keeper;
+pub use keeper::{Keeper, Refine};
 
 /// What is known beside the exchange itself.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,8 +41,10 @@ pub struct Context {
     pub before: Option<TcpState>,
     /// How long nothing was sent before this message, in ns.
     pub idle_ns: Option<u64>,
-    /// What TCP counted on the responder while this reply was on its way: it comes with a later one.
-    pub reply: Option<TcpChange>,
+    /// The state of the responder's connection before the reply.
+    pub peer_before: Option<TcpState>,
+    /// Messages that had no reply yet when this one was sent, as far as it is known.
+    pub outstanding: u32,
     /// What TCP counted on the sender for earlier messages that were late while this one was under
     /// way. TCP delivers in order: this one waited for them.
     pub earlier: Option<TcpChange>,
@@ -144,7 +146,7 @@ fn own<'a>(exchange: &'a Exchange, context: &'a Context) -> Sending<'a> {
         change: exchange.tcp.as_ref(),
         earlier: context.earlier.as_ref(),
         before: context.before.as_ref(),
-        outstanding: exchange.outstanding,
+        outstanding: context.outstanding,
         idle_ns: context.idle_ns,
         context,
         stages: [Stage::Send, Stage::Queue, Stage::Resend],
@@ -180,10 +182,10 @@ fn between(
         blocked: false,
         scheduled: peer.scheduled,
         software: peer.software,
-        change: context.reply.as_ref(),
+        change: exchange.peer_tcp.as_ref(),
         earlier: context.earlier_reply.as_ref(),
-        before: exchange.peer_tcp.as_ref().map(|it| &it.state),
-        outstanding: exchange.outstanding,
+        before: context.peer_before.as_ref(),
+        outstanding: context.outstanding,
         idle_ns: context.idle_ns,
         context,
         stages: [Stage::PeerSend, Stage::PeerQueue, Stage::PeerResend],
@@ -211,13 +213,7 @@ fn between(
 
 /// What no stage explains, between the two drivers. What exceeds the usual is a loss's, if TCP sent
 /// again and no time stamp shows it: the kernel stamps a call's last segment alone.
-fn way(
-    exchange: &Exchange,
-    context: &Context,
-    sides: [&Sending<'_>; 2],
-    ns: u64,
-    rows: &mut Rows,
-) {
+fn way(exchange: &Exchange, context: &Context, sides: [&Sending<'_>; 2], ns: u64, rows: &mut Rows) {
     let usual_ns = context.way_ns.unwrap_or(0).min(ns);
     let excess_ns = ns - usual_ns;
     let mut evidence = Vec::new();
@@ -255,7 +251,13 @@ fn way(
             rows.add(Stage::Receive, cause, own_ns, Certainty::Certain, shown);
             rows.usual(Stage::Way, usual_ns);
             let rest_ns = excess_ns - own_ns;
-            rows.add(Stage::Way, Cause::Way, rest_ns, Certainty::Possible, evidence);
+            rows.add(
+                Stage::Way,
+                Cause::Way,
+                rest_ns,
+                Certainty::Possible,
+                evidence,
+            );
             return;
         }
     }
@@ -263,7 +265,13 @@ fn way(
         evidence.push(Evidence::UsualWay { ns: usual_ns });
     }
     rows.usual(Stage::Way, usual_ns);
-    rows.add(Stage::Way, Cause::Way, excess_ns, Certainty::Possible, evidence);
+    rows.add(
+        Stage::Way,
+        Cause::Way,
+        excess_ns,
+        Certainty::Possible,
+        evidence,
+    );
 }
 
 /// How much longer the kernel's time stamps are apart than the card's, in ns.
@@ -280,13 +288,7 @@ fn hardware(exchange: &Exchange) -> Option<u64> {
 
 /// From the responder's time stamp to its thread. Data that came behind a gap waits for what is
 /// missing, and has its time stamp: that is no thread's fault.
-fn peer_wake_up(
-    exchange: &Exchange,
-    own: &Sending<'_>,
-    sent: &Stages,
-    ns: u64,
-    rows: &mut Rows,
-) {
+fn peer_wake_up(exchange: &Exchange, own: &Sending<'_>, sent: &Stages, ns: u64, rows: &mut Rows) {
     let stage = Stage::PeerWakeUp;
     if ns <= LATE_NS {
         rows.usual(stage, ns);
@@ -321,9 +323,9 @@ fn wake_up(exchange: &Exchange, context: &Context, line: &Line, rows: &mut Rows)
     }
     let replying = Sending {
         stages: [Stage::PeerSend, Stage::PeerQueue, Stage::PeerResend],
-        change: context.reply.as_ref(),
+        change: exchange.peer_tcp.as_ref(),
         earlier: context.earlier_reply.as_ref(),
-        before: exchange.peer_tcp.as_ref().map(|it| &it.state),
+        before: context.peer_before.as_ref(),
         ..own(exchange, context)
     };
     // What came behind a gap in the replies has its time stamp and waited for what was missing.

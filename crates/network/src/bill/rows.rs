@@ -1,7 +1,8 @@
 //! Rows that sum to a latency, whatever is put into them.
 
 use punctual_record::path::bill::{
-    Certainty, MessageCause as Cause, MessageEvidence as Evidence, MessageRow, MessageStage as Stage,
+    Certainty, MessageCause as Cause, MessageEvidence as Evidence, MessageRow,
+    MessageStage as Stage,
 };
 
 /// Rows of a bill. Each takes at most what is left; what none takes is unexplained.

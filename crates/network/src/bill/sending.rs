@@ -72,7 +72,10 @@ impl Sending<'_> {
                 again_ns: driver_ns,
             };
         }
-        let scheduled_ns = place(self.scheduled.first(), begin_ns);
+        // The responder reports the last of its packet scheduler alone.
+        let first_ns = self.software.first_ns;
+        let scheduled = self.scheduled.first().filter(|at_ns| *at_ns <= first_ns);
+        let scheduled_ns = place(scheduled, begin_ns);
         let driver_ns = place(self.software.first(), scheduled_ns);
         Stages {
             begin_ns,
@@ -229,7 +232,11 @@ impl Sending<'_> {
         if change.retransmits == 0 && timeouts > 0 {
             // TCP had sent it, its timer expired, and the first transmission was still in this host.
             let count = timeouts.into();
-            return (Cause::Neighbour, Certain, vec![Evidence::Timeouts { count }]);
+            return (
+                Cause::Neighbour,
+                Certain,
+                vec![Evidence::Timeouts { count }],
+            );
         }
         if let Some(loss) = Loss::of(self) {
             // An earlier loss closed the congestion window, or the timer of the data before held it.
@@ -283,7 +290,9 @@ impl Sending<'_> {
             && self.idle_ns.is_some_and(|idle_ns| idle_ns >= rto_ns)
             && self.context.slow_start_after_idle != Some(false);
         let window = before.window;
-        if is_idle && count > INITIAL_WINDOW && window > INITIAL_WINDOW {
+        // The responder's window is read after it was reduced.
+        let had_room = window > INITIAL_WINDOW || self.call_end_ns.is_none();
+        if is_idle && count > INITIAL_WINDOW && had_room {
             // The kernel halves the window for each time-out that passed, down to the initial one.
             let mut evidence = vec![Evidence::Segments { count, window }];
             evidence.extend(self.idle_ns.map(|ns| Evidence::IdleBefore { ns }));

@@ -42,11 +42,7 @@ impl MessageBills {
     /// What the record promises beyond the types.
     pub(crate) fn check(&self, place: &str) -> Result<(), Broken> {
         at_most(self.worst.len(), Self::WORST, format!("{place}.worst"))?;
-        at_most(
-            self.ranking.len(),
-            Self::CAUSES,
-            format!("{place}.ranking"),
-        )?;
+        at_most(self.ranking.len(), Self::CAUSES, format!("{place}.ranking"))?;
         ensure(
             self.explained <= self.late && self.traced <= self.late,
             format!("{place}.explained"),
@@ -579,7 +575,11 @@ mod tests {
             |it| it.late = 0,
             |it| it.explained = 2,
             |it| it.ranking.push(it.ranking[0].clone()),
-            |it| it.worst[0].rows.push(row(MessageStage::Way, MessageCause::Way, 0)),
+            |it| {
+                it.worst[0]
+                    .rows
+                    .push(row(MessageStage::Way, MessageCause::Way, 0))
+            },
         ];
         for (index, damage) in damages.iter().enumerate() {
             let mut bills = bills();

@@ -1,0 +1,300 @@
+//! One session, from its request to its report.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use punctual_record::path::{Lateness, PeerConditions, ResponderReport, Transport};
+use punctual_rt::memory::Disturbances;
+use punctual_rt::thread::{Builder, Handle};
+
+use super::greet::{WRITE, refuse};
+use super::reply::{Ended, Line, Replier};
+use super::{Current, Notice, Rejection, Server, SessionEnd};
+use crate::framed::{self, FrameError};
+use crate::sender::join::figures;
+use crate::sys;
+use crate::wire::control::Frame;
+use crate::wire::proof::{Nonces, SessionId};
+use crate::wire::session::{Accepted, Ready, Refusal, Request};
+
+/// How long the connection of data may take to come.
+const JOIN: Duration = Duration::from_secs(5);
+/// How often a session looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// How much longer than its length a session may last: what is late still comes.
+const GRACE: Duration = Duration::from_secs(60);
+/// How long the replying thread may take to end.
+const END_WITHIN_NS: u64 = 2_000_000_000;
+
+/// What the replying thread returns.
+struct Replied {
+    ended: Ended,
+    replier: Box<Replier>,
+    disturbances: Option<Disturbances>,
+}
+
+/// The slot of the one session; dropped, another may begin.
+struct Claim<'a>(&'a Server);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.0.current().take();
+    }
+}
+
+/// Serves the session that was asked for.
+pub(super) fn serve(
+    server: &Arc<Server>,
+    stream: &TcpStream,
+    peer: SocketAddr,
+    nonces: Nonces,
+    request: Request,
+) -> Result<(), Rejection> {
+    let config = &server.config;
+    if let Err(why) = request.check(config.most_bytes, config.most_duration_ns) {
+        return Err(refuse(stream, why));
+    }
+    let session: SessionId = framed::random().map_err(Rejection::Local)?;
+    let tag = framed::random().map(u32::from_be_bytes);
+    let tag = tag.map_err(Rejection::Local)?;
+    let (data, joined) = sync_channel(1);
+    let claim = {
+        let mut current = server.current();
+        if current.is_some() || server.is_halted() {
+            drop(current);
+            return Err(refuse(stream, Refusal::Busy));
+        }
+        *current = Some(Current {
+            session,
+            nonces,
+            peer: peer.ip(),
+            data,
+        });
+        Claim(server)
+    };
+    let unable = |error: io::Error| {
+        refuse(
+            stream,
+            Refusal::Unable {
+                why: error.to_string(),
+            },
+        )
+    };
+    let udp = match request.transport {
+        Transport::Udp => Some(open_udp(config.address, peer, request.port).map_err(unable)?),
+        Transport::Tcp => None,
+        Transport::Raw => {
+            let why = "this responder has no --interface".to_owned();
+            return Err(refuse(stream, Refusal::Unable { why }));
+        }
+    };
+    let accepted = Accepted {
+        session,
+        tag,
+        port: config.address.port(),
+        ethernet: [0; 6],
+    };
+    framed::write(stream, &Frame::Accepted(accepted), WRITE)?;
+    let socket = match udp {
+        Some(socket) => OwnedFd::from(socket),
+        None => wait_for_data(stream, &joined)?,
+    };
+    let (rx_stamps, tx_stamps) = match request.stamps {
+        true => sys::enable_stamps(socket.as_fd(), request.transport == Transport::Tcp, false),
+        false => (false, false),
+    };
+    let line = Line {
+        socket: Arc::new(socket),
+        transport: request.transport,
+        tag,
+        longest: request.sizes.iter().copied().max().unwrap_or(0) as usize,
+        tx_stamps,
+    };
+    server.machine.begin();
+    let outcome = reply(server, stream, peer, &request, line, (rx_stamps, tx_stamps));
+    server.machine.end();
+    drop(claim);
+    server.served.store(true, Ordering::Release);
+    outcome
+}
+
+/// The socket of a session over UDP: only the sender's address can reach it.
+fn open_udp(own: SocketAddr, peer: SocketAddr, port: u16) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(own)?;
+    socket.connect(SocketAddr::new(peer.ip(), port))?;
+    socket.set_read_timeout(Some(LOOK))?;
+    Ok(socket)
+}
+
+/// Waits for the connection of data.
+fn wait_for_data(control: &TcpStream, joined: &Receiver<TcpStream>) -> Result<OwnedFd, Rejection> {
+    let late = |_| Rejection::Frame(FrameError::Late);
+    let stream = match joined.recv_timeout(JOIN).map_err(late) {
+        Ok(stream) => stream,
+        Err(rejection) => {
+            let why = "no connection of data came".to_owned();
+            refuse(control, Refusal::Unable { why });
+            return Err(rejection);
+        }
+    };
+    framed::write(&stream, &Frame::Joined, WRITE)?;
+    stream
+        .set_read_timeout(Some(LOOK))
+        .map_err(Rejection::Local)?;
+    Ok(stream.into())
+}
+
+/// Starts the replying thread, waits for the end of the session, and reports.
+fn reply(
+    server: &Server,
+    stream: &TcpStream,
+    peer: SocketAddr,
+    request: &Request,
+    line: Line,
+    (rx_stamps, tx_stamps): (bool, bool),
+) -> Result<(), Rejection> {
+    let config = &server.config;
+    let halt = Arc::new(AtomicBool::new(false));
+    let over = Arc::new(AtomicBool::new(false));
+    let mut replier = Box::new(Replier::new(line, Arc::clone(&halt)));
+    let (tell, told) = sync_channel(1);
+    let its_over = Arc::clone(&over);
+    let builder = Builder::new().name("respond").policy(config.policy);
+    let handle = builder.cpus(&config.cpus).spawn(move |setup| {
+        let _ = tell.send((setup.tid, setup.refused));
+        let before = Disturbances::of_this_thread();
+        let ended = replier.run();
+        let after = Disturbances::of_this_thread();
+        let disturbances = after.and_then(|now| Ok(now.since(&before?))).ok();
+        its_over.store(true, Ordering::Release);
+        Replied {
+            ended,
+            replier,
+            disturbances,
+        }
+    });
+    let handle = handle.map_err(|error| {
+        let why = error.to_string();
+        refuse(stream, Refusal::Unable { why })
+    })?;
+    let (tid, refused) = told.recv().map_err(|_| Rejection::Order)?;
+    let conditions = || PeerConditions {
+        rx_stamps,
+        tx_stamps,
+        ..server.machine.conditions(tid, config.policy, &refused)
+    };
+    let (hostname, kernel) = server.machine.identity();
+    let ready = Ready {
+        hostname,
+        kernel,
+        conditions: conditions(),
+        clock: server.machine.clock(),
+        real_offset_ns: sys::real_offset_ns(),
+    };
+    let greeted = framed::write(stream, &Frame::Ready(Box::new(ready)), WRITE);
+    if greeted.is_ok() {
+        server.say(Notice::Began(peer, request.transport));
+    }
+    let mut end = match &greeted {
+        Ok(()) => until_over(server, stream, request, &over),
+        Err(_) => SessionEnd::Vanished,
+    };
+    // While the thread lives.
+    let conditions = conditions();
+    halt.store(true, Ordering::Release);
+    let Some(replied) = join(handle) else {
+        return Err(Rejection::Order);
+    };
+    match replied.ended {
+        Ended::Halted | Ended::Closed => {}
+        Ended::Garbled => end = SessionEnd::Failed("data that is no message".to_owned()),
+        Ended::Failed(error) => end = SessionEnd::Failed(error.to_string()),
+    }
+    let report = report(&replied.replier, conditions, replied.disturbances);
+    let frame = Frame::Report(Box::new(report.clone()));
+    let _ = framed::write(stream, &frame, WRITE);
+    server.say(Notice::Ended(peer, end, Box::new(report)));
+    Ok(())
+}
+
+fn join(handle: Handle<Replied>) -> Option<Replied> {
+    let until_ns = punctual_rt::clock::now_ns().saturating_add(END_WITHIN_NS);
+    match handle.join_until(until_ns) {
+        Ok(replied) => replied.ok(),
+        Err(handle) => {
+            handle.detach();
+            None
+        }
+    }
+}
+
+/// Waits until the session ends.
+fn until_over(
+    server: &Server,
+    stream: &TcpStream,
+    request: &Request,
+    over: &AtomicBool,
+) -> SessionEnd {
+    let _ = sys::keep_alive(stream.as_fd());
+    let most_ns = server.config.most_duration_ns;
+    let length = request.duration_ns.unwrap_or(most_ns).min(most_ns);
+    let until = Instant::now() + Duration::from_nanos(length) + GRACE;
+    let mut broken_at = None;
+    loop {
+        if server.is_halted() {
+            return SessionEnd::Halted;
+        }
+        let now = Instant::now();
+        if now > until {
+            return SessionEnd::TooLong;
+        }
+        // The sender says so itself if it still can.
+        if over.load(Ordering::Acquire) && now > *broken_at.get_or_insert(now + GRACE) {
+            return SessionEnd::Vanished;
+        }
+        if !has_word(stream) {
+            continue;
+        }
+        return match framed::read(stream, Instant::now() + WRITE) {
+            Ok(Frame::End) => SessionEnd::Completed,
+            Ok(_) | Err(_) => SessionEnd::Vanished,
+        };
+    }
+}
+
+/// Waits a while for the first byte of a frame, or the end of the connection.
+fn has_word(stream: &TcpStream) -> bool {
+    let _ = stream.set_read_timeout(Some(LOOK));
+    match stream.peek(&mut [0]) {
+        Ok(_) => true,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+        ),
+    }
+}
+
+fn report(
+    replier: &Replier,
+    conditions: PeerConditions,
+    disturbances: Option<Disturbances>,
+) -> ResponderReport {
+    let counts = replier.counts;
+    let disturbances = disturbances.unwrap_or_default();
+    ResponderReport {
+        received: counts.received,
+        replied: counts.replied,
+        blocked: counts.blocked,
+        foreign: counts.foreign,
+        wake_up: figures(&replier.wake_up),
+        turnaround: figures(&replier.turnaround).unwrap_or(Lateness::default()),
+        conditions,
+        faults: disturbances.minor_faults + disturbances.major_faults,
+        preemptions: disturbances.preemptions,
+    }
+}

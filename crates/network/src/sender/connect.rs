@@ -1,0 +1,326 @@
+//! The connection of control, from the sender's side.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use punctual_record::path::{ResponderReport, Transport};
+
+use super::Line;
+use crate::framed::{self, FrameError};
+use crate::sys;
+use crate::wire::PROTOCOL;
+use crate::wire::control::Frame;
+use crate::wire::proof::{Nonces, Token, What};
+use crate::wire::session::{Accepted, Ready, Refusal, Request};
+
+/// How long each step may take.
+const STEP: Duration = Duration::from_secs(10);
+/// The receiving thread looks this often whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why there is no session.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The name has no address.
+    Name(String, io::Error),
+    /// No connection to this address.
+    Connect(SocketAddr, io::Error),
+    /// The handshake failed.
+    Frame(SocketAddr, FrameError),
+    /// Another frame came than the one that follows.
+    Order(SocketAddr),
+    /// The other side does not know the token.
+    Impostor(SocketAddr),
+    /// The responder refuses.
+    Refused(SocketAddr, Refusal),
+    /// A call on this machine failed.
+    Local(io::Error),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name, error) => write!(f, "{name}: no address: {error}"),
+            Self::Connect(at, error) if error.kind() == io::ErrorKind::ConnectionRefused => write!(
+                f,
+                "{at}: connection refused: start `punctual respond {}` there",
+                at.ip()
+            ),
+            Self::Connect(at, error) => write!(f, "{at}: cannot connect: {error}"),
+            Self::Frame(at, FrameError::Closed) => write!(
+                f,
+                "{at}: the responder ended the connection: it has too many connections, or it is \
+                 another program"
+            ),
+            Self::Frame(at, error) => write!(f, "{at}: {error}"),
+            Self::Order(at) => write!(f, "{at}: the other side does not keep to the protocol"),
+            Self::Impostor(at) => write!(
+                f,
+                "{at}: the other side does not know the token: it is not your responder"
+            ),
+            Self::Refused(at, refusal) => write!(f, "{at}: the responder refuses: {refusal}"),
+            Self::Local(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Name(_, error) | Self::Connect(_, error) | Self::Local(error) => Some(error),
+            Self::Frame(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A connection of control on which both sides have proved that they know the token.
+pub struct Control {
+    stream: TcpStream,
+    peer: SocketAddr,
+    nonces: Nonces,
+    token: Token,
+    /// The version of the responder's punctual.
+    pub version: String,
+}
+
+/// An agreed session.
+pub struct Session {
+    /// The connection of control.
+    pub control: Control,
+    /// Where data goes.
+    pub line: Line,
+    /// What the responder says of itself.
+    pub ready: Ready,
+    /// Time stamps of received data are on.
+    pub rx_stamps: bool,
+}
+
+/// The addresses of a host: `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
+///
+/// # Errors
+/// The name has none.
+pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+    let unknown = |error| ConnectError::Name(host.to_owned(), error);
+    if let Ok(at) = host.parse::<SocketAddr>() {
+        return Ok(vec![at]);
+    }
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(ip) = bare.parse::<std::net::IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    let found = match host.rsplit_once(':') {
+        Some((name, text)) => {
+            let port = text.parse().map_err(|_| {
+                let text = format!("'{text}' is no port");
+                unknown(io::Error::new(io::ErrorKind::InvalidInput, text))
+            })?;
+            (name, port).to_socket_addrs()
+        }
+        None => (host, port).to_socket_addrs(),
+    };
+    let found: Vec<SocketAddr> = found.map_err(unknown)?.collect();
+    match found.is_empty() {
+        true => Err(unknown(io::ErrorKind::NotFound.into())),
+        false => Ok(found),
+    }
+}
+
+impl Control {
+    /// Connects to the first of the addresses that answers, and proves the token both ways.
+    ///
+    /// # Errors
+    /// There is no responder with this token.
+    pub fn open(
+        addresses: &[SocketAddr],
+        token: &Token,
+        version: &str,
+    ) -> Result<Self, ConnectError> {
+        let mut refused = ConnectError::Local(io::ErrorKind::NotFound.into());
+        for at in addresses {
+            match TcpStream::connect_timeout(at, STEP) {
+                Ok(stream) => return Self::greet(stream, *at, token, version),
+                Err(error) => refused = ConnectError::Connect(*at, error),
+            }
+        }
+        Err(refused)
+    }
+
+    fn greet(
+        stream: TcpStream,
+        peer: SocketAddr,
+        token: &Token,
+        version: &str,
+    ) -> Result<Self, ConnectError> {
+        stream.set_nodelay(true).map_err(ConnectError::Local)?;
+        let sender = framed::random().map_err(ConnectError::Local)?;
+        let hello = Frame::Hello {
+            protocol: PROTOCOL,
+            version: version.to_owned(),
+            nonce: sender,
+        };
+        let mut control = Self {
+            stream,
+            peer,
+            nonces: Nonces {
+                sender,
+                responder: [0; 32],
+            },
+            token: token.clone(),
+            version: String::new(),
+        };
+        control.write(&hello)?;
+        let Frame::Challenge { version, nonce } = control.read(STEP)? else {
+            return Err(ConnectError::Order(peer));
+        };
+        control.version = punctual_record::text::shortened(&version, 32);
+        control.nonces.responder = nonce;
+        let proof = token.prove(What::Sender, &control.nonces, &[]);
+        control.write(&Frame::Proof(proof))?;
+        let Frame::Welcome(proof) = control.read(STEP)? else {
+            return Err(ConnectError::Order(peer));
+        };
+        match token.accepts(&proof, What::Responder, &control.nonces, &[]) {
+            true => Ok(control),
+            false => Err(ConnectError::Impostor(peer)),
+        }
+    }
+
+    /// Where the responder is.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Agrees on a session, and opens its connection of data.
+    ///
+    /// # Errors
+    /// The responder refuses, or it can't be reached.
+    pub fn agree(self, mut request: Request) -> Result<Session, ConnectError> {
+        let udp = match request.transport {
+            Transport::Udp => Some(self.open_udp()?),
+            Transport::Tcp | Transport::Raw => None,
+        };
+        if let Some(socket) = &udp {
+            request.port = socket.local_addr().map_err(ConnectError::Local)?.port();
+        }
+        self.write(&Frame::Request(request.clone()))?;
+        let Frame::Accepted(accepted) = self.read(STEP)? else {
+            return Err(ConnectError::Order(self.peer));
+        };
+        let socket: OwnedFd = match udp {
+            Some(socket) => {
+                let to = SocketAddr::new(self.peer.ip(), accepted.port);
+                socket.connect(to).map_err(ConnectError::Local)?;
+                socket
+                    .set_read_timeout(Some(LOOK))
+                    .map_err(ConnectError::Local)?;
+                socket.into()
+            }
+            None => self.join(&accepted)?.into(),
+        };
+        let Frame::Ready(ready) = self.read(STEP)? else {
+            return Err(ConnectError::Order(self.peer));
+        };
+        let is_tcp = request.transport == Transport::Tcp;
+        let (rx_stamps, tx_stamps) = match request.stamps {
+            true => sys::enable_stamps(socket.as_fd(), is_tcp, false),
+            false => (false, false),
+        };
+        Ok(Session {
+            line: Line {
+                socket: Arc::new(socket),
+                transport: request.transport,
+                tag: accepted.tag,
+                sizes: request.sizes,
+                burst: request.burst,
+                tx_stamps,
+            },
+            control: self,
+            ready: *ready,
+            rx_stamps,
+        })
+    }
+
+    fn open_udp(&self) -> Result<UdpSocket, ConnectError> {
+        let any: SocketAddr = match self.peer {
+            SocketAddr::V4(_) => ([0u8; 4], 0).into(),
+            SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+        };
+        UdpSocket::bind(any).map_err(ConnectError::Local)
+    }
+
+    /// Opens the connection of data.
+    fn join(&self, accepted: &Accepted) -> Result<TcpStream, ConnectError> {
+        let peer = self.peer;
+        let stream = TcpStream::connect_timeout(&peer, STEP)
+            .map_err(|error| ConnectError::Connect(peer, error))?;
+        stream.set_nodelay(true).map_err(ConnectError::Local)?;
+        let session = accepted.session;
+        let join = Frame::Join {
+            session,
+            proof: self.token.prove(What::Data, &self.nonces, &session),
+        };
+        let failed = |error| ConnectError::Frame(peer, error);
+        framed::write(&stream, &join, STEP).map_err(failed)?;
+        match framed::read(&stream, Instant::now() + STEP).map_err(failed)? {
+            Frame::Joined => {}
+            _ => return Err(ConnectError::Order(peer)),
+        }
+        stream
+            .set_read_timeout(Some(LOOK))
+            .map_err(ConnectError::Local)?;
+        Ok(stream)
+    }
+
+    fn write(&self, frame: &Frame) -> Result<(), ConnectError> {
+        framed::write(&self.stream, frame, STEP)
+            .map_err(|error| ConnectError::Frame(self.peer, error))
+    }
+
+    fn read(&self, within: Duration) -> Result<Frame, ConnectError> {
+        let frame = framed::read(&self.stream, Instant::now() + within)
+            .map_err(|error| ConnectError::Frame(self.peer, error))?;
+        match frame {
+            Frame::Refused(refusal) => Err(ConnectError::Refused(self.peer, refusal)),
+            frame => Ok(frame),
+        }
+    }
+
+    /// Whether the responder has ended the connection; it says nothing while it measures.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        if self.stream.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let mut byte = [0];
+        let ended = match self.stream.peek(&mut byte) {
+            Ok(count) => count == 0,
+            Err(error) => {
+                error.kind() != io::ErrorKind::WouldBlock
+                    && error.kind() != io::ErrorKind::Interrupted
+            }
+        };
+        ended | self.stream.set_nonblocking(false).is_err()
+    }
+
+    /// Ends the session, and returns what the responder saw.
+    ///
+    /// # Errors
+    /// It does not say.
+    pub fn end(&mut self, within: Duration) -> Result<ResponderReport, ConnectError> {
+        self.write(&Frame::End)?;
+        let report = match self.read(within)? {
+            Frame::Report(report) => *report,
+            _ => return Err(ConnectError::Order(self.peer)),
+        };
+        // The responder is through with it when it ends the connection.
+        let _ = self.stream.set_read_timeout(Some(Duration::from_secs(1)));
+        let _ = self.stream.read(&mut [0]);
+        Ok(report)
+    }
+}

@@ -1,0 +1,506 @@
+//! Brings together what both threads report of each message: pure, and fed in any order within a
+//! message's time.
+//!
+//! What became of messages comes out in the order in which they were sent. The worst exchanges are
+//! kept with their stages.
+
+mod kept;
+
+use std::collections::VecDeque;
+
+use punctual_record::path::bill::MessageBills;
+use punctual_record::path::{Lateness, OneWay, PathCounts};
+use punctual_stats::histogram::Histogram;
+
+use super::{Reading, Received, Sent, Stamped};
+use crate::ancillary::SentStage;
+use crate::bill::{self, Keeper};
+use crate::exchange::{Exchange, PeerStages, Reply, SentStages, TcpCounters};
+use crate::wire::data::{Earlier, read_stages};
+pub use kept::Kept;
+
+/// Messages whose fate or stages may be unknown at a time; more are given up.
+const MOST_PENDING: usize = 1 << 17;
+/// A message's stages are complete when so many later ones have replies, or after [`SETTLE_NS`].
+const LATER: u64 = 3;
+/// As [`LATER`].
+const SETTLE_NS: u64 = 2_000_000_000;
+/// Lost messages that are remembered, to recognise a reply after the time-out.
+const REMEMBERED: usize = 1 << 12;
+/// A change of CLOCK_REALTIME below this is the cost of reading it.
+const STEP_NS: u64 = 100_000;
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fate {
+    /// The instant at which it was to be sent.
+    pub requested_ns: u64,
+    /// When its reply was in user space; absent if it is lost.
+    pub replied_ns: Option<u64>,
+    /// Messages that were skipped after it.
+    pub skipped_after: u64,
+}
+
+struct Pending {
+    exchange: Exchange,
+    id: u32,
+    skipped_after: u64,
+    is_lost: bool,
+}
+
+impl Pending {
+    fn is_decided(&self) -> bool {
+        self.is_lost || self.exchange.reply.is_some()
+    }
+}
+
+/// How messages are judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Without a reply for so long, a message is lost; absent where nothing gets lost on the way.
+    pub timeout_ns: Option<u64>,
+    /// Exchanges that took longer are kept before others.
+    pub late_ns: u64,
+    /// The responder's CLOCK_REALTIME minus its CLOCK_MONOTONIC, and the errors of both clocks
+    /// together; absent where they are not known to be synchronised.
+    pub peer_clock: Option<(i64, u64)>,
+    /// What holds for every message, for the bills of late ones.
+    pub connection: bill::Context,
+}
+
+/// The state of the joining.
+pub struct Joiner {
+    rules: Rules,
+    /// In the order in which they were sent; the first has the number `first`.
+    pending: VecDeque<Pending>,
+    first: u64,
+    /// How many of them came out.
+    told: usize,
+    /// Replies of messages that are not known yet.
+    early: VecDeque<Received>,
+    counts: PathCounts,
+    highest: u64,
+    /// Numbers of messages that were lost, in their order.
+    lost: VecDeque<u64>,
+    counters: Option<TcpCounters>,
+    real_offset_ns: Option<i64>,
+    send_lateness: Histogram,
+    there: Histogram,
+    back: Histogram,
+    kept: Kept,
+    keeper: Keeper,
+    /// Messages that were given up for want of memory.
+    given_up: u64,
+    /// Messages that are neither replied nor lost.
+    undecided: u32,
+}
+
+impl Joiner {
+    /// Without any message.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            pending: VecDeque::new(),
+            first: 1,
+            told: 0,
+            early: VecDeque::new(),
+            counts: PathCounts::default(),
+            highest: 0,
+            lost: VecDeque::new(),
+            counters: None,
+            real_offset_ns: None,
+            send_lateness: Histogram::allocated(),
+            there: Histogram::allocated(),
+            back: Histogram::allocated(),
+            kept: Kept::new(rules.late_ns),
+            keeper: Keeper::new(rules.late_ns, rules.connection),
+            given_up: 0,
+            undecided: 0,
+        }
+    }
+
+    /// A message was sent.
+    pub fn sent(&mut self, sent: &Sent) {
+        self.counts.sent += u64::from(sent.refused == 0);
+        self.counts.skipped += sent.skipped_after;
+        self.counts.blocked += u64::from(sent.blocked);
+        self.send_lateness
+            .record(sent.begin_ns.saturating_sub(sent.requested_ns));
+        let is_refused = sent.refused != 0;
+        self.pending.push_back(Pending {
+            exchange: Exchange {
+                sequence: sent.sequence,
+                size: sent.size,
+                requested_ns: sent.requested_ns,
+                sent: SentStages {
+                    call_begin_ns: sent.begin_ns,
+                    call_end_ns: sent.end_ns,
+                    blocked: sent.blocked,
+                    ..SentStages::default()
+                },
+                outstanding: self.undecided,
+                ..Exchange::default()
+            },
+            id: sent.id,
+            skipped_after: sent.skipped_after,
+            is_lost: false,
+        });
+        self.undecided = self.undecided.saturating_add(1);
+        if is_refused {
+            self.counts.refused += 1;
+            self.lose(self.pending.len() - 1);
+        }
+    }
+
+    /// A reply came.
+    pub fn received(&mut self, received: &Received) {
+        self.early.push_back(*received);
+    }
+
+    /// A stamp of a sent message came.
+    pub fn stamped(&mut self, stamped: &Stamped) {
+        // Ids grow from message to message, and wrap around.
+        let Some(first) = self.pending.front().map(|it| it.id) else {
+            return;
+        };
+        let from_first = stamped.id.wrapping_sub(first);
+        let after = self
+            .pending
+            .partition_point(|it| it.id.wrapping_sub(first) <= from_first);
+        let last = after.checked_sub(1);
+        let pending = last.and_then(|index| self.pending.get_mut(index));
+        let Some(pending) = pending.filter(|it| it.id == stamped.id) else {
+            return;
+        };
+        let sent = &mut pending.exchange.sent;
+        match stamped.stage {
+            _ if stamped.is_hardware => sent.hardware_ns = Some(stamped.at_ns),
+            SentStage::Software => sent.software.add(stamped.at_ns),
+            SentStage::Scheduled => sent.scheduled.add(stamped.at_ns),
+            SentStage::Acknowledged => sent.acknowledged_ns = Some(stamped.at_ns),
+        }
+    }
+
+    /// Counters were read.
+    pub fn read(&mut self, reading: &Reading) {
+        let change = match (&reading.tcp, &self.counters) {
+            (Some(now), Some(before)) => Some(now.since(before)),
+            _ => None,
+        };
+        let step_ns = self
+            .real_offset_ns
+            .map_or(0, |before| reading.real_offset_ns.wrapping_sub(before));
+        let step_ns = match step_ns.unsigned_abs() >= STEP_NS {
+            true => step_ns,
+            false => 0,
+        };
+        self.counters = reading.tcp.or(self.counters);
+        self.real_offset_ns = Some(reading.real_offset_ns);
+        // The exchanges since the reading before share what was counted.
+        let above = self.pending.iter_mut().rev();
+        let of_it = above
+            .skip_while(|it| it.exchange.sequence > reading.sequence)
+            .take_while(|it| it.exchange.tcp.is_none());
+        for pending in of_it {
+            pending.exchange.tcp = change;
+            pending.exchange.clock_step_ns = step_ns;
+            if change.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Decides what can be decided: all replies that came before `now_ns` were fed.
+    pub fn settle(&mut self, now_ns: u64, mut tell: impl FnMut(Fate)) {
+        self.match_replies();
+        if let Some(timeout_ns) = self.rules.timeout_ns {
+            self.time_out(now_ns.saturating_sub(timeout_ns));
+        }
+        while self.pending.len() - self.told > MOST_PENDING {
+            self.given_up += 1;
+            self.lose(self.told);
+            self.told += 1;
+            self.close(now_ns);
+        }
+        self.tell(&mut tell);
+        self.close(now_ns);
+    }
+
+    /// Decides everything: nothing more comes.
+    pub fn finish(&mut self, mut tell: impl FnMut(Fate)) {
+        self.match_replies();
+        self.counts.foreign += self.early.len() as u64;
+        self.early.clear();
+        self.time_out(u64::MAX);
+        self.tell(&mut tell);
+        self.close(u64::MAX);
+    }
+
+    /// Whether every message that was sent has its reply, or is lost.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.early.is_empty() && self.undecided == 0
+    }
+
+    /// What became of the messages so far.
+    #[must_use]
+    pub fn counts(&self) -> PathCounts {
+        self.counts
+    }
+
+    /// Messages that were given up for want of memory.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// How late messages were sent.
+    #[must_use]
+    pub fn send_lateness(&self) -> Option<Lateness> {
+        figures(&self.send_lateness)
+    }
+
+    /// Latencies in one direction, if they could be measured.
+    #[must_use]
+    pub fn one_way(&self) -> Option<OneWay> {
+        let (_, error_ns) = self.rules.peer_clock?;
+        Some(OneWay {
+            there: figures(&self.there)?,
+            back: figures(&self.back)?,
+            error_ns,
+        })
+    }
+
+    /// The exchanges that were kept, in order of time.
+    #[must_use]
+    pub fn exchanges(&self) -> Vec<Exchange> {
+        self.kept.in_order()
+    }
+
+    /// The bills of late messages so far.
+    #[must_use]
+    pub fn bills(&self) -> MessageBills {
+        self.keeper.bills()
+    }
+
+    /// Divides the bills of late messages further.
+    pub fn refine_by(&mut self, refine: bill::Refine) {
+        self.keeper.refine_by(refine);
+    }
+
+    fn match_replies(&mut self) {
+        // A reply may be here before the sending thread has reported its message.
+        let known = self.first + self.pending.len() as u64;
+        for _ in 0..self.early.len() {
+            let Some(received) = self.early.pop_front() else {
+                break;
+            };
+            if received.sequence >= known {
+                self.early.push_back(received);
+            } else {
+                self.match_reply(&received);
+            }
+        }
+    }
+
+    fn match_reply(&mut self, received: &Received) {
+        let sequence = received.sequence;
+        if sequence == 0 {
+            self.counts.foreign += 1;
+            return;
+        }
+        let stages = read_stages(&received.bytes[..]).unwrap_or_default();
+        if let Some(earlier) = &stages.earlier {
+            self.put_earlier(sequence, earlier);
+        }
+        let index = sequence.checked_sub(self.first);
+        let pending = index.and_then(|index| self.pending.get_mut(index as usize));
+        let Some(pending) = pending else {
+            self.again(sequence);
+            return;
+        };
+        if pending.exchange.requested_ns != received.requested_ns
+            || pending.exchange.size != received.size
+        {
+            self.counts.foreign += 1;
+            return;
+        }
+        if pending.is_decided() {
+            self.again(sequence);
+            return;
+        }
+        self.undecided = self.undecided.saturating_sub(1);
+        let woke_ns = stages.woke_ns;
+        let received_before = stages.received_before_ns;
+        pending.exchange.peer = Some(PeerStages {
+            rx_software_ns: received_before.map(|before| woke_ns.saturating_sub(before.into())),
+            woke_ns,
+            send_begin_ns: woke_ns.saturating_add(stages.sent_after_ns.into()),
+            ..PeerStages::default()
+        });
+        let some = |ns: u64| (ns > 0).then_some(ns);
+        pending.exchange.reply = Some(Reply {
+            rx_software_ns: some(received.software_ns),
+            rx_hardware_ns: some(received.hardware_ns),
+            woke_ns: received.woke_ns,
+        });
+        let latency_ns = pending.exchange.latency_ns().unwrap_or(0);
+        self.counts.reordered += u64::from(sequence < self.highest);
+        self.highest = self.highest.max(sequence);
+        if self
+            .rules
+            .timeout_ns
+            .is_some_and(|most_ns| latency_ns > most_ns)
+        {
+            // It is lost, and its stages are known.
+            self.counts.after_timeout += 1;
+            let index = (sequence - self.first) as usize;
+            self.lose(index);
+            return;
+        }
+        self.counts.replies += 1;
+    }
+
+    /// A reply of a message that was decided already.
+    fn again(&mut self, sequence: u64) {
+        match self.lost.iter().position(|lost| *lost == sequence) {
+            Some(at) => {
+                self.lost.remove(at);
+                self.counts.after_timeout += 1;
+            }
+            None => self.counts.duplicates += 1,
+        }
+    }
+
+    /// What became of an earlier reply.
+    fn put_earlier(&mut self, sequence: u64, earlier: &Earlier) {
+        let of = sequence.saturating_sub(earlier.before.into());
+        let index = of.checked_sub(self.first);
+        let pending = index.and_then(|index| self.pending.get_mut(index as usize));
+        let Some(exchange) = pending.map(|pending| &mut pending.exchange) else {
+            return;
+        };
+        exchange.peer_tcp = earlier.tcp;
+        let Some(peer) = &mut exchange.peer else {
+            return;
+        };
+        let begin_ns = peer.send_begin_ns;
+        if let Some(first) = earlier.first_software_ns {
+            peer.software.first_ns = begin_ns.saturating_add(first.into());
+            let last = earlier.last_software_us.map(|us| u64::from(us) * 1000);
+            let last_ns = begin_ns.saturating_add(last.unwrap_or(0));
+            peer.software.last_ns = last_ns.max(peer.software.first_ns);
+            peer.software.count = earlier.count.into();
+        }
+        if let Some(last) = earlier.last_scheduled_us {
+            let at_ns = begin_ns.saturating_add(u64::from(last) * 1000);
+            peer.scheduled.first_ns = at_ns;
+            peer.scheduled.last_ns = at_ns;
+            peer.scheduled.count = earlier.count.into();
+        }
+    }
+
+    /// Messages that were to be sent before this are lost if they have no reply.
+    fn time_out(&mut self, before_ns: u64) {
+        for index in self.told..self.pending.len() {
+            let pending = &self.pending[index];
+            if pending.exchange.requested_ns >= before_ns {
+                break;
+            }
+            if !pending.is_decided() {
+                self.lose(index);
+            }
+        }
+    }
+
+    fn lose(&mut self, index: usize) {
+        let Some(pending) = self.pending.get_mut(index) else {
+            return;
+        };
+        if std::mem::replace(&mut pending.is_lost, true) {
+            return;
+        }
+        self.counts.lost += 1;
+        if pending.exchange.reply.is_none() {
+            self.undecided = self.undecided.saturating_sub(1);
+            if self.lost.len() >= REMEMBERED {
+                self.lost.pop_front();
+            }
+            self.lost.push_back(pending.exchange.sequence);
+        }
+    }
+
+    fn tell(&mut self, tell: &mut impl FnMut(Fate)) {
+        while let Some(pending) = self.pending.get(self.told) {
+            if !pending.is_decided() {
+                break;
+            }
+            let reply = pending.exchange.reply.filter(|_| !pending.is_lost);
+            tell(Fate {
+                requested_ns: pending.exchange.requested_ns,
+                replied_ns: reply.map(|reply| reply.woke_ns),
+                skipped_after: pending.skipped_after,
+            });
+            self.told += 1;
+        }
+    }
+
+    /// Takes out messages whose stages are complete.
+    fn close(&mut self, now_ns: u64) {
+        while self.told > 0 {
+            let Some(pending) = self.pending.front() else {
+                return;
+            };
+            let is_followed = self.highest >= pending.exchange.sequence.saturating_add(LATER);
+            let settled_ns = pending.exchange.requested_ns.saturating_add(SETTLE_NS);
+            if !is_followed && now_ns < settled_ns && self.pending.len() < MOST_PENDING {
+                return;
+            }
+            let Some(pending) = self.pending.pop_front() else {
+                return;
+            };
+            self.first += 1;
+            self.told -= 1;
+            self.measure_directions(&pending.exchange);
+            self.keeper.take(&pending.exchange);
+            self.kept.offer(pending.exchange, pending.is_lost);
+        }
+    }
+
+    fn measure_directions(&mut self, exchange: &Exchange) {
+        let (Some((peer_offset_ns, _)), Some(offset_ns)) =
+            (self.rules.peer_clock, self.real_offset_ns)
+        else {
+            return;
+        };
+        let (Some(peer), Some(reply)) = (&exchange.peer, &exchange.reply) else {
+            return;
+        };
+        let here = |ns: u64| ns.wrapping_add_signed(offset_ns).cast_signed();
+        let far = |ns: u64| ns.wrapping_add_signed(peer_offset_ns).cast_signed();
+        let took = |from: i64, to: i64| to.wrapping_sub(from).max(0).cast_unsigned();
+        if let (Some(sent), Some(got)) = (exchange.sent.software.first(), peer.rx_software_ns) {
+            self.there.record(took(here(sent), far(got)));
+        }
+        if let (Some(sent), Some(got)) = (peer.software.first(), reply.rx_software_ns) {
+            self.back.record(took(far(sent), here(got)));
+        }
+    }
+}
+
+/// The figures of a distribution, if there is one.
+#[must_use]
+pub fn figures(of: &Histogram) -> Option<Lateness> {
+    let at = |quantile| of.quantile(quantile).unwrap_or(0);
+    Some(Lateness {
+        count: of.count(),
+        p50_ns: at(0.5),
+        p99_ns: at(0.99),
+        p999_ns: at(0.999),
+        max_ns: of.max()?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+use super::*;
+use crate::wire::data::{Head, Stages, WHOLE_REPLY_BYTES, write_reply};
+
+const MS: u64 = 1_000_000;
+
+fn rules(timeout_ns: Option<u64>) -> Rules {
+    Rules {
+        timeout_ns,
+        late_ns: 2 * MS,
+        peer_clock: None,
+        connection: bill::Context::default(),
+    }
+}
+
+fn sent(sequence: u64) -> Sent {
+    Sent {
+        sequence,
+        requested_ns: sequence * MS,
+        begin_ns: sequence * MS + 10,
+        end_ns: sequence * MS + 20,
+        size: 96,
+        id: sequence as u32 * 96 - 1,
+        ..Sent::default()
+    }
+}
+
+fn received(sequence: u64, after_ns: u64, earlier: Option<Earlier>) -> Received {
+    let head = Head {
+        tag: 7,
+        size: 96,
+        sequence,
+        requested_ns: sequence * MS,
+    };
+    let stages = Stages {
+        woke_ns: sequence * MS + 5_000,
+        received_before_ns: Some(1_000),
+        sent_after_ns: 300,
+        earlier,
+    };
+    let mut bytes = [0; WHOLE_REPLY_BYTES];
+    write_reply(&mut bytes, &head, &stages);
+    Received {
+        sequence,
+        requested_ns: sequence * MS,
+        woke_ns: sequence * MS + after_ns,
+        software_ns: sequence * MS + after_ns - 100,
+        size: 96,
+        bytes,
+        ..Received::default()
+    }
+}
+
+fn settled(joiner: &mut Joiner, now_ns: u64) -> Vec<(u64, Option<u64>)> {
+    let mut fates = Vec::new();
+    joiner.settle(now_ns, |fate| {
+        let after = fate.replied_ns.map(|ns| ns - fate.requested_ns);
+        fates.push((fate.requested_ns / MS, after));
+    });
+    fates
+}
+
+#[test]
+fn fates_come_in_the_order_of_sending_whatever_the_order_of_replies() {
+    let mut joiner = Joiner::new(rules(Some(100 * MS)));
+    (1..=4).for_each(|number| joiner.sent(&sent(number)));
+    for number in [3, 1, 4] {
+        joiner.received(&received(number, 50_000, None));
+    }
+    assert_eq!(settled(&mut joiner, 5 * MS), [(1, Some(50_000))]);
+    assert!(!joiner.is_settled());
+    // Number 2 is lost, and those behind it come out with it.
+    assert_eq!(
+        settled(&mut joiner, 103 * MS),
+        [(2, None), (3, Some(50_000)), (4, Some(50_000))]
+    );
+    let counts = joiner.counts();
+    assert_eq!((counts.sent, counts.replies, counts.lost), (4, 3, 1));
+    assert_eq!((counts.reordered, counts.duplicates), (1, 0));
+    assert!(joiner.is_settled());
+}
+
+#[test]
+fn a_reply_after_the_time_out_and_a_second_reply_count_as_neither() {
+    let mut joiner = Joiner::new(rules(Some(100 * MS)));
+    (1..=2).for_each(|number| joiner.sent(&sent(number)));
+    joiner.received(&received(1, 50_000, None));
+    joiner.received(&received(1, 60_000, None));
+    assert_eq!(settled(&mut joiner, 150 * MS).len(), 2);
+    joiner.received(&received(2, 150 * MS, None));
+    assert!(settled(&mut joiner, 160 * MS).is_empty());
+    let counts = joiner.counts();
+    assert_eq!((counts.replies, counts.lost), (1, 1));
+    assert_eq!((counts.after_timeout, counts.duplicates), (1, 1));
+}
+
+#[test]
+fn a_reply_that_comes_before_its_message_was_reported_waits_for_it() {
+    let mut joiner = Joiner::new(rules(None));
+    joiner.received(&received(1, 50_000, None));
+    assert!(settled(&mut joiner, MS).is_empty());
+    joiner.sent(&sent(1));
+    assert_eq!(settled(&mut joiner, 2 * MS), [(1, Some(50_000))]);
+    // One that nothing belongs to is foreign in the end.
+    joiner.received(&received(9, 50_000, None));
+    joiner.received(&Received::default());
+    joiner.finish(|fate| panic!("{fate:?}"));
+    assert_eq!(joiner.counts().foreign, 2);
+}
+
+#[test]
+fn what_repeats_another_instant_or_length_is_foreign() {
+    let mut joiner = Joiner::new(rules(None));
+    joiner.sent(&sent(1));
+    let mut other = received(1, 50_000, None);
+    other.requested_ns += 1;
+    joiner.received(&other);
+    let mut longer = received(1, 50_000, None);
+    longer.size += 1;
+    joiner.received(&longer);
+    assert!(settled(&mut joiner, MS).is_empty());
+    assert_eq!(joiner.counts().foreign, 2);
+}
+
+#[test]
+fn the_stages_of_a_message_come_together_from_four_rings() {
+    let mut joiner = Joiner::new(rules(None));
+    let reading = |sequence, retransmits| Reading {
+        sequence,
+        tcp: Some(TcpCounters {
+            retransmits,
+            ..TcpCounters::default()
+        }),
+        real_offset_ns: 1_000_000_000,
+    };
+    joiner.read(&reading(0, 5));
+    let mut counted = Vec::new();
+    for number in 1..=6 {
+        let mut message = sent(number);
+        message.skipped_after = u64::from(number == 2) * 3;
+        joiner.sent(&message);
+        for (stage, after) in [
+            (SentStage::Scheduled, 100),
+            (SentStage::Software, 200),
+            (SentStage::Acknowledged, 900),
+        ] {
+            joiner.stamped(&Stamped {
+                at_ns: number * MS + after,
+                id: message.id,
+                stage,
+                is_hardware: false,
+            });
+        }
+        if number == 2 {
+            joiner.stamped(&Stamped {
+                at_ns: number * MS + 206 * MS,
+                id: message.id,
+                stage: SentStage::Software,
+                is_hardware: false,
+            });
+        }
+        let earlier = Earlier {
+            before: 2,
+            first_software_ns: Some(400),
+            count: 1,
+            ..Earlier::default()
+        };
+        joiner.received(&received(number, 10_000 * number, Some(earlier)));
+        joiner.settle(number * MS, |fate| counted.push(fate.skipped_after));
+        joiner.read(&reading(number, if number < 2 { 5 } else { 6 }));
+    }
+    joiner.finish(|_| ());
+    assert_eq!(counted, [0, 3, 0, 0, 0, 0]);
+    let exchanges = joiner.exchanges();
+    assert_eq!(exchanges.len(), 6);
+    let second = &exchanges[1];
+    assert_eq!(second.latency_ns(), Some(20_000));
+    assert_eq!(second.sent.software.count, 2);
+    assert_eq!(second.sent.software.last(), Some(2 * MS + 206 * MS));
+    assert_eq!(second.sent.scheduled.first(), Some(2 * MS + 100));
+    assert_eq!(second.sent.acknowledged_ns, Some(2 * MS + 900));
+    assert_eq!(second.tcp.unwrap().retransmits, 1);
+    assert_eq!(exchanges[0].tcp.unwrap().retransmits, 0);
+    let peer = second.peer.unwrap();
+    assert_eq!(peer.rx_software_ns, Some(2 * MS + 4_000));
+    assert_eq!(peer.send_begin_ns, 2 * MS + 5_300);
+    assert_eq!(peer.software.first(), Some(2 * MS + 5_700));
+    assert_eq!(joiner.counts().skipped, 3);
+    assert_eq!(joiner.send_lateness().unwrap().max_ns, 10);
+}
+
+#[test]
+fn memory_stays_the_same_however_many_messages_pass() {
+    let mut joiner = Joiner::new(rules(Some(10 * MS)));
+    let mut told = 0u64;
+    for number in 1..=200_000 {
+        joiner.sent(&sent(number));
+        if number % 7 != 0 {
+            joiner.received(&received(number, 50_000, None));
+        }
+        joiner.settle(number * MS, |_| told += 1);
+        assert!(joiner.pending.len() < 64, "{}", joiner.pending.len());
+    }
+    joiner.finish(|_| told += 1);
+    assert_eq!(told, 200_000);
+    assert_eq!(joiner.counts().lost, 200_000 / 7);
+    assert!(joiner.exchanges().len() <= 1024 + 256);
+    assert_eq!(joiner.given_up(), 0);
+}

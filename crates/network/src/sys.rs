@@ -1,0 +1,254 @@
+//! Calls on sockets with the kernel's time stamps, which `rustix` does not have.
+#![expect(unsafe_code, reason = "raw system calls")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use punctual_rt::sys::time::clock_now;
+
+use crate::ancillary::{Ancillary, CONTROL_BYTES};
+
+/// Stamps of received data, software.
+const RX_SOFTWARE: u32 = 1 << 3;
+const TX_SOFTWARE: u32 = 1 << 1;
+const SOFTWARE: u32 = 1 << 4;
+const OPT_ID: u32 = 1 << 7;
+const TX_SCHED: u32 = 1 << 8;
+const TX_ACK: u32 = 1 << 9;
+const OPT_TSONLY: u32 = 1 << 11;
+const HARDWARE: u32 = 1 | 1 << 2 | 1 << 6;
+
+/// Bytes of `TCP_INFO` that are read; newer kernels have more.
+pub const TCP_INFO_BYTES: usize = 256;
+/// Messages of the error queue that one call takes.
+const BATCH: usize = 32;
+
+/// Memory that the kernel writes control messages into: aligned as they are.
+type Control = [u64; CONTROL_BYTES / 8];
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        other => Ok(other),
+    }
+}
+
+fn check_length(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sets an option that is a number.
+///
+/// # Errors
+/// The kernel's.
+pub fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: u32) -> io::Result<()> {
+    let length = size_of::<u32>() as libc::socklen_t;
+    // SAFETY: `value` lives during the call, and `length` is its size.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            length,
+        )
+    };
+    check(result).map(drop)
+}
+
+/// Turns on the kernel's time stamps of received and sent data; `acks`: also of TCP's
+/// acknowledgements. Returns which are on: received, sent.
+pub fn enable_stamps(socket: BorrowedFd<'_>, acks: bool, hardware: bool) -> (bool, bool) {
+    let hardware = if hardware { HARDWARE } else { 0 };
+    let acks = if acks { TX_ACK } else { 0 };
+    let receive = SOFTWARE | RX_SOFTWARE | hardware;
+    let all = receive | TX_SOFTWARE | TX_SCHED | OPT_ID | OPT_TSONLY | acks;
+    let set = |flags| set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags).is_ok();
+    if set(all) {
+        return (true, true);
+    }
+    (set(receive), false)
+}
+
+/// Receives, with the control messages that come along. Real-time safe; one system call.
+///
+/// # Errors
+/// The kernel's; EAGAIN after the socket's time-out.
+pub fn receive(
+    socket: BorrowedFd<'_>,
+    into: &mut [u8],
+    flags: i32,
+) -> io::Result<(usize, Ancillary)> {
+    let mut control: Control = [0; CONTROL_BYTES / 8];
+    let mut part = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let mut header = header(&mut part, &mut control);
+    // SAFETY: the header's pointers lead to `part`, which spans `into`, and to `control`; all live
+    // during the call and are not used otherwise meanwhile.
+    let result = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
+    let count = check_length(result)?;
+    let length = header.msg_controllen.min(CONTROL_BYTES);
+    Ok((count, Ancillary::parse(&bytes_of(&control)[..length])))
+}
+
+/// The header of a message that goes into one part of memory.
+fn header(part: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
+    // SAFETY: all-zero bytes are a valid `msghdr`: no name, no parts.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = CONTROL_BYTES;
+    header
+}
+
+/// The bytes of control messages.
+fn bytes_of(control: &Control) -> &[u8] {
+    // SAFETY: the array's memory is initialised, lives as long as the borrow, and every byte of it is
+    // a valid `u8`.
+    unsafe { std::slice::from_raw_parts(control.as_ptr().cast(), CONTROL_BYTES) }
+}
+
+/// Sends. Real-time safe; one system call.
+///
+/// # Errors
+/// The kernel's; EAGAIN if the socket's buffer is full.
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the bytes live during the call, and their length is given.
+    let result = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            flags,
+        )
+    };
+    check_length(result)
+}
+
+/// Waits until there is room to send, or for some ms. Real-time safe; one system call.
+///
+/// # Errors
+/// The kernel's.
+pub fn wait_for_room(socket: BorrowedFd<'_>, ms: i32) -> io::Result<()> {
+    let mut poll = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: `poll` is one entry, and lives during the call.
+    check(unsafe { libc::poll(&raw mut poll, 1, ms) }).map(drop)
+}
+
+/// Reads `TCP_INFO`, and returns how many bytes of it the kernel has. Real-time safe; one system call.
+///
+/// # Errors
+/// The kernel's.
+pub fn tcp_info(socket: BorrowedFd<'_>, into: &mut [u8; TCP_INFO_BYTES]) -> io::Result<usize> {
+    let mut length = TCP_INFO_BYTES as libc::socklen_t;
+    // SAFETY: `into` has `length` bytes, which the kernel writes at most; both live during the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            into.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    check(result)?;
+    Ok((length as usize).min(TCP_INFO_BYTES))
+}
+
+/// Takes time stamps of sent data from a socket's error queue, many in one call.
+pub struct ErrorQueue {
+    /// Boxed, so that the headers' pointers stay right; made anew before each call.
+    controls: Box<[Control; BATCH]>,
+    parts: Box<[libc::iovec; BATCH]>,
+    headers: Box<[libc::mmsghdr; BATCH]>,
+    bytes: Box<[u8; BATCH]>,
+}
+
+// SAFETY: its pointers lead into its own boxes, which move with it.
+unsafe impl Send for ErrorQueue {}
+
+impl Default for ErrorQueue {
+    fn default() -> Self {
+        // SAFETY: all-zero bytes are a valid `iovec`: no memory.
+        let part: libc::iovec = unsafe { std::mem::zeroed() };
+        // SAFETY: all-zero bytes are a valid `mmsghdr`: no name, no parts.
+        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        Self {
+            controls: Box::new([[0; CONTROL_BYTES / 8]; BATCH]),
+            parts: Box::new([part; BATCH]),
+            headers: Box::new([header; BATCH]),
+            bytes: Box::new([0; BATCH]),
+        }
+    }
+}
+
+impl ErrorQueue {
+    /// Takes what is there, without waiting. Real-time safe; one system call, and one more for each
+    /// [`BATCH`] stamps.
+    pub fn drain(&mut self, socket: BorrowedFd<'_>, mut take: impl FnMut(Ancillary)) {
+        loop {
+            for index in 0..BATCH {
+                self.parts[index] = libc::iovec {
+                    iov_base: (&raw mut self.bytes[index]).cast(),
+                    iov_len: 1,
+                };
+                let part = &mut self.parts[index];
+                self.headers[index].msg_hdr = header(part, &mut self.controls[index]);
+                self.headers[index].msg_len = 0;
+            }
+            let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+            // SAFETY: there are `BATCH` headers, whose pointers lead into the boxes of `self`; the
+            // kernel writes there during the call alone.
+            let result = unsafe {
+                libc::recvmmsg(
+                    socket.as_raw_fd(),
+                    self.headers.as_mut_ptr(),
+                    BATCH as libc::c_uint,
+                    flags as _,
+                    std::ptr::null_mut(),
+                )
+            };
+            let Ok(count) = usize::try_from(result) else {
+                return;
+            };
+            for index in 0..count.min(BATCH) {
+                let length = self.headers[index].msg_hdr.msg_controllen;
+                let control = bytes_of(&self.controls[index]);
+                take(Ancillary::parse(&control[..length.min(CONTROL_BYTES)]));
+            }
+            if count < BATCH {
+                return;
+            }
+        }
+    }
+}
+
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC now, in ns. Real-time safe: no system call where the clock is
+/// read in user space.
+#[must_use]
+pub fn real_offset_ns() -> i64 {
+    let before_ns = clock_now(libc::CLOCK_MONOTONIC);
+    let real_ns = clock_now(libc::CLOCK_REALTIME);
+    let after_ns = clock_now(libc::CLOCK_MONOTONIC);
+    let between_ns = before_ns + after_ns.saturating_sub(before_ns) / 2;
+    real_ns.wrapping_sub(between_ns).cast_signed()
+}
+
+/// Ends a connection whose other side has been silent for 40 s: its machine is gone.
+///
+/// # Errors
+/// The kernel's.
+pub fn keep_alive(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 10)?;
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5)?;
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 6)
+}
