@@ -6,7 +6,7 @@ use punctual_record::path::bill::{
     MessageBill, MessageBills, MessageCause as Cause, MessageSide, RankedMessageCause,
 };
 
-use super::{Context, bill, way_ns};
+use super::{Context, Held, bill, held, losses, way_ns};
 use crate::exchange::{Exchange, TcpChange, TcpState};
 
 /// Makes the bills of messages that come in the order of their numbers. Its memory is bounded.
@@ -14,6 +14,9 @@ pub struct Keeper {
     above_ns: u64,
     settings: Context,
     way_ns: Option<u64>,
+    /// Whether it was read with the next is known when that comes.
+    pending: Option<Exchange>,
+    held: Option<Held>,
     /// The exchange before, and the state of the responder's connection before that.
     before: Option<Exchange>,
     peer_state: Option<TcpState>,
@@ -67,6 +70,8 @@ impl Keeper {
             above_ns,
             settings,
             way_ns: None,
+            pending: None,
+            held: None,
             before: None,
             peer_state: None,
             lost: Waiting::default(),
@@ -87,10 +92,32 @@ impl Keeper {
 
     /// Takes the next exchange, all of whose stages are known.
     pub fn take(&mut self, exchange: &Exchange) {
+        if let Some(pending) = self.pending.replace(*exchange) {
+            self.examine(&pending, Some(exchange));
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.examine(&pending, None);
+        }
+    }
+
+    fn examine(&mut self, exchange: &Exchange, next: Option<&Exchange>) {
         let woke_ns = exchange.reply.map(|it| it.woke_ns);
-        let context = self.context(exchange);
-        self.lost.note(exchange.tcp.as_ref(), woke_ns);
-        self.lost_replies.note(exchange.peer_tcp.as_ref(), woke_ns);
+        let mut context = self.context(exchange);
+        if let Some(next) = next {
+            let both = |a: Option<u64>, b: Option<u64>| a.is_some() && a == b;
+            let its = |it: &Exchange| (it.peer.map(|it| it.woke_ns), it.reply.map(|it| it.woke_ns));
+            let (own, other) = (its(exchange), its(next));
+            context.read_together = both(own.0, other.0);
+            context.replies_together = both(own.1, other.1);
+        }
+        self.held = held(exchange, &context);
+        let [message, reply] = losses(exchange, &context);
+        self.lost.note(message, woke_ns);
+        self.lost_replies.note(reply, woke_ns);
         if let Some(way_ns) = way_ns(exchange) {
             self.way_ns = Some(self.way_ns.map_or(way_ns, |least| least.min(way_ns)));
         }
@@ -150,6 +177,7 @@ impl Keeper {
                     .is_some_and(|it| it.woke_ns <= exchange.sent.call_begin_ns);
                 u32::from(!answered)
             }),
+            held: self.held,
             earlier: self.lost.during(exchange),
             earlier_reply: self.lost_replies.during(exchange),
             ..self.settings

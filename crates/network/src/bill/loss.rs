@@ -20,6 +20,7 @@ impl<'a> Loss<'a> {
     pub fn of(sending: &Sending<'a>) -> Option<Self> {
         let lost = |change: &&TcpChange| change.retransmits > 0;
         let own = sending.change.filter(lost);
+        let own = own.filter(|_| sending.may_be_lost(sending.end_ns));
         let change = own.or_else(|| sending.earlier.filter(lost))?;
         Some(Self {
             change,

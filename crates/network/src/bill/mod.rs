@@ -15,7 +15,7 @@ use punctual_record::path::bill::{
     MessageStage as Stage,
 };
 
-use crate::exchange::{Exchange, Reply, TcpChange, TcpState};
+use crate::exchange::{Exchange, PeerStages, Reply, TcpChange, TcpState};
 use loss::Loss;
 use rows::Rows;
 use sending::{Sending, Stages};
@@ -50,6 +50,62 @@ pub struct Context {
     pub earlier: Option<TcpChange>,
     /// The same on the responder.
     pub earlier_reply: Option<TcpChange>,
+    /// An earlier message was held in this host. TCP holds small data meanwhile (`tcp_autocorking`).
+    pub held: Option<Held>,
+    /// The responder took this message and the next in one call: the time stamp is the next one's.
+    pub read_together: bool,
+    /// The same of the replies.
+    pub replies_together: bool,
+}
+
+/// Until when data of the connection was held in this host, and by what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Until when, in ns.
+    pub until_ns: u64,
+    /// By what.
+    pub by: Holder,
+}
+
+/// What holds data between TCP and the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// The queue of the packet scheduler.
+    Queue,
+    /// The neighbour's address was not known.
+    Neighbour,
+}
+
+impl Holder {
+    fn cause(self) -> Cause {
+        match self {
+            Self::Queue => Cause::Queue,
+            Self::Neighbour => Cause::Neighbour,
+        }
+    }
+}
+
+/// Until when this message, or one before it, was held.
+fn held(exchange: &Exchange, context: &Context) -> Option<Held> {
+    let sent = &exchange.sent;
+    let before = context.held;
+    let (scheduled_ns, driver_ns) = match (sent.scheduled.first(), sent.software.first()) {
+        (Some(scheduled_ns), Some(driver_ns)) => (scheduled_ns, driver_ns),
+        _ => return before,
+    };
+    let behind = before.filter(|it| sent.call_end_ns < it.until_ns);
+    let queued_ns = driver_ns.saturating_sub(scheduled_ns);
+    let by = if queued_ns > LATE_NS && driver_ns > sent.call_end_ns {
+        Holder::Queue
+    } else if let Some(behind) = behind {
+        behind.by
+    } else if own(exchange, context).waited_for_the_neighbour() {
+        Holder::Neighbour
+    } else {
+        return before;
+    };
+    let until_ns = driver_ns.max(behind.map_or(0, |it| it.until_ns));
+    Some(Held { until_ns, by })
 }
 
 /// A thread that is this late did not run.
@@ -69,8 +125,16 @@ pub fn bill(exchange: &Exchange, context: &Context) -> Option<MessageBill> {
     let sent = own.stages(line.call_ns, line.received_ns);
     own.rows(&sent, &mut rows);
     let between_ns = line.received_ns - sent.end_ns();
-    between(exchange, context, &own, &sent, between_ns, &mut rows);
-    wake_up(exchange, context, &line, &mut rows);
+    let mut wake_ns = line.woke_ns - line.received_ns;
+    wake_ns += between(
+        exchange,
+        context,
+        &own,
+        &sent,
+        (between_ns, wake_ns),
+        &mut rows,
+    );
+    wake_up(exchange, context, &line, wake_ns, &mut rows);
     Some(MessageBill {
         sequence: exchange.sequence,
         requested_ns: exchange.requested_ns,
@@ -148,34 +212,21 @@ fn own<'a>(exchange: &'a Exchange, context: &'a Context) -> Sending<'a> {
         before: context.before.as_ref(),
         outstanding: context.outstanding,
         idle_ns: context.idle_ns,
+        end_ns: exchange.reply.map_or(u64::MAX, |reply| {
+            reply.rx_software_ns.unwrap_or(reply.woke_ns)
+        }),
+        after_ns: exchange.peer.map_or(0, |peer| {
+            let received_ns = peer.rx_software_ns.unwrap_or(peer.woke_ns);
+            peer.send_begin_ns.saturating_sub(received_ns)
+        }),
         context,
         stages: [Stage::Send, Stage::Queue, Stage::Resend],
     }
 }
 
-/// From the sender's driver to the time stamp of the reply.
-fn between(
-    exchange: &Exchange,
-    context: &Context,
-    own: &Sending<'_>,
-    sent: &Stages,
-    between_ns: u64,
-    rows: &mut Rows,
-) {
-    let mut left_ns = between_ns;
-    let Some(peer) = &exchange.peer else {
-        rows.add(Stage::Way, Cause::Way, left_ns, Certainty::Possible, vec![]);
-        return;
-    };
-    // In the order of the message, each at most what is left.
-    let received_ns = peer.rx_software_ns.unwrap_or(peer.woke_ns);
-    let stated_wake_ns = peer.woke_ns.saturating_sub(received_ns);
-    let stated_work_ns = peer.send_begin_ns.saturating_sub(peer.woke_ns);
-    let wake_ns = stated_wake_ns.min(left_ns);
-    left_ns -= wake_ns;
-    let work_ns = stated_work_ns.min(left_ns);
-    left_ns -= work_ns;
-    let replying = Sending {
+/// What is known of the sending of the reply.
+fn replying<'a>(exchange: &'a Exchange, context: &'a Context, peer: &PeerStages) -> Sending<'a> {
+    Sending {
         tcp: context.tcp,
         size: exchange.size,
         call_end_ns: None,
@@ -187,19 +238,62 @@ fn between(
         before: context.peer_before.as_ref(),
         outstanding: context.outstanding,
         idle_ns: context.idle_ns,
+        end_ns: u64::MAX,
+        after_ns: 0,
         context,
         stages: [Stage::PeerSend, Stage::PeerQueue, Stage::PeerResend],
+    }
+}
+
+/// What TCP counted on each side of a loss of this message and of its reply, for which later ones wait.
+fn losses<'a>(exchange: &'a Exchange, context: &'a Context) -> [Option<&'a TcpChange>; 2] {
+    let peer = exchange.peer.unwrap_or_default();
+    let sides = [own(exchange, context), replying(exchange, context, &peer)];
+    sides.map(|side| side.change.filter(|_| side.may_be_lost(side.end_ns)))
+}
+
+/// From the sender's driver to the time stamp of the reply. Returns what of it is the wake-up's that
+/// follows: the time stamp may be that of a later reply.
+fn between(
+    exchange: &Exchange,
+    context: &Context,
+    own: &Sending<'_>,
+    sent: &Stages,
+    (between_ns, sleep_ns): (u64, u64),
+    rows: &mut Rows,
+) -> u64 {
+    let mut left_ns = between_ns;
+    let Some(peer) = &exchange.peer else {
+        rows.add(Stage::Way, Cause::Way, left_ns, Certainty::Possible, vec![]);
+        return 0;
     };
+    // In the order of the message, each at most what is left.
+    let received_ns = peer.rx_software_ns.unwrap_or(peer.woke_ns);
+    let stated_wake_ns = peer.woke_ns.saturating_sub(received_ns);
+    let stated_work_ns = peer.send_begin_ns.saturating_sub(peer.woke_ns);
+    let wake_ns = stated_wake_ns.min(left_ns);
+    left_ns -= wake_ns;
+    let work_ns = stated_work_ns.min(left_ns);
+    left_ns -= work_ns;
+    let mut wake_ns = wake_ns;
+    let replying = replying(exchange, context, peer);
     let from_ns = peer.send_begin_ns;
     let replied = replying.stages(from_ns, from_ns.saturating_add(left_ns));
     left_ns -= replied.end_ns() - from_ns;
 
+    // It came before the next one, and its thread slept when that came: it waited as well.
+    let usual_ns = context.way_ns.unwrap_or(0).min(left_ns);
+    let together = context.read_together && wake_ns > LATE_NS && Loss::of(own).is_none();
+    if together {
+        wake_ns += left_ns - usual_ns;
+        left_ns = usual_ns;
+    }
     let stated_ns = stated_wake_ns.saturating_add(stated_work_ns);
     if stated_ns > between_ns.saturating_add(SLACK_NS) {
         let ns = stated_ns - between_ns;
         rows.doubt(Stage::PeerWakeUp, Evidence::Contradiction { ns });
     }
-    peer_wake_up(exchange, own, sent, wake_ns, rows);
+    peer_wake_up(exchange, own, sent, (wake_ns, together), rows);
     let work = if work_ns > LATE_NS {
         Cause::Work
     } else {
@@ -208,7 +302,20 @@ fn between(
     let certain = Certainty::Certain;
     rows.add(Stage::PeerWork, work, work_ns, certain, vec![]);
     replying.rows(&replied, rows);
-    way(exchange, context, [own, &replying], left_ns, rows);
+    let asleep = context.replies_together && sleep_ns > LATE_NS && Loss::of(&replying).is_none();
+    let moved_ns = if asleep {
+        left_ns - usual_ns.min(left_ns)
+    } else {
+        0
+    };
+    way(
+        exchange,
+        context,
+        [own, &replying],
+        left_ns - moved_ns,
+        rows,
+    );
+    moved_ns
 }
 
 /// What no stage explains, between the two drivers. What exceeds the usual is a loss's, if TCP sent
@@ -240,6 +347,12 @@ fn way(exchange: &Exchange, context: &Context, sides: [&Sending<'_>; 2], ns: u64
     }
     if excess_ns <= LATE_NS {
         rows.usual(Stage::Way, ns);
+        return;
+    }
+    if let Some(row) = held_reply(exchange, context, sides[1], excess_ns) {
+        let (cause, shown) = row;
+        rows.add(Stage::PeerSend, cause, excess_ns, Certainty::Likely, shown);
+        rows.usual(Stage::Way, usual_ns);
         return;
     }
     if let Some(card_ns) = hardware(exchange) {
@@ -274,6 +387,25 @@ fn way(exchange: &Exchange, context: &Context, sides: [&Sending<'_>; 2], ns: u64
     );
 }
 
+/// The responder had called, and its kernel acknowledged the message by its timer: no data left that
+/// would have borne the acknowledgement. Time stamps of each reply are not always known.
+fn held_reply(
+    exchange: &Exchange,
+    context: &Context,
+    replying: &Sending<'_>,
+    excess_ns: u64,
+) -> Option<(Cause, Vec<Evidence>)> {
+    let acknowledged_ns = exchange.sent.acknowledged_ns?;
+    let ns = acknowledged_ns.checked_sub(exchange.sent.software.first()?)?;
+    let is_held = context.tcp
+        && context.nagle
+        && replying.scheduled.count == 0
+        && ns >= sending::DELAYED_ACK_NS
+        && excess_ns >= sending::DELAYED_ACK_NS;
+    let evidence = vec![Evidence::AcknowledgedAfter { ns }];
+    is_held.then_some((Cause::DelayedAck, evidence))
+}
+
 /// How much longer the kernel's time stamps are apart than the card's, in ns.
 fn hardware(exchange: &Exchange) -> Option<u64> {
     let reply = exchange.reply?;
@@ -288,7 +420,13 @@ fn hardware(exchange: &Exchange) -> Option<u64> {
 
 /// From the responder's time stamp to its thread. Data that came behind a gap waits for what is
 /// missing, and has its time stamp: that is no thread's fault.
-fn peer_wake_up(exchange: &Exchange, own: &Sending<'_>, sent: &Stages, ns: u64, rows: &mut Rows) {
+fn peer_wake_up(
+    exchange: &Exchange,
+    own: &Sending<'_>,
+    sent: &Stages,
+    (ns, together): (u64, bool),
+    rows: &mut Rows,
+) {
     let stage = Stage::PeerWakeUp;
     if ns <= LATE_NS {
         rows.usual(stage, ns);
@@ -296,7 +434,11 @@ fn peer_wake_up(exchange: &Exchange, own: &Sending<'_>, sent: &Stages, ns: u64, 
     }
     let not_scheduled = Cause::NotScheduled { by: None };
     let Some(loss) = Loss::of(own) else {
-        rows.add(stage, not_scheduled, ns, Certainty::Certain, vec![]);
+        let (certainty, evidence) = match together {
+            true => (Certainty::Likely, vec![Evidence::ReadTogether]),
+            false => (Certainty::Certain, vec![]),
+        };
+        rows.add(stage, not_scheduled, ns, certainty, evidence);
         return;
     };
     // The acknowledgement of all of it shows when the gap was filled.
@@ -314,20 +456,14 @@ fn peer_wake_up(exchange: &Exchange, own: &Sending<'_>, sent: &Stages, ns: u64, 
 }
 
 /// From the time stamp of the reply to the thread.
-fn wake_up(exchange: &Exchange, context: &Context, line: &Line, rows: &mut Rows) {
-    let ns = line.woke_ns - line.received_ns;
+fn wake_up(exchange: &Exchange, context: &Context, line: &Line, ns: u64, rows: &mut Rows) {
     let stage = Stage::WakeUp;
     if ns <= LATE_NS || !line.has_stamp {
         rows.usual(stage, ns);
         return;
     }
-    let replying = Sending {
-        stages: [Stage::PeerSend, Stage::PeerQueue, Stage::PeerResend],
-        change: exchange.peer_tcp.as_ref(),
-        earlier: context.earlier_reply.as_ref(),
-        before: context.peer_before.as_ref(),
-        ..own(exchange, context)
-    };
+    let peer = exchange.peer.unwrap_or_default();
+    let replying = replying(exchange, context, &peer);
     // What came behind a gap in the replies has its time stamp and waited for what was missing.
     if let Some(loss) = Loss::of(&replying).filter(|_| !rows.has_loss([Stage::PeerResend; 2])) {
         let (cause, certainty, evidence) = loss.judge(&replying, ns);
@@ -336,5 +472,9 @@ fn wake_up(exchange: &Exchange, context: &Context, line: &Line, rows: &mut Rows)
         return;
     }
     let cause = Cause::NotScheduled { by: None };
-    rows.add(stage, cause, ns, Certainty::Certain, vec![]);
+    let (certainty, evidence) = match ns > line.woke_ns - line.received_ns {
+        true => (Certainty::Likely, vec![Evidence::ReadTogether]),
+        false => (Certainty::Certain, vec![]),
+    };
+    rows.add(stage, cause, ns, certainty, evidence);
 }

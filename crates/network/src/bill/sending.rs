@@ -10,7 +10,7 @@ use super::{Context, LATE_NS, SLACK_NS};
 use crate::exchange::{TcpChange, TcpState, Transmissions};
 
 /// The other side delays an acknowledgement by at least this, less a tick (`TCP_DELACK_MIN`).
-const DELAYED_ACK_NS: u64 = 36_000_000;
+pub const DELAYED_ACK_NS: u64 = 36_000_000;
 /// Segments of a congestion window that was reduced after idle time, or is new
 /// (`TCP_INIT_CWND`).
 const INITIAL_WINDOW: u32 = 10;
@@ -33,6 +33,10 @@ pub struct Sending<'a> {
     pub before: Option<&'a TcpState>,
     pub outstanding: u32,
     pub idle_ns: Option<u64>,
+    /// When the reply came, or the last instant at which this can have been sent.
+    pub end_ns: u64,
+    /// How long the other side had it before it replied.
+    pub after_ns: u64,
     pub context: &'a Context,
     /// Where the rows go: to the packet scheduler, to the driver, sent again.
     pub stages: [Stage; 3],
@@ -61,35 +65,38 @@ impl Sending<'_> {
         let place = |at_ns: Option<u64>, before_ns: u64| {
             at_ns.map_or(before_ns, |at_ns| at_ns.clamp(before_ns, end_ns))
         };
-        if !self.was_resent(end_ns) {
-            // Each part of a message that was sent in several has a time stamp: the last counts.
-            let scheduled_ns = place(within(&self.scheduled, end_ns), begin_ns);
-            let driver_ns = place(within(&self.software, end_ns), scheduled_ns);
-            return Stages {
-                begin_ns,
-                scheduled_ns,
-                driver_ns,
-                again_ns: driver_ns,
-            };
-        }
         // The responder reports the last of its packet scheduler alone.
-        let first_ns = self.software.first_ns;
+        let first_ns = self.software.first().unwrap_or(u64::MAX);
         let scheduled = self.scheduled.first().filter(|at_ns| *at_ns <= first_ns);
         let scheduled_ns = place(scheduled, begin_ns);
         let driver_ns = place(self.software.first(), scheduled_ns);
+        let again = self
+            .software
+            .last()
+            .filter(|at_ns| self.was_needed(*at_ns, end_ns));
         Stages {
             begin_ns,
             scheduled_ns,
             driver_ns,
-            again_ns: place(self.software.last(), driver_ns),
+            again_ns: place(again, driver_ns),
         }
     }
 
-    /// Whether time stamps show that it was sent again before this instant.
-    fn was_resent(&self, end_ns: u64) -> bool {
-        let lost = |change: &TcpChange| change.retransmits > 0;
-        let counted = self.change.is_some_and(lost);
-        counted && self.software.count > 1 && self.software.last_ns <= end_ns
+    /// Whether the other side can have received what was sent at this instant: it reports how long it
+    /// had the message before it replied.
+    fn was_needed(&self, at_ns: u64, end_ns: u64) -> bool {
+        at_ns <= end_ns && at_ns.saturating_add(self.after_ns) <= end_ns.saturating_add(SLACK_NS)
+    }
+
+    /// Whether the message itself, or a part of it, may have been lost: each transmission of its last
+    /// segment has a time stamp.
+    pub fn may_be_lost(&self, end_ns: u64) -> bool {
+        match self.software.count {
+            _ if self.segments() > 1 => true,
+            0 => true,
+            1 => false,
+            _ => self.was_needed(self.software.last_ns, end_ns),
+        }
     }
 
     /// Segments of the message.
@@ -118,8 +125,11 @@ impl Sending<'_> {
         let queued_ns = stages.driver_ns - stages.scheduled_ns;
         self.queued(stages, queued_ns, rows);
         let again_ns = stages.again_ns - stages.driver_ns;
-        if let Some(loss) = Loss::of(self).filter(|_| again_ns > 0) {
-            let (cause, certainty, mut evidence) = loss.judge(self, again_ns);
+        if again_ns > 0 {
+            let (cause, certainty, mut evidence) = match Loss::of(self) {
+                Some(loss) => loss.judge(self, again_ns),
+                None => (Cause::Retransmission, Certainty::Certain, Vec::new()),
+            };
             let count = self.software.count;
             evidence.push(Evidence::Transmissions { count });
             rows.add(self.stages[2], cause, again_ns, certainty, evidence);
@@ -212,6 +222,9 @@ impl Sending<'_> {
             // Nothing else of a datagram is above the packet scheduler.
             return (Cause::Neighbour, Likely, Vec::new());
         }
+        if let Some(cause) = self.behind_earlier_data() {
+            return cause;
+        }
         let Some(change) = self.change else {
             return self.without_counters(ns);
         };
@@ -229,7 +242,8 @@ impl Sending<'_> {
             return (Cause::SendBuffer, Certain, evidence);
         }
         let timeouts = change.timeouts.unwrap_or(0);
-        if change.retransmits == 0 && timeouts > 0 {
+        let is_one = self.segments() == 1 && self.outstanding == 0;
+        if timeouts > 0 && (is_one || change.retransmits == 0) {
             // TCP had sent it, its timer expired, and the first transmission was still in this host.
             let count = timeouts.into();
             return (
@@ -238,11 +252,15 @@ impl Sending<'_> {
                 vec![Evidence::Timeouts { count }],
             );
         }
+        if is_one {
+            // Nothing was under way: no window, no algorithm of TCP holds one segment.
+            return (Cause::Neighbour, Likely, Vec::new());
+        }
         if let Some(loss) = Loss::of(self) {
             // An earlier loss closed the congestion window, or the timer of the data before held it.
             return loss.judge(self, ns);
         }
-        if let Some(cause) = self.small_window() {
+        if let Some(cause) = self.small_window(ns) {
             return cause;
         }
         if self.context.nagle {
@@ -260,16 +278,20 @@ impl Sending<'_> {
         if self.context.paced {
             return (Cause::Pacing, Likely, Vec::new());
         }
-        if self.segments() > 1 && ns >= DELAYED_ACK_NS && self.scheduled.count > 1 {
-            return (Cause::DelayedAck, Possible, Vec::new());
+        if self.segments() > 1 {
+            // Less than a round trip: the card or the packet scheduler did not take all at once.
+            let cause = match ns >= DELAYED_ACK_NS {
+                true => Cause::DelayedAck,
+                false => Cause::Queue,
+            };
+            return (cause, Possible, Vec::new());
         }
-        // Nothing else of TCP holds a segment that fits in the windows.
-        (Cause::Neighbour, Likely, Vec::new())
+        (Cause::Neighbour, Possible, Vec::new())
     }
 
     /// The responder's counters come with a later reply, which may not have come.
     fn without_counters(&self, ns: u64) -> (Cause, Certainty, Vec<Evidence>) {
-        if let Some(cause) = self.small_window() {
+        if let Some(cause) = self.small_window(ns) {
             return cause;
         }
         let cause = match (self.context.nagle, ns >= DELAYED_ACK_NS) {
@@ -280,10 +302,29 @@ impl Sending<'_> {
         (cause, Certainty::Possible, Vec::new())
     }
 
+    /// An earlier message of the connection was held, and this one behind it.
+    fn behind_earlier_data(&self) -> Option<(Cause, Certainty, Vec<Evidence>)> {
+        let held = self.context.held?;
+        let is_behind = self.call_end_ns.is_some_and(|at_ns| at_ns < held.until_ns);
+        let evidence = vec![Evidence::EarlierData];
+        is_behind.then(|| (held.by.cause(), Certainty::Likely, evidence))
+    }
+
+    /// Whether nothing but the neighbour held the message.
+    pub fn waited_for_the_neighbour(&self) -> bool {
+        let scheduled_ns = self.scheduled.first().unwrap_or(0);
+        let ns = scheduled_ns.saturating_sub(self.call_end_ns.unwrap_or(u64::MAX));
+        ns > LATE_NS && self.why_held(ns).0 == Cause::Neighbour
+    }
+
     /// The message has more segments than the congestion window.
-    fn small_window(&self) -> Option<(Cause, Certainty, Vec<Evidence>)> {
+    fn small_window(&self, ns: u64) -> Option<(Cause, Certainty, Vec<Evidence>)> {
         let count = self.segments();
         let before = self.before?;
+        // A window opens with an acknowledgement.
+        if ns < u64::from(before.rtt_us) * 1000 / 4 * 3 {
+            return None;
+        }
         let rto_ns = u64::from(before.rto_us) * 1000;
         let is_idle = self.outstanding == 0
             && rto_ns > 0
@@ -306,11 +347,4 @@ impl Sending<'_> {
         let evidence = vec![Evidence::Segments { count, window }];
         is_small.then_some((Cause::CongestionWindow, Certainty::Likely, evidence))
     }
-}
-
-/// The last instant up to another, as far as it is known.
-fn within(transmissions: &Transmissions, end_ns: u64) -> Option<u64> {
-    let first = transmissions.first()?;
-    let last = transmissions.last()?;
-    Some(if last <= end_ns { last } else { first })
 }

@@ -54,6 +54,18 @@ impl Pending {
     }
 }
 
+impl Pending {
+    fn stamp(&mut self, stamped: &Stamped) {
+        let sent = &mut self.exchange.sent;
+        match stamped.stage {
+            _ if stamped.is_hardware => sent.hardware_ns = Some(stamped.at_ns),
+            SentStage::Software => sent.software.add(stamped.at_ns),
+            SentStage::Scheduled => sent.scheduled.add(stamped.at_ns),
+            SentStage::Acknowledged => sent.acknowledged_ns = Some(stamped.at_ns),
+        }
+    }
+}
+
 /// How messages are judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
@@ -168,17 +180,29 @@ impl Joiner {
         let after = self
             .pending
             .partition_point(|it| it.id.wrapping_sub(first) <= from_first);
-        let last = after.checked_sub(1);
-        let pending = last.and_then(|index| self.pending.get_mut(index));
-        let Some(pending) = pending.filter(|it| it.id == stamped.id) else {
+        let Some(index) = after.checked_sub(1) else {
             return;
         };
-        let sent = &mut pending.exchange.sent;
-        match stamped.stage {
-            _ if stamped.is_hardware => sent.hardware_ns = Some(stamped.at_ns),
-            SentStage::Software => sent.software.add(stamped.at_ns),
-            SentStage::Scheduled => sent.scheduled.add(stamped.at_ns),
-            SentStage::Acknowledged => sent.acknowledged_ns = Some(stamped.at_ns),
+        if self.pending.get(index).is_none_or(|it| it.id != stamped.id) {
+            return;
+        }
+        self.pending[index].stamp(stamped);
+        if !self.rules.connection.tcp || stamped.is_hardware {
+            return;
+        }
+        // TCP may put several messages into one segment, which has one stamp: of the last of them.
+        // And bytes are sent in their order.
+        for earlier in self.pending.range_mut(..index).rev() {
+            let sent = &earlier.exchange.sent;
+            let is_known = match stamped.stage {
+                SentStage::Software => sent.software.count > 0,
+                SentStage::Scheduled => sent.scheduled.count > 0,
+                SentStage::Acknowledged => sent.acknowledged_ns.is_some(),
+            };
+            if is_known {
+                break;
+            }
+            earlier.stamp(stamped);
         }
     }
 
@@ -235,6 +259,7 @@ impl Joiner {
         self.time_out(u64::MAX);
         self.tell(&mut tell);
         self.close(u64::MAX);
+        self.keeper.finish();
     }
 
     /// Whether every message that was sent has its reply, or is lost.

@@ -6,6 +6,7 @@ use punctual_record::path::bill::{
 };
 
 use crate::made::*;
+use punctual_network::bill::{Held, Holder};
 
 const ASLEEP: Cause = Cause::NotScheduled { by: None };
 
@@ -135,6 +136,21 @@ fn a_receiver_that_slept_is_not_the_loss_of_data_that_was_acknowledged_at_once()
 }
 
 #[test]
+fn a_needless_retransmission_is_no_loss() {
+    // The responder had it for 7 ms before it replied, and it was sent again 2 ms before that.
+    let mut made = usual().later(7 * MS);
+    made.exchange.tcp = Some(lost(0));
+    made.exchange.sent.software = twice(DUE + 10 * US, DUE + 5 * MS);
+    made.exchange.sent.scheduled = twice(DUE + 9 * US, DUE + 5 * MS);
+    let peer = made.exchange.peer.as_mut().unwrap();
+    peer.woke_ns += 7 * MS;
+    peer.send_begin_ns += 7 * MS;
+    peer.scheduled = once(peer.scheduled.first_ns + 7 * MS);
+    peer.software = once(peer.software.first_ns + 7 * MS);
+    assert_eq!(made.main(), (Stage::PeerWakeUp, ASLEEP, 7_010, Certain));
+}
+
+#[test]
 fn a_responder_that_worked() {
     let mut made = usual().later(MS);
     let peer = made.exchange.peer.as_mut().unwrap();
@@ -164,6 +180,9 @@ fn a_lost_reply_is_the_responders() {
 fn a_loss_that_no_time_stamp_shows_has_what_exceeds_the_usual_way() {
     let mut made = usual().later(206 * MS);
     made.exchange.peer_tcp = Some(lost(0));
+    let peer = made.exchange.peer.as_mut().unwrap();
+    (peer.scheduled, peer.software) = Default::default();
+    made.context.way_ns = Some(68 * US);
     assert_eq!(
         made.main(),
         (Stage::PeerResend, Cause::LossProbe, 206_000, Certain)
@@ -175,6 +194,7 @@ fn nagle_alone_and_with_a_delayed_acknowledgement() {
     for (ns, cause) in [(9 * MS, Cause::Nagle), (42 * MS, Cause::DelayedAck)] {
         let mut made = usual().held(ns);
         made.context.nagle = true;
+        made.context.outstanding = 1;
         assert_eq!(made.main(), (Stage::Send, cause, ns / US + 4, Likely));
     }
 }
@@ -206,6 +226,62 @@ fn bulk_data_in_the_queue_before_it() {
     let mut made = usual().later(8 * MS);
     made.exchange.sent.software = once(DUE + 10 * US + 8 * MS);
     assert_eq!(made.main(), (Stage::Queue, Cause::Queue, 8_001, Certain));
+}
+
+#[test]
+fn data_behind_what_waits_in_the_queue_or_for_the_neighbour_waits_for_the_same() {
+    for (by, cause) in [
+        (Holder::Queue, Cause::Queue),
+        (Holder::Neighbour, Cause::Neighbour),
+    ] {
+        let mut made = usual().held(8 * MS);
+        made.context.outstanding = 1;
+        let until_ns = DUE + 8 * MS;
+        made.context.held = Some(Held { until_ns, by });
+        assert_eq!(made.main(), (Stage::Send, cause, 8_004, Likely));
+    }
+}
+
+#[test]
+fn less_than_a_round_trip_is_no_window() {
+    let mut made = usual().held(4 * MS);
+    made.exchange.size = 40_000;
+    made.context.idle_ns = Some(900 * MS);
+    made.context.before.as_mut().unwrap().rtt_us = 10_000;
+    made.context.paced = true;
+    assert_eq!(made.main(), (Stage::Send, Cause::Pacing, 4_004, Likely));
+}
+
+#[test]
+fn a_reply_that_nagle_held_is_known_by_the_late_acknowledgement_of_the_message() {
+    let mut made = usual().later(42 * MS);
+    made.context.nagle = true;
+    made.exchange.sent.acknowledged_ns = Some(DUE + 41 * MS);
+    made.exchange.peer_tcp = None;
+    let peer = made.exchange.peer.as_mut().unwrap();
+    (peer.scheduled, peer.software) = Default::default();
+    assert_eq!(
+        made.main(),
+        (Stage::PeerSend, Cause::DelayedAck, 42_005, Likely)
+    );
+}
+
+#[test]
+fn a_message_that_was_read_with_the_next_one_slept_before_its_time_stamp() {
+    let mut made = usual().later(25 * MS);
+    made.context.read_together = true;
+    let peer = made.exchange.peer.as_mut().unwrap();
+    peer.rx_software_ns = Some(PEER + 17 * MS);
+    peer.woke_ns += 25 * MS;
+    peer.send_begin_ns += 25 * MS;
+    peer.scheduled = once(peer.scheduled.first_ns + 25 * MS);
+    peer.software = once(peer.software.first_ns + 25 * MS);
+    assert_eq!(made.main(), (Stage::PeerWakeUp, ASLEEP, 25_010, Likely));
+    // The same of replies.
+    let mut made = usual().later(25 * MS);
+    made.context.replies_together = true;
+    made.exchange.reply.as_mut().unwrap().rx_software_ns = Some(DUE + 90 * US + 17 * MS);
+    assert_eq!(made.main(), (Stage::WakeUp, ASLEEP, 25_010, Likely));
 }
 
 #[test]

@@ -50,6 +50,7 @@ fn all_late_messages_are_ranked_and_the_worst_are_kept() {
         };
         keeper.take(&at(number, made));
     }
+    keeper.finish();
     let bills = keeper.bills();
     assert!(bills.is_consistent(), "{bills:?}");
     assert_eq!((bills.late, bills.explained), (200, 200));
@@ -94,6 +95,7 @@ fn the_memory_for_causes_is_bounded_and_the_sums_hold() {
         made.exchange.reply.as_mut().unwrap().woke_ns += 5 * MS;
         keeper.take(&at(number, made));
     }
+    keeper.finish();
     let bills = keeper.bills();
     assert!(bills.is_consistent());
     assert_eq!((bills.late, bills.traced), (500, 500));
@@ -119,6 +121,7 @@ fn messages_behind_a_lost_one_have_its_loss() {
     peer.software = once(peer.software.first_ns + 106 * MS);
     behind.exchange.sent.acknowledged_ns = None;
     keeper.take(&at(3, behind));
+    keeper.finish();
     let bills = keeper.bills();
     assert!(bills.is_consistent());
     assert_eq!(bills.late, 2);

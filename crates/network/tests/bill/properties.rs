@@ -1,7 +1,7 @@
 //! What holds for every exchange, also for one whose instants are nonsense.
 
 use proptest::prelude::*;
-use punctual_network::bill::{Context, Keeper, bill};
+use punctual_network::bill::{Context, Held, Holder, Keeper, bill};
 use punctual_network::exchange::{
     Exchange, PeerStages, Reply, SentStages, TcpChange, TcpState, Transmissions,
 };
@@ -141,9 +141,19 @@ fn exchanges() -> impl Strategy<Value = Exchange> {
         )
 }
 
+fn holds() -> impl Strategy<Value = Held> {
+    (instants(), any::<bool>()).prop_map(|(until_ns, queue)| Held {
+        until_ns,
+        by: match queue {
+            true => Holder::Queue,
+            false => Holder::Neighbour,
+        },
+    })
+}
+
 fn contexts() -> impl Strategy<Value = Context> {
     (
-        any::<[bool; 3]>(),
+        any::<[bool; 5]>(),
         proptest::option::of(any::<bool>()),
         instants(),
         proptest::option::of(instants()),
@@ -153,18 +163,18 @@ fn contexts() -> impl Strategy<Value = Context> {
         ),
         proptest::option::of(instants()),
         (changes(), changes()),
-        0u32..3,
+        (0u32..3, proptest::option::of(holds())),
     )
         .prop_map(
             |(
-                [tcp, nagle, paced],
+                [tcp, nagle, paced, read_together, replies_together],
                 slow_start_after_idle,
                 interval_ns,
                 way_ns,
                 (before, peer_before),
                 idle_ns,
                 (earlier, earlier_reply),
-                outstanding,
+                (outstanding, held),
             )| Context {
                 tcp,
                 nagle,
@@ -178,12 +188,15 @@ fn contexts() -> impl Strategy<Value = Context> {
                 outstanding,
                 earlier,
                 earlier_reply,
+                held,
+                read_together,
+                replies_together,
             },
         )
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn rows_sum_to_the_latency_and_come_in_order(exchange in exchanges(), context in contexts()) {
@@ -207,6 +220,7 @@ proptest! {
         for exchange in &all {
             keeper.take(exchange);
         }
+        keeper.finish();
         prop_assert!(keeper.bills().is_consistent());
     }
 }

@@ -485,6 +485,8 @@ pub enum MessageEvidence {
     },
     /// The loss was of data sent before this message, or of another part of it.
     EarlierData,
+    /// The thread took several messages in one call: only the last of them has a time stamp.
+    ReadTogether,
     /// The shortest time on the way so far, in ns.
     UsualWay {
         /// How long, in ns.
