@@ -7,6 +7,7 @@ mod gaps;
 mod groups;
 mod host;
 mod hostile;
+mod messages;
 mod places;
 mod platform;
 mod properties;
