@@ -63,7 +63,7 @@ const ROOMS: &[Room] = &[
         rooms: &["probe", "system", "conduct", "launch"],
         crates: &[
             "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
-            "taskset",
+            "taskset", "network",
         ],
     },
     Room {

@@ -263,3 +263,31 @@ pub fn keep_alive(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5)?;
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 6)
 }
+
+/// What the kernel says of the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockError {
+    /// Something disciplines it.
+    pub synchronised: bool,
+    /// The most that it is wrong by, in us.
+    pub max_us: u64,
+    /// How wrong it is, as estimated, in us.
+    pub estimated_us: u64,
+}
+
+/// Reads the state of the wall clock; changes nothing.
+///
+/// # Errors
+/// The kernel's.
+pub fn clock_error() -> io::Result<ClockError> {
+    const STA_UNSYNC: i32 = 0x40;
+    // SAFETY: all-zero bytes are a valid `timex`, one that asks for no change.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `state` lives during the call, which writes it.
+    check(unsafe { libc::adjtimex(&raw mut state) })?;
+    Ok(ClockError {
+        synchronised: state.status & STA_UNSYNC == 0,
+        max_us: u64::try_from(state.maxerror).unwrap_or(u64::MAX),
+        estimated_us: u64::try_from(state.esterror).unwrap_or(u64::MAX),
+    })
+}

@@ -44,6 +44,7 @@ impl Run {
             explanation: None,
             experiment: None,
             tasks: None,
+            path: None,
             gaps: None,
             cross_check: None,
             watch: None,

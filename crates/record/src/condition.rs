@@ -199,6 +199,22 @@ pub enum Condition {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit_bytes: Option<u64>,
     },
+    /// Policy and priority of the responder's thread on the other machine.
+    PeerPriority {
+        /// What the responder requested; absent where it does not say.
+        requested: Option<Scheduling>,
+        /// What it read back.
+        found: Option<Scheduling>,
+        /// The error number with which its kernel refused it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<i32>,
+    },
+    /// All memory of the responder locked.
+    PeerMemory {
+        /// The error number with which its kernel refused it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<i32>,
+    },
     /// High-resolution timers.
     Timers {
         /// Resolution of CLOCK_MONOTONIC; 0 where it was not read.
@@ -320,6 +336,8 @@ impl Condition {
             Self::Priority { .. } => "priority",
             Self::Affinity { .. } => "affinity",
             Self::LockedMemory { .. } => "locked-memory",
+            Self::PeerPriority { .. } => "peer-priority",
+            Self::PeerMemory { .. } => "peer-memory",
             Self::Timers { .. } => "timers",
             Self::CpuDmaLatency { .. } => "cpu-dma-latency",
             Self::RtThrottling { .. } => "rt-throttling",
@@ -479,4 +497,8 @@ pub enum Fix {
     WatchLonger,
     /// One processor in the lab.
     OneCpu,
+    /// Rights for the responder on the other machine.
+    PeerRights,
+    /// A real-time policy for the responder.
+    PeerPolicy,
 }

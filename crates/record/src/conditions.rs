@@ -265,6 +265,7 @@ pub fn value(run: &Run, aspect: Aspect) -> Option<Value> {
             RunSource::Name(name) => text(name),
             RunSource::Watch { of } => Some(Value::Watch { of: of.clone() }),
             RunSource::Tasks { of } => text(of),
+            RunSource::Path { over, to } => text(&format!("{} {to}", over.name())),
         },
         Aspect::Interval => run
             .knows(Field::Interval)

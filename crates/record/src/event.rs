@@ -224,6 +224,11 @@ pub enum Happening {
         /// What it was.
         gone: Gone,
     },
+    /// The measurement of a path ended, or was incomplete, because of the other machine.
+    PeerGone {
+        /// How.
+        how: PeerGone,
+    },
     /// The CPU quota of a control group throttled threads.
     Quota {
         /// The group's directory.
@@ -326,6 +331,7 @@ impl Happening {
             Self::Priority { .. } => "priority",
             Self::ProbeFailed { .. } => "probe-failed",
             Self::ProgramEnded { .. } => "program-ended",
+            Self::PeerGone { .. } => "peer-gone",
             Self::Quota { .. } => "quota",
             Self::Samples(_) => "samples",
             Self::SaveFailed(_) => "save-failed",
@@ -340,6 +346,29 @@ impl Happening {
             Self::WatchLeftOut => "watch-left-out",
         }
     }
+}
+
+/// How the responder failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum PeerGone {
+    /// It ended the connection of data.
+    Closed,
+    /// It ended the connection of control: its process or its machine is gone.
+    Vanished,
+    /// It sent what is no reply.
+    Garbled,
+    /// A call on the connection of data failed.
+    Failed {
+        /// The operating system's text.
+        error: String,
+    },
+    /// It did not report at the end: its conditions there are not known.
+    NoReport {
+        /// Why.
+        error: String,
+    },
 }
 
 /// What was watched and is gone.

@@ -57,6 +57,11 @@ pub enum Step {
     SetUpProbes,
     /// The speed of the CPUs is measured.
     MeasureSpeed,
+    /// The responder on the other machine is asked.
+    Connect {
+        /// Which machine.
+        host: String,
+    },
     /// The tasks of a set are set up.
     SetUpTasks,
     /// The load is started.

@@ -52,6 +52,11 @@ pub enum MergeError {
         /// Which, counted from 0.
         run: usize,
     },
+    /// A run that measured the path to another machine: what became of its messages isn't added up.
+    Path {
+        /// Which, counted from 0.
+        run: usize,
+    },
     /// A run whose histograms can't be decoded.
     Damaged {
         /// Which, counted from 0.
@@ -82,6 +87,12 @@ impl fmt::Display for MergeError {
                  `punctual exec -D`",
                 run + 1
             ),
+            Self::Path { run } => write!(
+                f,
+                "run {} measured the path to another machine: such runs are not merged; compare \
+                 shows two of them beside each other",
+                run + 1
+            ),
             Self::Damaged { run, source } => write!(f, "run {}: {source}", run + 1),
         }
     }
@@ -91,9 +102,11 @@ impl std::error::Error for MergeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Damaged { source, .. } => Some(source),
-            Self::Nothing | Self::Different { .. } | Self::Twice { .. } | Self::TaskSet { .. } => {
-                None
-            }
+            Self::Nothing
+            | Self::Different { .. }
+            | Self::Twice { .. }
+            | Self::TaskSet { .. }
+            | Self::Path { .. } => None,
         }
     }
 }
@@ -184,6 +197,9 @@ impl Merger {
         let number = self.added;
         if run.tasks.is_some() {
             return Err(MergeError::TaskSet { run: number });
+        }
+        if run.path.is_some() {
+            return Err(MergeError::Path { run: number });
         }
         self.check(number, run)?;
         self.seen.extend(beginnings(run));
@@ -444,6 +460,7 @@ impl Merger {
             explanation: self.explanation.map(|ledger| ledger.to_record()),
             experiment: None,
             tasks: None,
+            path: None,
             gaps: first.gaps.map(|gaps| Gaps {
                 threads: watched,
                 ..gaps

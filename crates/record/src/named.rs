@@ -1,5 +1,6 @@
 //! What mostly has a name, and sometimes none: a system call, a hypervisor, what was measured.
 
+use crate::path::Transport;
 use serde::{Deserialize, Serialize};
 
 /// What a thread slept in, or was in.
@@ -64,6 +65,13 @@ pub enum RunSource {
         /// The program, its name or its control group; absent for the whole system.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<String>,
+    },
+    /// The path to another machine.
+    Path {
+        /// Over what.
+        over: Transport,
+        /// To which machine, as it was named.
+        to: String,
     },
     /// A set of tasks.
     Tasks {

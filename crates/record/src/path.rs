@@ -2,9 +2,11 @@
 //! the machine at the other end.
 
 pub mod bill;
+pub mod fix;
 
 use serde::{Deserialize, Serialize};
 
+use super::bounds::{Bounds, Broken, at_most, ensure};
 use super::condition::Scheduling;
 use bill::MessageBills;
 
@@ -241,4 +243,25 @@ pub struct OneWay {
     pub back: Lateness,
     /// By how much these may be wrong: the errors of both clocks together.
     pub error_ns: u64,
+}
+
+/// What the record of a path promises beyond its types.
+pub(crate) fn check(path: &PathRun) -> Result<(), Broken> {
+    at_most(path.sizes.len(), Bounds::SHORT_LIST, "path.sizes")?;
+    let counts = &path.counts;
+    ensure(
+        counts.after_timeout.saturating_add(counts.refused) <= counts.lost,
+        "path.counts.lost",
+        "less than the messages that were refused or answered too late",
+    )?;
+    for (place, text) in [
+        ("path.peer.address", &path.peer.address),
+        ("path.peer.hostname", &path.peer.hostname),
+        ("path.peer.version", &path.peer.version),
+        ("path.peer.kernel", &path.peer.kernel),
+    ] {
+        ensure(text.len() <= 1024, place, "longer than 1024 bytes")?;
+    }
+    let bills = path.bills.as_ref();
+    bills.map_or(Ok(()), |bills| bills.check("path.bills"))
 }

@@ -26,6 +26,7 @@ use super::finding::RunFindings;
 use super::gaps::Gaps;
 use super::laboratory::{GuestTime, Laboratory};
 use super::load::{LoadFailure, WorkCheck};
+use super::path::PathRun;
 use super::placement::Placement;
 use super::stops::Stops;
 use super::system::SystemState;
@@ -130,6 +131,9 @@ pub struct Run {
     /// For a set of tasks that was executed: the set, and what each task did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<TaskRun>,
+    /// For a run that measured the path to another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathRun>,
 }
 
 impl Run {

@@ -52,6 +52,9 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
     if let Some(tasks) = &run.tasks {
         super::taskset::check(tasks, run.threads.len())?;
     }
+    if let Some(path) = &run.path {
+        super::path::check(path)?;
+    }
     run.explanation
         .as_ref()
         .map_or(Ok(()), |it| super::explanation::check(it, &extent))

@@ -30,6 +30,7 @@ pub mod lab;
 pub mod ladder;
 pub mod live;
 pub mod marks;
+mod path;
 pub mod persistent;
 pub mod placement;
 pub mod proposals;

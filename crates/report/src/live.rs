@@ -40,6 +40,7 @@ pub fn step(step: &Step) -> String {
         Step::SetUpTracing => "setting up tracing".to_owned(),
         Step::SetUpProbes => "setting up the probe threads".to_owned(),
         Step::MeasureSpeed => "measuring the speed of the CPUs".to_owned(),
+        Step::Connect { host } => format!("connecting to {}", words::clean(host)),
         Step::SetUpTasks => "setting up the tasks".to_owned(),
         Step::StartLoad { load } => format!("starting {load}"),
         Step::CrossCheck { tracer, length_ns } => format!(

@@ -15,7 +15,7 @@ use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
-use super::{conditions, exec, experiment, explain, facts, findings, tuned, watch};
+use super::{conditions, exec, experiment, explain, facts, findings, path, tuned, watch};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
@@ -61,6 +61,11 @@ fn whole(run: &Run, style: &Style) -> Vec<String> {
         }
     }
     page.watch(run);
+    let path = path::of_run(run);
+    if !path.is_empty() {
+        page.section("Path");
+        page.facts(&path);
+    }
     let statistics = statements::statistics(run);
     if !statistics.is_empty() {
         page.section("Statistics");

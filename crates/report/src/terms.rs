@@ -55,6 +55,18 @@ const GAPS: Terms = Terms {
     gap: true,
 };
 
+const MESSAGES: Terms = Terms {
+    one: "message",
+    many: "messages",
+    size: "round trip",
+    heading: "Round trips",
+    late: "Late messages",
+    late_mark: "late, skipped or lost",
+    ends: ["due", "replied"],
+    who: "the message",
+    gap: false,
+};
+
 impl Default for Terms {
     fn default() -> Self {
         WAKE_UPS
@@ -84,6 +96,9 @@ impl Terms {
     /// The words for a run.
     #[must_use]
     pub fn for_run(run: &Run) -> Self {
+        if run.path.is_some() {
+            return MESSAGES;
+        }
         match (&run.gaps, &run.watch) {
             (Some(_), _) => GAPS,
             (None, Some(_)) => Self {

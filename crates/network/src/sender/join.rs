@@ -83,6 +83,8 @@ pub struct Rules {
 /// The state of the joining.
 pub struct Joiner {
     rules: Rules,
+    /// Messages that were to be sent earlier are a warm-up, and are not counted.
+    from_ns: u64,
     /// In the order in which they were sent; the first has the number `first`.
     pending: VecDeque<Pending>,
     first: u64,
@@ -113,6 +115,7 @@ impl Joiner {
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
+            from_ns: 0,
             pending: VecDeque::new(),
             first: 1,
             told: 0,
@@ -132,13 +135,21 @@ impl Joiner {
         }
     }
 
+    /// Messages that were to be sent before this instant are a warm-up: they are not counted.
+    pub fn count_from(&mut self, from_ns: u64) {
+        self.from_ns = from_ns;
+    }
+
     /// A message was sent.
     pub fn sent(&mut self, sent: &Sent) {
-        self.counts.sent += u64::from(sent.refused == 0);
-        self.counts.skipped += sent.skipped_after;
-        self.counts.blocked += u64::from(sent.blocked);
-        self.send_lateness
-            .record(sent.begin_ns.saturating_sub(sent.requested_ns));
+        if sent.requested_ns >= self.from_ns {
+            self.counts.sent += u64::from(sent.refused == 0);
+            self.counts.refused += u64::from(sent.refused != 0);
+            self.counts.skipped += sent.skipped_after;
+            self.counts.blocked += u64::from(sent.blocked);
+            self.send_lateness
+                .record(sent.begin_ns.saturating_sub(sent.requested_ns));
+        }
         let is_refused = sent.refused != 0;
         self.pending.push_back(Pending {
             exchange: Exchange {
@@ -160,7 +171,6 @@ impl Joiner {
         });
         self.undecided = self.undecided.saturating_add(1);
         if is_refused {
-            self.counts.refused += 1;
             self.lose(self.pending.len() - 1);
         }
     }
@@ -379,12 +389,12 @@ impl Joiner {
             .is_some_and(|most_ns| latency_ns > most_ns)
         {
             // It is lost, and its stages are known.
-            self.counts.after_timeout += 1;
+            self.counts.after_timeout += u64::from(received.requested_ns >= self.from_ns);
             let index = (sequence - self.first) as usize;
             self.lose(index);
             return;
         }
-        self.counts.replies += 1;
+        self.counts.replies += u64::from(received.requested_ns >= self.from_ns);
     }
 
     /// A reply of a message that was decided already.
@@ -446,7 +456,7 @@ impl Joiner {
         if std::mem::replace(&mut pending.is_lost, true) {
             return;
         }
-        self.counts.lost += 1;
+        self.counts.lost += u64::from(pending.exchange.requested_ns >= self.from_ns);
         if pending.exchange.reply.is_none() {
             self.undecided = self.undecided.saturating_sub(1);
             if self.lost.len() >= REMEMBERED {
@@ -488,8 +498,10 @@ impl Joiner {
             self.first += 1;
             self.told -= 1;
             self.measure_directions(&pending.exchange);
-            self.keeper.take(&pending.exchange);
-            self.kept.offer(pending.exchange, pending.is_lost);
+            if pending.exchange.requested_ns >= self.from_ns {
+                self.keeper.take(&pending.exchange);
+                self.kept.offer(pending.exchange, pending.is_lost);
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod gaps;
 mod interference;
 mod ladder;
 pub mod names;
+mod path;
 mod prove;
 mod requirement;
 mod tune;
@@ -48,6 +49,8 @@ use interference::INTERFERENCE_EXAMPLES;
 pub use interference::InterferenceFlags;
 use ladder::LADDER_EXAMPLES;
 pub use ladder::LadderFlags;
+use path::RESPOND_EXAMPLES;
+pub use path::{PathFlags, RespondFlags, TransportName};
 use prove::PROVE_EXAMPLES;
 pub use prove::{KnobArgument, ProveFlags};
 use punctual_load::{LoadClass, LoadSpec};
@@ -128,6 +131,9 @@ pub enum Verb {
     /// Do these hops meet one deadline together, however they depend on each other?
     #[command(after_help = BUDGET_EXAMPLES)]
     Budget(BudgetFlags),
+    /// Answer `measure tcp`, `measure udp` and `qualify --path` of another machine
+    #[command(after_help = RESPOND_EXAMPLES)]
+    Respond(RespondFlags),
     /// Do these tasks meet their deadlines together?
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecFlags),
@@ -153,7 +159,8 @@ Examples:
   punctual qualify                          60 s, 100 us, standard load, all CPUs
   punctual qualify --deadline 50us -D 1h -a 2,3
   punctual qualify --miss 0 --load 'make -j8'
-  punctual qualify --percentile 99.99=50us --max 200us";
+  punctual qualify --percentile 99.99=50us --max 200us
+  punctual qualify --path 10.0.0.2 --deadline 1ms    on 10.0.0.2: punctual respond 10.0.0.2";
 
 const MEASURE_EXAMPLES: &str = "\
 Examples:
@@ -161,7 +168,8 @@ Examples:
   punctual measure timerfd -D 5m --live     cyclictest's lines meanwhile
   punctual measure -b 200                   until a latency above 200 us, or Ctrl-C
   punctual measure noise -a 2 -D 60         what takes CPU 2 from a thread that never waits
-  punctual measure hardware -D 1h --max 50  gaps in which the kernel did nothing";
+  punctual measure hardware -D 1h --max 50  gaps in which the kernel did nothing
+  punctual measure udp 10.0.0.2 -i 500      on 10.0.0.2: punctual respond 10.0.0.2";
 
 const LOAD_EXAMPLES: &str = "\
 Examples:
@@ -185,6 +193,15 @@ pub struct QualifyFlags {
     /// Measure this wait source: nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex
     #[arg(long, value_name = "PROBE", default_value = "nanosleep", value_parser = names::source(), hide_possible_values = true)]
     pub source: Kind,
+    /// Measure the path to this machine instead, on which punctual respond runs: HOST or HOST:PORT
+    #[arg(long, value_name = "HOST", conflicts_with = "source", help_heading = PATH)]
+    pub path: Option<String>,
+    /// Send the messages of --path over this [default: tcp]
+    #[arg(long, value_name = "TRANSPORT", requires = "path", help_heading = PATH)]
+    pub over: Option<TransportName>,
+    /// What goes to the other machine, and how.
+    #[command(flatten)]
+    pub path_flags: PathFlags,
     /// What is measured, and how.
     #[command(flatten)]
     pub run: RunFlags,
@@ -193,9 +210,15 @@ pub struct QualifyFlags {
 /// Flags of `measure`.
 #[derive(Debug, Args)]
 pub struct MeasureFlags {
-    /// Measure this: a wait source (nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex), or gaps in a thread that polls the clock (noise, hardware)
+    /// Measure this: a wait source (nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex), gaps in a thread that polls the clock (noise, hardware), or the path to another machine (tcp, udp, raw)
     #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = names::probe(), hide_possible_values = true)]
     pub probe: Probe,
+    /// Measure the path to this machine, on which punctual respond runs: HOST or HOST:PORT; for tcp, udp and raw
+    #[arg(value_name = "HOST")]
+    pub host: Option<String>,
+    /// What goes to the other machine, and how.
+    #[command(flatten)]
+    pub path: PathFlags,
     /// How gaps are found.
     #[command(flatten)]
     pub gaps: GapFlags,
@@ -344,6 +367,7 @@ impl RunFlags {
 }
 
 const PROBE: &str = "Probe";
+const PATH: &str = "Path to another machine";
 const STOP: &str = "Stop at a late wake-up";
 const REQUIRE: &str = "Requirement";
 const CONDITIONS: &str = "Conditions";

@@ -24,6 +24,7 @@ mod manual;
 mod measuring;
 mod nearest;
 mod out;
+mod path;
 mod plan;
 mod proposals;
 mod prove;
@@ -119,11 +120,15 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         tune::complain_of_left_over(journal);
     }
     match verb {
-        Verb::Qualify(flags) => {
-            let plan = plan::of_qualify(flags)?;
-            measuring::run(&plan, &flags.run)
-        }
-        Verb::Measure(flags) => measuring::run(&plan::of_measure(flags)?, &flags.run),
+        Verb::Qualify(flags) => match &flags.path {
+            Some(host) => path::run(&plan::path::of_qualify(host, flags)?, &flags.run),
+            None => measuring::run(&plan::of_qualify(flags)?, &flags.run),
+        },
+        Verb::Measure(flags) => match plan::path::wanted(flags)? {
+            Some(plan) => path::run(&plan, &flags.run),
+            None => measuring::run(&plan::of_measure(flags)?, &flags.run),
+        },
+        Verb::Respond(flags) => path::respond(flags),
         Verb::Load(flags) => load::run(flags),
         Verb::Run(flags) => run::run(flags),
         Verb::Explain(flags) => explain::run(flags),
@@ -166,6 +171,7 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
         | Verb::Watch(_)
         | Verb::Check(_)
         | Verb::Exec(_)
+        | Verb::Respond(_)
         | Verb::Prove(_)
         | Verb::Fit(_)
         | Verb::Ladder(_) => Some(Path::new(Journal::FOLDER)),

@@ -3,6 +3,7 @@
 pub mod fit;
 mod gaps;
 pub mod ladder;
+pub mod path;
 mod prove;
 
 use std::path::Path;
@@ -105,6 +106,11 @@ fn refuse_idle_state(flags: &RunFlags) -> Result<(), Failure> {
 pub fn of_measure(flags: &MeasureFlags) -> Result<RunPlan, Failure> {
     refuse_idle_state(&flags.run)?;
     match (flags.probe, flags.gaps.first_given()) {
+        // The verb has found these already.
+        (Probe::Path(transport), _) => Err(Failure::usage(format!(
+            "measure {}: expected HOST, the machine on which `punctual respond` runs",
+            transport.name()
+        ))),
         (Probe::Gaps(subject), _) => gaps::make_gaps(subject, &flags.run, &flags.gaps),
         (Probe::Wait(kind), None) => Ok(RunPlan {
             cross_check: flags.gaps.cross_check,

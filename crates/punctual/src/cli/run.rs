@@ -36,7 +36,7 @@ pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
         stack_size: flags.stack_size,
         lock: flags.lock,
         user_namespace: survey::user_namespace(&Root::live()) == Some(true),
-        cpus: chosen(flags.cpus.as_deref())?,
+        cpus: chosen(flags.cpus.as_deref(), "--cpus")?,
         policy: policy(flags)?,
         report: flags.verbose,
     };
@@ -59,7 +59,11 @@ fn policy(flags: &RunProgramFlags) -> Result<Option<Policy>, Failure> {
     }
 }
 
-fn chosen(list: Option<&str>) -> Result<Vec<usize>, Failure> {
+/// The CPUs of a list for `flag`, checked on this machine; none without a list.
+///
+/// # Errors
+/// A CPU can't be used.
+pub(super) fn chosen(list: Option<&str>, flag: &str) -> Result<Vec<usize>, Failure> {
     let Some(list) = list else {
         return Ok(Vec::new());
     };
@@ -69,5 +73,5 @@ fn chosen(list: Option<&str>) -> Result<Vec<usize>, Failure> {
             cpus::select(&parsed, &survey::topology(&root), &cpus::Place::read(&root))
         })
         .map(|choice| choice.probed)
-        .map_err(|error| Failure::usage(format!("invalid value '{list}' for --cpus: {error}")))
+        .map_err(|error| Failure::usage(format!("invalid value '{list}' for {flag}: {error}")))
 }

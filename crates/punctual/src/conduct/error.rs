@@ -6,6 +6,7 @@ use std::io;
 use super::exec::ExecError;
 use punctual_load::LoadError;
 use punctual_machine::tune::TuneError;
+use punctual_network::sender::connect::ConnectError;
 use punctual_record::{Demand, Ending, RecordError};
 use punctual_rt::thread::SpawnError;
 use punctual_trace::capture::Unavailable;
@@ -51,6 +52,8 @@ pub enum ConductError {
     Signals(io::Error),
     /// Requested conditions that are not in force: the run would be INVALID.
     NotInForce(Vec<Demand>),
+    /// There is no session with the other machine.
+    Connect(ConnectError),
     /// A task set can't be executed.
     Exec(ExecError),
     /// A signal ended it.
@@ -99,6 +102,7 @@ impl fmt::Display for ConductError {
             Self::Tune(error) => write!(f, "--tuned: {error}"),
             Self::Switch(error) => error.fmt(f),
             Self::Exec(error) => error.fmt(f),
+            Self::Connect(error) => error.fmt(f),
             Self::Signals(error) => write!(f, "cannot receive signals: {error}"),
             Self::NotInForce(demands) => {
                 let names: Vec<&str> = demands.iter().map(Demand::name).collect();
@@ -120,6 +124,7 @@ impl std::error::Error for ConductError {
             Self::Collector(error) | Self::Signals(error) => Some(error),
             Self::Tracer(error) => Some(error),
             Self::Exec(error) => Some(error),
+            Self::Connect(error) => Some(error),
             Self::Tune(error) | Self::Switch(error) => Some(error),
             _ => None,
         }

@@ -21,6 +21,7 @@ pub mod lab;
 pub mod ladder;
 mod outliers;
 pub mod overheads;
+pub mod path;
 mod plan;
 mod progress;
 pub mod prove;

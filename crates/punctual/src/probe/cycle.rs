@@ -23,7 +23,27 @@ pub struct Sample {
     pub missed: u64,
 }
 
+/// `late_ns` of what never came.
+const NEVER: i64 = i64::MAX;
+
 impl Sample {
+    /// A message whose reply never came: a cycle that misses, without a latency.
+    #[must_use]
+    pub fn lost(requested_ns: u64, missed: u64) -> Self {
+        Self {
+            requested_ns,
+            late_ns: NEVER,
+            missed,
+        }
+    }
+
+    /// Whether it is one of these.
+    #[inline]
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.late_ns == NEVER
+    }
+
     /// The latency: 0 if the wake-up was early.
     #[inline]
     #[must_use]
@@ -31,10 +51,13 @@ impl Sample {
         self.late_ns.max(0) as u64
     }
 
-    /// The instant at which the thread ran again.
+    /// The instant at which the thread ran again; the requested one of what never came.
     #[inline]
     #[must_use]
     pub fn woke_ns(&self) -> u64 {
+        if self.is_lost() {
+            return self.requested_ns;
+        }
         self.requested_ns.wrapping_add_signed(self.late_ns)
     }
 }

@@ -205,7 +205,9 @@ impl Tally {
             rest = &rest[taken.max(1)..];
         }
         if let Some(last) = samples.last() {
-            self.last_latency_ns = last.latency_ns();
+            if !last.is_lost() {
+                self.last_latency_ns = last.latency_ns();
+            }
             self.last_requested_ns = last.requested_ns;
         }
     }
@@ -279,6 +281,10 @@ impl Tally {
     /// Counts a sample of 4.3 s or more.
     #[cold]
     fn record_long(&mut self, sample: &Sample) {
+        if sample.is_lost() {
+            self.lose(sample);
+            return;
+        }
         let latency_ns = sample.latency_ns();
         self.parts[self.part].record(latency_ns);
         self.extremes.include(latency_ns);
@@ -286,6 +292,30 @@ impl Tally {
         self.cycle += 1;
         self.note(sample, self.cycle - 1);
         self.set_ordinary();
+    }
+
+    /// Counts what never came, and what was skipped after it: cycles without a latency, which miss
+    /// every deadline.
+    #[cold]
+    fn lose(&mut self, sample: &Sample) {
+        let cycles = sample.missed.saturating_add(1);
+        self.cycle += cycles;
+        self.missed += cycles;
+        let misses = if self.deadline_ns == u64::MAX {
+            0
+        } else {
+            cycles
+        };
+        self.missed_late += misses;
+        self.part_misses[self.part] += misses;
+        if let Some(row) = self.rows.last() {
+            row.missed += cycles;
+            row.misses += misses;
+        }
+        if misses != 0 {
+            let at_ns = sample.requested_ns - self.start_ns;
+            self.rows.note_miss(at_ns, at_ns);
+        }
     }
 
     fn set_ordinary(&mut self) {
@@ -451,6 +481,29 @@ mod tests {
         let peaks = tally.peaks().in_order();
         assert_eq!(peaks[0].latency_ns, 3_000_000_000);
         assert_eq!(peaks[1].cycle, 3_001, "skipped periods are cycles");
+    }
+
+    #[test]
+    fn what_never_came_is_a_miss_without_a_latency() {
+        let lost = |period: u64| Sample::lost(1_000_000 + period * 1_000_000, 0);
+        let samples = [
+            sample(0, 5_000, 0),
+            lost(1),
+            lost(2),
+            sample(3, 6_000, 2),
+            lost(2_500),
+        ];
+        for length in [1, 5] {
+            let mut tally = tally(10_000_000, Halves::At(1_000_000_000)).with_interval(u64::MAX);
+            samples.chunks(length).for_each(|it| tally.record_all(it));
+            assert_eq!((tally.count(), tally.late, tally.early), (2, 0, 0));
+            assert_eq!((tally.missed, tally.missed_late), (5, 5));
+            assert_eq!(tally.part_misses(), [4, 1]);
+            assert_eq!(tally.latency().max(), Some(6_000));
+            assert_eq!(tally.last_latency_ns, 6_000);
+            let timeline = timeline::merged([tally.rows()], 3_000_000_000);
+            assert_eq!((timeline.seconds, timeline.seconds_with_miss), (3, 2));
+        }
     }
 
     #[test]

@@ -21,6 +21,11 @@ pub fn requested(demand: &Demand) -> String {
             format!("one thread each on CPU {}", cpu_list(requested))
         }
         Condition::LockedMemory { .. } => "all memory locked".to_owned(),
+        Condition::PeerPriority { requested, .. } => match requested {
+            Some(it) => format!("{} on the responder", scheduling(it)),
+            None => "a real-time priority on the responder".to_owned(),
+        },
+        Condition::PeerMemory { .. } => "all memory of the responder locked".to_owned(),
         Condition::Timers { .. } => "high-resolution timers".to_owned(),
         Condition::CpuDmaLatency { requested_us, .. } => format!("held at {requested_us} µs"),
         Condition::Watched { target, every, .. } => watched(target, *every),
@@ -61,6 +66,16 @@ pub fn found(demand: &Demand) -> String {
                 }
                 _ => with_refusal(words, *refused, in_force),
             }
+        }
+        Condition::PeerPriority { found, refused, .. } => {
+            let found = found
+                .as_ref()
+                .map_or("not read back".to_owned(), scheduling);
+            with_refusal(found, *refused, in_force)
+        }
+        Condition::PeerMemory { refused } => {
+            let found = if in_force { "all of it" } else { "not locked" };
+            with_refusal(found.to_owned(), *refused, in_force)
         }
         Condition::Timers { resolution_ns: 0 } => {
             "resolution of CLOCK_MONOTONIC not read".to_owned()
@@ -166,6 +181,8 @@ fn of_machine(condition: &Condition, standing: Standing) -> String {
         Condition::Priority { .. }
         | Condition::Affinity { .. }
         | Condition::LockedMemory { .. }
+        | Condition::PeerPriority { .. }
+        | Condition::PeerMemory { .. }
         | Condition::Timers { .. }
         | Condition::CpuDmaLatency { .. }
         | Condition::Watched { .. }

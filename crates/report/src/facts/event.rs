@@ -4,7 +4,9 @@ use punctual_stats::format::{count, duration};
 
 use punctual_record::StopCause;
 use punctual_record::cpus::cpu_list;
-use punctual_record::event::{Ending, Event, Gone, Halted, Happening, RealTimeBound, Throttling};
+use punctual_record::event::{
+    Ending, Event, Gone, Halted, Happening, PeerGone, RealTimeBound, Throttling,
+};
 
 use super::not_seen::no_kernel_names;
 use super::{load_failure, missing_samples, scheduling, unavailable, unsaved};
@@ -129,6 +131,18 @@ fn happening(what: &Happening, tool: &str) -> String {
                 format!("the program {program} and its children ended")
             }
             Gone::Group { directory } => format!("the control group {directory} was removed"),
+        },
+        Happening::PeerGone { how } => match how {
+            PeerGone::Closed => "the responder ended the connection of data".to_owned(),
+            PeerGone::Vanished => {
+                "the responder is gone: it ended, or its machine cannot be reached".to_owned()
+            }
+            PeerGone::Garbled => "the responder sent data that is no reply".to_owned(),
+            PeerGone::Failed { error } => format!("the connection of data failed: {error}"),
+            PeerGone::NoReport { error } => format!(
+                "the responder did not report at the end, so its conditions there are not known: \
+                 {error}"
+            ),
         },
         Happening::Quota {
             group,

@@ -124,6 +124,11 @@ pub fn fix(fix: &Fix) -> String {
         }
         Fix::WatchLonger => "watch longer: -D",
         Fix::OneCpu => "punctual lab --cpus 1",
+        Fix::PeerRights => {
+            "on the other machine, start `punctual respond` as root, or give it cap_sys_nice and \
+             cap_ipc_lock"
+        }
+        Fix::PeerPolicy => "on the other machine, start `punctual respond` with a priority: -p 80",
     };
     text.to_owned()
 }

@@ -38,6 +38,7 @@ pub fn source(source: &RunSource) -> String {
     match source {
         RunSource::Name(name) => name.clone(),
         RunSource::Tasks { of } => format!("the task set {of}"),
+        RunSource::Path { over, to } => format!("{} to {to}", over.name()),
         RunSource::Watch { of: Some(name) } => format!("watch of {name}"),
         RunSource::Watch { of: None } => "watch of the system".to_owned(),
     }

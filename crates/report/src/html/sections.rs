@@ -4,7 +4,7 @@ use super::parts::{Html, Td, td, td_in};
 use crate::chart::{self, Form, Marks};
 use crate::figures::Figures;
 use crate::terms::Terms;
-use crate::{conditions, facts, findings, statements, words};
+use crate::{conditions, facts, findings, path, statements, words};
 use punctual_record::Field;
 use punctual_record::{Run, Standing};
 
@@ -216,6 +216,11 @@ pub(super) fn load(html: &mut Html, run: &Run) {
 pub(super) fn conditions(html: &mut Html, run: &Run) {
     html.heading("conditions", "Conditions");
     html.facts("The machine as it was found", &conditions::conditions(run));
+    let path = path::of_run(run);
+    if !path.is_empty() {
+        html.heading("path", "Path");
+        html.facts("The other machine, and what became of the messages", &path);
+    }
 }
 
 /// What was bad about the machine before the run.

@@ -11,7 +11,7 @@ use crate::explain::{self, Extent};
 use crate::figures::Figures;
 use crate::placement::placement;
 use crate::style::{Style, Tone, cut};
-use crate::{conditions, facts, findings, statements, tuned, watch, words};
+use crate::{conditions, facts, findings, path, statements, tuned, watch, words};
 use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
@@ -108,6 +108,7 @@ fn blocks(run: &Run, style: &Style) -> Vec<Block> {
         }
         add(1, 2, page.lines);
     }
+    add(2, 3, short_facts(&path::of_run(run), style, 3));
     for (index, table) in watch::tables(run).into_iter().enumerate() {
         let rank = if table.asked {
             3

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::super::units;
 use crate::probe::kinds::Kind;
+use punctual_record::path::Transport;
 use punctual_record::{Method, Subject};
 
 /// What `measure` measures.
@@ -13,6 +14,8 @@ pub enum Probe {
     Wait(Kind),
     /// Gaps in a thread that polls the clock.
     Gaps(Subject),
+    /// The path to another machine.
+    Path(Transport),
 }
 
 const GAPS: &str = "Gaps (noise and hardware)";

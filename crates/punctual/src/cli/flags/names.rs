@@ -17,6 +17,7 @@ use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
 use punctual_record::finding::FindingId;
 use punctual_record::ladder::Rung;
+use punctual_record::path::Transport;
 use punctual_report::formats::Format;
 use punctual_stats::experiment::Measure;
 
@@ -152,6 +153,7 @@ pub fn interval() -> Listed<IntervalWord> {
     }
 }
 
+const PATHS: [Transport; 3] = [Transport::Tcp, Transport::Udp, Transport::Raw];
 const GAPS: [Subject; 2] = [Subject::Noise, Subject::Hardware];
 
 fn sources() -> Vec<&'static str> {
@@ -172,9 +174,14 @@ pub fn probe() -> Listed<Probe> {
         read: Reader::Name(|name| {
             let gaps = GAPS.into_iter().find(|subject| subject.name() == name);
             let gaps = gaps.map(Probe::Gaps);
-            gaps.or_else(|| Kind::named(name).map(Probe::Wait))
+            let path = PATHS.into_iter().find(|over| over.name() == name);
+            gaps.or_else(|| path.map(Probe::Path))
+                .or_else(|| Kind::named(name).map(Probe::Wait))
         }),
-        names: || [sources(), GAPS.map(Subject::name).to_vec()].concat(),
+        names: || {
+            let gaps = GAPS.map(Subject::name).to_vec();
+            [sources(), gaps, PATHS.map(Transport::name).to_vec()].concat()
+        },
     }
 }
 

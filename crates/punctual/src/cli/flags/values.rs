@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use punctual_machine::survey::cpus::{self, CpuListError};
+use punctual_network::wire::limits;
 
 /// Why a value is refused.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +45,10 @@ pub enum ValueError {
     CpuCount,
     /// Not a percentile.
     Percentile,
+    /// Not the length of a message.
+    MessageSize,
+    /// Not a number of messages.
+    Burst,
 }
 
 impl fmt::Display for ValueError {
@@ -69,6 +74,17 @@ impl fmt::Display for ValueError {
             Self::Percentile => {
                 f.write_str("expected a percentile from 50 to 99.9999, such as 99.9")
             }
+            Self::MessageSize => write!(
+                f,
+                "expected a length from {} to {} bytes",
+                limits::LEAST_MESSAGE_BYTES,
+                limits::MOST_MESSAGE_BYTES
+            ),
+            Self::Burst => write!(
+                f,
+                "expected a number of messages from 1 to {}",
+                limits::MOST_BURST
+            ),
             Self::Knob => f.write_str(
                 "expected a finding of punctual check with a fix at run time, or /PATH=VALUE",
             ),
@@ -209,5 +225,23 @@ pub fn percentile(text: &str) -> Result<f64, ValueError> {
             Ok((percentile * 1e8).round() / 1e10)
         }
         _ => Err(ValueError::Percentile),
+    }
+}
+
+/// The length of a message, which a reply has too.
+pub fn message_size(text: &str) -> Result<u32, ValueError> {
+    const RANGE: std::ops::RangeInclusive<u32> =
+        limits::LEAST_MESSAGE_BYTES..=limits::MOST_MESSAGE_BYTES;
+    match text.parse() {
+        Ok(bytes) if RANGE.contains(&bytes) => Ok(bytes),
+        _ => Err(ValueError::MessageSize),
+    }
+}
+
+/// Messages at each instant.
+pub fn burst(text: &str) -> Result<u32, ValueError> {
+    match text.parse() {
+        Ok(messages @ 1..=limits::MOST_BURST) => Ok(messages),
+        _ => Err(ValueError::Burst),
     }
 }

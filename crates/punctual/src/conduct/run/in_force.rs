@@ -37,9 +37,19 @@ pub fn hold(
     root: &Root,
     state: &mut SystemState,
 ) -> (Held, Vec<Demand>) {
+    hold_threads(plan, explain, (&probes.ready, probes.policy), root, state)
+}
+
+/// The same for any threads: the CPU of each and what it reported, and the policy of all.
+pub fn hold_threads(
+    plan: &ConditionsPlan,
+    explain: bool,
+    (ready, policy): (&[(usize, Ready)], Policy),
+    root: &Root,
+    state: &mut SystemState,
+) -> (Held, Vec<Demand>) {
     let (held, mut found) = change(plan, root, state);
-    found.threads = probes
-        .ready
+    found.threads = ready
         .iter()
         .map(|(cpu, ready)| ProbeFound {
             cpu: *cpu,
@@ -48,7 +58,7 @@ pub fn hold(
             affinity_refused: refused(ready, "affinity"),
         })
         .collect();
-    let asked = requested(plan, explain, probes.policy);
+    let asked = requested(plan, explain, policy);
     (held, demands::judge(&asked, &found, state))
 }
 

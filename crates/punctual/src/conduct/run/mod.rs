@@ -13,7 +13,7 @@ pub(super) mod stops;
 mod time_limit;
 mod tracers;
 mod tuned;
-mod view;
+pub(super) mod view;
 pub(super) mod wake_ups;
 
 use std::sync::Arc;

@@ -1,0 +1,126 @@
+//! The thread that brings together what both threads report, without real-time priority.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use punctual_network::sender::Readers;
+use punctual_network::sender::join::{Fate, Joiner};
+use punctual_rt::clock;
+use punctual_rt::ring::Producer;
+
+use crate::conduct::error::ConductError;
+use crate::conduct::housekeeper::Housekeeper;
+use crate::conduct::run::pace::Pace;
+use crate::probe::cycle::Sample;
+
+/// How long it sleeps between two rounds. The rings hold seconds.
+const NAP: Duration = Duration::from_millis(50);
+
+/// What is joined, and where it goes.
+pub struct Joined {
+    /// What both threads report.
+    pub readers: Readers,
+    /// Their joint account.
+    pub joiner: Joiner,
+    /// To the collector.
+    samples: Producer<Sample>,
+}
+
+impl Joined {
+    /// Takes what was reported since the last round.
+    fn take(&mut self) {
+        // The instant first: every reply that came before it is among those taken.
+        let now_ns = clock::now_ns();
+        let (mut replies, mut stamps, mut readings) = (Vec::new(), Vec::new(), Vec::new());
+        self.readers.replies.drain(|it| replies.push(it));
+        self.readers.stamps.drain(|it| stamps.push(it));
+        self.readers.readings.drain(|it| readings.push(it));
+        // Messages last: those of the replies are there by now.
+        let joiner = &mut self.joiner;
+        self.readers.sent.drain(|sent| joiner.sent(&sent));
+        stamps.iter().for_each(|it| joiner.stamped(it));
+        readings.iter().for_each(|it| joiner.read(it));
+        replies.iter().for_each(|it| joiner.received(it));
+        let samples = &mut self.samples;
+        joiner.settle(now_ns, |fate| {
+            samples.push(sample(&fate));
+        });
+    }
+
+    /// Nothing more comes.
+    fn finish(&mut self) {
+        self.take();
+        let samples = &mut self.samples;
+        self.joiner.finish(|fate| {
+            samples.push(sample(&fate));
+        });
+    }
+}
+
+fn sample(fate: &Fate) -> Sample {
+    match fate.replied_ns {
+        Some(replied_ns) => Sample {
+            requested_ns: fate.requested_ns,
+            late_ns: replied_ns.wrapping_sub(fate.requested_ns).cast_signed(),
+            missed: fate.skipped_after,
+        },
+        None => Sample::lost(fate.requested_ns, fate.skipped_after),
+    }
+}
+
+/// The running thread.
+pub struct Joining {
+    joined: Arc<Mutex<Joined>>,
+    thread: Housekeeper,
+}
+
+impl Joining {
+    /// Starts it, on the housekeeping CPU if there is one.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn begin(
+        readers: Readers,
+        joiner: Joiner,
+        samples: Producer<Sample>,
+        housekeeping: Option<usize>,
+        pace: &Arc<Pace>,
+    ) -> Result<Self, ConductError> {
+        let joined = Arc::new(Mutex::new(Joined {
+            readers,
+            joiner,
+            samples,
+        }));
+        let (shared, pace) = (Arc::clone(&joined), Arc::clone(pace));
+        let round = move |last: bool| {
+            if last {
+                lock(&shared).finish();
+            } else {
+                lock(&shared).take();
+                pace.nap(NAP);
+            }
+        };
+        let thread = Housekeeper::begin("joiner", 256 << 10, housekeeping, round)
+            .map_err(ConductError::Collector)?;
+        Ok(Self { joined, thread })
+    }
+
+    /// Locks the account. The rings continue to fill.
+    pub fn look(&self) -> MutexGuard<'_, Joined> {
+        lock(&self.joined)
+    }
+
+    /// Processor time that it has taken, in ns.
+    pub fn cpu_ns(&self) -> u64 {
+        self.thread.cpu_ns()
+    }
+
+    /// Decides what is undecided, and ends the thread.
+    pub fn end(&mut self) {
+        self.thread.end();
+    }
+}
+
+fn lock(joined: &Mutex<Joined>) -> MutexGuard<'_, Joined> {
+    joined.lock().unwrap_or_else(PoisonError::into_inner)
+}

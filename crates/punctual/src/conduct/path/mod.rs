@@ -1,0 +1,462 @@
+//! Measures the path to another machine, step by step; and answers as its other end.
+
+mod clocks;
+mod compose;
+mod joining;
+mod plan;
+mod respond;
+mod threads;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use punctual_network::bill::Context;
+use punctual_network::sender::connect::{Control, Session, resolve};
+use punctual_network::sender::join::{Joiner, Rules};
+use punctual_network::sender::{Ended, Outcome, rings};
+use punctual_network::wire::PORT;
+use punctual_network::wire::session::Request;
+use punctual_rt::clock;
+use punctual_rt::ring::try_ring;
+
+use super::blocks::Stretches;
+use super::compose::{PEAKS, empty, stop_event};
+use super::error::ConductError;
+use super::keeping::{Keeping, save};
+use super::progress::Progress;
+use super::run::gather::Gathering;
+use super::run::in_force::{self, Held};
+use super::run::pace::Pace;
+use super::run::setup;
+use super::run::stops::StopDetector;
+use super::signals::Signals;
+use super::under_way::{Measured, UnderWay};
+use crate::probe::collector::{Collector, Lane};
+use crate::probe::tally::{Halves, Tally};
+use crate::system::monitor::{Monitor, Monitored};
+use joining::Joining;
+pub use plan::PathPlan;
+use punctual_load::LoadSet;
+use punctual_machine::Root;
+use punctual_machine::survey::{self, SurveyRequest};
+use punctual_record::event::{Halted, PeerGone};
+use punctual_record::live::Step;
+use punctual_record::path::{PathCounts, PathRun, Peer, Stamps, Transport};
+use punctual_record::{Event, Happening, RecordError, Run, RunDirectory, State, time};
+use punctual_trace::attribute::event::Window;
+pub use respond::{Responding, notice_of, respond};
+use threads::Threads;
+
+/// How often the end of the measurement is checked.
+const NAP: Duration = Duration::from_millis(100);
+/// Fates that may wait for the collector.
+const WAITING: usize = 1 << 18;
+/// How long the responder may take to report: a link that was down comes back.
+const REPORT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Measures a path until the end, and returns the record, judged and saved.
+///
+/// # Errors
+/// The measurement could not start; later problems are in the record.
+pub fn measure(
+    plan: &PathPlan,
+    directory: &RunDirectory,
+    progress: &mut dyn Progress,
+) -> Result<Run, ConductError> {
+    let signals = Signals::listen().map_err(ConductError::Signals)?;
+    let root = Root::live();
+    progress.step(&Step::ReadSettings);
+    let run = survey(plan, &root);
+    progress.step(&Step::Connect {
+        host: plan.host.clone(),
+    });
+    let session = connect(plan)?;
+    start(plan, directory, &root, run, session, (progress, signals))
+}
+
+/// A record of the machine, before anything runs.
+fn survey(plan: &PathPlan, root: &Root) -> Run {
+    let request = SurveyRequest {
+        probed_cpus: plan.probed_cpus(),
+        priority: plan.policy.priority(),
+    };
+    let started = time::rfc3339(SystemTime::now());
+    let machine = survey::survey(root, &request);
+    let command = plan.command.clone();
+    Run {
+        placement: Some(plan.placement.clone()),
+        ..empty(&plan.verb, command, plan.request(), started, machine)
+    }
+}
+
+/// Agrees on a session with the responder.
+fn connect(plan: &PathPlan) -> Result<Session, ConductError> {
+    let addresses = resolve(&plan.host, PORT).map_err(ConductError::Connect)?;
+    let control = Control::open(&addresses, &plan.token, env!("CARGO_PKG_VERSION"));
+    let request = Request {
+        transport: plan.transport,
+        sizes: plan.sizes.clone(),
+        burst: plan.burst,
+        interval_ns: plan.interval.shortest_ns(),
+        duration_ns: plan.duration_ns,
+        stamps: plan.stamps,
+        port: 0,
+        ethernet: [0; 6],
+    };
+    let agreed = control.and_then(|control| control.agree(request));
+    agreed.map_err(ConductError::Connect)
+}
+
+/// What the record says of a session before any message.
+fn path_of(plan: &PathPlan, session: &Session) -> PathRun {
+    let ready = &session.ready;
+    PathRun {
+        transport: plan.transport,
+        peer: Peer {
+            address: session.control.peer().to_string(),
+            hostname: punctual_record::text::shortened(&ready.hostname, 64),
+            version: session.control.version.clone(),
+            kernel: punctual_record::text::shortened(&ready.kernel, 64),
+            conditions: ready.conditions.clone(),
+            clock: ready.clock.clone(),
+        },
+        sizes: plan.sizes.clone(),
+        burst: plan.burst,
+        timeout_ns: plan.timeout_ns,
+        counts: PathCounts::default(),
+        stamps: Stamps {
+            rx_software: session.rx_stamps,
+            tx_software: session.line.tx_stamps,
+            hardware: false,
+        },
+        clock: clocks::state(&Root::live()),
+        send_lateness: None,
+        responder: None,
+        one_way: None,
+        bills: None,
+    }
+}
+
+/// By what messages are judged.
+fn rules(plan: &PathPlan, path: &PathRun, session: &Session) -> Rules {
+    let both_known = path.clock.is_known() && path.peer.clock.is_known();
+    let error_ns = path
+        .clock
+        .max_error_ns
+        .saturating_add(path.peer.clock.max_error_ns);
+    Rules {
+        timeout_ns: (plan.transport != Transport::Tcp).then_some(plan.timeout_ns),
+        late_ns: plan.claim.deadline_ns().unwrap_or(u64::MAX),
+        peer_clock: both_known.then_some((session.ready.real_offset_ns, error_ns)),
+        connection: connection(plan, &Root::live()),
+    }
+}
+
+/// What holds for every message, for the bills of late ones.
+fn connection(plan: &PathPlan, root: &Root) -> Context {
+    let setting = |name: &str| root.text(&format!("/proc/sys/net/ipv4/{name}")).ok();
+    let congestion = setting("tcp_congestion_control").unwrap_or_default();
+    Context {
+        tcp: plan.transport == Transport::Tcp,
+        // Both sides set TCP_NODELAY.
+        nagle: false,
+        paced: congestion.trim() == "bbr",
+        slow_start_after_idle: setting("tcp_slow_start_after_idle").map(|it| it.trim() != "0"),
+        interval_ns: plan.interval.nominal_ns(),
+        ..Context::default()
+    }
+}
+
+/// The steps after the session was agreed on: threads, the first save, load, read-back, and the
+/// measurement.
+fn start(
+    plan: &PathPlan,
+    directory: &RunDirectory,
+    root: &Root,
+    mut run: Run,
+    session: Session,
+    (progress, signals): (&mut dyn Progress, Signals),
+) -> Result<Run, ConductError> {
+    progress.step(&Step::SetUpProbes);
+    let path = path_of(plan, &session);
+    let rules = rules(plan, &path, &session);
+    let peer_demands = compose::peer_demands(&path.peer.conditions);
+    run.path = Some(path);
+    let interval_ns = plan.interval.shortest_ns();
+    let (writers, readers) = rings(interval_ns, plan.burst).map_err(ConductError::Collector)?;
+    let threads = threads::start(plan, &session.line, writers)?;
+    save(directory, &run)?;
+    directory.reserve();
+    setup::refuse_if_signalled(&signals)?;
+    let loads = setup::start_loads(&plan.load, &signals, progress)?;
+    let housekeeping = plan.placement.housekeeping;
+    let pace = Arc::new(Pace::of(&plan.interval));
+    let stops = StopDetector::begin(&signals, housekeeping, &pace)?;
+    let (samples, fates) = try_ring(WAITING).map_err(ConductError::Collector)?;
+    let lane = lane(plan, &threads, fates);
+    let collector =
+        Collector::new(vec![lane], u64::MAX, Vec::new()).with_evidence(Some(stops.evidence()));
+    let gathering = Gathering::begin(collector, housekeeping, &pace)?;
+    let joining = Joining::begin(readers, Joiner::new(rules), samples, housekeeping, &pace)?;
+    let (held, mut demands) = in_force::hold_threads(
+        &plan.conditions,
+        false,
+        (&threads.ready, plan.policy),
+        root,
+        &mut run.system,
+    );
+    demands.extend(peer_demands);
+    in_force::refuse_unmet(&plan.conditions, &demands)?;
+    run.demands = demands;
+    let monitored = threads.ready.iter().map(|(cpu, ready)| Monitored {
+        cpu: *cpu,
+        tid: ready.tid,
+    });
+    let monitor = Monitor::start(root, &monitored.collect::<Vec<_>>());
+    let (start_ns, warm_up_ns) = Threads::next_start_ns(&plan.interval);
+    gathering.look().start_at(start_ns);
+    joining.look().joiner.count_from(start_ns);
+    let end_ns = plan.duration_ns.map(|it| start_ns.saturating_add(it));
+    pace.begin(start_ns);
+    threads.go(warm_up_ns, end_ns);
+    let kept = Keeping::new(run, directory, monitor, start_ns);
+    let throttling_every = kept.throttling_check_interval();
+    let measuring = Measuring {
+        start_ns,
+        timeout_ns: plan.timeout_ns,
+        break_ns: plan.break_ns,
+        session,
+        threads,
+        joining,
+        gathering,
+        stops,
+        stops_told: 0,
+        stretches: Stretches::new(),
+        loads,
+        held: Some(held),
+        sent_all: None,
+        is_gone: false,
+        outcomes: Vec::new(),
+        throttling_every,
+        next_throttling: Instant::now() + throttling_every,
+    };
+    let under_way = UnderWay {
+        kept,
+        progress,
+        signals,
+    };
+    Ok(under_way.until_judged(measuring))
+}
+
+/// What the collector keeps of the messages. A message that was skipped or lost misses any deadline:
+/// it never arrives.
+fn lane(
+    plan: &PathPlan,
+    threads: &Threads,
+    fates: punctual_rt::ring::Consumer<crate::probe::cycle::Sample>,
+) -> Lane {
+    let halves = match plan.duration_ns {
+        Some(length_ns) => Halves::At((length_ns / 2).max(1)),
+        None => Halves::Doubling(1_000_000_000),
+    };
+    let deadline_ns = plan.claim.deadline_ns().unwrap_or(u64::MAX);
+    let tally = Tally::new(u64::MAX, deadline_ns, halves, PEAKS)
+        .with_shortest_interval(1)
+        .with_interval(u64::MAX);
+    let (cpu, tid) = threads
+        .ready
+        .last()
+        .map_or((0, 0), |(cpu, ready)| (*cpu, ready.tid));
+    Lane::new(cpu, tid, fates, tally).with_interval(plan.interval.nominal_ns())
+}
+
+/// A measurement under way.
+struct Measuring {
+    start_ns: u64,
+    timeout_ns: u64,
+    break_ns: Option<u64>,
+    session: Session,
+    threads: Threads,
+    joining: Joining,
+    gathering: Gathering,
+    stops: StopDetector,
+    stops_told: usize,
+    stretches: Stretches,
+    loads: Option<LoadSet>,
+    /// Restored before the run is judged.
+    held: Option<Held>,
+    /// When the last message was sent.
+    sent_all: Option<u64>,
+    /// The responder has ended its connection of control.
+    is_gone: bool,
+    outcomes: Vec<Option<Outcome>>,
+    throttling_every: Duration,
+    next_throttling: Instant,
+}
+
+impl Measured for Measuring {
+    const ENDING: Step = Step::EndRun;
+    const LEAST_NAP: Duration = Duration::from_millis(10);
+    const INTERRUPT_FINISHES: bool = true;
+
+    fn nap(&self) -> Duration {
+        NAP.min(self.throttling_every)
+    }
+
+    fn collect(&mut self, _: u64) {
+        if self.sent_all.is_none() && self.threads.has_sent_all() {
+            self.sent_all = Some(clock::now_ns());
+        }
+    }
+
+    fn has_breach(&self) -> bool {
+        let limit_ns = self.break_ns.unwrap_or(u64::MAX);
+        let lanes = &self.gathering.look().lanes;
+        let worst = lanes.iter().filter_map(|lane| lane.tally.latency().max());
+        worst.max().is_some_and(|worst_ns| worst_ns > limit_ns)
+    }
+
+    fn is_complete(&self, _: u64) -> bool {
+        if self.is_gone || self.threads.has_received_all() {
+            return true;
+        }
+        // What is outstanding may still come.
+        let Some(sent_ns) = self.sent_all else {
+            return false;
+        };
+        let waited_ns = clock::now_ns().saturating_sub(sent_ns);
+        // A round of the joiner, so that it has heard of the last message.
+        let heard = waited_ns > 2 * u64::try_from(NAP.as_nanos()).unwrap_or(0);
+        waited_ns > self.timeout_ns || (heard && self.joining.look().joiner.is_settled())
+    }
+
+    fn note(&mut self, kept: &mut Keeping<'_>) {
+        self.tell_stops(kept);
+        if !self.is_gone && self.session.control.has_ended() {
+            self.is_gone = true;
+        }
+        if Instant::now() >= self.next_throttling {
+            self.next_throttling = Instant::now() + self.throttling_every;
+            kept.check_throttling();
+        }
+        if let Some(loads) = &mut self.loads {
+            super::run::wake_ups::tell_pauses(&loads.look(), kept);
+        }
+        let collector = self.gathering.look();
+        self.stretches.look(&collector, kept.elapsed_ns());
+    }
+
+    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress) {
+        let status = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
+        let view = super::run::view::of(run, &self.gathering.look(), &status, elapsed_ns);
+        progress.tick(&view);
+    }
+
+    fn compose(&mut self, run: &mut Run, _: u64) {
+        let collector = self.gathering.look();
+        if let Some(lane) = collector.lanes.first() {
+            compose::fill(run, self.start_ns, lane, &self.joining.look());
+        }
+        drop(collector);
+        run.blocks = self.stretches.blocks();
+        run.own_cost.collector_cpu_ns = self.gathering.cpu_ns() + self.joining.cpu_ns();
+        if let Some(loads) = &self.loads {
+            let status = loads.status();
+            run.loads = status
+                .iter()
+                .map(super::run::compose::load_under_way)
+                .collect();
+        }
+    }
+
+    fn save_beside(&self, _: &RunDirectory) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    fn finish(&mut self, kept: &mut Keeping<'_>) {
+        kept.check_throttling();
+        self.outcomes = self.threads.end();
+        self.stops.end();
+        self.joining.end();
+        self.gathering.end();
+        self.tell_stops(kept);
+        if let Some(mut loads) = self.loads.take() {
+            super::run::wake_ups::tell_pauses(&loads.look_last(), kept);
+            kept.run.loads = loads
+                .stop()
+                .into_iter()
+                .map(super::run::compose::load)
+                .collect();
+        }
+        super::run::wake_ups::tell_failed_loads(kept);
+        self.tell_end(kept);
+    }
+
+    fn conclude(&mut self, kept: &mut Keeping<'_>, state: State) -> State {
+        compose::finish(&mut kept.run, &self.outcomes);
+        compose::replace_peer_demands(&mut kept.run);
+        self.held = None;
+        state
+    }
+
+    fn ring(&self, _: &Run) -> Option<Window> {
+        None
+    }
+}
+
+impl Measuring {
+    /// Why the measurement ended before its time, if it did, and what the responder reports.
+    fn tell_end(&mut self, kept: &mut Keeping<'_>) {
+        let of_threads = self.outcomes.iter().flatten().find_map(|outcome| {
+            Some(match &outcome.ended {
+                Ended::Completed => return None,
+                Ended::Closed => PeerGone::Closed,
+                Ended::Garbled => PeerGone::Garbled,
+                Ended::Failed(error) => PeerGone::Failed {
+                    error: error.to_string(),
+                },
+            })
+        });
+        let how = match (of_threads, self.is_gone) {
+            (_, true) => Some(PeerGone::Vanished),
+            (other, false) => other,
+        };
+        let tell = |kept: &mut Keeping<'_>, how| {
+            let at_ns = kept.elapsed_ns();
+            let event = Event::invalidating(at_ns, Happening::PeerGone { how });
+            kept.run.events.push(event);
+        };
+        let is_gone = how.is_some();
+        if let Some(how) = how {
+            tell(kept, how);
+        }
+        match self.session.control.end(REPORT_WITHIN) {
+            Ok(report) => {
+                if let Some(path) = &mut kept.run.path {
+                    path.responder = Some(report);
+                }
+            }
+            Err(_) if is_gone => {}
+            Err(error) => tell(
+                kept,
+                PeerGone::NoReport {
+                    error: error.to_string(),
+                },
+            ),
+        }
+    }
+
+    /// Stops of the process that were detected.
+    fn tell_stops(&mut self, kept: &mut Keeping<'_>) {
+        let stops = self.gathering.look().stops.clone();
+        for stop in stops.list.iter().skip(self.stops_told) {
+            let who = match stop.cpu {
+                Some(cpu) => Halted::Probe { cpu },
+                None => Halted::Process,
+            };
+            kept.run.events.push(stop_event(stop, who));
+        }
+        self.stops_told = stops.list.len();
+        kept.run.stops = (stops.count > 0).then_some(stops);
+    }
+}
