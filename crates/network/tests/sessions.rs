@@ -297,7 +297,7 @@ fn strangers_cannot_reach_a_session_over_udp() {
     let session = responder.agree(Transport::Udp, &[128]);
     let at = responder.at;
     let made = measure(session, 1_000_000, 100, move || {
-        let stranger = UdpSocket::bind(([127, 0, 0, 1], 0)).unwrap();
+        let stranger = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         for length in [0, 1, 24, 128, 1400] {
             stranger.send_to(&vec![7; length], at).unwrap();
         }
@@ -343,7 +343,7 @@ fn what_is_asked_for_beyond_the_limits_is_refused_with_the_limit() {
     let Err(ConnectError::Refused(_, Refusal::Unable { why })) = raw else {
         panic!("agreed");
     };
-    assert!(why.contains("--interface"), "{why}");
+    assert!(why.contains("Ethernet"), "{why}");
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn garbage_gets_no_answer_and_half_a_handshake_ends_in_time() {
     ] {
         let stream = TcpStream::connect(responder.at).unwrap();
         (&stream).write_all(garbage).unwrap();
-        assert_eq!(drained(&stream), [], "{garbage:?}");
+        assert!(drained(&stream).is_empty(), "{garbage:?}");
         assert!(matches!(responder.rejection(), Rejection::Frame(_)));
     }
     // Meanwhile a session is possible.
@@ -470,8 +470,8 @@ fn garbage_gets_no_answer_and_half_a_handshake_ends_in_time() {
         || (),
     );
     assert!(made.report.is_ok());
-    assert_eq!(drained(&silent), []);
-    assert_eq!(drained(&half), []);
+    assert!(drained(&silent).is_empty());
+    assert!(drained(&half).is_empty());
     assert!(
         began.elapsed() >= Duration::from_secs(4),
         "they were given their time"
@@ -548,7 +548,7 @@ fn a_join_without_a_proof_is_refused_and_the_session_waits_for_the_true_one() {
     assert!(matches!(framed::read(&stream, until), Ok(Frame::Ready(_))));
     // What is no message ends the session, not the responder.
     (&data).write_all(&[9; 500]).unwrap();
-    assert_eq!(drained(&data), []);
+    assert!(drained(&data).is_empty());
     framed::write(&stream, &Frame::End, PATIENCE).unwrap();
     let Frame::Report(report) = framed::read(&stream, until).unwrap() else {
         panic!("no report");

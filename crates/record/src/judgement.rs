@@ -37,6 +37,9 @@ pub struct Judgement {
     /// In virtual time the same run ends the same.
     #[serde(default)]
     pub repeats: bool,
+    /// Its cycles are messages to another machine, not wake-ups.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub messages: bool,
 }
 
 impl Judgement {
@@ -63,6 +66,7 @@ impl Judgement {
             load: loaded.then(|| label.to_owned()),
             without: without.cloned().collect(),
             repeats: run.repeats(),
+            messages: run.path.is_some(),
         }
     }
 }

@@ -135,6 +135,8 @@ pub struct LiveView {
     pub notes: Vec<Note>,
     /// Gaps are counted, and not wake-ups.
     pub gaps: bool,
+    /// Messages to another machine are counted.
+    pub messages: bool,
 }
 
 /// A probe thread as it stands. Latencies are in ns; without samples they are 0.

@@ -280,7 +280,11 @@ pub fn plain_line(view: &LiveView) -> String {
     if let Some(total) = view.total_ns {
         line += &format!(" of {}", words::clock(total));
     }
-    let what = if view.gaps { "gaps" } else { "wake-ups" };
+    let what = match (view.gaps, view.messages) {
+        (true, _) => "gaps",
+        (false, true) => "messages",
+        (false, false) => "wake-ups",
+    };
     line += &format!(": {} {what}", words::count(count));
     if let Some(worst) = view
         .threads

@@ -10,7 +10,7 @@ use punctual_stats::verdict::Outcome;
 
 use super::facts;
 use super::figures::Figures;
-use super::terms::{cross_facts, gap_facts};
+use super::terms::{Terms, cross_facts, gap_facts};
 use super::{verdict, words};
 use punctual_record::{Judgement, Run, State};
 
@@ -67,6 +67,7 @@ pub fn headline(run: &Run) -> Headline {
     } else {
         "nothing was required"
     };
+    let terms = Terms::for_run(run);
     let sentence = match max {
         Some(max) if run.gaps.is_some() => format!(
             "No verdict ({not_judged}): the longest of {} in {} took {}.",
@@ -80,10 +81,10 @@ pub fn headline(run: &Run) -> Headline {
         ),
         Some(max) => format!(
             "No verdict ({not_judged}): the worst of {}{within} came {} after its instant.",
-            words::plural(count, "wake-up", "wake-ups"),
+            words::plural(count, terms.one, terms.many),
             words::duration(max)
         ),
-        None => format!("No verdict ({not_judged}): no wake-up was measured."),
+        None => format!("No verdict ({not_judged}): no {} was measured.", terms.one),
     };
     Headline {
         outcome: None,
@@ -149,6 +150,22 @@ pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a perio
     wake-up, because the thread was still late; missed: the deadlines that the verdict counts, \
     late wake-ups and the skipped periods that belong to them; lost: a sample that the recorder \
     had no space for.";
+
+/// The same for messages.
+const GLOSSARY_OF_MESSAGES: &str = "late: a message whose reply came after its deadline; skipped: \
+    here messages that never had a reply, skipped by the sender or lost on the way; missed: the \
+    deadlines that the verdict counts, all of these; lost: a sample that the recorder had no space \
+    for.";
+
+/// The words for what can go wrong with a cycle of a run; none for gaps.
+#[must_use]
+pub fn glossary(run: &Run) -> Option<&'static str> {
+    match (&run.path, &run.gaps) {
+        (Some(_), _) => Some(GLOSSARY_OF_MESSAGES),
+        (None, None) => Some(GLOSSARY),
+        (None, Some(_)) => None,
+    }
+}
 
 /// Further reasons for the verdict: the outcome of each requirement, where there are several. What
 /// makes a run invalid is all in its sentence.

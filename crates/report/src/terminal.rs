@@ -56,8 +56,8 @@ fn whole(run: &Run, style: &Style) -> Vec<String> {
     page.facts(&conditions(run));
     if !figures.rows.is_empty() {
         page.table(run, &figures, MOST_ROWS);
-        if run.gaps.is_none() {
-            page.paragraph(Tone::Dim, statements::GLOSSARY);
+        if let Some(glossary) = statements::glossary(run) {
+            page.paragraph(Tone::Dim, glossary);
         }
     }
     page.watch(run);

@@ -88,7 +88,7 @@ pub fn limit(result: &LengthResult) -> String {
 pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String {
     let load = under(judgement).map_or_else(String::new, |load| format!(" under {load}"));
     match &result.seen {
-        Seen::WakeUps { .. } => wake_ups(result, &load, judgement.repeats),
+        Seen::WakeUps { .. } => wake_ups(result, &load, judgement),
         Seen::Gaps {
             longer,
             longest_ns,
@@ -164,7 +164,12 @@ fn is_ordinary(found: &FoundScheduling) -> bool {
     found.scheduling == Some(Scheduling::Other)
 }
 
-fn wake_ups(result: &RequirementResult, load: &str, repeats: bool) -> String {
+fn wake_ups(result: &RequirementResult, load: &str, judgement: &Judgement) -> String {
+    let one = if judgement.messages {
+        "message"
+    } else {
+        "wake-up"
+    };
     let bound = &result.bound;
     let allowed = result.requirement.allowed();
     let named = match result.outcome {
@@ -193,12 +198,15 @@ fn wake_ups(result: &RequirementResult, load: &str, repeats: bool) -> String {
             "; that shows fewer than {upper} with {confidence} confidence, allowed {allowance}"
         ),
     };
-    let seen = what_was_seen(result, shares);
-    format!("{seen}{load}{shown}.{}", how_to_show_it(result, repeats))
+    let seen = what_was_seen(result, shares, one);
+    format!(
+        "{seen}{load}{shown}.{}",
+        how_to_show_it(result, judgement.repeats)
+    )
 }
 
 /// "4.0 % of 120,126 cycles missed 100 µs (4,494 late, 284 skipped; worst 99.4 ms)".
-fn what_was_seen(result: &RequirementResult, shares: Shares) -> String {
+fn what_was_seen(result: &RequirementResult, shares: Shares, one: &str) -> String {
     let bound = &result.bound;
     let (samples, skipped, worst_ns) = match result.seen {
         Seen::WakeUps {
@@ -211,7 +219,7 @@ fn what_was_seen(result: &RequirementResult, shares: Shares) -> String {
     let limit = words::duration(bound.limit_ns);
     if bound.misses == 0 {
         let seen = format!(
-            "no wake-up in {} was later than {limit}",
+            "no {one} in {} was later than {limit}",
             words::count(samples)
         );
         return match skipped {

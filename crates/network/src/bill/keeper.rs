@@ -14,8 +14,8 @@ pub struct Keeper {
     above_ns: u64,
     settings: Context,
     way_ns: Option<u64>,
-    /// Whether it was read with the next is known when that comes.
-    pending: Option<Exchange>,
+    /// Exchanges that were read together, as far as it is known until the next comes.
+    pending: Vec<Exchange>,
     held: Option<Held>,
     /// The exchange before, and the state of the responder's connection before that.
     before: Option<Exchange>,
@@ -58,6 +58,17 @@ struct Ranked {
     worst_ns: u64,
 }
 
+/// Exchanges that are examined together.
+const MOST_TOGETHER: usize = 64;
+
+/// Whether the responder took both messages in one call, and whether the sender took both replies.
+fn together(one: &Exchange, other: &Exchange) -> (bool, bool) {
+    let same = |a: Option<u64>, b: Option<u64>| a.is_some() && a == b;
+    let peer = |it: &Exchange| it.peer.map(|it| it.woke_ns);
+    let reply = |it: &Exchange| it.reply.map(|it| it.woke_ns);
+    (same(peer(one), peer(other)), same(reply(one), reply(other)))
+}
+
 /// What divides a bill further, by what else is known of the exchange; returns whether it did.
 pub type Refine = Box<dyn FnMut(&Exchange, &mut MessageBill) -> bool + Send>;
 
@@ -70,7 +81,7 @@ impl Keeper {
             above_ns,
             settings,
             way_ns: None,
-            pending: None,
+            pending: Vec::new(),
             held: None,
             before: None,
             peer_state: None,
@@ -92,28 +103,53 @@ impl Keeper {
 
     /// Takes the next exchange, all of whose stages are known.
     pub fn take(&mut self, exchange: &Exchange) {
-        if let Some(pending) = self.pending.replace(*exchange) {
-            self.examine(&pending, Some(exchange));
+        let belongs = self.pending.last().is_some_and(|last| {
+            let together = together(last, exchange);
+            together.0 || together.1
+        });
+        if !belongs || self.pending.len() >= MOST_TOGETHER {
+            self.finish();
         }
+        self.pending.push(*exchange);
     }
 
     /// Nothing more comes.
     pub fn finish(&mut self) {
-        if let Some(pending) = self.pending.take() {
-            self.examine(&pending, None);
+        let group = std::mem::take(&mut self.pending);
+        let asleep = group
+            .last()
+            .map_or((false, false), |last| self.was_asleep(last));
+        for (index, exchange) in group.iter().enumerate() {
+            self.examine(exchange, group.get(index + 1), asleep);
         }
     }
 
-    fn examine(&mut self, exchange: &Exchange, next: Option<&Exchange>) {
+    /// Whether the responder's thread, and the sender's, slept when the last of those came that it
+    /// read together: the time stamp is that of the last. If it waited longer for the thread than it
+    /// was delayed on the way, those before it waited as well; else all may have come at once.
+    fn was_asleep(&self, last: &Exchange) -> (bool, bool) {
+        let Some(way_ns) = way_ns(last) else {
+            return (false, false);
+        };
+        let excess_ns = way_ns.saturating_sub(self.way_ns.unwrap_or(way_ns));
+        let slept = |woke_ns: u64, received_ns: Option<u64>| {
+            received_ns.is_some_and(|at_ns| woke_ns.saturating_sub(at_ns) >= excess_ns)
+        };
+        (
+            last.peer
+                .is_some_and(|it| slept(it.woke_ns, it.rx_software_ns)),
+            last.reply
+                .is_some_and(|it| slept(it.woke_ns, it.rx_software_ns)),
+        )
+    }
+
+    fn examine(&mut self, exchange: &Exchange, next: Option<&Exchange>, asleep: (bool, bool)) {
         let woke_ns = exchange.reply.map(|it| it.woke_ns);
         let mut context = self.context(exchange);
-        if let Some(next) = next {
-            let both = |a: Option<u64>, b: Option<u64>| a.is_some() && a == b;
-            let its = |it: &Exchange| (it.peer.map(|it| it.woke_ns), it.reply.map(|it| it.woke_ns));
-            let (own, other) = (its(exchange), its(next));
-            context.read_together = both(own.0, other.0);
-            context.replies_together = both(own.1, other.1);
-        }
+        let read = next.map(|next| together(exchange, next));
+        let (messages, replies) = read.unwrap_or_default();
+        context.read_together = messages && asleep.0;
+        context.replies_together = replies && asleep.1;
         self.held = held(exchange, &context);
         let [message, reply] = losses(exchange, &context);
         self.lost.note(message, woke_ns);

@@ -6,6 +6,7 @@
 //! the handshake; replies go to the address that did.
 
 mod greet;
+pub mod privileges;
 mod reply;
 mod session;
 

@@ -75,7 +75,8 @@ struct Past {
 
 /// The replying thread's own.
 pub struct Replier {
-    line: Line,
+    /// The connection of data.
+    pub line: Line,
     halt: Arc<AtomicBool>,
     buffer: Box<[u8]>,
     filled: usize,

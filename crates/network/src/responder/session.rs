@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use punctual_record::path::{Lateness, PeerConditions, ResponderReport, Transport};
 use punctual_rt::memory::Disturbances;
 use punctual_rt::thread::{Builder, Handle};
+use rustix::net::Shutdown;
 
 use super::greet::{WRITE, refuse};
 use super::reply::{Ended, Line, Replier};
@@ -89,7 +90,7 @@ pub(super) fn serve(
         Transport::Udp => Some(open_udp(config.address, peer, request.port).map_err(unable)?),
         Transport::Tcp => None,
         Transport::Raw => {
-            let why = "this responder has no --interface".to_owned();
+            let why = "Ethernet frames are for a later version".to_owned();
             return Err(refuse(stream, Refusal::Unable { why }));
         }
     };
@@ -169,6 +170,10 @@ fn reply(
         let _ = tell.send((setup.tid, setup.refused));
         let before = Disturbances::of_this_thread();
         let ended = replier.run();
+        if !matches!(ended, Ended::Halted) {
+            // The sender sees it at once.
+            let _ = rustix::net::shutdown(&*replier.line.socket, Shutdown::Both);
+        }
         let after = Disturbances::of_this_thread();
         let disturbances = after.and_then(|now| Ok(now.since(&before?))).ok();
         its_over.store(true, Ordering::Release);

@@ -27,6 +27,8 @@ const LATER: u64 = 3;
 const SETTLE_NS: u64 = 2_000_000_000;
 /// Lost messages that are remembered, to recognise a reply after the time-out.
 const REMEMBERED: usize = 1 << 12;
+/// Replies that may wait for the report of their message.
+const MOST_EARLY: usize = 1 << 12;
 /// A change of CLOCK_REALTIME below this is the cost of reading it.
 const STEP_NS: u64 = 100_000;
 
@@ -232,11 +234,12 @@ impl Joiner {
         self.counters = reading.tcp.or(self.counters);
         self.real_offset_ns = Some(reading.real_offset_ns);
         // The exchanges since the reading before share what was counted.
-        let above = self.pending.iter_mut().rev();
-        let of_it = above
-            .skip_while(|it| it.exchange.sequence > reading.sequence)
-            .take_while(|it| it.exchange.tcp.is_none());
-        for pending in of_it {
+        let upto = (reading.sequence + 1).saturating_sub(self.first);
+        let upto = usize::try_from(upto).unwrap_or(0).min(self.pending.len());
+        for pending in self.pending.range_mut(..upto).rev() {
+            if pending.exchange.tcp.is_some() {
+                break;
+            }
             pending.exchange.tcp = change;
             pending.exchange.clock_step_ns = step_ns;
             if change.is_none() {
@@ -336,6 +339,11 @@ impl Joiner {
             } else {
                 self.match_reply(&received);
             }
+        }
+        // More than the sending thread can be behind: they are of no message.
+        while self.early.len() > MOST_EARLY {
+            self.early.pop_front();
+            self.counts.foreign += 1;
         }
     }
 

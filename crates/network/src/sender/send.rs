@@ -64,7 +64,9 @@ impl Sender {
                     Err(ended) => return ended,
                 };
                 if left == 0 {
-                    let passed = schedule.skip_until(sent.end_ns);
+                    // Instants from the end on are none of this run.
+                    let end_ns = self.shared.end_ns.load(Ordering::Relaxed);
+                    let passed = schedule.skip_until(sent.end_ns.min(end_ns.saturating_sub(1)));
                     sent.skipped_after = passed.saturating_mul(self.line.burst.into());
                 }
                 self.sent.push(sent);

@@ -4,6 +4,7 @@
 //! counts if an injection lies in its latency and explains it: this machine's own delays don't count.
 
 mod causes;
+mod napi;
 mod netns;
 mod session;
 mod threads;
@@ -78,7 +79,7 @@ fn is_possible() -> bool {
         Ok(a) => a,
         Err(error) => return refused("no network namespace", &error),
     };
-    if let Err(error) = a.tap("t0") {
+    if let Err(error) = a.tap("t0", false) {
         return refused("no TAP device", &error);
     }
     let has_ip = a.run(|| std::process::Command::new("ip").arg("-V").output());

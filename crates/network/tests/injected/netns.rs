@@ -63,16 +63,18 @@ impl Namespace {
         }
     }
 
-    /// A TAP device of this name.
-    pub fn tap(&self, name: &str) -> io::Result<File> {
+    /// A TAP device of this name; with `napi` its packets are received by NAPI.
+    pub fn tap(&self, name: &str, napi: bool) -> io::Result<File> {
         let name = name.to_owned();
-        self.run(move || tap(&name))
+        self.run(move || tap(&name, napi))
     }
 }
 
-fn tap(name: &str) -> io::Result<File> {
+fn tap(name: &str, napi: bool) -> io::Result<File> {
     const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
     const TAP_WITHOUT_HEADER: u16 = 0x1002;
+    const NAPI: u16 = 0x10;
+    let flags = TAP_WITHOUT_HEADER | if napi { NAPI } else { 0 };
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -80,7 +82,7 @@ fn tap(name: &str) -> io::Result<File> {
     // `struct ifreq`: a name of 16 bytes, then flags.
     let mut request = [0u8; 40];
     request[..name.len()].copy_from_slice(name.as_bytes());
-    request[16..18].copy_from_slice(&TAP_WITHOUT_HEADER.to_ne_bytes());
+    request[16..18].copy_from_slice(&flags.to_ne_bytes());
     // SAFETY: `request` has the 40 bytes of `struct ifreq`, and lives during the call.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, request.as_mut_ptr()) };
     match result {

@@ -41,10 +41,15 @@ pub struct Net {
 impl Net {
     /// With a delay in each direction; the wire's threads run on this CPU.
     pub fn new(delay_ns: u64, cpu: usize, rule: Rule) -> std::io::Result<Self> {
+        Self::with_napi(delay_ns, cpu, rule, false)
+    }
+
+    /// The same; with `napi` the sender's device receives by NAPI.
+    pub fn with_napi(delay_ns: u64, cpu: usize, rule: Rule, napi: bool) -> std::io::Result<Self> {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         let prefix = format!("10.77.{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let (a, b) = (Namespace::new()?, Namespace::new()?);
-        let ends = [a.tap("ta")?, b.tap("tb")?];
+        let ends = [a.tap("ta", napi)?, b.tap("tb", false)?];
         carry(&ends[0], &ends[1], true, delay_ns, cpu, &rule)?;
         carry(&ends[1], &ends[0], false, delay_ns, cpu, &rule)?;
         for (side, number, device) in [(&a, 1, "ta"), (&b, 2, "tb")] {

@@ -17,6 +17,7 @@ pub mod examples;
 pub mod groups;
 pub mod hotplug;
 pub mod mounts;
+pub mod namespaces;
 pub mod needs;
 pub mod stops;
 pub mod truth;

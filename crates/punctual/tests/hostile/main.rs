@@ -18,6 +18,7 @@ mod lab;
 mod lab_observer;
 mod ladder;
 mod marks;
+mod path_wire;
 mod record;
 mod recording;
 mod rootfs;
@@ -42,6 +43,7 @@ const TARGETS: &[(&str, Check)] = &[
     ("lab_observer", lab_observer::check),
     ("ladder", ladder::check),
     ("marks", marks::check),
+    ("path_wire", path_wire::check),
     ("record", record::check),
     ("recording", recording::check),
     ("rootfs", rootfs::check),

@@ -14,6 +14,9 @@ use punctual_lab::observer::{bill::bill, trail::Trail};
 use punctual_lab::rootfs::{archive, tree::Tree};
 use punctual_lab::{channel, libraries, room::Room};
 use punctual_machine::{CheckRequest, Root, Snapshot, check};
+use punctual_network::ancillary::Ancillary;
+use punctual_network::wire::control::Frame;
+use punctual_network::wire::data;
 use punctual_record::cost::parse_cost;
 use punctual_record::explanation::Cause;
 use punctual_record::finding::{FindingId, StateKind};
@@ -42,6 +45,7 @@ pub const KNOWN: &[(&str, fn())] = &[
     ("lab_observer", lab_observer),
     ("ladder", ladder),
     ("marks", marks),
+    ("path_wire", path_wire),
     ("record", record),
     ("recording", recording),
     ("rootfs", rootfs),
@@ -305,6 +309,39 @@ fn snapshot() {
     ] {
         assert_eq!(state(id), kind, "{id}");
     }
+}
+
+fn path_wire() {
+    let frame = |name: &str| Frame::parse(&seed(&format!("path_wire/{name}"))[2..]).unwrap();
+    let Frame::Request(asked) = frame("request") else {
+        panic!("no request");
+    };
+    assert_eq!((&asked.sizes[..], asked.burst), (&[64, 1400][..], 3));
+    assert!(asked.check(4096, u64::MAX).is_ok());
+    let Frame::Ready(ready) = frame("ready") else {
+        panic!("not ready");
+    };
+    assert_eq!(
+        (ready.hostname.as_str(), ready.real_offset_ns),
+        ("there", -5)
+    );
+    assert!(!ready.conditions.is_real_time() && ready.conditions.tx_stamps);
+    assert_eq!(frame("end"), Frame::End);
+    assert!(matches!(frame("report"), Frame::Report(report) if report.preemptions == 3));
+    let later = Frame::Hello {
+        protocol: 7,
+        version: String::new(),
+        nonce: [0; 32],
+    };
+    assert_eq!(frame("hello-of-a-later-version"), later);
+    let reply = seed("path_wire/reply");
+    assert_eq!(data::read_reply_head(&reply, 7).unwrap().sequence, 9);
+    let earlier = data::read_stages(&reply).unwrap().earlier.unwrap();
+    assert_eq!((earlier.before, earlier.count), (2, 2));
+    assert_eq!(earlier.tcp.unwrap().timeout_ms, Some(204));
+    let stamp = Ancillary::parse(&seed("path_wire/stamps"));
+    assert_eq!(stamp.software_ns, Some(2_000_000_005));
+    assert_eq!(stamp.sent.map(|sent| sent.id), Some(255));
 }
 
 fn marks() {

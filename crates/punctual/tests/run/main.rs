@@ -26,6 +26,7 @@ mod groups;
 mod ladder;
 mod launch;
 mod loads;
+mod path;
 mod places;
 mod prove;
 mod rights;

@@ -1,6 +1,6 @@
 //! Events of every kind.
 
-use punctual_record::event::{Gone, Halted, RealTimeBound, Throttling};
+use punctual_record::event::{Gone, Halted, PeerGone, RealTimeBound, Throttling};
 use punctual_record::*;
 
 use super::{endings, load_failures, schedulings, text, unsaved};
@@ -107,6 +107,23 @@ fn happenings() -> Vec<Happening> {
         Happening::ProgramEnded {
             gone: Gone::Group {
                 directory: text("/sys/fs/cgroup/rt"),
+            },
+        },
+        Happening::PeerGone {
+            how: PeerGone::Closed,
+        },
+        Happening::PeerGone {
+            how: PeerGone::Vanished,
+        },
+        Happening::PeerGone {
+            how: PeerGone::Garbled,
+        },
+        Happening::PeerGone {
+            how: PeerGone::Failed { error: text("EIO") },
+        },
+        Happening::PeerGone {
+            how: PeerGone::NoReport {
+                error: text("no answer in time"),
             },
         },
         quota(1),

@@ -119,6 +119,18 @@ pub fn conditions() -> Vec<Condition> {
         locked(None, None, Some(12), None),
         locked(Some(9 << 20), Some(4096), Some(12), Some(65_536)),
         locked(Some(90 << 20), Some(0), None, None),
+        Condition::PeerPriority {
+            requested: None,
+            found: None,
+            refused: None,
+        },
+        Condition::PeerPriority {
+            requested: Some(Scheduling::Fifo { priority: 80 }),
+            found: Some(Scheduling::Other),
+            refused: Some(1),
+        },
+        Condition::PeerMemory { refused: Some(12) },
+        Condition::PeerMemory { refused: None },
         Condition::Timers { resolution_ns: 0 },
         Condition::Timers {
             resolution_ns: 4_000_000,
@@ -259,6 +271,8 @@ pub fn fixes() -> Vec<Fix> {
         Fix::WatchOrdinary,
         Fix::WatchLonger,
         Fix::OneCpu,
+        Fix::PeerRights,
+        Fix::PeerPolicy,
     ]
 }
 

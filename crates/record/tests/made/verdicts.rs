@@ -142,6 +142,7 @@ pub fn judgement(requirements: Vec<RequirementResult>, lengths: Vec<LengthResult
         load: Some("standard-load".to_owned()),
         without: Vec::new(),
         repeats: false,
+        messages: false,
     }
 }
 

@@ -168,8 +168,8 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
     if let Some(beyond) = statements::beyond(figures) {
         html.text("p", "dim", &beyond);
     }
-    if run.gaps.is_none() {
-        html.text("p", "note", statements::GLOSSARY);
+    if let Some(glossary) = statements::glossary(run) {
+        html.text("p", "note", glossary);
     }
     for row in figures
         .rows

@@ -194,6 +194,7 @@ pub fn view(cpus: usize) -> LiveView {
         nanoseconds: false,
         notes: vec![Note::Unmet(refused_priority())],
         gaps: false,
+        messages: false,
     }
 }
 

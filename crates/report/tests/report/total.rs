@@ -196,7 +196,7 @@ proptest! {
         let view = LiveView {
             verb: "qualify".into(), elapsed_ns, total_ns, deadline_ns, threads: threads.iter().map(thread).collect(),
             loads: vec![LiveLoad { name: text.clone(), unit: text.clone(), rate, failed: false }; 3],
-            nanoseconds: false, notes: vec![Note::Happened(failed(text))], gaps: unicode,
+            nanoseconds: false, notes: vec![Note::Happened(failed(text))], gaps: unicode, messages: !unicode,
         };
         let style = Style { colour: false, width, height, unicode, report: None, verbose: true };
         let lines = live::status_lines(&view, &style);

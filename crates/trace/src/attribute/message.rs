@@ -154,7 +154,14 @@ fn softirq(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause
 
 /// Moves time of the way, of which nothing else is known, to the reception.
 fn move_to_reception(bill: &mut MessageBill, cause: Cause, ns: u64) {
-    let unknown = |row: &MessageRow| row.stage == Stage::Way && row.cause == Cause::Way;
+    let asleep = Cause::NotScheduled { by: None };
+    let unknown = |row: &MessageRow| {
+        row.stage == Stage::Way && row.cause == Cause::Way
+            // Inferred from another message's time stamp: the events are better.
+            || row.stage == Stage::WakeUp
+                && row.cause == asleep
+                && row.evidence.contains(&Evidence::ReadTogether)
+    };
     let Some(at) = bill.rows.iter().position(unknown) else {
         return;
     };

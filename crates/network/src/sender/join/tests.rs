@@ -122,6 +122,44 @@ fn what_repeats_another_instant_or_length_is_foreign() {
 }
 
 #[test]
+fn replies_to_messages_that_were_never_sent_take_no_memory() {
+    let mut joiner = Joiner::new(rules(None));
+    for number in 1..=5_000 {
+        joiner.received(&received(number, 50_000, None));
+    }
+    joiner.settle(MS, |fate| panic!("{fate:?}"));
+    assert_eq!(joiner.early.len(), MOST_EARLY);
+    joiner.finish(|fate| panic!("{fate:?}"));
+    assert_eq!(joiner.counts().foreign, 5_000);
+}
+
+#[test]
+fn a_reading_counts_for_the_exchanges_since_the_one_before() {
+    let mut joiner = Joiner::new(rules(None));
+    let reading = |sequence: u64, retransmits| Reading {
+        sequence,
+        tcp: Some(TcpCounters {
+            retransmits,
+            ..TcpCounters::default()
+        }),
+        real_offset_ns: sequence.cast_signed() * 1_000_000,
+    };
+    joiner.read(&reading(0, 0));
+    (1..=6).for_each(|number| joiner.sent(&sent(number)));
+    joiner.read(&reading(2, 1));
+    joiner.read(&reading(4, 1));
+    joiner.read(&reading(99, 3));
+    for number in 1..=6 {
+        joiner.received(&received(number, 10_000, None));
+    }
+    joiner.finish(|_| ());
+    let exchanges = joiner.exchanges();
+    let counted = exchanges.iter().map(|it| it.tcp.unwrap().retransmits);
+    assert_eq!(counted.collect::<Vec<u32>>(), [1, 1, 0, 0, 2, 2]);
+    assert_eq!(exchanges[0].clock_step_ns, 2_000_000);
+}
+
+#[test]
 fn the_stages_of_a_message_come_together_from_four_rings() {
     let mut joiner = Joiner::new(rules(None));
     let reading = |sequence, retransmits| Reading {

@@ -1,4 +1,4 @@
-//! Flags of `measure tcp`, `measure udp`, `measure raw`, `qualify --path`, and `respond`.
+//! Flags of `measure tcp`, `measure udp`, `qualify --path`, and `respond`.
 
 use std::path::PathBuf;
 
@@ -96,8 +96,6 @@ pub enum TransportName {
     Tcp,
     /// Datagrams of UDP
     Udp,
-    /// Ethernet frames, without IP
-    Raw,
 }
 
 impl From<TransportName> for Transport {
@@ -105,7 +103,6 @@ impl From<TransportName> for Transport {
         match name {
             TransportName::Tcp => Self::Tcp,
             TransportName::Udp => Self::Udp,
-            TransportName::Raw => Self::Raw,
         }
     }
 }

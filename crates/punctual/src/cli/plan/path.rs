@@ -30,12 +30,12 @@ pub fn wanted(flags: &MeasureFlags) -> Result<Option<PathPlan>, Failure> {
     let Probe::Path(transport) = flags.probe else {
         if let Some(host) = &flags.host {
             return Err(Failure::usage(format!(
-                "'{host}': only measure tcp, udp and raw measure the path to another machine"
+                "'{host}': only measure tcp and udp measure the path to another machine"
             )));
         }
         return match flags.path.first_given() {
             Some(flag) => Err(Failure::usage(format!(
-                "{flag}: only measure tcp, udp and raw have it"
+                "{flag}: only measure tcp and udp have it"
             ))),
             None => Ok(None),
         };

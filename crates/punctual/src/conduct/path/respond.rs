@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use punctual_network::responder::privileges::give_up;
 use punctual_network::responder::{Config, Machine, Notice, serve};
 use punctual_rt::memory;
 use punctual_rt::sched::Policy;
@@ -31,7 +32,6 @@ pub struct Responding {
 /// # Errors
 /// It cannot listen, or receive signals.
 pub fn respond(plan: Responding, say: impl FnMut(Notice)) -> io::Result<()> {
-    let signals = Signals::listen()?;
     let device = match plan.as_deployed {
         true => None,
         // Opened now: once a session begins, this program may have fewer rights.
@@ -41,6 +41,9 @@ pub fn respond(plan: Responding, say: impl FnMut(Notice)) -> io::Result<()> {
             .open(dma_latency::PATH)
             .ok(),
     };
+    // Before there is a second thread.
+    give_up(plan.config.address.port())?;
+    let signals = Signals::listen()?;
     let here = Arc::new(Here {
         device,
         state: Mutex::new(State::default()),

@@ -24,6 +24,7 @@ pub fn of(run: &Run, collector: &Collector, loads: &[LoadStatus], elapsed_ns: u6
         nanoseconds: false,
         notes: notes(run),
         gaps: run.gaps.is_some(),
+        messages: run.path.is_some(),
     }
 }
 

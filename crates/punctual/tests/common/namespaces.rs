@@ -1,0 +1,131 @@
+//! Two network namespaces with a link between them: two machines on one.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Place;
+use super::needs::{has, is_root};
+
+/// The address of the near side.
+pub const NEAR: &str = "10.79.1.1";
+/// The address of the far side.
+pub const FAR: &str = "10.79.1.2";
+
+/// A side of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Near,
+    Far,
+}
+
+/// Two namespaces; they are removed when dropped.
+pub struct Namespaces {
+    names: [String; 2],
+}
+
+impl Namespaces {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// Why a test that needs them is skipped.
+    pub fn pair() -> Result<Self, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !is_root() {
+            return Err("network namespaces need root".to_owned());
+        }
+        if !has("ip") {
+            return Err("there is no ip (package iproute2)".to_owned());
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let base = format!("punctual-{}-{number}", std::process::id());
+        let pair = Self {
+            names: ["near", "far"].map(|side| format!("{base}-{side}")),
+        };
+        let [near, far] = &pair.names;
+        let steps = [
+            format!("netns add {near}"),
+            format!("netns add {far}"),
+            format!("link add veth0 netns {near} type veth peer name veth0 netns {far}"),
+            format!("-n {near} addr add {NEAR}/24 dev veth0"),
+            format!("-n {far} addr add {FAR}/24 dev veth0"),
+            format!("-n {near} link set lo up"),
+            format!("-n {far} link set lo up"),
+            format!("-n {near} link set veth0 up"),
+            format!("-n {far} link set veth0 up"),
+        ];
+        for step in steps {
+            ip(&step).map_err(|error| format!("ip {step}: {error}"))?;
+        }
+        Ok(pair)
+    }
+
+    fn name(&self, side: Side) -> &str {
+        &self.names[side as usize]
+    }
+
+    /// A command on one side, in a place.
+    pub fn command(&self, side: Side, place: &Place, program: &Path) -> Command {
+        let mut command = place.command("ip");
+        command
+            .args(["netns", "exec", self.name(side)])
+            .arg(program);
+        command
+    }
+
+    /// Takes the link down on the far side, or up again.
+    pub fn set_link(&self, up: bool) {
+        let state = if up { "up" } else { "down" };
+        ip(&format!(
+            "-n {} link set veth0 {state}",
+            self.name(Side::Far)
+        ))
+        .unwrap();
+    }
+
+    /// Filters what arrives on a side: rules of nftables' chain `input`, a line each.
+    ///
+    /// # Errors
+    /// Why a test that needs the filter is skipped.
+    pub fn filter(&self, side: Side, rules: &str) -> Result<(), String> {
+        if !has("nft") {
+            return Err("there is no nft (package nftables)".to_owned());
+        }
+        let table = format!(
+            "flush ruleset\ntable inet t {{\nchain input {{\ntype filter hook input priority 0\n\
+             {rules}\n}}\n}}\n"
+        );
+        let mut nft = Command::new("ip")
+            .args(["netns", "exec", self.name(side), "nft", "-f", "-"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let written = nft.stdin.take().unwrap().write_all(table.as_bytes());
+        let output = nft.wait_with_output().map_err(|error| error.to_string())?;
+        match (written, output.status.success()) {
+            (Ok(()), true) => Ok(()),
+            _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+fn ip(words: &str) -> Result<(), String> {
+    let output = Command::new("ip")
+        .args(words.split(' '))
+        .output()
+        .map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}
