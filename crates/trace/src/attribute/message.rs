@@ -39,6 +39,8 @@ const LATE_NS: u64 = 50_000;
 const NET_RX: u32 = 3;
 /// A packet that waited for a thread is received soon after this runs.
 const SOON_NS: u64 = 2_000_000;
+/// By how much the kernel's time stamps may differ from the events' clock.
+const SLACK_NS: u64 = 100_000;
 
 /// Divides the rows of a bill whose cause the events show. The rows still sum to the latency.
 /// Returns whether the events of that time are known.
@@ -100,13 +102,9 @@ fn show_events(row: &mut MessageRow) {
 
 /// What kept the reply from being received, and for how long: the longest of what was seen.
 fn reception(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause, u64)> {
-    let thread = activity
-        .waits
-        .iter()
-        .filter(|wait| is_receiving(&wait.task.name))
-        .filter(|wait| wait.to_ns <= received_ns && received_ns - wait.to_ns <= SOON_NS)
-        .map(|wait| (wait, wait.to_ns.saturating_sub(wait.from_ns.max(sent_ns))))
-        .max_by_key(|(_, ns)| *ns);
+    // ksoftirqd may wait for the same CPU: the thread of NAPI is the one that receives.
+    let thread = longest_wait(activity, "napi/", sent_ns, received_ns)
+        .or_else(|| longest_wait(activity, "ksoftirqd/", sent_ns, received_ns));
     let thread = thread.map(|(wait, ns)| (napi(activity, wait, sent_ns), ns));
     let softirq = softirq(activity, sent_ns, received_ns);
     let longest = [thread, softirq].into_iter().flatten();
@@ -115,9 +113,27 @@ fn reception(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cau
         .filter(|(_, ns)| *ns > LATE_NS)
 }
 
-/// Whether packets are received in this thread.
-fn is_receiving(name: &str) -> bool {
-    name.starts_with("napi/") || name.starts_with("ksoftirqd/")
+/// The longest time for which a thread with such a name was ready, until shortly before the reply was
+/// received, and how much of it came after the message was sent.
+fn longest_wait<'a>(
+    activity: &'a Activity,
+    name: &str,
+    sent_ns: u64,
+    received_ns: u64,
+) -> Option<(&'a Wait, u64)> {
+    let waits = activity.waits.iter();
+    waits
+        .filter(|wait| wait.task.name.starts_with(name))
+        .filter(|wait| {
+            let soon = wait.to_ns.saturating_add(SOON_NS) >= received_ns;
+            soon && wait.to_ns <= received_ns.saturating_add(SLACK_NS)
+        })
+        .map(|wait| {
+            let end_ns = wait.to_ns.min(received_ns);
+            (wait, end_ns.saturating_sub(wait.from_ns.max(sent_ns)))
+        })
+        .max_by_key(|(_, ns)| *ns)
+        .filter(|(_, ns)| *ns > LATE_NS)
 }
 
 fn napi(activity: &Activity, wait: &Wait, sent_ns: u64) -> Cause {

@@ -5,6 +5,7 @@
 //! continuously. The probe's thread does nothing for that. [`Capture::drain`] copies the rings
 //! on another CPU; [`Capture::chain`] and [`Capture::window`] examine the copy.
 
+mod between;
 pub mod chain;
 mod gaps;
 pub mod history;
@@ -334,22 +335,6 @@ impl Capture {
         };
         self.name_addresses(&mut window);
         window
-    }
-
-    /// What all recorded CPUs did between two instants, with the switches before it, and how many
-    /// events of that time were lost.
-    #[must_use]
-    pub fn between(&self, from_ns: u64, to_ns: u64) -> (Vec<Event>, u64) {
-        let mut lost = 0u64;
-        let mut slots = Vec::new();
-        for history in &self.histories {
-            let (cut, lost_here) = history.cut(from_ns, to_ns);
-            slots.extend(cut);
-            lost = lost.saturating_add(lost_here);
-        }
-        slots.sort_by_key(Slot::at_ns);
-        let events = self.events_of(&slots, [None; 2], None, (from_ns, to_ns));
-        (events, lost)
     }
 
     /// Adds the senders of a window's calls, if these were sent before it begins.
