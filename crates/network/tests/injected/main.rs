@@ -3,6 +3,11 @@
 //! Two network namespaces are connected by a wire that delays and drops frames on purpose. A message
 //! counts if an injection lies in its latency and explains it: this machine's own delays don't count.
 
+#![allow(
+    clippy::print_stderr,
+    reason = "says what was not tried, and what was counted"
+)]
+
 mod causes;
 mod napi;
 mod netns;
