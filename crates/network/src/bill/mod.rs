@@ -150,6 +150,10 @@ pub fn bill(exchange: &Exchange, context: &Context) -> Option<MessageBill> {
 pub fn way_ns(exchange: &Exchange) -> Option<u64> {
     let reply = exchange.reply?;
     let peer = exchange.peer?;
+    // Which of several transmissions arrived is not known.
+    if exchange.sent.software.count > 1 || peer.software.count > 1 {
+        return None;
+    }
     let (sent_ns, received_ns) = (exchange.sent.software.last()?, reply.rx_software_ns?);
     let replied_ns = peer.software.last().unwrap_or(peer.send_begin_ns);
     let there_ns = replied_ns.checked_sub(peer.rx_software_ns?)?;
@@ -215,9 +219,11 @@ fn own<'a>(exchange: &'a Exchange, context: &'a Context) -> Sending<'a> {
         end_ns: exchange.reply.map_or(u64::MAX, |reply| {
             reply.rx_software_ns.unwrap_or(reply.woke_ns)
         }),
-        after_ns: exchange.peer.map_or(0, |peer| {
+        least_ns: exchange.peer.map_or(0, |peer| {
             let received_ns = peer.rx_software_ns.unwrap_or(peer.woke_ns);
-            peer.send_begin_ns.saturating_sub(received_ns)
+            let there_ns = peer.send_begin_ns.saturating_sub(received_ns);
+            // A part of it, because stamps and clocks are not exact.
+            there_ns.saturating_add(context.way_ns.unwrap_or(0) / 4 * 3)
         }),
         context,
         stages: [Stage::Send, Stage::Queue, Stage::Resend],
@@ -239,7 +245,7 @@ fn replying<'a>(exchange: &'a Exchange, context: &'a Context, peer: &PeerStages)
         outstanding: context.outstanding,
         idle_ns: context.idle_ns,
         end_ns: u64::MAX,
-        after_ns: 0,
+        least_ns: 0,
         context,
         stages: [Stage::PeerSend, Stage::PeerQueue, Stage::PeerResend],
     }

@@ -35,8 +35,8 @@ pub struct Sending<'a> {
     pub idle_ns: Option<u64>,
     /// When the reply came, or the last instant at which this can have been sent.
     pub end_ns: u64,
-    /// How long the other side had it before it replied.
-    pub after_ns: u64,
+    /// From its last transmission to the end, at least: on the way, and at the other side.
+    pub least_ns: u64,
     pub context: &'a Context,
     /// Where the rows go: to the packet scheduler, to the driver, sent again.
     pub stages: [Stage; 3],
@@ -82,10 +82,14 @@ impl Sending<'_> {
         }
     }
 
-    /// Whether the other side can have received what was sent at this instant: it reports how long it
-    /// had the message before it replied.
+    /// Whether the other side can have replied to what was sent at this instant: it reports how long it
+    /// had the message, and the shortest way is known.
     fn was_needed(&self, at_ns: u64, end_ns: u64) -> bool {
-        at_ns <= end_ns && at_ns.saturating_add(self.after_ns) <= end_ns.saturating_add(SLACK_NS)
+        // What it received twice was sent again for nothing.
+        let is_twice = |it: &TcpChange| it.retransmits > 0 && it.duplicates >= it.retransmits;
+        !self.change.is_some_and(is_twice)
+            && at_ns <= end_ns
+            && at_ns.saturating_add(self.least_ns) <= end_ns.saturating_add(SLACK_NS)
     }
 
     /// Whether the message itself, or a part of it, may have been lost: each transmission of its last

@@ -151,6 +151,17 @@ fn a_needless_retransmission_is_no_loss() {
 }
 
 #[test]
+fn what_the_other_side_reports_as_received_twice_was_not_lost() {
+    let mut made = usual().later(9 * MS);
+    made.exchange.tcp = Some(punctual_network::TcpChange {
+        duplicates: 1,
+        ..lost(0)
+    });
+    made.exchange.sent.software = twice(DUE + 10 * US, DUE + 10 * US + 8 * MS);
+    assert_eq!(made.main(), (Stage::Way, Cause::Way, 9_000, Possible));
+}
+
+#[test]
 fn a_responder_that_worked() {
     let mut made = usual().later(MS);
     let peer = made.exchange.peer.as_mut().unwrap();
@@ -406,4 +417,15 @@ fn a_retransmission_after_the_reply_was_needless_and_delayed_nothing() {
             .iter()
             .any(|row| row.0 == Stage::Queue && row.2 > 1)
     );
+}
+
+#[test]
+fn a_retransmission_that_left_too_late_for_the_reply_was_not_needed() {
+    // The shortest way takes 120 us, and the reply came 30 us after it.
+    let mut made = usual().later(9 * MS);
+    made.context.way_ns = Some(120 * US);
+    made.exchange.tcp = Some(lost(0));
+    made.exchange.sent.software = twice(DUE + 10 * US, DUE + 60 * US + 9 * MS);
+    let (stage, cause, ..) = made.main();
+    assert_eq!((stage, cause), (Stage::Way, Cause::Way));
 }

@@ -22,9 +22,10 @@ fn record(mut capture: Capture, over: &AtomicBool) -> (Vec<Event>, u64) {
     loop {
         let is_last = over.load(Ordering::Relaxed);
         thread::sleep(Duration::from_millis(30));
-        capture.drain();
-        // What a later copy may still add to is taken then.
+        // Before the copy: this thread may be preempted after it. What a later copy may still add to
+        // is taken then.
         let to_ns = clock::now_ns() - 10 * MS;
+        capture.drain();
         let (events, missing) = capture.between(from_ns, to_ns);
         let inside = |event: &Event| (from_ns..to_ns).contains(&event.at_ns);
         all.extend(events.into_iter().filter(inside));
