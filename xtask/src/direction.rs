@@ -16,7 +16,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("report", &["stats", "record", "trace"]),
     ("load", &["record"]),
     ("exec", &["record", "rt"]),
-    ("network", &["stats", "record", "rt"]),
+    // Its tests record the kernel's events.
+    ("network", &["stats", "record", "rt", "trace"]),
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     ("machine", &["rt", "record"]),

@@ -6,6 +6,7 @@
 //! kernel's time stamps and TCP's counters come after a reply was taken.
 
 pub mod ancillary;
+pub mod bill;
 pub mod exchange;
 pub mod framed;
 pub mod responder;

@@ -129,7 +129,13 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     check_length(result)
 }
 
-/// Waits until there is room to send, or for some ms. Real-time safe; one system call.
+/// How long to wait where `poll` can't: see [`wait_for_room`].
+const NO_POLL_NS: u64 = 200_000;
+
+/// Waits until there is room to send, or for some ms. Real-time safe; one or two system calls.
+///
+/// `poll` returns at once while the socket's error queue has a time stamp, which another thread takes
+/// out: a loop around it would keep the CPU from that thread.
 ///
 /// # Errors
 /// The kernel's.
@@ -140,7 +146,12 @@ pub fn wait_for_room(socket: BorrowedFd<'_>, ms: i32) -> io::Result<()> {
         revents: 0,
     };
     // SAFETY: `poll` is one entry, and lives during the call.
-    check(unsafe { libc::poll(&raw mut poll, 1, ms) }).map(drop)
+    let ready = check(unsafe { libc::poll(&raw mut poll, 1, ms) })?;
+    if ready > 0 && poll.revents & libc::POLLOUT == 0 {
+        // A signal may end it early: the caller tries again in any case.
+        let _ = punctual_rt::sys::time::sleep_for(NO_POLL_NS);
+    }
+    Ok(())
 }
 
 /// Reads `TCP_INFO`, and returns how many bytes of it the kernel has. Real-time safe; one system call.

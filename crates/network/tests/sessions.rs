@@ -172,6 +172,7 @@ fn measure(session: Session, interval_ns: u64, instants: u64, meanwhile: impl Fn
         timeout_ns: (transport != Transport::Tcp).then_some(500_000_000),
         late_ns: 0,
         peer_clock: None,
+        connection: punctual_network::bill::Context::default(),
     });
     let mut fates = Vec::new();
     let patience = Instant::now() + Duration::from_secs(10);

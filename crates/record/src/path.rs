@@ -1,10 +1,14 @@
 //! The path between two machines: over what messages went, what became of them, and what is known of
 //! the machine at the other end.
 
+pub mod bill;
+pub mod fix;
+
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{Bounds, Broken, at_most, ensure};
 use super::condition::Scheduling;
+use bill::MessageBills;
 
 /// A run that measured the path to another machine. Its one entry in `threads` has the latencies of
 /// the messages: the arrival of the reply in user space minus the instant at which the message was to
@@ -37,6 +41,9 @@ pub struct PathRun {
     /// Latencies in one direction; absent where the clocks are not known to be synchronised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWay>,
+    /// What delayed the late messages; absent where none was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bills: Option<MessageBills>,
 }
 
 /// Over what messages go.
@@ -255,5 +262,6 @@ pub(crate) fn check(path: &PathRun) -> Result<(), Broken> {
     ] {
         ensure(text.len() <= 1024, place, "longer than 1024 bytes")?;
     }
-    Ok(())
+    let bills = path.bills.as_ref();
+    bills.map_or(Ok(()), |bills| bills.check("path.bills"))
 }

@@ -1,5 +1,7 @@
 //! The path to another machine in words: over what, to whom, what became of the messages.
 
+pub mod bill;
+
 use punctual_record::Run;
 use punctual_record::path::{ClockState, Lateness, PathRun};
 
@@ -22,6 +24,7 @@ pub fn of_run(run: &Run) -> Vec<Fact> {
         let text = format!("after its instant a message was sent {}", spread(lateness));
         all.insert(2, fact("Sender", text));
     }
+    all.extend(path.bills.iter().flat_map(bill::facts));
     all
 }
 

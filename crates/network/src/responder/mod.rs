@@ -202,7 +202,7 @@ pub fn serve(
     });
     let mut gate = Gate::new(Instant::now());
     let mut dropped = 0u64;
-    while !is_over() && !(once && server.served.load(Ordering::Acquire)) {
+    while !(is_over() || once && server.served.load(Ordering::Acquire)) {
         told.try_iter().for_each(&mut say);
         match listener.accept() {
             Ok((stream, peer)) => {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use punctual_record::path::{Lateness, PeerConditions, ResponderReport, Transport};
+use punctual_record::path::{PeerConditions, ResponderReport, Transport};
 use punctual_rt::memory::Disturbances;
 use punctual_rt::thread::{Builder, Handle};
 use rustix::net::Shutdown;
@@ -297,7 +297,7 @@ fn report(
         blocked: counts.blocked,
         foreign: counts.foreign,
         wake_up: figures(&replier.wake_up),
-        turnaround: figures(&replier.turnaround).unwrap_or(Lateness::default()),
+        turnaround: figures(&replier.turnaround).unwrap_or_default(),
         conditions,
         faults: disturbances.minor_faults + disturbances.major_faults,
         preemptions: disturbances.preemptions,

@@ -8,11 +8,13 @@ mod kept;
 
 use std::collections::VecDeque;
 
+use punctual_record::path::bill::MessageBills;
 use punctual_record::path::{Lateness, OneWay, PathCounts};
 use punctual_stats::histogram::Histogram;
 
 use super::{Reading, Received, Sent, Stamped};
 use crate::ancillary::SentStage;
+use crate::bill::{self, Keeper};
 use crate::exchange::{Exchange, PeerStages, Reply, SentStages, TcpCounters};
 use crate::wire::data::{Earlier, read_stages};
 pub use kept::Kept;
@@ -54,6 +56,18 @@ impl Pending {
     }
 }
 
+impl Pending {
+    fn stamp(&mut self, stamped: &Stamped) {
+        let sent = &mut self.exchange.sent;
+        match stamped.stage {
+            _ if stamped.is_hardware => sent.hardware_ns = Some(stamped.at_ns),
+            SentStage::Software => sent.software.add(stamped.at_ns),
+            SentStage::Scheduled => sent.scheduled.add(stamped.at_ns),
+            SentStage::Acknowledged => sent.acknowledged_ns = Some(stamped.at_ns),
+        }
+    }
+}
+
 /// How messages are judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
@@ -64,6 +78,8 @@ pub struct Rules {
     /// The responder's CLOCK_REALTIME minus its CLOCK_MONOTONIC, and the errors of both clocks
     /// together; absent where they are not known to be synchronised.
     pub peer_clock: Option<(i64, u64)>,
+    /// What holds for every message, for the bills of late ones.
+    pub connection: bill::Context,
 }
 
 /// The state of the joining.
@@ -88,6 +104,7 @@ pub struct Joiner {
     there: Histogram,
     back: Histogram,
     kept: Kept,
+    keeper: Keeper,
     /// Messages that were given up for want of memory.
     given_up: u64,
     /// Messages that are neither replied nor lost.
@@ -114,6 +131,7 @@ impl Joiner {
             there: Histogram::allocated(),
             back: Histogram::allocated(),
             kept: Kept::new(rules.late_ns),
+            keeper: Keeper::new(rules.late_ns, rules.connection),
             given_up: 0,
             undecided: 0,
         }
@@ -174,17 +192,29 @@ impl Joiner {
         let after = self
             .pending
             .partition_point(|it| it.id.wrapping_sub(first) <= from_first);
-        let last = after.checked_sub(1);
-        let pending = last.and_then(|index| self.pending.get_mut(index));
-        let Some(pending) = pending.filter(|it| it.id == stamped.id) else {
+        let Some(index) = after.checked_sub(1) else {
             return;
         };
-        let sent = &mut pending.exchange.sent;
-        match stamped.stage {
-            _ if stamped.is_hardware => sent.hardware_ns = Some(stamped.at_ns),
-            SentStage::Software => sent.software.add(stamped.at_ns),
-            SentStage::Scheduled => sent.scheduled.add(stamped.at_ns),
-            SentStage::Acknowledged => sent.acknowledged_ns = Some(stamped.at_ns),
+        if self.pending.get(index).is_none_or(|it| it.id != stamped.id) {
+            return;
+        }
+        self.pending[index].stamp(stamped);
+        if !self.rules.connection.tcp || stamped.is_hardware {
+            return;
+        }
+        // TCP may put several messages into one segment, which has one stamp: of the last of them.
+        // And bytes are sent in their order.
+        for earlier in self.pending.range_mut(..index).rev() {
+            let sent = &earlier.exchange.sent;
+            let is_known = match stamped.stage {
+                SentStage::Software => sent.software.count > 0,
+                SentStage::Scheduled => sent.scheduled.count > 0,
+                SentStage::Acknowledged => sent.acknowledged_ns.is_some(),
+            };
+            if is_known {
+                break;
+            }
+            earlier.stamp(stamped);
         }
     }
 
@@ -242,6 +272,7 @@ impl Joiner {
         self.time_out(u64::MAX);
         self.tell(&mut tell);
         self.close(u64::MAX);
+        self.keeper.finish();
     }
 
     /// Whether every message that was sent has its reply, or is lost.
@@ -283,6 +314,17 @@ impl Joiner {
     #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.kept.in_order()
+    }
+
+    /// The bills of late messages so far.
+    #[must_use]
+    pub fn bills(&self) -> MessageBills {
+        self.keeper.bills()
+    }
+
+    /// Divides the bills of late messages further.
+    pub fn refine_by(&mut self, refine: bill::Refine) {
+        self.keeper.refine_by(refine);
     }
 
     fn match_replies(&mut self) {
@@ -465,6 +507,7 @@ impl Joiner {
             self.told -= 1;
             self.measure_directions(&pending.exchange);
             if pending.exchange.requested_ns >= self.from_ns {
+                self.keeper.take(&pending.exchange);
                 self.kept.offer(pending.exchange, pending.is_lost);
             }
         }

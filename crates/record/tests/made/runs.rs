@@ -255,6 +255,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         stops: None,
         experiment: None,
         tasks: None,
+        path: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());

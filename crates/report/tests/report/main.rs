@@ -37,6 +37,8 @@ mod ladder;
 #[path = "../../../record/tests/made/ladders.rs"]
 mod ladders;
 mod page;
+#[path = "../../../record/tests/made/paths.rs"]
+mod paths;
 mod proposals;
 mod recorded;
 #[path = "../../../record/tests/made/runs.rs"]

@@ -14,6 +14,7 @@ mod gap;
 pub mod groups;
 pub mod host;
 mod job;
+pub mod message;
 mod naming;
 mod overlay;
 mod path;

@@ -5,6 +5,7 @@
 //! continuously. The probe's thread does nothing for that. [`Capture::drain`] copies the rings
 //! on another CPU; [`Capture::chain`] and [`Capture::window`] examine the copy.
 
+mod between;
 pub mod chain;
 mod gaps;
 pub mod history;

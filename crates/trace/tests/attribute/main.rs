@@ -8,6 +8,7 @@ mod groups;
 mod host;
 mod hostile;
 mod jobs;
+mod messages;
 mod places;
 mod platform;
 mod properties;

@@ -8,6 +8,7 @@ fn rules(timeout_ns: Option<u64>) -> Rules {
         timeout_ns,
         late_ns: 2 * MS,
         peer_clock: None,
+        connection: bill::Context::default(),
     }
 }
 

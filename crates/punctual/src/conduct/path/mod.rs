@@ -10,6 +10,7 @@ mod threads;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use punctual_network::bill::Context;
 use punctual_network::sender::connect::{Control, Session, resolve};
 use punctual_network::sender::join::{Joiner, Rules};
 use punctual_network::sender::{Ended, Outcome, rings};
@@ -132,6 +133,7 @@ fn path_of(plan: &PathPlan, session: &Session) -> PathRun {
         send_lateness: None,
         responder: None,
         one_way: None,
+        bills: None,
     }
 }
 
@@ -146,6 +148,22 @@ fn rules(plan: &PathPlan, path: &PathRun, session: &Session) -> Rules {
         timeout_ns: (plan.transport != Transport::Tcp).then_some(plan.timeout_ns),
         late_ns: plan.claim.deadline_ns().unwrap_or(u64::MAX),
         peer_clock: both_known.then_some((session.ready.real_offset_ns, error_ns)),
+        connection: connection(plan, &Root::live()),
+    }
+}
+
+/// What holds for every message, for the bills of late ones.
+fn connection(plan: &PathPlan, root: &Root) -> Context {
+    let setting = |name: &str| root.text(&format!("/proc/sys/net/ipv4/{name}")).ok();
+    let congestion = setting("tcp_congestion_control").unwrap_or_default();
+    Context {
+        tcp: plan.transport == Transport::Tcp,
+        // Both sides set TCP_NODELAY.
+        nagle: false,
+        paced: congestion.trim() == "bbr",
+        slow_start_after_idle: setting("tcp_slow_start_after_idle").map(|it| it.trim() != "0"),
+        interval_ns: plan.interval.nominal_ns(),
+        ..Context::default()
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use jsonschema::Validator;
 use punctual_record::explanation::KeptWindows;
+use punctual_record::path::Transport;
 use punctual_record::*;
 use punctual_report::formats::detect_and_read;
 use punctual_stats::evidence::HalfEvidence;
@@ -209,6 +210,8 @@ fn records() -> Vec<Run> {
         crate::tasksets::undecided(),
         analysed(),
     ];
+    let transports = [Transport::Tcp, Transport::Udp, Transport::Raw];
+    records.extend(transports.map(crate::paths::measured));
     records.extend(imported);
     records.extend(of_every_kind());
     records

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use punctual_record::lab::{Lab, LabCell, NoBill, NoResult, parse_lab};
+use punctual_record::path::Transport;
 use punctual_record::{Event, InvalidReason, Judgement, LoadFault};
 use serde_json::{Value, json};
 
@@ -51,7 +52,12 @@ fn whole_lab() -> Lab {
         no_bill: Some(why),
         ..without.clone()
     }));
-    for run in [crate::tasksets::failed(), crate::tasksets::undecided()] {
+    let path = crate::paths::measured(Transport::Tcp);
+    for run in [
+        crate::tasksets::failed(),
+        crate::tasksets::undecided(),
+        path,
+    ] {
         lab.cells.push(LabCell {
             verdict: Judgement::from_run(&run),
             ..without.clone()

@@ -1,0 +1,262 @@
+//! The bills of a run: a ranking over all late messages, and the worst in full.
+
+use std::collections::BTreeMap;
+
+use punctual_record::path::bill::{
+    MessageBill, MessageBills, MessageCause as Cause, MessageSide, RankedMessageCause,
+};
+
+use super::{Context, Held, bill, held, losses, way_ns};
+use crate::exchange::{Exchange, TcpChange, TcpState};
+
+/// Makes the bills of messages that come in the order of their numbers. Its memory is bounded.
+pub struct Keeper {
+    above_ns: u64,
+    settings: Context,
+    way_ns: Option<u64>,
+    /// Exchanges that were read together, as far as it is known until the next comes.
+    pending: Vec<Exchange>,
+    held: Option<Held>,
+    /// The exchange before, and the state of the responder's connection before that.
+    before: Option<Exchange>,
+    peer_state: Option<TcpState>,
+    lost: Waiting,
+    lost_replies: Waiting,
+    bills: MessageBills,
+    ranking: BTreeMap<(MessageSide, Cause), Ranked>,
+    refine: Option<Refine>,
+}
+
+/// A loss for which later messages wait.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waiting {
+    until_ns: u64,
+    change: Option<TcpChange>,
+}
+
+impl Waiting {
+    fn note(&mut self, change: Option<&TcpChange>, until_ns: Option<u64>) {
+        if let Some(change) = change.filter(|it| it.retransmits > 0) {
+            *self = Self {
+                until_ns: until_ns.unwrap_or(u64::MAX),
+                change: Some(*change),
+            };
+        }
+    }
+
+    fn during(&self, exchange: &Exchange) -> Option<TcpChange> {
+        let begin_ns = exchange.sent.call_begin_ns;
+        self.change.filter(|_| begin_ns < self.until_ns)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Ranked {
+    count: u64,
+    main: u64,
+    total_ns: u64,
+    worst_ns: u64,
+}
+
+/// Exchanges that are examined together.
+const MOST_TOGETHER: usize = 64;
+
+/// Whether the responder took both messages in one call, and whether the sender took both replies.
+fn together(one: &Exchange, other: &Exchange) -> (bool, bool) {
+    let same = |a: Option<u64>, b: Option<u64>| a.is_some() && a == b;
+    let peer = |it: &Exchange| it.peer.map(|it| it.woke_ns);
+    let reply = |it: &Exchange| it.reply.map(|it| it.woke_ns);
+    (same(peer(one), peer(other)), same(reply(one), reply(other)))
+}
+
+/// What divides a bill further, by what else is known of the exchange; returns whether it did.
+pub type Refine = Box<dyn FnMut(&Exchange, &mut MessageBill) -> bool + Send>;
+
+impl Keeper {
+    /// Bills of messages that are later than `above_ns`; of `settings` what holds for all of them is
+    /// used.
+    #[must_use]
+    pub fn new(above_ns: u64, settings: Context) -> Self {
+        Self {
+            above_ns,
+            settings,
+            way_ns: None,
+            pending: Vec::new(),
+            held: None,
+            before: None,
+            peer_state: None,
+            lost: Waiting::default(),
+            lost_replies: Waiting::default(),
+            bills: MessageBills {
+                above_ns,
+                ..MessageBills::default()
+            },
+            ranking: BTreeMap::new(),
+            refine: None,
+        }
+    }
+
+    /// Divides bills further.
+    pub fn refine_by(&mut self, refine: Refine) {
+        self.refine = Some(refine);
+    }
+
+    /// Takes the next exchange, all of whose stages are known.
+    pub fn take(&mut self, exchange: &Exchange) {
+        let belongs = self.pending.last().is_some_and(|last| {
+            let together = together(last, exchange);
+            together.0 || together.1
+        });
+        if !belongs || self.pending.len() >= MOST_TOGETHER {
+            self.finish();
+        }
+        self.pending.push(*exchange);
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self) {
+        let group = std::mem::take(&mut self.pending);
+        let asleep = group
+            .last()
+            .map_or((false, false), |last| self.was_asleep(last));
+        for (index, exchange) in group.iter().enumerate() {
+            self.examine(exchange, group.get(index + 1), asleep);
+        }
+    }
+
+    /// Whether the responder's thread, and the sender's, slept when the last of those came that it
+    /// read together: the time stamp is that of the last. If it waited longer for the thread than it
+    /// was delayed on the way, those before it waited as well; else all may have come at once.
+    fn was_asleep(&self, last: &Exchange) -> (bool, bool) {
+        let Some(way_ns) = way_ns(last) else {
+            return (false, false);
+        };
+        let excess_ns = way_ns.saturating_sub(self.way_ns.unwrap_or(way_ns));
+        let slept = |woke_ns: u64, received_ns: Option<u64>| {
+            received_ns.is_some_and(|at_ns| woke_ns.saturating_sub(at_ns) >= excess_ns)
+        };
+        (
+            last.peer
+                .is_some_and(|it| slept(it.woke_ns, it.rx_software_ns)),
+            last.reply
+                .is_some_and(|it| slept(it.woke_ns, it.rx_software_ns)),
+        )
+    }
+
+    fn examine(&mut self, exchange: &Exchange, next: Option<&Exchange>, asleep: (bool, bool)) {
+        let woke_ns = exchange.reply.map(|it| it.woke_ns);
+        let mut context = self.context(exchange);
+        let read = next.map(|next| together(exchange, next));
+        let (messages, replies) = read.unwrap_or_default();
+        context.read_together = messages && asleep.0;
+        context.replies_together = replies && asleep.1;
+        self.held = held(exchange, &context);
+        let [message, reply] = losses(exchange, &context);
+        self.lost.note(message, woke_ns);
+        self.lost_replies.note(reply, woke_ns);
+        if let Some(way_ns) = way_ns(exchange) {
+            self.way_ns = Some(self.way_ns.map_or(way_ns, |least| least.min(way_ns)));
+        }
+        // A sum of more than 584 years is of nonsense.
+        let counts = |ns: u64| ns > self.above_ns && self.bills.late_ns.checked_add(ns).is_some();
+        if exchange.latency_ns().is_some_and(counts)
+            && let Some(mut bill) = bill(exchange, &context)
+        {
+            let refined = self
+                .refine
+                .as_mut()
+                .is_some_and(|it| it(exchange, &mut bill));
+            self.bills.traced += u64::from(refined);
+            self.rank(&bill);
+            self.keep(bill);
+        }
+        let before = self.before.replace(*exchange);
+        self.peer_state = before.and_then(|it| Some(it.peer_tcp?.state));
+    }
+
+    /// The bills so far.
+    #[must_use]
+    pub fn bills(&self) -> MessageBills {
+        let mut bills = self.bills.clone();
+        bills.ranking = self
+            .ranking
+            .iter()
+            .map(|((side, cause), ranked)| RankedMessageCause {
+                side: *side,
+                cause: cause.clone(),
+                count: ranked.count,
+                main: ranked.main,
+                total_ns: ranked.total_ns,
+                worst_ns: ranked.worst_ns,
+            })
+            .collect();
+        bills
+            .ranking
+            .sort_by_key(|ranked| std::cmp::Reverse(ranked.total_ns));
+        bills
+    }
+
+    fn context(&self, exchange: &Exchange) -> Context {
+        let before = self.before.as_ref();
+        let idle_ns = before.and_then(|before| {
+            let begin_ns = exchange.sent.call_begin_ns;
+            begin_ns.checked_sub(before.sent.call_end_ns)
+        });
+        Context {
+            way_ns: self.way_ns,
+            before: before.and_then(|it| Some(it.tcp?.state)),
+            idle_ns,
+            peer_before: self.peer_state,
+            outstanding: before.map_or(0, |before| {
+                let answered = before
+                    .reply
+                    .is_some_and(|it| it.woke_ns <= exchange.sent.call_begin_ns);
+                u32::from(!answered)
+            }),
+            held: self.held,
+            earlier: self.lost.during(exchange),
+            earlier_reply: self.lost_replies.during(exchange),
+            ..self.settings
+        }
+    }
+
+    fn rank(&mut self, bill: &MessageBill) {
+        self.bills.late += 1;
+        self.bills.explained += u64::from(bill.is_explained());
+        self.bills.late_ns += bill.latency_ns;
+        let key =
+            |row: &punctual_record::path::bill::MessageRow| (row.stage.side(), row.cause.general());
+        let main = bill.main().map(key);
+        let mut sums: BTreeMap<(MessageSide, Cause), u64> = BTreeMap::new();
+        for row in &bill.rows {
+            *sums.entry(key(row)).or_default() += row.ns;
+        }
+        let mut counted: Vec<(MessageSide, Cause)> = Vec::new();
+        for (key, ns) in sums {
+            let is_main = main.as_ref() == Some(&key);
+            // Room stays for the others of each side.
+            let is_full = self.ranking.len() + 3 >= MessageBills::CAUSES;
+            let key = if is_full && !self.ranking.contains_key(&key) {
+                (key.0, Cause::Other)
+            } else {
+                key
+            };
+            let again = counted.contains(&key);
+            let ranked = self.ranking.entry(key.clone()).or_default();
+            ranked.count += u64::from(!again);
+            ranked.main += u64::from(is_main);
+            ranked.total_ns += ns;
+            ranked.worst_ns = ranked.worst_ns.max(ns);
+            counted.push(key);
+        }
+    }
+
+    fn keep(&mut self, bill: MessageBill) {
+        let worst = &mut self.bills.worst;
+        let place = worst.partition_point(|it| it.latency_ns >= bill.latency_ns);
+        if place < MessageBills::WORST {
+            worst.insert(place, bill);
+            worst.truncate(MessageBills::WORST);
+        }
+    }
+}

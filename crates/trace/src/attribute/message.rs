@@ -1,0 +1,202 @@
+//! The bill of a late message, divided by what the kernel did on this machine meanwhile: which thread
+//! had the CPU while the sending or the receiving thread was ready, and what kept received packets
+//! from their softirq or from the thread of NAPI.
+
+mod ready;
+
+use punctual_record::path::bill::{
+    Certainty, MessageBill, MessageCause as Cause, MessageEvidence as Evidence, MessageRow,
+    MessageStage as Stage, Runner,
+};
+
+use super::event::Event;
+use ready::{Activity, Wait};
+
+/// The instants of a message on this machine, CLOCK_MONOTONIC, and its threads.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moments {
+    /// When it was to be sent.
+    pub requested_ns: u64,
+    /// Before the call that sent it.
+    pub call_ns: u64,
+    /// After that call.
+    pub call_end_ns: u64,
+    /// When it was last passed to the driver; absent if that is not known.
+    pub sent_ns: Option<u64>,
+    /// When the kernel received the reply; absent if that is not known.
+    pub received_ns: Option<u64>,
+    /// When the receiving thread had it.
+    pub woke_ns: u64,
+    /// The sending thread.
+    pub sender: u32,
+    /// The receiving thread.
+    pub receiver: u32,
+}
+
+/// Shorter than this, nothing is late.
+const LATE_NS: u64 = 50_000;
+/// The softirq NET_RX.
+const NET_RX: u32 = 3;
+/// A packet that waited for a thread is received soon after this runs.
+const SOON_NS: u64 = 2_000_000;
+/// By how much the kernel's time stamps may differ from the events' clock.
+const SLACK_NS: u64 = 100_000;
+
+/// Divides the rows of a bill whose cause the events show. The rows still sum to the latency.
+/// Returns whether the events of that time are known.
+pub fn divide(bill: &mut MessageBill, moments: &Moments, events: &[Event], lost: u64) -> bool {
+    if events.is_empty() || lost > 0 {
+        return false;
+    }
+    let activity = Activity::of(events);
+    let times = [
+        (
+            Stage::Start,
+            moments.requested_ns,
+            moments.call_ns,
+            moments.sender,
+        ),
+        (
+            Stage::Send,
+            moments.call_ns,
+            moments.call_end_ns,
+            moments.sender,
+        ),
+        (
+            Stage::WakeUp,
+            moments.received_ns.unwrap_or(moments.call_end_ns),
+            moments.woke_ns,
+            moments.receiver,
+        ),
+    ];
+    for (stage, from_ns, to_ns, tid) in times {
+        let by = activity.instead_of(tid, from_ns, to_ns);
+        name_thread(bill, stage, by);
+    }
+    if let (Some(sent_ns), Some(received_ns)) = (moments.sent_ns, moments.received_ns)
+        && let Some((cause, ns)) = reception(&activity, sent_ns, received_ns)
+    {
+        move_to_reception(bill, cause, ns);
+    }
+    true
+}
+
+/// Names who ran instead of a thread.
+fn name_thread(bill: &mut MessageBill, stage: Stage, by: Option<Runner>) {
+    let asleep = Cause::NotScheduled { by: None };
+    let row = bill
+        .rows
+        .iter_mut()
+        .find(|row| row.stage == stage && row.cause == asleep);
+    if let (Some(row), Some(by)) = (row, by) {
+        row.cause = Cause::NotScheduled { by: Some(by) };
+        show_events(row);
+    }
+}
+
+fn show_events(row: &mut MessageRow) {
+    if row.evidence.len() < MessageRow::EVIDENCE && !row.evidence.contains(&Evidence::Events) {
+        row.evidence.push(Evidence::Events);
+    }
+}
+
+/// What kept the reply from being received, and for how long: the longest of what was seen.
+fn reception(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause, u64)> {
+    // ksoftirqd may wait for the same CPU: the thread of NAPI is the one that receives.
+    let thread = longest_wait(activity, "napi/", sent_ns, received_ns)
+        .or_else(|| longest_wait(activity, "ksoftirqd/", sent_ns, received_ns));
+    let thread = thread.map(|(wait, ns)| (napi(activity, wait, sent_ns), ns));
+    let softirq = softirq(activity, sent_ns, received_ns);
+    let longest = [thread, softirq].into_iter().flatten();
+    longest
+        .max_by_key(|(_, ns)| *ns)
+        .filter(|(_, ns)| *ns > LATE_NS)
+}
+
+/// The longest time for which a thread with such a name was ready, until shortly before the reply was
+/// received, and how much of it came after the message was sent.
+fn longest_wait<'a>(
+    activity: &'a Activity,
+    name: &str,
+    sent_ns: u64,
+    received_ns: u64,
+) -> Option<(&'a Wait, u64)> {
+    let waits = activity.waits.iter();
+    waits
+        .filter(|wait| wait.task.name.starts_with(name))
+        .filter(|wait| {
+            let soon = wait.to_ns.saturating_add(SOON_NS) >= received_ns;
+            soon && wait.to_ns <= received_ns.saturating_add(SLACK_NS)
+        })
+        .map(|wait| {
+            let end_ns = wait.to_ns.min(received_ns);
+            (wait, end_ns.saturating_sub(wait.from_ns.max(sent_ns)))
+        })
+        .max_by_key(|(_, ns)| *ns)
+        .filter(|(_, ns)| *ns > LATE_NS)
+}
+
+fn napi(activity: &Activity, wait: &Wait, sent_ns: u64) -> Cause {
+    let from_ns = wait.from_ns.max(sent_ns);
+    Cause::NapiThread {
+        thread: ready::runner(&wait.task),
+        by: activity.ran_most(wait.cpu, from_ns, wait.to_ns),
+    }
+}
+
+/// The softirq in which the reply was received began long before, or other softirqs ran before it on
+/// that CPU.
+fn softirq(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause, u64)> {
+    let own = activity
+        .softirqs
+        .iter()
+        .find(|it| it.number == NET_RX && it.from_ns <= received_ns && received_ns <= it.to_ns)?;
+    let begin_ns = own.from_ns.max(sent_ns);
+    let busy_ns = received_ns.saturating_sub(begin_ns);
+    if busy_ns > LATE_NS {
+        let by = Some(ready::softirq_runner(NET_RX));
+        return Some((Cause::Softirq { by }, busy_ns));
+    }
+    let others = activity
+        .softirqs
+        .iter()
+        .filter(|it| it.cpu == own.cpu && it.to_ns <= begin_ns);
+    let before = others.filter(|it| it.to_ns > sent_ns);
+    let longest = before.max_by_key(|it| it.to_ns - it.from_ns.max(sent_ns))?;
+    let ns = longest.to_ns - longest.from_ns.max(sent_ns);
+    let by = Some(ready::softirq_runner(longest.number));
+    Some((Cause::Softirq { by }, ns))
+}
+
+/// Moves time of the way, of which nothing else is known, to the reception.
+fn move_to_reception(bill: &mut MessageBill, cause: Cause, ns: u64) {
+    let asleep = Cause::NotScheduled { by: None };
+    let unknown = |row: &MessageRow| {
+        row.stage == Stage::Way && row.cause == Cause::Way
+            // Inferred from another message's time stamp: the events are better.
+            || row.stage == Stage::WakeUp
+                && row.cause == asleep
+                && row.evidence.contains(&Evidence::ReadTogether)
+    };
+    let Some(at) = bill.rows.iter().position(unknown) else {
+        return;
+    };
+    let ns = ns.min(bill.rows[at].ns);
+    bill.rows[at].ns -= ns;
+    if bill.rows[at].ns == 0 {
+        bill.rows.remove(at);
+    }
+    let row = MessageRow {
+        stage: Stage::Receive,
+        cause,
+        ns,
+        certainty: Certainty::Likely,
+        evidence: vec![Evidence::Events],
+    };
+    let same = |it: &&mut MessageRow| it.stage == row.stage && it.cause == row.cause;
+    match bill.rows.iter_mut().find(same) {
+        Some(known) => known.ns += ns,
+        None => bill.rows.push(row),
+    }
+    bill.rows.sort_by_key(|row| row.stage);
+}
