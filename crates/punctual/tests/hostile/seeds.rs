@@ -24,7 +24,7 @@ use punctual_record::fit::parse_fit;
 use punctual_record::lab::parse_lab;
 use punctual_record::ladder::{Rung, parse_ladder};
 use punctual_report::formats::detect_and_parse;
-use punctual_rt::channel::{FrameError, Kind};
+use punctual_rt::channel::{FrameError, Kind as FrameKind};
 use punctual_stats::peaks::Peak;
 use punctual_trace::capture::layout::{self, Layout};
 use punctual_trace::foreign::{Recording, open};
@@ -224,14 +224,24 @@ fn lab() {
 fn channel_frames() {
     let bytes = seed("channel_frames/mixed");
     let found = super::channel_frames::frames(&bytes, 7);
-    let found: Vec<_> = found.expect("frames");
+    let found = found.expect("frames");
     let expected = [
-        (Kind::Message, 0, 0, &b"ping"[..]),
-        (Kind::Padding, 0, 0, b""),
-        (Kind::Padding, 0, 0, b""),
-        (Kind::Stamped, 2_000, 1_000_000_007, b"deadline of 2 ms"),
-        (Kind::StampedRealtime, 1, 1_700_000_000_000_000_000, b""),
-        (Kind::Padding, 0, 0, b"with a payload"),
+        (FrameKind::Message, 0, 0, &b"ping"[..]),
+        (FrameKind::Padding, 0, 0, b""),
+        (FrameKind::Padding, 0, 0, b""),
+        (
+            FrameKind::Stamped,
+            2_000,
+            1_000_000_007,
+            b"deadline of 2 ms",
+        ),
+        (
+            FrameKind::StampedRealtime,
+            1,
+            1_700_000_000_000_000_000,
+            b"",
+        ),
+        (FrameKind::Padding, 0, 0, b"with a payload"),
     ];
     assert_eq!(found.len(), expected.len());
     for ((header, payload), (kind, deadline_us, stamp_ns, text)) in found.iter().zip(expected) {

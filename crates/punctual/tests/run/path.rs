@@ -27,7 +27,8 @@ macro_rules! namespaces {
 fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
     let mut command = pair.command(Side::Far, place, program());
     command.args(["respond", FAR]).args(flags);
-    let running = Running::start(command.env("PUNCTUAL_TOKEN", TOKEN));
+    command.env("PUNCTUAL_TOKEN", TOKEN);
+    let running = Running::start(command);
     await_listening(running.pid());
     running
 }
@@ -47,7 +48,8 @@ fn measure(pair: &Namespaces, place: &Place, arguments: &[&str]) -> Running {
     if !has_rights() {
         command.arg("--best-effort");
     }
-    Running::start(command.env("PUNCTUAL_TOKEN", TOKEN))
+    command.env("PUNCTUAL_TOKEN", TOKEN);
+    Running::start(command)
 }
 
 fn path(run: &Run) -> &PathRun {
