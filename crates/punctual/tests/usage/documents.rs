@@ -214,6 +214,8 @@ fn qualify_and_measure_describe_their_common_flags_equally() {
         let rows = described(&read(path)).into_iter();
         let own = [
             "--source",
+            "--path",
+            "--over",
             "--gap",
             "--method",
             "--runtime",

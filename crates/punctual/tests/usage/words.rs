@@ -274,9 +274,9 @@ fn help_with_a_verb_shows_the_verbs_help() {
 /// The first words of flags' help: a verb that says what the flag does.
 const IMPERATIVES: &str = "Accepted Add Allow Boot Bring Change Check Choose Compare Copy Count \
                            Don't End Explain Export Find Give Interrupt Judge Keep Leave Let List \
-                           Load Lock Make Measure Merge Name Pass Poll Print Probe Read Require \
-                           Restore Run Screen Set Show Start Stop Switch Test Verify Wait \
-                           Watch Write";
+                           Listen Load Lock Make Measure Merge Name Pass Poll Print Probe Read \
+                           Refuse Require Restore Run Screen Send Set Show Start Stop Switch \
+                           Test Verify Wait Watch Write";
 
 #[test]
 fn the_help_of_every_flag_says_what_it_does_and_in_which_unit() {

@@ -30,7 +30,7 @@ pub fn wanted(flags: &MeasureFlags) -> Result<Option<PathPlan>, Failure> {
     let Probe::Path(transport) = flags.probe else {
         if let Some(host) = &flags.host {
             return Err(Failure::usage(format!(
-                "'{host}': only measure tcp and udp measure the path to another machine"
+                "'{host}': only measure tcp and udp take a HOST: see `punctual measure --help`"
             )));
         }
         return match flags.path.first_given() {
