@@ -94,6 +94,7 @@ fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
         interrupt_above_ns: 0,
         cpus: (0..cpus as u32).collect(),
         ring_events: ring_events(cpus),
+        roaming: Vec::new(),
     });
     let capture = match capture {
         Ok(capture) => capture,
