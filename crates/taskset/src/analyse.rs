@@ -135,7 +135,45 @@ fn outcomes(
             shared.any(|case| case.may_run)
         });
     of_global(set, converted, machine, server_runs, &mut all);
+    beside_unbounded(set, servers, &mut all);
     all
+}
+
+/// A bound beyond its deadline says nothing against the set where it counts time of ordinary tasks only
+/// because a task of that CPU has no bound: what is missing is that task's.
+fn beside_unbounded(
+    set: &TaskSet,
+    servers: &[BTreeMap<u32, sched::server::ServerCase>],
+    all: &mut Outcomes,
+) {
+    let unbounded = |cpu: usize| {
+        let mut tasks = set.tasks.iter().zip(all.iter()).enumerate();
+        let (found, _) = tasks.find(|(_, (task, outcome))| {
+            !is_other(task.policy) && outcome.is_err() && task.cpus.contains(&cpu)
+        })?;
+        Some(found)
+    };
+    let unknown = |source: sched::Source, cpu: usize| {
+        let sched::Source::Server(at) = source else {
+            return false;
+        };
+        let case = servers.get(at).and_then(|cases| cases.get(&(cpu as u32)));
+        case.is_some_and(|case| case.taken_ns.is_none())
+    };
+    let reasons = set.tasks.iter().zip(all.iter()).map(|(task, outcome)| {
+        let (Ok(bound), [cpu]) = (outcome, &task.cpus[..]) else {
+            return None;
+        };
+        let counted = bound.parts.iter().any(|part| unknown(part.source, *cpu));
+        let task = (counted && bound.response_ns > task.deadline_ns).then(|| unbounded(*cpu))??;
+        Some(NoBound::OrdinaryTasks { task })
+    });
+    let reasons: Vec<_> = reasons.collect();
+    for (outcome, reason) in all.iter_mut().zip(reasons) {
+        if let Some(why) = reason {
+            *outcome = Err(why);
+        }
+    }
 }
 
 /// `SCHED_DEADLINE` tasks that share all CPUs: each as a sporadic task that needs its whole runtime.

@@ -227,6 +227,11 @@ fn the_fair_server_is_counted_where_real_time_tasks_leave_it_too_little() {
         (found, of_cpu),
         (vec![Some(158_000), None], Some((true, None)))
     );
+    // Beyond its deadline: what is missing is the other one's time.
+    let short = untimed.replace("deadline = \"1s\"", "deadline = \"60ms\"");
+    let found = with(&short, overheads);
+    assert_eq!(why(&found, 0), NoBound::OrdinaryTasks { task: 1 });
+    assert_eq!(found.outcome, AnalysisOutcome::Unbounded);
     // Tasks that share CPUs are limited by their reservations.
     let small = reserved("d", [2_000, 8_000, 10_000, 1_000], "");
     assert_eq!(case(&small).0, [Some(8_000)]);

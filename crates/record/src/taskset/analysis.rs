@@ -325,6 +325,12 @@ pub enum NoBound {
     },
     /// The fair server may run beside the `SCHED_DEADLINE` tasks of several CPUs.
     FairServer,
+    /// Time that the kernel keeps for ordinary tasks may be beyond its deadline: how much real-time tasks
+    /// leave them isn't known, because a task of its CPU has no bound.
+    OrdinaryTasks {
+        /// The index of that task.
+        task: usize,
+    },
     /// Neither is it proved that `SCHED_DEADLINE` tasks on several CPUs meet their deadlines, nor
     /// that they can't.
     GlobalUndecided,

@@ -40,6 +40,8 @@ fn bounded(response_ns: u64) -> Response {
             part(BoundSource::ReleaseInterrupt { task: 0 }, 4_000),
             part(BoundSource::ReleaseInterrupt { task: 1 }, 1_000),
             part(BoundSource::Tick, 6_000),
+            part(BoundSource::FairServer, 8_000),
+            part(BoundSource::RtThrottling, 9_000),
             part(BoundSource::Other, 7_000),
         ],
     }
@@ -61,7 +63,7 @@ fn made(tasks: Vec<TaskAnalysis>, outcome: AnalysisOutcome) -> SetAnalysis {
 }
 
 /// Every reason there is.
-const REASONS: [NoBound; 21] = [
+const REASONS: [NoBound; 22] = [
     NoBound::SeveralCpus,
     NoBound::Untimed {
         step: UntimedStep::Library,
@@ -86,6 +88,7 @@ const REASONS: [NoBound; 21] = [
         demand_ns: 2_000_000,
     },
     NoBound::FairServer,
+    NoBound::OrdinaryTasks { task: 1 },
     NoBound::GlobalUndecided,
     NoBound::TooLong,
     NoBound::TooManySteps,
@@ -252,7 +255,7 @@ fn an_analysis_with_every_fact_is_shown_and_is_valid_under_the_published_schema(
     let whole = whole();
     let text = flat(&whole);
     for words in [
-        "Deadlines are not met by analysis: 3 of 28 real-time tasks and chains of robot: t8, t15, c0",
+        "Deadlines are not met by analysis: 3 of 30 real-time tasks and chains of robot: t8, t15, c0",
         "c0 5 ms 4 ms 3 ms —",
         "c1: t0 has no bound",
         "c2: the arrivals of sensor are not at one exact distance",

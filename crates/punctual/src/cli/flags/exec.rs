@@ -31,7 +31,7 @@ pub struct ExecFlags {
     /// Count what the kernel takes for each job in the analysis: measured on this machine, or none
     #[arg(long, value_name = "WHICH", default_value = "measured")]
     pub overheads: Overheads,
-    /// Execute all tasks on this CPU, whatever the file says
+    /// Run all tasks on this CPU, whatever the file says
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true)]
     pub cpu: Option<usize>,
     /// Run the set for this time, in s or with a unit: 60, 5m, 1h [default: that of the file, or 60]

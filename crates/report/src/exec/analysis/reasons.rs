@@ -103,6 +103,11 @@ pub(super) fn reason(of: &SetAnalysis, task: &TaskAnalysis, why: NoBound) -> Str
              jobs, give each task without a bound one, or switch the server off"
                 .to_owned()
         }
+        NoBound::OrdinaryTasks { task } => format!(
+            "as {} has no bound, real-time tasks may leave ordinary ones too little of the CPU, and \
+             then the kernel stops real-time tasks for them: give that one a bound, or another CPU",
+            name(of, task)
+        ),
         NoBound::GlobalUndecided => {
             "it is not proved that SCHED_DEADLINE tasks which share several CPUs meet their deadlines, \
              nor that they can't: give them one CPU each (an exclusive cpuset), or more room"

@@ -9,6 +9,7 @@ use std::path::Path;
 use jsonschema::Validator;
 use punctual_record::explanation::KeptWindows;
 use punctual_record::path::Transport;
+use punctual_record::taskset::analysis::Response;
 use punctual_record::*;
 use punctual_report::formats::detect_and_read;
 use punctual_stats::evidence::HalfEvidence;
@@ -31,7 +32,14 @@ fn place(name: &str) -> String {
 /// A set that was executed, with every fact of an analysis.
 fn analysed() -> Run {
     let mut run = crate::tasksets::executed();
-    let analysis = crate::exec::whole();
+    let mut analysis = crate::exec::whole();
+    if let Response::Bounded {
+        arrival_in_window_ns,
+        ..
+    } = &mut analysis.tasks[0].response
+    {
+        *arrival_in_window_ns = Some(1_000);
+    }
     if let Some(tasks) = &mut run.tasks {
         let set = &mut tasks.set;
         set.tasks.resize(analysis.tasks.len(), set.tasks[2].clone());
@@ -43,6 +51,7 @@ fn analysed() -> Run {
             .resize(set.chains.len(), tasks.chains[0].clone());
         run.threads.resize(set.tasks.len(), run.threads[2].clone());
         tasks.analysis = Some(analysis);
+        tasks.all_on_cpu = Some(0);
     }
     run
 }
