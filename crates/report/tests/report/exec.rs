@@ -209,7 +209,7 @@ fn an_analysis_says_what_a_bound_consists_of() {
         "All deadlines are met by analysis: 1 real-time task of robot",
         "sensor fifo 80 1 1 ms 200 µs 300 µs 900 µs 600 µs —",
         "sensor: 300 µs: 50 µs until its release, 200 µs itself, 1 µs its sleep, 2 µs sensor, 3 µs \
-         holders of locks, 6 µs ticks, 7 µs the kernel, 5 µs timer interrupts; it is job 3 of a busy \
+         holders of locks, 6 µs ticks, 8 µs ordinary tasks (fair server), 9 µs RT throttling, 7 µs the kernel, 5 µs timer interrupts; it is job 3 of a busy \
          window, 2 ms after the first",
         "nothing is counted for the kernel",
     ] {
