@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::blocking::Locks;
 use crate::bound::{Outcome, Source, Unbounded};
 use crate::demand::Demand;
-use crate::model::{Fault, Policy, Rank, TaskSet};
+use crate::model::{Fault, Policy, Protocol, Rank, TaskSet};
 use crate::offsets::{at_offsets, offsets};
 use crate::reservation::{self, Reserved};
 use crate::response::{Above, Own, response};
@@ -156,12 +156,32 @@ fn with_servers(set: &TaskSet, running: &BTreeSet<(usize, u32)>, wanted: Wanted)
     }
 }
 
-/// Execution with the kernel's paths from and to sleep.
+/// Execution with the kernel's paths from and to sleep, and to the holders of its locks and back: those
+/// delay every task below, whoever holds the lock.
 pub(crate) fn cost(set: &TaskSet, task: usize) -> u64 {
-    let (task, of) = (&set.tasks[task], &set.overheads);
+    let of = &set.overheads;
+    let waits = waits(set, task).saturating_mul(of.contention_ns);
+    let task = &set.tasks[task];
     let path = of.wake_ns.saturating_add(of.sleep_ns);
     let paths = (u64::from(task.suspension.count) + 1).saturating_mul(path);
-    task.execution_ns.saturating_add(paths)
+    task.execution_ns
+        .saturating_add(paths)
+        .saturating_add(waits)
+}
+
+/// How often a job may find a lock held, whose holder inherits its priority: by a task below on its CPU.
+fn waits(set: &TaskSet, task: usize) -> u64 {
+    let (rank, cpu) = (set.tasks[task].rank(), set.tasks[task].cpu);
+    let held_below = |lock: usize| {
+        let mut below = set
+            .tasks
+            .iter()
+            .filter(|it| it.cpu == cpu && it.rank() < rank);
+        below.any(|it| it.sections.iter().any(|section| section.lock == lock))
+    };
+    let sections = set.tasks[task].sections.iter();
+    let inherited = sections.filter(|it| set.locks[it.lock].protocol == Protocol::Inherit);
+    inherited.filter(|it| held_below(it.lock)).count() as u64
 }
 
 /// The `SCHED_DEADLINE` tasks of a CPU.

@@ -180,6 +180,12 @@ fn blocking_is_that_of_the_protocol() {
     let mut contended = sharing(Protocol::Inherit);
     contended.overheads.contention_ns = 1;
     assert_eq!(blocking(&contended), [19, 16, 7, 0]);
+    // And for each in which a task above may find the lock held: of the first three tasks two each.
+    assert_eq!(
+        responses(&contended),
+        [41, 60, 73, 86].map(Some),
+        "the lowest task waits for nobody, and for the switches of all others"
+    );
 }
 
 #[test]

@@ -45,8 +45,9 @@ impl Shares {
         match self {
             Shares::Scientific if exact => one_digit,
             Shares::Scientific => format!("{share:.1e}"),
+            // So far below the others nobody counts the zeros of a percentage.
+            Shares::Percent if rounded < 1e-7 => Shares::Scientific.text(share),
             Shares::Percent => {
-                // Far below the others it is nothing that percent could show.
                 let decimals = (-rounded.log10() - 1e-9).ceil().clamp(1.0, 20.0) as usize - 1;
                 format!("{:.*} %", decimals - usize::from(exact), rounded * 100.0)
             }
@@ -128,6 +129,8 @@ mod tests {
         assert_eq!(p.at_least(0.0359), "3.5 %");
         assert_eq!(p.at_most(9.99e-3), "1.0 %");
         assert_eq!(p.at_most(0.9991), "99.91 %");
+        assert_eq!(p.at_most(1.31e-7), "0.000014 %");
+        assert_eq!(p.at_most(1.31e-16), "1.4e-16");
         assert_eq!(
             (p.at_most(1.0), p.at_least(0.0)),
             ("100 %".into(), "0".into())

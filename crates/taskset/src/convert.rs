@@ -147,8 +147,9 @@ fn kernel(of: &SetOverheads) -> sched::Overheads {
         release_interrupt_ns: of.release_interrupt_ns,
         wake_ns: of.wake_and_sleep_ns,
         sleep_ns: 0,
-        // A switch to the holder and back is a part of that.
-        contention_ns: of.wake_and_sleep_ns,
+        // Two system calls beside the two switches, that of the holder with the waiter's priority to pass
+        // on. In the laboratory a wait took 9 us where waking up and going to sleep took 4.7.
+        contention_ns: of.wake_and_sleep_ns.saturating_mul(2),
         nonpreemptible_ns: 0,
         tick: of.tick.map(|tick| sched::Tick {
             period_ns: tick.period_ns,
