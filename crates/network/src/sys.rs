@@ -203,7 +203,7 @@ impl Default for ErrorQueue {
 
 impl ErrorQueue {
     /// Takes what is there, without waiting. Real-time safe; one system call, and one more for each
-    /// [`BATCH`] stamps.
+    /// `BATCH` stamps.
     pub fn drain(&mut self, socket: BorrowedFd<'_>, mut take: impl FnMut(Ancillary)) {
         loop {
             for index in 0..BATCH {

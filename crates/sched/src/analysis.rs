@@ -169,7 +169,8 @@ pub(crate) fn cost(set: &TaskSet, task: usize) -> u64 {
         .saturating_add(waits)
 }
 
-/// How often a job may find a lock held, whose holder inherits its priority: by a task below on its CPU.
+/// How often a job may find a lock held by a task below on its CPU, and sleep until that one has left it.
+/// With a ceiling it never does.
 fn waits(set: &TaskSet, task: usize) -> u64 {
     let (rank, cpu) = (set.tasks[task].rank(), set.tasks[task].cpu);
     let held_below = |lock: usize| {
@@ -180,8 +181,10 @@ fn waits(set: &TaskSet, task: usize) -> u64 {
         below.any(|it| it.sections.iter().any(|section| section.lock == lock))
     };
     let sections = set.tasks[task].sections.iter();
-    let inherited = sections.filter(|it| set.locks[it.lock].protocol == Protocol::Inherit);
-    inherited.filter(|it| held_below(it.lock)).count() as u64
+    let waited_for = sections.filter(|it| {
+        !matches!(set.locks[it.lock].protocol, Protocol::Ceiling { .. }) && held_below(it.lock)
+    });
+    waited_for.count() as u64
 }
 
 /// The `SCHED_DEADLINE` tasks of a CPU.

@@ -34,11 +34,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::analysis::{Analysis, cost};
 use crate::blocking::Locks;
 use crate::bound::Source;
-use crate::model::{Policy, Rank, Server, TaskSet};
-use crate::steps::Request;
+use crate::model::{MAX_NS, Policy, Rank, Server, TaskSet};
+use crate::steps::{Request, sum_in_window};
 
 /// `dl_server_min_res` of the kernel: so much earlier the server may run.
 const EARLY_NS: u64 = 1_000_000;
+
+/// Steps to the end of a busy period before it counts as not bounded.
+const MOST_STEPS: usize = 10_000;
 
 /// What is known of a server on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +99,8 @@ pub(crate) fn cases(
             continue;
         }
         let certain = of.certain.contains(&cpu);
-        let taken_ns = taken_ns(set, analysis, &blocking, cpu, of).filter(|_| !certain);
+        let busy_ns = busy_ns(set, running, cpu);
+        let taken_ns = taken_ns(set, analysis, (&blocking, busy_ns), cpu, of).filter(|_| !certain);
         let early_ns = EARLY_NS.saturating_add(of.overrun_ns);
         let left = |taken: u64| taken.saturating_add(early_ns) < of.period_ns - of.runtime_ns;
         let may_run = running.contains(&(at, cpu)) || !taken_ns.is_some_and(left);
@@ -116,14 +120,95 @@ fn blocking(set: &TaskSet) -> Vec<Option<u64>> {
     (0..set.tasks.len()).map(of).collect()
 }
 
+/// The jitter of the task whose arrivals release this one, directly or by others' ends: until then this CPU
+/// has the work of one of them. None where one of them is elsewhere or ordinary, or waits after that end.
+fn first_jitter_ns(set: &TaskSet, task: usize) -> Option<u64> {
+    let of = &set.tasks[task];
+    let mut first = of;
+    while let Some(before) = first.after {
+        let earlier = &set.tasks[before];
+        let here = earlier.cpu == of.cpu && matches!(earlier.policy, Policy::Fixed { .. });
+        if !here || first.jitter_ns > 0 {
+            return None;
+        }
+        first = earlier;
+    }
+    Some(first.jitter_ns)
+}
+
+/// How long a CPU can be busy with real-time tasks without a pause, in whatever order: so long after its
+/// release each job has ended, also one of a task without a bound, as its CPU has real-time work to do until
+/// then. None where a job may wait for anything else: a sleep, the end of a task elsewhere, another CPU or an
+/// ordinary task that holds a lock, a reservation.
+fn busy_ns(set: &TaskSet, running: &BTreeSet<(usize, u32)>, cpu: u32) -> Option<u64> {
+    let overheads = &set.overheads;
+    let foreign = |lock: usize| {
+        let mut users = set.tasks.iter().filter(|it| {
+            let mut sections = it.sections.iter();
+            sections.any(|section| section.lock == lock)
+        });
+        users.any(|it| it.cpu != cpu || it.rank() == Rank::Other)
+    };
+    let mut all = Vec::new();
+    for (index, one) in set.interference.iter().enumerate() {
+        if one.cpu == cpu {
+            let source = Source::Interference(index);
+            let (cost_ns, jitter_ns) = (one.execution_ns, one.jitter_ns);
+            all.push(Request::new(source, cost_ns, one.period_ns, jitter_ns));
+        }
+    }
+    for (index, one) in set.servers.iter().enumerate() {
+        if running.contains(&(index, cpu)) {
+            all.push(request(index, one));
+        }
+    }
+    if let Some(tick) = overheads.tick {
+        let (cost_ns, period_ns) = (tick.execution_ns, tick.period_ns);
+        all.push(Request::new(Source::Tick, cost_ns, period_ns, 0));
+    }
+    let of_cpu = set.tasks.iter().enumerate().filter(|(_, it)| it.cpu == cpu);
+    for (index, task) in of_cpu {
+        let interrupt_ns = overheads.release_interrupt_ns;
+        let cost_ns = match task.policy {
+            Policy::Other if task.after.is_some() && interrupt_ns > 0 => return None,
+            Policy::Other => 0,
+            Policy::Deadline { .. } => return None,
+            Policy::Fixed { .. } => {
+                let waits = task.suspension.count > 0;
+                if waits || task.sections.iter().any(|it| foreign(it.lock)) {
+                    return None;
+                }
+                cost(set, index)
+            }
+        };
+        let (source, cost_ns) = (Source::Task(index), cost_ns.saturating_add(interrupt_ns));
+        let jitter_ns = first_jitter_ns(set, index)?;
+        all.push(Request::new(source, cost_ns, task.period_ns, jitter_ns));
+    }
+    // An ordinary task that can't be preempted may come first.
+    let mut busy_ns = overheads.nonpreemptible_ns.saturating_add(1);
+    for _ in 0..MOST_STEPS {
+        let next_ns = sum_in_window(&all, busy_ns).saturating_add(overheads.nonpreemptible_ns);
+        if next_ns <= busy_ns {
+            return Some(busy_ns);
+        }
+        busy_ns = next_ns;
+        if busy_ns > MAX_NS {
+            return None;
+        }
+    }
+    None
+}
+
 /// What real-time tasks and the kernel execute at most in an interval as long as the server's period.
 ///
 /// A job executes between its arrival and its response: of a task with execution `C`, period `T` and
-/// bound `R` no more than `ceil((L + R - C) / T) C` in an interval of length `L`.
+/// bound `R` no more than `ceil((L + R - C) / T) C` in an interval of length `L`. Without a bound, `R` is the
+/// longest busy time of the CPU.
 fn taken_ns(
     set: &TaskSet,
     analysis: &Analysis,
-    blocking: &[Option<u64>],
+    (blocking, busy_ns): (&[Option<u64>], Option<u64>),
     cpu: u32,
     of: &Server,
 ) -> Option<u64> {
@@ -181,7 +266,10 @@ fn taken_ns(
                 add(&Request::new(source, cost_ns, period_ns, deadline_ns));
                 (0, task.jitter_ns)
             }
-            (Policy::Fixed { .. }, Err(_)) => return None,
+            (Policy::Fixed { .. }, Err(_)) => {
+                let jitter_ns = first_jitter_ns(set, index)?;
+                (cost(set, index), jitter_ns.saturating_add(busy_ns?))
+            }
         };
         let jitter_ns = late_ns.saturating_sub(cost_ns);
         add(&Request::new(source, cost_ns, task.period_ns, jitter_ns));

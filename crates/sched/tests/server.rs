@@ -32,6 +32,40 @@ fn responses(set: &TaskSet) -> Vec<Option<u64>> {
     support::bounds(set)
 }
 
+/// A plain lock leaves its users without a bound; what they execute is bounded by the busy time of the CPU.
+#[test]
+fn a_task_without_a_bound_takes_no_more_than_its_jobs_need() {
+    let mut plain = set(&[(1, 100), (100, 1_000), (2, 100)]);
+    plain.locks.push(Lock {
+        name: "m".to_owned(),
+        protocol: Protocol::Plain,
+    });
+    for task in [0, 2] {
+        plain.tasks[task].sections.push(Section {
+            lock: 0,
+            length_ns: MS,
+        });
+    }
+    // Busy for 106 ms: in a second each of 100 ms arrives at most ceil((1000 + 106 - C) / 100) = 12 times, the
+    // one of a second, which has a bound of 104 ms, twice.
+    let expected = ServerCase {
+        may_run: false,
+        taken_ns: Some((12 + 12 * 2 + 2 * 100) * MS),
+    };
+    assert_eq!(case(&plain), expected);
+    assert_eq!(responses(&plain)[0], None);
+    // Released by the end of another one it is a part of that busy time; with a jitter it may come later.
+    let mut released = plain.clone();
+    released.tasks[2].after = Some(0);
+    released.tasks[2].period_ns = 100 * MS;
+    assert_eq!(case(&released), expected);
+    released.tasks[2].jitter_ns = MS;
+    assert_eq!(case(&released).taken_ns, None);
+    // On another CPU a holder may run when it likes.
+    plain.tasks[2].cpu = 1;
+    assert_eq!(case(&plain).taken_ns, None);
+}
+
 #[test]
 fn it_runs_only_where_real_time_tasks_can_leave_less_than_its_runtime() {
     // Half of the CPU: in a second 11 jobs of 50 at most, the first one late by nothing.

@@ -84,8 +84,13 @@ fn a_set_repeats_exactly_within_its_bounds_and_a_plain_lock_inverts_priorities()
             let figures = task(cell, name).figures.expect("jobs");
             assert!(figures.min_ns >= least_ns, "{name}: {figures:?}");
         }
-        for name in ["beat", "next"] {
-            let bound_ns = task(cell, name).bound_ns.expect("a bound");
+        let bounded = cell
+            .tasks
+            .iter()
+            .filter_map(|it| Some((&it.name, it.bound_ns?)));
+        let bounded: Vec<_> = bounded.collect();
+        assert_eq!(bounded.len(), 4, "{:?}", cell.tasks);
+        for (name, bound_ns) in bounded {
             assert!(worst_ns(cell, name) <= bound_ns, "{name}: {:?}", cell.tasks);
         }
         // No other task delays these two: what the kernel takes for them is less than 30 us.
