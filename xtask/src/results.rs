@@ -1,5 +1,7 @@
 //! Writes the tables of docs/results: each page by the command that makes its figures.
 
+mod tasks;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,6 +29,8 @@ enum Shows {
     Ratio,
     /// Mean, p99 and the worst, over all seeds.
     Three,
+    /// Of each task the best, p99 and worst response time, its bound, and late jobs.
+    Tasks,
 }
 
 const PAGES: &[Page] = &[
@@ -64,6 +68,12 @@ const PAGES: &[Page] = &[
         title: "Peers: mean of the means, highest p99, highest maximum, in virtual ns",
         words: &["lab", "run", "peers", "--seeds", "3"],
         shows: Shows::Three,
+    },
+    Page {
+        name: "lab-exec",
+        title: "Task set of rt-exec: response times in virtual ns",
+        words: &["lab", "run", "exec"],
+        shows: Shows::Tasks,
     },
 ];
 
@@ -147,6 +157,16 @@ fn word(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
+/// The title of a page, and where it comes from.
+fn head(page: &Page, origin: &str) -> String {
+    format!(
+        "# {}\n\nWritten by `cargo xtask results {}`, which runs\n`punctual {}`.\n\n{origin}\n",
+        page.title,
+        page.name,
+        page.words.join(" ")
+    )
+}
+
 /// The page.
 fn text(page: &Page, cells: &[Value], origin: &str) -> String {
     let mut columns: Vec<&str> = Vec::new();
@@ -162,12 +182,10 @@ fn text(page: &Page, cells: &[Value], origin: &str) -> String {
         }
         of.entry((row, column)).or_default().push(cell);
     }
-    let mut text = format!(
-        "# {}\n\nWritten by `cargo xtask results {}`, which runs\n`punctual {}`.\n\n{origin}\n| load |",
-        page.title,
-        page.name,
-        page.words.join(" ")
-    );
+    if page.shows == Shows::Tasks {
+        return head(page, origin) + &tasks::tables(&columns, &rows, &of);
+    }
+    let mut text = head(page, origin) + "| load |";
     for column in &columns {
         let _ = write!(text, " {column} |");
     }
@@ -222,7 +240,7 @@ fn shown(shows: Shows, cells: &[&Value]) -> String {
     let max = highest(cells, "max_ns");
     let figures = match shows {
         Shows::Three => vec![mean(), highest(cells, "p99_ns"), max],
-        Shows::Worst | Shows::Ratio => vec![max],
+        Shows::Worst | Shows::Ratio | Shows::Tasks => vec![max],
     };
     let figures: Option<Vec<String>> = figures.into_iter().map(|ns| ns.map(grouped)).collect();
     figures.map_or("no figure".to_owned(), |figures| figures.join(", "))
