@@ -346,7 +346,7 @@ mod tests {
         let large = folder.path().join("large");
         File::create(&large).unwrap().set_len(410 << 20).unwrap();
         let error = archive_of(&[large.to_str().unwrap()]).unwrap_err();
-        let words = "a guest with 1024 MiB of memory has room for 408 MiB of files";
+        let words = "a guest with 1024 MiB of memory has room for 308 MiB of files";
         assert!(error.contains(words) && error.contains("--mem"), "{error}");
     }
 

@@ -196,6 +196,8 @@ impl CellPlan<'_> {
                 });
             }
         }
+        let mut room = Room::for_memory(self.memory_mib);
+        room.reserve_for(Path::new(OURSELVES), own.len() as u64)?;
         archive.file(OURSELVES, own.to_vec(), true);
         archive.link("bin/punctual", OURSELVES);
         for folder in ["dev", "proc", "sys", "tmp", "run", "root", "out", "etc"] {
@@ -212,7 +214,6 @@ impl CellPlan<'_> {
             line("passwd: files\ngroup: files\nhosts: files\n"),
             false,
         );
-        let mut room = Room::for_memory(self.memory_mib);
         let program = match &self.rootfs {
             None => self.bring(&mut archive, &mut room)?,
             Some(rootfs) => self.bring_root(rootfs, &mut archive, &mut room)?,
@@ -224,6 +225,7 @@ impl CellPlan<'_> {
             .map_err(LabError::Kernel)?
         {
             let path = format!("/lab/modules/{}.ko", module.name);
+            room.reserve_for(Path::new(&path), module.bytes.len() as u64)?;
             archive.file(&path, module.bytes, false);
             modules.push(path);
         }

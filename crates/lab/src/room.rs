@@ -10,6 +10,8 @@ use super::error::LabError;
 const MOST_MIB: u64 = 1024;
 /// Files of a guest.
 const MOST_FILES: u64 = 200_000;
+/// What the kernel takes for itself: 70 MiB (6.12, one CPU), and some for later kernels.
+const KERNEL_MIB: u64 = 100;
 /// What an entry costs beside its bytes.
 const ENTRY: u64 = 512;
 
@@ -59,10 +61,14 @@ pub struct Room {
 }
 
 impl Room {
-    /// The room in a guest with this memory: two fifths of it.
+    /// The room in a guest with this memory, for this program as well.
+    ///
+    /// The kernel limits the files of its first root file system to half of the memory that is
+    /// free while it unpacks them, and the archive is not (`shmem_default_max_blocks`): a third of
+    /// what the kernel leaves.
     #[must_use]
     pub fn for_memory(memory_mib: u64) -> Self {
-        let whole_mib = (memory_mib / 5 * 2).min(MOST_MIB);
+        let whole_mib = (memory_mib.saturating_sub(KERNEL_MIB) / 3).min(MOST_MIB);
         Self {
             whole_mib,
             memory_mib,

@@ -46,7 +46,7 @@ impl Shares {
             Shares::Scientific if exact => one_digit,
             Shares::Scientific => format!("{share:.1e}"),
             // So far below the others nobody counts the zeros of a percentage.
-            Shares::Percent if rounded < 1e-7 => Shares::Scientific.text(share),
+            Shares::Percent if rounded < 1e-8 => Shares::Scientific.text(share),
             Shares::Percent => {
                 let decimals = (-rounded.log10() - 1e-9).ceil().clamp(1.0, 20.0) as usize - 1;
                 format!("{:.*} %", decimals - usize::from(exact), rounded * 100.0)

@@ -322,26 +322,38 @@ impl Running {
         self.end_within(PATIENCE)
     }
 
-    /// Waits for the end of a process that takes longer.
+    /// Waits for the end of a process that takes longer; one that hangs is ended, and what it
+    /// has printed is shown.
     pub fn end_within(mut self, patience: Duration) -> Ended {
         let deadline = Instant::now() + patience;
-        let status = loop {
+        let (status, hangs) = loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
-                break status;
+                break (status, false);
             }
-            assert!(Instant::now() < deadline, "{} hangs", self.words);
+            if Instant::now() > deadline {
+                self.signal(libc::SIGKILL);
+                break (self.child.wait().expect("a child"), true);
+            }
             thread::sleep(Duration::from_millis(5));
         };
         let text = |reader: Option<JoinHandle<Vec<u8>>>| {
+            // What it started may hold the pipe.
+            let late = Instant::now() + Duration::from_secs(5);
+            while hangs && reader.as_ref().is_some_and(|it| !it.is_finished()) {
+                assert!(Instant::now() < late, "hung, as what it started");
+                thread::sleep(Duration::from_millis(5));
+            }
             let bytes = reader.map(|reader| reader.join().expect("a reader"));
             String::from_utf8(bytes.unwrap_or_default()).expect("UTF-8")
         };
-        Ended {
+        let ended = Ended {
             words: std::mem::take(&mut self.words),
             status,
             stdout: text(self.stdout.take()),
             stderr: text(self.stderr.take()),
-        }
+        };
+        assert!(!hangs, "hung, ended after {patience:?}: {ended:#?}");
+        ended
     }
 }
 

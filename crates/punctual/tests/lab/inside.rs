@@ -39,7 +39,7 @@ fn all_parts(kernel: &str) {
         skip!("{reason}");
     }
     let place = Place::new();
-    let flags = ["--kernel", kernel, "--cpus", "2"];
+    let flags = ["--kernel", kernel, "--cpus", "2", "--mem", "2G"];
     let (passed, shown) = in_guest(&place, &flags, "inside::guest_");
     assert_eq!(passed, PARTS, "{shown}");
     assert!(!shown.contains("SKIPPED"), "{shown}");

@@ -98,8 +98,6 @@ fn a_parameter_that_helps_is_named_and_the_control_that_only_moves_what_follows_
         "preempt=full",
         "--load",
         "poll",
-        "--mem",
-        "512M",
         "--no-explain",
         "-o",
         "a",

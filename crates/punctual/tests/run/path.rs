@@ -128,6 +128,8 @@ fn a_path_over_tcp_is_measured_and_judged_with_the_conditions_of_both_sides() {
         (wanted, i32::from(wanted.exit_code()))
     );
     let shown = place.run(&["report", "run", "-v"]).stdout;
+    // Without the breaks of the lines.
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "tcp to ",
         "messages and replies of 64, 1400 bytes",
