@@ -1,9 +1,12 @@
 //! How fast a CPU turns the loop by which tasks execute for a time.
 //!
 //! The fastest of many trials is the speed: what disturbs a trial makes it longer, never shorter. On
-//! a busy machine it repeats to less than a thousandth.
+//! a busy machine it repeats to less than a thousandth, if the trials are spread: a neighbour on the
+//! same core (of a virtual machine's host, too) takes 1.6 times the time for tens of milliseconds.
 
 use std::io;
+use std::thread::sleep;
+use std::time::Duration;
 
 use punctual_rt::clock;
 use punctual_rt::thread::{Builder, SpawnError};
@@ -12,6 +15,12 @@ use crate::sys::spin;
 
 /// Trials of a calibration.
 const TRIALS: usize = 40;
+/// Trials without a pause between them,
+const AT_ONCE: usize = 4;
+/// and the pause before them,
+const PAUSE: Duration = Duration::from_millis(25);
+/// which is shorter where many CPUs are measured: all pauses take no longer than this.
+const PAUSES: Duration = Duration::from_secs(2);
 /// A trial takes about this long: short enough that some are not disturbed by a tick.
 const TRIAL_NS: u64 = 200_000;
 /// Turns of the first guess.
@@ -60,24 +69,27 @@ impl std::error::Error for SpeedError {
 }
 
 impl Speed {
-    /// Measures the speed of a CPU, in a thread of its own; some 10 ms.
+    /// Measures the speed of a CPU of so many, in a thread of its own; some 250 ms, for many CPUs
+    /// together some 2 s, and 10 ms each.
     ///
     /// # Errors
     /// Why it isn't known.
-    pub fn of_cpu(cpu: usize) -> Result<Self, SpeedError> {
+    pub fn of_cpu(cpu: usize, of: usize) -> Result<Self, SpeedError> {
+        let groups = u32::try_from(of.max(1) * (TRIALS / AT_ONCE)).unwrap_or(u32::MAX);
+        let pause = PAUSE.min(PAUSES / groups);
         let measured = Builder::new()
             .name("speed")
             .stack_size(64 << 10)
             .cpus(&[cpu])
-            .spawn(|setup| match setup.refused.into_iter().next() {
+            .spawn(move |setup| match setup.refused.into_iter().next() {
                 Some(refusal) => Err(SpeedError::Refused(refusal.error)),
-                None => Self::measure(),
+                None => Self::measure(pause),
             })
             .map_err(SpeedError::Thread)?;
         measured.join().unwrap_or(Err(SpeedError::Clock))
     }
 
-    fn measure() -> Result<Self, SpeedError> {
+    fn measure(pause: Duration) -> Result<Self, SpeedError> {
         let trial = |turns: u64| {
             let begun_ns = clock::now_ns();
             spin::spin(turns);
@@ -88,7 +100,14 @@ impl Speed {
             return Err(SpeedError::Clock);
         }
         let turns = (GUESS * TRIAL_NS / guess_ns).max(GUESS);
-        let mut took: Vec<u64> = (0..TRIALS).map(|_| trial(turns)).collect();
+        let mut took: Vec<u64> = (0..TRIALS)
+            .map(|number| {
+                if number % AT_ONCE == 0 {
+                    sleep(pause);
+                }
+                trial(turns)
+            })
+            .collect();
         took.sort_unstable();
         let (ns, median) = (took[0].max(1), took[TRIALS / 2]);
         Ok(Self {
@@ -131,15 +150,19 @@ mod tests {
     #[test]
     fn the_fastest_of_many_executions_takes_the_time_that_was_asked_for() {
         let cpu = punctual_rt::affinity::get(0).unwrap()[0];
-        let speed = Speed::of_cpu(cpu).unwrap();
-        let turns = speed.turns(100_000);
-        let once = || {
-            let begun_ns = clock::now_ns();
-            spin::spin(turns);
-            clock::now_ns() - begun_ns
+        let fastest = || {
+            let turns = Speed::of_cpu(cpu, 1).unwrap().turns(100_000);
+            let once = || {
+                let begun_ns = clock::now_ns();
+                spin::spin(turns);
+                clock::now_ns() - begun_ns
+            };
+            (0..200).map(|_| once()).min().unwrap()
         };
-        let fastest = (0..200).map(|_| once()).min().unwrap();
-        // The clock of a host may change by so much in a second; a wrong loop is off by more.
-        assert!((80_000..130_000).contains(&fastest), "{fastest}");
+        // A host's clock and its other guests change the speed meanwhile, sometimes; a wrong loop
+        // is off each time.
+        let found: Vec<u64> = (0..10).map(|_| fastest()).collect();
+        let right = found.iter().filter(|it| (80_000..130_000).contains(*it));
+        assert!(right.count() >= 3, "{found:?}");
     }
 }

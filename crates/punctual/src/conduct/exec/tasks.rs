@@ -196,8 +196,10 @@ pub struct Tasks {
 /// # Errors
 /// A CPU's speed isn't known.
 pub fn speeds(plan: &ExecPlan) -> Result<Vec<CpuSpeed>, ConductError> {
-    let each = plan.cpus().into_iter().map(|cpu| {
-        let speed = Speed::of_cpu(cpu);
+    let cpus = plan.cpus();
+    let of = cpus.len();
+    let each = cpus.into_iter().map(|cpu| {
+        let speed = Speed::of_cpu(cpu, of);
         let speed = speed.map_err(|error| ConductError::Exec(ExecError::Speed(cpu, error)))?;
         Ok(CpuSpeed {
             cpu,
