@@ -30,14 +30,25 @@ const PERIODS: std::ops::RangeInclusive<u64> = 1_000..=3_600_000_000_000;
 /// The highest CPU number.
 const MOST_CPU: i64 = 1_023;
 
+/// What the parser says, with what it expected; `place` is the text that it names.
+fn guided(why: &str, place: &str) -> String {
+    if why.contains("expected") {
+        return why.to_owned();
+    }
+    if let Some(field) = why.strip_prefix("missing field ") {
+        return format!("no key {field}: expected here");
+    }
+    if why == "duplicate key" {
+        return format!("key `{}` again: expected it once", place.trim());
+    }
+    format!("{why}: expected a task set in TOML")
+}
+
 pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
     let written: WrittenSet = ::toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
-        let why = error.message();
-        match why.contains("expected") {
-            true => Fault::new(line, why),
-            false => Fault::new(line, format!("{why}: expected a task set in TOML")),
-        }
+        let place = error.span().and_then(|span| text.get(span));
+        Fault::new(line, guided(error.message(), place.unwrap_or_default()))
     })?;
     let reader = Reader::of(text, &written);
     let (mut set, mut lines) = (TaskSet::default(), Lines::default());
@@ -354,7 +365,10 @@ impl Reader<'_> {
         Ok(Wake::Timer {
             timer: it.timer.unwrap_or(Timer::Absolute),
             period_ns: self.period(period)?,
-            offset_ns: it.offset.as_ref().map_or(0, |time| time.0),
+            offset_ns: match &it.offset {
+                Some(offset) => self.offset(offset)?,
+                None => 0,
+            },
         })
     }
 
@@ -364,6 +378,14 @@ impl Reader<'_> {
             return Ok(ns);
         }
         Err(self.refuse(period, format!("period of {ns} ns: expected 1us to 1h")))
+    }
+
+    fn offset(&self, offset: &Spanned<Time>) -> Result<u64, Fault> {
+        let ns = offset.get_ref().0;
+        if ns <= *PERIODS.end() {
+            return Ok(ns);
+        }
+        Err(self.refuse(offset, format!("offset of {ns} ns: expected at most 1h")))
     }
 
     fn after(&self, task: &WrittenTask, after: &Spanned<String>) -> Result<Wake, Fault> {

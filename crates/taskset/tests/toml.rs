@@ -47,6 +47,19 @@ fn little_needs_to_be_written() {
     assert_eq!((set.name.as_str(), set.duration_ns), ("file", None));
 }
 
+#[test]
+fn a_key_that_is_missing_or_there_twice_is_named() {
+    refused(
+        "[[task]]\nperiod = \"1ms\"\n",
+        1,
+        "no key `name`: expected here",
+    );
+    let twice = "[[task]]\nname = \"a\"\nperiod = \"1ms\"\nperiod = \"2ms\"\n";
+    refused(twice, 4, "key `period` again: expected it once");
+    let late = "[[task]]\nname = \"a\"\nperiod = \"10ms\"\noffset = \"5h\"\nwork = \"1us\"\n";
+    refused(late, 4, "offset of 18000000000000 ns: expected at most 1h");
+}
+
 const WHOLE: &str = r#"
 name = "whole"
 duration = "10s"

@@ -474,7 +474,7 @@ fn without_access_to_the_program_nothing_is_marked() {
     let ended = Running::start(command).end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains("run as root"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("that needs root"), "{}", ended.stderr);
     assert!(place.entries().is_empty());
 }
 

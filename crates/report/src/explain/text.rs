@@ -325,11 +325,13 @@ pub(crate) fn counts(run: &Run, explanation: &Explanation) -> String {
 pub(crate) fn not_seen(run: &Run, explanation: &Explanation) -> Vec<String> {
     let mut causes = explanation.ranking.iter().map(|ranked| &ranked.cause);
     let blind = causes.any(|cause| *cause == Cause::Blind);
-    let tracer = run
-        .own_cost
-        .tracer
-        .filter(|tracer| blind && tracer.lost > 0);
+    let tracer = run.own_cost.tracer.filter(|_| blind);
     let overrun = tracer.map(|tracer| {
+        if tracer.lost == 0 {
+            return "no event was overwritten, and wake-ups are blind all the same: the kernel ran no \
+                    BPF program meanwhile, as while an agent of the hypervisor executes"
+                .to_owned();
+        }
         // A watch has no probes, and the CPUs of its threads are not ours to choose.
         let more_time = match (&run.watch, every_cpu_was_probed(run)) {
             (None, true) => "; a CPU that is not probed (-a) leaves the tracer more time",

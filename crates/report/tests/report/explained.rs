@@ -186,6 +186,14 @@ fn a_watch_is_not_told_to_choose_its_probes_cpus() {
         said.contains("5 of 10 events") && !said.contains("(-a)"),
         "{said}"
     );
+    // Blind though every event was kept: the kernel made none.
+    run.own_cost.tracer.as_mut().unwrap().lost = 0;
+    let said = section(&run, &Style::plain(), None).join(" ");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("the kernel ran no BPF program meanwhile"),
+        "{said}"
+    );
 }
 
 #[test]

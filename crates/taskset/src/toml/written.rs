@@ -72,7 +72,7 @@ pub(super) struct WrittenTask {
     pub period: Option<Spanned<Time>>,
     /// The first arrival, after the start.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub offset: Option<Time>,
+    pub offset: Option<Spanned<Time>>,
     /// The timer that wakes it.
     pub timer: Option<Timer>,
     /// The task whose ended job releases a job of this one, instead of a timer.

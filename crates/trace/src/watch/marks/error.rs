@@ -174,10 +174,14 @@ impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Place { mark, source } => write!(f, "--mark {mark}: {source}"),
-            Self::Program { file, source } => write!(
-                f,
-                "the program's files could not be looked up ({file}: {source}): run as root"
-            ),
+            Self::Program { file, source } => {
+                write!(
+                    f,
+                    "the program's files could not be looked up ({file}: {source}): "
+                )?;
+                // Root of a container has no right to ptrace a process of others.
+                f.write_str("that needs root, and CAP_SYS_PTRACE for this process")
+            }
             Self::NoRuntime { preset, program } => write!(
                 f,
                 "--runtime {}: {program} runs no {}*: {}",
