@@ -277,7 +277,12 @@ fn between(
     let received_ns = peer.rx_software_ns.unwrap_or(peer.woke_ns);
     let stated_wake_ns = peer.woke_ns.saturating_sub(received_ns);
     let stated_work_ns = peer.send_begin_ns.saturating_sub(peer.woke_ns);
-    let wake_ns = stated_wake_ns.min(left_ns);
+    // The time stamp of what came behind a gap and waited there: when this message came is not known.
+    let is_others = stated_wake_ns > left_ns && Loss::of(own).is_some();
+    let wake_ns = match is_others {
+        true => 0,
+        false => stated_wake_ns.min(left_ns),
+    };
     left_ns -= wake_ns;
     let work_ns = stated_work_ns.min(left_ns);
     left_ns -= work_ns;
@@ -295,7 +300,7 @@ fn between(
         left_ns = usual_ns;
     }
     let stated_ns = stated_wake_ns.saturating_add(stated_work_ns);
-    if stated_ns > between_ns.saturating_add(SLACK_NS) {
+    if stated_ns > between_ns.saturating_add(SLACK_NS) && !is_others {
         let ns = stated_ns - between_ns;
         rows.doubt(Stage::PeerWakeUp, Evidence::Contradiction { ns });
     }

@@ -47,6 +47,8 @@ pub struct Sending<'a> {
 pub struct Stages {
     begin_ns: u64,
     scheduled_ns: u64,
+    /// It entered the packet scheduler again, because the queue had dropped it.
+    rescheduled_ns: u64,
     driver_ns: u64,
     again_ns: u64,
 }
@@ -69,7 +71,9 @@ impl Sending<'_> {
         let first_ns = self.software.first().unwrap_or(u64::MAX);
         let scheduled = self.scheduled.first().filter(|at_ns| *at_ns <= first_ns);
         let scheduled_ns = place(scheduled, begin_ns);
-        let driver_ns = place(self.software.first(), scheduled_ns);
+        let again = self.scheduled.last().filter(|_| self.dropped_in_queue());
+        let rescheduled_ns = place(again, scheduled_ns);
+        let driver_ns = place(self.software.first(), rescheduled_ns);
         let again = self
             .software
             .last()
@@ -77,9 +81,22 @@ impl Sending<'_> {
         Stages {
             begin_ns,
             scheduled_ns,
+            rescheduled_ns,
             driver_ns,
             again_ns: place(again, driver_ns),
         }
+    }
+
+    /// Whether it entered the packet scheduler again before a driver had it. TCP sends nothing again that
+    /// still waits in a queue of this host (`skb_still_in_host_queue`): the queue dropped it.
+    pub fn dropped_in_queue(&self) -> bool {
+        let first_ns = self.software.first();
+        let again = self.scheduled.last().filter(|_| self.scheduled.count > 1);
+        let retransmits = self.change.map_or(0, |it| it.retransmits);
+        retransmits > 0
+            && again
+                .zip(first_ns)
+                .is_some_and(|(again, first)| first >= again)
     }
 
     /// Whether the other side can have replied to what was sent at this instant: it reports how long it
@@ -96,7 +113,7 @@ impl Sending<'_> {
     /// segment has a time stamp.
     pub fn may_be_lost(&self, end_ns: u64) -> bool {
         match self.software.count {
-            _ if self.segments() > 1 => true,
+            _ if self.segments() > 1 || self.dropped_in_queue() => true,
             0 => true,
             1 => false,
             _ => self.was_needed(self.software.last_ns, end_ns),
@@ -126,18 +143,27 @@ impl Sending<'_> {
     pub fn rows(&self, stages: &Stages, rows: &mut Rows) {
         let held_ns = stages.scheduled_ns - stages.begin_ns;
         self.held(stages, held_ns, rows);
-        let queued_ns = stages.driver_ns - stages.scheduled_ns;
+        let dropped_ns = stages.rescheduled_ns - stages.scheduled_ns;
+        if dropped_ns > 0 {
+            self.sent_again(dropped_ns, Evidence::DroppedInQueue, rows);
+        }
+        let queued_ns = stages.driver_ns - stages.rescheduled_ns;
         self.queued(stages, queued_ns, rows);
         let again_ns = stages.again_ns - stages.driver_ns;
         if again_ns > 0 {
-            let (cause, certainty, mut evidence) = match Loss::of(self) {
-                Some(loss) => loss.judge(self, again_ns),
-                None => (Cause::Retransmission, Certainty::Certain, Vec::new()),
-            };
             let count = self.software.count;
-            evidence.push(Evidence::Transmissions { count });
-            rows.add(self.stages[2], cause, again_ns, certainty, evidence);
+            self.sent_again(again_ns, Evidence::Transmissions { count }, rows);
         }
+    }
+
+    /// From one transmission to the next.
+    fn sent_again(&self, ns: u64, shown: Evidence, rows: &mut Rows) {
+        let (cause, certainty, mut evidence) = match Loss::of(self) {
+            Some(loss) => loss.judge(self, ns),
+            None => (Cause::Retransmission, Certainty::Certain, Vec::new()),
+        };
+        evidence.push(shown);
+        rows.add(self.stages[2], cause, ns, certainty, evidence);
     }
 
     /// From the packet scheduler to the driver.

@@ -203,9 +203,15 @@ impl Joiner {
             return;
         }
         // TCP may put several messages into one segment, which has one stamp: of the last of them.
-        // And bytes are sent in their order.
+        // And bytes are sent in their order. What reached the packet scheduler by itself was a segment
+        // of its own: if no driver had it, it was dropped there.
+        let scheduled = self.pending[index].exchange.sent.scheduled.first();
         for earlier in self.pending.range_mut(..index).rev() {
             let sent = &earlier.exchange.sent;
+            let is_apart = sent.scheduled.count > 0 && sent.scheduled.first() != scheduled;
+            if stamped.stage == SentStage::Software && is_apart {
+                break;
+            }
             let is_known = match stamped.stage {
                 SentStage::Software => sent.software.count > 0,
                 SentStage::Scheduled => sent.scheduled.count > 0,

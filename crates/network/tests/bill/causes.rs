@@ -135,6 +135,32 @@ fn a_receiver_that_slept_is_not_the_loss_of_data_that_was_acknowledged_at_once()
     }
 }
 
+/// The first transmission entered the packet scheduler and never left it, the next message showed TCP
+/// the loss, and the responder's time stamp is that of this next one.
+#[test]
+fn what_the_queue_of_this_machine_dropped_is_a_loss_and_no_queue() {
+    let mut made = usual().later(14 * MS);
+    made.exchange.tcp = Some(lost(0));
+    made.context.interval_ns = 10 * MS;
+    made.context.read_together = true;
+    made.exchange.sent.scheduled = twice(DUE + 9 * US, DUE + 12 * MS);
+    made.exchange.sent.software = once(DUE + 14 * MS + 10 * US);
+    made.exchange.sent.acknowledged_ns = Some(DUE + 14 * MS + 40 * US);
+    let peer = made.exchange.peer.as_mut().unwrap();
+    peer.woke_ns += 2 * MS;
+    peer.send_begin_ns += 2 * MS;
+    peer.scheduled = once(peer.scheduled.first_ns + 2 * MS);
+    peer.software = once(peer.software.first_ns + 2 * MS);
+    assert_eq!(
+        made.main(),
+        (Stage::Resend, Cause::FastRetransmit, 11_991, Likely)
+    );
+    let bill = made.bill();
+    let shown = &bill.main().unwrap().evidence;
+    assert!(shown.contains(&Evidence::DroppedInQueue), "{shown:?}");
+    assert!(bill.rows.iter().all(|row| row.cause != ASLEEP), "{bill:?}");
+}
+
 #[test]
 fn a_needless_retransmission_is_no_loss() {
     // The responder had it for 7 ms before it replied, and it was sent again 2 ms before that.

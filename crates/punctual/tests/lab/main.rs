@@ -23,6 +23,7 @@ mod inside;
 mod interference;
 mod ladder;
 mod observer;
+mod path;
 mod peers;
 mod progress;
 mod prove;

@@ -439,6 +439,9 @@ pub enum MessageEvidence {
         /// How many.
         count: u32,
     },
+    /// Its first transmission reached the packet scheduler of this machine and never its driver: the
+    /// queue dropped it.
+    DroppedInQueue,
     /// Time for which the receiver's window was closed (`tcpi_rwnd_limited`).
     WindowLimited {
         /// How long, in µs.

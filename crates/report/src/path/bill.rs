@@ -180,6 +180,9 @@ fn evidence(evidence: &Evidence) -> String {
             format!("time-out {}", words::duration(u64::from(us) * 1000))
         }
         Evidence::Transmissions { count } => format!("{count} transmissions"),
+        Evidence::DroppedInQueue => {
+            "dropped by the queue of this machine, before its driver".to_owned()
+        }
         Evidence::WindowLimited { us } => {
             format!(
                 "window closed for {}",

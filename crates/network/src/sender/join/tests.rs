@@ -244,3 +244,29 @@ fn memory_stays_the_same_however_many_messages_pass() {
     assert!(joiner.exchanges().len() <= 1024 + 256);
     assert_eq!(joiner.given_up(), 0);
 }
+
+/// A message that entered the packet scheduler by itself is no part of the next one's segment.
+#[test]
+fn a_stamp_of_the_driver_is_not_that_of_an_earlier_segment() {
+    let stamped = |number: u64, at_ns: u64, stage: SentStage| Stamped {
+        at_ns,
+        id: sent(number).id,
+        stage,
+        is_hardware: false,
+    };
+    let software = |apart: bool| {
+        let mut rules = rules(None);
+        rules.connection.tcp = true;
+        let mut joiner = Joiner::new(rules);
+        (1..=2).for_each(|number| joiner.sent(&sent(number)));
+        if apart {
+            joiner.stamped(&stamped(1, MS + 30, SentStage::Scheduled));
+        }
+        joiner.stamped(&stamped(2, 2 * MS + 30, SentStage::Scheduled));
+        joiner.stamped(&stamped(2, 2 * MS + 40, SentStage::Software));
+        let first = &joiner.pending[0].exchange.sent;
+        (first.scheduled.first(), first.software.first())
+    };
+    assert_eq!(software(true), (Some(MS + 30), None));
+    assert_eq!(software(false), (Some(2 * MS + 30), Some(2 * MS + 40)));
+}

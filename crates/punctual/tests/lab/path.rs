@@ -1,0 +1,88 @@
+//! A path between two network namespaces of a guest, in virtual time: the messages that the queue drops
+//! are the late ones, and the bills say so.
+
+use crate::common::{Place, skip};
+use crate::{lab, ready};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// netem drops, and a message behind the dropped one shows TCP the loss. Replies pass nothing that drops.
+const SCRIPT: &str = "#!/bin/sh
+export PUNCTUAL_TOKEN=0123456789abcdef0123456789abcdef
+set -e
+cd /lab/bin
+./ip netns add far
+./ip link add here type veth peer name there netns far
+./ip addr add 10.0.0.1/24 dev here
+./ip link set here up
+./ip -n far addr add 10.0.0.2/24 dev there
+./ip -n far link set there up
+./tc qdisc add dev here root netem delay 2ms loss 4%
+./ip netns exec far punctual respond 10.0.0.2 --once -q >/dev/null 2>&1 &
+./sleep 0.5
+punctual measure tcp 10.0.0.2 -D 4 -i 10013 --deadline 10ms --no-explain -q -o /tmp/y >/dev/null
+./tc -s qdisc show dev here
+./cat /tmp/y/run.json
+";
+
+#[test]
+fn what_a_queue_dropped_is_named_as_lost_and_never_as_a_queue_or_a_thread() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let script = place.path().join("path.sh");
+    fs::write(&script, SCRIPT).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let flags = [
+        "--kernel",
+        "rt",
+        "--virtual-limit",
+        "25s",
+        "--module",
+        "veth",
+        "--module",
+        "sch_netem",
+        "--bring",
+        "/bin/sleep",
+        "--bring",
+        "/bin/cat",
+        "--bring",
+        "/sbin/ip",
+        "--bring",
+        "/sbin/tc",
+        "-o",
+        "a",
+        "--",
+        "./path.sh",
+    ];
+    let ended = lab(&place, &flags).expect(0);
+    let (queue, run) = ended
+        .stdout
+        .split_at(ended.stdout.find('{').expect("a record"));
+    let run: serde_json::Value = serde_json::from_str(run).expect("a record");
+    let dropped: u64 = queue
+        .split_once("dropped ")
+        .and_then(|(_, rest)| rest.split(',').next()?.parse().ok())
+        .unwrap_or_else(|| panic!("{queue}"));
+    let bills = &run["path"]["bills"];
+    let late = bills["late"].as_u64().expect("a number");
+    // A part of the warm-up may be dropped too, or an acknowledgement.
+    assert!(late >= 5 && late <= dropped, "{late} of {dropped}");
+    assert_eq!(bills["explained"], late, "{bills}");
+    let main = &bills["ranking"][0];
+    assert_eq!(main["cause"]["kind"], "fast-retransmit", "{bills}");
+    assert_eq!(main["main"], late, "{bills}");
+    for ranked in bills["ranking"].as_array().expect("causes") {
+        assert_ne!(ranked["cause"]["kind"], "not-scheduled", "{bills}");
+    }
+    for bill in bills["worst"].as_array().expect("bills") {
+        let rows = bill["rows"].as_array().expect("rows");
+        let main = rows
+            .iter()
+            .max_by_key(|row| row["ns"].as_u64())
+            .expect("a row");
+        let shown = main["evidence"].to_string();
+        assert!(shown.contains("dropped-in-queue"), "{bill}");
+    }
+}
