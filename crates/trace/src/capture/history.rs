@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::slot::{Slot, kind};
 
 /// How long before the requested instant a window begins, at least.
-const LEAD_NS: u64 = 200_000;
+pub(super) const LEAD_NS: u64 = 200_000;
 /// How long after the wake-up it ends.
 const TAIL_NS: u64 = 20_000;
 /// Events that are searched backwards for the thread that ran when the window began.
@@ -176,6 +176,14 @@ impl History {
         let mut slots: Vec<Slot> = self.slots.range(first..end.max(first)).copied().collect();
         slots.sort_by_key(Slot::at_ns);
         (slots, self.lost_within(from_ns, from_ns, to_ns))
+    }
+
+    /// How many events there are between two instants.
+    #[must_use]
+    pub fn count(&self, from_ns: u64, to_ns: u64) -> usize {
+        let first = self.slots.partition_point(|slot| slot.at_ns() < from_ns);
+        let end = self.slots.partition_point(|slot| slot.at_ns() <= to_ns);
+        end.saturating_sub(first)
     }
 
     /// Lost events that may be in a window that begins at one instant and needs

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use punctual_record::path::bill::{
     Certainty, MessageBill, MessageCause as Cause, MessageRow, MessageStage as Stage, Runner,
 };
-use punctual_trace::attribute::event::{Event, Kind, Task};
-use punctual_trace::attribute::message::{Moments, divide};
+use punctual_trace::attribute::event::{Event, Kind, Task, Window};
+use punctual_trace::attribute::message::{Activity, Moments, Recording, divide};
 
-use crate::build::{hog, idle, task};
+use crate::build::{asleep, hog, idle, task};
 
 const MS: u64 = 1_000_000;
 const DUE: u64 = 1_000 * MS;
@@ -39,7 +39,6 @@ fn moments() -> Moments {
     Moments {
         requested_ns: DUE,
         call_ns: DUE,
-        call_end_ns: DUE,
         sent_ns: Some(DUE),
         received_ns: Some(DUE + 20 * MS),
         woke_ns: DUE + 20 * MS,
@@ -86,9 +85,67 @@ fn named(task: &str, policy: &str, priority: u32, tid: u32) -> Runner {
     }
 }
 
+/// All events are known, or some were lost.
+struct Recorded<'a> {
+    events: &'a [Event],
+    lost: u64,
+    activity: Option<Activity>,
+}
+
+fn recorded(events: &[Event]) -> Recorded<'_> {
+    Recorded {
+        events,
+        lost: 0,
+        activity: None,
+    }
+}
+
+impl Recorded<'_> {
+    /// On the CPU where the thread began to run.
+    fn window(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
+        let came = self.events.iter().find_map(|event| match &event.kind {
+            Kind::Switch { to, .. } if to.tid == tid => Some((event.cpu, to.clone())),
+            _ => None,
+        });
+        let (cpu, probe) = came.unwrap_or_else(|| (1, task(tid, "ours", 19, 1)));
+        let made = asleep(&hog(), 0).window;
+        Some(Window {
+            cpu,
+            probe,
+            waiting_ns: due_ns,
+            due_ns,
+            woken_ns,
+            lost: self.lost,
+            events: self.events.to_vec(),
+            ..made
+        })
+    }
+}
+
+impl Recording for Recorded<'_> {
+    fn wake_up(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
+        self.window(tid, due_ns, woken_ns)
+    }
+
+    fn call(&self, tid: u32, from_ns: u64, to_ns: u64) -> Option<Window> {
+        let window = self.window(tid, from_ns, to_ns)?;
+        Some(Window {
+            gap: true,
+            job: true,
+            ..window
+        })
+    }
+
+    fn activity(&mut self, _: u64, _: u64) -> Option<&Activity> {
+        let activity = Activity::of(self.events);
+        let known = self.lost == 0 && !self.events.is_empty();
+        known.then(|| &*self.activity.insert(activity))
+    }
+}
+
 fn divided(mut bill: MessageBill, moments: &Moments, events: &[Event]) -> Vec<MessageRow> {
     let before: u64 = bill.rows.iter().map(|row| row.ns).sum();
-    assert!(divide(&mut bill, moments, events, 0));
+    assert!(divide(&mut bill, moments, &mut recorded(events)));
     assert_eq!(bill.rows.iter().map(|row| row.ns).sum::<u64>(), before);
     bill.rows
 }
@@ -173,7 +230,6 @@ fn who_ran_instead_of_the_sender_and_of_the_receiver_is_named() {
     ]);
     let moments = Moments {
         call_ns: DUE + 8 * MS,
-        call_end_ns: DUE + 8 * MS,
         sent_ns: Some(DUE + 8 * MS),
         received_ns: Some(DUE + 9 * MS),
         woke_ns: DUE + 20 * MS,
@@ -202,9 +258,17 @@ fn who_ran_instead_of_the_sender_and_of_the_receiver_is_named() {
 fn lost_events_divide_nothing() {
     let mut bill = on_the_way();
     let events = [waking(DUE, 40)];
-    assert!(!divide(&mut bill, &moments(), &events, 1));
-    assert!(!divide(&mut bill, &moments(), &[], 0));
+    let mut lost = Recorded {
+        lost: 1,
+        ..recorded(&events)
+    };
+    assert!(!divide(&mut bill, &moments(), &mut lost));
+    assert!(!divide(&mut bill, &moments(), &mut recorded(&[])));
     assert_eq!(bill, on_the_way());
+    let asleep = vec![row(Stage::Start, Cause::NotScheduled { by: None }, 20 * MS)];
+    let mut bill = self::bill(asleep.clone());
+    assert!(!divide(&mut bill, &moments(), &mut lost));
+    assert_eq!(bill.rows, asleep);
 }
 
 fn instants() -> impl Strategy<Value = u64> {
@@ -237,28 +301,29 @@ proptest! {
     #[test]
     fn rows_still_sum_whatever_the_events_are(
         events in events(),
-        times in proptest::collection::vec(instants(), 6),
-        rows in proptest::collection::vec(0usize..4, 1..4),
+        times in proptest::collection::vec(instants(), 5),
+        rows in proptest::collection::vec(0usize..6, 1..5),
     ) {
         let moments = Moments {
             requested_ns: times[0],
             call_ns: times[1],
-            call_end_ns: times[2],
-            sent_ns: Some(times[3]),
-            received_ns: Some(times[4]),
-            woke_ns: times[5],
+            sent_ns: Some(times[2]),
+            received_ns: Some(times[3]),
+            woke_ns: times[4],
             sender: SENDER,
             receiver: RECEIVER,
         };
         let asleep = || Cause::NotScheduled { by: None };
         let of = |index: &usize| match index {
             0 => row(Stage::Start, asleep(), MS),
+            4 => row(Stage::Send, asleep(), 3 * MS),
+            5 => row(Stage::Queue, asleep(), 3 * MS),
             1 => row(Stage::Way, Cause::Way, 10 * MS),
             2 => row(Stage::Receive, Cause::Softirq { by: None }, MS),
             _ => row(Stage::WakeUp, asleep(), 2 * MS),
         };
         let mut bill = bill(rows.iter().map(of).collect());
-        divide(&mut bill, &moments, &events, 0);
+        divide(&mut bill, &moments, &mut recorded(&events));
         let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
         prop_assert_eq!(sum, bill.latency_ns);
     }
