@@ -11,8 +11,8 @@ use punctual_trace::attribute::event::{Event, Window};
 use punctual_trace::attribute::message::{Activity, Moments, Recording, divide};
 use punctual_trace::capture::{Capture, Options, ring_events};
 
+use crate::hog::hog;
 use crate::session::{Billed, Plan, measure};
-use crate::threads::hog;
 use crate::wire::Net;
 use crate::{MS, Truth, is_possible, judge, require};
 
