@@ -2,7 +2,7 @@
 
 use punctual_rt::clock;
 
-use super::history::{History, LEAD_NS};
+use super::history::{AGE_NS, History, LEAD_NS};
 use super::slot::{Slot, kind};
 use super::{Capture, Task, Window};
 use crate::attribute::event::Kind;
@@ -25,7 +25,11 @@ pub struct MessageRecording {
 impl MessageRecording {
     /// Of a recording whose targets are the sending and the receiving thread, on their CPUs.
     #[must_use]
-    pub fn new(capture: Capture) -> Self {
+    pub fn new(mut capture: Capture) -> Self {
+        // A message is examined up to that long after it was sent: its stages come with later ones.
+        for history in &mut capture.histories {
+            history.keep_for(2 * AGE_NS);
+        }
         Self {
             capture,
             examined: None,

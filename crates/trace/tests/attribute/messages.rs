@@ -7,7 +7,7 @@ use punctual_record::path::bill::{
 use punctual_trace::attribute::event::{Event, Kind, Task, Window};
 use punctual_trace::attribute::message::{Activity, Moments, Recording, divide};
 
-use crate::build::{asleep, hog, idle, task};
+use crate::build::{KERNEL, USER, asleep, hog, idle, probe, task};
 
 const MS: u64 = 1_000_000;
 const DUE: u64 = 1_000 * MS;
@@ -252,6 +252,92 @@ fn who_ran_instead_of_the_sender_and_of_the_receiver_is_named() {
     };
     assert_eq!(by(&rows[0]).as_deref(), Some("rt-hog"));
     assert_eq!(by(&rows[2]).as_deref(), Some("stress-ng"));
+}
+
+/// A wake-up that is known, and nothing else.
+struct Known(Window);
+
+impl Recording for Known {
+    fn wake_up(&self, _: u32, _: u64, _: u64) -> Option<Window> {
+        Some(self.0.clone())
+    }
+
+    fn call(&self, _: u32, _: u64, _: u64) -> Option<Window> {
+        None
+    }
+
+    fn activity(&mut self, _: u64, _: u64) -> Option<&Activity> {
+        None
+    }
+}
+
+#[test]
+fn what_is_no_thread_is_named_too() {
+    const LATENCY: u64 = 600_000;
+    let mut called = asleep(&hog(), LATENCY);
+    called.called();
+    // The account of stolen time rose meanwhile.
+    let mut stolen = asleep(&hog(), LATENCY);
+    stolen
+        .at(-600_000, Kind::Stolen { total_ns: 0 })
+        .timer(590_000, 593_000, USER)
+        .switch(595_000, &hog(), &probe())
+        .at(700_000, Kind::Stolen { total_ns: 550_000 });
+    let mut interrupted = asleep(&hog(), LATENCY);
+    let name = "eth0".to_owned();
+    interrupted
+        .at(-10_000, Kind::HandlerEntry { irq: 24, name })
+        .at(580_000, Kind::HandlerExit { irq: 24 })
+        .timer(584_200, 587_000, KERNEL)
+        .switch(590_000, &hog(), &probe());
+    for (made, expected) in [
+        (called, "IPI: do_flush_tlb_all"),
+        (stolen, "hypervisor"),
+        (interrupted, "interrupt 24 (eth0)"),
+    ] {
+        let asleep = Cause::NotScheduled { by: None };
+        let mut bill = bill(vec![
+            row(Stage::Start, asleep, LATENCY),
+            row(Stage::Way, Cause::Usual, MS),
+        ]);
+        assert!(divide(&mut bill, &moments(), &mut Known(made.window)));
+        let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        assert_eq!(sum, bill.latency_ns);
+        let by = Some(named(expected, "", 0, 0));
+        let of_it = |it: &&MessageRow| it.cause == Cause::NotScheduled { by: by.clone() };
+        let ns = bill.rows.iter().find(of_it).map(|row| row.ns);
+        assert!(ns.is_some_and(|ns| ns > 500_000), "{expected}: {bill:#?}");
+        // The way of every wake-up is no cause.
+        let usual = bill
+            .rows
+            .iter()
+            .any(|it| it.stage == Stage::Start && it.cause == Cause::Usual);
+        assert!(usual, "{expected}: {bill:#?}");
+    }
+}
+
+#[test]
+fn a_thread_that_was_ready_before_the_events_waited_from_their_beginning() {
+    let napi = task(40, "napi/eth0-7", 120, 0);
+    let events = [
+        switch(DUE, 1, &idle(), &fifo_hog()),
+        switch(DUE + 19 * MS, 1, &fifo_hog(), &napi),
+        switch(DUE + 21 * MS, 1, &napi, &idle()),
+    ];
+    let rows = divided(on_the_way(), &moments(), &events);
+    let of_hog = |it: &MessageRow| match &it.cause {
+        Cause::NapiThread { by, .. } => by.as_ref().is_some_and(|by| by.task == "rt-hog"),
+        _ => false,
+    };
+    let ns = rows.iter().find(|it| of_hog(it)).map(|it| it.ns);
+    assert_eq!(ns, Some(19 * MS), "{rows:#?}");
+    // One that had left, and whose waking is not known, was ready at an unknown instant.
+    let left = switch(DUE - MS, 1, &napi, &idle());
+    let events = [&[left][..], &events[..]].concat();
+    assert_eq!(
+        divided(on_the_way(), &moments(), &events),
+        on_the_way().rows
+    );
 }
 
 #[test]
