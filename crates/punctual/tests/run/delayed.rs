@@ -131,7 +131,9 @@ fn a_hog_on_the_receivers_cpu_is_named() {
     let ranked = bills(&run).ranking.iter().find(|it| {
         matches!(&it.cause, Cause::NotScheduled { by: Some(by) } if by.task == NAME && by.tid == 0)
     });
-    assert!(ranked.is_some_and(|it| it.main > 0));
+    // Each time it took the CPU for five periods.
+    let hogs = truth.len() as u64;
+    assert!(ranked.is_some_and(|it| it.main >= hogs / 2), "{ranked:?}");
 }
 
 /// The thread of NAPI of the near side's device, bound to a CPU.

@@ -27,6 +27,8 @@ pub struct Moments {
     pub received_ns: Option<u64>,
     /// When the receiving thread had it.
     pub woke_ns: u64,
+    /// It read a later reply in the same call: `received_ns` is that one's.
+    pub read_with_later: bool,
     /// The sending thread.
     pub sender: u32,
     /// The receiving thread.
@@ -58,10 +60,7 @@ pub fn divide(bill: &mut MessageBill, moments: &Moments, recording: &mut impl Re
     let mut is_known = true;
     for index in (0..bill.rows.len()).rev() {
         let row = &bill.rows[index];
-        if row.cause != (Cause::NotScheduled { by: None }) {
-            continue;
-        }
-        let Some(time) = Time::of(row, moments) else {
+        let Some(time) = Time::of(row, &bill.rows, moments) else {
             continue;
         };
         match owners::of(row, &time, recording) {
@@ -81,29 +80,47 @@ struct Time {
     tid: u32,
     from_ns: u64,
     to_ns: u64,
+    /// When it ran again, if that was later.
+    ran_ns: u64,
     /// It ran at both ends: it was interrupted.
     in_call: bool,
 }
 
 impl Time {
-    fn of(row: &MessageRow, moments: &Moments) -> Option<Self> {
-        let from = |tid, from_ns: u64, in_call| Self {
-            tid,
-            from_ns,
-            to_ns: from_ns.saturating_add(row.ns),
-            in_call,
+    fn of(row: &MessageRow, rows: &[MessageRow], moments: &Moments) -> Option<Self> {
+        let from = |tid, from_ns: u64, in_call| {
+            let to_ns = from_ns.saturating_add(row.ns);
+            Self {
+                tid,
+                from_ns,
+                to_ns,
+                ran_ns: to_ns,
+                in_call,
+            }
         };
         let upto = |tid, to_ns: u64, in_call| Self {
             tid,
             from_ns: to_ns.saturating_sub(row.ns),
             to_ns,
+            ran_ns: to_ns,
             in_call,
         };
+        let asleep = row.cause == Cause::NotScheduled { by: None };
         Some(match row.stage {
-            Stage::Start => from(moments.sender, moments.requested_ns, false),
-            Stage::Send => from(moments.sender, moments.call_ns, true),
-            Stage::Queue => upto(moments.sender, moments.sent_ns?, true),
-            Stage::WakeUp => upto(moments.receiver, moments.woke_ns, false),
+            Stage::Start if asleep => from(moments.sender, moments.requested_ns, false),
+            Stage::Send if asleep => from(moments.sender, moments.call_ns, true),
+            Stage::Queue if asleep => upto(moments.sender, moments.sent_ns?, true),
+            Stage::WakeUp if asleep => upto(moments.receiver, moments.woke_ns, false),
+            // It may have come long before the time stamp, and waited for the thread.
+            Stage::Way if row.cause == Cause::Way && moments.read_with_later => {
+                let wake_ups = rows.iter().filter(|it| it.stage == Stage::WakeUp);
+                let wake_ns: u64 = wake_ups.map(|it| it.ns).sum();
+                let to_ns = moments.woke_ns.saturating_sub(wake_ns);
+                Self {
+                    ran_ns: moments.woke_ns,
+                    ..upto(moments.receiver, to_ns, false)
+                }
+            }
             _ => return None,
         })
     }

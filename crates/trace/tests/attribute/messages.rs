@@ -42,6 +42,7 @@ fn moments() -> Moments {
         sent_ns: Some(DUE),
         received_ns: Some(DUE + 20 * MS),
         woke_ns: DUE + 20 * MS,
+        read_with_later: false,
         sender: SENDER,
         receiver: RECEIVER,
     }
@@ -340,6 +341,33 @@ fn a_thread_that_was_ready_before_the_events_waited_from_their_beginning() {
     );
 }
 
+/// The time stamp is that of the last reply: those before it waited for the thread, too.
+#[test]
+fn a_reply_that_was_read_with_later_ones_waited_for_the_thread_while_that_was_ready() {
+    let receiver = task(RECEIVER, "receive", 19, 1);
+    let events = [
+        switch(DUE - MS, 1, &receiver, &fifo_hog()),
+        // An earlier reply.
+        waking(DUE + 4 * MS, RECEIVER),
+        switch(DUE + 20 * MS - 1_000, 1, &fifo_hog(), &receiver),
+    ];
+    let own = moments();
+    assert_eq!(divided(on_the_way(), &own, &events), on_the_way().rows);
+    let later = Moments {
+        read_with_later: true,
+        ..own
+    };
+    let rows = divided(on_the_way(), &later, &events);
+    let by = Some(named("rt-hog", "SCHED_FIFO", 90, 77));
+    let of_hog = |it: &&MessageRow| it.cause == Cause::NotScheduled { by: by.clone() };
+    let hog = rows.iter().find(of_hog).expect("the hog");
+    assert_eq!(
+        (hog.stage, hog.certainty),
+        (Stage::WakeUp, Certainty::Likely)
+    );
+    assert_eq!(hog.ns, 16 * MS - 1_000, "{rows:#?}");
+}
+
 #[test]
 fn lost_events_divide_nothing() {
     let mut bill = on_the_way();
@@ -389,6 +417,7 @@ proptest! {
         events in events(),
         times in proptest::collection::vec(instants(), 5),
         rows in proptest::collection::vec(0usize..6, 1..5),
+        together in any::<bool>(),
     ) {
         let moments = Moments {
             requested_ns: times[0],
@@ -396,6 +425,7 @@ proptest! {
             sent_ns: Some(times[2]),
             received_ns: Some(times[3]),
             woke_ns: times[4],
+            read_with_later: together,
             sender: SENDER,
             receiver: RECEIVER,
         };

@@ -204,7 +204,14 @@ fn start(
         Collector::new(vec![lane], u64::MAX, Vec::new()).with_evidence(Some(stops.evidence()));
     let gathering = Gathering::begin(collector, housekeeping, &pace)?;
     let joiner = Joiner::new(rules);
-    let joining = Joining::begin(readers, joiner, samples, tracing, housekeeping, &pace)?;
+    let joining = Joining::begin(
+        readers,
+        joiner,
+        samples,
+        tracing.clone(),
+        housekeeping,
+        &pace,
+    )?;
     let (held, mut demands) = in_force::hold_threads(
         &plan.conditions,
         false,
@@ -220,6 +227,9 @@ fn start(
         tid: ready.tid,
     });
     let monitor = Monitor::start(root, &monitored.collect::<Vec<_>>());
+    if let Some(tracing) = &tracing {
+        tracing.count_from_now();
+    }
     let (start_ns, warm_up_ns) = Threads::next_start_ns(&plan.interval);
     gathering.look().start_at(start_ns);
     joining.look().joiner.count_from(start_ns);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use punctual_machine::{Root, survey};
-use punctual_network::bill::Refine;
+use punctual_network::bill::{Refine, Standing};
 use punctual_network::exchange::Exchange;
 use punctual_record::path::bill::MessageBill;
 use punctual_record::{Event, Happening, TracerCost};
@@ -29,6 +29,8 @@ struct State {
     /// The sending and the receiving thread, as the kernel numbers them.
     threads: [u32; 2],
     cpu_ns: u64,
+    /// Events that were lost before the measurement, while nothing copied them out.
+    lost_before: u64,
     /// When the rings were copied last, and when this round began.
     copied: Instant,
     round: Instant,
@@ -79,9 +81,17 @@ impl Tracing {
             recording: MessageRecording::new(capture),
             threads: [sender, receiver],
             cpu_ns: 0,
+            lost_before: 0,
             copied: now,
             round: now,
         }))))
+    }
+
+    /// The measurement begins.
+    pub fn count_from_now(&self) {
+        let mut state = self.state();
+        state.copy();
+        state.lost_before = state.recording.capture().lost();
     }
 
     /// Copies the new events, before messages whose replies came before now are examined.
@@ -94,7 +104,7 @@ impl Tracing {
     /// Divides the bills of late messages.
     pub fn refine(&self) -> Refine {
         let shared = self.clone();
-        Box::new(move |exchange, bill| shared.state().divide(exchange, bill))
+        Box::new(move |exchange, standing, bill| shared.state().divide(exchange, standing, bill))
     }
 
     /// What it has cost so far.
@@ -104,7 +114,7 @@ impl Tracing {
         TracerCost {
             cpu_ns: state.cpu_ns,
             events: capture.events(),
-            lost: capture.lost(),
+            lost: capture.lost().saturating_sub(state.lost_before),
         }
     }
 
@@ -127,9 +137,9 @@ impl State {
         self.copied = Instant::now();
     }
 
-    fn divide(&mut self, exchange: &Exchange, bill: &mut MessageBill) -> bool {
+    fn divide(&mut self, exchange: &Exchange, standing: Standing, bill: &mut MessageBill) -> bool {
         // The bills of very many messages take longer than the rings hold, and more than their share.
-        if self.round.elapsed() > IN_A_ROUND {
+        if self.round.elapsed() > IN_A_ROUND && !standing.is_kept {
             return false;
         }
         let Some(reply) = exchange.reply else {
@@ -142,6 +152,7 @@ impl State {
             sent_ns: exchange.sent.software.last(),
             received_ns: reply.rx_software_ns,
             woke_ns: reply.woke_ns,
+            read_with_later: standing.replies_together,
             sender,
             receiver,
         };

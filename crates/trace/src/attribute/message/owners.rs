@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use punctual_record::explanation::{Culprit, softirq_name};
 use punctual_record::path::bill::{
-    MessageCause, MessageEvidence as Evidence, MessageRow, MessageStage, Runner,
+    Certainty, MessageCause, MessageEvidence as Evidence, MessageRow, MessageStage, Runner,
 };
 
 use super::{LATE_NS, Recording, Time, show_events};
@@ -32,7 +32,7 @@ pub enum Owner {
 pub fn of(row: &MessageRow, time: &Time, recording: &impl Recording) -> Option<Vec<(Owner, u64)>> {
     let window = match time.in_call {
         true => recording.call(time.tid, time.from_ns, time.to_ns),
-        false => recording.wake_up(time.tid, time.from_ns, time.to_ns),
+        false => recording.wake_up(time.tid, time.from_ns, time.ran_ns),
     }?;
     if window.lost > 0 || window.events.is_empty() {
         return None;
@@ -61,16 +61,22 @@ fn inside(share: &Share, time: &Time) -> u64 {
 pub fn replace(rows: &mut Vec<MessageRow>, index: usize, owned: Vec<(Owner, u64)>) {
     let row = rows.remove(index);
     let is_inferred = row.evidence.contains(&Evidence::ReadTogether);
+    let on_the_way = row.stage == MessageStage::Way;
     let mut left_ns = row.ns;
     let mut named = 0;
     for (owner, ns) in owned {
         let (stage, cause) = match owner {
+            Owner::Usual if on_the_way => continue,
             Owner::Usual => (row.stage, MessageCause::Usual),
             // Short times are no cause in any stage.
             _ if ns <= LATE_NS => continue,
             Owner::Named(by) if named < MOST => {
                 named += 1;
-                (row.stage, MessageCause::NotScheduled { by: Some(by) })
+                let stage = match on_the_way {
+                    true => MessageStage::WakeUp,
+                    false => row.stage,
+                };
+                (stage, MessageCause::NotScheduled { by: Some(by) })
             }
             // The time stamp is that of a later message: this one was still on its way.
             Owner::Asleep if is_inferred => (MessageStage::Way, MessageCause::Way),
@@ -83,10 +89,14 @@ pub fn replace(rows: &mut Vec<MessageRow>, index: usize, owned: Vec<(Owner, u64)
             ns,
             ..row.clone()
         };
+        if on_the_way {
+            part.certainty = Certainty::Likely;
+            part.evidence = vec![Evidence::ReadTogether];
+        }
         show_events(&mut part);
         add(rows, part);
     }
-    let cause = match left_ns <= LATE_NS {
+    let cause = match left_ns <= LATE_NS && !on_the_way {
         true => MessageCause::Usual,
         false => row.cause.clone(),
     };
