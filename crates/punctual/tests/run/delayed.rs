@@ -213,6 +213,13 @@ fn without_the_privilege_or_the_wish_messages_have_bills_without_events() {
     measure(&pair, &place, &wish).end();
     responder.end();
     assert_eq!(checked(&place), None);
+    let ended = place.run(&["explain", "run"]);
+    assert_eq!(ended.code(), 1);
+    assert!(
+        ended.stderr.contains("`punctual report run -v`"),
+        "{}",
+        ended.stderr
+    );
     let place = Place::new();
     let _responder = respond(&pair, &place, &["--once"]);
     let mut command = pair.command(Side::Near, &place, "setpriv".as_ref());
