@@ -14,7 +14,7 @@ use punctual_trace::capture::{Capture, Options, ring_events};
 use crate::hog::hog;
 use crate::session::{Billed, Plan, measure};
 use crate::wire::Net;
-use crate::{MS, Truth, is_possible, judge, require};
+use crate::{MS, Truth, alone, is_possible, judge, require};
 
 /// Records what all CPUs do until it is told to end.
 fn record(mut capture: Capture, over: &AtomicBool) -> (Vec<Event>, u64) {
@@ -37,11 +37,13 @@ fn record(mut capture: Capture, over: &AtomicBool) -> (Vec<Event>, u64) {
     }
 }
 
-/// Makes the device's NAPI threaded, and binds the thread to a CPU.
+/// Makes the device's NAPI threaded, and binds the thread to a CPU, where nothing but the hog is above it.
 fn bind_napi(net: &Net, cpu: usize) -> Result<(), String> {
     let script = format!(
         "unshare -m sh -ec 'mount -t sysfs none /sys; echo 1 > /sys/class/net/ta/threaded'
-         for tid in $(pgrep '^napi/ta-'); do taskset -pc {cpu} $tid > /dev/null; done"
+         for tid in $(pgrep '^napi/ta-'); do
+             taskset -pc {cpu} $tid > /dev/null; chrt -f -p 60 $tid
+         done"
     );
     let done = net.a.run(move || {
         std::process::Command::new("sh")
@@ -106,6 +108,7 @@ fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
         eprintln!("SKIPPED: one CPU");
         return;
     }
+    let _alone = alone();
     let (own, other) = (0, 1);
     let net = Net::with_napi(0, own, Arc::new(|_| false), true).unwrap();
     if let Err(error) = bind_napi(&net, other) {

@@ -7,7 +7,7 @@ use punctual_record::path::bill::{MessageCause as Cause, MessageStage as Stage};
 use crate::hog::hog;
 use crate::session::{Plan, measure};
 use crate::wire::Net;
-use crate::{MS, Truth, is_possible, judge, require};
+use crate::{MS, Truth, alone, is_possible, judge, require};
 
 fn preempted(name: &str, hog_cpu: usize, stages: &'static [Stage]) -> Result<(), String> {
     let other = 1 - hog_cpu;
@@ -37,6 +37,7 @@ fn threads_that_do_not_run_are_named() {
         eprintln!("SKIPPED: one CPU");
         return;
     }
+    let _alone = alone();
     preempted("receiver asleep", 1, &[Stage::PeerWakeUp, Stage::PeerWork]).unwrap();
     preempted(
         "sender preempted",
