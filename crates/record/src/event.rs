@@ -183,12 +183,15 @@ pub enum Happening {
         /// Which.
         thread: u64,
     },
-    /// Late wake-ups, or gaps, are not explained.
+    /// Late wake-ups, or gaps, are not explained; or the kernel's events are not known of late messages.
     NotExplained {
         /// Why.
         why: Unavailable,
         /// Whether it is gaps.
         gaps: bool,
+        /// Whether it is messages.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        messages: bool,
     },
     /// Functions of the kernel have no names.
     OffCpuNames {

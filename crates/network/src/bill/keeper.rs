@@ -70,7 +70,17 @@ fn together(one: &Exchange, other: &Exchange) -> (bool, bool) {
 }
 
 /// What divides a bill further, by what else is known of the exchange; returns whether it did.
-pub type Refine = Box<dyn FnMut(&Exchange, &mut MessageBill) -> bool + Send>;
+pub type Refine = Box<dyn FnMut(&Exchange, Standing, &mut MessageBill) -> bool + Send>;
+
+/// How an exchange stands among others.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing {
+    /// The sender took its reply and the next in one call: the time stamp of the reply is a later
+    /// one's.
+    pub replies_together: bool,
+    /// Its bill is kept whole: it is among the worst so far.
+    pub is_kept: bool,
+}
 
 impl Keeper {
     /// Bills of messages that are later than `above_ns`; of `settings` what holds for all of them is
@@ -162,10 +172,14 @@ impl Keeper {
         if exchange.latency_ns().is_some_and(counts)
             && let Some(mut bill) = bill(exchange, &context)
         {
+            let standing = Standing {
+                replies_together: replies,
+                is_kept: self.place(bill.latency_ns) < MessageBills::WORST,
+            };
             let refined = self
                 .refine
                 .as_mut()
-                .is_some_and(|it| it(exchange, &mut bill));
+                .is_some_and(|it| it(exchange, standing, &mut bill));
             self.bills.traced += u64::from(refined);
             self.rank(&bill);
             self.keep(bill);
@@ -251,9 +265,15 @@ impl Keeper {
         }
     }
 
+    /// The place among the worst, from 0 on.
+    fn place(&self, latency_ns: u64) -> usize {
+        let worst = &self.bills.worst;
+        worst.partition_point(|it| it.latency_ns >= latency_ns)
+    }
+
     fn keep(&mut self, bill: MessageBill) {
+        let place = self.place(bill.latency_ns);
         let worst = &mut self.bills.worst;
-        let place = worst.partition_point(|it| it.latency_ns >= bill.latency_ns);
         if place < MessageBills::WORST {
             worst.insert(place, bill);
             worst.truncate(MessageBills::WORST);

@@ -20,7 +20,7 @@ use loss::Loss;
 use rows::Rows;
 use sending::{Sending, Stages};
 
-pub use keeper::{Keeper, Refine};
+pub use keeper::{Keeper, Refine, Standing};
 
 /// What is known beside the exchange itself.
 #[derive(Debug, Clone, Copy, Default)]

@@ -75,7 +75,7 @@ fn all_late_messages_are_ranked_and_the_worst_are_kept() {
 fn the_memory_for_causes_is_bounded_and_the_sums_hold() {
     let mut keeper = Keeper::new(MS, settings());
     let mut next = 0;
-    keeper.refine_by(Box::new(move |_: &Exchange, bill: &mut MessageBill| {
+    keeper.refine_by(Box::new(move |_: &Exchange, _, bill: &mut MessageBill| {
         next += 1;
         for row in &mut bill.rows {
             let MessageRow { cause, .. } = row;

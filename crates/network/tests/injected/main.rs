@@ -9,19 +9,26 @@
 )]
 
 mod causes;
+mod hog;
 mod napi;
 mod netns;
 mod session;
 mod threads;
 mod wire;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hog::Truth;
 use punctual_record::path::bill::{MessageCause, MessageStage};
 use session::Billed;
 
 const MS: u64 = 1_000_000;
 
-/// Instants at which something was injected.
-pub type Truth = std::sync::Arc<std::sync::Mutex<Vec<(u64, u64)>>>;
+/// Hogs take turns: one that waits for another's end takes no CPU from anyone.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Of the messages that are late enough and in which an injection began, how many there are, and how
 /// many have a main cause that is expected.

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use punctual_record::path::bill::{MessageCause as Cause, MessageStage as Stage};
 use punctual_rt::clock;
-use punctual_trace::attribute::event::Event;
-use punctual_trace::attribute::message::{Moments, divide};
+use punctual_trace::attribute::event::{Event, Window};
+use punctual_trace::attribute::message::{Activity, Moments, Recording, divide};
 use punctual_trace::capture::{Capture, Options, ring_events};
 
+use crate::hog::hog;
 use crate::session::{Billed, Plan, measure};
-use crate::threads::hog;
 use crate::wire::Net;
-use crate::{MS, Truth, is_possible, judge, require};
+use crate::{MS, Truth, alone, is_possible, judge, require};
 
 /// Records what all CPUs do until it is told to end.
 fn record(mut capture: Capture, over: &AtomicBool) -> (Vec<Event>, u64) {
@@ -37,11 +37,13 @@ fn record(mut capture: Capture, over: &AtomicBool) -> (Vec<Event>, u64) {
     }
 }
 
-/// Makes the device's NAPI threaded, and binds the thread to a CPU.
+/// Makes the device's NAPI threaded, and binds the thread to a CPU, where nothing but the hog is above it.
 fn bind_napi(net: &Net, cpu: usize) -> Result<(), String> {
     let script = format!(
         "unshare -m sh -ec 'mount -t sysfs none /sys; echo 1 > /sys/class/net/ta/threaded'
-         for tid in $(pgrep '^napi/ta-'); do taskset -pc {cpu} $tid > /dev/null; done"
+         for tid in $(pgrep '^napi/ta-'); do
+             taskset -pc {cpu} $tid > /dev/null; chrt -f -p 60 $tid
+         done"
     );
     let done = net.a.run(move || {
         std::process::Command::new("sh")
@@ -55,7 +57,28 @@ fn bind_napi(net: &Net, cpu: usize) -> Result<(), String> {
     }
 }
 
-fn divided((exchange, bill): &mut Billed, events: &[Event]) -> bool {
+/// Only what received the replies is examined.
+struct Around<'a> {
+    events: &'a [Event],
+    activity: Option<Activity>,
+}
+
+impl Recording for Around<'_> {
+    fn wake_up(&self, _: u32, _: u64, _: u64) -> Option<Window> {
+        None
+    }
+
+    fn call(&self, _: u32, _: u64, _: u64) -> Option<Window> {
+        None
+    }
+
+    fn activity(&mut self, _: u64, _: u64) -> Option<&Activity> {
+        let activity = Activity::of(self.events);
+        Some(self.activity.insert(activity))
+    }
+}
+
+fn divided((exchange, bill): &mut Billed, events: &[Event]) {
     let reply = exchange.reply.unwrap();
     let around = (exchange.requested_ns - 40 * MS)..(reply.woke_ns + 10 * MS);
     let first = events.partition_point(|event| event.at_ns < around.start);
@@ -63,13 +86,16 @@ fn divided((exchange, bill): &mut Billed, events: &[Event]) -> bool {
     let moments = Moments {
         requested_ns: exchange.requested_ns,
         call_ns: exchange.sent.call_begin_ns,
-        call_end_ns: exchange.sent.call_end_ns,
         sent_ns: exchange.sent.software.last(),
         received_ns: reply.rx_software_ns,
         woke_ns: reply.woke_ns,
         ..Moments::default()
     };
-    divide(bill, &moments, &events[first..end], 0)
+    let mut around = Around {
+        events: &events[first..end],
+        activity: None,
+    };
+    divide(bill, &moments, &mut around);
 }
 
 #[test]
@@ -82,6 +108,7 @@ fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
         eprintln!("SKIPPED: one CPU");
         return;
     }
+    let _alone = alone();
     let (own, other) = (0, 1);
     let net = Net::with_napi(0, own, Arc::new(|_| false), true).unwrap();
     if let Err(error) = bind_napi(&net, other) {
@@ -114,10 +141,9 @@ fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
     let (mut events, lost) = recording.join().unwrap();
     events.sort_by_key(|event| event.at_ns);
     eprintln!("{} events, {lost} lost", events.len());
-    let traced = all
-        .iter_mut()
-        .filter_map(|it| divided(it, &events).then_some(()));
-    assert!(traced.count() > 0);
+    for billed in &mut all {
+        divided(billed, &events);
+    }
     for (_, bill) in &all {
         let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
         assert_eq!(sum, bill.latency_ns);

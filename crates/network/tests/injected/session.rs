@@ -191,7 +191,7 @@ fn gather(mut readers: Readers, end_ns: u64, context: Context, done: &AtomicBool
     let kept = Arc::clone(&bills);
     let mut keeper = Keeper::new(0, context);
     keeper.refine_by(Box::new(
-        move |exchange: &Exchange, bill: &mut MessageBill| {
+        move |exchange: &Exchange, _, bill: &mut MessageBill| {
             kept.lock().unwrap().push((*exchange, bill.clone()));
             false
         },

@@ -1,41 +1,13 @@
 //! Threads that do not run when they should: a thread of higher priority has their CPU.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use punctual_record::path::bill::{MessageCause as Cause, MessageStage as Stage};
-use punctual_rt::clock;
-use punctual_rt::sched::Policy;
-use punctual_rt::thread::Builder;
 
+use crate::hog::hog;
 use crate::session::{Plan, measure};
 use crate::wire::Net;
-use crate::{MS, Truth, is_possible, judge, require};
-
-/// Spins on a CPU for 25 ms of each 110, above everything else, until it is done.
-pub fn hog(cpu: usize, truth: &Truth, done: &AtomicBool) {
-    let (truth, over) = (Arc::clone(truth), Arc::new(AtomicBool::new(false)));
-    let its_over = Arc::clone(&over);
-    let builder = Builder::new().name("hog").policy(Policy::Fifo(90));
-    let hogging = builder.cpus(&[cpu]).spawn(move |_| {
-        let mut next_ns = clock::now_ns();
-        while !its_over.load(Ordering::Relaxed) {
-            next_ns += 110 * MS;
-            let _ = clock::sleep_until(next_ns);
-            let begin_ns = clock::now_ns();
-            while clock::now_ns() < begin_ns + 25 * MS {
-                std::hint::spin_loop();
-            }
-            truth.lock().unwrap().push((begin_ns, clock::now_ns()));
-            next_ns = next_ns.max(begin_ns);
-        }
-    });
-    while !done.load(Ordering::Relaxed) {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    over.store(true, Ordering::Relaxed);
-    hogging.unwrap().join().unwrap();
-}
+use crate::{MS, Truth, alone, is_possible, judge, require};
 
 fn preempted(name: &str, hog_cpu: usize, stages: &'static [Stage]) -> Result<(), String> {
     let other = 1 - hog_cpu;
@@ -65,6 +37,7 @@ fn threads_that_do_not_run_are_named() {
         eprintln!("SKIPPED: one CPU");
         return;
     }
+    let _alone = alone();
     preempted("receiver asleep", 1, &[Stage::PeerWakeUp, Stage::PeerWork]).unwrap();
     preempted(
         "sender preempted",

@@ -206,6 +206,13 @@ fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
     if again {
         run.explanation = Some(attribute_again(path, run.explanation.as_ref())?);
     }
+    if run.explanation.is_none() && run.path.is_some() {
+        return Err(Failure::setup(format!(
+            "{0}: a run of messages has no bills of wake-ups; `punctual report {0} -v` shows who \
+             delayed the messages",
+            path.display()
+        )));
+    }
     if run.explanation.is_none() {
         return Err(Failure::setup(format!(
             "{}: this run was not traced; measure as root without --no-explain, on a kernel that \

@@ -318,7 +318,7 @@ pub struct RunFlags {
     /// task leaves the CPU]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with = "no_explain", help_heading = EXPLAIN)]
     pub stack_above: Option<u64>,
-    /// Don't trace the kernel: late wake-ups are not explained
+    /// Don't trace the kernel: late wake-ups are not explained, late messages by time stamps alone
     #[arg(long, help_heading = EXPLAIN)]
     pub no_explain: bool,
 

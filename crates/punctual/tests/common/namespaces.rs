@@ -84,6 +84,23 @@ impl Namespaces {
         .unwrap();
     }
 
+    /// Runs a script of the shell on a side, and returns what it prints.
+    ///
+    /// # Errors
+    /// What it says on standard error.
+    pub fn shell(&self, side: Side, script: &str) -> Result<String, String> {
+        let output = Command::new("ip")
+            .args(["netns", "exec", self.name(side), "sh", "-ec", script])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => Err(text(&output.stderr)),
+        }
+    }
+
     /// Filters what arrives on a side: rules of nftables' chain `input`, a line each.
     ///
     /// # Errors

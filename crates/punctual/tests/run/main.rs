@@ -17,12 +17,15 @@ mod breach;
 mod common;
 mod cost;
 mod culprits;
+mod delayed;
 mod ends;
 mod exec;
 mod explained;
 mod fit;
 mod gaps;
 mod groups;
+#[path = "../../../network/tests/injected/hog.rs"]
+mod hog;
 mod ladder;
 mod launch;
 mod loads;

@@ -11,7 +11,7 @@ use punctual_stats::verdict::Outcome;
 use crate::common::namespaces::{FAR, Namespaces, Side};
 use crate::common::{Ended, Place, Running, event_kinds, has_rights, program, skip, until};
 
-const TOKEN: &str = "a-token-of-this-test";
+pub const TOKEN: &str = "a-token-of-this-test";
 
 /// The namespaces, or the end of the test.
 macro_rules! namespaces {
@@ -24,7 +24,7 @@ macro_rules! namespaces {
 }
 
 /// Starts the responder on the far side, and waits until it listens.
-fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
+pub fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
     let mut command = pair.command(Side::Far, place, program());
     command.args(["respond", FAR]).args(flags);
     command.env("PUNCTUAL_TOKEN", TOKEN);
@@ -42,7 +42,7 @@ fn await_listening(pid: u32) {
     });
 }
 
-fn measure(pair: &Namespaces, place: &Place, arguments: &[&str]) -> Running {
+pub fn measure(pair: &Namespaces, place: &Place, arguments: &[&str]) -> Running {
     let mut command = pair.command(Side::Near, place, program());
     command.args(arguments).args(["-o", "run"]);
     if !has_rights() {
@@ -52,7 +52,7 @@ fn measure(pair: &Namespaces, place: &Place, arguments: &[&str]) -> Running {
     Running::start(command)
 }
 
-fn path(run: &Run) -> &PathRun {
+pub fn path(run: &Run) -> &PathRun {
     run.path.as_ref().unwrap()
 }
 

@@ -19,9 +19,10 @@ fn happenings() -> Vec<Happening> {
         count,
         threads: vec![text("controller/7")],
     };
-    let not_explained = |gaps| Happening::NotExplained {
+    let not_explained = |gaps, messages| Happening::NotExplained {
         why: Unavailable::NoUprobes,
         gaps,
+        messages,
     };
     let stacks = |frames| Happening::OffCpuStacks {
         frames,
@@ -94,8 +95,9 @@ fn happenings() -> Vec<Happening> {
         never_woke(5),
         Happening::NoHistogram { thread: 0 },
         Happening::NoSamples { thread: 0 },
-        not_explained(true),
-        not_explained(false),
+        not_explained(true, false),
+        not_explained(false, true),
+        not_explained(false, false),
         stacks(0),
         stacks(16),
         Happening::ProbeFailed {

@@ -17,6 +17,7 @@ fn every_event_is_read_back() {
             Happening::NotExplained {
                 why: why.clone(),
                 gaps: false,
+                messages: false,
             },
             Happening::MarkRefused { mark, why },
         ]

@@ -94,9 +94,17 @@ fn happening(what: &Happening, tool: &str) -> String {
              known"
         ),
         Happening::NoSamples { thread } => format!("thread {thread} measured nothing"),
-        Happening::NotExplained { why, gaps } => {
-            let what = if *gaps { "gaps" } else { "late wake-ups" };
-            format!("{what} are not explained: {}", unavailable(why))
+        Happening::NotExplained {
+            why,
+            gaps,
+            messages,
+        } => {
+            let what = match (messages, gaps) {
+                (true, _) => "late messages are explained without the kernel's events",
+                (false, true) => "gaps are not explained",
+                (false, false) => "late wake-ups are not explained",
+            };
+            format!("{what}: {}", unavailable(why))
         }
         Happening::OffCpuNames { why } => {
             format!(

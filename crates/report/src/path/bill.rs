@@ -106,7 +106,7 @@ fn row(row: &MessageRow) -> String {
 #[must_use]
 pub fn name(cause: &Cause) -> String {
     let instead = |by: &Option<Runner>| match by {
-        Some(by) => format!(": {} ran", runner(by)),
+        Some(by) => format!(": {} had the CPU", runner(by)),
         None => String::new(),
     };
     match cause {
@@ -294,7 +294,8 @@ pub fn text(fix: Fix) -> &'static str {
              /proc/irq/N/smp_affinity_list"
         }
         Fix::LookCloser => {
-            "record the kernel's events here and there, or use a card with time stamps"
+            "run this as root without --no-explain to record the kernel's events here, or use a card \
+             with time stamps"
         }
     }
 }

@@ -2,15 +2,17 @@
 //! had the CPU while the sending or the receiving thread was ready, and what kept received packets
 //! from their softirq or from the thread of NAPI.
 
+mod owners;
 mod ready;
 
 use punctual_record::path::bill::{
     Certainty, MessageBill, MessageCause as Cause, MessageEvidence as Evidence, MessageRow,
-    MessageStage as Stage, Runner,
+    MessageStage as Stage,
 };
 
-use super::event::Event;
-use ready::{Activity, Wait};
+use super::event::Window;
+pub use ready::Activity;
+use ready::Wait;
 
 /// The instants of a message on this machine, CLOCK_MONOTONIC, and its threads.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,14 +21,14 @@ pub struct Moments {
     pub requested_ns: u64,
     /// Before the call that sent it.
     pub call_ns: u64,
-    /// After that call.
-    pub call_end_ns: u64,
     /// When it was last passed to the driver; absent if that is not known.
     pub sent_ns: Option<u64>,
     /// When the kernel received the reply; absent if that is not known.
     pub received_ns: Option<u64>,
     /// When the receiving thread had it.
     pub woke_ns: u64,
+    /// It read a later reply in the same call: `received_ns` is that one's.
+    pub read_with_later: bool,
     /// The sending thread.
     pub sender: u32,
     /// The receiving thread.
@@ -42,56 +44,100 @@ const SOON_NS: u64 = 2_000_000;
 /// By how much the kernel's time stamps may differ from the events' clock.
 const SLACK_NS: u64 = 100_000;
 
+/// What was recorded on this machine while a message was under way.
+pub trait Recording {
+    /// What happened around a wait of a thread that ended with its reading of the clock.
+    fn wake_up(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window>;
+    /// What happened on a thread's CPU between two instants at which it ran.
+    fn call(&self, tid: u32, from_ns: u64, to_ns: u64) -> Option<Window>;
+    /// What all CPUs did between two instants; `None` if some of it is not known.
+    fn activity(&mut self, from_ns: u64, to_ns: u64) -> Option<&Activity>;
+}
+
 /// Divides the rows of a bill whose cause the events show. The rows still sum to the latency.
 /// Returns whether the events of that time are known.
-pub fn divide(bill: &mut MessageBill, moments: &Moments, events: &[Event], lost: u64) -> bool {
-    if events.is_empty() || lost > 0 {
+pub fn divide(bill: &mut MessageBill, moments: &Moments, recording: &mut impl Recording) -> bool {
+    let mut is_known = true;
+    for index in (0..bill.rows.len()).rev() {
+        let row = &bill.rows[index];
+        let Some(time) = Time::of(row, &bill.rows, moments) else {
+            continue;
+        };
+        match owners::of(row, &time, recording) {
+            Some(owned) => owners::replace(&mut bill.rows, index, owned),
+            None => is_known = false,
+        }
+    }
+    if bill.rows.iter().any(is_unknown_reception) {
+        is_known &= receive(bill, moments, recording);
+    }
+    bill.rows.sort_by_key(|row| row.stage);
+    is_known
+}
+
+/// When a row's thread was to run, and did not.
+struct Time {
+    tid: u32,
+    from_ns: u64,
+    to_ns: u64,
+    /// When it ran again, if that was later.
+    ran_ns: u64,
+    /// It ran at both ends: it was interrupted.
+    in_call: bool,
+}
+
+impl Time {
+    fn of(row: &MessageRow, rows: &[MessageRow], moments: &Moments) -> Option<Self> {
+        let from = |tid, from_ns: u64, in_call| {
+            let to_ns = from_ns.saturating_add(row.ns);
+            Self {
+                tid,
+                from_ns,
+                to_ns,
+                ran_ns: to_ns,
+                in_call,
+            }
+        };
+        let upto = |tid, to_ns: u64, in_call| Self {
+            tid,
+            from_ns: to_ns.saturating_sub(row.ns),
+            to_ns,
+            ran_ns: to_ns,
+            in_call,
+        };
+        let asleep = row.cause == Cause::NotScheduled { by: None };
+        Some(match row.stage {
+            Stage::Start if asleep => from(moments.sender, moments.requested_ns, false),
+            Stage::Send if asleep => from(moments.sender, moments.call_ns, true),
+            Stage::Queue if asleep => upto(moments.sender, moments.sent_ns?, true),
+            Stage::WakeUp if asleep => upto(moments.receiver, moments.woke_ns, false),
+            // It may have come long before the time stamp, and waited for the thread.
+            Stage::Way if row.cause == Cause::Way && moments.read_with_later => {
+                let wake_ups = rows.iter().filter(|it| it.stage == Stage::WakeUp);
+                let wake_ns: u64 = wake_ups.map(|it| it.ns).sum();
+                let to_ns = moments.woke_ns.saturating_sub(wake_ns);
+                Self {
+                    ran_ns: moments.woke_ns,
+                    ..upto(moments.receiver, to_ns, false)
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Moves time of which nothing is known to what kept the reply from being received.
+fn receive(bill: &mut MessageBill, moments: &Moments, recording: &mut impl Recording) -> bool {
+    let (Some(sent_ns), Some(received_ns)) = (moments.sent_ns, moments.received_ns) else {
+        return true;
+    };
+    let Some(activity) = recording.activity(moments.requested_ns, moments.woke_ns) else {
         return false;
-    }
-    let activity = Activity::of(events);
-    let times = [
-        (
-            Stage::Start,
-            moments.requested_ns,
-            moments.call_ns,
-            moments.sender,
-        ),
-        (
-            Stage::Send,
-            moments.call_ns,
-            moments.call_end_ns,
-            moments.sender,
-        ),
-        (
-            Stage::WakeUp,
-            moments.received_ns.unwrap_or(moments.call_end_ns),
-            moments.woke_ns,
-            moments.receiver,
-        ),
-    ];
-    for (stage, from_ns, to_ns, tid) in times {
-        let by = activity.instead_of(tid, from_ns, to_ns);
-        name_thread(bill, stage, by);
-    }
-    if let (Some(sent_ns), Some(received_ns)) = (moments.sent_ns, moments.received_ns)
-        && let Some((cause, ns)) = reception(&activity, sent_ns, received_ns)
-    {
+    };
+    if let Some((cause, ns)) = reception(activity, sent_ns, received_ns) {
         move_to_reception(bill, cause, ns);
     }
     true
-}
-
-/// Names who ran instead of a thread.
-fn name_thread(bill: &mut MessageBill, stage: Stage, by: Option<Runner>) {
-    let asleep = Cause::NotScheduled { by: None };
-    let row = bill
-        .rows
-        .iter_mut()
-        .find(|row| row.stage == stage && row.cause == asleep);
-    if let (Some(row), Some(by)) = (row, by) {
-        row.cause = Cause::NotScheduled { by: Some(by) };
-        show_events(row);
-    }
 }
 
 fn show_events(row: &mut MessageRow) {
@@ -168,17 +214,20 @@ fn softirq(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause
     Some((Cause::Softirq { by }, ns))
 }
 
+/// A row of the way of which nothing else is known, or one that was inferred from another message's
+/// time stamp: the events are better.
+fn is_unknown_reception(row: &MessageRow) -> bool {
+    let asleep = Cause::NotScheduled { by: None };
+    let is_unknown = row.stage == Stage::Way && row.cause == Cause::Way
+        || row.stage == Stage::WakeUp
+            && row.cause == asleep
+            && row.evidence.contains(&Evidence::ReadTogether);
+    is_unknown && row.ns > LATE_NS
+}
+
 /// Moves time of the way, of which nothing else is known, to the reception.
 fn move_to_reception(bill: &mut MessageBill, cause: Cause, ns: u64) {
-    let asleep = Cause::NotScheduled { by: None };
-    let unknown = |row: &MessageRow| {
-        row.stage == Stage::Way && row.cause == Cause::Way
-            // Inferred from another message's time stamp: the events are better.
-            || row.stage == Stage::WakeUp
-                && row.cause == asleep
-                && row.evidence.contains(&Evidence::ReadTogether)
-    };
-    let Some(at) = bill.rows.iter().position(unknown) else {
+    let Some(at) = bill.rows.iter().position(is_unknown_reception) else {
         return;
     };
     let ns = ns.min(bill.rows[at].ns);
@@ -198,5 +247,4 @@ fn move_to_reception(bill: &mut MessageBill, cause: Cause, ns: u64) {
         Some(known) => known.ns += ns,
         None => bill.rows.push(row),
     }
-    bill.rows.sort_by_key(|row| row.stage);
 }

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 pub use punctual_record::Ledger;
 use punctual_record::explanation::Picture;
 pub use punctual_record::explanation::{
-    Bill, BillRow, Cause, Explanation, Instants, Stage, StageTimes,
+    Bill, BillRow, Cause, Culprit, Explanation, Instants, Stage, StageTimes,
 };
 
 pub use job::{JobInstants, job_bill, job_picture};
@@ -89,6 +89,8 @@ pub struct Share {
     pub stage: Stage,
     /// The cause it belongs to.
     pub cause: Cause,
+    /// The thread that took it, where the cause is about one.
+    pub by: Option<Culprit>,
 }
 
 /// The owner of each moment of the wake-up, in order: the rows of its bill are the sums of these.
@@ -100,6 +102,7 @@ pub fn account(window: &Window) -> Vec<Share> {
         ns: amount.ns,
         stage: amount.stage,
         cause: amount.cause,
+        by: amount.by,
     };
     let mut account: Vec<Share> = WindowView::from_window(window)
         .amounts()

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::slot::{Slot, kind};
 
 /// How long before the requested instant a window begins, at least.
-const LEAD_NS: u64 = 200_000;
+pub(super) const LEAD_NS: u64 = 200_000;
 /// How long after the wake-up it ends.
 const TAIL_NS: u64 = 20_000;
 /// Events that are searched backwards for the thread that ran when the window began.
@@ -25,7 +25,7 @@ struct Gap {
 
 /// Beyond the number of events that a lane always keeps, events are kept that are not older than this:
 /// a late wake-up is examined 0.1 to 0.2 s after it ended, later on a busy machine.
-const AGE_NS: u64 = 2_000_000_000;
+pub const AGE_NS: u64 = 2_000_000_000;
 
 /// The events of one lane.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub struct History {
     /// How many are kept regardless of their age, and the limit.
     least: usize,
     most: usize,
+    age_ns: u64,
     gaps: VecDeque<Gap>,
     /// The last event that was dropped: nothing is known up to it.
     forgotten_ns: Option<u64>,
@@ -52,11 +53,17 @@ impl History {
             slots: VecDeque::new(),
             least,
             most: most.max(least),
+            age_ns: AGE_NS,
             gaps: VecDeque::new(),
             forgotten_ns: None,
             pending: 0,
             lost: 0,
         }
+    }
+
+    /// Regards events as young for so long.
+    pub fn keep_for(&mut self, ns: u64) {
+        self.age_ns = ns;
     }
 
     /// Adds the next event of the lane.
@@ -84,7 +91,7 @@ impl History {
 
     fn has_too_many(&self, now_ns: u64) -> bool {
         let count = self.slots.len();
-        let is_old = |slot: &Slot| now_ns.saturating_sub(slot.at_ns()) > AGE_NS;
+        let is_old = |slot: &Slot| now_ns.saturating_sub(slot.at_ns()) > self.age_ns;
         count >= self.most || count >= self.least && self.slots.front().is_some_and(is_old)
     }
 
@@ -176,6 +183,14 @@ impl History {
         let mut slots: Vec<Slot> = self.slots.range(first..end.max(first)).copied().collect();
         slots.sort_by_key(Slot::at_ns);
         (slots, self.lost_within(from_ns, from_ns, to_ns))
+    }
+
+    /// How many events there are between two instants.
+    #[must_use]
+    pub fn count(&self, from_ns: u64, to_ns: u64) -> usize {
+        let first = self.slots.partition_point(|slot| slot.at_ns() < from_ns);
+        let end = self.slots.partition_point(|slot| slot.at_ns() <= to_ns);
+        end.saturating_sub(first)
     }
 
     /// Lost events that may be in a window that begins at one instant and needs
@@ -403,6 +418,18 @@ mod tests {
             100,
             "never more than that"
         );
+    }
+
+    #[test]
+    fn events_that_are_needed_longer_are_kept_longer() {
+        const MS: u64 = 1_000_000;
+        let mut history = History::new(10, 100);
+        history.keep_for(2 * AGE_NS);
+        (0..60).for_each(|at| history.push(slot(at * MS, kind::NMI)));
+        history.push(slot(3_000 * MS, kind::NMI));
+        assert!(!history.has_forgotten(MS));
+        history.push(slot(5_000 * MS, kind::NMI));
+        assert!(history.has_forgotten(MS));
     }
 
     #[test]

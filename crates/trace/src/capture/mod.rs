@@ -2,8 +2,8 @@
 //! when one of them was late.
 //!
 //! A BPF program writes each event into the ring of its CPU, which is overwritten
-//! continuously. The probe's thread does nothing for that. [`Capture::drain`] copies the rings
-//! on another CPU; [`Capture::chain`] and [`Capture::window`] examine the copy.
+//! continuously. The probe's thread does nothing for that. [`Capture::drain`] copies the rings on
+//! another CPU; [`Capture::chain`] and [`Capture::window`] examine the copy.
 
 mod between;
 pub mod chain;
@@ -13,6 +13,7 @@ mod jobs;
 #[cfg(feature = "kernel")]
 pub(crate) mod kernel;
 pub mod layout;
+pub mod messages;
 pub mod numbers;
 #[cfg(feature = "kernel")]
 mod recorder;
@@ -143,9 +144,8 @@ impl Capture {
             smi.read(0);
         }
         let most = KEPT_EVENTS / options.cpus.len().max(1);
-        let histories = (0..recorder.lanes())
-            .map(|_| History::new(options.ring_events / 2, most))
-            .collect();
+        let history = |_| History::new(options.ring_events / 2, most);
+        let histories = (0..recorder.lanes()).map(history).collect();
         Ok(Self {
             recorder,
             histories,

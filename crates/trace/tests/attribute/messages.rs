@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use punctual_record::path::bill::{
     Certainty, MessageBill, MessageCause as Cause, MessageRow, MessageStage as Stage, Runner,
 };
-use punctual_trace::attribute::event::{Event, Kind, Task};
-use punctual_trace::attribute::message::{Moments, divide};
+use punctual_trace::attribute::event::{Event, Kind, Task, Window};
+use punctual_trace::attribute::message::{Activity, Moments, Recording, divide};
 
-use crate::build::{hog, idle, task};
+use crate::build::{KERNEL, USER, asleep, hog, idle, probe, task};
 
 const MS: u64 = 1_000_000;
 const DUE: u64 = 1_000 * MS;
@@ -39,10 +39,10 @@ fn moments() -> Moments {
     Moments {
         requested_ns: DUE,
         call_ns: DUE,
-        call_end_ns: DUE,
         sent_ns: Some(DUE),
         received_ns: Some(DUE + 20 * MS),
         woke_ns: DUE + 20 * MS,
+        read_with_later: false,
         sender: SENDER,
         receiver: RECEIVER,
     }
@@ -86,9 +86,67 @@ fn named(task: &str, policy: &str, priority: u32, tid: u32) -> Runner {
     }
 }
 
+/// All events are known, or some were lost.
+struct Recorded<'a> {
+    events: &'a [Event],
+    lost: u64,
+    activity: Option<Activity>,
+}
+
+fn recorded(events: &[Event]) -> Recorded<'_> {
+    Recorded {
+        events,
+        lost: 0,
+        activity: None,
+    }
+}
+
+impl Recorded<'_> {
+    /// On the CPU where the thread began to run.
+    fn window(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
+        let came = self.events.iter().find_map(|event| match &event.kind {
+            Kind::Switch { to, .. } if to.tid == tid => Some((event.cpu, to.clone())),
+            _ => None,
+        });
+        let (cpu, probe) = came.unwrap_or_else(|| (1, task(tid, "ours", 19, 1)));
+        let made = asleep(&hog(), 0).window;
+        Some(Window {
+            cpu,
+            probe,
+            waiting_ns: due_ns,
+            due_ns,
+            woken_ns,
+            lost: self.lost,
+            events: self.events.to_vec(),
+            ..made
+        })
+    }
+}
+
+impl Recording for Recorded<'_> {
+    fn wake_up(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
+        self.window(tid, due_ns, woken_ns)
+    }
+
+    fn call(&self, tid: u32, from_ns: u64, to_ns: u64) -> Option<Window> {
+        let window = self.window(tid, from_ns, to_ns)?;
+        Some(Window {
+            gap: true,
+            job: true,
+            ..window
+        })
+    }
+
+    fn activity(&mut self, _: u64, _: u64) -> Option<&Activity> {
+        let activity = Activity::of(self.events);
+        let known = self.lost == 0 && !self.events.is_empty();
+        known.then(|| &*self.activity.insert(activity))
+    }
+}
+
 fn divided(mut bill: MessageBill, moments: &Moments, events: &[Event]) -> Vec<MessageRow> {
     let before: u64 = bill.rows.iter().map(|row| row.ns).sum();
-    assert!(divide(&mut bill, moments, events, 0));
+    assert!(divide(&mut bill, moments, &mut recorded(events)));
     assert_eq!(bill.rows.iter().map(|row| row.ns).sum::<u64>(), before);
     bill.rows
 }
@@ -173,7 +231,6 @@ fn who_ran_instead_of_the_sender_and_of_the_receiver_is_named() {
     ]);
     let moments = Moments {
         call_ns: DUE + 8 * MS,
-        call_end_ns: DUE + 8 * MS,
         sent_ns: Some(DUE + 8 * MS),
         received_ns: Some(DUE + 9 * MS),
         woke_ns: DUE + 20 * MS,
@@ -198,13 +255,134 @@ fn who_ran_instead_of_the_sender_and_of_the_receiver_is_named() {
     assert_eq!(by(&rows[2]).as_deref(), Some("stress-ng"));
 }
 
+/// A wake-up that is known, and nothing else.
+struct Known(Window);
+
+impl Recording for Known {
+    fn wake_up(&self, _: u32, _: u64, _: u64) -> Option<Window> {
+        Some(self.0.clone())
+    }
+
+    fn call(&self, _: u32, _: u64, _: u64) -> Option<Window> {
+        None
+    }
+
+    fn activity(&mut self, _: u64, _: u64) -> Option<&Activity> {
+        None
+    }
+}
+
+#[test]
+fn what_is_no_thread_is_named_too() {
+    const LATENCY: u64 = 600_000;
+    let mut called = asleep(&hog(), LATENCY);
+    called.called();
+    // The account of stolen time rose meanwhile.
+    let mut stolen = asleep(&hog(), LATENCY);
+    stolen
+        .at(-600_000, Kind::Stolen { total_ns: 0 })
+        .timer(590_000, 593_000, USER)
+        .switch(595_000, &hog(), &probe())
+        .at(700_000, Kind::Stolen { total_ns: 550_000 });
+    let mut interrupted = asleep(&hog(), LATENCY);
+    let name = "eth0".to_owned();
+    interrupted
+        .at(-10_000, Kind::HandlerEntry { irq: 24, name })
+        .at(580_000, Kind::HandlerExit { irq: 24 })
+        .timer(584_200, 587_000, KERNEL)
+        .switch(590_000, &hog(), &probe());
+    for (made, expected) in [
+        (called, "IPI: do_flush_tlb_all"),
+        (stolen, "hypervisor"),
+        (interrupted, "interrupt 24 (eth0)"),
+    ] {
+        let asleep = Cause::NotScheduled { by: None };
+        let mut bill = bill(vec![
+            row(Stage::Start, asleep, LATENCY),
+            row(Stage::Way, Cause::Usual, MS),
+        ]);
+        assert!(divide(&mut bill, &moments(), &mut Known(made.window)));
+        let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        assert_eq!(sum, bill.latency_ns);
+        let by = Some(named(expected, "", 0, 0));
+        let of_it = |it: &&MessageRow| it.cause == Cause::NotScheduled { by: by.clone() };
+        let ns = bill.rows.iter().find(of_it).map(|row| row.ns);
+        assert!(ns.is_some_and(|ns| ns > 500_000), "{expected}: {bill:#?}");
+        // The way of every wake-up is no cause.
+        let usual = bill
+            .rows
+            .iter()
+            .any(|it| it.stage == Stage::Start && it.cause == Cause::Usual);
+        assert!(usual, "{expected}: {bill:#?}");
+    }
+}
+
+#[test]
+fn a_thread_that_was_ready_before_the_events_waited_from_their_beginning() {
+    let napi = task(40, "napi/eth0-7", 120, 0);
+    let events = [
+        switch(DUE, 1, &idle(), &fifo_hog()),
+        switch(DUE + 19 * MS, 1, &fifo_hog(), &napi),
+        switch(DUE + 21 * MS, 1, &napi, &idle()),
+    ];
+    let rows = divided(on_the_way(), &moments(), &events);
+    let of_hog = |it: &MessageRow| match &it.cause {
+        Cause::NapiThread { by, .. } => by.as_ref().is_some_and(|by| by.task == "rt-hog"),
+        _ => false,
+    };
+    let ns = rows.iter().find(|it| of_hog(it)).map(|it| it.ns);
+    assert_eq!(ns, Some(19 * MS), "{rows:#?}");
+    // One that had left, and whose waking is not known, was ready at an unknown instant.
+    let left = switch(DUE - MS, 1, &napi, &idle());
+    let events = [&[left][..], &events[..]].concat();
+    assert_eq!(
+        divided(on_the_way(), &moments(), &events),
+        on_the_way().rows
+    );
+}
+
+/// The time stamp is that of the last reply: those before it waited for the thread, too.
+#[test]
+fn a_reply_that_was_read_with_later_ones_waited_for_the_thread_while_that_was_ready() {
+    let receiver = task(RECEIVER, "receive", 19, 1);
+    let events = [
+        switch(DUE - MS, 1, &receiver, &fifo_hog()),
+        // An earlier reply.
+        waking(DUE + 4 * MS, RECEIVER),
+        switch(DUE + 20 * MS - 1_000, 1, &fifo_hog(), &receiver),
+    ];
+    let own = moments();
+    assert_eq!(divided(on_the_way(), &own, &events), on_the_way().rows);
+    let later = Moments {
+        read_with_later: true,
+        ..own
+    };
+    let rows = divided(on_the_way(), &later, &events);
+    let by = Some(named("rt-hog", "SCHED_FIFO", 90, 77));
+    let of_hog = |it: &&MessageRow| it.cause == Cause::NotScheduled { by: by.clone() };
+    let hog = rows.iter().find(of_hog).expect("the hog");
+    assert_eq!(
+        (hog.stage, hog.certainty),
+        (Stage::WakeUp, Certainty::Likely)
+    );
+    assert_eq!(hog.ns, 16 * MS - 1_000, "{rows:#?}");
+}
+
 #[test]
 fn lost_events_divide_nothing() {
     let mut bill = on_the_way();
     let events = [waking(DUE, 40)];
-    assert!(!divide(&mut bill, &moments(), &events, 1));
-    assert!(!divide(&mut bill, &moments(), &[], 0));
+    let mut lost = Recorded {
+        lost: 1,
+        ..recorded(&events)
+    };
+    assert!(!divide(&mut bill, &moments(), &mut lost));
+    assert!(!divide(&mut bill, &moments(), &mut recorded(&[])));
     assert_eq!(bill, on_the_way());
+    let asleep = vec![row(Stage::Start, Cause::NotScheduled { by: None }, 20 * MS)];
+    let mut bill = self::bill(asleep.clone());
+    assert!(!divide(&mut bill, &moments(), &mut lost));
+    assert_eq!(bill.rows, asleep);
 }
 
 fn instants() -> impl Strategy<Value = u64> {
@@ -237,28 +415,31 @@ proptest! {
     #[test]
     fn rows_still_sum_whatever_the_events_are(
         events in events(),
-        times in proptest::collection::vec(instants(), 6),
-        rows in proptest::collection::vec(0usize..4, 1..4),
+        times in proptest::collection::vec(instants(), 5),
+        rows in proptest::collection::vec(0usize..6, 1..5),
+        together in any::<bool>(),
     ) {
         let moments = Moments {
             requested_ns: times[0],
             call_ns: times[1],
-            call_end_ns: times[2],
-            sent_ns: Some(times[3]),
-            received_ns: Some(times[4]),
-            woke_ns: times[5],
+            sent_ns: Some(times[2]),
+            received_ns: Some(times[3]),
+            woke_ns: times[4],
+            read_with_later: together,
             sender: SENDER,
             receiver: RECEIVER,
         };
         let asleep = || Cause::NotScheduled { by: None };
         let of = |index: &usize| match index {
             0 => row(Stage::Start, asleep(), MS),
+            4 => row(Stage::Send, asleep(), 3 * MS),
+            5 => row(Stage::Queue, asleep(), 3 * MS),
             1 => row(Stage::Way, Cause::Way, 10 * MS),
             2 => row(Stage::Receive, Cause::Softirq { by: None }, MS),
             _ => row(Stage::WakeUp, asleep(), 2 * MS),
         };
         let mut bill = bill(rows.iter().map(of).collect());
-        divide(&mut bill, &moments, &events, 0);
+        divide(&mut bill, &moments, &mut recorded(&events));
         let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
         prop_assert_eq!(sum, bill.latency_ns);
     }

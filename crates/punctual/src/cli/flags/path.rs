@@ -31,7 +31,7 @@ pub struct PathFlags {
     /// Read the token of the responder from this file [default: the variable PUNCTUAL_TOKEN]
     #[arg(long, value_name = "FILE", help_heading = PATH)]
     pub token_file: Option<PathBuf>,
-    /// Don't use the kernel's time stamps: late messages are not explained
+    /// Don't use the kernel's time stamps, nor its events: late messages are not explained
     #[arg(long, help_heading = PATH)]
     pub no_stamps: bool,
 }

@@ -169,6 +169,7 @@ fn plan(
         interval: made.probes.interval,
         timeout_ns,
         stamps: !path.no_stamps,
+        explain: !flags.no_explain && !path.no_stamps,
         cpus: [first, cpus.get(1).copied().unwrap_or(first)],
         policy: made.probes.policy,
         placement: made.placement,

@@ -81,6 +81,7 @@ pub fn begin(
             let what = Happening::NotExplained {
                 why,
                 gaps: wanted.polling.is_some(),
+                messages: false,
             };
             events.push(Event::new(0, what));
         })

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use punctual_network::sender::Readers;
 use punctual_network::sender::join::{Fate, Joiner};
+use punctual_record::TracerCost;
 use punctual_rt::clock;
 use punctual_rt::ring::Producer;
 
+use super::tracing::Tracing;
 use crate::conduct::error::ConductError;
 use crate::conduct::housekeeper::Housekeeper;
 use crate::conduct::run::pace::Pace;
@@ -24,6 +26,8 @@ pub struct Joined {
     pub joiner: Joiner,
     /// To the collector.
     samples: Producer<Sample>,
+    /// The kernel's events, if they are recorded.
+    tracing: Option<Tracing>,
 }
 
 impl Joined {
@@ -41,6 +45,10 @@ impl Joined {
         stamps.iter().for_each(|it| joiner.stamped(it));
         readings.iter().for_each(|it| joiner.read(it));
         replies.iter().for_each(|it| joiner.received(it));
+        // After the replies: events up to these are known.
+        if let Some(tracing) = &self.tracing {
+            tracing.round();
+        }
         let samples = &mut self.samples;
         joiner.settle(now_ns, |fate| {
             samples.push(sample(&fate));
@@ -81,15 +89,20 @@ impl Joining {
     /// The thread cannot be started.
     pub fn begin(
         readers: Readers,
-        joiner: Joiner,
+        mut joiner: Joiner,
         samples: Producer<Sample>,
+        tracing: Option<Tracing>,
         housekeeping: Option<usize>,
         pace: &Arc<Pace>,
     ) -> Result<Self, ConductError> {
+        if let Some(tracing) = &tracing {
+            joiner.refine_by(tracing.refine());
+        }
         let joined = Arc::new(Mutex::new(Joined {
             readers,
             joiner,
             samples,
+            tracing,
         }));
         let (shared, pace) = (Arc::clone(&joined), Arc::clone(pace));
         let round = move |last: bool| {
@@ -108,6 +121,11 @@ impl Joining {
     /// Locks the account. The rings continue to fill.
     pub fn look(&self) -> MutexGuard<'_, Joined> {
         lock(&self.joined)
+    }
+
+    /// What the recording has cost so far, if there is one.
+    pub fn tracer_cost(&self) -> Option<TracerCost> {
+        lock(&self.joined).tracing.as_ref().map(Tracing::cost)
     }
 
     /// Processor time that it has taken, in ns.

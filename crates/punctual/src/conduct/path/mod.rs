@@ -6,6 +6,7 @@ mod joining;
 mod plan;
 mod respond;
 mod threads;
+mod tracing;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -46,6 +47,7 @@ use punctual_record::{Event, Happening, RecordError, Run, RunDirectory, State, t
 use punctual_trace::attribute::event::Window;
 pub use respond::{Responding, notice_of, respond};
 use threads::Threads;
+use tracing::Tracing;
 
 /// How often the end of the measurement is checked.
 const NAP: Duration = Duration::from_millis(100);
@@ -187,6 +189,10 @@ fn start(
     let threads = threads::start(plan, &session.line, writers)?;
     save(directory, &run)?;
     directory.reserve();
+    // Without a deadline no message is late.
+    let explains = plan.explain && plan.claim.deadline_ns().is_some();
+    let begin = || Tracing::begin(&threads, root, &mut run.events);
+    let tracing = explains.then(begin).flatten();
     setup::refuse_if_signalled(&signals)?;
     let loads = setup::start_loads(&plan.load, &signals, progress)?;
     let housekeeping = plan.placement.housekeeping;
@@ -197,7 +203,15 @@ fn start(
     let collector =
         Collector::new(vec![lane], u64::MAX, Vec::new()).with_evidence(Some(stops.evidence()));
     let gathering = Gathering::begin(collector, housekeeping, &pace)?;
-    let joining = Joining::begin(readers, Joiner::new(rules), samples, housekeeping, &pace)?;
+    let joiner = Joiner::new(rules);
+    let joining = Joining::begin(
+        readers,
+        joiner,
+        samples,
+        tracing.clone(),
+        housekeeping,
+        &pace,
+    )?;
     let (held, mut demands) = in_force::hold_threads(
         &plan.conditions,
         false,
@@ -213,6 +227,9 @@ fn start(
         tid: ready.tid,
     });
     let monitor = Monitor::start(root, &monitored.collect::<Vec<_>>());
+    if let Some(tracing) = &tracing {
+        tracing.count_from_now();
+    }
     let (start_ns, warm_up_ns) = Threads::next_start_ns(&plan.interval);
     gathering.look().start_at(start_ns);
     joining.look().joiner.count_from(start_ns);
@@ -359,7 +376,11 @@ impl Measured for Measuring {
         }
         drop(collector);
         run.blocks = self.stretches.blocks();
-        run.own_cost.collector_cpu_ns = self.gathering.cpu_ns() + self.joining.cpu_ns();
+        run.own_cost.tracer = self.joining.tracer_cost();
+        // The thread that joins the messages is the tracer, too.
+        let tracer_ns = run.own_cost.tracer.map_or(0, |tracer| tracer.cpu_ns);
+        let joining_ns = self.joining.cpu_ns().saturating_sub(tracer_ns);
+        run.own_cost.collector_cpu_ns = self.gathering.cpu_ns() + joining_ns;
         if let Some(loads) = &self.loads {
             let status = loads.status();
             run.loads = status

@@ -33,6 +33,8 @@ pub struct PathPlan {
     pub timeout_ns: u64,
     /// The kernel's time stamps are used.
     pub stamps: bool,
+    /// The kernel's events are recorded, if the kernel allows it.
+    pub explain: bool,
     /// The CPU of the thread that sends, and of that which receives.
     pub cpus: [usize; 2],
     /// Their policy.

@@ -1,6 +1,6 @@
 //! From events: which thread ran where, which was ready and did not run, which softirqs ran.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_record::explanation::softirq_name;
 use punctual_record::path::bill::Runner;
@@ -40,21 +40,31 @@ pub struct Softirq {
 #[derive(Debug, Default)]
 pub struct Activity {
     runs: Vec<Run>,
-    pub waits: Vec<Wait>,
-    pub softirqs: Vec<Softirq>,
+    pub(super) waits: Vec<Wait>,
+    pub(super) softirqs: Vec<Softirq>,
 }
 
 impl Activity {
+    /// From all events of that time, in any order.
+    #[must_use]
     pub fn of(events: &[Event]) -> Self {
+        let first_ns = events.iter().map(|event| event.at_ns).min();
+        Self::since(first_ns.unwrap_or(0), events)
+    }
+
+    /// The same of events of which all from `begin_ns` on are known.
+    #[must_use]
+    pub fn since(begin_ns: u64, events: &[Event]) -> Self {
         let mut ordered: Vec<&Event> = events.iter().collect();
         ordered.sort_by_key(|event| event.at_ns);
-        let begin_ns = ordered.first().map_or(0, |event| event.at_ns);
         let end_ns = ordered.last().map_or(0, |event| event.at_ns);
         let mut found = Self::default();
         // Of each CPU: who runs since when, and which softirq.
         let mut running: BTreeMap<u32, (Task, u64)> = BTreeMap::new();
         let mut in_softirq: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
         let mut ready: BTreeMap<u32, u64> = BTreeMap::new();
+        // Threads that left a CPU: a waking of theirs would be known.
+        let mut have_left: BTreeSet<u32> = BTreeSet::new();
         for event in ordered {
             let (at_ns, cpu) = (event.at_ns, event.cpu);
             match &event.kind {
@@ -80,7 +90,13 @@ impl Activity {
                     if *from_state == 0 || *preempted {
                         ready.insert(from.tid, at_ns);
                     }
-                    if let Some(from_ns) = ready.remove(&to.tid) {
+                    have_left.insert(from.tid);
+                    // One whose waking was before the events was ready from their beginning on.
+                    let since = match ready.remove(&to.tid) {
+                        None if !have_left.contains(&to.tid) => Some(begin_ns),
+                        since => since,
+                    };
+                    if let Some(from_ns) = since.filter(|from_ns| *from_ns < at_ns) {
                         found.waits.push(Wait {
                             task: to.clone(),
                             cpu,
@@ -115,20 +131,6 @@ impl Activity {
             });
         }
         found
-    }
-
-    /// What ran while a thread was ready, in most of a time; `None` if the thread was not ready in
-    /// at least half of it.
-    pub fn instead_of(&self, tid: u32, from_ns: u64, to_ns: u64) -> Option<Runner> {
-        let inside = |wait: &Wait| {
-            let (begin_ns, end_ns) = (wait.from_ns.max(from_ns), wait.to_ns.min(to_ns));
-            end_ns.saturating_sub(begin_ns)
-        };
-        let waits = self.waits.iter().filter(|wait| wait.task.tid == tid);
-        let wait = waits.max_by_key(|wait| inside(wait))?;
-        let is_most = inside(wait) >= to_ns.saturating_sub(from_ns) / 2;
-        let (begin_ns, end_ns) = (wait.from_ns.max(from_ns), wait.to_ns.min(to_ns));
-        is_most.then(|| self.ran_most(wait.cpu, begin_ns, end_ns))?
     }
 
     /// What ran on a CPU for at least half of a time: a softirq, or a thread.

@@ -1,0 +1,249 @@
+//! What ran instead of the threads of a path, and of those that receive its packets: injected on this
+//! machine, and named by the kernel's events.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use punctual_record::path::bill::{
+    MessageBills, MessageCause as Cause, MessageEvidence as Evidence, MessageStage as Stage, Runner,
+};
+use punctual_record::{Happening, Run};
+use punctual_report::facts;
+
+use crate::alone::alone;
+use crate::common::namespaces::{FAR, Namespaces, Side};
+use crate::common::{self, Place, Running, cpus, has, is_root, skip};
+use crate::hog::{NAME, PRIORITY, Truth, hog};
+use crate::path::{measure, path, respond};
+
+/// Later than this, a message has a bill.
+const DEADLINE: &str = "5ms";
+
+/// A run of 4 s while the hog takes a CPU, and when it did.
+fn hogged(pair: &Namespaces, cpu: usize, flags: &[&str]) -> (Run, Vec<(u64, u64)>) {
+    let place = Place::new();
+    let responder = cpus()[0].to_string();
+    let _responder = respond(pair, &place, &["--once", "-a", &responder]);
+    let common = ["-D", "4", "-i", "5ms", "--deadline", DEADLINE, "-q"];
+    let arguments = [&["measure", "tcp", FAR], &common[..], flags].concat();
+    let running = measure(pair, &place, &arguments);
+    let truth: Truth = Arc::new(Mutex::new(Vec::new()));
+    let done = AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| hog(cpu, &truth, &done));
+        let ended = running.end();
+        done.store(true, Ordering::Relaxed);
+        ended
+    });
+    assert!([0, 2, 3].contains(&ended.code()), "{}", ended.stderr);
+    let truth = std::mem::take(&mut *truth.lock().unwrap());
+    (place.run_of_path("run"), truth)
+}
+
+/// Why the events were not recorded.
+fn why_not(run: &Run) -> Option<String> {
+    run.events.iter().find_map(|event| match &event.what {
+        Happening::NotExplained {
+            why,
+            messages: true,
+            ..
+        } => Some(facts::unavailable(why)),
+        _ => None,
+    })
+}
+
+fn bills(run: &Run) -> &MessageBills {
+    path(run).bills.as_ref().expect("bills")
+}
+
+/// Of the worst messages those of whose latency the hog took at least three quarters: how many they
+/// are, and of how many the main cause is as expected.
+fn judged(
+    bills: &MessageBills,
+    truth: &[(u64, u64)],
+    is_expected: impl Fn(Stage, &Cause) -> bool,
+) -> (usize, usize) {
+    let (mut injected, mut named) = (0, 0);
+    for bill in &bills.worst {
+        let (from_ns, to_ns) = (bill.requested_ns, bill.requested_ns + bill.latency_ns);
+        let inside = |it: &(u64, u64)| it.1.min(to_ns).saturating_sub(it.0.max(from_ns));
+        let hog_ns: u64 = truth.iter().map(inside).sum();
+        if hog_ns < bill.latency_ns / 4 * 3 {
+            continue;
+        }
+        injected += 1;
+        let main = bill.main().expect("a row");
+        if is_expected(main.stage, &main.cause) {
+            named += 1;
+            assert!(main.evidence.contains(&Evidence::Events), "{bill:?}");
+        } else {
+            eprintln!("{bill:?}");
+        }
+    }
+    (injected, named)
+}
+
+/// At least so many messages were late by the hog, and it is named in nine of ten of them.
+fn require(run: &Run, (injected, named): (usize, usize)) {
+    let bills = bills(run);
+    eprintln!(
+        "{named} of {injected} named; {} late, {} with events; tracer {:?}",
+        bills.late, bills.traced, run.own_cost.tracer
+    );
+    assert!(injected >= 5, "{injected} injected");
+    assert!(named * 10 >= injected * 9, "{named} of {injected} named");
+    for bill in &bills.worst {
+        let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        assert_eq!(sum, bill.latency_ns);
+    }
+    assert!(bills.is_consistent());
+    assert!(bills.traced * 10 >= bills.late * 9, "{bills:?}");
+    let cost = run.own_cost.tracer.expect("its cost");
+    assert!(cost.events > 0 && cost.cpu_ns > 0, "{cost:?}");
+}
+
+fn is_hog(by: &Runner) -> bool {
+    by.task == NAME && by.policy == "SCHED_FIFO" && by.priority == PRIORITY && by.tid > 0
+}
+
+#[test]
+fn a_hog_on_the_receivers_cpu_is_named() {
+    if cpus().len() < 2 {
+        skip!("one CPU");
+    }
+    let pair = match Namespaces::pair() {
+        Ok(pair) => pair,
+        Err(why) => skip!("{why}"),
+    };
+    let _alone = alone();
+    let (sender, receiver) = (cpus()[0], cpus()[1]);
+    let both = format!("{sender},{receiver}");
+    let (run, truth) = hogged(&pair, receiver, &["-a", &both]);
+    if let Some(why) = why_not(&run) {
+        skip!("{why}");
+    }
+    let is_expected = |stage, cause: &Cause| match cause {
+        Cause::NotScheduled { by: Some(by) } => stage == Stage::WakeUp && is_hog(by),
+        _ => false,
+    };
+    require(&run, judged(bills(&run), &truth, is_expected));
+    // What delayed few messages is among the causes of all of them, without its number.
+    let ranked = bills(&run).ranking.iter().find(|it| {
+        matches!(&it.cause, Cause::NotScheduled { by: Some(by) } if by.task == NAME && by.tid == 0)
+    });
+    // Each time it took the CPU for five periods.
+    let hogs = truth.len() as u64;
+    assert!(ranked.is_some_and(|it| it.main >= hogs / 2), "{ranked:?}");
+}
+
+/// The priority of the thread of NAPI: nothing but the hog is above it on its CPU.
+const BELOW: u32 = PRIORITY - 20;
+
+/// The thread of NAPI of the near side's device, bound to a CPU.
+fn threaded_napi(pair: &Namespaces, cpu: usize) -> Result<(), String> {
+    // Segments that the sender's kernel need not cut are passed on without NAPI.
+    pair.shell(Side::Far, "ethtool -K veth0 tso off gso off")?;
+    pair.shell(
+        Side::Near,
+        &format!(
+            "ethtool -K veth0 gro on
+             before=$(pgrep '^napi/veth0-' || true)
+             echo 1 > /sys/class/net/veth0/threaded
+             for tid in $(pgrep '^napi/veth0-'); do
+                 case \" $before \" in *\"$tid\"*) continue ;; esac
+                 taskset -pc {cpu} $tid
+                 chrt -f -p {BELOW} $tid
+             done | grep -q ."
+        ),
+    )?;
+    Ok(())
+}
+
+#[test]
+fn a_hog_above_the_thread_of_napi_is_named() {
+    if cpus().len() < 2 {
+        skip!("one CPU");
+    }
+    if let Some(lacks) = ["ethtool", "pgrep", "taskset", "chrt"]
+        .into_iter()
+        .find(|it| !has(it))
+    {
+        skip!("there is no {lacks}");
+    }
+    let pair = match Namespaces::pair() {
+        Ok(pair) => pair,
+        Err(why) => skip!("{why}"),
+    };
+    let _alone = alone();
+    let (ours, other) = (cpus()[0], cpus()[1]);
+    if let Err(why) = threaded_napi(&pair, other) {
+        skip!("no threaded NAPI: {why}");
+    }
+    let (run, truth) = hogged(&pair, other, &["-a", &ours.to_string()]);
+    if let Some(why) = why_not(&run) {
+        skip!("{why}");
+    }
+    let is_expected = |stage, cause: &Cause| match cause {
+        Cause::NapiThread {
+            thread,
+            by: Some(by),
+        } => {
+            let is_napi = thread.task.starts_with("napi/veth0-") && thread.priority == BELOW;
+            stage == Stage::Receive && is_napi && is_hog(by)
+        }
+        _ => false,
+    };
+    require(&run, judged(bills(&run), &truth, is_expected));
+}
+
+#[test]
+fn without_the_privilege_or_the_wish_messages_have_bills_without_events() {
+    if !is_root() || !has("setpriv") {
+        skip!("it takes root and setpriv to give privileges up");
+    }
+    let pair = match Namespaces::pair() {
+        Ok(pair) => pair,
+        Err(why) => skip!("{why}"),
+    };
+    // Every message is late.
+    let flags = ["measure", "tcp", FAR, "-D", "1", "--deadline", "1us"];
+    let checked = |place: &Place| {
+        let run = place.run_of_path("run");
+        let bills = bills(&run);
+        assert!(bills.late > 0 && bills.traced == 0, "{bills:?}");
+        assert_eq!(run.own_cost.tracer, None);
+        why_not(&run)
+    };
+    let place = Place::new();
+    let responder = respond(&pair, &place, &["--once"]);
+    let wish = [&flags[..], &["--no-explain", "-q"]].concat();
+    measure(&pair, &place, &wish).end();
+    responder.end();
+    assert_eq!(checked(&place), None);
+    let ended = place.run(&["explain", "run"]);
+    assert_eq!(ended.code(), 1);
+    assert!(
+        ended.stderr.contains("`punctual report run -v`"),
+        "{}",
+        ended.stderr
+    );
+    let place = Place::new();
+    let _responder = respond(&pair, &place, &["--once"]);
+    let mut command = pair.command(Side::Near, &place, "setpriv".as_ref());
+    command
+        .arg("--bounding-set=-sys_admin,-bpf,-perfmon")
+        .arg(common::program())
+        .args(flags)
+        .args(["-o", "run", "--best-effort"])
+        .env("PUNCTUAL_TOKEN", crate::path::TOKEN);
+    let ended = Running::start(command).end();
+    let why = checked(&place).expect("it says why");
+    assert!(why.contains("CAP_BPF and CAP_PERFMON"), "{why}");
+    let said = ended
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let words = "late messages are explained without the kernel's events: ";
+    assert!(said.contains(words), "{said}");
+}
