@@ -49,7 +49,7 @@ fn guest_fits() {
         }
     });
     let flags =
-        "fit --deadline 200ms --miss 0.3 -i 5000 -a 1 --load none -D 5 --budget 10m -o /tmp/fit";
+        "fit --deadline 200ms --miss 0.3 -i 5000 -a 1 --load none -D 8 --budget 10m -o /tmp/fit";
     let flags: Vec<&str> = flags.split(' ').collect();
     let output = punctual(&flags);
     assert!(output.status.success(), "{output:?}");
