@@ -82,6 +82,7 @@ fn evidence() -> Vec<Evidence> {
         Evidence::TimeoutsNotCounted,
         Evidence::RetransmissionTimeout { us: 204_000 },
         Evidence::Transmissions { count: 2 },
+        Evidence::DroppedInQueue,
         Evidence::WindowLimited { us: 4_000 },
         Evidence::BufferLimited { us: 8_000 },
         Evidence::Blocked,
