@@ -64,6 +64,19 @@ static void *started(void *seen)
     return NULL;
 }
 
+static struct punctual_thread *spinning_thread(const struct punctual_thread_attr *attr)
+{
+    struct punctual_thread *spinner;
+
+    STORE(over, 0);
+    STORE(spinning, 0);
+    STORE(spun, 0);
+    CHECK(punctual_thread_create(&spinner, attr, spin, NULL) == 0);
+    while (!LOAD(spinning))
+        sched_yield();
+    return spinner;
+}
+
 /* FIFO 10 spins on a CPU, where FIFO 30 must start. If the spinner could delay it, it would start
  * only after the spinner's 700 ms, each time; a busy machine delays the creator by that, sometimes. */
 static void no_inversion(void)
@@ -71,15 +84,10 @@ static void no_inversion(void)
     struct punctual_thread_attr low = placed(PUNCTUAL_FIFO, 10, "1");
     struct punctual_thread_attr high = placed(PUNCTUAL_FIFO, 30, "1");
     struct punctual_thread *spinner, *thread;
-    int first = 0, turns = 0, delayed = 0;
+    int first = 0, proved = 0, delayed = 0;
 
-    while (turns < 3) {
-        STORE(over, 0);
-        STORE(spinning, 0);
-        STORE(spun, 0);
-        CHECK(punctual_thread_create(&spinner, &low, spin, NULL) == 0);
-        while (!LOAD(spinning))
-            sched_yield();
+    while (proved < 3) {
+        spinner = spinning_thread(&low);
         CHECK(punctual_thread_create(&thread, &high, started, &first) == 0);
         CHECK(punctual_thread_join(thread, NULL) == 0);
         CHECK(punctual_thread_join(spinner, NULL) == 0);
@@ -88,7 +96,7 @@ static void no_inversion(void)
             continue;
         }
         CHECK(first == 1);
-        turns++;
+        proved++;
     }
 }
 
@@ -105,12 +113,7 @@ static void a_refusal_is_no_wait(void)
     /* As above: a busy machine delays the creator, and not each time. */
     for (turn = 0; turn == 0 || waited; turn++) {
         CHECK(turn < 10);
-        STORE(over, 0);
-        STORE(spinning, 0);
-        STORE(spun, 0);
-        CHECK(punctual_thread_create(&spinner, &low, spin, NULL) == 0);
-        while (!LOAD(spinning))
-            sched_yield();
+        spinner = spinning_thread(&low);
         errno = 0;
         CHECK(punctual_thread_create(&thread, &wrong, started, NULL) == -1 && errno == EPERM);
         waited = LOAD(spun);

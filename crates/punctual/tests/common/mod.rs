@@ -68,6 +68,11 @@ pub fn cpus() -> Vec<usize> {
     punctual_machine::survey::allowed(&punctual_machine::Root::live())
 }
 
+/// A text as a single line.
+pub fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Waits until a condition holds.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;

@@ -1,11 +1,10 @@
 //! `cost` on real kernels: their instructions in virtual time, and a preemption model that is switched
 //! and restored.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use crate::common::{Place, skip};
+use crate::userspace::write;
 use crate::{lab, ready};
 use punctual_record::cost::{CostOutcome, CostPart, read_cost};
 use punctual_stats::cost::CostMeasure;
@@ -74,9 +73,11 @@ fn a_preemption_model_is_restored_after_the_runs_and_after_a_kill() {
         skip!("{why}");
     }
     let place = Place::new();
-    let script = place.path().join("switched.sh");
-    fs::write(&script, SWITCHED).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    write(
+        &place.path().join("switched.sh"),
+        SWITCHED.as_bytes(),
+        0o755,
+    );
     let ended = lab(
         &place,
         &[

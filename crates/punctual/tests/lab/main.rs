@@ -35,7 +35,7 @@ mod tuned;
 mod userspace;
 mod work;
 
-use common::{Ended, Place};
+use common::{Ended, Place, flat};
 
 /// The kernels' names, if both are available and QEMU is installed; otherwise why not.
 pub fn ready() -> Result<(), String> {
@@ -59,11 +59,6 @@ pub fn lab(place: &Place, arguments: &[&str]) -> Ended {
     place
         .start(&words)
         .end_within(std::time::Duration::from_secs(400))
-}
-
-/// A text as a single line.
-pub fn flat(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Guests that were started in a place and run; a QEMU that only prints its version isn't

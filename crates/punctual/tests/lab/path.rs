@@ -2,9 +2,8 @@
 //! are the late ones, and the bills say so.
 
 use crate::common::{Place, skip};
+use crate::userspace::write;
 use crate::{lab, ready};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 /// netem drops, and a message behind the dropped one shows TCP the loss. Replies pass nothing that drops.
 const SCRIPT: &str = "#!/bin/sh
@@ -31,9 +30,7 @@ fn what_a_queue_dropped_is_named_as_lost_and_never_as_a_queue_or_a_thread() {
         skip!("{reason}");
     }
     let place = Place::new();
-    let script = place.path().join("path.sh");
-    fs::write(&script, SCRIPT).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    write(&place.path().join("path.sh"), SCRIPT.as_bytes(), 0o755);
     let flags = [
         "--kernel",
         "rt",

@@ -9,7 +9,7 @@ use punctual_lab::kernel::{self, Cache};
 use super::common::{Place, read_json, skip};
 use super::{lab, ready};
 
-fn write(path: &Path, text: &[u8], mode: u32) {
+pub fn write(path: &Path, text: &[u8], mode: u32) {
     fs::create_dir_all(path.parent().expect("a directory")).expect("made");
     fs::write(path, text).expect("written");
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");

@@ -8,7 +8,7 @@ use punctual_record::cost::{Cost, CostOutcome, read_cost};
 use punctual_stats::cost::{CostEffect, CostMeasure};
 
 use crate::alone::alone;
-use crate::common::{Place, has_rights, skip, until};
+use crate::common::{Place, flat, has_rights, skip, until};
 
 /// A command whose work is three times as long where its memory is locked: what locks it is in its
 /// environment.
@@ -76,11 +76,7 @@ fn a_planted_cost_is_named_and_every_run_is_counted() {
     assert_eq!(cost.plan.seed, 7);
     let cpu = effect(&cost, 0, CostMeasure::CpuTime);
     assert!(cpu.is_named && cpu.ratio > 1.5, "{cpu:?}");
-    let said = ended
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let said = flat(&ended.stdout);
     assert!(said.contains("--locked: CPU time × "), "{said}");
     // Both of a pair ran, and one of them with the treatment.
     for pair in 0..6 {
@@ -419,7 +415,7 @@ fn runs_before_a_reboot_wait_for_those_after_it() {
         "were not interleaved",
         "CPU time × 0.",
     ] {
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = flat(&said);
         assert!(said.contains(words), "{words}: {said}");
     }
     let cost = read(&place, "c");

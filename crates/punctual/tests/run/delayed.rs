@@ -12,9 +12,9 @@ use punctual_report::facts;
 
 use crate::alone::alone;
 use crate::common::namespaces::{FAR, Namespaces, Side};
-use crate::common::{self, Place, Running, cpus, has, is_root, skip};
+use crate::common::{self, Place, Running, cpus, flat, has, is_root, skip};
 use crate::hog::{NAME, PRIORITY, Truth, hog};
-use crate::path::{measure, path, respond};
+use crate::path::{measure, namespaces, path, respond};
 
 /// Later than this, a message has a bill.
 const DEADLINE: &str = "5ms";
@@ -111,10 +111,7 @@ fn a_hog_on_the_receivers_cpu_is_named() {
     if cpus().len() < 2 {
         skip!("one CPU");
     }
-    let pair = match Namespaces::pair() {
-        Ok(pair) => pair,
-        Err(why) => skip!("{why}"),
-    };
+    let pair = namespaces!();
     let _alone = alone();
     let (sender, receiver) = (cpus()[0], cpus()[1]);
     let both = format!("{sender},{receiver}");
@@ -170,10 +167,7 @@ fn a_hog_above_the_thread_of_napi_is_named() {
     {
         skip!("there is no {lacks}");
     }
-    let pair = match Namespaces::pair() {
-        Ok(pair) => pair,
-        Err(why) => skip!("{why}"),
-    };
+    let pair = namespaces!();
     let _alone = alone();
     let (ours, other) = (cpus()[0], cpus()[1]);
     if let Err(why) = threaded_napi(&pair, other) {
@@ -201,10 +195,7 @@ fn without_the_privilege_or_the_wish_messages_have_bills_without_events() {
     if !is_root() || !has("setpriv") {
         skip!("it takes root and setpriv to give privileges up");
     }
-    let pair = match Namespaces::pair() {
-        Ok(pair) => pair,
-        Err(why) => skip!("{why}"),
-    };
+    let pair = namespaces!();
     // Every message is late.
     let flags = ["measure", "tcp", FAR, "-D", "1", "--deadline", "1us"];
     let checked = |place: &Place| {
@@ -239,11 +230,7 @@ fn without_the_privilege_or_the_wish_messages_have_bills_without_events() {
     let ended = Running::start(command).end();
     let why = checked(&place).expect("it says why");
     assert!(why.contains("CAP_BPF and CAP_PERFMON"), "{why}");
-    let said = ended
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let said = flat(&ended.stdout);
     let words = "late messages are explained without the kernel's events: ";
     assert!(said.contains(words), "{said}");
 }

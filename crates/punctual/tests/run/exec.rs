@@ -9,7 +9,7 @@ use punctual_record::{Run, State};
 use punctual_stats::verdict::Outcome;
 
 use crate::alone::alone;
-use crate::common::{Ended, Place, cpus, has_rights, skip, until};
+use crate::common::{Ended, Place, cpus, flat, has_rights, skip, until};
 
 /// The repository's own examples.
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tasksets");
@@ -335,11 +335,7 @@ work = [{ command = ["sh", "-c", "exit 7"] }]
     let (ended, run) = executed(&place, text, &["-D", "1h"]);
     let ended = ended.expect(4);
     assert!(ended.stdout.contains("INVALID"), "{ended:?}");
-    let text = ended
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let text = flat(&ended.stdout);
     assert!(
         text.contains("the task fails failed at step 1 of phase 1"),
         "{text}"
@@ -501,11 +497,7 @@ fn a_function_of_a_shared_object_is_called_once_for_each_job_with_the_tasks_prio
         fs::remove_dir_all(place.path().join("run")).unwrap();
         let (ended, run) = executed(&place, &set(object, "step"), &["-D", "1h"]);
         let ended = ended.expect(4);
-        let text = ended
-            .stdout
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
+        let text = flat(&ended.stdout);
         assert!(text.contains("failed at step 2 of phase 1"), "{text}");
         assert!(text.contains(words), "{words}: {text}");
         assert_eq!(jobs(&run, 0), 4);

@@ -39,7 +39,7 @@ fn check(record: &Value) -> (f64, f64) {
 
 fn flat(ended: &Ended) -> String {
     let text = format!("{} {}", ended.stdout, ended.stderr);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::common::flat(&text)
 }
 
 #[test]

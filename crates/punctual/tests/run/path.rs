@@ -9,7 +9,7 @@ use punctual_record::{Run, Standing};
 use punctual_stats::verdict::Outcome;
 
 use crate::common::namespaces::{FAR, Namespaces, Side};
-use crate::common::{Ended, Place, Running, event_kinds, has_rights, program, skip, until};
+use crate::common::{Ended, Place, Running, event_kinds, flat, has_rights, program, skip, until};
 
 pub const TOKEN: &str = "a-token-of-this-test";
 
@@ -22,6 +22,8 @@ macro_rules! namespaces {
         }
     };
 }
+
+pub(crate) use namespaces;
 
 /// Starts the responder on the far side, and waits until it listens.
 pub fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
@@ -128,8 +130,7 @@ fn a_path_over_tcp_is_measured_and_judged_with_the_conditions_of_both_sides() {
         (wanted, i32::from(wanted.exit_code()))
     );
     let shown = place.run(&["report", "run", "-v"]).stdout;
-    // Without the breaks of the lines.
-    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = flat(&shown);
     for words in [
         "tcp to ",
         "messages and replies of 64, 1400 bytes",

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Ended, Place, Running, cpus, groups, is_root, program, skip};
+use crate::common::{Ended, Place, Running, cpus, flat, groups, is_root, program, skip};
 use punctual_record::{Chosen, Run};
 
 const SHORT: &[&str] = &["-l", "50", "--no-explain", "--best-effort", "-o", "r"];
@@ -20,11 +20,7 @@ fn measure(place: &Place, before: impl FnOnce(&mut Command), words: &[&str]) -> 
 
 /// The record, and the messages as one line.
 fn told(place: &Place, ended: &Ended) -> (Run, String) {
-    let said = ended
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let said = flat(&ended.stdout);
     (place.run_of(), said)
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Ended, Place, Running, has, in_force, is_root, skip};
+use crate::common::{Ended, Place, Running, flat, has, in_force, is_root, skip};
 
 /// The user id of these runs.
 const NOBODY: &str = "65534";
@@ -154,11 +154,7 @@ fn only_explicitly_requested_conditions_are_a_reason_to_refuse() {
     let record = common::read_json(&place.path().join("run/run.json"));
     assert!(!in_force(&record, "priority"));
     // One fix for all of them, printed once.
-    let shown = ended
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let shown = flat(&ended.stdout);
     assert_eq!(shown.matches("fix: ").count(), 1, "{shown}");
     assert_eq!(shown.matches("sudo setcap").count(), 1, "{shown}");
 }

@@ -88,23 +88,17 @@ struct Time {
 
 impl Time {
     fn of(row: &MessageRow, rows: &[MessageRow], moments: &Moments) -> Option<Self> {
-        let from = |tid, from_ns: u64, in_call| {
-            let to_ns = from_ns.saturating_add(row.ns);
-            Self {
-                tid,
-                from_ns,
-                to_ns,
-                ran_ns: to_ns,
-                in_call,
-            }
-        };
-        let upto = |tid, to_ns: u64, in_call| Self {
+        let between = |tid, from_ns, to_ns, in_call| Self {
             tid,
-            from_ns: to_ns.saturating_sub(row.ns),
+            from_ns,
             to_ns,
             ran_ns: to_ns,
             in_call,
         };
+        let from =
+            |tid, at_ns: u64, in_call| between(tid, at_ns, at_ns.saturating_add(row.ns), in_call);
+        let upto =
+            |tid, at_ns: u64, in_call| between(tid, at_ns.saturating_sub(row.ns), at_ns, in_call);
         let asleep = row.cause == Cause::NotScheduled { by: None };
         Some(match row.stage {
             Stage::Start if asleep => from(moments.sender, moments.requested_ns, false),
@@ -242,9 +236,5 @@ fn move_to_reception(bill: &mut MessageBill, cause: Cause, ns: u64) {
         certainty: Certainty::Likely,
         evidence: vec![Evidence::Events],
     };
-    let same = |it: &&mut MessageRow| it.stage == row.stage && it.cause == row.cause;
-    match bill.rows.iter_mut().find(same) {
-        Some(known) => known.ns += ns,
-        None => bill.rows.push(row),
-    }
+    owners::add(&mut bill.rows, row);
 }

@@ -109,7 +109,7 @@ pub fn replace(rows: &mut Vec<MessageRow>, index: usize, owned: Vec<(Owner, u64)
 }
 
 /// Adds a row, or its time to a row of the same stage and cause.
-fn add(rows: &mut Vec<MessageRow>, row: MessageRow) {
+pub fn add(rows: &mut Vec<MessageRow>, row: MessageRow) {
     if row.ns == 0 {
         return;
     }
