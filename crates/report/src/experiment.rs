@@ -330,7 +330,7 @@ fn detectable(experiment: &Experiment) -> Option<String> {
             effects.map(|(effect, pairs)| Spread::of_effect(effect, pairs, experiment.confidence));
         spreads.max_by(|one, other| one.difference_sd.total_cmp(&other.difference_sd))
     };
-    let spreads: Vec<Spread> = Measure::ALL.into_iter().filter_map(widest).collect();
+    let spreads: Vec<Spread> = Measure::EVERY.into_iter().filter_map(widest).collect();
     let power = Power {
         confidence: experiment.confidence,
         power: experiment.power,
@@ -415,6 +415,9 @@ fn commands(knob: &ExperimentKnob) -> Vec<String> {
 }
 
 /// A figure of a measure.
-fn figure(ns: f64) -> String {
-    words::duration(ns.round().max(0.0) as u64)
+fn figure(measure: Measure, value: f64) -> String {
+    match measure {
+        Measure::Late => format!("{} %", decimal((1e4 * value).round() / 100.0)),
+        _ => words::duration(value.round().max(0.0) as u64),
+    }
 }

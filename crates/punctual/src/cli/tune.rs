@@ -22,7 +22,6 @@ use super::failure::Failure;
 use super::flags::{KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
 use super::out;
 use super::proposals;
-use crate::conduct::ProbePlan;
 
 /// Exit status: not everything could be restored.
 const LEFT: u8 = 1;
@@ -55,10 +54,10 @@ fn found(affinity: Option<&Option<String>>, priority: Option<u32>) -> Result<Che
     Ok(check(&root, &request))
 }
 
-/// What `check` finds for probes.
-pub(super) fn found_for(probes: &ProbePlan) -> Check {
+/// What `check` finds for threads with this priority, 0 for none, on these CPUs.
+pub(super) fn found_for(cpus: &[usize], priority: u32) -> Check {
     let root = Root::live();
-    let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
+    let request = CheckRequest::of_probes(&root, cpus, priority);
     check(&root, &request)
 }
 

@@ -195,6 +195,12 @@ pub fn knob() -> Listed<KnobArgument> {
                     value: value.to_owned(),
                 })
             }
+            Some((name, value)) if name.contains('.') && !value.is_empty() => {
+                Ok(KnobArgument::File {
+                    path: format!("/proc/sys/{}", name.replace('.', "/")),
+                    value: value.to_owned(),
+                })
+            }
             _ => FindingId::by_name(text)
                 .map(KnobArgument::Finding)
                 .ok_or_else(|| ValueError::Knob.into()),
@@ -206,8 +212,8 @@ pub fn knob() -> Listed<KnobArgument> {
 /// `--on`.
 pub fn measure() -> Listed<Measure> {
     Listed {
-        read: Reader::Name(|name| Measure::ALL.into_iter().find(|it| it.name() == name)),
-        names: || Measure::ALL.map(Measure::name).to_vec(),
+        read: Reader::Name(|name| Measure::EVERY.into_iter().find(|it| it.name() == name)),
+        names: || Measure::EVERY.map(Measure::name).to_vec(),
     }
 }
 

@@ -89,7 +89,8 @@ impl fmt::Display for ValueError {
                 limits::MOST_BURST
             ),
             Self::Knob => f.write_str(
-                "expected a finding of punctual check with a fix at run time, or /PATH=VALUE",
+                "expected a finding of punctual check with a fix at run time, /PATH=VALUE, or \
+                 NAME=VALUE of sysctl",
             ),
             Self::Interval => {
                 f.write_str("expected fixed, primes, or an interval such as 1000 or 250us")

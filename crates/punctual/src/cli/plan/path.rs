@@ -78,7 +78,7 @@ pub fn of_qualify(host: &str, flags: &QualifyFlags) -> Result<PathPlan, Failure>
     )
 }
 
-fn plan(
+pub(super) fn plan(
     verb: &str,
     transport: Transport,
     host: &str,
@@ -168,6 +168,7 @@ fn plan(
         burst: path.burst.unwrap_or(1),
         interval: made.probes.interval,
         timeout_ns,
+        late_ns: made.claim.deadline_ns(),
         stamps: !path.no_stamps,
         cpus: [first, cpus.get(1).copied().unwrap_or(first)],
         policy: made.probes.policy,
