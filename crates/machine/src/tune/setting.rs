@@ -11,7 +11,7 @@ use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
 
-use super::{boot_file, partition, persist};
+use super::{boot_file, network, partition, persist};
 use crate::look::chosen;
 use crate::mask;
 use crate::root::Root;
@@ -130,6 +130,8 @@ pub fn read(setting: &Setting) -> io::Result<String> {
         Setting::BootFile { path, .. } | Setting::ConfigFile { path } => {
             boot_file::read(Path::new(path))
         }
+        Setting::RouteMetric { route, metric } => network::read_metric(route, *metric),
+        Setting::Neighbour { neighbour } => network::read_neighbour(neighbour),
         Setting::KernelArguments { grubby, parameters } => {
             let has = boot_file::kernels_with(grubby, parameters)?;
             let any = has.iter().any(|has| *has);
@@ -212,6 +214,8 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             boot_file::write(Path::new(path), value)?;
             persist::remove_empty_folder(Path::new(path));
         }
+        Setting::RouteMetric { route, metric } => network::write_metric(route, *metric, value)?,
+        Setting::Neighbour { neighbour } => network::write_neighbour(neighbour, value)?,
         Setting::KernelArguments { grubby, parameters } => {
             boot_file::write_arguments(grubby, parameters, value)?;
         }
@@ -236,7 +240,10 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
     match setting {
         Setting::File { path } => open(path),
         Setting::Pair { first, second } => open(first).and_then(|()| open(second)),
-        Setting::Scheduling { .. } | Setting::Affinity { .. } => write(setting, &read(setting)?),
+        Setting::Scheduling { .. }
+        | Setting::Affinity { .. }
+        | Setting::RouteMetric { .. }
+        | Setting::Neighbour { .. } => write(setting, &read(setting)?),
         // They take too long, or a reboot, to be switched on and off.
         Setting::Partition { .. }
         | Setting::Cpuset { .. }
@@ -299,6 +306,8 @@ pub fn is_gone(setting: &Setting) -> bool {
         | Setting::Partition { .. }
         | Setting::Cpuset { .. } => false,
         Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
+        Setting::RouteMetric { route, .. } => network::is_route_gone(route),
+        Setting::Neighbour { neighbour } => network::is_device_gone(neighbour),
     }
 }
 

@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use punctual_machine::tune::setting_of_file;
 use punctual_record::experiment::{ExcessLimit, Experiment, ExperimentOutcome, WantedEffect};
 use punctual_record::finding::{Check, FindingId};
-use punctual_record::tuning::{Change, Knob};
 use punctual_record::{Run, RunDirectory};
 use punctual_report::{experiment, summary_json, terminal};
 use punctual_stats::verdict::Outcome;
@@ -14,7 +12,7 @@ use super::failure::{Failure, SETUP};
 use super::flags::{KnobArgument, ProveFlags};
 use super::measuring::{conclude, make_directory, settled};
 use super::screen::Screen;
-use super::{out, plan, tune};
+use super::{knobs, out, plan, tune};
 use crate::conduct::prove::{
     KnobError, PlannedKnob, ProveKnobs, ProvePathPlan, ProvePlan, prove, prove_path,
 };
@@ -140,7 +138,8 @@ fn planned(flags: &ProveFlags, measured: &Measured<'_>) -> Result<Vec<PlannedKno
     // A check reads some hundred files: only if a knob needs it.
     let found = flags.knobs.iter().any(is_finding);
     let found = found.then(|| tune::found_for(measured.cpus, measured.priority));
-    let one = |argument| one(argument, found.as_ref(), measured);
+    let path = flags.path.as_deref();
+    let one = |argument| one(argument, found.as_ref(), measured, path);
     flags.knobs.iter().map(one).collect()
 }
 
@@ -148,6 +147,7 @@ fn one(
     argument: &KnobArgument,
     found: Option<&Check>,
     measured: &Measured<'_>,
+    path: Option<&str>,
 ) -> Result<PlannedKnob, Failure> {
     match (argument, found) {
         (KnobArgument::Finding(id), Some(found)) => {
@@ -162,24 +162,15 @@ fn one(
                 changes: tune::changes_for(found, *id)?,
             })
         }
-        (KnobArgument::File { path, value }, _) => {
-            // One file has many names; what is absent is named as it was given.
-            let path = std::fs::canonicalize(path)
-                .ok()
-                .and_then(|path| path.into_os_string().into_string().ok())
-                .unwrap_or_else(|| path.clone());
-            let (setting, value) = setting_of_file(&path, value);
-            let change = Change {
-                knob: Knob::File(path.clone()),
-                setting,
-                value,
-            };
+        (KnobArgument::Finding(id), None) => Err(Failure::setup(format!("{id} was not checked"))),
+        (setting, _) => {
+            let change = knobs::setting(setting, path)?;
+            let name = change.as_ref().map(|it| it.knob.to_string());
             Ok(PlannedKnob {
-                name: path,
-                changes: vec![change],
+                name: name.unwrap_or_default(),
+                changes: change.into_iter().collect(),
             })
         }
-        (KnobArgument::Finding(id), None) => Err(Failure::setup(format!("{id} was not checked"))),
     }
 }
 

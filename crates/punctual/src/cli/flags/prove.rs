@@ -1,10 +1,10 @@
 //! The flags of `prove`.
 
 use clap::Args;
-use punctual_record::finding::FindingId;
 use punctual_stats::experiment::Measure;
 
 use super::super::units;
+use super::knob::KnobArgument;
 use super::values::percent;
 use super::{PATH, PathFlags, RunFlags, TransportName, names};
 
@@ -16,26 +16,12 @@ Examples:
   punctual prove /proc/sys/vm/stat_interval=120 --load fork,net
   punctual prove net.ipv4.tcp_slow_start_after_idle=0 --path 10.0.0.2 --deadline 5ms";
 
-/// A knob of an experiment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KnobArgument {
-    /// What fixes this finding.
-    Finding(FindingId),
-    /// This value of a file.
-    File {
-        /// The file.
-        path: String,
-        /// The value with the knob on.
-        value: String,
-    },
-}
-
 const EXPERIMENT: &str = "Experiment";
 
 /// Flags of `prove`.
 #[derive(Debug, Args)]
 pub struct ProveFlags {
-    /// Switch these knobs: findings of `punctual check` with a fix at run time, or settings with a value: /PATH=VALUE, or net.NAME=VALUE of sysctl
+    /// Switch these knobs: findings of `punctual check` with a fix at run time, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST; without @HOST that of --path
     #[arg(value_name = "KNOB", required = true, value_parser = names::knob(), hide_possible_values = true)]
     pub knobs: Vec<KnobArgument>,
     /// Measure without switching first for this time, in s or with a unit: how much do latencies vary?
