@@ -75,6 +75,13 @@ pub enum Setting {
         /// The parameters, separated by spaces.
         parameters: String,
     },
+    /// A file of `/proc/sys/net`: each network namespace has its own value.
+    NetworkFile {
+        /// The network namespace, by the number of its inode.
+        namespace: u64,
+        /// Its path.
+        path: String,
+    },
     /// A metric of a route. The value is `absent` or its number, followed by `lock` if it is locked.
     RouteMetric {
         /// The route.
@@ -119,7 +126,7 @@ pub struct ThreadIdentity {
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File { path } => f.write_str(path),
+            Self::File { path } | Self::NetworkFile { path, .. } => f.write_str(path),
             Self::Pair { first, second } => write!(f, "{first}|{second}"),
             Self::Scheduling { thread } => {
                 write!(f, "scheduling of {} ({})", thread.name, thread.tid)

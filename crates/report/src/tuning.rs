@@ -45,7 +45,7 @@ fn cpuset(folder: &str, is_of_others: bool, value: &str) -> String {
 #[must_use]
 pub fn command(setting: &Setting, value: &str) -> String {
     match setting {
-        Setting::File { path } => write(path, value),
+        Setting::File { path } | Setting::NetworkFile { path, .. } => write(path, value),
         Setting::Pair { .. } => match value.split_once(' ') {
             Some((path, number)) => write(path, number),
             None => String::new(),

@@ -23,7 +23,10 @@ pub use error::TuneError;
 pub use journal::Journal;
 pub use network::{neighbour_change, route_change};
 pub use partition::partition_changes;
-pub use persist::{in_force, persist};
+pub use persist::{in_force, not_persistent, persist};
 pub use restore::{RestoreRequest, restore, status};
 pub use session::Session;
-pub use setting::{check_writable, find_thread, is_gone, is_same, read, setting_of_file, write};
+pub use setting::{
+    check_writable, find_thread, is_gone, is_same, read, setting_of_file, setting_of_named_file,
+    write,
+};

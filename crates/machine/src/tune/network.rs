@@ -57,12 +57,12 @@ fn kind_of(metric: RouteMetric) -> u16 {
 }
 
 /// The network namespace of this thread.
-fn namespace() -> io::Result<u64> {
+pub(super) fn namespace() -> io::Result<u64> {
     Ok(std::fs::metadata("/proc/thread-self/ns/net")?.ino())
 }
 
 /// What is in another namespace can't be read from here.
-fn check_namespace(of: u64) -> io::Result<()> {
+pub(super) fn check_namespace(of: u64) -> io::Result<()> {
     match namespace()? == of {
         true => Ok(()),
         false => Err(io::Error::other(
@@ -72,7 +72,7 @@ fn check_namespace(of: u64) -> io::Result<()> {
 }
 
 /// Whether no process and no name is left of a namespace.
-fn has_vanished(of: u64) -> bool {
+pub(super) fn has_vanished(of: u64) -> bool {
     let is_it = |path: std::path::PathBuf| std::fs::metadata(path).is_ok_and(|it| it.ino() == of);
     let mut names = std::fs::read_dir("/run/netns").into_iter().flatten();
     let mut processes = std::fs::read_dir("/proc").into_iter().flatten();

@@ -81,6 +81,22 @@ pub fn setting_of_file(path: &str, value: &str) -> (Setting, String) {
     }
 }
 
+/// [`setting_of_file`] of a file that a user named: one of the network belongs to the namespace
+/// that this runs in.
+///
+/// # Errors
+/// The namespace can't be read.
+pub fn setting_of_named_file(path: &str, value: &str) -> io::Result<(Setting, String)> {
+    if !path.starts_with("/proc/sys/net/") {
+        return Ok(setting_of_file(path, value));
+    }
+    let setting = Setting::NetworkFile {
+        namespace: network::namespace()?,
+        path: path.to_owned(),
+    };
+    Ok((setting, value.to_owned()))
+}
+
 /// The value in the text of a file: of a list of choices the chosen one, in brackets, or, for the
 /// preemption model, in parentheses.
 fn value_in<'t>(path: &str, text: &'t str) -> &'t str {
@@ -129,6 +145,10 @@ pub fn read(setting: &Setting) -> io::Result<String> {
         } => partition::read(folder, *is_of_others),
         Setting::BootFile { path, .. } | Setting::ConfigFile { path } => {
             boot_file::read(Path::new(path))
+        }
+        Setting::NetworkFile { namespace, path } => {
+            network::check_namespace(*namespace)?;
+            Root::live().text(path)
         }
         Setting::RouteMetric { route, metric } => network::read_metric(route, *metric),
         Setting::Neighbour { neighbour } => network::read_neighbour(neighbour),
@@ -214,6 +234,10 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             boot_file::write(Path::new(path), value)?;
             persist::remove_empty_folder(Path::new(path));
         }
+        Setting::NetworkFile { namespace, path } => {
+            network::check_namespace(*namespace)?;
+            put(path, value)?;
+        }
         Setting::RouteMetric { route, metric } => network::write_metric(route, *metric, value)?,
         Setting::Neighbour { neighbour } => network::write_neighbour(neighbour, value)?,
         Setting::KernelArguments { grubby, parameters } => {
@@ -238,7 +262,7 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
 pub fn check_writable(setting: &Setting) -> io::Result<()> {
     let open = |path: &String| OpenOptions::new().write(true).open(path).map(drop);
     match setting {
-        Setting::File { path } => open(path),
+        Setting::File { path } | Setting::NetworkFile { path, .. } => open(path),
         Setting::Pair { first, second } => open(first).and_then(|()| open(second)),
         Setting::Scheduling { .. }
         | Setting::Affinity { .. }
@@ -262,7 +286,7 @@ pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
     if one.trim() == other.trim() {
         return true;
     }
-    let Setting::File { path } = setting else {
+    let (Setting::File { path } | Setting::NetworkFile { path, .. }) = setting else {
         return false;
     };
     let is_list = path.ends_with("_list") || path.ends_with("watchdog_cpumask");
@@ -306,6 +330,10 @@ pub fn is_gone(setting: &Setting) -> bool {
         | Setting::Partition { .. }
         | Setting::Cpuset { .. } => false,
         Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
+        Setting::NetworkFile { namespace, path } => match network::check_namespace(*namespace) {
+            Ok(()) => !Root::live().exists(path),
+            Err(_) => network::has_vanished(*namespace),
+        },
         Setting::RouteMetric { route, .. } => network::is_route_gone(route),
         Setting::Neighbour { neighbour } => network::is_device_gone(neighbour),
     }

@@ -199,6 +199,11 @@ impl Line {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
     }
 
+    /// Says to the responder's thread that nothing more comes: it ends at once. UDP says nothing.
+    pub fn end_sending(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+
     fn longest(&self) -> usize {
         self.sizes.iter().copied().max().unwrap_or(0) as usize
     }

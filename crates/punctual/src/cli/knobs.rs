@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use punctual_machine::root::plain;
-use punctual_machine::tune::{neighbour_change, route_change, setting_of_file};
+use punctual_machine::tune::{neighbour_change, route_change, setting_of_named_file};
 use punctual_network::sender::connect::resolve;
 use punctual_network::wire::PORT;
 use punctual_record::finding::FindingId;
@@ -44,7 +44,8 @@ pub fn setting(knob: &KnobArgument, path: Option<&str>) -> Result<Option<Change>
                 .ok()
                 .and_then(|path| path.into_os_string().into_string().ok())
                 .unwrap_or_else(|| path.clone());
-            let (setting, value) = setting_of_file(&path, value);
+            let setting = setting_of_named_file(&path, value);
+            let (setting, value) = setting.map_err(|error| refused(&path, &error))?;
             let knob = Knob::File(path);
             Ok(Some(Change {
                 knob,

@@ -11,7 +11,7 @@ use punctual_stats::verdict::Outcome;
 use crate::common::namespaces::{FAR, Namespaces, Side};
 use crate::common::{Ended, Place, Running, event_kinds, has_rights, program, skip, until};
 
-const TOKEN: &str = "a-token-of-this-test";
+pub const TOKEN: &str = "a-token-of-this-test";
 
 /// The namespaces, or the end of the test.
 macro_rules! namespaces {
@@ -24,7 +24,7 @@ macro_rules! namespaces {
 }
 
 /// Starts the responder on the far side, and waits until it listens.
-fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
+pub fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
     let mut command = pair.command(Side::Far, place, program());
     command.args(["respond", FAR]).args(flags);
     command.env("PUNCTUAL_TOKEN", TOKEN);

@@ -20,6 +20,7 @@ pub fn figures(at: u64, ratio: f64) -> BlockLatencies {
         p999_ns: scaled(180_000.0),
         max_ns: 400_000,
         excess_ns: (900_000.0 * ratio * noise) as u64,
+        messages: None,
     }
 }
 

@@ -96,9 +96,8 @@ impl fmt::Display for ValueError {
                 limits::MOST_BURST
             ),
             Self::Knob => f.write_str(
-                "expected a finding of punctual check with a fix at run time, /PATH=VALUE, \
-                 NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST or \
-                 neighbour@HOST",
+                "expected a finding (`punctual check -v` and docs/findings.md list them), \
+                 /PATH=VALUE, or a setting of docs/tune.md such as rto_min@HOST=5ms",
             ),
             Self::KnobName => f.write_str(
                 "expected the name of a knob as punctual tune status prints it, without a value",

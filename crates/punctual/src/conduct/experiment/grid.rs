@@ -54,6 +54,12 @@ impl Grid {
         }
     }
 
+    /// Whether samples are messages.
+    #[must_use]
+    pub fn is_of_messages(&self) -> bool {
+        self.of_messages
+    }
+
     /// The first slot begins at this instant.
     pub fn begin(&self, start_ns: u64) {
         self.lock().start_ns = Some(start_ns);

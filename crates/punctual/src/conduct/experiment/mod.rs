@@ -169,9 +169,12 @@ impl Companion for Experimenting {
                 experiment.limit = Some(limit_of_pilot(&experiment, &self.shared.grid));
             }
             fill(&mut experiment, &self.shared.grid, u64::MAX);
+            // Messages end an interval before their block: what is complete has all of them.
+            let is_whole = experiment.outcome == ExperimentOutcome::Complete
+                && self.shared.grid.is_of_messages();
             for block in &mut experiment.blocks {
                 let end_ns = block.at_ns + slot_ns;
-                if end_ns > run.measured_ns.saturating_add(TOLERANCE_NS) {
+                if !is_whole && end_ns > run.measured_ns.saturating_add(TOLERANCE_NS) {
                     block.left_out = Some(LeftOut::CutShort);
                 }
             }

@@ -95,6 +95,7 @@ impl Around for Sessions {
             self.drain(&threads);
         }
         let outcomes = threads.end_on(&session.line);
+        session.line.end_sending();
         lock(&self.joined).finish();
         let ended = outcomes.iter().flatten().find_map(|it| match &it.ended {
             Ended::Completed => None,
