@@ -19,6 +19,7 @@ mod findings;
 mod kernel_log;
 mod look;
 mod mask;
+mod netlink;
 mod outcome;
 mod posix;
 pub mod root;

@@ -258,6 +258,13 @@ impl Experiment {
         }
     }
 
+    /// Whether messages to another machine were measured, or else wake-ups.
+    #[must_use]
+    pub fn is_of_messages(&self) -> bool {
+        let mut figures = self.blocks.iter().filter_map(|it| it.figures.as_ref());
+        figures.any(|it| it.messages.is_some())
+    }
+
     /// From one switch to the next, in ns.
     #[must_use]
     pub fn slot_ns(&self) -> u64 {

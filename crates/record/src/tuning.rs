@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::FindingId;
 
+mod network;
+
+pub use network::{Neighbour, Route, RouteMetric};
+
 /// A setting that can be changed and restored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -71,6 +75,26 @@ pub enum Setting {
         /// The parameters, separated by spaces.
         parameters: String,
     },
+    /// A file of `/proc/sys/net`: each network namespace has its own value.
+    NetworkFile {
+        /// The network namespace, by the number of its inode.
+        namespace: u64,
+        /// Its path.
+        path: String,
+    },
+    /// A metric of a route. The value is `absent` or its number, followed by `lock` if it is locked.
+    RouteMetric {
+        /// The route.
+        route: Route,
+        /// The metric.
+        metric: RouteMetric,
+    },
+    /// An entry of the neighbour table. The value is `dynamic`, whether there is one or not, or
+    /// `permanent` and the link-layer address.
+    Neighbour {
+        /// The entry.
+        neighbour: Neighbour,
+    },
 }
 
 impl Setting {
@@ -102,7 +126,7 @@ pub struct ThreadIdentity {
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File { path } => f.write_str(path),
+            Self::File { path } | Self::NetworkFile { path, .. } => f.write_str(path),
             Self::Pair { first, second } => write!(f, "{first}|{second}"),
             Self::Scheduling { thread } => {
                 write!(f, "scheduling of {} ({})", thread.name, thread.tid)
@@ -112,6 +136,8 @@ impl fmt::Display for Setting {
             Self::Cpuset { folder, .. } => write!(f, "cpuset {folder}"),
             Self::BootFile { path, .. } | Self::ConfigFile { path } => f.write_str(path),
             Self::KernelArguments { .. } => f.write_str("arguments of each kernel"),
+            Self::RouteMetric { route, metric } => write!(f, "{} of {route}", metric.name()),
+            Self::Neighbour { neighbour } => neighbour.fmt(f),
         }
     }
 }
@@ -127,7 +153,7 @@ impl fmt::Display for Setting {
 pub enum Knob {
     /// What fixes a finding.
     Finding(FindingId),
-    /// A file that a user named.
+    /// A file, or a setting of the network, that a user named.
     File(String),
     /// The control of an experiment: it writes what is there.
     Control,

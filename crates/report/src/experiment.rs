@@ -84,9 +84,11 @@ pub fn sentence(experiment: &Experiment) -> String {
         ExperimentOutcome::Complete => concluded(experiment),
         ExperimentOutcome::UnderWay => "The experiment has not ended.".to_owned(),
         ExperimentOutcome::BudgetTooSmall { needed_ns } => too_small(experiment, *needed_ns),
-        ExperimentOutcome::NoSpread => "INCONCLUSIVE: the pilot has too few wake-ups to say how \
-             much they vary: make it longer (--pilot), or the interval shorter (-i)"
-            .to_owned(),
+        ExperimentOutcome::NoSpread => format!(
+            "INCONCLUSIVE: the pilot has too few {} to say how much they vary: make it longer \
+             (--pilot), or the interval shorter (-i)",
+            samples(experiment)
+        ),
         ExperimentOutcome::Conflict { setting, found } => format!(
             "INCONCLUSIVE: another program changed {setting} to `{found}`: stop that program, and \
              measure again. {}",
@@ -99,6 +101,14 @@ pub fn sentence(experiment: &Experiment) -> String {
             "INCONCLUSIVE: it was ended before its time. So far: {}",
             concluded(experiment)
         ),
+    }
+}
+
+/// What was measured.
+fn samples(experiment: &Experiment) -> &'static str {
+    match experiment.is_of_messages() {
+        true => "messages",
+        false => "wake-ups",
     }
 }
 
@@ -151,9 +161,10 @@ fn too_small(experiment: &Experiment, needed_ns: Option<u64>) -> String {
     let knobs = words::plural(knobs as u64, "knob", "knobs");
     if let (Some(measure), None) = (unmeasured(experiment), needed_ns) {
         return format!(
-            "INCONCLUSIVE: blocks of {} hold too few wake-ups for {}, which needs ten beyond it: \
-             give a longer --block or a shorter -i. Nothing was switched.",
+            "INCONCLUSIVE: blocks of {} hold too few {} for {}, which needs ten beyond it: give a \
+             longer --block or a shorter -i. Nothing was switched.",
             words::duration(experiment.block_ns),
+            samples(experiment),
             measure.name()
         );
     }
@@ -270,13 +281,25 @@ fn facts(run: &Run, experiment: &Experiment) -> Vec<Fact> {
             true => "the deadline",
             false => "the 99th percentile of the pilot",
         };
-        facts.push(fact(
-            "Excess",
-            format!(
-                "the time by which latencies of a block exceed {}, {what}, added up",
-                words::duration(ns)
+        let limit = words::duration(ns);
+        facts.push(match experiment.is_of_messages() {
+            true => fact(
+                "Late",
+                format!(
+                    "the share of messages whose reply came later than {limit}, {what}, or never; \
+                     for its change half a message is added to each block. The other measures are \
+                     of replies"
+                ),
             ),
-        ));
+            false => fact(
+                "Excess",
+                format!("the time by which latencies of a block exceed {limit}, {what}, added up"),
+            ),
+        });
+    }
+    if experiment.is_of_messages() {
+        let text = "a new connection for each block: an open one keeps what it has learnt";
+        facts.push(fact("Connections", text.to_owned()));
     }
     if let Some(text) = left_out(experiment) {
         facts.push(fact("Left out", text));
@@ -302,10 +325,14 @@ fn left_out(experiment: &Experiment) -> Option<String> {
         let blocks = experiment.blocks.iter();
         blocks.filter(|block| block.left_out == Some(why)).count() as u64
     };
+    let (slow, nothing) = match experiment.is_of_messages() {
+        true => ("switching and connecting took too long", "no reply came"),
+        false => ("switching took too long", "no wake-up was measured"),
+    };
     let parts: Vec<String> = [
-        (LeftOut::SlowSwitching, "switching took too long"),
+        (LeftOut::SlowSwitching, slow),
         (LeftOut::ProcessStopped, "punctual was stopped"),
-        (LeftOut::NoWakeUps, "no wake-up was measured"),
+        (LeftOut::NoWakeUps, nothing),
         (LeftOut::CutShort, "not measured to its end"),
     ]
     .into_iter()
@@ -330,7 +357,7 @@ fn detectable(experiment: &Experiment) -> Option<String> {
             effects.map(|(effect, pairs)| Spread::of_effect(effect, pairs, experiment.confidence));
         spreads.max_by(|one, other| one.difference_sd.total_cmp(&other.difference_sd))
     };
-    let spreads: Vec<Spread> = Measure::ALL.into_iter().filter_map(widest).collect();
+    let spreads: Vec<Spread> = Measure::EVERY.into_iter().filter_map(widest).collect();
     let power = Power {
         confidence: experiment.confidence,
         power: experiment.power,
@@ -415,6 +442,9 @@ fn commands(knob: &ExperimentKnob) -> Vec<String> {
 }
 
 /// A figure of a measure.
-fn figure(ns: f64) -> String {
-    words::duration(ns.round().max(0.0) as u64)
+fn figure(measure: Measure, value: f64) -> String {
+    match measure {
+        Measure::Late => format!("{} %", decimal((1e4 * value).round() / 100.0)),
+        _ => words::duration(value.round().max(0.0) as u64),
+    }
 }

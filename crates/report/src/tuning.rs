@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::{
-    Applied, BootParameter, BootState, Change, Entry, Restored, Setting,
+    Applied, BootParameter, BootState, Change, Entry, Neighbour, Restored, Route, RouteMetric,
+    Setting,
 };
 
 use crate::findings::{chrt, quoted, taskset, write};
@@ -44,7 +45,7 @@ fn cpuset(folder: &str, is_of_others: bool, value: &str) -> String {
 #[must_use]
 pub fn command(setting: &Setting, value: &str) -> String {
     match setting {
-        Setting::File { path } => write(path, value),
+        Setting::File { path } | Setting::NetworkFile { path, .. } => write(path, value),
         Setting::Pair { .. } => match value.split_once(' ') {
             Some((path, number)) => write(path, number),
             None => String::new(),
@@ -77,6 +78,8 @@ pub fn command(setting: &Setting, value: &str) -> String {
             None => content(path, value),
         },
         Setting::ConfigFile { path } => content(path, value),
+        Setting::RouteMetric { route, metric } => metric_command(route, *metric, value),
+        Setting::Neighbour { neighbour } => neighbour_command(neighbour, value),
         Setting::KernelArguments { grubby, parameters } => {
             let flag = if value == "with" {
                 "args"
@@ -89,6 +92,46 @@ pub fn command(setting: &Setting, value: &str) -> String {
                 quoted(parameters)
             )
         }
+    }
+}
+
+/// The command that gives a route a metric: everything else is written as `ip` shows it.
+fn metric_command(route: &Route, metric: RouteMetric, value: &str) -> String {
+    let family = match route.destination.contains(':') {
+        true => "-6 ",
+        false => "",
+    };
+    let table = match route.table {
+        254 => String::new(),
+        table => format!(" table {table}"),
+    };
+    let name = metric.name();
+    let (word, is_locked) = match value.split_once(' ') {
+        Some((word, _)) => (word, true),
+        None => (value, false),
+    };
+    let ends = match (metric, word) {
+        (_, "absent") => String::new(),
+        // `ip` locks it by itself.
+        (RouteMetric::RtoMin, word) => format!(" {name} {word}ms"),
+        (_, word) if is_locked => format!(" {name} lock {word}"),
+        (_, word) => format!(" {name} {word}"),
+    };
+    format!(
+        "ip {family}route change $(ip {family}route show exact {}{table} | sed 's/ {name} [lock \
+         ]*[0-9a-z]*//'){table}{ends}",
+        quoted(&route.destination)
+    )
+}
+
+/// The command that gives a neighbour its entry.
+fn neighbour_command(neighbour: &Neighbour, value: &str) -> String {
+    let (address, device) = (quoted(&neighbour.address), quoted(&neighbour.device));
+    match value.split_once(' ') {
+        Some((_, link)) => {
+            format!("ip neigh replace {address} lladdr {link} nud permanent dev {device}")
+        }
+        None => format!("ip neigh change {address} dev {device} nud stale"),
     }
 }
 

@@ -46,10 +46,13 @@ pub enum Measure {
     /// The sum of what latencies exceed the deadline by.
     #[serde(rename = "excess")]
     Excess,
-    /// The highest latency: only of runs that repeat exactly. Elsewhere it is that of the rarest
-    /// disturbance.
+    /// The highest latency: of runs that repeat exactly, and of messages to another machine.
+    /// Elsewhere it is that of the rarest disturbance.
     #[serde(rename = "worst")]
     Worst,
+    /// The share of messages that were late, skipped or lost.
+    #[serde(rename = "late")]
+    Late,
 }
 
 impl Measure {
@@ -57,6 +60,17 @@ impl Measure {
     pub const ALL: [Measure; 4] = [Self::P50, Self::P99, Self::P999, Self::Excess];
     /// Those that are compared of runs that repeat exactly.
     pub const EXACT: [Measure; 5] = [Self::P50, Self::P99, Self::P999, Self::Worst, Self::Excess];
+    /// Those that are compared of messages to another machine.
+    pub const PATH: [Measure; 4] = [Self::P50, Self::P99, Self::Worst, Self::Late];
+    /// Those of any experiment.
+    pub const EVERY: [Measure; 6] = [
+        Self::P50,
+        Self::P99,
+        Self::P999,
+        Self::Worst,
+        Self::Excess,
+        Self::Late,
+    ];
 
     /// As it is written.
     #[must_use]
@@ -67,6 +81,7 @@ impl Measure {
             Self::P999 => "p99.9",
             Self::Excess => "excess",
             Self::Worst => "worst",
+            Self::Late => "late",
         }
     }
 }
@@ -87,10 +102,25 @@ pub struct BlockLatencies {
     pub max_ns: u64,
     /// The sum of what latencies exceed the limit by, in ns.
     pub excess_ns: u64,
+    /// Of messages: how they were late or never came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessageCounts>,
+}
+
+/// How the messages of a block missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MessageCounts {
+    /// Those whose reply came later than the limit.
+    pub late: u64,
+    /// Those without a reply: skipped or lost. They are later than any limit.
+    pub missed: u64,
 }
 
 /// Below this an excess is as good as none: its logarithm must not decide.
 const EXCESS_FLOOR_NS: f64 = 1_000.0;
+/// What a block without a late message has.
+const HALF: f64 = 0.5;
 
 impl BlockLatencies {
     /// The figures of a block; what latencies have above `limit_ns` is their excess, to the three
@@ -112,11 +142,34 @@ impl BlockLatencies {
             p999_ns: latencies.supported_quantile(0.999),
             max_ns: highest_ns,
             excess_ns: excess,
+            messages: None,
         }
     }
 
+    /// The figures of a block of messages, of which `missed` have no reply.
+    #[must_use]
+    pub fn of_messages(latencies: &Histogram, missed: u64, limit_ns: u64) -> Self {
+        let late = latencies.buckets().filter(|it| it.low_ns > limit_ns);
+        let messages = MessageCounts {
+            late: late.map(|it| it.count).sum(),
+            missed,
+        };
+        Self {
+            messages: Some(messages),
+            ..Self::of(latencies, limit_ns)
+        }
+    }
+
+    /// How many messages were late or have no reply, of how many; none of wake-ups.
+    #[must_use]
+    pub fn late_of_all(&self) -> Option<(u64, u64)> {
+        let MessageCounts { late, missed } = self.messages?;
+        let all = self.count.saturating_add(missed);
+        Some((late.saturating_add(missed), all))
+    }
+
     /// The natural logarithm of a measure, if the block has enough samples for it. An excess has
-    /// 1 us added: none at all has a logarithm too.
+    /// 1 us added, and half a late message is added to each block: none at all has a logarithm too.
     #[must_use]
     pub fn log(&self, measure: Measure) -> Option<f64> {
         let quantile = |value: Option<u64>| value.map(|ns| (ns.max(1) as f64).ln());
@@ -126,6 +179,10 @@ impl BlockLatencies {
             Measure::P999 => quantile(self.p999_ns),
             Measure::Excess => Some((self.excess_ns as f64 + EXCESS_FLOOR_NS).ln()),
             Measure::Worst => quantile((self.count > 0).then_some(self.max_ns)),
+            Measure::Late => {
+                let (late, all) = self.late_of_all().filter(|(_, all)| *all > 0)?;
+                Some(((late as f64 + HALF) / (all as f64 + HALF)).ln())
+            }
         }
     }
 }
@@ -138,9 +195,13 @@ fn figure_ns(measure: Measure, log: f64) -> f64 {
     }
 }
 
-/// The measures that all of these blocks have.
+/// The measures that all of these blocks have: those of messages, or of wake-ups.
 fn known_measures<'b>(blocks: impl Iterator<Item = &'b BlockLatencies> + Clone) -> Vec<Measure> {
-    known_of(&Measure::ALL, blocks)
+    let measures = match blocks.clone().any(|block| block.messages.is_some()) {
+        true => &Measure::PATH,
+        false => &Measure::ALL,
+    };
+    known_of(measures, blocks)
 }
 
 /// Those of `measures` that all of these blocks have.

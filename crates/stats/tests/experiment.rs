@@ -58,6 +58,7 @@ impl Machine {
             p999_ns,
             max_ns: p999_ns.unwrap_or(0) * 2,
             excess_ns: above * 5,
+            messages: None,
         }
     }
 
@@ -296,6 +297,7 @@ fn a_sure_effect_too_small_to_matter_is_not_named() {
         p999_ns: None,
         max_ns: 60_000,
         excess_ns: 0,
+        messages: None,
     };
     let pairs = (0..40).map(|at| Pair {
         off: block(10_000 + at % 3),

@@ -28,6 +28,7 @@ fn recorded() -> Vec<BlockLatencies> {
             p999_ns: None,
             max_ns,
             excess_ns,
+            messages: None,
         })
     };
     lines.filter_map(block).collect()

@@ -29,6 +29,7 @@ fn run(draws: &mut Draws, ratio: f64) -> BlockLatencies {
         p999_ns: None,
         max_ns: scaled(20_000.0 + 30_000.0 * draws.next()),
         excess_ns: 0,
+        messages: None,
     }
 }
 
@@ -108,6 +109,7 @@ fn the_same_figures_are_no_effect_and_changes_of_an_instruction_are_not_named() 
         p999_ns: None,
         max_ns: 3 * ns,
         excess_ns: 0,
+        messages: None,
     };
     let row = |ns: u64, control| SeedPairs {
         pairs: vec![

@@ -10,6 +10,7 @@ mod boot_error;
 mod boot_file;
 mod error;
 mod journal;
+mod network;
 mod partition;
 mod persist;
 mod restore;
@@ -20,8 +21,12 @@ pub use apply::{Made, apply, apply_accepted, changes_of};
 pub use boot_error::BootError;
 pub use error::TuneError;
 pub use journal::Journal;
+pub use network::{neighbour_change, route_change};
 pub use partition::partition_changes;
-pub use persist::{in_force, persist};
+pub use persist::{in_force, not_persistent, persist};
 pub use restore::{RestoreRequest, restore, status};
 pub use session::Session;
-pub use setting::{check_writable, find_thread, is_gone, is_same, read, setting_of_file, write};
+pub use setting::{
+    check_writable, find_thread, is_gone, is_same, read, setting_of_file, setting_of_named_file,
+    write,
+};

@@ -40,6 +40,25 @@ pub fn in_force(journal: &Journal, only: &[FindingId]) -> (Vec<KeptSetting>, Vec
     (kept, changed)
 }
 
+/// Knobs that `apply` has changed and that no file can set at the next boot, by their names: settings
+/// with a value, which are no findings.
+#[must_use]
+pub fn not_persistent(journal: &Journal) -> Vec<String> {
+    let entries = journal.entries().iter();
+    let lasting = entries.filter(|it| it.holder.is_none() && it.setting.ends_with_boot());
+    let mut names: Vec<String> = lasting
+        .filter(|it| journal.is_of_this_boot(it))
+        .filter(|it| {
+            it.knob
+                .split(',')
+                .all(|name| FindingId::by_name(name).is_none())
+        })
+        .map(|it| it.knob.clone())
+        .collect();
+    names.dedup();
+    names
+}
+
 /// Writes files, or removes those without a text: the journal first. Returns those that were
 /// changed.
 ///

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Entry, Restored, Setting};
 
 use super::setting::{is_gone, is_same, read, write};
@@ -56,7 +55,7 @@ fn needs_a_write(setting: &Setting) -> bool {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RestoreRequest<'a> {
     /// Only these knobs; all of them if it is empty.
-    pub knobs: &'a [FindingId],
+    pub knobs: &'a [String],
     /// Also what another program changed since.
     pub force: bool,
     /// Write nothing.
@@ -76,7 +75,7 @@ pub fn restore(
         request.knobs.is_empty()
             || request.knobs.iter().any(|knob| {
                 // A boot loader's file has the parameters of several.
-                entry.knob.split(',').any(|it| it == knob.name())
+                entry.knob.split(',').any(|it| it == knob)
             })
     };
     let mut results = Vec::new();

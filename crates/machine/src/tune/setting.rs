@@ -11,7 +11,7 @@ use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
 
-use super::{boot_file, partition, persist};
+use super::{boot_file, network, partition, persist};
 use crate::look::chosen;
 use crate::mask;
 use crate::root::Root;
@@ -81,6 +81,22 @@ pub fn setting_of_file(path: &str, value: &str) -> (Setting, String) {
     }
 }
 
+/// [`setting_of_file`] of a file that a user named: one of the network belongs to the namespace
+/// that this runs in.
+///
+/// # Errors
+/// The namespace can't be read.
+pub fn setting_of_named_file(path: &str, value: &str) -> io::Result<(Setting, String)> {
+    if !path.starts_with("/proc/sys/net/") {
+        return Ok(setting_of_file(path, value));
+    }
+    let setting = Setting::NetworkFile {
+        namespace: network::namespace()?,
+        path: path.to_owned(),
+    };
+    Ok((setting, value.to_owned()))
+}
+
 /// The value in the text of a file: of a list of choices the chosen one, in brackets, or, for the
 /// preemption model, in parentheses.
 fn value_in<'t>(path: &str, text: &'t str) -> &'t str {
@@ -130,6 +146,12 @@ pub fn read(setting: &Setting) -> io::Result<String> {
         Setting::BootFile { path, .. } | Setting::ConfigFile { path } => {
             boot_file::read(Path::new(path))
         }
+        Setting::NetworkFile { namespace, path } => {
+            network::check_namespace(*namespace)?;
+            Root::live().text(path)
+        }
+        Setting::RouteMetric { route, metric } => network::read_metric(route, *metric),
+        Setting::Neighbour { neighbour } => network::read_neighbour(neighbour),
         Setting::KernelArguments { grubby, parameters } => {
             let has = boot_file::kernels_with(grubby, parameters)?;
             let any = has.iter().any(|has| *has);
@@ -212,6 +234,12 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             boot_file::write(Path::new(path), value)?;
             persist::remove_empty_folder(Path::new(path));
         }
+        Setting::NetworkFile { namespace, path } => {
+            network::check_namespace(*namespace)?;
+            put(path, value)?;
+        }
+        Setting::RouteMetric { route, metric } => network::write_metric(route, *metric, value)?,
+        Setting::Neighbour { neighbour } => network::write_neighbour(neighbour, value)?,
         Setting::KernelArguments { grubby, parameters } => {
             boot_file::write_arguments(grubby, parameters, value)?;
         }
@@ -234,9 +262,12 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
 pub fn check_writable(setting: &Setting) -> io::Result<()> {
     let open = |path: &String| OpenOptions::new().write(true).open(path).map(drop);
     match setting {
-        Setting::File { path } => open(path),
+        Setting::File { path } | Setting::NetworkFile { path, .. } => open(path),
         Setting::Pair { first, second } => open(first).and_then(|()| open(second)),
-        Setting::Scheduling { .. } | Setting::Affinity { .. } => write(setting, &read(setting)?),
+        Setting::Scheduling { .. }
+        | Setting::Affinity { .. }
+        | Setting::RouteMetric { .. }
+        | Setting::Neighbour { .. } => write(setting, &read(setting)?),
         // They take too long, or a reboot, to be switched on and off.
         Setting::Partition { .. }
         | Setting::Cpuset { .. }
@@ -255,7 +286,7 @@ pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
     if one.trim() == other.trim() {
         return true;
     }
-    let Setting::File { path } = setting else {
+    let (Setting::File { path } | Setting::NetworkFile { path, .. }) = setting else {
         return false;
     };
     let is_list = path.ends_with("_list") || path.ends_with("watchdog_cpumask");
@@ -299,6 +330,12 @@ pub fn is_gone(setting: &Setting) -> bool {
         | Setting::Partition { .. }
         | Setting::Cpuset { .. } => false,
         Setting::KernelArguments { grubby, .. } => !Path::new(grubby).exists(),
+        Setting::NetworkFile { namespace, path } => match network::check_namespace(*namespace) {
+            Ok(()) => !Root::live().exists(path),
+            Err(_) => network::has_vanished(*namespace),
+        },
+        Setting::RouteMetric { route, .. } => network::is_route_gone(route),
+        Setting::Neighbour { neighbour } => network::is_device_gone(neighbour),
     }
 }
 

@@ -285,7 +285,7 @@ fn a_restore_of_one_knob_leaves_the_others_changed() {
     let mut journal = Journal::open(folder.path()).expect("a journal");
     apply(&mut journal, &[first, other]).expect("changed");
     let request = RestoreRequest {
-        knobs: &[FindingId::Ksm],
+        knobs: &[FindingId::Ksm.name().to_owned()],
         ..RestoreRequest::default()
     };
     let results = restore(&mut journal, &request).expect("restored");

@@ -281,6 +281,19 @@ impl Joiner {
         self.keeper.finish();
     }
 
+    /// The messages that follow are those of another session, which numbers them from 1. What was
+    /// counted stays. To be called after [`Joiner::finish`].
+    pub fn begin_session(&mut self) {
+        self.pending.clear();
+        self.told = 0;
+        self.first = 1;
+        self.highest = 0;
+        self.undecided = 0;
+        self.lost.clear();
+        self.counters = None;
+        self.real_offset_ns = None;
+    }
+
     /// Whether every message that was sent has its reply, or is lost.
     #[must_use]
     pub fn is_settled(&self) -> bool {

@@ -192,6 +192,18 @@ pub struct Line {
 }
 
 impl Line {
+    /// Wakes the thread that receives: it looks whether it is to end. Nothing can be received
+    /// afterwards.
+    pub fn wake_receiver(&self) {
+        // A connection that is gone wakes it as well.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
+    }
+
+    /// Says to the responder's thread that nothing more comes: it ends at once. UDP says nothing.
+    pub fn end_sending(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+
     fn longest(&self) -> usize {
         self.sizes.iter().copied().max().unwrap_or(0) as usize
     }

@@ -80,6 +80,10 @@ impl Receiver {
                     },
                 }
             };
+            // It was woken to end.
+            if count == 0 && self.shared.halt.load(Ordering::Acquire) {
+                break;
+            }
             let woke_ns = clock::now_ns();
             clock::mark_wake_up();
             let last = match self.line.transport {

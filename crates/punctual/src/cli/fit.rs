@@ -21,7 +21,8 @@ use crate::conduct::{ConductError, Progress};
 /// Wrong usage, or a step that could not be made; then everything is restored.
 pub fn run(flags: &FitFlags) -> Result<ExitCode, Failure> {
     let plan = plans::of_fit(flags)?;
-    let check = tune::found_for(&plan.qualify.probes);
+    let probes = &plan.qualify.probes;
+    let check = tune::found_for(&probes.cpus, probes.policy.priority());
     let directory = make_directory(flags.run.output.as_deref(), "fit")?;
     let mut screen = FitScreen {
         flags: &flags.run,

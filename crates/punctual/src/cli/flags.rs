@@ -10,6 +10,7 @@ mod explain;
 mod fit;
 mod gaps;
 mod interference;
+mod knob;
 mod ladder;
 pub mod names;
 mod path;
@@ -47,12 +48,13 @@ pub use fit::FitFlags;
 pub use gaps::{GapFlags, Probe};
 use interference::INTERFERENCE_EXAMPLES;
 pub use interference::InterferenceFlags;
+pub use knob::KnobArgument;
 use ladder::LADDER_EXAMPLES;
 pub use ladder::LadderFlags;
 use path::RESPOND_EXAMPLES;
 pub use path::{PathFlags, RespondFlags, TransportName};
 use prove::PROVE_EXAMPLES;
-pub use prove::{KnobArgument, ProveFlags};
+pub use prove::ProveFlags;
 use punctual_load::{LoadClass, LoadSpec};
 use punctual_machine::tune::Journal;
 use punctual_record::finding::FindingId;
@@ -216,6 +218,9 @@ pub struct MeasureFlags {
     /// Measure the path to this machine, on which punctual respond runs: HOST or HOST:PORT; for tcp and udp
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
+    /// Refuse these: `punctual prove KNOB --path HOST` compares settings
+    #[arg(long, value_name = "KNOB", num_args = 0.., help_heading = PATH)]
+    pub prove: Option<Vec<String>>,
     /// What goes to the other machine, and how.
     #[command(flatten)]
     pub path: PathFlags,

@@ -16,6 +16,7 @@ mod foreign;
 mod help;
 mod interference;
 mod keys;
+mod knobs;
 mod lab;
 mod ladder;
 mod load;

@@ -20,7 +20,7 @@ use super::flags::{
 use super::tuned;
 use crate::conduct::{Claim, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TracingPlan};
 use crate::probe::kinds::{KINDS, Kind};
-pub use prove::{PROVE_NS, of_prove};
+pub use prove::{PROVE_NS, of_prove, of_prove_path};
 use punctual_lab::job::JOB_FILE;
 use punctual_load::{LEAST_CPU_NS, LoadSpec};
 use punctual_machine::Root;

@@ -2,11 +2,9 @@
 
 use std::process::ExitCode;
 
-use punctual_machine::tune::setting_of_file;
-use punctual_record::Run;
 use punctual_record::experiment::{ExcessLimit, Experiment, ExperimentOutcome, WantedEffect};
 use punctual_record::finding::{Check, FindingId};
-use punctual_record::tuning::{Change, Knob};
+use punctual_record::{Run, RunDirectory};
 use punctual_report::{experiment, summary_json, terminal};
 use punctual_stats::verdict::Outcome;
 
@@ -14,9 +12,11 @@ use super::failure::{Failure, SETUP};
 use super::flags::{KnobArgument, ProveFlags};
 use super::measuring::{conclude, make_directory, settled};
 use super::screen::Screen;
-use super::{out, plan, tune};
-use crate::conduct::prove::{KnobError, PlannedKnob, ProveKnobs, ProvePlan, prove};
-use crate::conduct::{Design, RunPlan};
+use super::{knobs, out, plan, tune};
+use crate::conduct::prove::{
+    KnobError, PlannedKnob, ProveKnobs, ProvePathPlan, ProvePlan, prove, prove_path,
+};
+use crate::conduct::{ConductError, Design};
 
 /// The finding whose knob a run sets by itself, and others that mean nothing while it does.
 const HELD: [FindingId; 3] = [
@@ -30,11 +30,11 @@ const HELD: [FindingId; 3] = [
 /// # Errors
 /// Wrong usage, or what could not be set up; then nothing was changed.
 pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
-    let plan = plan_of(flags)?;
-    let knobs = ProveKnobs::check(planned(flags, &plan.run)?).map_err(refused)?;
-    let directory = make_directory(plan.run.output.as_deref(), &plan.run.verb)?;
     let mut screen = Screen::of_run(&flags.run);
-    let outcome = prove(&plan, knobs, &directory, &mut screen);
+    let (outcome, directory) = match &flags.path {
+        Some(host) => of_path(host, flags, &mut screen)?,
+        None => of_wake_ups(flags, &mut screen)?,
+    };
     let run = settled(outcome, &mut screen, &directory)?;
     show(
         &run,
@@ -49,6 +49,46 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     })
 }
 
+/// What was measured, or why not; and where it is kept.
+type Made = (Result<Run, ConductError>, RunDirectory);
+
+fn of_wake_ups(flags: &ProveFlags, screen: &mut Screen) -> Result<Made, Failure> {
+    let run = plan::of_prove(flags)?;
+    let (probes, conditions) = (&run.probes, &run.conditions);
+    let measured = Measured {
+        cpus: &probes.cpus,
+        priority: probes.policy.priority(),
+        as_deployed: conditions.as_deployed,
+    };
+    let knobs = ProveKnobs::check(planned(flags, &measured)?).map_err(refused)?;
+    let directory = make_directory(run.output.as_deref(), &run.verb)?;
+    let plan = ProvePlan {
+        run,
+        state: flags.run.state().to_owned(),
+        design: design(flags),
+        experiment: experiment_of(flags),
+    };
+    Ok((prove(&plan, knobs, &directory, screen), directory))
+}
+
+fn of_path(host: &str, flags: &ProveFlags, screen: &mut Screen) -> Result<Made, Failure> {
+    let path = plan::of_prove_path(host, flags)?;
+    let measured = Measured {
+        cpus: &path.probed_cpus(),
+        priority: path.policy.priority(),
+        as_deployed: path.conditions.as_deployed,
+    };
+    let knobs = ProveKnobs::check(planned(flags, &measured)?).map_err(refused)?;
+    let directory = make_directory(path.output.as_deref(), &path.verb)?;
+    let plan = ProvePathPlan {
+        path,
+        state: flags.run.state().to_owned(),
+        design: design(flags),
+        experiment: experiment_of(flags),
+    };
+    Ok((prove_path(&plan, knobs, &directory, screen), directory))
+}
+
 /// Knobs that can't be switched.
 fn refused(error: KnobError) -> Failure {
     match error.is_usage() {
@@ -57,17 +97,22 @@ fn refused(error: KnobError) -> Failure {
     }
 }
 
-fn plan_of(flags: &ProveFlags) -> Result<ProvePlan, Failure> {
+fn design(flags: &ProveFlags) -> Design {
     let count = flags.knobs.len();
-    Ok(ProvePlan {
-        run: plan::of_prove(flags)?,
-        state: flags.run.state().to_owned(),
-        design: Design {
-            pilot_ns: flags.pilot,
-            screening: flags.screen || (!flags.no_screen && Design::screens(count)),
-        },
-        experiment: experiment_of(flags),
-    })
+    Design {
+        pilot_ns: flags.pilot,
+        screening: flags.screen || (!flags.no_screen && Design::screens(count)),
+    }
+}
+
+/// Whose latencies are compared.
+struct Measured<'p> {
+    /// The CPUs of the threads.
+    cpus: &'p [usize],
+    /// Their priority.
+    priority: u32,
+    /// Nothing else about the machine is changed.
+    as_deployed: bool,
 }
 
 fn experiment_of(flags: &ProveFlags) -> Experiment {
@@ -88,23 +133,25 @@ fn experiment_of(flags: &ProveFlags) -> Experiment {
 }
 
 /// What each knob changes.
-fn planned(flags: &ProveFlags, plan: &RunPlan) -> Result<Vec<PlannedKnob>, Failure> {
+fn planned(flags: &ProveFlags, measured: &Measured<'_>) -> Result<Vec<PlannedKnob>, Failure> {
     let is_finding = |knob: &KnobArgument| matches!(knob, KnobArgument::Finding(_));
     // A check reads some hundred files: only if a knob needs it.
     let found = flags.knobs.iter().any(is_finding);
-    let found = found.then(|| tune::found_for(&plan.probes));
-    let one = |argument| one(argument, found.as_ref(), plan);
+    let found = found.then(|| tune::found_for(measured.cpus, measured.priority));
+    let path = flags.path.as_deref();
+    let one = |argument| one(argument, found.as_ref(), measured, path);
     flags.knobs.iter().map(one).collect()
 }
 
 fn one(
     argument: &KnobArgument,
     found: Option<&Check>,
-    plan: &RunPlan,
+    measured: &Measured<'_>,
+    path: Option<&str>,
 ) -> Result<PlannedKnob, Failure> {
     match (argument, found) {
         (KnobArgument::Finding(id), Some(found)) => {
-            if HELD.contains(id) && !plan.conditions.as_deployed {
+            if HELD.contains(id) && !measured.as_deployed {
                 return Err(Failure::usage(format!(
                     "{id} changes nothing while punctual holds /dev/cpu_dma_latency at 0: give \
                      --as-deployed too"
@@ -115,24 +162,15 @@ fn one(
                 changes: tune::changes_for(found, *id)?,
             })
         }
-        (KnobArgument::File { path, value }, _) => {
-            // One file has many names; what is absent is named as it was given.
-            let path = std::fs::canonicalize(path)
-                .ok()
-                .and_then(|path| path.into_os_string().into_string().ok())
-                .unwrap_or_else(|| path.clone());
-            let (setting, value) = setting_of_file(&path, value);
-            let change = Change {
-                knob: Knob::File(path.clone()),
-                setting,
-                value,
-            };
+        (KnobArgument::Finding(id), None) => Err(Failure::setup(format!("{id} was not checked"))),
+        (setting, _) => {
+            let change = knobs::setting(setting, path)?;
+            let name = change.as_ref().map(|it| it.knob.to_string());
             Ok(PlannedKnob {
-                name: path,
-                changes: vec![change],
+                name: name.unwrap_or_default(),
+                changes: change.into_iter().collect(),
             })
         }
-        (KnobArgument::Finding(id), None) => Err(Failure::setup(format!("{id} was not checked"))),
     }
 }
 

@@ -20,9 +20,7 @@ use punctual_report::{findings, tuning};
 use super::check::requested_cpus;
 use super::failure::Failure;
 use super::flags::{KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
-use super::out;
-use super::proposals;
-use crate::conduct::ProbePlan;
+use super::{knobs, out, proposals};
 
 /// Exit status: not everything could be restored.
 const LEFT: u8 = 1;
@@ -55,10 +53,10 @@ fn found(affinity: Option<&Option<String>>, priority: Option<u32>) -> Result<Che
     Ok(check(&root, &request))
 }
 
-/// What `check` finds for probes.
-pub(super) fn found_for(probes: &ProbePlan) -> Check {
+/// What `check` finds for threads with this priority, 0 for none, on these CPUs.
+pub(super) fn found_for(cpus: &[usize], priority: u32) -> Check {
     let root = Root::live();
-    let request = CheckRequest::of_probes(&root, &probes.cpus, probes.policy.priority());
+    let request = CheckRequest::of_probes(&root, cpus, priority);
     check(&root, &request)
 }
 
@@ -75,11 +73,19 @@ fn plan(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     if let Some(run) = &flags.from {
         return proposals::plan(flags, run);
     }
+    let settings = knobs::settings(&flags.knobs)?;
+    let named = knobs::findings(&flags.knobs);
+    let style = out::style();
+    if !settings.is_empty() && named.is_empty() {
+        out::print(&tuning::plan(&settings, &style));
+        return Ok(ExitCode::SUCCESS);
+    }
     let found = found(flags.affinity.as_ref(), flags.priority)?;
-    let mut changes = changes_of(&found, &flags.knobs);
+    let mut changes = changes_of(&found, &named);
     changes.extend(partition(&found, flags)?);
-    let parameters = boot::parameters_of(&found, &flags.knobs);
-    for knob in &flags.knobs {
+    changes.extend(settings);
+    let parameters = boot::parameters_of(&found, &named);
+    for knob in &named {
         let is_planned = changes
             .iter()
             .any(|change| change.knob == Knob::Finding(*knob))
@@ -88,7 +94,6 @@ fn plan(flags: &KnobFlags) -> Result<ExitCode, Failure> {
             check_nothing_to_do(&found, *knob)?;
         }
     }
-    let style = out::style();
     if !changes.is_empty() || parameters.is_empty() {
         out::print(&tuning::plan(&changes, &style));
     }
@@ -113,9 +118,11 @@ fn planned_boot(parameters: &[BootParameter], state: &Path) -> Result<BootPlan, 
 }
 
 fn apply_boot(flags: &KnobFlags) -> Result<ExitCode, Failure> {
+    knobs::refuse_settings(&flags.knobs, "--boot")?;
+    let named = knobs::findings(&flags.knobs);
     let found = found(flags.affinity.as_ref(), flags.priority)?;
-    let parameters = boot::parameters_of(&found, &flags.knobs);
-    for knob in &flags.knobs {
+    let parameters = boot::parameters_of(&found, &named);
+    for knob in &named {
         if !parameters.iter().any(|it| it.knob == *knob) {
             check_nothing_to_do(&found, *knob)?;
             let is_ok = |it: &Finding| it.state == FindingState::Ok;
@@ -227,10 +234,18 @@ fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     if let Some(run) = &flags.from {
         return proposals::apply(flags, run);
     }
+    let settings = knobs::settings(&flags.knobs)?;
+    let mut named = knobs::findings(&flags.knobs);
+    if !settings.is_empty() && named.is_empty() && !flags.partition {
+        return make(flags, &settings);
+    }
     let found = found(flags.affinity.as_ref(), flags.priority)?;
     let partition = partition(&found, flags)?;
-    let mut changes = changes_of(&found, &flags.knobs);
-    let mut named = flags.knobs.clone();
+    let mut changes = match named.is_empty() && !settings.is_empty() {
+        true => Vec::new(),
+        false => changes_of(&found, &named),
+    };
+    changes.extend(settings);
     named.retain(|knob| partition.is_empty() || *knob != FindingId::IsolatedCpus);
     check_named(&found, &changes, &named)?;
     changes.extend(partition);

@@ -21,7 +21,7 @@ pub(super) fn plan(flags: &RunFlags, probes: &ProbePlan) -> Result<Option<TunePl
     if let Some(line) = tuning::left_over(&left) {
         return Err(Failure::setup(format!("--tuned: {line}")));
     }
-    let found = found_for(probes);
+    let found = found_for(&probes.cpus, probes.policy.priority());
     let changes = changes_of(&found, knobs);
     check_named(&found, &changes, knobs)?;
     Ok(Some(TunePlan {

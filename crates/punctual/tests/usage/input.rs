@@ -49,6 +49,11 @@ const FLAGS: &[(&[&str], &[&str])] = &[
         &["udp", "h", "--timeout", "x"],
         &["--timeout", "such as 60"],
     ),
+    (
+        &["udp", "h", "--prove", "ksm"],
+        &["--prove", "`punctual prove ksm --path h --over udp`"],
+    ),
+    (&["--prove", "ksm"], &["--prove", "`punctual prove ksm`"]),
     (&["--token-file", "f"], &["--token-file", "tcp and udp"]),
     (&["--no-stamps"], &["--no-stamps", "tcp and udp"]),
     (&["udp"], &["measure udp", "HOST"]),

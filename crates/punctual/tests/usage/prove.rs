@@ -54,6 +54,33 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     ),
     (&["KNOB=0", "--on", "p99"], &["missing --effect"]),
     (
+        &["KNOB=0", "--effect", "5", "--on", "late"],
+        &["--on late", "p99.9"],
+    ),
+    (
+        &["KNOB=0", "--path", "h", "--effect", "5", "--on", "excess"],
+        &["--on excess", "with --path", "worst, late"],
+    ),
+    (
+        &["KNOB=0", "--path", "h", "--block", "50ms"],
+        &["--block", "100 ms or longer"],
+    ),
+    (&["KNOB=0", "--path", "h"], &["no token", "PUNCTUAL_TOKEN"]),
+    (&["KNOB=0", "--over", "udp"], &["missing --path"]),
+    (&["KNOB=0", "--size", "64"], &["--size needs --path"]),
+    (&["KNOB=0", "--burst", "2"], &["--burst needs --path"]),
+    (&["KNOB=0", "--timeout", "2"], &["--timeout needs --path"]),
+    (
+        &["KNOB=0", "--token-file", "f"],
+        &["--token-file needs --path"],
+    ),
+    (&["KNOB=0", "--no-stamps"], &["--no-stamps needs --path"]),
+    (&["rto_min=5ms"], &["expected rto_min@HOST"]),
+    (&["rto_min@h=5"], &["1ms to 120s"]),
+    (&["initcwnd@h=0"], &["1 to 1000"]),
+    (&["quickack@h=2"], &["quickack", "no value, or 1"]),
+    (&["neighbour@h=stale"], &["neighbour", "permanent"]),
+    (
         &["KNOB=0", "--block", "100ms"],
         &["--block", "1 s or longer"],
     ),

@@ -3,8 +3,8 @@
 
 use punctual_record::experiment::*;
 use punctual_record::explanation::Cause;
-use punctual_record::tuning::{Setting, ThreadIdentity};
-use punctual_stats::experiment::{BlockLatencies, Measure, Spread};
+use punctual_record::tuning::{Neighbour, Route, RouteMetric, Setting, ThreadIdentity};
+use punctual_stats::experiment::{BlockLatencies, Measure, MessageCounts, Spread};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -20,6 +20,7 @@ pub fn figures(at: u64, ratio: f64) -> BlockLatencies {
         p999_ns: scaled(180_000.0),
         max_ns: 400_000,
         excess_ns: (900_000.0 * ratio * noise) as u64,
+        messages: None,
     }
 }
 
@@ -185,6 +186,42 @@ pub fn screening() -> Experiment {
     experiment
 }
 
+fn route() -> Route {
+    Route {
+        namespace: 4_026_531_840,
+        destination: "10.0.0.0/24".to_owned(),
+        table: 254,
+        tos: 0,
+        priority: 100,
+    }
+}
+
+/// An experiment with messages to another machine: the first knob makes late ones rare.
+pub fn of_messages() -> Experiment {
+    let mut experiment = experiment();
+    experiment.knobs[0].settings[0] = SwitchedSetting {
+        setting: Setting::RouteMetric {
+            route: route(),
+            metric: RouteMetric::RtoMin,
+        },
+        off: "absent".to_owned(),
+        on: "5 lock".to_owned(),
+    };
+    for (at, block) in experiment.blocks.iter_mut().enumerate() {
+        let late = if block.on.contains(&0) { 2 } else { 200 };
+        if let Some(figures) = &mut block.figures {
+            figures.messages = Some(MessageCounts {
+                late: late + at as u64 % 3,
+                missed: 1,
+            });
+        }
+        block.costs.clear();
+    }
+    experiment.pilot = None;
+    experiment.judge();
+    experiment
+}
+
 /// Experiments with ends, phases and reasons of every kind.
 pub fn of_every_kind() -> Vec<Experiment> {
     let with = |outcome| Experiment {
@@ -247,6 +284,21 @@ pub fn of_every_kind() -> Vec<Experiment> {
             grubby: "/sbin/grubby".to_owned(),
             parameters: "nohz_full=1".to_owned(),
         },
+        Setting::NetworkFile {
+            namespace: 4_026_531_840,
+            path: "/proc/sys/net/ipv4/tcp_slow_start_after_idle".to_owned(),
+        },
+        Setting::RouteMetric {
+            route: route(),
+            metric: RouteMetric::RtoMin,
+        },
+        Setting::Neighbour {
+            neighbour: Neighbour {
+                namespace: 4_026_531_840,
+                device: "eth0".to_owned(),
+                address: "10.0.0.2".to_owned(),
+            },
+        },
     ];
     conflict.knobs[2]
         .settings
@@ -263,6 +315,7 @@ pub fn of_every_kind() -> Vec<Experiment> {
         experiment(),
         under_way(),
         screening(),
+        of_messages(),
         with_failed_control(),
         wanted,
         left_out,

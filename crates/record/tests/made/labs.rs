@@ -368,6 +368,7 @@ fn figures(seed: u64, ratio: f64) -> BlockLatencies {
         p999_ns: Some(scaled(9_000.0 + 200.0 * phase)),
         max_ns: scaled(20_000.0 + 900.0 * phase),
         excess_ns: scaled(10_000.0 + 90.0 * phase),
+        messages: None,
     }
 }
 

@@ -102,8 +102,8 @@ pub(crate) fn effects(judged: &[Judged<'_>], style: &Style) -> Vec<String> {
             let text = format!(
                 "{} {} to {}: {} ({}), p {}",
                 effect.measure.name(),
-                figure(effect.off_ns),
-                figure(effect.on_ns),
+                figure(effect.measure, effect.off_ns),
+                figure(effect.measure, effect.on_ns),
                 change(effect.ratio),
                 interval(effect),
                 probability(effect.p)
@@ -137,8 +137,8 @@ fn rows(judged: &[Judged<'_>]) -> Vec<Vec<Cell>> {
             rows.push(vec![
                 names.next().unwrap_or_else(|| Cell::new("")),
                 Cell::new(effect.measure.name()),
-                Cell::new(figure(effect.off_ns)),
-                Cell::new(figure(effect.on_ns)),
+                Cell::new(figure(effect.measure, effect.off_ns)),
+                Cell::new(figure(effect.measure, effect.on_ns)),
                 Cell::toned(change(effect.ratio), tone),
                 Cell::new(interval(effect)),
                 Cell::new(probability(effect.p)),

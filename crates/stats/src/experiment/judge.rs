@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlockLatencies, Measure, differences, figure_ns, known_of};
+use super::{BlockLatencies, Measure, differences, figure_ns, known_measures, known_of};
 use crate::compare::{Moments, pairs_test, ratio_interval};
 
 /// With fewer pairs than this nothing is concluded.
@@ -32,7 +32,8 @@ pub struct KnobPairs {
 pub struct Effect {
     /// The measure.
     pub measure: Measure,
-    /// With the knob off, in ns: the geometric mean over the blocks.
+    /// With the knob off, in ns: the geometric mean over the blocks. Of [`Measure::Late`] the share of
+    /// all messages, from 0 to 1.
     pub off_ns: f64,
     /// With the knob on.
     pub on_ns: f64,
@@ -97,7 +98,10 @@ impl KnobResult {
 /// a knob, Holm over the knobs).
 #[must_use]
 pub fn judge_knobs(knobs: &[KnobPairs], confidence: f64) -> Vec<KnobResult> {
-    let of = |knob: &KnobPairs| judge(&knob.pairs, &Measure::ALL, confidence);
+    let of = |knob: &KnobPairs| {
+        let blocks = knob.pairs.iter().flat_map(|pair| [&pair.off, &pair.on]);
+        judge(&knob.pairs, &known_measures(blocks), confidence)
+    };
     let mut results: Vec<KnobResult> = knobs.iter().map(of).collect();
     adjust(&mut results.iter_mut().collect::<Vec<_>>());
     for result in &mut results {
@@ -126,6 +130,9 @@ pub(super) fn judge(pairs: &[Pair], measures: &[Measure], confidence: f64) -> Kn
     for (at, measure) in measures.into_iter().enumerate() {
         let difference = Moments::of(rows.iter().map(|row| row[at]));
         let mean = |block: fn(&Pair) -> &BlockLatencies| {
+            if measure == Measure::Late {
+                return share_late(pairs.iter().map(block));
+            }
             let logs = pairs.iter().filter_map(|pair| block(pair).log(measure));
             figure_ns(measure, logs.sum::<f64>() / pairs.len() as f64)
         };
@@ -144,6 +151,15 @@ pub(super) fn judge(pairs: &[Pair], measures: &[Measure], confidence: f64) -> Kn
         });
     }
     result
+}
+
+/// The share of late messages in all blocks together.
+fn share_late<'p>(blocks: impl Iterator<Item = &'p BlockLatencies>) -> f64 {
+    let counts = blocks.filter_map(BlockLatencies::late_of_all);
+    let (late, all) = counts.fold((0_u64, 0_u64), |sum, it| {
+        (sum.0.saturating_add(it.0), sum.1.saturating_add(it.1))
+    });
+    late as f64 / all.max(1) as f64
 }
 
 /// Holm's step-down adjustment: the smallest p-value of each knob decides its rank.

@@ -9,7 +9,7 @@ use clap::{Arg, Command};
 
 use super::super::units;
 use super::gaps::Probe;
-use super::prove::KnobArgument;
+use super::knob::{self, KnobArgument};
 use super::values::ValueError;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
@@ -185,29 +185,32 @@ pub fn probe() -> Listed<Probe> {
     }
 }
 
-/// KNOB of `prove`.
+/// KNOB of `prove` and `tune`.
 pub fn knob() -> Listed<KnobArgument> {
     Listed {
-        read: Reader::Word(|text| match text.split_once('=') {
-            Some((path, value)) if path.starts_with('/') && !value.is_empty() => {
-                Ok(KnobArgument::File {
-                    path: path.to_owned(),
-                    value: value.to_owned(),
-                })
-            }
-            _ => FindingId::by_name(text)
-                .map(KnobArgument::Finding)
-                .ok_or_else(|| ValueError::Knob.into()),
-        }),
-        names: || FindingId::ALL.iter().map(|id| id.name()).collect(),
+        read: Reader::Word(|text| Ok(KnobArgument::parse(text)?)),
+        names: knobs,
     }
+}
+
+/// KNOB of `tune restore`.
+pub fn changed_knob() -> Listed<String> {
+    Listed {
+        read: Reader::Word(|text| Ok(knob::name(text)?)),
+        names: knobs,
+    }
+}
+
+fn knobs() -> Vec<&'static str> {
+    let findings = FindingId::ALL.iter().map(|id| id.name());
+    findings.chain(KnobArgument::names()).collect()
 }
 
 /// `--on`.
 pub fn measure() -> Listed<Measure> {
     Listed {
-        read: Reader::Name(|name| Measure::ALL.into_iter().find(|it| it.name() == name)),
-        names: || Measure::ALL.map(Measure::name).to_vec(),
+        read: Reader::Name(|name| Measure::EVERY.into_iter().find(|it| it.name() == name)),
+        names: || Measure::EVERY.map(Measure::name).to_vec(),
     }
 }
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use punctual_machine::tune::Journal;
 use punctual_record::finding::FindingId;
 
+use super::knob::KnobArgument;
 use super::names;
 use super::values::{cpu_list, priority};
 
@@ -15,6 +16,7 @@ Examples:
   punctual tune plan -a 2,3                 what would be changed, as commands to copy
   punctual tune apply -a 2,3                change it; the originals are kept first
   punctual tune apply vmstat-interval ksm   change these knobs alone
+  punctual tune apply rto_min@10.0.0.2=5ms  a setting of the route to this machine
   punctual tune plan --from run-1           what the late wake-ups of a run ask for
   punctual tune apply --boot -a 2,3         add boot parameters; they need a reboot
   punctual tune apply --keep -a 2,3         stay, and change also threads that appear later
@@ -66,9 +68,9 @@ pub struct ApplyFlags {
 /// Which knobs.
 #[derive(Debug, Args)]
 pub struct KnobFlags {
-    /// Change these knobs: findings of `punctual check` [default: all bad findings that have such a fix]
-    #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
-    pub knobs: Vec<FindingId>,
+    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST [default: all bad findings that have such a fix]
+    #[arg(value_name = "KNOB", value_parser = names::knob(), hide_possible_values = true)]
+    pub knobs: Vec<KnobArgument>,
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
     #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true)]
     pub affinity: Option<Option<String>>,
@@ -94,9 +96,9 @@ impl KnobFlags {
 /// Flags of `tune run`.
 #[derive(Debug, Args)]
 pub struct TuneRunFlags {
-    /// Change these knobs: findings of `punctual check` [default: all bad findings that have such a fix]
-    #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
-    pub knobs: Vec<FindingId>,
+    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST [default: all bad findings that have such a fix]
+    #[arg(value_name = "KNOB", value_parser = names::knob(), hide_possible_values = true)]
+    pub knobs: Vec<KnobArgument>,
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
     #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true)]
     pub affinity: Option<Option<String>>,
@@ -139,9 +141,9 @@ pub struct StateFlags {
 /// Flags of `tune restore`.
 #[derive(Debug, Args)]
 pub struct RestoreFlags {
-    /// Restore these knobs alone [default: all]
-    #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
-    pub knobs: Vec<FindingId>,
+    /// Restore these knobs alone, by their names without a value [default: all]
+    #[arg(value_name = "KNOB", value_parser = names::changed_knob(), hide_possible_values = true)]
+    pub knobs: Vec<String>,
     /// Restore also what another program has changed since
     #[arg(long)]
     pub force: bool,

@@ -5,6 +5,7 @@ use std::fmt;
 
 use punctual_machine::survey::cpus::{self, CpuListError};
 use punctual_network::wire::limits;
+use punctual_record::tuning::RouteMetric;
 
 /// Why a value is refused.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,12 @@ pub enum ValueError {
     Percent,
     /// Neither a finding nor a file with a value.
     Knob,
+    /// Not the name of a knob that can have been changed.
+    KnobName,
+    /// Not a value of a metric of a route.
+    RouteMetric(RouteMetric),
+    /// Not the state of an entry of the neighbour table.
+    Neighbour,
     /// Not a part of a CPU's time that leaves room for anything else.
     Utilisation,
     /// Not a number of pairs.
@@ -89,8 +96,22 @@ impl fmt::Display for ValueError {
                 limits::MOST_BURST
             ),
             Self::Knob => f.write_str(
-                "expected a finding of punctual check with a fix at run time, or /PATH=VALUE",
+                "expected a finding (`punctual check -v` and docs/findings.md list them), \
+                 /PATH=VALUE, or a setting of docs/tune.md such as rto_min@HOST=5ms",
             ),
+            Self::KnobName => f.write_str(
+                "expected the name of a knob as punctual tune status prints it, without a value",
+            ),
+            Self::RouteMetric(RouteMetric::RtoMin) => f.write_str(
+                "rto_min: expected a whole number of ms from 1ms to 120s, with its unit",
+            ),
+            Self::RouteMetric(RouteMetric::InitCwnd) => {
+                f.write_str("initcwnd: expected a number of segments from 1 to 1000")
+            }
+            Self::RouteMetric(RouteMetric::QuickAck) => {
+                f.write_str("quickack: expected no value, or 1")
+            }
+            Self::Neighbour => f.write_str("neighbour: expected no value, or permanent"),
             Self::Interval => {
                 f.write_str("expected fixed, primes, or an interval such as 1000 or 250us")
             }

@@ -27,6 +27,7 @@ const TIMEOUT_NS: u64 = 1_000_000_000;
 /// # Errors
 /// Wrong usage; there is no token.
 pub fn wanted(flags: &MeasureFlags) -> Result<Option<PathPlan>, Failure> {
+    refuse_prove(flags)?;
     let Probe::Path(transport) = flags.probe else {
         if let Some(host) = &flags.host {
             return Err(Failure::usage(format!(
@@ -57,6 +58,28 @@ pub fn wanted(flags: &MeasureFlags) -> Result<Option<PathPlan>, Failure> {
     plan(&verb, transport, host, &flags.path, &flags.run, MEASURE).map(Some)
 }
 
+/// Says which command switches a knob while this is measured.
+fn refuse_prove(flags: &MeasureFlags) -> Result<(), Failure> {
+    let Some(knobs) = &flags.prove else {
+        return Ok(());
+    };
+    let knobs = match &knobs[..] {
+        [] => "KNOB".to_owned(),
+        knobs => knobs.join(" "),
+    };
+    Err(Failure::usage(match (flags.probe, &flags.host) {
+        (Probe::Path(transport), host) => {
+            let host = host.as_deref().unwrap_or("HOST");
+            let over = match transport {
+                Transport::Tcp => String::new(),
+                other => format!(" --over {}", other.name()),
+            };
+            format!("--prove: use `punctual prove {knobs} --path {host}{over}`")
+        }
+        _ => format!("--prove: use `punctual prove {knobs}`"),
+    }))
+}
+
 /// The plan of `qualify --path`.
 ///
 /// # Errors
@@ -78,7 +101,7 @@ pub fn of_qualify(host: &str, flags: &QualifyFlags) -> Result<PathPlan, Failure>
     )
 }
 
-fn plan(
+pub(super) fn plan(
     verb: &str,
     transport: Transport,
     host: &str,
@@ -168,6 +191,7 @@ fn plan(
         burst: path.burst.unwrap_or(1),
         interval: made.probes.interval,
         timeout_ns,
+        late_ns: made.claim.deadline_ns(),
         stamps: !path.no_stamps,
         explain: !flags.no_explain && !path.no_stamps,
         cpus: [first, cpus.get(1).copied().unwrap_or(first)],

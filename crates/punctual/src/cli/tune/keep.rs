@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use punctual_machine::Root;
 use punctual_machine::tune::{Journal, apply, changes_of};
-use punctual_record::finding::{Check, FindingFix, StateKind};
+use punctual_record::finding::{Check, FindingFix, FindingId, StateKind};
 use punctual_record::proc_stat::Stat;
 use punctual_record::tuning::Setting;
 use punctual_report::tuning;
 
 use super::super::failure::Failure;
 use super::super::flags::KnobFlags;
-use super::super::out;
+use super::super::{knobs, out};
 use super::{check_named, found, make, partition};
 use crate::conduct::Signals;
 use crate::system::dma_latency::DmaLatency;
@@ -27,16 +27,18 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// Applies, and stays until a signal comes. The settings are left as they are then.
 pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
+    knobs::refuse_settings(&flags.knobs, "--keep")?;
+    let named = knobs::findings(&flags.knobs);
     let signals = Signals::listen().map_err(Failure::setup)?;
     let root = Root::live();
     let mut known = KernelThreads::default();
     // Before the check: a thread that appears meanwhile is a new one.
     known.look_for_new(&root);
     let found = found(flags.affinity.as_ref(), flags.priority)?;
-    let limit = latency_limit(&found, flags);
-    let mut changes = changes_of(&found, &flags.knobs);
+    let limit = latency_limit(&found, &named);
+    let mut changes = changes_of(&found, &named);
     if limit.is_none() && !flags.partition {
-        check_named(&found, &changes, &flags.knobs)?;
+        check_named(&found, &changes, &named)?;
     }
     changes.extend(partition(&found, flags)?);
     // Others may tune while this process waits: the journal is closed then.
@@ -75,7 +77,7 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
 /// left alone.
 fn apply_to_new(flags: &KnobFlags) -> Result<(), Failure> {
     let found = found(flags.affinity.as_ref(), flags.priority)?;
-    let mut changes = changes_of(&found, &flags.knobs);
+    let mut changes = changes_of(&found, &knobs::findings(&flags.knobs));
     let is_of_thread = |setting: &Setting| {
         matches!(
             setting,
@@ -97,10 +99,9 @@ fn apply_to_new(flags: &KnobFlags) -> Result<(), Failure> {
 }
 
 /// The limit that a bad or named finding asks to hold.
-fn latency_limit(found: &Check, flags: &KnobFlags) -> Option<i32> {
-    let is_wanted = |state: StateKind, id| {
-        flags.knobs.is_empty() && state == StateKind::Bad || flags.knobs.contains(&id)
-    };
+fn latency_limit(found: &Check, named: &[FindingId]) -> Option<i32> {
+    let is_wanted =
+        |state: StateKind, id| named.is_empty() && state == StateKind::Bad || named.contains(&id);
     let findings = found.findings.iter();
     findings
         .filter(|finding| is_wanted(finding.state.kind(), finding.id))

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use punctual_machine::Root;
-use punctual_machine::tune::{Journal, in_force, persist};
+use punctual_machine::tune::{Journal, in_force, not_persistent, persist};
 use punctual_record::finding::FindingId;
 use punctual_record::fit::Fit;
 use punctual_report::persistent::{Persistence, PersistentFile, files};
@@ -40,6 +40,11 @@ pub(super) fn run(flags: &PersistFlags) -> Result<ExitCode, Failure> {
         out::complain(&format!(
             "{}: {} is left out: another program changed it since",
             entry.knob, entry.setting
+        ));
+    }
+    for name in not_persistent(&journal) {
+        out::complain(&format!(
+            "{name} is left out: set it in the configuration of the network, or in /etc/sysctl.d"
         ));
     }
     if knobs.is_empty() {

@@ -11,7 +11,7 @@ use punctual_report::tuning;
 
 use super::super::failure::{Failure, SETUP};
 use super::super::flags::TuneRunFlags;
-use super::super::out;
+use super::super::{knobs, out};
 use super::{check_named, found, left_as_it_is};
 use crate::conduct::wrap::{WrapError, wrap};
 use crate::conduct::{ConductError, Progress, TunePlan};
@@ -29,9 +29,18 @@ pub(super) fn run(flags: &TuneRunFlags) -> Result<ExitCode, Failure> {
     if let Some(line) = tuning::left_over(&Journal::left_over(state)) {
         return Err(Failure::setup(line));
     }
-    let found = found(flags.affinity.as_ref(), flags.priority)?;
-    let changes = changes_of(&found, &flags.knobs);
-    check_named(&found, &changes, &flags.knobs)?;
+    let settings = knobs::settings(&flags.knobs)?;
+    let named = knobs::findings(&flags.knobs);
+    let mut changes = match settings.is_empty() || !named.is_empty() {
+        true => {
+            let found = found(flags.affinity.as_ref(), flags.priority)?;
+            let changes = changes_of(&found, &named);
+            check_named(&found, &changes, &named)?;
+            changes
+        }
+        false => Vec::new(),
+    };
+    changes.extend(settings);
     let plan = TunePlan {
         changes,
         is_named: !flags.knobs.is_empty(),

@@ -64,6 +64,7 @@ impl Machine {
             p999_ns,
             max_ns: p999_ns.unwrap_or(0),
             excess_ns: p999_ns.unwrap_or(0).saturating_sub(100_000) * 5,
+            messages: None,
         }
     }
 }

@@ -20,6 +20,8 @@ const OPEN: usize = 3;
 pub struct Grid {
     slot_ns: u64,
     settle_ns: u64,
+    /// Samples are messages: some have no reply.
+    of_messages: bool,
     inner: Mutex<Inner>,
 }
 
@@ -29,23 +31,33 @@ struct Inner {
     start_ns: Option<u64>,
     open: BTreeMap<u64, Histogram>,
     packed: BTreeMap<u64, PackedHistogram>,
+    /// Messages without a reply: skipped or lost.
+    missed: BTreeMap<u64, u64>,
     costs: BTreeMap<u64, BTreeMap<Cause, u64>>,
 }
 
 impl Grid {
     /// A grid without samples.
     #[must_use]
-    pub fn new(slot_ns: u64, settle_ns: u64) -> Self {
+    pub fn new(slot_ns: u64, settle_ns: u64, of_messages: bool) -> Self {
         Self {
             slot_ns: slot_ns.max(1),
             settle_ns,
+            of_messages,
             inner: Mutex::new(Inner {
                 start_ns: None,
                 open: BTreeMap::new(),
                 packed: BTreeMap::new(),
+                missed: BTreeMap::new(),
                 costs: BTreeMap::new(),
             }),
         }
+    }
+
+    /// Whether samples are messages.
+    #[must_use]
+    pub fn is_of_messages(&self) -> bool {
+        self.of_messages
     }
 
     /// The first slot begins at this instant.
@@ -57,8 +69,15 @@ impl Grid {
     pub fn add(&self, samples: &[Sample]) {
         let mut inner = self.lock();
         for sample in samples {
-            if let Some(slot) = self.slot_of(inner.start_ns, sample.requested_ns) {
+            let Some(slot) = self.slot_of(inner.start_ns, sample.requested_ns) else {
+                continue;
+            };
+            if !sample.is_lost() {
                 inner.histogram(slot).record(sample.latency_ns());
+            }
+            if self.of_messages {
+                let missed = inner.missed.entry(slot).or_default();
+                *missed += u64::from(sample.is_lost()) + sample.missed;
             }
         }
         inner.pack();
@@ -96,7 +115,12 @@ impl Grid {
     /// The figures of a slot so far.
     #[must_use]
     pub fn figures(&self, slot: u64, limit_ns: u64) -> BlockLatencies {
-        BlockLatencies::of(&self.latencies(slot), limit_ns)
+        let latencies = self.latencies(slot);
+        if self.of_messages {
+            let missed = self.lock().missed.get(&slot).copied().unwrap_or(0);
+            return BlockLatencies::of_messages(&latencies, missed, limit_ns);
+        }
+        BlockLatencies::of(&latencies, limit_ns)
     }
 
     /// What late wake-ups of a slot cost so far, the largest first.

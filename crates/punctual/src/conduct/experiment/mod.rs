@@ -25,11 +25,27 @@ use crate::probe::cycle::Sample;
 /// A block is whole if at most this much of its end was not measured, in ns.
 const TOLERANCE_NS: u64 = 10_000_000;
 
+/// What measures may have to begin anew with each block.
+pub trait Around: Send {
+    /// Settings are about to be switched.
+    ///
+    /// # Errors
+    /// The measurement can't go on: why not.
+    fn before(&mut self) -> Result<(), String>;
+
+    /// Settings were switched; the block begins and ends at these instants.
+    ///
+    /// # Errors
+    /// The measurement can't go on: why not.
+    fn after(&mut self, from_ns: u64, to_ns: u64) -> Result<(), String>;
+}
+
 /// An experiment with a session that holds its settings.
 pub struct Experimenting {
     shared: Arc<Shared>,
     /// What the switching thread begins with.
     waiting: Option<(Course, Session, Vec<Vec<usize>>)>,
+    around: Option<Box<dyn Around>>,
     thread: Option<Housekeeper>,
 }
 
@@ -43,8 +59,29 @@ impl Experimenting {
         session: Session,
         changes: Vec<Vec<usize>>,
     ) -> Self {
+        Self::made(experiment, design, session, changes, false)
+    }
+
+    /// The same of messages to another machine, of which some have no reply.
+    #[must_use]
+    pub fn of_messages(
+        experiment: Experiment,
+        design: Design,
+        session: Session,
+        changes: Vec<Vec<usize>>,
+    ) -> Self {
+        Self::made(experiment, design, session, changes, true)
+    }
+
+    fn made(
+        experiment: Experiment,
+        design: Design,
+        session: Session,
+        changes: Vec<Vec<usize>>,
+        of_messages: bool,
+    ) -> Self {
         let course = Course::new(design, &experiment);
-        let grid = Grid::new(experiment.slot_ns(), experiment.settle_ns);
+        let grid = Grid::new(experiment.slot_ns(), experiment.settle_ns, of_messages);
         let shared = Arc::new(Shared {
             experiment: Mutex::new(experiment),
             grid,
@@ -53,8 +90,20 @@ impl Experimenting {
         Self {
             shared,
             waiting: Some((course, session, changes)),
+            around: None,
             thread: None,
         }
+    }
+
+    /// The time after each switch that is not measured.
+    #[must_use]
+    pub fn settle_ns(&self) -> u64 {
+        self.shared.experiment().settle_ns
+    }
+
+    /// Sets what begins anew with each block. To be called before it begins.
+    pub fn begin_anew(&mut self, around: Box<dyn Around>) {
+        self.around = Some(around);
     }
 }
 
@@ -83,6 +132,9 @@ impl Companion for Experimenting {
         self.shared.grid.begin(start_ns);
         let shared = Arc::clone(&self.shared);
         let mut switcher = Switcher::new(shared, course, session, changes, start_ns);
+        if let Some(around) = self.around.take() {
+            switcher.begin_anew(around);
+        }
         let round = move |last| switcher.round(last);
         match Housekeeper::begin("experiment", 512 << 10, housekeeping, round) {
             Ok(thread) => self.thread = Some(thread),
@@ -105,6 +157,7 @@ impl Companion for Experimenting {
         }
         // Of a run that ended before it began: the session restores when it is dropped.
         self.waiting = None;
+        self.around = None;
     }
 
     fn put_into(&self, run: &mut Run) {
@@ -116,9 +169,12 @@ impl Companion for Experimenting {
                 experiment.limit = Some(limit_of_pilot(&experiment, &self.shared.grid));
             }
             fill(&mut experiment, &self.shared.grid, u64::MAX);
+            // Messages end an interval before their block: what is complete has all of them.
+            let is_whole = experiment.outcome == ExperimentOutcome::Complete
+                && self.shared.grid.is_of_messages();
             for block in &mut experiment.blocks {
                 let end_ns = block.at_ns + slot_ns;
-                if end_ns > run.measured_ns.saturating_add(TOLERANCE_NS) {
+                if !is_whole && end_ns > run.measured_ns.saturating_add(TOLERANCE_NS) {
                     block.left_out = Some(LeftOut::CutShort);
                 }
             }

@@ -11,6 +11,7 @@ use punctual_record::experiment::{
 use punctual_rt::clock;
 use punctual_stats::Histogram;
 
+use super::Around;
 use super::course::{Course, Slot, Step};
 use super::grid::Grid;
 
@@ -46,6 +47,8 @@ pub struct Switcher {
     course: Course,
     /// Absent after its end.
     session: Option<Session>,
+    /// What begins anew with each block.
+    around: Option<Box<dyn Around>>,
     /// The changes of each knob, by their place in the session's plan.
     changes: Vec<Vec<usize>>,
     /// The knobs that are on.
@@ -69,11 +72,17 @@ impl Switcher {
             shared,
             course,
             session: Some(session),
+            around: None,
             changes,
             on: Vec::new(),
             start_ns,
             begun: 0,
         }
+    }
+
+    /// Sets what begins anew with each block.
+    pub fn begin_anew(&mut self, around: Box<dyn Around>) {
+        self.around = Some(around);
     }
 
     /// Sleeps until the next slot or for a while, and switches if it has come. The last round
@@ -117,8 +126,8 @@ impl Switcher {
         match step {
             Step::Over(outcome) => self.end(outcome),
             Step::Slot(slot) => {
-                if let Err(error) = self.switch(&slot.on) {
-                    self.end(outcome_of(error));
+                if let Err(outcome) = self.switch_over(&slot.on, due_ns) {
+                    self.end(outcome);
                     return;
                 }
                 let ended_ns = clock::now_ns();
@@ -127,6 +136,23 @@ impl Switcher {
                 experiment.blocks.push(block);
             }
         }
+    }
+
+    /// Switches between the end of what the block before measured and the beginning of the next.
+    fn switch_over(&mut self, on: &[usize], due_ns: u64) -> Result<(), ExperimentOutcome> {
+        let failed = |error| ExperimentOutcome::Failed { error };
+        if let Some(around) = &mut self.around {
+            around.before().map_err(failed)?;
+        }
+        self.switch(on).map_err(outcome_of)?;
+        if let Some(around) = &mut self.around {
+            let experiment = self.shared.experiment();
+            let (settle_ns, slot_ns) = (experiment.settle_ns, experiment.slot_ns());
+            drop(experiment);
+            let after = around.after(due_ns + settle_ns, due_ns + slot_ns);
+            after.map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Makes exactly these knobs be on.
@@ -172,6 +198,15 @@ impl Switcher {
     fn end(&mut self, outcome: ExperimentOutcome) {
         let Some(session) = self.session.take() else {
             return;
+        };
+        // What is outstanding of the last block comes before the settings change.
+        let measured = match self.around.take() {
+            Some(mut around) => around.before(),
+            None => Ok(()),
+        };
+        let outcome = match (measured, outcome) {
+            (Err(error), ExperimentOutcome::Complete) => ExperimentOutcome::Failed { error },
+            (_, outcome) => outcome,
         };
         let restored = session.end();
         let mut experiment = self.shared.experiment();

@@ -99,6 +99,7 @@ impl Machine {
             p999_ns: None,
             max_ns: high,
             excess_ns: high.saturating_sub(100_000) * 5,
+            messages: None,
         }
     }
 }

@@ -13,10 +13,9 @@ use punctual_record::{Faults, Run, Thread};
 /// Puts the figures so far into the record.
 pub fn fill(run: &mut Run, start_ns: u64, lane: &Lane, joined: &Joined) {
     run.start_ns = Some(start_ns);
-    let lost = joined.readers.lost() + joined.joiner.given_up();
     let before = run.threads.pop();
     let thread = Thread {
-        lost: lane.lost() + lost,
+        lost: lane.lost() + joined.lost(),
         faults: before.as_ref().and_then(|it| it.faults),
         preemptions: before.and_then(|it| it.preemptions),
         ..thread_of(start_ns, &lane.tally, lane.cpu, lane.tid)

@@ -28,11 +28,29 @@ pub struct Joined {
     samples: Producer<Sample>,
     /// The kernel's events, if they are recorded.
     tracing: Option<Tracing>,
+    /// What the rings of earlier sessions refused.
+    lost_before: u64,
 }
 
 impl Joined {
+    /// Messages and replies of which nothing is known.
+    pub fn lost(&self) -> u64 {
+        let lost = self.lost_before.saturating_add(self.readers.lost());
+        lost.saturating_add(self.joiner.given_up())
+    }
+
+    /// Goes on with the messages of another session, of which those before `from_ns` are a warm-up.
+    /// What is outstanding of the session before is lost.
+    pub fn next_session(&mut self, readers: Readers, from_ns: u64) {
+        self.finish();
+        self.lost_before = self.lost_before.saturating_add(self.readers.lost());
+        self.readers = readers;
+        self.joiner.begin_session();
+        self.joiner.count_from(from_ns);
+    }
+
     /// Takes what was reported since the last round.
-    fn take(&mut self) {
+    pub fn take(&mut self) {
         // The instant first: every reply that came before it is among those taken.
         let now_ns = clock::now_ns();
         let (mut replies, mut stamps, mut readings) = (Vec::new(), Vec::new(), Vec::new());
@@ -56,7 +74,7 @@ impl Joined {
     }
 
     /// Nothing more comes.
-    fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.take();
         let samples = &mut self.samples;
         self.joiner.finish(|fate| {
@@ -103,6 +121,7 @@ impl Joining {
             joiner,
             samples,
             tracing,
+            lost_before: 0,
         }));
         let (shared, pace) = (Arc::clone(&joined), Arc::clone(pace));
         let round = move |last: bool| {
@@ -128,6 +147,11 @@ impl Joining {
         lock(&self.joined).tracing.as_ref().map(Tracing::cost)
     }
 
+    /// The account, for a thread that changes the session.
+    pub fn shared(&self) -> Arc<Mutex<Joined>> {
+        Arc::clone(&self.joined)
+    }
+
     /// Processor time that it has taken, in ns.
     pub fn cpu_ns(&self) -> u64 {
         self.thread.cpu_ns()
@@ -139,6 +163,7 @@ impl Joining {
     }
 }
 
-fn lock(joined: &Mutex<Joined>) -> MutexGuard<'_, Joined> {
+/// Locks the account.
+pub fn lock(joined: &Mutex<Joined>) -> MutexGuard<'_, Joined> {
     joined.lock().unwrap_or_else(PoisonError::into_inner)
 }

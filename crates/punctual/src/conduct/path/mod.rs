@@ -5,16 +5,17 @@ mod compose;
 mod joining;
 mod plan;
 mod respond;
+mod sessions;
 mod threads;
 mod tracing;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use punctual_network::bill::Context;
 use punctual_network::sender::connect::{Control, Session, resolve};
 use punctual_network::sender::join::{Joiner, Rules};
-use punctual_network::sender::{Ended, Outcome, rings};
+use punctual_network::sender::{Ended, rings};
 use punctual_network::wire::PORT;
 use punctual_network::wire::session::Request;
 use punctual_rt::clock;
@@ -23,8 +24,10 @@ use punctual_rt::ring::try_ring;
 use super::blocks::Stretches;
 use super::compose::{PEAKS, empty, stop_event};
 use super::error::ConductError;
+use super::experiment::Experimenting;
 use super::keeping::{Keeping, save};
 use super::progress::Progress;
+use super::run::Companion;
 use super::run::gather::Gathering;
 use super::run::in_force::{self, Held};
 use super::run::pace::Pace;
@@ -46,6 +49,7 @@ use punctual_record::path::{PathCounts, PathRun, Peer, Stamps, Transport};
 use punctual_record::{Event, Happening, RecordError, Run, RunDirectory, State, time};
 use punctual_trace::attribute::event::Window;
 pub use respond::{Responding, notice_of, respond};
+use sessions::{Left, Live, Sessions};
 use threads::Threads;
 use tracing::Tracing;
 
@@ -65,6 +69,19 @@ pub fn measure(
     directory: &RunDirectory,
     progress: &mut dyn Progress,
 ) -> Result<Run, ConductError> {
+    measure_with(plan, directory, progress, None)
+}
+
+/// [`measure`], while an experiment switches settings: each block is a session of its own.
+///
+/// # Errors
+/// As [`measure`].
+pub(super) fn measure_with(
+    plan: &PathPlan,
+    directory: &RunDirectory,
+    progress: &mut dyn Progress,
+    experiment: Option<Experimenting>,
+) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
     progress.step(&Step::ReadSettings);
@@ -73,7 +90,8 @@ pub fn measure(
         host: plan.host.clone(),
     });
     let session = connect(plan)?;
-    start(plan, directory, &root, run, session, (progress, signals))
+    let outputs = (progress, signals);
+    start(plan, directory, &root, (run, session, experiment), outputs)
 }
 
 /// A record of the machine, before anything runs.
@@ -148,7 +166,7 @@ fn rules(plan: &PathPlan, path: &PathRun, session: &Session) -> Rules {
         .saturating_add(path.peer.clock.max_error_ns);
     Rules {
         timeout_ns: (plan.transport != Transport::Tcp).then_some(plan.timeout_ns),
-        late_ns: plan.claim.deadline_ns().unwrap_or(u64::MAX),
+        late_ns: plan.late_ns.unwrap_or(u64::MAX),
         peer_clock: both_known.then_some((session.ready.real_offset_ns, error_ns)),
         connection: connection(plan, &Root::live()),
     }
@@ -175,8 +193,7 @@ fn start(
     plan: &PathPlan,
     directory: &RunDirectory,
     root: &Root,
-    mut run: Run,
-    session: Session,
+    (mut run, session, mut experiment): (Run, Session, Option<Experimenting>),
     (progress, signals): (&mut dyn Progress, Signals),
 ) -> Result<Run, ConductError> {
     progress.step(&Step::SetUpProbes);
@@ -189,8 +206,9 @@ fn start(
     let threads = threads::start(plan, &session.line, writers)?;
     save(directory, &run)?;
     directory.reserve();
-    // Without a deadline no message is late.
-    let explains = plan.explain && plan.claim.deadline_ns().is_some();
+    // Without a deadline no message is late. The threads that are recorded are those of one session.
+    let is_late = plan.claim.deadline_ns().is_some();
+    let explains = plan.explain && is_late && experiment.is_none();
     let begin = || Tracing::begin(&threads, root, &mut run.events);
     let tracing = explains.then(begin).flatten();
     setup::refuse_if_signalled(&signals)?;
@@ -200,8 +218,9 @@ fn start(
     let stops = StopDetector::begin(&signals, housekeeping, &pace)?;
     let (samples, fates) = try_ring(WAITING).map_err(ConductError::Collector)?;
     let lane = lane(plan, &threads, fates);
-    let collector =
-        Collector::new(vec![lane], u64::MAX, Vec::new()).with_evidence(Some(stops.evidence()));
+    let sinks = experiment.as_ref().map(Companion::samples);
+    let collector = Collector::new(vec![lane], u64::MAX, sinks.into_iter().collect())
+        .with_evidence(Some(stops.evidence()));
     let gathering = Gathering::begin(collector, housekeeping, &pace)?;
     let joiner = Joiner::new(rules);
     let joining = Joining::begin(
@@ -233,17 +252,34 @@ fn start(
     let (start_ns, warm_up_ns) = Threads::next_start_ns(&plan.interval);
     gathering.look().start_at(start_ns);
     joining.look().joiner.count_from(start_ns);
-    let end_ns = plan.duration_ns.map(|it| start_ns.saturating_add(it));
     pace.begin(start_ns);
-    threads.go(warm_up_ns, end_ns);
-    let kept = Keeping::new(run, directory, monitor, start_ns);
+    let left = Arc::new(Mutex::new(Left::default()));
+    let live = Live { session, threads };
+    let live = match &mut experiment {
+        Some(experiment) => {
+            let (plan, joined) = (plan.clone(), joining.shared());
+            let settle_ns = experiment.settle_ns();
+            let sessions = Sessions::new(plan, joined, live, settle_ns, Arc::clone(&left));
+            experiment.begin_anew(Box::new(sessions));
+            experiment.begin(start_ns, housekeeping);
+            None
+        }
+        None => {
+            let end_ns = plan.duration_ns.map(|it| start_ns.saturating_add(it));
+            live.threads.go(warm_up_ns, end_ns);
+            Some(live)
+        }
+    };
+    let mut kept = Keeping::new(run, directory, monitor, start_ns);
+    kept.switches_settings = experiment.is_some();
     let throttling_every = kept.throttling_check_interval();
     let measuring = Measuring {
         start_ns,
         timeout_ns: plan.timeout_ns,
         break_ns: plan.break_ns,
-        session,
-        threads,
+        live,
+        experiment,
+        left,
         joining,
         gathering,
         stops,
@@ -253,7 +289,6 @@ fn start(
         held: Some(held),
         sent_all: None,
         is_gone: false,
-        outcomes: Vec::new(),
         throttling_every,
         next_throttling: Instant::now() + throttling_every,
     };
@@ -276,7 +311,7 @@ fn lane(
         Some(length_ns) => Halves::At((length_ns / 2).max(1)),
         None => Halves::Doubling(1_000_000_000),
     };
-    let deadline_ns = plan.claim.deadline_ns().unwrap_or(u64::MAX);
+    let deadline_ns = plan.late_ns.unwrap_or(u64::MAX);
     let tally = Tally::new(u64::MAX, deadline_ns, halves, PEAKS)
         .with_shortest_interval(1)
         .with_interval(u64::MAX);
@@ -292,8 +327,11 @@ struct Measuring {
     start_ns: u64,
     timeout_ns: u64,
     break_ns: Option<u64>,
-    session: Session,
-    threads: Threads,
+    /// Absent while an experiment has the sessions.
+    live: Option<Live>,
+    experiment: Option<Experimenting>,
+    /// What the sessions leave for the record.
+    left: Arc<Mutex<Left>>,
     joining: Joining,
     gathering: Gathering,
     stops: StopDetector,
@@ -306,7 +344,6 @@ struct Measuring {
     sent_all: Option<u64>,
     /// The responder has ended its connection of control.
     is_gone: bool,
-    outcomes: Vec<Option<Outcome>>,
     throttling_every: Duration,
     next_throttling: Instant,
 }
@@ -321,7 +358,8 @@ impl Measured for Measuring {
     }
 
     fn collect(&mut self, _: u64) {
-        if self.sent_all.is_none() && self.threads.has_sent_all() {
+        let live = self.live.as_ref();
+        if self.sent_all.is_none() && live.is_some_and(|it| it.threads.has_sent_all()) {
             self.sent_all = Some(clock::now_ns());
         }
     }
@@ -334,7 +372,10 @@ impl Measured for Measuring {
     }
 
     fn is_complete(&self, _: u64) -> bool {
-        if self.is_gone || self.threads.has_received_all() {
+        let Some(live) = &self.live else {
+            return self.experiment.as_ref().is_some_and(Companion::is_over);
+        };
+        if self.is_gone || live.threads.has_received_all() {
             return true;
         }
         // What is outstanding may still come.
@@ -349,8 +390,8 @@ impl Measured for Measuring {
 
     fn note(&mut self, kept: &mut Keeping<'_>) {
         self.tell_stops(kept);
-        if !self.is_gone && self.session.control.has_ended() {
-            self.is_gone = true;
+        if let Some(live) = &self.live {
+            self.is_gone |= live.session.control.has_ended();
         }
         if Instant::now() >= self.next_throttling {
             self.next_throttling = Instant::now() + self.throttling_every;
@@ -375,6 +416,9 @@ impl Measured for Measuring {
             compose::fill(run, self.start_ns, lane, &self.joining.look());
         }
         drop(collector);
+        if let Some(experiment) = &self.experiment {
+            experiment.put_into(run);
+        }
         run.blocks = self.stretches.blocks();
         run.own_cost.tracer = self.joining.tracer_cost();
         // The thread that joins the messages is the tracer, too.
@@ -396,7 +440,13 @@ impl Measured for Measuring {
 
     fn finish(&mut self, kept: &mut Keeping<'_>) {
         kept.check_throttling();
-        self.outcomes = self.threads.end();
+        // Settings are restored first.
+        if let Some(experiment) = &mut self.experiment {
+            experiment.end();
+        }
+        if let Some(live) = &mut self.live {
+            self.left().outcomes = live.threads.end();
+        }
         self.stops.end();
         self.joining.end();
         self.gathering.end();
@@ -414,7 +464,7 @@ impl Measured for Measuring {
     }
 
     fn conclude(&mut self, kept: &mut Keeping<'_>, state: State) -> State {
-        compose::finish(&mut kept.run, &self.outcomes);
+        compose::finish(&mut kept.run, &self.left().outcomes);
         compose::replace_peer_demands(&mut kept.run);
         self.held = None;
         state
@@ -426,9 +476,21 @@ impl Measured for Measuring {
 }
 
 impl Measuring {
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Why the measurement ended before its time, if it did, and what the responder reports.
     fn tell_end(&mut self, kept: &mut Keeping<'_>) {
-        let of_threads = self.outcomes.iter().flatten().find_map(|outcome| {
+        let Some(mut live) = self.live.take() else {
+            let report = self.left().report.take();
+            if let Some(path) = &mut kept.run.path {
+                path.responder = report;
+            }
+            return;
+        };
+        let left = self.left();
+        let of_threads = left.outcomes.iter().flatten().find_map(|outcome| {
             Some(match &outcome.ended {
                 Ended::Completed => return None,
                 Ended::Closed => PeerGone::Closed,
@@ -438,6 +500,7 @@ impl Measuring {
                 },
             })
         });
+        drop(left);
         let how = match (of_threads, self.is_gone) {
             (_, true) => Some(PeerGone::Vanished),
             (other, false) => other,
@@ -451,7 +514,7 @@ impl Measuring {
         if let Some(how) = how {
             tell(kept, how);
         }
-        match self.session.control.end(REPORT_WITHIN) {
+        match live.session.control.end(REPORT_WITHIN) {
             Ok(report) => {
                 if let Some(path) = &mut kept.run.path {
                     path.responder = Some(report);

@@ -31,6 +31,8 @@ pub struct PathPlan {
     pub interval: Interval,
     /// Without a reply for so long, a message is lost.
     pub timeout_ns: u64,
+    /// Messages later than this are late, and are explained.
+    pub late_ns: Option<u64>,
     /// The kernel's time stamps are used.
     pub stamps: bool,
     /// The kernel's events are recorded, if the kernel allows it.

@@ -155,6 +155,11 @@ impl Threads {
         self.line.store(from_ns, Ordering::Release);
     }
 
+    /// Whether the warm-up was started.
+    pub fn was_let_go(&self) -> bool {
+        !matches!(self.line.load(Ordering::Acquire), 0 | u64::MAX)
+    }
+
     /// Whether the sender has ended.
     pub fn has_sent_all(&self) -> bool {
         self.over[0].load(Ordering::Acquire)
@@ -163,6 +168,13 @@ impl Threads {
     /// Whether the receiver has ended: before it was asked, because the connection is gone.
     pub fn has_received_all(&self) -> bool {
         self.over[1].load(Ordering::Acquire)
+    }
+
+    /// [`Threads::end`], without waiting until the thread that receives looks by itself.
+    pub fn end_on(&mut self, line: &Line) -> Vec<Option<Outcome>> {
+        self.call_off();
+        line.wake_receiver();
+        self.end()
     }
 
     /// Ends both, and waits a while for each; returns their outcomes.

@@ -4,7 +4,7 @@
 mod error;
 mod knobs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use punctual_machine::tune::{Journal, Session};
 use punctual_record::experiment::Experiment;
@@ -12,6 +12,7 @@ use punctual_record::{Run, RunDirectory};
 
 use super::error::ConductError;
 use super::experiment::{Design, Experimenting};
+use super::path::{PathPlan, measure_with};
 use super::progress::Progress;
 use super::run::{RunPlan, run_with};
 
@@ -31,6 +32,36 @@ pub struct ProvePlan {
     pub experiment: Experiment,
 }
 
+/// An experiment with the path to another machine.
+#[derive(Debug, Clone)]
+pub struct ProvePathPlan {
+    /// The measurement in which knobs are switched.
+    pub path: PathPlan,
+    /// The directory of the journal.
+    pub state: PathBuf,
+    /// Its pilot, and whether knobs are screened.
+    pub design: Design,
+    /// The experiment, without its knobs.
+    pub experiment: Experiment,
+}
+
+/// Makes an experiment with the path to another machine, as [`prove`].
+///
+/// # Errors
+/// As [`prove`].
+pub fn prove_path(
+    plan: &ProvePathPlan,
+    knobs: ProveKnobs,
+    directory: &RunDirectory,
+    progress: &mut dyn Progress,
+) -> Result<Run, ConductError> {
+    let (session, places) = begin(&plan.state, &knobs)?;
+    let experiment = with_knobs(&plan.experiment, knobs);
+    progress.experiment(&experiment);
+    let experimenting = Experimenting::of_messages(experiment, plan.design, session, places);
+    measure_with(&plan.path, directory, progress, Some(experimenting))
+}
+
 /// Makes an experiment in an existing directory, and returns its record, judged and saved.
 ///
 /// # Errors
@@ -41,14 +72,24 @@ pub fn prove(
     directory: &RunDirectory,
     progress: &mut dyn Progress,
 ) -> Result<Run, ConductError> {
-    let journal = Journal::open(&plan.state).map_err(ConductError::Switch)?;
-    let (changes, places) = knobs.changes();
-    let session = Session::begin(journal, &changes).map_err(ConductError::Switch)?;
-    let experiment = Experiment {
-        knobs: knobs.into_knobs(),
-        ..plan.experiment.clone()
-    };
+    let (session, places) = begin(&plan.state, &knobs)?;
+    let experiment = with_knobs(&plan.experiment, knobs);
     progress.experiment(&experiment);
     let companion = Experimenting::new(experiment, plan.design, session, places);
     run_with(&plan.run, directory, progress, Some(Box::new(companion)))
+}
+
+/// Writes the changes of all knobs to the journal; returns them by the place of each knob's.
+fn begin(state: &Path, knobs: &ProveKnobs) -> Result<(Session, Vec<Vec<usize>>), ConductError> {
+    let journal = Journal::open(state).map_err(ConductError::Switch)?;
+    let (changes, places) = knobs.changes();
+    let session = Session::begin(journal, &changes).map_err(ConductError::Switch)?;
+    Ok((session, places))
+}
+
+fn with_knobs(experiment: &Experiment, knobs: ProveKnobs) -> Experiment {
+    Experiment {
+        knobs: knobs.into_knobs(),
+        ..experiment.clone()
+    }
 }

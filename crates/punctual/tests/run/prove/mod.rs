@@ -3,6 +3,7 @@
 
 mod ends;
 mod found;
+mod path;
 mod planted;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

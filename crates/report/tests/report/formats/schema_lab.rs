@@ -104,7 +104,9 @@ fn labs_hold_what_the_schema_names() {
     let mut walk = Walk::of(&schema);
     walk.whole(&schema, &serde_json::to_value(whole_lab()).unwrap(), "lab");
     let names = named(&schema);
-    let unused = walk.unused(&names);
+    let mut unused = walk.unused(&names);
+    // Labs measure wake-ups.
+    unused.retain(|it| !it.starts_with("MessageCounts.") && *it != "BlockLatencies.messages");
     assert!(unused.is_empty(), "no lab holds {unused:#?}");
 }
 

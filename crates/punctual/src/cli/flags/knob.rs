@@ -1,0 +1,237 @@
+//! A knob that is named on the command line.
+
+use punctual_record::finding::FindingId;
+use punctual_record::tuning::RouteMetric;
+
+use super::super::units;
+use super::values::ValueError;
+
+/// The longest `rto_min` in ms: the kernel's longest time-out.
+const MOST_RTO_MS: u64 = 120_000;
+/// The most segments of a first window.
+const MOST_SEGMENTS: u32 = 1_000;
+
+/// A knob: what fixes a finding, or a setting with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KnobArgument {
+    /// What fixes this finding.
+    Finding(FindingId),
+    /// This value of a file.
+    File {
+        /// The file.
+        path: String,
+        /// The value with the knob on.
+        value: String,
+    },
+    /// This value of a metric of the route to a machine.
+    Route {
+        /// The metric.
+        metric: RouteMetric,
+        /// The machine; absent for that of `--path`.
+        host: Option<String>,
+        /// The value.
+        value: u32,
+    },
+    /// A permanent entry of the neighbour table.
+    Neighbour {
+        /// The machine that messages are for; absent for that of `--path`.
+        host: Option<String>,
+    },
+}
+
+impl KnobArgument {
+    /// The name of a neighbour's entry.
+    const NEIGHBOUR: &str = "neighbour";
+
+    /// Names that take `@HOST`.
+    #[must_use]
+    pub fn names() -> Vec<&'static str> {
+        let metrics = RouteMetric::ALL.map(RouteMetric::name);
+        [&metrics[..], &[Self::NEIGHBOUR]].concat()
+    }
+
+    /// Reads a knob.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn parse(text: &str) -> Result<Self, ValueError> {
+        if let Some(id) = FindingId::by_name(text) {
+            return Ok(Self::Finding(id));
+        }
+        let (name, value) = match text.split_once('=') {
+            Some((_, "")) => return Err(ValueError::Knob),
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        if name.starts_with('/') {
+            let (path, value) = (name.to_owned(), value.ok_or(ValueError::Knob)?.to_owned());
+            return Ok(Self::File { path, value });
+        }
+        let (kind, host) = match name.split_once('@') {
+            Some((_, "")) => return Err(ValueError::Knob),
+            Some((kind, host)) => (kind, Some(host.to_owned())),
+            None => (name, None),
+        };
+        if kind == Self::NEIGHBOUR {
+            return match value {
+                None | Some("permanent") => Ok(Self::Neighbour { host }),
+                Some(_) => Err(ValueError::Neighbour),
+            };
+        }
+        if let Some(metric) = RouteMetric::ALL.into_iter().find(|it| it.name() == kind) {
+            let value = read_metric(metric, value).ok_or(ValueError::RouteMetric(metric))?;
+            return Ok(Self::Route {
+                metric,
+                host,
+                value,
+            });
+        }
+        match value {
+            Some(value) if host.is_none() && is_sysctl(name) => Ok(Self::File {
+                path: format!("/proc/sys/{}", name.replace('.', "/")),
+                value: value.to_owned(),
+            }),
+            _ => Err(ValueError::Knob),
+        }
+    }
+}
+
+/// Whether a name is one that sysctl takes, with dots.
+fn is_sysctl(name: &str) -> bool {
+    let mut parts = name.split('.');
+    let is_plain = |part: &str| !part.is_empty() && !part.contains('/');
+    name.contains('.') && parts.all(is_plain)
+}
+
+fn read_metric(metric: RouteMetric, value: Option<&str>) -> Option<u32> {
+    match (metric, value) {
+        (RouteMetric::RtoMin, Some(text)) => {
+            // Without a unit it would be in s.
+            let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
+            let ns = units::duration(text).ok().filter(|_| has_unit)?;
+            let ms = ns / 1_000_000;
+            let is_whole = ms * 1_000_000 == ns && (1..=MOST_RTO_MS).contains(&ms);
+            is_whole.then(|| ms.try_into().ok()).flatten()
+        }
+        (RouteMetric::InitCwnd, Some(text)) => {
+            let segments = text.parse().ok()?;
+            (1..=MOST_SEGMENTS).contains(&segments).then_some(segments)
+        }
+        (RouteMetric::QuickAck, None | Some("1")) => Some(1),
+        _ => None,
+    }
+}
+
+/// The name of a knob whose change is restored.
+///
+/// # Errors
+/// It is the name of none.
+pub fn name(text: &str) -> Result<String, ValueError> {
+    let is_file = text.starts_with('/') && text.len() > 1;
+    let is_finding = FindingId::by_name(text).is_some();
+    let is_network = text
+        .split_once('@')
+        .is_some_and(|(kind, host)| !host.is_empty() && KnobArgument::names().contains(&kind));
+    match is_sysctl(text) && !is_network {
+        true => Ok(format!("/proc/sys/{}", text.replace('.', "/"))),
+        false if is_file || is_finding || is_network => Ok(text.to_owned()),
+        false => Err(ValueError::KnobName),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knobs_are_read() {
+        let route = |metric, host: Option<&str>, value| KnobArgument::Route {
+            metric,
+            host: host.map(str::to_owned),
+            value,
+        };
+        let file = |path: &str, value: &str| KnobArgument::File {
+            path: path.to_owned(),
+            value: value.to_owned(),
+        };
+        let neighbour = |host: Option<&str>| KnobArgument::Neighbour {
+            host: host.map(str::to_owned),
+        };
+        for (text, knob) in [
+            (
+                "rto_min@10.0.0.2=5ms",
+                route(RouteMetric::RtoMin, Some("10.0.0.2"), 5),
+            ),
+            ("rto_min=0.04s", route(RouteMetric::RtoMin, None, 40)),
+            (
+                "initcwnd@host=30",
+                route(RouteMetric::InitCwnd, Some("host"), 30),
+            ),
+            (
+                "quickack@fd00::2",
+                route(RouteMetric::QuickAck, Some("fd00::2"), 1),
+            ),
+            ("quickack=1", route(RouteMetric::QuickAck, None, 1)),
+            ("neighbour@10.0.0.2", neighbour(Some("10.0.0.2"))),
+            ("neighbour=permanent", neighbour(None)),
+            ("/tmp/a=b=c", file("/tmp/a", "b=c")),
+            (
+                "net.ipv4.tcp_slow_start_after_idle=0",
+                file("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "0"),
+            ),
+            (
+                "ksm",
+                KnobArgument::Finding(FindingId::by_name("ksm").unwrap()),
+            ),
+        ] {
+            assert_eq!(KnobArgument::parse(text), Ok(knob), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_knob_is_refused() {
+        for text in [
+            "",
+            "=",
+            "/",
+            "/a",
+            "/a=",
+            "rto_min",
+            "rto_min=5",
+            "rto_min=0ms",
+            "rto_min=1500us",
+            "rto_min=3m",
+            "rto_min@=5ms",
+            "rto_min@h",
+            "initcwnd=0",
+            "initcwnd=1001",
+            "initcwnd",
+            "quickack=0",
+            "quickack@h=2",
+            "neighbour=stale",
+            "neighbour@",
+            "net..a=1",
+            "a.b",
+            "a.b/c=1",
+            "rto_max@h=5ms",
+            "a.b@h=1",
+            "nosuch",
+        ] {
+            assert!(KnobArgument::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_changed_knobs_are_read() {
+        let read = |text: &str| name(text).ok();
+        assert_eq!(
+            read("rto_min@10.0.0.2"),
+            Some("rto_min@10.0.0.2".to_owned())
+        );
+        assert_eq!(read("net.core.x"), Some("/proc/sys/net/core/x".to_owned()));
+        assert_eq!(read("ksm"), Some("ksm".to_owned()));
+        for text in ["", "/", "rto_min", "rto_min@", "nosuch", "x@h"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What the settings change that knobs on the command line name.
+
+use std::net::IpAddr;
+
+use punctual_machine::root::plain;
+use punctual_machine::tune::{neighbour_change, route_change, setting_of_named_file};
+use punctual_network::sender::connect::resolve;
+use punctual_network::wire::PORT;
+use punctual_record::finding::FindingId;
+use punctual_record::tuning::{Change, Knob};
+
+use super::failure::Failure;
+use super::flags::KnobArgument;
+
+/// The findings among named knobs.
+pub fn findings(named: &[KnobArgument]) -> Vec<FindingId> {
+    let finding = |it: &KnobArgument| match it {
+        KnobArgument::Finding(id) => Some(*id),
+        _ => None,
+    };
+    named.iter().filter_map(finding).collect()
+}
+
+/// What the settings among named knobs change.
+///
+/// # Errors
+/// One that this machine does not have.
+pub fn settings(named: &[KnobArgument]) -> Result<Vec<Change>, Failure> {
+    let of = |it| setting(it, None).transpose();
+    named.iter().filter_map(of).collect()
+}
+
+/// What a setting with a value changes; nothing for a finding. `path` is the machine that messages
+/// are sent to.
+///
+/// # Errors
+/// No such route, neighbour, or machine.
+pub fn setting(knob: &KnobArgument, path: Option<&str>) -> Result<Option<Change>, Failure> {
+    match knob {
+        KnobArgument::Finding(_) => Ok(None),
+        KnobArgument::File { path, value } => {
+            // One file has many names; what is absent is named as it was given.
+            let path = std::fs::canonicalize(path)
+                .ok()
+                .and_then(|path| path.into_os_string().into_string().ok())
+                .unwrap_or_else(|| path.clone());
+            let setting = setting_of_named_file(&path, value);
+            let (setting, value) = setting.map_err(|error| refused(&path, &error))?;
+            let knob = Knob::File(path);
+            Ok(Some(Change {
+                knob,
+                setting,
+                value,
+            }))
+        }
+        KnobArgument::Route {
+            metric,
+            host,
+            value,
+        } => {
+            let (name, address) = machine(metric.name(), host.as_deref().or(path))?;
+            let change = route_change(&name, address, *metric, *value);
+            change.map(Some).map_err(|error| refused(&name, &error))
+        }
+        KnobArgument::Neighbour { host } => {
+            let (name, address) = machine("neighbour", host.as_deref().or(path))?;
+            let change = neighbour_change(&name, address);
+            change.map(Some).map_err(|error| refused(&name, &error))
+        }
+    }
+}
+
+fn refused(name: &str, error: &std::io::Error) -> Failure {
+    Failure::setup(format!("{name}: {}", plain(error)))
+}
+
+/// The name of a knob of a machine, and the machine's address.
+fn machine(knob: &str, host: Option<&str>) -> Result<(String, IpAddr), Failure> {
+    let Some(host) = host else {
+        return Err(Failure::usage(format!(
+            "{knob}: expected {knob}@HOST: it is a setting for one other machine"
+        )));
+    };
+    let found = resolve(host, PORT).map_err(|error| Failure::setup(format!("{knob}: {error}")))?;
+    match found.first() {
+        Some(first) => Ok((format!("{knob}@{}", first.ip()), first.ip())),
+        None => Err(Failure::setup(format!("{knob}: {host} has no address"))),
+    }
+}
+
+/// Refuses settings with values where only findings have a meaning.
+///
+/// # Errors
+/// The first that was named.
+pub fn refuse_settings(named: &[KnobArgument], flag: &str) -> Result<(), Failure> {
+    let is_setting = |it: &&KnobArgument| !matches!(it, KnobArgument::Finding(_));
+    match named.iter().find(is_setting) {
+        Some(_) => Err(Failure::usage(format!(
+            "{flag} takes findings of punctual check, no settings with a value: leave {flag} out"
+        ))),
+        None => Ok(()),
+    }
+}
