@@ -12,7 +12,8 @@ use std::thread;
 use super::error::ConductError;
 use super::plan::{Claim, TracingPlan};
 use super::progress::Progress;
-use super::watch::{Scope, Target, WatchPlan, watch};
+use super::signals::Signals;
+use super::watch::{Scope, Target, WatchPlan, watch_with};
 use punctual_machine::Root;
 use punctual_machine::survey::process;
 use punctual_machine::tune::TuneError;
@@ -81,7 +82,13 @@ pub fn interference(
     directory: &RunDirectory,
     progress: &mut dyn Progress,
 ) -> Result<Interference, InterferenceError> {
+    // Before there is a process: it is to end with this one, and the empty directory with it.
+    let signals = Signals::listen()
+        .map_err(|error| InterferenceError::Watch(ConductError::Signals(error)))?;
     let mut worker = Worker::start(worker).map_err(InterferenceError::Process)?;
+    if signals.end().is_some() {
+        return Err(InterferenceError::Interrupted);
+    }
     let pid = worker.child.id().to_string();
     let process = process::find(&Root::live(), &pid)
         .map_err(|error| InterferenceError::Failed(error.to_string()))?;
@@ -123,7 +130,8 @@ pub fn interference(
         go: worker.input.take(),
         begun: false,
     };
-    let run = watch(&of_it, directory, &mut begins).map_err(InterferenceError::Watch)?;
+    let run =
+        watch_with(signals, &of_it, directory, &mut begins).map_err(InterferenceError::Watch)?;
     let ended = |event: &Event| matches!(event.what, Happening::ProgramEnded { .. });
     if !run.events.iter().any(ended) {
         return Err(InterferenceError::Interrupted);

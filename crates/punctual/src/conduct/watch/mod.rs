@@ -127,6 +127,19 @@ pub fn watch(
     progress: &mut dyn Progress,
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
+    watch_with(signals, plan, directory, progress)
+}
+
+/// [`watch`], with signals that the caller has listened for since it began.
+///
+/// # Errors
+/// As [`watch`].
+pub(super) fn watch_with(
+    signals: Signals,
+    plan: &WatchPlan,
+    directory: &RunDirectory,
+    progress: &mut dyn Progress,
+) -> Result<Run, ConductError> {
     let root = Root::live();
     progress.step(&Step::ReadSettings);
     let cpus = survey::online(&root);
