@@ -1,6 +1,8 @@
 //! Calls on sockets with the kernel's time stamps, which `rustix` does not have.
 #![expect(unsafe_code, reason = "raw system calls")]
 
+pub mod frame;
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 

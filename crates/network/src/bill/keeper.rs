@@ -1,17 +1,15 @@
 //! The bills of a run: a ranking over all late messages, and the worst in full.
 
-use std::collections::BTreeMap;
+use punctual_record::path::bill::{MessageBill, MessageBills};
 
-use punctual_record::path::bill::{
-    MessageBill, MessageBills, MessageCause as Cause, MessageSide, RankedMessageCause,
-};
-
+use super::ledger::Ledger;
+use super::peer::Awaiting;
 use super::{Context, Held, bill, held, losses, way_ns};
 use crate::exchange::{Exchange, TcpChange, TcpState};
+use crate::wire::delays::PeerDelay;
 
 /// Makes the bills of messages that come in the order of their numbers. Its memory is bounded.
 pub struct Keeper {
-    above_ns: u64,
     settings: Context,
     way_ns: Option<u64>,
     /// Exchanges that were read together, as far as it is known until the next comes.
@@ -22,8 +20,8 @@ pub struct Keeper {
     peer_state: Option<TcpState>,
     lost: Waiting,
     lost_replies: Waiting,
-    bills: MessageBills,
-    ranking: BTreeMap<(MessageSide, Cause), Ranked>,
+    ledger: Ledger,
+    awaiting: Option<Awaiting>,
     refine: Option<Refine>,
 }
 
@@ -48,14 +46,6 @@ impl Waiting {
         let begin_ns = exchange.sent.call_begin_ns;
         self.change.filter(|_| begin_ns < self.until_ns)
     }
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Ranked {
-    count: u64,
-    main: u64,
-    total_ns: u64,
-    worst_ns: u64,
 }
 
 /// Exchanges that are examined together.
@@ -88,7 +78,6 @@ impl Keeper {
     #[must_use]
     pub fn new(above_ns: u64, settings: Context) -> Self {
         Self {
-            above_ns,
             settings,
             way_ns: None,
             pending: Vec::new(),
@@ -97,11 +86,8 @@ impl Keeper {
             peer_state: None,
             lost: Waiting::default(),
             lost_replies: Waiting::default(),
-            bills: MessageBills {
-                above_ns,
-                ..MessageBills::default()
-            },
-            ranking: BTreeMap::new(),
+            ledger: Ledger::new(above_ns),
+            awaiting: None,
             refine: None,
         }
     }
@@ -167,22 +153,28 @@ impl Keeper {
         if let Some(way_ns) = way_ns(exchange) {
             self.way_ns = Some(self.way_ns.map_or(way_ns, |least| least.min(way_ns)));
         }
-        // A sum of more than 584 years is of nonsense.
-        let counts = |ns: u64| ns > self.above_ns && self.bills.late_ns.checked_add(ns).is_some();
-        if exchange.latency_ns().is_some_and(counts)
+        let latency_ns = exchange.latency_ns();
+        if latency_ns.is_some_and(|ns| self.ledger.counts(ns))
             && let Some(mut bill) = bill(exchange, &context)
         {
             let standing = Standing {
                 replies_together: replies,
-                is_kept: self.place(bill.latency_ns) < MessageBills::WORST,
+                is_kept: self.ledger.keeps(bill.latency_ns),
             };
             let refined = self
                 .refine
                 .as_mut()
                 .is_some_and(|it| it(exchange, standing, &mut bill));
-            self.bills.traced += u64::from(refined);
-            self.rank(&bill);
-            self.keep(bill);
+            if refined {
+                self.ledger.add_traced();
+            }
+            let settled = match &mut self.awaiting {
+                Some(awaiting) => awaiting.take(bill),
+                None => Some(bill),
+            };
+            if let Some(bill) = settled {
+                self.ledger.count(bill);
+            }
         }
         let before = self.before.replace(*exchange);
         self.peer_state = before.and_then(|it| Some(it.peer_tcp?.state));
@@ -191,23 +183,23 @@ impl Keeper {
     /// The bills so far.
     #[must_use]
     pub fn bills(&self) -> MessageBills {
-        let mut bills = self.bills.clone();
-        bills.ranking = self
-            .ranking
-            .iter()
-            .map(|((side, cause), ranked)| RankedMessageCause {
-                side: *side,
-                cause: cause.clone(),
-                count: ranked.count,
-                main: ranked.main,
-                total_ns: ranked.total_ns,
-                worst_ns: ranked.worst_ns,
-            })
-            .collect();
-        bills
-            .ranking
-            .sort_by_key(|ranked| std::cmp::Reverse(ranked.total_ns));
-        bills
+        let mut ledger = self.ledger.clone();
+        if let Some(awaiting) = &self.awaiting {
+            awaiting.count_in(&mut ledger);
+        }
+        ledger.to_record()
+    }
+
+    /// From now on, bills in which the responder's thread was late wait for [`Keeper::explain_peer`].
+    pub fn await_peer(&mut self) {
+        self.awaiting = Some(Awaiting::default());
+    }
+
+    /// Divides them by what the responder says. To be called at the end of a session.
+    pub fn explain_peer(&mut self, delays: &[PeerDelay]) {
+        if let Some(awaiting) = &mut self.awaiting {
+            awaiting.settle(delays, &mut self.ledger);
+        }
     }
 
     fn context(&self, exchange: &Exchange) -> Context {
@@ -231,52 +223,6 @@ impl Keeper {
             earlier: self.lost.during(exchange),
             earlier_reply: self.lost_replies.during(exchange),
             ..self.settings
-        }
-    }
-
-    fn rank(&mut self, bill: &MessageBill) {
-        self.bills.late += 1;
-        self.bills.explained += u64::from(bill.is_explained());
-        self.bills.late_ns += bill.latency_ns;
-        let key =
-            |row: &punctual_record::path::bill::MessageRow| (row.stage.side(), row.cause.general());
-        let main = bill.main().map(key);
-        let mut sums: BTreeMap<(MessageSide, Cause), u64> = BTreeMap::new();
-        for row in &bill.rows {
-            *sums.entry(key(row)).or_default() += row.ns;
-        }
-        let mut counted: Vec<(MessageSide, Cause)> = Vec::new();
-        for (key, ns) in sums {
-            let is_main = main.as_ref() == Some(&key);
-            // Room stays for the others of each side.
-            let is_full = self.ranking.len() + 3 >= MessageBills::CAUSES;
-            let key = if is_full && !self.ranking.contains_key(&key) {
-                (key.0, Cause::Other)
-            } else {
-                key
-            };
-            let again = counted.contains(&key);
-            let ranked = self.ranking.entry(key.clone()).or_default();
-            ranked.count += u64::from(!again);
-            ranked.main += u64::from(is_main);
-            ranked.total_ns += ns;
-            ranked.worst_ns = ranked.worst_ns.max(ns);
-            counted.push(key);
-        }
-    }
-
-    /// The place among the worst, from 0 on.
-    fn place(&self, latency_ns: u64) -> usize {
-        let worst = &self.bills.worst;
-        worst.partition_point(|it| it.latency_ns >= latency_ns)
-    }
-
-    fn keep(&mut self, bill: MessageBill) {
-        let place = self.place(bill.latency_ns);
-        let worst = &mut self.bills.worst;
-        if place < MessageBills::WORST {
-            worst.insert(place, bill);
-            worst.truncate(MessageBills::WORST);
         }
     }
 }

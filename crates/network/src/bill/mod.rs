@@ -6,7 +6,9 @@
 //! belongs to the next stage.
 
 mod keeper;
+mod ledger;
 mod loss;
+mod peer;
 mod rows;
 mod sending;
 
@@ -109,7 +111,7 @@ fn held(exchange: &Exchange, context: &Context) -> Option<Held> {
 }
 
 /// A thread that is this late did not run.
-const LATE_NS: u64 = 50_000;
+pub(crate) const LATE_NS: u64 = 50_000;
 /// What the clocks' conversion, a call and a wake-up may take in any case.
 const SLACK_NS: u64 = 20_000;
 

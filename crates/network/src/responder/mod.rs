@@ -10,6 +10,8 @@ pub mod privileges;
 mod reply;
 mod session;
 
+pub use reply::Delay;
+
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -19,11 +21,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use punctual_record::Unavailable;
 use punctual_record::path::{ClockState, PeerConditions, ResponderReport, Transport};
+use punctual_rt::ring::Consumer;
 use punctual_rt::sched::Policy;
 use punctual_rt::thread::Refusal as SettingRefused;
 
 use crate::framed::FrameError;
+use crate::wire::delays::PeerDelay;
 use crate::wire::proof::{Nonces, SessionId, Token};
 use crate::wire::session::Refusal;
 
@@ -48,6 +53,22 @@ pub trait Machine: Send + Sync {
     fn conditions(&self, tid: i32, policy: Policy, refused: &[SettingRefused]) -> PeerConditions;
     /// Undoes what was changed for the session.
     fn end(&self);
+    /// Begins to record what the kernel does, to explain delays of this thread.
+    ///
+    /// # Errors
+    /// Why that can't be.
+    fn explain(&self, tid: i32) -> Result<Box<dyn Explain>, Unavailable> {
+        let _ = tid;
+        Err(Unavailable::BuiltWithout)
+    }
+}
+
+/// Finds out what had the CPU of the replying thread while messages waited for it.
+pub trait Explain {
+    /// Takes what the kernel recorded since the last round, and explains these delays.
+    fn round(&mut self, delays: &mut Consumer<Delay>);
+    /// The longest delays of which something is known.
+    fn delays(self: Box<Self>) -> Vec<PeerDelay>;
 }
 
 /// How the responder serves.
@@ -67,6 +88,10 @@ pub struct Config {
     pub most_bytes: u32,
     /// The longest session, in ns.
     pub most_duration_ns: u64,
+    /// It answers Ethernet frames too.
+    pub raw: bool,
+    /// It says what delayed its thread.
+    pub explain: bool,
     /// It ends after the first session.
     pub once: bool,
 }
@@ -82,6 +107,8 @@ pub enum Notice {
     Dropped(u64),
     /// A session began.
     Began(SocketAddr, Transport),
+    /// Delays of the replying thread are not explained in this session, and why.
+    NotExplained(SocketAddr, Unavailable),
     /// A session ended.
     Ended(SocketAddr, SessionEnd, Box<ResponderReport>),
 }

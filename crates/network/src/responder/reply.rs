@@ -8,10 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_record::path::Transport;
 use punctual_rt::clock;
+use punctual_rt::ring::Producer;
 use punctual_stats::histogram::Histogram;
 
 use crate::ancillary::{Ancillary, SentStage};
+use crate::bill::LATE_NS;
 use crate::exchange::{TcpChange, TcpCounters, Transmissions};
+use crate::sys::frame::{self, Destination};
 use crate::sys::{self, ErrorQueue, TCP_INFO_BYTES};
 use crate::wire::data::{Earlier, Head, REPLY_BYTES, Stages, read_message, write_reply};
 
@@ -34,6 +37,18 @@ pub struct Line {
     pub longest: usize,
     /// Time stamps of sent data are on.
     pub tx_stamps: bool,
+    /// Where Ethernet frames go.
+    pub to: Option<Destination>,
+}
+
+impl Line {
+    /// Sends a datagram or a frame. Real-time safe; one system call.
+    fn send(&self, reply: &[u8]) -> io::Result<usize> {
+        match &self.to {
+            Some(to) => frame::send(self.socket.as_fd(), to, reply),
+            None => sys::send(self.socket.as_fd(), reply),
+        }
+    }
 }
 
 /// How the loop ended.
@@ -60,6 +75,19 @@ pub struct Counts {
     pub blocked: u64,
     /// Data that is no message of the session.
     pub foreign: u64,
+}
+
+/// A message that waited for the replying thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Delay {
+    /// Its number.
+    pub sequence: u64,
+    /// When the kernel had it, CLOCK_MONOTONIC.
+    pub received_ns: u64,
+    /// When the thread had it.
+    pub woke_ns: u64,
+    /// The thread took later data in the same call: the time stamp is that of the last.
+    pub read_with_later: bool,
 }
 
 /// A reply that was sent.
@@ -98,6 +126,8 @@ pub struct Replier {
     pub wake_up: Histogram,
     /// From there to the call that sends the reply.
     pub turnaround: Histogram,
+    /// Takes the messages that waited for the thread; absent where nobody explains them.
+    delays: Option<Producer<Delay>>,
 }
 
 impl Replier {
@@ -125,7 +155,14 @@ impl Replier {
             counts: Counts::default(),
             wake_up: Histogram::allocated(),
             turnaround: Histogram::allocated(),
+            delays: None,
         }
+    }
+
+    /// Reports messages that waited for the thread.
+    #[must_use]
+    pub fn with_delays(self, delays: Option<Producer<Delay>>) -> Self {
+        Self { delays, ..self }
     }
 
     /// Replies until it is halted; the socket has a time-out, so that this is noticed. Real-time
@@ -257,6 +294,14 @@ impl Replier {
         };
         if let Some(before) = received_before {
             self.wake_up.record(before);
+            if let (Some(delays), true) = (&mut self.delays, before > LATE_NS) {
+                delays.push(Delay {
+                    sequence: head.sequence,
+                    received_ns: woke_ns.saturating_sub(before),
+                    woke_ns,
+                    read_with_later: at + size < self.filled,
+                });
+            }
         }
         self.turnaround.record(begin_ns.saturating_sub(woke_ns));
         None
@@ -293,7 +338,7 @@ impl Replier {
         let reply = &self.buffer[at..at + size];
         // The error of an earlier datagram is returned once, in the place of this call.
         for _ in 0..2 {
-            match sys::send(socket, reply) {
+            match self.line.send(reply) {
                 Ok(_) => return Ok(true),
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
                     self.counts.blocked += 1;

@@ -10,16 +10,20 @@ use std::time::{Duration, Instant};
 
 use punctual_record::path::{PeerConditions, ResponderReport, Transport};
 use punctual_rt::memory::Disturbances;
+use punctual_rt::ring::{Consumer, try_ring};
 use punctual_rt::thread::{Builder, Handle};
 use rustix::net::Shutdown;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::greet::{WRITE, refuse};
-use super::reply::{Ended, Line, Replier};
-use super::{Current, Notice, Rejection, Server, SessionEnd};
+use super::reply::{Delay, Ended, Line, Replier};
+use super::{Current, Explain, Notice, Rejection, Server, SessionEnd};
 use crate::framed::{self, FrameError};
 use crate::sender::join::figures;
 use crate::sys;
+use crate::sys::frame::{self, Destination, Interface};
 use crate::wire::control::Frame;
+use crate::wire::delays::frames_of;
 use crate::wire::proof::{Nonces, SessionId};
 use crate::wire::session::{Accepted, Ready, Refusal, Request};
 
@@ -29,6 +33,8 @@ const JOIN: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 /// How much longer than its length a session may last: what is late still comes.
 const GRACE: Duration = Duration::from_secs(60);
+/// Delays of the replying thread that may wait for their explanation.
+const DELAYS: usize = 1 << 12;
 /// How long the replying thread may take to end.
 const END_WITHIN_NS: u64 = 2_000_000_000;
 
@@ -45,6 +51,18 @@ struct Claim<'a>(&'a Server);
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.0.current().take();
+    }
+}
+
+/// What is known of the replying thread's delays.
+struct Explaining<'a> {
+    explain: Box<dyn Explain>,
+    delays: &'a mut Consumer<Delay>,
+}
+
+impl Explaining<'_> {
+    fn round(&mut self) {
+        self.explain.round(self.delays);
     }
 }
 
@@ -86,25 +104,39 @@ pub(super) fn serve(
             },
         )
     };
-    let udp = match request.transport {
-        Transport::Udp => Some(open_udp(config.address, peer, request.port).map_err(unable)?),
-        Transport::Tcp => None,
-        Transport::Raw => {
-            let why = "Ethernet frames are for a later version".to_owned();
-            return Err(refuse(stream, Refusal::Unable { why }));
-        }
-    };
-    let accepted = Accepted {
+    let mut accepted = Accepted {
         session,
         tag,
         port: config.address.port(),
         ethernet: [0; 6],
     };
+    let (opened, to) = match request.transport {
+        Transport::Tcp => (None, None),
+        Transport::Udp => {
+            let socket = open_udp(config.address, peer, request.port).map_err(unable)?;
+            (Some(socket), None)
+        }
+        Transport::Raw if !config.raw => {
+            let why = "it answers no Ethernet frames: start it with --raw".to_owned();
+            return Err(refuse(stream, Refusal::Unable { why }));
+        }
+        Transport::Raw => {
+            let (socket, interface) = open_raw(stream, request.ethernet).map_err(unable)?;
+            accepted.ethernet = interface.address;
+            let to = Destination {
+                interface: interface.index,
+                address: request.ethernet,
+            };
+            (Some(socket), Some(to))
+        }
+    };
     framed::write(stream, &Frame::Accepted(accepted), WRITE)?;
-    let socket = match udp {
-        Some(socket) => OwnedFd::from(socket),
+    let socket = match opened {
+        Some(socket) => socket,
         None => wait_for_data(stream, &joined)?,
     };
+    set_socket_timeout(&socket, Timeout::Recv, Some(LOOK))
+        .map_err(|error| Rejection::Local(error.into()))?;
     let (rx_stamps, tx_stamps) = match request.stamps {
         true => sys::enable_stamps(socket.as_fd(), request.transport == Transport::Tcp, false),
         false => (false, false),
@@ -115,6 +147,7 @@ pub(super) fn serve(
         tag,
         longest: request.sizes.iter().copied().max().unwrap_or(0) as usize,
         tx_stamps,
+        to,
     };
     server.machine.begin();
     let outcome = reply(server, stream, peer, &request, line, (rx_stamps, tx_stamps));
@@ -125,11 +158,19 @@ pub(super) fn serve(
 }
 
 /// The socket of a session over UDP: only the sender's address can reach it.
-fn open_udp(own: SocketAddr, peer: SocketAddr, port: u16) -> io::Result<UdpSocket> {
+fn open_udp(own: SocketAddr, peer: SocketAddr, port: u16) -> io::Result<OwnedFd> {
     let socket = UdpSocket::bind(own)?;
     socket.connect(SocketAddr::new(peer.ip(), port))?;
-    socket.set_read_timeout(Some(LOOK))?;
-    Ok(socket)
+    Ok(socket.into())
+}
+
+/// The socket of a session of Ethernet frames, on the interface by which the sender connected: only
+/// frames from the sender's address pass.
+fn open_raw(stream: &TcpStream, from: frame::Address) -> io::Result<(OwnedFd, Interface)> {
+    let interface = frame::interface_with(stream.local_addr()?.ip())?;
+    let socket = frame::open()?;
+    frame::receive_from(socket.as_fd(), &interface, from)?;
+    Ok((socket, interface))
 }
 
 /// Waits for the connection of data.
@@ -144,9 +185,6 @@ fn wait_for_data(control: &TcpStream, joined: &Receiver<TcpStream>) -> Result<Ow
         }
     };
     framed::write(&stream, &Frame::Joined, WRITE)?;
-    stream
-        .set_read_timeout(Some(LOOK))
-        .map_err(Rejection::Local)?;
     Ok(stream.into())
 }
 
@@ -162,7 +200,13 @@ fn reply(
     let config = &server.config;
     let halt = Arc::new(AtomicBool::new(false));
     let over = Arc::new(AtomicBool::new(false));
-    let mut replier = Box::new(Replier::new(line, Arc::clone(&halt)));
+    let (producer, mut delays) = match config.explain {
+        true => try_ring(DELAYS).map(|(ours, its)| (Some(ours), Some(its))),
+        false => Ok((None, None)),
+    }
+    .map_err(Rejection::Local)?;
+    let replier = Replier::new(line, Arc::clone(&halt)).with_delays(producer);
+    let mut replier = Box::new(replier);
     let (tell, told) = sync_channel(1);
     let its_over = Arc::clone(&over);
     let builder = Builder::new().name("respond").policy(config.policy);
@@ -193,6 +237,15 @@ fn reply(
         tx_stamps,
         ..server.machine.conditions(tid, config.policy, &refused)
     };
+    let mut explaining = delays.as_mut().and_then(|delays| {
+        let explain = server.machine.explain(tid).map_err(|why| {
+            server.say(Notice::NotExplained(peer, why));
+        });
+        Some(Explaining {
+            explain: explain.ok()?,
+            delays,
+        })
+    });
     let (hostname, kernel) = server.machine.identity();
     let ready = Ready {
         hostname,
@@ -200,13 +253,14 @@ fn reply(
         conditions: conditions(),
         clock: server.machine.clock(),
         real_offset_ns: sys::real_offset_ns(),
+        explains: explaining.is_some(),
     };
     let greeted = framed::write(stream, &Frame::Ready(Box::new(ready)), WRITE);
     if greeted.is_ok() {
         server.say(Notice::Began(peer, request.transport));
     }
     let mut end = match &greeted {
-        Ok(()) => until_over(server, stream, request, &over),
+        Ok(()) => until_over(server, stream, request, &over, explaining.as_mut()),
         Err(_) => SessionEnd::Vanished,
     };
     // While the thread lives.
@@ -219,6 +273,12 @@ fn reply(
         Ended::Halted | Ended::Closed => {}
         Ended::Garbled => end = SessionEnd::Failed("data that is no message".to_owned()),
         Ended::Failed(error) => end = SessionEnd::Failed(error.to_string()),
+    }
+    if let Some(mut explaining) = explaining {
+        explaining.round();
+        for group in frames_of(explaining.explain.delays()) {
+            let _ = framed::write(stream, &Frame::Delays(group), WRITE);
+        }
     }
     let report = report(&replied.replier, conditions, replied.disturbances);
     let frame = Frame::Report(Box::new(report.clone()));
@@ -244,6 +304,7 @@ fn until_over(
     stream: &TcpStream,
     request: &Request,
     over: &AtomicBool,
+    mut explaining: Option<&mut Explaining<'_>>,
 ) -> SessionEnd {
     let _ = sys::keep_alive(stream.as_fd());
     let most_ns = server.config.most_duration_ns;
@@ -261,6 +322,9 @@ fn until_over(
         // The sender says so itself if it still can.
         if over.load(Ordering::Acquire) && now > *broken_at.get_or_insert(now + GRACE) {
             return SessionEnd::Vanished;
+        }
+        if let Some(explaining) = &mut explaining {
+            explaining.round();
         }
         if !has_word(stream) {
             continue;

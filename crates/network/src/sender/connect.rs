@@ -8,14 +8,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_record::path::{ResponderReport, Transport};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::Line;
 use crate::framed::{self, FrameError};
 use crate::sys;
-use crate::wire::PROTOCOL;
+use crate::sys::frame::{self, Destination, Interface};
 use crate::wire::control::Frame;
+use crate::wire::delays::PeerDelay;
 use crate::wire::proof::{Nonces, Token, What};
 use crate::wire::session::{Accepted, Ready, Refusal, Request};
+use crate::wire::{PROTOCOL, limits};
 
 /// How long each step may take.
 const STEP: Duration = Duration::from_secs(10);
@@ -86,6 +89,14 @@ pub struct Control {
     token: Token,
     /// The version of the responder's punctual.
     pub version: String,
+}
+
+/// What a sender opens before it asks for a session.
+enum Opened {
+    /// The connection of data comes later.
+    Nothing,
+    Udp(UdpSocket),
+    Raw(OwnedFd, Interface),
 }
 
 /// An agreed session.
@@ -201,28 +212,14 @@ impl Control {
     /// # Errors
     /// The responder refuses, or it can't be reached.
     pub fn agree(self, mut request: Request) -> Result<Session, ConnectError> {
-        let udp = match request.transport {
-            Transport::Udp => Some(self.open_udp()?),
-            Transport::Tcp | Transport::Raw => None,
-        };
-        if let Some(socket) = &udp {
-            request.port = socket.local_addr().map_err(ConnectError::Local)?.port();
-        }
+        let opened = self.open_data(&mut request).map_err(ConnectError::Local)?;
         self.write(&Frame::Request(request.clone()))?;
         let Frame::Accepted(accepted) = self.read(STEP)? else {
             return Err(ConnectError::Order(self.peer));
         };
-        let socket: OwnedFd = match udp {
-            Some(socket) => {
-                let to = SocketAddr::new(self.peer.ip(), accepted.port);
-                socket.connect(to).map_err(ConnectError::Local)?;
-                socket
-                    .set_read_timeout(Some(LOOK))
-                    .map_err(ConnectError::Local)?;
-                socket.into()
-            }
-            None => self.join(&accepted)?.into(),
-        };
+        let (socket, to) = self.join(opened, &accepted)?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(LOOK))
+            .map_err(|error| ConnectError::Local(error.into()))?;
         let Frame::Ready(ready) = self.read(STEP)? else {
             return Err(ConnectError::Order(self.peer));
         };
@@ -239,6 +236,7 @@ impl Control {
                 sizes: request.sizes,
                 burst: request.burst,
                 tx_stamps,
+                to,
             },
             control: self,
             ready: *ready,
@@ -246,16 +244,62 @@ impl Control {
         })
     }
 
-    fn open_udp(&self) -> Result<UdpSocket, ConnectError> {
-        let any: SocketAddr = match self.peer {
-            SocketAddr::V4(_) => ([0u8; 4], 0).into(),
-            SocketAddr::V6(_) => ([0u16; 8], 0).into(),
-        };
-        UdpSocket::bind(any).map_err(ConnectError::Local)
+    /// Opens what the request names.
+    fn open_data(&self, request: &mut Request) -> io::Result<Opened> {
+        match request.transport {
+            Transport::Tcp => Ok(Opened::Nothing),
+            Transport::Udp => {
+                let any: SocketAddr = match self.peer {
+                    SocketAddr::V4(_) => ([0u8; 4], 0).into(),
+                    SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+                };
+                let socket = UdpSocket::bind(any)?;
+                request.port = socket.local_addr()?.port();
+                Ok(Opened::Udp(socket))
+            }
+            Transport::Raw => {
+                let interface = frame::interface_with(self.stream.local_addr()?.ip())?;
+                let most = interface.most_bytes;
+                if let Some(size) = request.sizes.iter().find(|size| **size > most) {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidInput,
+                        format!(
+                            "{}: messages of {size} bytes: this interface takes at most {most} \
+                             (its MTU)",
+                            interface.name
+                        ),
+                    ));
+                }
+                request.ethernet = interface.address;
+                Ok(Opened::Raw(frame::open()?, interface))
+            }
+        }
     }
 
-    /// Opens the connection of data.
-    fn join(&self, accepted: &Accepted) -> Result<TcpStream, ConnectError> {
+    /// Connects what was opened with the responder's, or opens the connection of data.
+    fn join(
+        &self,
+        opened: Opened,
+        accepted: &Accepted,
+    ) -> Result<(OwnedFd, Option<Destination>), ConnectError> {
+        match opened {
+            Opened::Nothing => Ok((self.join_stream(accepted)?.into(), None)),
+            Opened::Udp(socket) => {
+                let to = SocketAddr::new(self.peer.ip(), accepted.port);
+                socket.connect(to).map_err(ConnectError::Local)?;
+                Ok((socket.into(), None))
+            }
+            Opened::Raw(socket, interface) => {
+                let address = accepted.ethernet;
+                frame::receive_from(socket.as_fd(), &interface, address)
+                    .map_err(ConnectError::Local)?;
+                let interface = interface.index;
+                Ok((socket, Some(Destination { interface, address })))
+            }
+        }
+    }
+
+    fn join_stream(&self, accepted: &Accepted) -> Result<TcpStream, ConnectError> {
         let peer = self.peer;
         let stream = TcpStream::connect_timeout(&peer, STEP)
             .map_err(|error| ConnectError::Connect(peer, error))?;
@@ -268,13 +312,9 @@ impl Control {
         let failed = |error| ConnectError::Frame(peer, error);
         framed::write(&stream, &join, STEP).map_err(failed)?;
         match framed::read(&stream, Instant::now() + STEP).map_err(failed)? {
-            Frame::Joined => {}
-            _ => return Err(ConnectError::Order(peer)),
+            Frame::Joined => Ok(stream),
+            _ => Err(ConnectError::Order(peer)),
         }
-        stream
-            .set_read_timeout(Some(LOOK))
-            .map_err(ConnectError::Local)?;
-        Ok(stream)
     }
 
     fn write(&self, frame: &Frame) -> Result<(), ConnectError> {
@@ -308,20 +348,31 @@ impl Control {
         ended | self.stream.set_nonblocking(false).is_err()
     }
 
-    /// Ends the session, and returns what the responder saw.
+    /// Ends the session, and returns what the responder saw, and what delayed its thread.
     ///
     /// # Errors
     /// It does not say.
-    pub fn end(&mut self, within: Duration) -> Result<ResponderReport, ConnectError> {
+    pub fn end(
+        &mut self,
+        within: Duration,
+    ) -> Result<(ResponderReport, Vec<PeerDelay>), ConnectError> {
         // If it has ended the session by itself, its report is there already.
         let _ = self.write(&Frame::End);
-        let report = match self.read(within)? {
-            Frame::Report(report) => *report,
-            _ => return Err(ConnectError::Order(self.peer)),
+        let until = Instant::now() + within;
+        let mut delays = Vec::new();
+        let report = loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.read(left)? {
+                Frame::Report(report) => break *report,
+                Frame::Delays(more) if delays.len() + more.len() <= limits::MOST_DELAYS => {
+                    delays.extend(more);
+                }
+                _ => return Err(ConnectError::Order(self.peer)),
+            }
         };
         // The responder is through with it when it ends the connection.
         let _ = self.stream.set_read_timeout(Some(Duration::from_secs(1)));
         let _ = self.stream.read(&mut [0]);
-        Ok(report)
+        Ok((report, delays))
     }
 }

@@ -17,6 +17,7 @@ use crate::ancillary::SentStage;
 use crate::bill::{self, Keeper};
 use crate::exchange::{Exchange, PeerStages, Reply, SentStages, TcpCounters};
 use crate::wire::data::{Earlier, read_stages};
+use crate::wire::delays::PeerDelay;
 pub use kept::Kept;
 
 /// Messages whose fate or stages may be unknown at a time; more are given up.
@@ -339,6 +340,16 @@ impl Joiner {
     #[must_use]
     pub fn bills(&self) -> MessageBills {
         self.keeper.bills()
+    }
+
+    /// Bills in which the responder's thread was late wait for what the responder says of them.
+    pub fn await_peer(&mut self) {
+        self.keeper.await_peer();
+    }
+
+    /// What the responder says at the end of a session. To be called after [`Joiner::finish`].
+    pub fn explain_peer(&mut self, delays: &[PeerDelay]) {
+        self.keeper.explain_peer(delays);
     }
 
     /// Divides the bills of late messages further.

@@ -6,7 +6,7 @@ mod receive;
 mod send;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,6 +15,8 @@ use punctual_rt::memory::Disturbances;
 use punctual_rt::ring::{Consumer, Producer, try_ring};
 
 use crate::exchange::TcpCounters;
+use crate::sys;
+use crate::sys::frame::{self, Destination};
 use crate::wire::data::WHOLE_REPLY_BYTES;
 pub use receive::Receiver;
 pub use send::Sender;
@@ -189,9 +191,19 @@ pub struct Line {
     pub burst: u32,
     /// Time stamps of sent data are on.
     pub tx_stamps: bool,
+    /// Where Ethernet frames go.
+    pub to: Option<Destination>,
 }
 
 impl Line {
+    /// Sends a datagram or a frame. Real-time safe; one system call.
+    fn send(&self, message: &[u8]) -> io::Result<usize> {
+        match &self.to {
+            Some(to) => frame::send(self.socket.as_fd(), to, message),
+            None => sys::send(self.socket.as_fd(), message),
+        }
+    }
+
     /// Wakes the thread that receives: it looks whether it is to end. Nothing can be received
     /// afterwards.
     pub fn wake_receiver(&self) {
@@ -199,7 +211,7 @@ impl Line {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
     }
 
-    /// Says to the responder's thread that nothing more comes: it ends at once. UDP says nothing.
+    /// Says to the responder's thread that nothing more comes: it ends at once. UDP and Ethernet say nothing.
     pub fn end_sending(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }

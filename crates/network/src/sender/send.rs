@@ -148,7 +148,7 @@ impl Sender {
         let mut retries = 2;
         loop {
             sent.id = self.id;
-            let Err(error) = sys::send(socket, message) else {
+            let Err(error) = self.line.send(message) else {
                 self.id = self.id.wrapping_add(1);
                 return Ok(());
             };

@@ -3,6 +3,7 @@
 use punctual_record::path::ResponderReport;
 
 use super::bytes::{Reader, Writer};
+use super::delays::{self, PeerDelay};
 use super::proof::{Nonce, Proof, SessionId};
 use super::session::{Accepted, Ready, Refusal, Request, read_report, write_report};
 use super::{PROTOCOL, WireError, limits};
@@ -54,6 +55,8 @@ pub enum Frame {
     Ready(Box<Ready>),
     /// The sender has ended.
     End,
+    /// What delayed the responder's thread: before its report, if it looked.
+    Delays(Vec<PeerDelay>),
     /// What the responder saw.
     Report(Box<ResponderReport>),
 }
@@ -110,6 +113,10 @@ impl Frame {
             Self::Report(report) => {
                 to.u8(11);
                 write_report(&mut to, report);
+            }
+            Self::Delays(delays) => {
+                to.u8(12);
+                delays::write(&mut to, delays);
             }
         }
         let length = to.0.len() - 2;
@@ -176,6 +183,7 @@ impl Frame {
             9 => Self::Ready(Box::new(Ready::read(&mut from)?)),
             10 => Self::End,
             11 => Self::Report(Box::new(read_report(&mut from)?)),
+            12 => Self::Delays(delays::read(&mut from)?),
             value => {
                 return Err(WireError::Unknown {
                     value: value.into(),

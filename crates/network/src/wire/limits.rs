@@ -18,6 +18,10 @@ pub const MOST_SIZES: usize = 16;
 pub const MOST_BURST: u32 = 1_024;
 /// The shortest interval between messages, in ns.
 pub const LEAST_INTERVAL_NS: u64 = 1_000;
+/// The most runners that are named of one delay.
+pub const MOST_RUNNERS: usize = 6;
+/// The most delays that the responder names at the end of a session.
+pub const MOST_DELAYS: usize = 1_024;
 /// The highest sequence number: 40 bits, 3.5 years at 10 kHz.
 pub const MOST_SEQUENCE: u64 = (1 << 40) - 1;
 /// The shortest token, in bytes. One that the responder makes has 32 letters, 128 random bits.

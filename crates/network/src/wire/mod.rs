@@ -8,6 +8,7 @@
 mod bytes;
 pub mod control;
 pub mod data;
+pub mod delays;
 pub mod limits;
 pub mod proof;
 pub mod session;
@@ -15,7 +16,7 @@ pub mod session;
 use std::fmt;
 
 /// Version of the protocol; both sides must speak the same.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 
 /// The port of the responder if none is given.
 pub const PORT: u16 = 7380;

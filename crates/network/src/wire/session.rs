@@ -56,6 +56,8 @@ pub struct Ready {
     pub clock: ClockState,
     /// Its CLOCK_REALTIME minus its CLOCK_MONOTONIC, in ns.
     pub real_offset_ns: i64,
+    /// At the end it says what delayed its thread.
+    pub explains: bool,
 }
 
 /// Why the responder refuses.
@@ -237,6 +239,7 @@ impl Ready {
         write_conditions(to, &self.conditions);
         write_clock(to, &self.clock);
         to.u64(self.real_offset_ns.cast_unsigned());
+        to.flag(self.explains);
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -246,6 +249,7 @@ impl Ready {
             conditions: read_conditions(from)?,
             clock: read_clock(from)?,
             real_offset_ns: from.u64()?.cast_signed(),
+            explains: from.flag()?,
         })
     }
 }

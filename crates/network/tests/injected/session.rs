@@ -94,6 +94,8 @@ pub fn measure(
         cpus: vec![plan.responder_cpu],
         most_bytes: 1 << 20,
         most_duration_ns: 60_000_000_000,
+        raw: false,
+        explain: false,
         once: true,
     };
     let its_over = Arc::clone(&over);

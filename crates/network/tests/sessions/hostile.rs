@@ -176,7 +176,8 @@ fn a_slow_reader_blocks_itself_alone() {
     shared.end();
     assert!(matches!(sending.join().unwrap(), Ended::Completed));
     assert!(seen > 100, "{seen}");
-    let report = control.end(Duration::from_secs(5)).unwrap();
+    let (report, delays) = control.end(Duration::from_secs(5)).unwrap();
+    assert!(delays.is_empty());
     assert!(report.received <= seen + 1);
     assert_eq!(responder.session().0, SessionEnd::Completed);
 }

@@ -215,7 +215,7 @@ pub struct MeasureFlags {
     /// Measure this: a wait source (nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex), gaps in a thread that polls the clock (noise, hardware), or the path to another machine (tcp, udp)
     #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = names::probe(), hide_possible_values = true)]
     pub probe: Probe,
-    /// Measure the path to this machine, on which punctual respond runs: HOST or HOST:PORT; for tcp and udp
+    /// Measure the path to this machine, on which punctual respond runs: HOST or HOST:PORT; for tcp, udp and raw
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
     /// Refuse these: `punctual prove KNOB --path HOST` compares settings

@@ -17,6 +17,7 @@ use super::run::chosen;
 use super::screen::Screen;
 use crate::conduct::path::{self, PathPlan, Responding};
 use punctual_record::path::ResponderReport;
+use punctual_report::facts::unavailable;
 use punctual_stats::format::{count, duration};
 
 /// The priority of the thread that replies.
@@ -52,6 +53,12 @@ pub fn respond(flags: &RespondFlags) -> Result<ExitCode, Failure> {
             (Token::from_random(bytes), true)
         }
     };
+    let cpus = chosen(flags.affinity.as_deref(), "--affinity")?;
+    if flags.explain && cpus.len() != 1 {
+        return Err(Failure::usage(
+            "--explain: give the CPU of the thread that replies, with -a",
+        ));
+    }
     let shown = is_random.then(|| token.reveal().to_owned());
     let plan = Responding {
         config: Config {
@@ -59,9 +66,11 @@ pub fn respond(flags: &RespondFlags) -> Result<ExitCode, Failure> {
             token,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
-            cpus: chosen(flags.affinity.as_deref(), "--affinity")?,
+            cpus,
             most_bytes: flags.most_bytes,
             most_duration_ns: flags.most_time,
+            raw: flags.raw,
+            explain: flags.explain,
             once: flags.once,
         },
         as_deployed: flags.as_deployed,
@@ -71,7 +80,7 @@ pub fn respond(flags: &RespondFlags) -> Result<ExitCode, Failure> {
         if let (Notice::Listening(_), Some(token)) = (&notice, &shown) {
             out::print(&format!("{TOKEN}={token}\n"));
         }
-        if !quiet || matches!(notice, Notice::Rejected(..)) {
+        if !quiet || matches!(notice, Notice::Rejected(..) | Notice::NotExplained(..)) {
             tell(&notice);
         }
     });
@@ -109,6 +118,10 @@ fn tell(notice: &Notice) {
         Notice::Began(peer, transport) => {
             out::complain(&format!("{peer}: session over {}", transport.name()));
         }
+        Notice::NotExplained(peer, why) => out::complain(&format!(
+            "{peer}: delays of the thread that replies are not explained: {}",
+            unavailable(why)
+        )),
         Notice::Ended(peer, end, report) => {
             let how = match end {
                 SessionEnd::Completed => "session ended".to_owned(),

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use punctual_record::path::bill::{
-    MessageBills, MessageCause as Cause, MessageEvidence as Evidence, MessageStage as Stage, Runner,
+    MessageBills, MessageCause as Cause, MessageEvidence as Evidence, MessageSide,
+    MessageStage as Stage, Runner,
 };
 use punctual_record::{Happening, Run};
 use punctual_report::facts;
 
 use crate::alone::alone;
 use crate::common::namespaces::{FAR, Namespaces, Side};
-use crate::common::{self, Place, Running, cpus, flat, has, is_root, skip};
+use crate::common::{self, Ended, Place, Running, cpus, flat, has, is_root, skip, why_invalid};
 use crate::hog::{NAME, PRIORITY, Truth, hog};
 use crate::path::{measure, namespaces, path, respond};
 
@@ -20,10 +21,16 @@ use crate::path::{measure, namespaces, path, respond};
 const DEADLINE: &str = "5ms";
 
 /// A run of 4 s while the hog takes a CPU, and when it did.
-fn hogged(pair: &Namespaces, cpu: usize, flags: &[&str]) -> (Run, Vec<(u64, u64)>) {
+fn hogged(
+    pair: &Namespaces,
+    cpu: usize,
+    flags: &[&str],
+    responders: &[&str],
+) -> (Run, Vec<(u64, u64)>) {
     let place = Place::new();
     let responder = cpus()[0].to_string();
-    let _responder = respond(pair, &place, &["--once", "-a", &responder]);
+    let responders = [&["--once", "-a", &responder], responders].concat();
+    let _responder = respond(pair, &place, &responders);
     let common = ["-D", "4", "-i", "5ms", "--deadline", DEADLINE, "-q"];
     let arguments = [&["measure", "tcp", FAR], &common[..], flags].concat();
     let running = measure(pair, &place, &arguments);
@@ -35,9 +42,20 @@ fn hogged(pair: &Namespaces, cpu: usize, flags: &[&str]) -> (Run, Vec<(u64, u64)
         done.store(true, Ordering::Relaxed);
         ended
     });
-    assert!([0, 2, 3].contains(&ended.code()), "{}", ended.stderr);
     let truth = std::mem::take(&mut *truth.lock().unwrap());
-    (place.run_of_path("run"), truth)
+    (judged_run(&place, &ended), truth)
+}
+
+/// The run of a measurement that came to its end. An overloaded host makes it INVALID, with the same
+/// bills.
+fn judged_run(place: &Place, ended: &Ended) -> Run {
+    let run = place.run_of_path("run");
+    match ended.code() {
+        0 | 2 | 3 => {}
+        4 => eprintln!("INVALID: {}", why_invalid(&run)),
+        code => panic!("{code}: {}", ended.stderr),
+    }
+    run
 }
 
 /// Why the events were not recorded.
@@ -75,7 +93,11 @@ fn judged(
         let main = bill.main().expect("a row");
         if is_expected(main.stage, &main.cause) {
             named += 1;
-            assert!(main.evidence.contains(&Evidence::Events), "{bill:?}");
+            let events = match main.stage {
+                Stage::PeerWakeUp => Evidence::PeerEvents,
+                _ => Evidence::Events,
+            };
+            assert!(main.evidence.contains(&events), "{bill:?}");
         } else {
             eprintln!("{bill:?}");
         }
@@ -115,7 +137,7 @@ fn a_hog_on_the_receivers_cpu_is_named() {
     let _alone = alone();
     let (sender, receiver) = (cpus()[0], cpus()[1]);
     let both = format!("{sender},{receiver}");
-    let (run, truth) = hogged(&pair, receiver, &["-a", &both]);
+    let (run, truth) = hogged(&pair, receiver, &["-a", &both], &[]);
     if let Some(why) = why_not(&run) {
         skip!("{why}");
     }
@@ -131,6 +153,38 @@ fn a_hog_on_the_receivers_cpu_is_named() {
     // Each time it took the CPU for five periods.
     let hogs = truth.len() as u64;
     assert!(ranked.is_some_and(|it| it.main >= hogs / 2), "{ranked:?}");
+}
+
+#[test]
+fn a_hog_on_the_responders_cpu_is_named_by_the_responder() {
+    if cpus().len() < 2 {
+        skip!("one CPU");
+    }
+    let pair = namespaces!();
+    let _alone = alone();
+    let (responder, ours) = (cpus()[0], cpus()[1]);
+    let (run, truth) = hogged(&pair, responder, &["-a", &ours.to_string()], &["--explain"]);
+    if let Some(why) = why_not(&run) {
+        skip!("{why}");
+    }
+    let is_expected = |stage, cause: &Cause| match cause {
+        Cause::NotScheduled { by: Some(by) } => stage == Stage::PeerWakeUp && is_hog(by),
+        _ => false,
+    };
+    require(&run, judged(bills(&run), &truth, is_expected));
+    // The responder names it for the others, too.
+    let bills = bills(&run);
+    let ranked = bills.ranking.iter().find(|it| {
+        let is_peer = it.side == MessageSide::Responder;
+        is_peer && matches!(&it.cause, Cause::NotScheduled { by: Some(by) } if by.task == NAME)
+    });
+    let named = ranked.map_or(0, |it| it.count);
+    let asleep = bills.ranking.iter().find(|it| {
+        it.side == MessageSide::Responder && it.cause == Cause::NotScheduled { by: None }
+    });
+    let unnamed = asleep.map_or(0, |it| it.main);
+    assert!(named >= 10 && unnamed * 10 <= named, "{named}, {unnamed}");
+    assert!(bills.peer_traced >= named, "{bills:?}");
 }
 
 /// The priority of the thread of NAPI: nothing but the hog is above it on its CPU.
@@ -173,7 +227,7 @@ fn a_hog_above_the_thread_of_napi_is_named() {
     if let Err(why) = threaded_napi(&pair, other) {
         skip!("no threaded NAPI: {why}");
     }
-    let (run, truth) = hogged(&pair, other, &["-a", &ours.to_string()]);
+    let (run, truth) = hogged(&pair, other, &["-a", &ours.to_string()], &[]);
     if let Some(why) = why_not(&run) {
         skip!("{why}");
     }
@@ -185,6 +239,94 @@ fn a_hog_above_the_thread_of_napi_is_named() {
             let is_napi = thread.task.starts_with("napi/veth0-") && thread.priority == BELOW;
             stage == Stage::Receive && is_napi && is_hog(by)
         }
+        _ => false,
+    };
+    require(&run, judged(bills(&run), &truth, is_expected));
+}
+
+/// Each packet keeps the softirq of its CPU busy for some 13 ms: it passes that many rules. Prints when.
+const FLOOD: &str = r#"
+import socket, sys, time
+flood = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    time.sleep(0.085)
+    for _ in range(2):
+        begin = time.monotonic_ns()
+        flood.sendto(b"x", ("127.0.0.1", 9))
+        print(begin, time.monotonic_ns())
+"#;
+
+/// Rules for the port of the flood alone; and replies are steered to this CPU.
+fn heavy_softirq(pair: &Namespaces, cpu: usize) -> Result<(), String> {
+    let repeated = |count: usize, rule: &str| format!("{rule}\n").repeat(count);
+    let rules = format!(
+        "table ip heavy {{
+         chain c {{ {} }}
+         chain b {{ {} }}
+         chain d {{ {} }}
+         chain a {{ type filter hook input priority 0; udp dport 9 jump d; udp dport 9 jump d; }}
+         }}",
+        repeated(1_000, "ip saddr 192.0.2.1 drop"),
+        repeated(100, "jump c"),
+        repeated(10, "jump b"),
+    );
+    let script = format!(
+        "nft -f - <<'END'\n{rules}\nEND\necho {:x} > /sys/class/net/veth0/queues/rx-0/rps_cpus",
+        1u64 << cpu
+    );
+    pair.shell(Side::Near, &script).map(drop)
+}
+
+#[test]
+fn a_softirq_that_was_busy_is_named_and_not_the_thread_that_nothing_had_woken() {
+    if cpus().len() < 2 {
+        skip!("one CPU");
+    }
+    if let Some(lacks) = ["nft", "python3", "taskset"]
+        .into_iter()
+        .find(|it| !has(it))
+    {
+        skip!("there is no {lacks}");
+    }
+    let pair = namespaces!();
+    let _alone = alone();
+    let (ours, other) = (cpus()[0], cpus()[1]);
+    if let Err(why) = heavy_softirq(&pair, other) {
+        skip!("no rules of nft: {why}");
+    }
+    let place = Place::new();
+    let _responder = respond(&pair, &place, &["--once", "-a", &ours.to_string()]);
+    let flags = [
+        "measure",
+        "tcp",
+        FAR,
+        "-D",
+        "4",
+        "-i",
+        "5ms",
+        "--deadline",
+        DEADLINE,
+        "-q",
+        "-a",
+    ];
+    let running = measure(&pair, &place, &[&flags[..], &[&ours.to_string()]].concat());
+    let mut flood = pair.command(Side::Near, &place, "taskset".as_ref());
+    flood.args(["-c", &other.to_string(), "python3", "-c", FLOOD, "4"]);
+    let flooded = Running::start(flood).end();
+    let run = judged_run(&place, &running.end());
+    if let Some(why) = why_not(&run) {
+        skip!("{why}");
+    }
+    let pairs = flooded
+        .stdout
+        .lines()
+        .filter_map(|line| line.split_once(' '));
+    let truth: Vec<(u64, u64)> = pairs
+        .map(|(from, to)| (from.parse().unwrap(), to.parse().unwrap()))
+        .collect();
+    let is_expected = |stage, cause: &Cause| match cause {
+        Cause::Softirq { by: Some(by) } => stage == Stage::Receive && by.task == "softirq NET_RX",
         _ => false,
     };
     require(&run, judged(bills(&run), &truth, is_expected));
@@ -233,4 +375,36 @@ fn without_the_privilege_or_the_wish_messages_have_bills_without_events() {
     let said = flat(&ended.stdout);
     let words = "late messages are explained without the kernel's events: ";
     assert!(said.contains(words), "{said}");
+}
+
+#[test]
+fn a_responder_that_can_not_explain_says_why_and_answers() {
+    if !is_root() || !has("setpriv") {
+        skip!("it takes root and setpriv to give privileges up");
+    }
+    let pair = namespaces!();
+    let place = Place::new();
+    let ended = place.run(&["respond", "127.0.0.1:0", "--explain"]);
+    assert_eq!(ended.code(), 64, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("--explain: give the CPU"),
+        "{}",
+        ended.stderr
+    );
+    let mut command = pair.command(Side::Far, &place, "setpriv".as_ref());
+    command
+        .arg("--bounding-set=-sys_admin,-bpf,-perfmon")
+        .arg(common::program())
+        .args(["respond", FAR, "--once", "--quiet", "--explain", "-a"])
+        .arg(cpus()[0].to_string())
+        .env("PUNCTUAL_TOKEN", crate::path::TOKEN);
+    let responder = Running::start(command);
+    crate::path::await_listening(responder.pid());
+    let flags = ["measure", "tcp", FAR, "-D", "1", "--deadline", "1us", "-q"];
+    measure(&pair, &place, &flags).end();
+    let run = place.run_of_path("run");
+    let bills = bills(&run);
+    assert!(bills.late > 0 && bills.peer_traced == 0, "{bills:?}");
+    let said = flat(&responder.end().stderr);
+    assert!(said.contains("CAP_BPF and CAP_PERFMON"), "{said}");
 }

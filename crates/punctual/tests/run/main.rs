@@ -32,6 +32,7 @@ mod loads;
 mod path;
 mod places;
 mod prove;
+mod raw;
 mod rights;
 mod robot;
 mod saving;

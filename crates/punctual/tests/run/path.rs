@@ -35,7 +35,7 @@ pub fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
     running
 }
 
-fn await_listening(pid: u32) {
+pub fn await_listening(pid: u32) {
     until("the responder listens", || {
         let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
         table
@@ -59,7 +59,7 @@ pub fn path(run: &Run) -> &PathRun {
 }
 
 /// Every instant is accounted for, and the verdict counts each that missed.
-fn assert_complete(run: &Run, instants: u64) {
+pub fn assert_complete(run: &Run, instants: u64) {
     let counts = path(run).counts;
     assert_eq!(
         counts.replies + counts.lost + counts.skipped,
@@ -150,6 +150,34 @@ fn a_path_over_tcp_is_measured_and_judged_with_the_conditions_of_both_sides() {
         merged.stderr.contains("another machine"),
         "{}",
         merged.stderr
+    );
+}
+
+#[test]
+fn a_number_of_messages_ends_a_run_exactly() {
+    let pair = namespaces!();
+    let place = Place::new();
+    let _responder = respond(&pair, &place, &["--once"]);
+    let flags = [
+        "measure",
+        "udp",
+        FAR,
+        "-l",
+        "250",
+        "-i",
+        "2ms",
+        "--timeout",
+        "10",
+    ];
+    measure(&pair, &place, &flags).end();
+    assert_complete(&place.run_of_path("run"), 250);
+    let flags = ["measure", "udp", FAR, "-l", "250", "--interval", "primes"];
+    let ended = measure(&pair, &place, &flags).end();
+    assert_eq!(ended.code(), 64);
+    assert!(
+        ended.stderr.contains("-l has no meaning"),
+        "{}",
+        ended.stderr
     );
 }
 

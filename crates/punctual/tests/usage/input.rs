@@ -54,8 +54,11 @@ const FLAGS: &[(&[&str], &[&str])] = &[
         &["--prove", "`punctual prove ksm --path h --over udp`"],
     ),
     (&["--prove", "ksm"], &["--prove", "`punctual prove ksm`"]),
-    (&["--token-file", "f"], &["--token-file", "tcp and udp"]),
-    (&["--no-stamps"], &["--no-stamps", "tcp and udp"]),
+    (
+        &["--token-file", "f"],
+        &["--token-file", "tcp, udp and raw"],
+    ),
+    (&["--no-stamps"], &["--no-stamps", "tcp, udp and raw"]),
     (&["udp"], &["measure udp", "HOST"]),
     (&["-p", "0"], &["--priority", "from 1 to 99"]),
     (&["-p", "100"], &["--priority", "from 1 to 99"]),

@@ -1,10 +1,13 @@
 //! The bill of a late message: which stage and which cause took how much of its latency.
 
+mod evidence;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{Broken, at_most, ensure};
+pub use evidence::MessageEvidence;
 
 /// The bills of the late messages of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,9 @@ pub struct MessageBills {
     /// Of the late messages, those whose bills are divided by the kernel's events.
     #[serde(default)]
     pub traced: u64,
+    /// The same by the events of the responder's machine.
+    #[serde(default)]
+    pub peer_traced: u64,
 }
 
 impl MessageBills {
@@ -44,7 +50,7 @@ impl MessageBills {
         at_most(self.worst.len(), Self::WORST, format!("{place}.worst"))?;
         at_most(self.ranking.len(), Self::CAUSES, format!("{place}.ranking"))?;
         ensure(
-            self.explained <= self.late && self.traced <= self.late,
+            self.explained.max(self.traced).max(self.peer_traced) <= self.late,
             format!("{place}.explained"),
             "more than there are late messages",
         )?;
@@ -411,106 +417,6 @@ impl Runner {
     }
 }
 
-/// What shows a cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum MessageEvidence {
-    /// Segments that TCP sent again meanwhile (`tcpi_total_retrans`).
-    Retransmits {
-        /// How many.
-        count: u32,
-    },
-    /// Time-outs of the retransmission timer meanwhile (`tcpi_total_rto`).
-    Timeouts {
-        /// How many.
-        count: u32,
-    },
-    /// The kernel does not count time-outs (before Linux 6.7): how the loss was found is known by its
-    /// time alone.
-    TimeoutsNotCounted,
-    /// The retransmission time-out of the connection.
-    RetransmissionTimeout {
-        /// How long, in µs.
-        us: u32,
-    },
-    /// Times that the last part of the message was passed to the driver.
-    Transmissions {
-        /// How many.
-        count: u32,
-    },
-    /// Its first transmission reached the packet scheduler of this machine and never its driver: the
-    /// queue dropped it.
-    DroppedInQueue,
-    /// Time for which the receiver's window was closed (`tcpi_rwnd_limited`).
-    WindowLimited {
-        /// How long, in µs.
-        us: u64,
-    },
-    /// Time for which the send buffer was full (`tcpi_sndbuf_limited`).
-    BufferLimited {
-        /// How long, in µs.
-        us: u64,
-    },
-    /// The socket's buffer was full at the call.
-    Blocked,
-    /// The data left so long after the call had returned.
-    AfterCall {
-        /// How long, in ns.
-        ns: u64,
-    },
-    /// The call itself took so long.
-    InCall {
-        /// How long, in ns.
-        ns: u64,
-    },
-    /// Messages without a reply when this one was sent.
-    Outstanding {
-        /// How many.
-        count: u32,
-    },
-    /// The acknowledgement of the whole message came so long after its first transmission.
-    AcknowledgedAfter {
-        /// How long, in ns.
-        ns: u64,
-    },
-    /// Nothing was sent for so long before.
-    IdleBefore {
-        /// How long, in ns.
-        ns: u64,
-    },
-    /// Segments of the message, and the congestion window then or after.
-    Segments {
-        /// Of the message.
-        count: u32,
-        /// The window.
-        window: u32,
-    },
-    /// The loss was of data sent before this message, or of another part of it.
-    EarlierData,
-    /// The thread took several messages in one call: only the last of them has a time stamp.
-    ReadTogether,
-    /// The shortest time on the way so far, in ns.
-    UsualWay {
-        /// How long, in ns.
-        ns: u64,
-    },
-    /// By so much CLOCK_REALTIME was set, in ns: the kernel's time stamps may be wrong by as much.
-    ClockStep {
-        /// By how much, in ns.
-        ns: i64,
-    },
-    /// The other machine's stages are longer than the time between sending and receiving.
-    Contradiction {
-        /// By how much, in ns.
-        ns: u64,
-    },
-    /// A time stamp of the network card.
-    HardwareStamps,
-    /// The kernel's events were recorded.
-    Events,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -557,6 +463,7 @@ mod tests {
                 rows,
             }],
             traced: 0,
+            peer_traced: 0,
         }
     }
 

@@ -102,6 +102,7 @@ fn evidence() -> Vec<Evidence> {
         Evidence::Contradiction { ns: 30_000 },
         Evidence::HardwareStamps,
         Evidence::Events,
+        Evidence::PeerEvents,
     ]
 }
 
@@ -147,6 +148,7 @@ pub fn bills() -> MessageBills {
             rows,
         }],
         traced: 1,
+        peer_traced: 1,
     }
 }
 

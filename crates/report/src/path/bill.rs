@@ -33,6 +33,12 @@ pub fn facts(bills: &MessageBills) -> Vec<Fact> {
     if bills.traced > 0 {
         text += &format!(", {} with the kernel's events", words::count(bills.traced));
     }
+    if bills.peer_traced > 0 {
+        text += &format!(
+            ", {} with those of the responder's",
+            words::count(bills.peer_traced)
+        );
+    }
     let mut all = vec![fact("Late messages", text)];
     let listed = bills.ranking.iter().filter(|it| {
         let least_ns = bills.late_ns / 100 * LEAST_PERCENT;
@@ -216,6 +222,7 @@ fn evidence(evidence: &Evidence) -> String {
         }
         Evidence::HardwareStamps => "time stamps of the card".to_owned(),
         Evidence::Events => "events of the kernel".to_owned(),
+        Evidence::PeerEvents => "events of the responder's kernel".to_owned(),
     }
 }
 

@@ -5,6 +5,8 @@
 mod owners;
 mod ready;
 
+use std::collections::BTreeMap;
+
 use punctual_record::path::bill::{
     Certainty, MessageBill, MessageCause as Cause, MessageEvidence as Evidence, MessageRow,
     MessageStage as Stage,
@@ -64,7 +66,11 @@ pub fn divide(bill: &mut MessageBill, moments: &Moments, recording: &mut impl Re
             continue;
         };
         match owners::of(row, &time, recording) {
-            Some(owned) => owners::replace(&mut bill.rows, index, owned),
+            Some(owned) => {
+                let delivery = owners::asleep_ns(row, &owned)
+                    .and_then(|ns| delivery(moments, time.from_ns, ns, recording));
+                owners::replace(&mut bill.rows, index, owned, delivery);
+            }
             None => is_known = false,
         }
     }
@@ -134,6 +140,19 @@ fn receive(bill: &mut MessageBill, moments: &Moments, recording: &mut impl Recor
     true
 }
 
+/// What kept a reply that the kernel had received from the thread: it was not woken for so long. By
+/// default the time stamp is taken before a packet waits for the CPU that it is steered to (RPS,
+/// `net.core.netdev_tstamp_prequeue`).
+fn delivery(
+    moments: &Moments,
+    received_ns: u64,
+    asleep_ns: u64,
+    recording: &mut impl Recording,
+) -> Option<(Cause, u64)> {
+    let activity = recording.activity(moments.requested_ns, moments.woke_ns)?;
+    reception(activity, received_ns, received_ns.saturating_add(asleep_ns))
+}
+
 fn show_events(row: &mut MessageRow) {
     if row.evidence.len() < MessageRow::EVIDENCE && !row.evidence.contains(&Evidence::Events) {
         row.evidence.push(Evidence::Events);
@@ -184,27 +203,20 @@ fn napi(activity: &Activity, wait: &Wait, sent_ns: u64) -> Cause {
     }
 }
 
-/// The softirq in which the reply was received began long before, or other softirqs ran before it on
-/// that CPU.
+/// Softirqs were busy on the CPU whose softirq received the reply, since it was sent: those of the kind
+/// that took the most. ksoftirqd may have waited behind them, and they come in several parts.
 fn softirq(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause, u64)> {
     let own = activity
         .softirqs
         .iter()
         .find(|it| it.number == NET_RX && it.from_ns <= received_ns && received_ns <= it.to_ns)?;
-    let begin_ns = own.from_ns.max(sent_ns);
-    let busy_ns = received_ns.saturating_sub(begin_ns);
-    if busy_ns > LATE_NS {
-        let by = Some(ready::softirq_runner(NET_RX));
-        return Some((Cause::Softirq { by }, busy_ns));
+    let mut busy_ns: BTreeMap<u32, u64> = BTreeMap::new();
+    for softirq in activity.softirqs.iter().filter(|it| it.cpu == own.cpu) {
+        let (from_ns, to_ns) = (softirq.from_ns.max(sent_ns), softirq.to_ns.min(received_ns));
+        *busy_ns.entry(softirq.number).or_default() += to_ns.saturating_sub(from_ns);
     }
-    let others = activity
-        .softirqs
-        .iter()
-        .filter(|it| it.cpu == own.cpu && it.to_ns <= begin_ns);
-    let before = others.filter(|it| it.to_ns > sent_ns);
-    let longest = before.max_by_key(|it| it.to_ns - it.from_ns.max(sent_ns))?;
-    let ns = longest.to_ns - longest.from_ns.max(sent_ns);
-    let by = Some(ready::softirq_runner(longest.number));
+    let (number, ns) = busy_ns.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let by = Some(ready::softirq_runner(number));
     Some((Cause::Softirq { by }, ns))
 }
 

@@ -43,6 +43,13 @@ impl MessageRecording {
         &self.capture
     }
 
+    /// Since when a thread was ready that was ready at an instant, but did not run; `None` if it ran or
+    /// slept then.
+    #[must_use]
+    pub fn ready_before(&self, tid: u32, at_ns: u64) -> Option<u64> {
+        self.capture.ready_before(tid, at_ns)
+    }
+
     /// Copies the new events.
     pub fn drain(&mut self) {
         let now_ns = clock::now_ns();

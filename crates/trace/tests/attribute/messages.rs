@@ -73,6 +73,13 @@ fn waking(at_ns: u64, tid: u32) -> Event {
     event(at_ns, 0, Kind::Waking { tid, by: None })
 }
 
+fn softirq(entry_ns: u64, exit_ns: u64, number: u32) -> [Event; 2] {
+    [
+        event(entry_ns, 0, Kind::SoftirqEntry { number }),
+        event(exit_ns, 0, Kind::SoftirqExit { number }),
+    ]
+}
+
 fn fifo_hog() -> Task {
     task(77, "rt-hog", 9, 1)
 }
@@ -117,7 +124,13 @@ impl Recorded<'_> {
             due_ns,
             woken_ns,
             lost: self.lost,
-            events: self.events.to_vec(),
+            // Of other CPUs only the waking is part of it.
+            events: self
+                .events
+                .iter()
+                .filter(|event| event.cpu == cpu || matches!(event.kind, Kind::Waking { .. }))
+                .cloned()
+                .collect(),
             ..made
         })
     }
@@ -193,12 +206,6 @@ fn a_thread_of_napi_that_ran_at_once_delayed_nothing() {
 
 #[test]
 fn a_softirq_that_was_busy_or_ran_before_is_named() {
-    let softirq = |entry_ns: u64, exit_ns: u64, number| {
-        [
-            event(entry_ns, 0, Kind::SoftirqEntry { number }),
-            event(exit_ns, 0, Kind::SoftirqExit { number }),
-        ]
-    };
     let end_ns = DUE + 20 * MS + 1_000;
     // A flood in the same softirq.
     let rows = divided(on_the_way(), &moments(), &softirq(DUE + 5 * MS, end_ns, 3));
@@ -253,6 +260,53 @@ fn who_ran_instead_of_the_sender_and_of_the_receiver_is_named() {
     };
     assert_eq!(by(&rows[0]).as_deref(), Some("rt-hog"));
     assert_eq!(by(&rows[2]).as_deref(), Some("stress-ng"));
+}
+
+/// Received at once, and read 19 ms later.
+fn read_late() -> (MessageBill, Moments) {
+    let asleep = Cause::NotScheduled { by: None };
+    let made = bill(vec![
+        row(Stage::Way, Cause::Usual, MS),
+        row(Stage::WakeUp, asleep, 19 * MS + 10_000),
+    ]);
+    let moments = Moments {
+        received_ns: Some(DUE + MS),
+        woke_ns: DUE + 20 * MS + 10_000,
+        ..moments()
+    };
+    (made, moments)
+}
+
+#[test]
+fn a_thread_that_nothing_had_woken_was_not_in_the_way() {
+    let receiver = task(RECEIVER, "receive", 19, 1);
+    // The reply has its time stamp, and waits in the queue of CPU 2, behind a packet that takes long.
+    let (made, moments) = read_late();
+    let slept = switch(DUE - MS, 1, &receiver, &idle());
+    let mut events = softirq(DUE, DUE + 21 * MS, 3).to_vec();
+    events.push(slept.clone());
+    events.push(waking(DUE + 20 * MS, RECEIVER));
+    events.push(switch(DUE + 20 * MS + 5_000, 1, &idle(), &receiver));
+    events.sort_by_key(|event| event.at_ns);
+    let rows = divided(made.clone(), &moments, &events);
+    let by = Some(named("softirq NET_RX", "", 0, 0));
+    let of_softirq = |it: &&MessageRow| it.cause == Cause::Softirq { by: by.clone() };
+    let kept = rows.iter().find(of_softirq);
+    let kept = kept.unwrap_or_else(|| panic!("{rows:#?}"));
+    assert_eq!(kept.stage, Stage::Receive);
+    assert!(kept.ns > 18 * MS, "{rows:?}");
+    // Without a softirq that was busy nobody is blamed.
+    let quiet = [
+        slept,
+        waking(DUE + 20 * MS, RECEIVER),
+        switch(DUE + 20 * MS + 5_000, 1, &idle(), &receiver),
+    ];
+    let rows = divided(made, &moments, &quiet);
+    let unknown = |it: &&MessageRow| it.cause == Cause::Unexplained;
+    let ns = rows.iter().find(unknown).map(|row| row.ns);
+    assert!(ns.is_some_and(|ns| ns > 18 * MS), "{rows:?}");
+    let blamed = |it: &MessageRow| matches!(it.cause, Cause::NotScheduled { .. });
+    assert!(!rows.iter().any(blamed), "{rows:?}");
 }
 
 /// A wake-up that is known, and nothing else.

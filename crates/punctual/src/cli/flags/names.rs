@@ -153,7 +153,7 @@ pub fn interval() -> Listed<IntervalWord> {
     }
 }
 
-const PATHS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
+const PATHS: [Transport; 3] = [Transport::Tcp, Transport::Udp, Transport::Raw];
 const GAPS: [Subject; 2] = [Subject::Noise, Subject::Hardware];
 
 fn sources() -> Vec<&'static str> {

@@ -1,4 +1,4 @@
-//! Flags of `measure tcp`, `measure udp`, `qualify --path`, and `respond`.
+//! Flags of `measure tcp`, `measure udp`, `measure raw`, `qualify --path`, and `respond`.
 
 use std::path::PathBuf;
 
@@ -61,9 +61,15 @@ pub struct RespondFlags {
     /// Read the token that senders must know from this file [default: the variable PUNCTUAL_TOKEN, else a random one, which is printed]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Answer Ethernet frames too, for measure raw; keeps the capability CAP_NET_RAW
+    #[arg(long)]
+    pub raw: bool,
     /// End after the first session
     #[arg(long)]
     pub once: bool,
+    /// Name at the end of a session what had the CPU while messages waited for the thread that replies: the sender's bills name it; needs -a with one CPU, and keeps the capabilities CAP_BPF and CAP_PERFMON
+    #[arg(long)]
+    pub explain: bool,
     /// Refuse messages longer than this, in bytes
     #[arg(long, value_name = "BYTES", default_value = "65536", value_parser = message_size, allow_hyphen_values = true)]
     pub most_bytes: u32,
@@ -96,6 +102,8 @@ pub enum TransportName {
     Tcp,
     /// Datagrams of UDP
     Udp,
+    /// Ethernet frames, to a machine on the same Ethernet
+    Raw,
 }
 
 impl From<TransportName> for Transport {
@@ -103,6 +111,7 @@ impl From<TransportName> for Transport {
         match name {
             TransportName::Tcp => Self::Tcp,
             TransportName::Udp => Self::Udp,
+            TransportName::Raw => Self::Raw,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::super::flags::{IntervalKind, MeasureFlags, PathFlags, Probe, QualifyF
 use super::{Defaults, MEASURE, QUALIFY, make, refuse_senseless};
 use crate::conduct::path::PathPlan;
 use crate::probe::kinds::KINDS;
+use punctual_record::Interval;
 use punctual_record::path::Transport;
 
 /// The variable that has the token.
@@ -31,12 +32,12 @@ pub fn wanted(flags: &MeasureFlags) -> Result<Option<PathPlan>, Failure> {
     let Probe::Path(transport) = flags.probe else {
         if let Some(host) = &flags.host {
             return Err(Failure::usage(format!(
-                "'{host}': only measure tcp and udp take a HOST: see `punctual measure --help`"
+                "'{host}': only measure tcp, udp and raw take a HOST: see `punctual measure --help`"
             )));
         }
         return match flags.path.first_given() {
             Some(flag) => Err(Failure::usage(format!(
-                "{flag}: only measure tcp and udp have it"
+                "{flag}: only measure tcp, udp and raw have it"
             ))),
             None => Ok(None),
         };
@@ -118,7 +119,6 @@ pub(super) fn plan(
                 "-t",
                 "one thread sends, another receives",
             ),
-            (flags.loops.is_some(), "-l", "use -D"),
             (flags.samples, "--samples", NO_WAKE_UPS),
             (
                 flags.explain_above.is_some(),
@@ -179,6 +179,15 @@ pub(super) fn plan(
             duration(limits::LEAST_INTERVAL_NS)
         )));
     }
+    let counted_ns = match (flags.loops, &made.probes.interval) {
+        (None, _) => None,
+        (Some(count), Interval::Fixed { interval_ns }) => Some(count.saturating_mul(*interval_ns)),
+        (Some(_), _) => {
+            return Err(Failure::usage(format!(
+                "-l has no meaning for {verb} with intervals that differ: use -D"
+            )));
+        }
+    };
     let cpus = &made.probes.cpus;
     let first = cpus.first().copied().unwrap_or(0);
     Ok(PathPlan {
@@ -197,7 +206,7 @@ pub(super) fn plan(
         cpus: [first, cpus.get(1).copied().unwrap_or(first)],
         policy: made.probes.policy,
         placement: made.placement,
-        duration_ns: made.duration_ns,
+        duration_ns: [made.duration_ns, counted_ns].into_iter().flatten().min(),
         break_ns: made.probes.break_ns,
         load: made.load,
         claim: made.claim,

@@ -2,6 +2,7 @@
 
 mod clocks;
 mod compose;
+mod delays;
 mod joining;
 mod plan;
 mod respond;
@@ -222,7 +223,10 @@ fn start(
     let collector = Collector::new(vec![lane], u64::MAX, sinks.into_iter().collect())
         .with_evidence(Some(stops.evidence()));
     let gathering = Gathering::begin(collector, housekeeping, &pace)?;
-    let joiner = Joiner::new(rules);
+    let mut joiner = Joiner::new(rules);
+    if session.ready.explains {
+        joiner.await_peer();
+    }
     let joining = Joining::begin(
         readers,
         joiner,
@@ -515,7 +519,9 @@ impl Measuring {
             tell(kept, how);
         }
         match live.session.control.end(REPORT_WITHIN) {
-            Ok(report) => {
+            Ok((report, delays)) => {
+                let mut joined = self.joining.look();
+                joined.joiner.explain_peer(&delays);
                 if let Some(path) = &mut kept.run.path {
                     path.responder = Some(report);
                 }

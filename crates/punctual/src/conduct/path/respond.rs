@@ -4,19 +4,20 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use punctual_network::responder::privileges::give_up;
-use punctual_network::responder::{Config, Machine, Notice, serve};
+use punctual_network::responder::privileges::{Further, give_up};
+use punctual_network::responder::{Config, Explain, Machine, Notice, serve};
 use punctual_rt::memory;
 use punctual_rt::sched::Policy;
 use punctual_rt::thread::Refusal;
 
 use super::clocks;
+use super::delays::Delays;
 use crate::conduct::signals::Signals;
 use crate::system::dma_latency;
 use punctual_machine::Root;
 use punctual_machine::survey;
-use punctual_record::Scheduling;
 use punctual_record::path::{ClockState, PeerConditions};
+use punctual_record::{Scheduling, Unavailable};
 
 /// How the responder serves, and what it changes on its machine for a session.
 #[derive(Debug, Clone)]
@@ -42,10 +43,15 @@ pub fn respond(plan: Responding, say: impl FnMut(Notice)) -> io::Result<()> {
             .ok(),
     };
     // Before there is a second thread.
-    give_up(plan.config.address.port())?;
+    let further = Further {
+        raw: plan.config.raw,
+        explain: plan.config.explain,
+    };
+    give_up(plan.config.address.port(), further)?;
     let signals = Signals::listen()?;
     let here = Arc::new(Here {
         device,
+        cpus: plan.config.cpus.clone(),
         state: Mutex::new(State::default()),
     });
     let is_over = || signals.end().is_some();
@@ -60,6 +66,7 @@ pub fn notice_of(notice: &Notice) -> &'static str {
         Notice::Rejected(..) => "rejected",
         Notice::Dropped(_) => "dropped",
         Notice::Began(..) => "began",
+        Notice::NotExplained(..) => "not-explained",
         Notice::Ended(..) => "ended",
     }
 }
@@ -73,6 +80,8 @@ struct State {
 /// This machine.
 struct Here {
     device: Option<File>,
+    /// Of the replying thread.
+    cpus: Vec<usize>,
     state: Mutex<State>,
 }
 
@@ -142,6 +151,11 @@ impl Machine for Here {
             // The value that stands for no request.
             self.bound(i32::MAX);
         }
+    }
+
+    fn explain(&self, tid: i32) -> Result<Box<dyn Explain>, Unavailable> {
+        let cpu = self.cpus.first().copied().unwrap_or(0);
+        Ok(Box::new(Delays::begin(tid, cpu, &Root::live())?))
     }
 }
 

@@ -109,7 +109,8 @@ impl Around for Sessions {
         match (ended, report) {
             (Some(why), _) => Err(format!("{}: {why}", self.plan.host)),
             (None, Err(error)) => Err(error.to_string()),
-            (None, Ok(report)) => {
+            (None, Ok((report, delays))) => {
+                lock(&self.joined).joiner.explain_peer(&delays);
                 left.report = Some(report);
                 Ok(())
             }

@@ -56,26 +56,13 @@ impl Tracing {
     }
 
     fn start(threads: &Threads, root: &Root) -> Result<Self, Unavailable> {
-        let numbers = Numbers::read()?;
-        let targets: Vec<(u32, u32)> = threads
+        let threads: Vec<(usize, i32)> = threads
             .ready
             .iter()
-            .map(|(cpu, ready)| (numbers.kernels(ready.tid.unsigned_abs()), number(*cpu)))
+            .map(|(cpu, ready)| (*cpu, ready.tid))
             .collect();
-        let [sender, receiver] = [0, 1].map(|index| targets.get(index).map_or(0, |it| it.0));
-        // A packet may be received on any CPU.
-        let mut cpus: Vec<u32> = survey::online(root).into_iter().map(number).collect();
-        cpus.extend(targets.iter().map(|(_, cpu)| *cpu));
-        cpus.sort_unstable();
-        cpus.dedup();
-        let capture = Capture::start(&Options {
-            targets,
-            roaming: Vec::new(),
-            all_wakings: true,
-            interrupt_above_ns: 0,
-            ring_events: capture::ring_events(cpus.len()),
-            cpus,
-        })?;
+        let (capture, threads) = start(&threads, root)?;
+        let [sender, receiver] = [0, 1].map(|index| threads.get(index).copied().unwrap_or(0));
         let now = Instant::now();
         Ok(Self(Arc::new(Mutex::new(State {
             recording: MessageRecording::new(capture),
@@ -121,6 +108,34 @@ impl Tracing {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Records what the kernel does on all CPUs, for threads that are bound to a CPU each; returns how the
+/// kernel numbers them.
+///
+/// # Errors
+/// Why the kernel can't be asked.
+pub fn start(threads: &[(usize, i32)], root: &Root) -> Result<(Capture, Vec<u32>), Unavailable> {
+    let numbers = Numbers::read()?;
+    let targets: Vec<(u32, u32)> = threads
+        .iter()
+        .map(|(cpu, tid)| (numbers.kernels(tid.unsigned_abs()), number(*cpu)))
+        .collect();
+    let kernels = targets.iter().map(|(thread, _)| *thread).collect();
+    // A packet may be received on any CPU.
+    let mut cpus: Vec<u32> = survey::online(root).into_iter().map(number).collect();
+    cpus.extend(targets.iter().map(|(_, cpu)| *cpu));
+    cpus.sort_unstable();
+    cpus.dedup();
+    let capture = Capture::start(&Options {
+        targets,
+        roaming: Vec::new(),
+        all_wakings: true,
+        interrupt_above_ns: 0,
+        ring_events: capture::ring_events(cpus.len()),
+        cpus,
+    })?;
+    Ok((capture, kernels))
 }
 
 impl State {

@@ -9,7 +9,7 @@ use punctual_record::path::bill::{
 };
 
 use super::{LATE_NS, Recording, Time, show_events};
-use crate::attribute::{Cause, Share, account};
+use crate::attribute::{Cause, Share, Stage, account};
 
 /// Owners of one row that are named; the time of further ones has no name.
 const MOST: usize = 6;
@@ -43,7 +43,13 @@ pub fn of(row: &MessageRow, time: &Time, recording: &impl Recording) -> Option<V
         let ns = inside(&share, time).min(left_ns);
         left_ns -= ns;
         if ns > 0 {
-            *sums.entry(owner(share)).or_default() += ns;
+            // Another CPU woke it, of which the window has nothing else.
+            let before_waking = share.stage == Stage::Waking && !time.in_call;
+            let owner = match owner(share) {
+                Owner::Unknown if before_waking => Owner::Asleep,
+                other => other,
+            };
+            *sums.entry(owner).or_default() += ns;
         }
     }
     let mut sums: Vec<(Owner, u64)> = sums.into_iter().collect();
@@ -57,14 +63,28 @@ fn inside(share: &Share, time: &Time) -> u64 {
     to_ns.saturating_sub(from_ns).min(share.ns)
 }
 
-/// Replaces a row by one of each owner.
-pub fn replace(rows: &mut Vec<MessageRow>, index: usize, owned: Vec<(Owner, u64)>) {
+/// For how long the receiving thread was not ready although the kernel had its data, if that was
+/// long.
+pub fn asleep_ns(row: &MessageRow, owned: &[(Owner, u64)]) -> Option<u64> {
+    let is_inferred = row.evidence.contains(&Evidence::ReadTogether);
+    let is_ours = row.stage == MessageStage::WakeUp && !is_inferred;
+    let asleep = owned.iter().find(|(owner, _)| *owner == Owner::Asleep)?;
+    Some(asleep.1).filter(|ns| is_ours && *ns > LATE_NS)
+}
+
+/// Replaces a row by one of each owner. `delivery`: what kept data from a thread that was not ready.
+pub fn replace(
+    rows: &mut Vec<MessageRow>,
+    index: usize,
+    owned: Vec<(Owner, u64)>,
+    delivery: Option<(MessageCause, u64)>,
+) {
     let row = rows.remove(index);
     let is_inferred = row.evidence.contains(&Evidence::ReadTogether);
     let on_the_way = row.stage == MessageStage::Way;
     let mut left_ns = row.ns;
     let mut named = 0;
-    for (owner, ns) in owned {
+    for (owner, mut ns) in owned {
         let (stage, cause) = match owner {
             Owner::Usual if on_the_way => continue,
             Owner::Usual => (row.stage, MessageCause::Usual),
@@ -80,6 +100,26 @@ pub fn replace(rows: &mut Vec<MessageRow>, index: usize, owned: Vec<(Owner, u64)
             }
             // The time stamp is that of a later message: this one was still on its way.
             Owner::Asleep if is_inferred => (MessageStage::Way, MessageCause::Way),
+            // It could not run: nothing had woken it.
+            Owner::Asleep if row.stage == MessageStage::WakeUp => {
+                let (cause, kept_ns) = delivery.clone().unwrap_or((MessageCause::Unexplained, 0));
+                let kept_ns = kept_ns.min(ns);
+                let mut part = MessageRow {
+                    stage: MessageStage::Receive,
+                    cause,
+                    ns: kept_ns,
+                    certainty: Certainty::Likely,
+                    ..row.clone()
+                };
+                show_events(&mut part);
+                add(rows, part);
+                left_ns -= kept_ns;
+                ns -= kept_ns;
+                if ns <= LATE_NS {
+                    continue;
+                }
+                (row.stage, MessageCause::Unexplained)
+            }
             Owner::Named(_) | Owner::Asleep | Owner::Unknown => continue,
         };
         left_ns -= ns;
