@@ -18,7 +18,9 @@ const OPT_ID: u32 = 1 << 7;
 const TX_SCHED: u32 = 1 << 8;
 const TX_ACK: u32 = 1 << 9;
 const OPT_TSONLY: u32 = 1 << 11;
-const HARDWARE: u32 = 1 | 1 << 2 | 1 << 6;
+/// Those of the card, of sent and of received data, by its own clock; beside the kernel's of sent data,
+/// which a card's would replace otherwise (`OPT_TX_SWHW`).
+const HARDWARE: u32 = 1 | 1 << 2 | 1 << 6 | 1 << 14;
 
 /// Bytes of `TCP_INFO` that are read; newer kernels have more.
 pub const TCP_INFO_BYTES: usize = 256;
@@ -59,14 +61,14 @@ pub fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: u32) -> 
 }
 
 /// Turns on the kernel's time stamps of received and sent data; `acks`: also of TCP's
-/// acknowledgements. Returns which are on: received, sent.
+/// acknowledgements; `hardware`: also the card's, which come where it was told to make them. Returns
+/// which are on: received, sent.
 pub fn enable_stamps(socket: BorrowedFd<'_>, acks: bool, hardware: bool) -> (bool, bool) {
-    let hardware = if hardware { HARDWARE } else { 0 };
     let acks = if acks { TX_ACK } else { 0 };
-    let receive = SOFTWARE | RX_SOFTWARE | hardware;
+    let receive = SOFTWARE | RX_SOFTWARE;
     let all = receive | TX_SOFTWARE | TX_SCHED | OPT_ID | OPT_TSONLY | acks;
     let set = |flags| set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags).is_ok();
-    if set(all) {
+    if hardware && set(all | HARDWARE) || set(all) {
         return (true, true);
     }
     (set(receive), false)

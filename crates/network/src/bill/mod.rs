@@ -97,7 +97,12 @@ fn held(exchange: &Exchange, context: &Context) -> Option<Held> {
     };
     let behind = before.filter(|it| sent.call_end_ns < it.until_ns);
     let queued_ns = driver_ns.saturating_sub(scheduled_ns);
-    let by = if queued_ns > LATE_NS && driver_ns > sent.call_end_ns {
+    // What the queue dropped held nothing: what came behind it waited for its loss.
+    let is_dropped = own(exchange, context).dropped_in_queue();
+    // What TCP had held longer before is held by that, and so is what is behind it.
+    let held_ns = scheduled_ns.saturating_sub(sent.call_end_ns);
+    let is_queued = queued_ns > LATE_NS.max(held_ns) && driver_ns > sent.call_end_ns;
+    let by = if is_queued && !is_dropped {
         Holder::Queue
     } else if let Some(behind) = behind {
         behind.by
@@ -446,18 +451,21 @@ fn peer_wake_up(
         return;
     }
     let not_scheduled = Cause::NotScheduled { by: None };
+    // The acknowledgement of all of it shows when TCP there had it, with any gap filled.
+    let acknowledged = exchange.sent.acknowledged_ns;
+    let whole_ns = acknowledged.and_then(|at_ns| at_ns.checked_sub(sent.end_ns()));
+    let had_it = whole_ns.is_some_and(|whole_ns| whole_ns < ns / 2);
     let Some(loss) = Loss::of(own) else {
-        let (certainty, evidence) = match together {
-            true => (Certainty::Likely, vec![Evidence::ReadTogether]),
-            false => (Certainty::Certain, vec![]),
+        // Where packets are steered to another CPU (RPS), they may wait for that after their time stamp.
+        let (certainty, evidence) = match (together, had_it) {
+            (true, _) => (Certainty::Likely, vec![Evidence::ReadTogether]),
+            (false, true) => (Certainty::Certain, vec![]),
+            (false, false) => (Certainty::Likely, vec![]),
         };
         rows.add(stage, not_scheduled, ns, certainty, evidence);
         return;
     };
-    // The acknowledgement of all of it shows when the gap was filled.
-    let acknowledged = exchange.sent.acknowledged_ns;
-    let whole_ns = acknowledged.and_then(|at_ns| at_ns.checked_sub(sent.end_ns()));
-    if whole_ns.is_some_and(|whole_ns| whole_ns < ns / 2) {
+    if had_it {
         let evidence = whole_ns.map(|ns| Evidence::AcknowledgedAfter { ns });
         let evidence = evidence.into_iter().collect();
         rows.add(stage, not_scheduled, ns, Certainty::Certain, evidence);
@@ -485,9 +493,10 @@ fn wake_up(exchange: &Exchange, context: &Context, line: &Line, ns: u64, rows: &
         return;
     }
     let cause = Cause::NotScheduled { by: None };
-    let (certainty, evidence) = match ns > line.woke_ns - line.received_ns {
-        true => (Certainty::Likely, vec![Evidence::ReadTogether]),
-        false => (Certainty::Certain, vec![]),
+    let evidence = match ns > line.woke_ns - line.received_ns {
+        true => vec![Evidence::ReadTogether],
+        false => vec![],
     };
-    rows.add(stage, cause, ns, certainty, evidence);
+    // As at the responder; and no acknowledgement says more.
+    rows.add(stage, cause, ns, Certainty::Likely, evidence);
 }

@@ -78,6 +78,10 @@ fn divide(bill: &mut MessageBill, delay: &PeerDelay) {
     if delay.read_with_later {
         take_from_the_way(bill, &mut row, delay.ns());
     }
+    let certainty = match row.evidence.contains(&Evidence::ReadTogether) {
+        true => row.certainty,
+        false => Certainty::Certain,
+    };
     let mut left_ns = row.ns;
     for (runner, ns) in &delay.by {
         let ns = (*ns).min(left_ns);
@@ -94,6 +98,7 @@ fn divide(bill: &mut MessageBill, delay: &PeerDelay) {
             MessageRow {
                 cause: Cause::NotScheduled { by },
                 ns,
+                certainty,
                 evidence,
                 ..row.clone()
             },

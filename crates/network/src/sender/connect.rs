@@ -225,7 +225,7 @@ impl Control {
         };
         let is_tcp = request.transport == Transport::Tcp;
         let (rx_stamps, tx_stamps) = match request.stamps {
-            true => sys::enable_stamps(socket.as_fd(), is_tcp, false),
+            true => sys::enable_stamps(socket.as_fd(), is_tcp, true),
             false => (false, false),
         };
         Ok(Session {

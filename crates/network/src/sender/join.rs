@@ -106,6 +106,8 @@ pub struct Joiner {
     back: Histogram,
     kept: Kept,
     keeper: Keeper,
+    /// A message and its reply had time stamps of the card.
+    has_hardware_stamps: bool,
     /// Messages that were given up for want of memory.
     given_up: u64,
     /// Messages that are neither replied nor lost.
@@ -133,6 +135,7 @@ impl Joiner {
             back: Histogram::allocated(),
             kept: Kept::new(rules.late_ns),
             keeper: Keeper::new(rules.late_ns, rules.connection),
+            has_hardware_stamps: false,
             given_up: 0,
             undecided: 0,
         }
@@ -206,19 +209,23 @@ impl Joiner {
         // TCP may put several messages into one segment, which has one stamp: of the last of them.
         // And bytes are sent in their order. What reached the packet scheduler by itself was a segment
         // of its own: if no driver had it, it was dropped there.
-        let scheduled = self.pending[index].exchange.sent.scheduled.first();
+        let of_last = self.pending[index].exchange.sent;
+        let scheduled = of_last.scheduled.first();
         for earlier in self.pending.range_mut(..index).rev() {
             let sent = &earlier.exchange.sent;
-            let is_apart = sent.scheduled.count > 0 && sent.scheduled.first() != scheduled;
+            let is_scheduled = sent.scheduled.count > 0;
+            let is_apart = is_scheduled && sent.scheduled.first() != scheduled;
             if stamped.stage == SentStage::Software && is_apart {
                 break;
             }
-            let is_known = match stamped.stage {
-                SentStage::Software => sent.software.count > 0,
-                SentStage::Scheduled => sent.scheduled.count > 0,
-                SentStage::Acknowledged => sent.acknowledged_ns.is_some(),
+            let (known, of_segment) = match stamped.stage {
+                SentStage::Software => (sent.software.count, of_last.software.count),
+                SentStage::Scheduled => (sent.scheduled.count, of_last.scheduled.count),
+                SentStage::Acknowledged => (u32::from(sent.acknowledged_ns.is_some()), 1),
             };
-            if is_known {
+            // The same segment again is theirs as well.
+            let is_again = is_scheduled && !is_apart && known + 1 == of_segment;
+            if known > 0 && !is_again {
                 break;
             }
             earlier.stamp(stamped);
@@ -328,6 +335,12 @@ impl Joiner {
             back: figures(&self.back)?,
             error_ns,
         })
+    }
+
+    /// Whether the card has stamped a message and its reply.
+    #[must_use]
+    pub fn has_hardware_stamps(&self) -> bool {
+        self.has_hardware_stamps
     }
 
     /// The exchanges that were kept, in order of time.
@@ -536,6 +549,9 @@ impl Joiner {
             self.first += 1;
             self.told -= 1;
             self.measure_directions(&pending.exchange);
+            let reply = pending.exchange.reply.and_then(|it| it.rx_hardware_ns);
+            let sent = pending.exchange.sent.hardware_ns;
+            self.has_hardware_stamps |= sent.is_some() && reply.is_some();
             if pending.exchange.requested_ns >= self.from_ns {
                 self.keeper.take(&pending.exchange);
                 self.kept.offer(pending.exchange, pending.is_lost);

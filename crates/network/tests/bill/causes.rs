@@ -371,7 +371,7 @@ fn a_window_that_was_reduced_after_idle_time() {
 fn a_thread_that_did_not_read_the_reply() {
     let mut made = usual();
     made.exchange.reply.as_mut().unwrap().woke_ns += 4 * MS;
-    assert_eq!(made.main(), (Stage::WakeUp, ASLEEP, 4_010, Certain));
+    assert_eq!(made.main(), (Stage::WakeUp, ASLEEP, 4_010, Likely));
 }
 
 #[test]

@@ -133,3 +133,33 @@ fn messages_behind_a_lost_one_have_its_loss() {
     };
     assert!(bills.worst.iter().all(losses), "{bills:#?}");
 }
+
+#[test]
+fn what_comes_behind_a_message_that_the_queue_dropped_waits_for_the_loss_and_not_for_the_queue() {
+    let mut keeper = Keeper::new(MS, settings());
+    for number in 1..=3 {
+        keeper.take(&at(number, usual()));
+    }
+    let mut dropped = usual().later(212 * MS);
+    dropped.exchange.tcp = Some(lost(1));
+    dropped.exchange.sent.scheduled = twice(DUE + 9 * US, DUE + 210 * MS);
+    dropped.exchange.sent.software = once(DUE + 212 * MS);
+    keeper.take(&at(4, dropped));
+    // Sent 100 and 200 ms later, held until the loss was found, and in the queue for 2 ms, as each.
+    let behind = |held_ns: u64| {
+        let mut made = usual().held(held_ns).later(2 * MS);
+        made.exchange.tcp = Some(counted());
+        made.exchange.outstanding = 1;
+        let software = &mut made.exchange.sent.software;
+        *software = once(software.first_ns + 2 * MS);
+        made
+    };
+    keeper.take(&at(5, behind(112 * MS)));
+    keeper.take(&at(6, behind(12 * MS)));
+    keeper.finish();
+    let bills = keeper.bills();
+    assert_eq!(bills.worst.len(), 3, "{bills:#?}");
+    for bill in &bills.worst {
+        assert_eq!(bill.main().unwrap().cause, Cause::Timeout, "{bill:#?}");
+    }
+}

@@ -369,6 +369,12 @@ fn path_wire() {
         ("there", -5)
     );
     assert!(!ready.conditions.is_real_time() && ready.conditions.tx_stamps);
+    assert!(ready.explains);
+    let Frame::Delays(delays) = frame("delays") else {
+        panic!("no delays");
+    };
+    assert_eq!((delays[0].sequence, delays[0].ns()), (77, 5_000_000));
+    assert!(delays[0].read_with_later && delays[0].by[0].0.task == "hog");
     assert_eq!(frame("end"), Frame::End);
     assert!(matches!(frame("report"), Frame::Report(report) if report.preemptions == 3));
     let later = Frame::Hello {

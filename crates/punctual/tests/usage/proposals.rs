@@ -88,6 +88,15 @@ fn a_plan_names_cost_knob_and_obstacle_by_the_time() {
     assert_eq!(plan.stderr, "");
 }
 
+/// Writes the setting back, however the test ends.
+struct Restored(String);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        let _ = fs::write(KNOB, &self.0);
+    }
+}
+
 #[test]
 fn what_the_bills_ask_for_is_changed_and_nothing_else() {
     if !is_root() {
@@ -99,6 +108,7 @@ fn what_the_bills_ask_for_is_changed_and_nothing_else() {
     if before.trim().parse::<u32>().is_ok_and(|it| it >= 10) {
         skip!("{KNOB} is good already: {before}");
     }
+    let _restored = Restored(before.clone());
     // A hog is no setting; that it is changed by hand alone is said.
     run_with(&place, "hogged", &[(hog(), 900_000)], |_| {});
     let apply = |run: &str| place.run(&["tune", "apply", "--from", run, "--state", "state"]);

@@ -127,7 +127,7 @@ pub fn name(cause: &Cause) -> String {
         Cause::IdleRestart => "slow start after idle time".to_owned(),
         Cause::Neighbour => "neighbour's address not known (ARP, NDP)".to_owned(),
         Cause::Pacing => "pacing".to_owned(),
-        Cause::Queue => "other data in the queue".to_owned(),
+        Cause::Queue => "in the queue: other data, or its own delay or rate".to_owned(),
         Cause::Timeout => "lost; the retransmission timer expired".to_owned(),
         Cause::LossProbe => "lost; found by a tail loss probe".to_owned(),
         Cause::FastRetransmit => "lost; fast retransmission".to_owned(),

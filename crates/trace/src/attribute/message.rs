@@ -213,7 +213,8 @@ fn softirq(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause
     let mut busy_ns: BTreeMap<u32, u64> = BTreeMap::new();
     for softirq in activity.softirqs.iter().filter(|it| it.cpu == own.cpu) {
         let (from_ns, to_ns) = (softirq.from_ns.max(sent_ns), softirq.to_ns.min(received_ns));
-        *busy_ns.entry(softirq.number).or_default() += to_ns.saturating_sub(from_ns);
+        let busy_ns = busy_ns.entry(softirq.number).or_default();
+        *busy_ns = busy_ns.saturating_add(to_ns.saturating_sub(from_ns));
     }
     let (number, ns) = busy_ns.into_iter().max_by_key(|(_, ns)| *ns)?;
     let by = Some(ready::softirq_runner(number));

@@ -270,3 +270,42 @@ fn a_stamp_of_the_driver_is_not_that_of_an_earlier_segment() {
     assert_eq!(software(true), (Some(MS + 30), None));
     assert_eq!(software(false), (Some(2 * MS + 30), Some(2 * MS + 40)));
 }
+
+/// A segment of several messages that is sent again is that of each of them.
+#[test]
+fn a_segment_that_is_sent_again_is_sent_again_for_all_of_its_messages() {
+    let mut rules = rules(None);
+    rules.connection.tcp = true;
+    let mut joiner = Joiner::new(rules);
+    (1..=4).for_each(|number| joiner.sent(&sent(number)));
+    let mut stamped = |number: u64, at_ns: u64, stage: SentStage| {
+        joiner.stamped(&Stamped {
+            at_ns,
+            id: sent(number).id,
+            stage,
+            is_hardware: false,
+        });
+    };
+    // The first by itself, then a segment of three, which the queue drops twice.
+    stamped(1, MS, SentStage::Scheduled);
+    stamped(1, MS + 10, SentStage::Software);
+    for at in [5, 210, 620] {
+        stamped(4, at * MS, SentStage::Scheduled);
+    }
+    stamped(4, 621 * MS, SentStage::Software);
+    let times = joiner.pending.iter().map(|it| {
+        let sent = &it.exchange.sent;
+        let scheduled = sent.scheduled;
+        (
+            scheduled.first_ns / MS,
+            scheduled.last_ns / MS,
+            scheduled.count,
+            sent.software.count,
+        )
+    });
+    let segment = (5, 620, 3, 1);
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [(1, 1, 1, 1), segment, segment, segment]
+    );
+}

@@ -27,6 +27,7 @@ pub fn fill(run: &mut Run, start_ns: u64, lane: &Lane, joined: &Joined) {
         path.counts = joined.joiner.counts();
         path.send_lateness = joined.joiner.send_lateness();
         path.one_way = joined.joiner.one_way();
+        path.stamps.hardware = joined.joiner.has_hardware_stamps();
         let bills = joined.joiner.bills();
         // Without a deadline, no message is late.
         path.bills = (bills.above_ns < u64::MAX).then_some(bills);

@@ -132,6 +132,8 @@ pub fn replace(
         if on_the_way {
             part.certainty = Certainty::Likely;
             part.evidence = vec![Evidence::ReadTogether];
+        } else if !is_inferred && matches!(part.cause, MessageCause::NotScheduled { .. }) {
+            part.certainty = Certainty::Certain;
         }
         show_events(&mut part);
         add(rows, part);
