@@ -21,7 +21,7 @@ fn latency_ns(sequence: u64) -> Option<u64> {
         13 => None,
         // After its time-out.
         77 => Some(700 * MS),
-        1..=9 => Some(5 * MS + sequence),
+        1..=9 => Some(5 * MS + sequence % 777),
         _ => Some(50_000 + sequence % 777),
     }
 }
