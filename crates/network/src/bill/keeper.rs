@@ -183,10 +183,11 @@ impl Keeper {
     /// The bills so far.
     #[must_use]
     pub fn bills(&self) -> MessageBills {
+        let Some(awaiting) = &self.awaiting else {
+            return self.ledger.to_record();
+        };
         let mut ledger = self.ledger.clone();
-        if let Some(awaiting) = &self.awaiting {
-            awaiting.count_in(&mut ledger);
-        }
+        awaiting.count_in(&mut ledger);
         ledger.to_record()
     }
 

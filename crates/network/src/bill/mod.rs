@@ -97,12 +97,11 @@ fn held(exchange: &Exchange, context: &Context) -> Option<Held> {
     };
     let behind = before.filter(|it| sent.call_end_ns < it.until_ns);
     let queued_ns = driver_ns.saturating_sub(scheduled_ns);
-    // What the queue dropped held nothing: what came behind it waited for its loss.
-    let is_dropped = own(exchange, context).dropped_in_queue();
     // What TCP had held longer before is held by that, and so is what is behind it.
     let held_ns = scheduled_ns.saturating_sub(sent.call_end_ns);
     let is_queued = queued_ns > LATE_NS.max(held_ns) && driver_ns > sent.call_end_ns;
-    let by = if is_queued && !is_dropped {
+    // What the queue dropped held nothing: what came behind it waited for its loss.
+    let by = if is_queued && !own(exchange, context).dropped_in_queue() {
         Holder::Queue
     } else if let Some(behind) = behind {
         behind.by

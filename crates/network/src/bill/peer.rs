@@ -93,23 +93,21 @@ fn divide(bill: &mut MessageBill, delay: &PeerDelay) {
         let mut evidence = row.evidence.clone();
         evidence.truncate(MessageRow::EVIDENCE - 1);
         evidence.push(Evidence::PeerEvents);
-        add(
-            &mut bill.rows,
-            MessageRow {
-                cause: Cause::NotScheduled { by },
-                ns,
-                certainty,
-                evidence,
-                ..row.clone()
-            },
-        );
+        let part = MessageRow {
+            cause: Cause::NotScheduled { by },
+            ns,
+            certainty,
+            evidence,
+            ..row.clone()
+        };
+        part.add_to(&mut bill.rows);
     }
     let cause = match left_ns <= LATE_NS {
         true => Cause::Usual,
         false => row.cause.clone(),
     };
     let ns = left_ns;
-    add(&mut bill.rows, MessageRow { cause, ns, ..row });
+    MessageRow { cause, ns, ..row }.add_to(&mut bill.rows);
     bill.rows.sort_by_key(|row| row.stage);
 }
 
@@ -127,22 +125,8 @@ fn take_from_the_way(bill: &mut MessageBill, row: &mut MessageRow, waited_ns: u6
     way.ns -= ns;
     row.ns += ns;
     row.certainty = Certainty::Likely;
-    if row.evidence.len() < MessageRow::EVIDENCE && !row.evidence.contains(&Evidence::ReadTogether)
-    {
-        row.evidence.push(Evidence::ReadTogether);
-    }
+    row.show(Evidence::ReadTogether);
     bill.rows.retain(|row| row.ns > 0);
-}
-
-fn add(rows: &mut Vec<MessageRow>, row: MessageRow) {
-    if row.ns == 0 {
-        return;
-    }
-    let same = |it: &&mut MessageRow| it.stage == row.stage && it.cause == row.cause;
-    match rows.iter_mut().find(same) {
-        Some(known) => known.ns += row.ns,
-        None => rows.push(row),
-    }
 }
 
 #[cfg(test)]

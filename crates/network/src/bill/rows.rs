@@ -40,7 +40,7 @@ impl Rows {
             row.ns += ns;
             row.certainty = row.certainty.max(certainty);
             for evidence in evidence {
-                show(row, evidence);
+                row.show(evidence);
             }
             return;
         }
@@ -52,7 +52,7 @@ impl Rows {
             evidence: Vec::new(),
         };
         for evidence in evidence {
-            show(&mut row, evidence);
+            row.show(evidence);
         }
         self.rows.push(row);
     }
@@ -89,16 +89,10 @@ impl Rows {
         for (stage, evidence) in std::mem::take(&mut self.doubts) {
             for row in self.rows.iter_mut().filter(|row| row.stage == stage) {
                 row.certainty = Certainty::Possible;
-                show(row, evidence);
+                row.show(evidence);
             }
         }
         self.rows.sort_by_key(|row| row.stage);
         self.rows
-    }
-}
-
-fn show(row: &mut MessageRow, evidence: Evidence) {
-    if row.evidence.len() < MessageRow::EVIDENCE && !row.evidence.contains(&evidence) {
-        row.evidence.push(evidence);
     }
 }

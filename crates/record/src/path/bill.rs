@@ -209,6 +209,25 @@ pub struct MessageRow {
 impl MessageRow {
     /// Evidence of a row.
     pub const EVIDENCE: usize = 8;
+
+    /// Adds what shows the cause, unless it is there or there is no room.
+    pub fn show(&mut self, evidence: MessageEvidence) {
+        if self.evidence.len() < Self::EVIDENCE && !self.evidence.contains(&evidence) {
+            self.evidence.push(evidence);
+        }
+    }
+
+    /// Adds the row to others, or its time to the row of the same stage and cause.
+    pub fn add_to(self, rows: &mut Vec<Self>) {
+        if self.ns == 0 {
+            return;
+        }
+        let same = |it: &&mut Self| it.stage == self.stage && it.cause == self.cause;
+        match rows.iter_mut().find(same) {
+            Some(known) => known.ns = known.ns.saturating_add(self.ns),
+            None => rows.push(self),
+        }
+    }
 }
 
 /// How sure a cause is.

@@ -153,12 +153,6 @@ fn delivery(
     reception(activity, received_ns, received_ns.saturating_add(asleep_ns))
 }
 
-fn show_events(row: &mut MessageRow) {
-    if row.evidence.len() < MessageRow::EVIDENCE && !row.evidence.contains(&Evidence::Events) {
-        row.evidence.push(Evidence::Events);
-    }
-}
-
 /// What kept the reply from being received, and for how long: the longest of what was seen.
 fn reception(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause, u64)> {
     // ksoftirqd may wait for the same CPU: the thread of NAPI is the one that receives.
@@ -249,5 +243,5 @@ fn move_to_reception(bill: &mut MessageBill, cause: Cause, ns: u64) {
         certainty: Certainty::Likely,
         evidence: vec![Evidence::Events],
     };
-    owners::add(&mut bill.rows, row);
+    row.add_to(&mut bill.rows);
 }

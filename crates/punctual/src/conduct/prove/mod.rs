@@ -55,9 +55,7 @@ pub fn prove_path(
     directory: &RunDirectory,
     progress: &mut dyn Progress,
 ) -> Result<Run, ConductError> {
-    let (session, places) = begin(&plan.state, &knobs)?;
-    let experiment = with_knobs(&plan.experiment, knobs);
-    progress.experiment(&experiment);
+    let (experiment, session, places) = begin(&plan.state, &plan.experiment, knobs, progress)?;
     let experimenting = Experimenting::of_messages(experiment, plan.design, session, places);
     measure_with(&plan.path, directory, progress, Some(experimenting))
 }
@@ -72,24 +70,26 @@ pub fn prove(
     directory: &RunDirectory,
     progress: &mut dyn Progress,
 ) -> Result<Run, ConductError> {
-    let (session, places) = begin(&plan.state, &knobs)?;
-    let experiment = with_knobs(&plan.experiment, knobs);
-    progress.experiment(&experiment);
+    let (experiment, session, places) = begin(&plan.state, &plan.experiment, knobs, progress)?;
     let companion = Experimenting::new(experiment, plan.design, session, places);
     run_with(&plan.run, directory, progress, Some(Box::new(companion)))
 }
 
-/// Writes the changes of all knobs to the journal; returns them by the place of each knob's.
-fn begin(state: &Path, knobs: &ProveKnobs) -> Result<(Session, Vec<Vec<usize>>), ConductError> {
+/// Writes the changes of all knobs to the journal, and shows the experiment with them; returns it, and
+/// the changes by the place of each knob's.
+fn begin(
+    state: &Path,
+    experiment: &Experiment,
+    knobs: ProveKnobs,
+    progress: &mut dyn Progress,
+) -> Result<(Experiment, Session, Vec<Vec<usize>>), ConductError> {
     let journal = Journal::open(state).map_err(ConductError::Switch)?;
     let (changes, places) = knobs.changes();
     let session = Session::begin(journal, &changes).map_err(ConductError::Switch)?;
-    Ok((session, places))
-}
-
-fn with_knobs(experiment: &Experiment, knobs: ProveKnobs) -> Experiment {
-    Experiment {
+    let experiment = Experiment {
         knobs: knobs.into_knobs(),
         ..experiment.clone()
-    }
+    };
+    progress.experiment(&experiment);
+    Ok((experiment, session, places))
 }

@@ -8,7 +8,7 @@ use punctual_record::path::bill::{
     Certainty, MessageCause, MessageEvidence as Evidence, MessageRow, MessageStage, Runner,
 };
 
-use super::{LATE_NS, Recording, Time, show_events};
+use super::{LATE_NS, Recording, Time};
 use crate::attribute::{Cause, Share, Stage, account};
 
 /// Owners of one row that are named; the time of further ones has no name.
@@ -111,8 +111,8 @@ pub fn replace(
                     certainty: Certainty::Likely,
                     ..row.clone()
                 };
-                show_events(&mut part);
-                add(rows, part);
+                part.show(Evidence::Events);
+                part.add_to(rows);
                 left_ns -= kept_ns;
                 ns -= kept_ns;
                 if ns <= LATE_NS {
@@ -135,8 +135,8 @@ pub fn replace(
         } else if !is_inferred && matches!(part.cause, MessageCause::NotScheduled { .. }) {
             part.certainty = Certainty::Certain;
         }
-        show_events(&mut part);
-        add(rows, part);
+        part.show(Evidence::Events);
+        part.add_to(rows);
     }
     let cause = match left_ns <= LATE_NS && !on_the_way {
         true => MessageCause::Usual,
@@ -147,19 +147,7 @@ pub fn replace(
         ns: left_ns,
         ..row
     };
-    add(rows, rest);
-}
-
-/// Adds a row, or its time to a row of the same stage and cause.
-pub fn add(rows: &mut Vec<MessageRow>, row: MessageRow) {
-    if row.ns == 0 {
-        return;
-    }
-    let same = |it: &&mut MessageRow| it.stage == row.stage && it.cause == row.cause;
-    match rows.iter_mut().find(same) {
-        Some(known) => known.ns = known.ns.saturating_add(row.ns),
-        None => rows.push(row),
-    }
+    rest.add_to(rows);
 }
 
 fn owner(share: Share) -> Owner {
