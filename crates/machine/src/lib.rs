@@ -22,6 +22,7 @@ mod mask;
 mod netlink;
 mod outcome;
 mod posix;
+pub mod queueing;
 pub mod root;
 mod sample;
 mod snapshot;

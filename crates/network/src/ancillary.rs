@@ -7,6 +7,7 @@ const SOL_SOCKET: i32 = 1;
 /// As `SCM_TIMESTAMPING`, with 64-bit times.
 const TIMESTAMPING: [i32; 2] = [37, 65];
 const ORIGIN_TIMESTAMPING: u8 = 4;
+const ORIGIN_TXTIME: u8 = 6;
 
 /// What came along with data, or from the error queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +18,9 @@ pub struct Ancillary {
     pub hardware_ns: Option<u64>,
     /// Of sent data: which.
     pub sent: Option<SentStamp>,
+    /// The launch time of data that a queueing discipline dropped because that time had passed, by the
+    /// clock of the launch times.
+    pub missed_ns: Option<u64>,
 }
 
 /// To which sent data a stamp belongs.
@@ -60,6 +64,8 @@ impl Ancillary {
                 found.hardware_ns = time_at(data, 2);
             } else if let Some(sent) = sent_stamp(data) {
                 found.sent = Some(sent);
+            } else if let Some(missed_ns) = missed_launch(data) {
+                found.missed_ns = Some(missed_ns);
             }
             bytes = bytes.get(word.next_multiple_of(WORD)..).unwrap_or(&[]);
         }
@@ -80,6 +86,21 @@ fn sent_stamp(data: &[u8]) -> Option<SentStamp> {
     };
     let id = data.get(12..16)?.try_into().map_or(0, u32::from_ne_bytes);
     Some(SentStamp { stage, id })
+}
+
+/// The launch time in the `struct sock_extended_err` of data that was dropped for it.
+fn missed_launch(data: &[u8]) -> Option<u64> {
+    if *data.get(4)? != ORIGIN_TXTIME {
+        return None;
+    }
+    let word = |at: usize| {
+        data.get(at..at + 4)?
+            .try_into()
+            .ok()
+            .map(u32::from_ne_bytes)
+    };
+    // `ee_info` has the low half, `ee_data` the high one.
+    Some(u64::from(word(12)?) << 32 | u64::from(word(8)?))
 }
 
 /// The `index`-th of an array of `timespec`, absent if it is zero.
@@ -136,6 +157,23 @@ mod tests {
                 id: 255
             })
         );
+    }
+
+    #[test]
+    fn data_that_missed_its_launch_time_is_known_by_that_time() {
+        let at_ns = 1_700_000_000_123_456_789_u64;
+        let mut error = [0u8; 16];
+        error[0] = 125;
+        error[4] = ORIGIN_TXTIME;
+        error[5] = 2;
+        error[8..12].copy_from_slice(&(at_ns as u32).to_ne_bytes());
+        error[12..].copy_from_slice(&((at_ns >> 32) as u32).to_ne_bytes());
+        let bytes = message(0, 11, &error);
+        let read = Ancillary::parse(&bytes);
+        assert_eq!((read.missed_ns, read.sent), (Some(at_ns), None));
+        for length in 0..bytes.len() {
+            assert_eq!(Ancillary::parse(&bytes[..length]).missed_ns, None);
+        }
     }
 
     #[test]

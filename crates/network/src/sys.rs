@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "raw system calls")]
 
 pub mod frame;
+pub mod launch;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -89,6 +89,7 @@ fn a_joiner_needs_the_same_memory_for_any_number_of_messages() {
         timeout_ns: Some(500 * MS),
         late_ns: 2 * MS,
         peer_clock: None,
+        launch: None,
         connection: Context::default(),
     });
     joiner.await_peer();
@@ -102,7 +103,7 @@ fn a_joiner_needs_the_same_memory_for_any_number_of_messages() {
                 at_ns,
                 id: sequence as u32,
                 stage,
-                is_hardware: false,
+                ..Stamped::default()
             });
         }
         // What takes longest comes when 800 later ones have been sent.

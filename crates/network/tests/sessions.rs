@@ -177,6 +177,7 @@ fn measure(session: Session, interval_ns: u64, instants: u64, meanwhile: impl Fn
         timeout_ns: (transport != Transport::Tcp).then_some(500_000_000),
         late_ns: 0,
         peer_clock: None,
+        launch: None,
         connection: punctual_network::bill::Context::default(),
     });
     let mut fates = Vec::new();

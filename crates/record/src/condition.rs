@@ -215,6 +215,19 @@ pub enum Condition {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<i32>,
     },
+    /// Messages leave at their launch times, and not before.
+    LaunchTimes {
+        /// The interface by which they leave.
+        interface: String,
+        /// Its queueing discipline.
+        discipline: String,
+        /// Messages that left before; absent where the card sends them, which is not seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        early: Option<u64>,
+        /// The longest time before.
+        #[serde(default)]
+        earliest_ns: u64,
+    },
     /// High-resolution timers.
     Timers {
         /// Resolution of CLOCK_MONOTONIC; 0 where it was not read.
@@ -338,6 +351,7 @@ impl Condition {
             Self::LockedMemory { .. } => "locked-memory",
             Self::PeerPriority { .. } => "peer-priority",
             Self::PeerMemory { .. } => "peer-memory",
+            Self::LaunchTimes { .. } => "launch-times",
             Self::Timers { .. } => "timers",
             Self::CpuDmaLatency { .. } => "cpu-dma-latency",
             Self::RtThrottling { .. } => "rt-throttling",
@@ -501,4 +515,9 @@ pub enum Fix {
     PeerRights,
     /// A real-time policy for the responder.
     PeerPolicy,
+    /// A queueing discipline that sends at launch times, on all queues of this interface.
+    LaunchDiscipline {
+        /// The interface.
+        interface: String,
+    },
 }

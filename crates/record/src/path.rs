@@ -26,6 +26,9 @@ pub struct PathRun {
     pub burst: u32,
     /// A message without a reply after this time is lost, in ns.
     pub timeout_ns: u64,
+    /// Messages had launch times; absent where the thread itself sent at the instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<LaunchTimes>,
     /// What became of the messages.
     pub counts: PathCounts,
     /// Which time stamps of the kernel were in force.
@@ -129,6 +132,27 @@ impl PeerConditions {
         };
         self.scheduling == self.requested && self.scheduling.as_ref().is_some_and(real_time)
     }
+}
+
+/// Messages are passed to the kernel before their instant, and a queueing discipline or the card sends
+/// them at it (`SO_TXTIME`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LaunchTimes {
+    /// How long before, in ns.
+    pub lead_ns: u64,
+    /// By this interface.
+    pub interface: String,
+    /// The queueing discipline.
+    pub discipline: String,
+    /// The card sends at the instant: the driver has messages before.
+    pub by_card: bool,
+    /// Messages that the driver had before their launch time: nothing held them.
+    pub early: u64,
+    /// The longest time before, in ns.
+    pub earliest_ns: u64,
+    /// Messages that were dropped on this machine because their launch time had passed; they are lost.
+    pub missed: u64,
 }
 
 /// What became of the messages: every period is in exactly one of `replies`, `lost` and `skipped`.
@@ -259,7 +283,14 @@ pub(crate) fn check(path: &PathRun) -> Result<(), Broken> {
         ("path.peer.hostname", &path.peer.hostname),
         ("path.peer.version", &path.peer.version),
         ("path.peer.kernel", &path.peer.kernel),
-    ] {
+    ]
+    .into_iter()
+    .chain(path.launch.iter().flat_map(|launch| {
+        [
+            ("path.launch.interface", &launch.interface),
+            ("path.launch.discipline", &launch.discipline),
+        ]
+    })) {
         ensure(text.len() <= 1024, place, "longer than 1024 bytes")?;
     }
     let bills = path.bills.as_ref();

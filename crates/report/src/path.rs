@@ -21,11 +21,36 @@ pub fn of_run(run: &Run) -> Vec<Fact> {
         fact("Clocks", clocks(path)),
     ];
     if let Some(lateness) = &path.send_lateness {
-        let text = format!("after its instant a message was sent {}", spread(lateness));
-        all.insert(2, fact("Sender", text));
+        all.insert(2, fact("Sender", sender(path, lateness)));
     }
     all.extend(path.bills.iter().flat_map(bill::facts));
     all
+}
+
+/// How late the thread was that sends.
+fn sender(path: &PathRun, lateness: &Lateness) -> String {
+    let spread = spread(lateness);
+    let Some(launch) = &path.launch else {
+        return format!("after its instant a message was sent {spread}");
+    };
+    let by = match launch.by_card {
+        true => "the card sends it then",
+        false => "sends it then",
+    };
+    let discipline = words::clean(&launch.discipline);
+    let interface = words::clean(&launch.interface);
+    let missed = match launch.missed {
+        0 => String::new(),
+        count => format!(
+            "; {} dropped because its launch time had passed",
+            words::plural(count, "message", "messages")
+        ),
+    };
+    format!(
+        "launch times: passed to the kernel {} before its instant, {discipline} on {interface} ({by}); \
+         the thread was late by {spread}{missed}",
+        words::duration(launch.lead_ns)
+    )
 }
 
 /// Over what, and to which machine.

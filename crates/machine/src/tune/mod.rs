@@ -21,6 +21,7 @@ pub use apply::{Made, apply, apply_accepted, changes_of};
 pub use boot_error::BootError;
 pub use error::TuneError;
 pub use journal::Journal;
+pub(crate) use network::device_to;
 pub use network::{neighbour_change, route_change};
 pub use partition::partition_changes;
 pub use persist::{in_force, not_persistent, persist};

@@ -324,14 +324,29 @@ struct Entry {
     link: Option<Vec<u8>>,
 }
 
+/// A socket by which devices are asked for.
+fn any_socket() -> io::Result<OwnedFd> {
+    let family = rustix::net::AddressFamily::INET;
+    let kind = rustix::net::SocketType::DGRAM;
+    Ok(rustix::net::socket(family, kind, None)?)
+}
+
 /// The number of a device.
 fn index_of(device: &str) -> io::Result<u32> {
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
-    Ok(rustix::net::netdevice::name_to_index(&socket, device)?)
+    let index = rustix::net::netdevice::name_to_index(&any_socket()?, device)?;
+    Ok(index)
+}
+
+fn name_of(device: u32) -> io::Result<String> {
+    let name = rustix::net::netdevice::index_to_name(&any_socket()?, device)?;
+    Ok(name)
+}
+
+/// The device by which messages to an address leave: its number and its name.
+pub(crate) fn device_to(address: IpAddr) -> io::Result<(u32, String)> {
+    let found = route_to(&open(None)?, address)?;
+    let index = found.word(RTA_OIF).ok_or_else(no_route)?;
+    Ok((index, name_of(index)?))
 }
 
 fn neighbour_body(address: IpAddr, device: u32, state: u16) -> Vec<u8> {
@@ -453,12 +468,7 @@ pub fn neighbour_change(name: &str, address: IpAddr) -> io::Result<Change> {
     }
     let router = found.attribute(RTA_GATEWAY).and_then(address_of);
     let neighbour = router.unwrap_or(address);
-    let any = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
-    let device = rustix::net::netdevice::index_to_name(&any, index)?;
+    let device = name_of(index)?;
     let link = match entry_of(&socket, index, neighbour)? {
         Some(Entry {
             state,

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use punctual_record::path::{ResponderReport, Transport};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use super::Line;
+use super::{Launch, Line};
 use crate::framed::{self, FrameError};
 use crate::sys;
 use crate::sys::frame::{self, Destination, Interface};
+use crate::sys::launch;
 use crate::wire::control::Frame;
 use crate::wire::delays::PeerDelay;
 use crate::wire::proof::{Nonces, Token, What};
@@ -109,6 +110,22 @@ pub struct Session {
     pub ready: Ready,
     /// Time stamps of received data are on.
     pub rx_stamps: bool,
+}
+
+impl Session {
+    /// Gives messages launch times. Before any is sent.
+    ///
+    /// # Errors
+    /// The kernel takes none.
+    pub fn launch_by(&mut self, launch: Launch) -> Result<(), ConnectError> {
+        let done = launch::enable(self.line.socket.as_fd(), launch.clock);
+        done.map_err(|error| {
+            let text = format!("launch times (SO_TXTIME): {error}");
+            ConnectError::Local(io::Error::new(error.kind(), text))
+        })?;
+        self.line.launch = Some(launch);
+        Ok(())
+    }
 }
 
 /// The addresses of a host: `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
@@ -237,6 +254,7 @@ impl Control {
                 burst: request.burst,
                 tx_stamps,
                 to,
+                launch: None,
             },
             control: self,
             ready: *ready,

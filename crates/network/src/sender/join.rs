@@ -5,6 +5,7 @@
 //! kept with their stages.
 
 mod kept;
+mod launched;
 
 use std::collections::VecDeque;
 
@@ -12,13 +13,14 @@ use punctual_record::path::bill::MessageBills;
 use punctual_record::path::{Lateness, OneWay, PathCounts};
 use punctual_stats::histogram::Histogram;
 
-use super::{Reading, Received, Sent, Stamped};
+use super::{Launch, Reading, Received, Sent, Stamped};
 use crate::ancillary::SentStage;
 use crate::bill::{self, Keeper};
 use crate::exchange::{Exchange, PeerStages, Reply, SentStages, TcpCounters};
 use crate::wire::data::{Earlier, read_stages};
 use crate::wire::delays::PeerDelay;
 pub use kept::Kept;
+pub use launched::Launched;
 
 /// Messages whose fate or stages may be unknown at a time; more are given up.
 const MOST_PENDING: usize = 1 << 17;
@@ -59,11 +61,13 @@ impl Pending {
 
 impl Pending {
     fn stamp(&mut self, stamped: &Stamped) {
+        let requested_ns = self.exchange.requested_ns;
         let sent = &mut self.exchange.sent;
         match stamped.stage {
             _ if stamped.is_hardware => sent.hardware_ns = Some(stamped.at_ns),
             SentStage::Software => sent.software.add(stamped.at_ns),
-            SentStage::Scheduled => sent.scheduled.add(stamped.at_ns),
+            // With a launch time it is there before its time begins.
+            SentStage::Scheduled => sent.scheduled.add(stamped.at_ns.max(requested_ns)),
             SentStage::Acknowledged => sent.acknowledged_ns = Some(stamped.at_ns),
         }
     }
@@ -79,6 +83,8 @@ pub struct Rules {
     /// The responder's CLOCK_REALTIME minus its CLOCK_MONOTONIC, and the errors of both clocks
     /// together; absent where they are not known to be synchronised.
     pub peer_clock: Option<(i64, u64)>,
+    /// Messages have launch times.
+    pub launch: Option<Launch>,
     /// What holds for every message, for the bills of late ones.
     pub connection: bill::Context,
 }
@@ -108,6 +114,7 @@ pub struct Joiner {
     keeper: Keeper,
     /// A message and its reply had time stamps of the card.
     has_hardware_stamps: bool,
+    launched: Launched,
     /// Messages that were given up for want of memory.
     given_up: u64,
     /// Messages that are neither replied nor lost.
@@ -136,6 +143,7 @@ impl Joiner {
             kept: Kept::new(rules.late_ns),
             keeper: Keeper::new(rules.late_ns, rules.connection),
             has_hardware_stamps: false,
+            launched: Launched::default(),
             given_up: 0,
             undecided: 0,
         }
@@ -153,9 +161,13 @@ impl Joiner {
             self.counts.refused += u64::from(sent.refused != 0);
             self.counts.skipped += sent.skipped_after;
             self.counts.blocked += u64::from(sent.blocked);
+            let lead_ns = self.rules.launch.map_or(0, |launch| launch.lead_ns);
+            let due_ns = sent.requested_ns.saturating_sub(lead_ns);
             self.send_lateness
-                .record(sent.begin_ns.saturating_sub(sent.requested_ns));
+                .record(sent.begin_ns.saturating_sub(due_ns));
         }
+        // With a launch time the call comes before the message's time begins.
+        let within = |at_ns: u64| at_ns.max(sent.requested_ns);
         let is_refused = sent.refused != 0;
         self.pending.push_back(Pending {
             exchange: Exchange {
@@ -163,8 +175,8 @@ impl Joiner {
                 size: sent.size,
                 requested_ns: sent.requested_ns,
                 sent: SentStages {
-                    call_begin_ns: sent.begin_ns,
-                    call_end_ns: sent.end_ns,
+                    call_begin_ns: within(sent.begin_ns),
+                    call_end_ns: within(sent.end_ns),
                     blocked: sent.blocked,
                     ..SentStages::default()
                 },
@@ -188,6 +200,10 @@ impl Joiner {
 
     /// A stamp of a sent message came.
     pub fn stamped(&mut self, stamped: &Stamped) {
+        if stamped.missed {
+            self.missed(stamped.at_ns);
+            return;
+        }
         // Ids grow from message to message, and wrap around.
         let Some(first) = self.pending.front().map(|it| it.id) else {
             return;
@@ -203,6 +219,7 @@ impl Joiner {
             return;
         }
         self.pending[index].stamp(stamped);
+        self.check_launch(index, stamped);
         if !self.rules.connection.tcp || stamped.is_hardware {
             return;
         }
@@ -312,6 +329,12 @@ impl Joiner {
     #[must_use]
     pub fn counts(&self) -> PathCounts {
         self.counts
+    }
+
+    /// What became of launch times.
+    #[must_use]
+    pub fn launched(&self) -> Launched {
+        self.launched
     }
 
     /// Messages that were given up for want of memory.

@@ -17,6 +17,7 @@ use punctual_rt::ring::{Consumer, Producer, try_ring};
 use crate::exchange::TcpCounters;
 use crate::sys;
 use crate::sys::frame::{self, Destination};
+use crate::sys::launch::{self, LaunchClock};
 use crate::wire::data::WHOLE_REPLY_BYTES;
 pub use receive::Receiver;
 pub use send::Sender;
@@ -93,6 +94,8 @@ pub struct Stamped {
     pub stage: crate::ancillary::SentStage,
     /// The card's own stamp.
     pub is_hardware: bool,
+    /// It is no stamp: data whose launch time was `at_ns` was dropped, because that had passed.
+    pub missed: bool,
 }
 
 /// What was read after a reply was taken.
@@ -193,15 +196,39 @@ pub struct Line {
     pub tx_stamps: bool,
     /// Where Ethernet frames go.
     pub to: Option<Destination>,
+    /// Messages have launch times; absent where the thread itself sends at the instant.
+    pub launch: Option<Launch>,
+}
+
+/// Messages are passed to the kernel before their instant, at which a queueing discipline sends them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// How long before.
+    pub lead_ns: u64,
+    /// By which clock the queueing discipline takes it.
+    pub clock: LaunchClock,
+    /// The card sends at the instant: the driver has the message before.
+    pub by_card: bool,
 }
 
 impl Line {
-    /// Sends a datagram or a frame. Real-time safe; one system call.
-    fn send(&self, message: &[u8]) -> io::Result<usize> {
-        match &self.to {
-            Some(to) => frame::send(self.socket.as_fd(), to, message),
-            None => sys::send(self.socket.as_fd(), message),
+    /// Sends a datagram or a frame, at this instant if it has a launch time. Real-time safe; one system
+    /// call.
+    fn send(&self, message: &[u8], at_ns: u64) -> io::Result<usize> {
+        let socket = self.socket.as_fd();
+        match (&self.launch, &self.to) {
+            (Some(launch), to) => {
+                let at_ns = at_ns.saturating_add_signed(launch.clock.offset_ns());
+                launch::send_at(socket, to.as_ref(), message, at_ns)
+            }
+            (None, Some(to)) => frame::send(socket, to, message),
+            (None, None) => sys::send(socket, message),
         }
+    }
+
+    /// How long before its instant a message is passed to the kernel.
+    fn lead_ns(&self) -> u64 {
+        self.launch.map_or(0, |launch| launch.lead_ns)
     }
 
     /// Wakes the thread that receives: it looks whether it is to end. Nothing can be received

@@ -195,7 +195,15 @@ impl Receiver {
             return;
         }
         let (stamps, offset_ns) = (&mut self.rings.stamps, self.real_offset_ns);
+        let launch_offset_ns = self.line.launch.map_or(0, |it| it.clock.offset_ns());
         self.queue.drain(self.line.socket.as_fd(), |ancillary| {
+            if let Some(missed_ns) = ancillary.missed_ns {
+                stamps.push(Stamped {
+                    at_ns: missed_ns.saturating_add_signed(-launch_offset_ns),
+                    missed: true,
+                    ..Stamped::default()
+                });
+            }
             let Some(sent) = ancillary.sent else {
                 return;
             };
@@ -203,7 +211,7 @@ impl Receiver {
                 at_ns: 0,
                 id: sent.id,
                 stage: sent.stage,
-                is_hardware: false,
+                ..Stamped::default()
             };
             if let Some(real_ns) = ancillary.software_ns {
                 stamps.push(Stamped {

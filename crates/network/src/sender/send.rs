@@ -52,7 +52,8 @@ impl Sender {
             if self.is_over(due_ns) {
                 return Ended::Completed;
             }
-            while let Err(error) = clock::sleep_until(due_ns) {
+            let wake_ns = due_ns.saturating_sub(self.line.lead_ns());
+            while let Err(error) = clock::sleep_until(wake_ns) {
                 if error.raw_os_error() != Some(libc::EINTR) {
                     return Ended::Failed(error);
                 }
@@ -148,7 +149,7 @@ impl Sender {
         let mut retries = 2;
         loop {
             sent.id = self.id;
-            let Err(error) = self.line.send(message) else {
+            let Err(error) = self.line.send(message, sent.requested_ns) else {
                 self.id = self.id.wrapping_add(1);
                 return Ok(());
             };

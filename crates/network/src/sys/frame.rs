@@ -38,7 +38,7 @@ pub struct Destination {
 }
 
 impl Destination {
-    fn to_kernel(self) -> libc::sockaddr_ll {
+    pub(super) fn to_kernel(self) -> libc::sockaddr_ll {
         let mut to = link_layer(self.interface);
         to.sll_halen = ADDRESS_BYTES as u8;
         to.sll_addr[..ADDRESS_BYTES].copy_from_slice(&self.address);

@@ -28,3 +28,7 @@ pub const MOST_SEQUENCE: u64 = (1 << 40) - 1;
 pub const LEAST_TOKEN_BYTES: usize = 16;
 /// The longest token, in bytes.
 pub const MOST_TOKEN_BYTES: usize = 256;
+/// The shortest and the longest time by which a message is passed to the kernel before its instant.
+pub const LEAST_LEAD_NS: u64 = 1_000;
+/// See [`LEAST_LEAD_NS`].
+pub const MOST_LEAD_NS: u64 = 100_000_000;

@@ -170,6 +170,7 @@ fn gather(mut readers: Readers, end_ns: u64, context: Context, done: &AtomicBool
         timeout_ns: None,
         late_ns: 0,
         peer_clock: None,
+        launch: None,
         connection: context,
     });
     let give_up_ns = end_ns + 5_000_000_000;

@@ -5,6 +5,7 @@ use std::io;
 
 use super::exec::ExecError;
 use punctual_load::LoadError;
+use punctual_machine::queueing::NoLaunching;
 use punctual_machine::tune::TuneError;
 use punctual_network::sender::connect::ConnectError;
 use punctual_record::{Demand, Ending, RecordError};
@@ -54,6 +55,8 @@ pub enum ConductError {
     NotInForce(Vec<Demand>),
     /// There is no session with the other machine.
     Connect(ConnectError),
+    /// Messages to the other machine can't have launch times.
+    Launch(NoLaunching),
     /// A task set can't be executed.
     Exec(ExecError),
     /// A signal ended it.
@@ -103,6 +106,7 @@ impl fmt::Display for ConductError {
             Self::Switch(error) => error.fmt(f),
             Self::Exec(error) => error.fmt(f),
             Self::Connect(error) => error.fmt(f),
+            Self::Launch(error) => write!(f, "--txtime: {error}"),
             Self::Signals(error) => write!(f, "cannot receive signals: {error}"),
             Self::NotInForce(demands) => {
                 let names: Vec<&str> = demands.iter().map(Demand::name).collect();
@@ -125,6 +129,7 @@ impl std::error::Error for ConductError {
             Self::Tracer(error) => Some(error),
             Self::Exec(error) => Some(error),
             Self::Connect(error) => Some(error),
+            Self::Launch(error) => Some(error),
             Self::Tune(error) | Self::Switch(error) => Some(error),
             _ => None,
         }

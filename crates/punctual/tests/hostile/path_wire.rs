@@ -76,6 +76,7 @@ fn replies(bytes: &[u8]) {
         timeout_ns: Some(1),
         late_ns: 0,
         peer_clock: None,
+        launch: None,
         connection: punctual_network::bill::Context {
             tcp: true,
             ..punctual_network::bill::Context::default()

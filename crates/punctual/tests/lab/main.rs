@@ -22,6 +22,7 @@ mod input;
 mod inside;
 mod interference;
 mod ladder;
+mod launch;
 mod observer;
 mod path;
 mod peers;

@@ -112,7 +112,7 @@ pub struct TickOverhead {
     pub execution_ns: u64,
 }
 
-/// How overheads were measured: medians of gaps in a loop that reads the clock.
+/// How overheads were measured: 95 % of the gaps in a loop that reads the clock are no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverheadsMeasured {

@@ -131,6 +131,9 @@ pub fn conditions() -> Vec<Condition> {
         },
         Condition::PeerMemory { refused: Some(12) },
         Condition::PeerMemory { refused: None },
+        launches(Some(0), 0),
+        launches(Some(3), 180_000),
+        launches(None, 0),
         Condition::Timers { resolution_ns: 0 },
         Condition::Timers {
             resolution_ns: 4_000_000,
@@ -273,6 +276,9 @@ pub fn fixes() -> Vec<Fix> {
         Fix::OneCpu,
         Fix::PeerRights,
         Fix::PeerPolicy,
+        Fix::LaunchDiscipline {
+            interface: "eth0".to_owned(),
+        },
     ]
 }
 
@@ -460,4 +466,13 @@ pub fn differences() -> Vec<Difference> {
             second: values[(at + 1) % values.len()].clone(),
         })
         .collect()
+}
+
+fn launches(early: Option<u64>, earliest_ns: u64) -> Condition {
+    Condition::LaunchTimes {
+        interface: "eth0".to_owned(),
+        discipline: if early.is_some() { "fq" } else { "etf" }.to_owned(),
+        early,
+        earliest_ns,
+    }
 }

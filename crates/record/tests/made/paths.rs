@@ -218,6 +218,15 @@ pub fn measured(transport: Transport) -> Run {
             reordered: 1,
             foreign: 1,
         },
+        launch: Some(LaunchTimes {
+            lead_ns: 200_000,
+            interface: "eth0".to_owned(),
+            discipline: "fq".to_owned(),
+            by_card: false,
+            early: 1,
+            earliest_ns: 30_000,
+            missed: 1,
+        }),
         stamps: Stamps {
             rx_software: true,
             tx_software: true,

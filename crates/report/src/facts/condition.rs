@@ -9,6 +9,8 @@ use punctual_record::condition::{
 };
 use punctual_record::cpus::cpu_list;
 
+use crate::words;
+
 /// Threads that are named one by one.
 const NAMED: usize = 8;
 
@@ -26,6 +28,15 @@ pub fn requested(demand: &Demand) -> String {
             None => "a real-time priority on the responder".to_owned(),
         },
         Condition::PeerMemory { .. } => "all memory of the responder locked".to_owned(),
+        Condition::LaunchTimes {
+            interface,
+            discipline,
+            ..
+        } => format!(
+            "{} on {} sends at launch times",
+            words::clean(discipline),
+            words::clean(interface)
+        ),
         Condition::Timers { .. } => "high-resolution timers".to_owned(),
         Condition::CpuDmaLatency { requested_us, .. } => format!("held at {requested_us} µs"),
         Condition::Watched { target, every, .. } => watched(target, *every),
@@ -77,6 +88,17 @@ pub fn found(demand: &Demand) -> String {
             let found = if in_force { "all of it" } else { "not locked" };
             with_refusal(found.to_owned(), *refused, in_force)
         }
+        Condition::LaunchTimes {
+            early, earliest_ns, ..
+        } => match early {
+            Some(0) => "no message left before".to_owned(),
+            Some(count) => format!(
+                "{} left before, by up to {}",
+                words::plural(*count, "message", "messages"),
+                duration(*earliest_ns)
+            ),
+            None => "held by the card: not seen here".to_owned(),
+        },
         Condition::Timers { resolution_ns: 0 } => {
             "resolution of CLOCK_MONOTONIC not read".to_owned()
         }
@@ -183,6 +205,7 @@ fn of_machine(condition: &Condition, standing: Standing) -> String {
         | Condition::LockedMemory { .. }
         | Condition::PeerPriority { .. }
         | Condition::PeerMemory { .. }
+        | Condition::LaunchTimes { .. }
         | Condition::Timers { .. }
         | Condition::CpuDmaLatency { .. }
         | Condition::Watched { .. }

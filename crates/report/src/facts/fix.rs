@@ -27,6 +27,9 @@ pub fn fix(fix: &Fix) -> String {
             user_namespace,
             device,
         } => return container(runtime.as_deref(), *user_namespace, *device),
+        Fix::LaunchDiscipline { interface } => {
+            return format!("`sudo tc qdisc replace dev {interface} root fq`");
+        }
         Fix::PriorityInRange { priority } => {
             return format!("the kernel takes no priority of {priority}: ask for 1 to 99 with -p");
         }

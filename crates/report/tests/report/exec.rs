@@ -266,7 +266,7 @@ fn an_analysis_with_every_fact_is_shown_and_is_valid_under_the_published_schema(
         "it refuses (EPERM) a reservation of a task bound to a part",
         "all jobs may take 1.541 times as long",
         "2 µs each timer interrupt, 5 µs from it to the job and back to sleep, 1.5 µs each tick (4 ms); \
-         medians of 40, 200 and 30 gaps",
+         95 % of 40, 200 and 30 gaps were no longer",
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }

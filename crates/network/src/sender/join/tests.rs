@@ -1,3 +1,5 @@
+use punctual_record::path::bill::{MessageCause as Cause, MessageStage as Stage};
+
 use super::*;
 use crate::wire::data::{Head, Stages, WHOLE_REPLY_BYTES, write_reply};
 
@@ -8,6 +10,7 @@ fn rules(timeout_ns: Option<u64>) -> Rules {
         timeout_ns,
         late_ns: 2 * MS,
         peer_clock: None,
+        launch: None,
         connection: bill::Context::default(),
     }
 }
@@ -186,6 +189,7 @@ fn the_stages_of_a_message_come_together_from_four_rings() {
                 id: message.id,
                 stage,
                 is_hardware: false,
+                ..Stamped::default()
             });
         }
         if number == 2 {
@@ -194,6 +198,7 @@ fn the_stages_of_a_message_come_together_from_four_rings() {
                 id: message.id,
                 stage: SentStage::Software,
                 is_hardware: false,
+                ..Stamped::default()
             });
         }
         let earlier = Earlier {
@@ -253,6 +258,7 @@ fn a_stamp_of_the_driver_is_not_that_of_an_earlier_segment() {
         id: sent(number).id,
         stage,
         is_hardware: false,
+        ..Stamped::default()
     };
     let software = |apart: bool| {
         let mut rules = rules(None);
@@ -284,6 +290,7 @@ fn a_segment_that_is_sent_again_is_sent_again_for_all_of_its_messages() {
             id: sent(number).id,
             stage,
             is_hardware: false,
+            ..Stamped::default()
         });
     };
     // The first by itself, then a segment of three, which the queue drops twice.
@@ -308,4 +315,96 @@ fn a_segment_that_is_sent_again_is_sent_again_for_all_of_its_messages() {
         times.collect::<Vec<_>>(),
         [(1, 1, 1, 1), segment, segment, segment]
     );
+}
+
+fn launching(by_card: bool) -> Joiner {
+    Joiner::new(Rules {
+        launch: Some(Launch {
+            lead_ns: MS / 2,
+            clock: crate::sys::launch::LaunchClock::Monotonic,
+            by_card,
+        }),
+        ..rules(Some(100 * MS))
+    })
+}
+
+/// A message that was passed to the kernel 400 us before its instant, and its stamps.
+fn launched(joiner: &mut Joiner, number: u64, driver_ns: u64) {
+    let begin_ns = number * MS - 400_000;
+    joiner.sent(&Sent {
+        begin_ns,
+        end_ns: begin_ns + 5_000,
+        ..sent(number)
+    });
+    for (stage, at_ns) in [
+        (SentStage::Scheduled, begin_ns + 2_000),
+        (SentStage::Software, driver_ns),
+    ] {
+        joiner.stamped(&Stamped {
+            at_ns,
+            id: sent(number).id,
+            stage,
+            ..Stamped::default()
+        });
+    }
+}
+
+#[test]
+fn a_message_with_a_launch_time_begins_at_its_instant_and_its_thread_before() {
+    let mut joiner = launching(false);
+    launched(&mut joiner, 1, MS + 70_000);
+    joiner.received(&received(1, 3 * MS, None));
+    settled(&mut joiner, 10_000 * MS);
+    // The thread was to wake up half a period before.
+    assert_eq!(joiner.send_lateness().unwrap().max_ns, 100_000);
+    let bills = joiner.bills();
+    let rows: Vec<_> = bills.worst[0].rows.iter().collect();
+    let sum: u64 = rows.iter().map(|row| row.ns).sum();
+    assert_eq!((sum, bills.worst[0].latency_ns), (3 * MS, 3 * MS));
+    // Only what the queueing discipline took after the launch time counts.
+    let queue = rows.iter().find(|row| row.stage == Stage::Queue).unwrap();
+    assert_eq!((queue.ns, &queue.cause), (70_000, &Cause::Queue));
+    assert!(rows.iter().all(|row| row.stage != Stage::Start));
+    assert_eq!(joiner.launched(), Launched::default());
+}
+
+#[test]
+fn messages_that_left_before_their_launch_time_are_counted_unless_the_card_holds_them() {
+    for by_card in [false, true] {
+        let mut joiner = launching(by_card);
+        joiner.count_from(2 * MS);
+        // A warm-up; what the conversion of clocks may make; and two that did not wait.
+        let ahead = [(1, 300_000), (2, 20_000), (3, 20_001), (4, 300_000)];
+        for (number, ahead_ns) in ahead {
+            launched(&mut joiner, number, number * MS - ahead_ns);
+        }
+        let early = if by_card { (0, 0) } else { (2, 300_000) };
+        let found = joiner.launched();
+        assert_eq!((found.early, found.earliest_ns), early, "{by_card}");
+    }
+}
+
+#[test]
+fn a_message_that_missed_its_launch_time_is_lost_at_once() {
+    let mut joiner = launching(true);
+    (1..=3).for_each(|number| joiner.sent(&sent(number)));
+    let missed = |at_ns| Stamped {
+        at_ns,
+        missed: true,
+        ..Stamped::default()
+    };
+    joiner.stamped(&missed(2 * MS + 300));
+    // None has these.
+    joiner.stamped(&missed(2 * MS + 500_000));
+    joiner.stamped(&missed(2 * MS + 300));
+    joiner.stamped(&missed(u64::MAX));
+    for number in [1, 3] {
+        joiner.received(&received(number, 50_000, None));
+    }
+    assert_eq!(
+        settled(&mut joiner, 5 * MS),
+        [(1, Some(50_000)), (2, None), (3, Some(50_000))]
+    );
+    assert_eq!(joiner.launched().missed, 1);
+    assert_eq!((joiner.counts().lost, joiner.counts().replies), (1, 2));
 }

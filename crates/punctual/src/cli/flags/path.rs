@@ -25,6 +25,9 @@ pub struct PathFlags {
     /// Send this number of messages at each instant [default: 1]
     #[arg(long, value_name = "N", value_parser = burst, allow_hyphen_values = true, help_heading = PATH)]
     pub burst: Option<u32>,
+    /// Pass each message to the kernel this long before its instant, in us or with a unit; a queueing discipline, fq or etf with offload, sends it then (SO_TXTIME); not over TCP
+    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = PATH)]
+    pub txtime: Option<u64>,
     /// Count a message as lost if its reply takes longer than this, in s or with a unit [default: 1, or 10 deadlines if that is longer]
     #[arg(long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true, help_heading = PATH)]
     pub timeout: Option<u64>,
@@ -43,6 +46,7 @@ impl PathFlags {
         [
             ("--size", !self.size.is_empty()),
             ("--burst", self.burst.is_some()),
+            ("--txtime", self.txtime.is_some()),
             ("--timeout", self.timeout.is_some()),
             ("--token-file", self.token_file.is_some()),
             ("--no-stamps", self.no_stamps),

@@ -198,6 +198,7 @@ pub(super) fn plan(
         transport,
         sizes,
         burst: path.burst.unwrap_or(1),
+        lead_ns: lead_ns(transport, path.txtime)?,
         interval: made.probes.interval,
         timeout_ns,
         late_ns: made.claim.deadline_ns(),
@@ -213,6 +214,27 @@ pub(super) fn plan(
         conditions: made.conditions,
         output: made.output,
     })
+}
+
+/// How long before its instant a message is passed to the kernel.
+fn lead_ns(transport: Transport, txtime: Option<u64>) -> Result<Option<u64>, Failure> {
+    let Some(lead_ns) = txtime else {
+        return Ok(None);
+    };
+    if transport == Transport::Tcp {
+        return Err(Failure::usage(
+            "--txtime: TCP itself decides when it sends: use udp or raw",
+        ));
+    }
+    if !(limits::LEAST_LEAD_NS..=limits::MOST_LEAD_NS).contains(&lead_ns) {
+        return Err(Failure::usage(format!(
+            "--txtime {}: expected {} to {}",
+            duration(lead_ns),
+            duration(limits::LEAST_LEAD_NS),
+            duration(limits::MOST_LEAD_NS)
+        )));
+    }
+    Ok(Some(lead_ns))
 }
 
 /// The token of a file or the environment; never of the command line, which every user of the

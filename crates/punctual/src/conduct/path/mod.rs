@@ -4,6 +4,7 @@ mod clocks;
 mod compose;
 mod delays;
 mod joining;
+mod launch;
 mod plan;
 mod respond;
 mod sessions;
@@ -46,7 +47,7 @@ use punctual_machine::Root;
 use punctual_machine::survey::{self, SurveyRequest};
 use punctual_record::event::{Halted, PeerGone};
 use punctual_record::live::Step;
-use punctual_record::path::{PathCounts, PathRun, Peer, Stamps, Transport};
+use punctual_record::path::{LaunchTimes, PathCounts, PathRun, Peer, Stamps, Transport};
 use punctual_record::{Event, Happening, RecordError, Run, RunDirectory, State, time};
 use punctual_trace::attribute::event::Window;
 pub use respond::{Responding, notice_of, respond};
@@ -86,12 +87,14 @@ pub(super) fn measure_with(
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
     progress.step(&Step::ReadSettings);
-    let run = survey(plan, &root);
+    let mut run = survey(plan, &root);
     progress.step(&Step::Connect {
         host: plan.host.clone(),
     });
-    let session = connect(plan)?;
+    let (session, launch) = connect(plan)?;
+    let path = path_of(plan, &session, launch);
     let outputs = (progress, signals);
+    run.path = Some(path);
     start(plan, directory, &root, (run, session, experiment), outputs)
 }
 
@@ -110,10 +113,15 @@ fn survey(plan: &PathPlan, root: &Root) -> Run {
     }
 }
 
-/// Agrees on a session with the responder.
-fn connect(plan: &PathPlan) -> Result<Session, ConductError> {
+/// Agrees on a session with the responder, and says what gives its messages launch times, if they have
+/// any.
+fn connect(plan: &PathPlan) -> Result<(Session, Option<LaunchTimes>), ConductError> {
     let addresses = resolve(&plan.host, PORT).map_err(ConductError::Connect)?;
     let control = Control::open(&addresses, &plan.token, env!("CARGO_PKG_VERSION"));
+    let control = control.map_err(ConductError::Connect)?;
+    let to = control.peer().ip().to_canonical();
+    let launch = plan.lead_ns.map(|lead_ns| launch::to(to, lead_ns));
+    let launch = launch.transpose()?;
     let request = Request {
         transport: plan.transport,
         sizes: plan.sizes.clone(),
@@ -124,12 +132,16 @@ fn connect(plan: &PathPlan) -> Result<Session, ConductError> {
         port: 0,
         ethernet: [0; 6],
     };
-    let agreed = control.and_then(|control| control.agree(request));
-    agreed.map_err(ConductError::Connect)
+    let mut session = control.agree(request).map_err(ConductError::Connect)?;
+    if let Some(launch) = &launch {
+        let begun = session.launch_by(launch::of(launch));
+        begun.map_err(ConductError::Connect)?;
+    }
+    Ok((session, launch))
 }
 
 /// What the record says of a session before any message.
-fn path_of(plan: &PathPlan, session: &Session) -> PathRun {
+fn path_of(plan: &PathPlan, session: &Session, launch: Option<LaunchTimes>) -> PathRun {
     let ready = &session.ready;
     PathRun {
         transport: plan.transport,
@@ -144,6 +156,7 @@ fn path_of(plan: &PathPlan, session: &Session) -> PathRun {
         sizes: plan.sizes.clone(),
         burst: plan.burst,
         timeout_ns: plan.timeout_ns,
+        launch,
         counts: PathCounts::default(),
         stamps: Stamps {
             rx_software: session.rx_stamps,
@@ -159,16 +172,15 @@ fn path_of(plan: &PathPlan, session: &Session) -> PathRun {
 }
 
 /// By what messages are judged.
-fn rules(plan: &PathPlan, path: &PathRun, session: &Session) -> Rules {
-    let both_known = path.clock.is_known() && path.peer.clock.is_known();
-    let error_ns = path
-        .clock
-        .max_error_ns
-        .saturating_add(path.peer.clock.max_error_ns);
+fn rules(plan: &PathPlan, path: Option<&PathRun>, session: &Session) -> Rules {
+    let clocks = path.map(|it| [&it.clock, &it.peer.clock]);
+    let known = clocks.filter(|both| both.iter().all(|clock| clock.is_known()));
+    let error_ns = known.map(|[here, there]| here.max_error_ns.saturating_add(there.max_error_ns));
     Rules {
         timeout_ns: (plan.transport != Transport::Tcp).then_some(plan.timeout_ns),
         late_ns: plan.late_ns.unwrap_or(u64::MAX),
-        peer_clock: both_known.then_some((session.ready.real_offset_ns, error_ns)),
+        peer_clock: error_ns.map(|error_ns| (session.ready.real_offset_ns, error_ns)),
+        launch: session.line.launch,
         connection: connection(plan, &Root::live()),
     }
 }
@@ -198,10 +210,9 @@ fn start(
     (progress, signals): (&mut dyn Progress, Signals),
 ) -> Result<Run, ConductError> {
     progress.step(&Step::SetUpProbes);
-    let path = path_of(plan, &session);
-    let rules = rules(plan, &path, &session);
-    let peer_demands = compose::peer_demands(&path.peer.conditions);
-    run.path = Some(path);
+    let path = run.path.as_ref();
+    let rules = rules(plan, path, &session);
+    let peer_demands = path.map(|it| compose::peer_demands(&it.peer.conditions));
     let interval_ns = plan.interval.shortest_ns();
     let (writers, readers) = rings(interval_ns, plan.burst).map_err(ConductError::Collector)?;
     let threads = threads::start(plan, &session.line, writers)?;
@@ -242,7 +253,7 @@ fn start(
         root,
         &mut run.system,
     );
-    demands.extend(peer_demands);
+    demands.extend(peer_demands.into_iter().flatten());
     in_force::refuse_unmet(&plan.conditions, &demands)?;
     run.demands = demands;
     let monitored = threads.ready.iter().map(|(cpu, ready)| Monitored {
@@ -470,6 +481,7 @@ impl Measured for Measuring {
     fn conclude(&mut self, kept: &mut Keeping<'_>, state: State) -> State {
         compose::finish(&mut kept.run, &self.left().outcomes);
         compose::replace_peer_demands(&mut kept.run);
+        kept.run.demands.extend(launch::demand(&kept.run));
         self.held = None;
         state
     }

@@ -27,6 +27,9 @@ pub struct PathPlan {
     pub sizes: Vec<u32>,
     /// Messages at each instant.
     pub burst: u32,
+    /// Messages are passed to the kernel so long before their instant, which is their launch time;
+    /// absent where the thread sends them at the instant.
+    pub lead_ns: Option<u64>,
     /// The interval between instants.
     pub interval: Interval,
     /// Without a reply for so long, a message is lost.

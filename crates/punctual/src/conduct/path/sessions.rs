@@ -118,7 +118,7 @@ impl Around for Sessions {
     }
 
     fn after(&mut self, from_ns: u64, to_ns: u64) -> Result<(), String> {
-        let session = connect(&self.plan).map_err(|error| error.to_string())?;
+        let (session, _) = connect(&self.plan).map_err(|error| error.to_string())?;
         let interval_ns = self.plan.interval.shortest_ns();
         let (writers, readers) =
             rings(interval_ns, self.plan.burst).map_err(|error| error.to_string())?;

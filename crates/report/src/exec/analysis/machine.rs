@@ -96,7 +96,7 @@ pub(super) fn overheads(of: &SetOverheads) -> String {
     };
     format!(
         "counted as measured now on CPU {}: {} each timer interrupt, {} from it to the job and back to \
-         sleep{tick}; medians of {}, {} and {} gaps: typical costs, not their bounds{kept}",
+         sleep{tick}; 95 % of {}, {} and {} gaps were no longer{kept}",
         measured.cpu,
         words::duration(of.release_interrupt_ns),
         words::duration(of.wake_and_sleep_ns),

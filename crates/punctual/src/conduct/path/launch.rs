@@ -1,0 +1,61 @@
+//! Messages with launch times: what sends them at their instant.
+
+use std::net::IpAddr;
+
+use punctual_machine::queueing::{LaunchedBy, launching_to};
+use punctual_network::sender::Launch;
+use punctual_network::sys::launch::LaunchClock;
+use punctual_record::Run;
+use punctual_record::condition::{Condition, Demand, Fix};
+use punctual_record::path::LaunchTimes;
+
+use crate::conduct::error::ConductError;
+
+/// What sends messages to this address at their launch times.
+///
+/// # Errors
+/// Nothing does.
+pub fn to(address: IpAddr, lead_ns: u64) -> Result<LaunchTimes, ConductError> {
+    let found = launching_to(address).map_err(ConductError::Launch)?;
+    let (discipline, by_card) = match found.by {
+        LaunchedBy::Fq => ("fq", false),
+        LaunchedBy::EtfCard => ("etf", true),
+    };
+    Ok(LaunchTimes {
+        lead_ns,
+        interface: found.interface,
+        discipline: discipline.to_owned(),
+        by_card,
+        early: 0,
+        earliest_ns: 0,
+        missed: 0,
+    })
+}
+
+/// How the kernel is to be told.
+pub fn of(launch: &LaunchTimes) -> Launch {
+    Launch {
+        lead_ns: launch.lead_ns,
+        clock: match launch.by_card {
+            false => LaunchClock::Monotonic,
+            true => LaunchClock::Tai,
+        },
+        by_card: launch.by_card,
+    }
+}
+
+/// Whether messages left at their launch times, as far as it is seen.
+pub fn demand(run: &Run) -> Option<Demand> {
+    let launch = run.path.as_ref()?.launch.as_ref()?;
+    let interface = &launch.interface;
+    let condition = Condition::LaunchTimes {
+        interface: interface.clone(),
+        discipline: launch.discipline.clone(),
+        early: (!launch.by_card).then_some(launch.early),
+        earliest_ns: launch.earliest_ns,
+    };
+    Some(Demand::requested(condition, launch.early == 0, || {
+        let interface = interface.clone();
+        Fix::LaunchDiscipline { interface }
+    }))
+}
