@@ -221,7 +221,9 @@ pub enum Condition {
         interface: String,
         /// Its queueing discipline.
         discipline: String,
-        /// Messages that left before; absent where the card sends them, which is not seen.
+        /// The card sends them, which is not seen.
+        by_card: bool,
+        /// Messages that left before; absent where it is not seen.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         early: Option<u64>,
         /// The longest time before.
@@ -515,6 +517,11 @@ pub enum Fix {
     PeerRights,
     /// A real-time policy for the responder.
     PeerPolicy,
+    /// A driver that makes time stamps, for this interface.
+    DriverStamps {
+        /// The interface.
+        interface: String,
+    },
     /// A queueing discipline that sends at launch times, on all queues of this interface.
     LaunchDiscipline {
         /// The interface.

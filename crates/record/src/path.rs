@@ -147,7 +147,9 @@ pub struct LaunchTimes {
     pub discipline: String,
     /// The card sends at the instant: the driver has messages before.
     pub by_card: bool,
-    /// Messages that the driver had before their launch time: nothing held them.
+    /// Messages of which the driver's time stamp is known.
+    pub seen: u64,
+    /// Of these, messages that the driver had before their launch time: nothing held them.
     pub early: u64,
     /// The longest time before, in ns.
     pub earliest_ns: u64,

@@ -41,6 +41,27 @@ const FLAGS: &[(&[&str], &[&str])] = &[
     (&["tcp", "h", "--size", "-5"], &["--size", "64 to 1048576"]),
     (&["tcp", "h", "--burst", "0"], &["--burst", "1 to 1024"]),
     (&["tcp", "h", "--burst", "1e9"], &["--burst", "1 to 1024"]),
+    (&["udp", "h", "--txtime", "0"], &["--txtime", "expected"]),
+    (
+        &["udp", "h", "--txtime", "999ns"],
+        &["--txtime 999 ns: expected 1 µs to 100 ms"],
+    ),
+    (
+        &["raw", "h", "--txtime", "101ms"],
+        &["--txtime 101 ms: expected 1 µs to 100 ms"],
+    ),
+    (
+        &["tcp", "h", "--txtime", "1ms"],
+        &["--txtime: TCP itself decides when it sends: use udp or raw"],
+    ),
+    (
+        &["udp", "h", "--txtime", "1ms", "--no-stamps"],
+        &["--txtime with --no-stamps", "nothing shows"],
+    ),
+    (
+        &["--txtime", "1ms"],
+        &["--txtime: only measure tcp, udp and raw"],
+    ),
     (
         &["udp", "h", "--timeout", "0"],
         &["--timeout", "such as 60"],
@@ -317,6 +338,7 @@ fn a_flag_without_its_value_is_refused() {
         ("--stack-above", "--stack-above"),
         ("--size", "--size"),
         ("--burst", "--burst"),
+        ("--txtime", "--txtime"),
         ("--timeout", "--timeout"),
         ("--token-file", "--token-file"),
         ("--gap", "--gap"),

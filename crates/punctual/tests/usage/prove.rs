@@ -69,6 +69,7 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     (&["KNOB=0", "--over", "udp"], &["missing --path"]),
     (&["KNOB=0", "--size", "64"], &["--size needs --path"]),
     (&["KNOB=0", "--burst", "2"], &["--burst needs --path"]),
+    (&["KNOB=0", "--txtime", "9"], &["--txtime needs --path"]),
     (&["KNOB=0", "--timeout", "2"], &["--timeout needs --path"]),
     (
         &["KNOB=0", "--token-file", "f"],

@@ -131,9 +131,10 @@ pub fn conditions() -> Vec<Condition> {
         },
         Condition::PeerMemory { refused: Some(12) },
         Condition::PeerMemory { refused: None },
-        launches(Some(0), 0),
-        launches(Some(3), 180_000),
-        launches(None, 0),
+        launches(false, Some(0), 0),
+        launches(false, Some(3), 180_000),
+        launches(false, None, 0),
+        launches(true, None, 0),
         Condition::Timers { resolution_ns: 0 },
         Condition::Timers {
             resolution_ns: 4_000_000,
@@ -276,6 +277,9 @@ pub fn fixes() -> Vec<Fix> {
         Fix::OneCpu,
         Fix::PeerRights,
         Fix::PeerPolicy,
+        Fix::DriverStamps {
+            interface: "eth0".to_owned(),
+        },
         Fix::LaunchDiscipline {
             interface: "eth0".to_owned(),
         },
@@ -468,10 +472,11 @@ pub fn differences() -> Vec<Difference> {
         .collect()
 }
 
-fn launches(early: Option<u64>, earliest_ns: u64) -> Condition {
+fn launches(by_card: bool, early: Option<u64>, earliest_ns: u64) -> Condition {
     Condition::LaunchTimes {
         interface: "eth0".to_owned(),
-        discipline: if early.is_some() { "fq" } else { "etf" }.to_owned(),
+        discipline: if by_card { "etf" } else { "fq" }.to_owned(),
+        by_card,
         early,
         earliest_ns,
     }

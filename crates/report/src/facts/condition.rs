@@ -89,8 +89,12 @@ pub fn found(demand: &Demand) -> String {
             with_refusal(found.to_owned(), *refused, in_force)
         }
         Condition::LaunchTimes {
-            early, earliest_ns, ..
+            by_card,
+            early,
+            earliest_ns,
+            ..
         } => match early {
+            None if !by_card => "not seen: the driver makes no time stamps".to_owned(),
             Some(0) => "no message left before".to_owned(),
             Some(count) => format!(
                 "{} left before, by up to {}",

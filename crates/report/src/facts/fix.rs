@@ -27,6 +27,12 @@ pub fn fix(fix: &Fix) -> String {
             user_namespace,
             device,
         } => return container(runtime.as_deref(), *user_namespace, *device),
+        Fix::DriverStamps { interface } => {
+            return format!(
+                "use an interface whose driver stamps what it sends (`ethtool -T {interface}` shows \
+                 software-transmit then), or leave --txtime away"
+            );
+        }
         Fix::LaunchDiscipline { interface } => {
             return format!("`sudo tc qdisc replace dev {interface} root fq`");
         }

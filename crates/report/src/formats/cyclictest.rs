@@ -66,7 +66,11 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
         }
         out.push('\n');
     }
-    let inside = |rows: &std::collections::BTreeMap<u64, u64>| rows.range(..end).map(|r| r.1).sum();
+    // Counts of a damaged record may be as large as a number can be.
+    let inside = |rows: &std::collections::BTreeMap<u64, u64>| {
+        let counts = rows.range(..end).map(|row| *row.1);
+        counts.fold(0, u64::saturating_add)
+    };
     let totals: Vec<u64> = steps.iter().map(inside).collect();
     line(&mut out, "# Total:", 9, totals.iter().copied());
     let of = |figure: fn(&rows::Known) -> Option<u64>| {
@@ -81,7 +85,7 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
     let over = known
         .iter()
         .zip(&totals)
-        .map(|(of, inside)| of.count() - inside);
+        .map(|(of, inside)| of.count().saturating_sub(*inside));
     line(&mut out, "# Histogram Overflows:", 5, over.clone());
     out.push_str("# Histogram Overflow at cycle number:\n");
     for ((index, thread), over) in run.threads.iter().enumerate().zip(over) {

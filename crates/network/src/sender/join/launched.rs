@@ -13,7 +13,9 @@ const MOST_AT_ONCE: usize = 1 << 12;
 /// What became of launch times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Launched {
-    /// Messages that the driver had before their launch time, and the longest time before.
+    /// Messages of which it is known when the driver had them.
+    pub seen: u64,
+    /// Of these, messages that the driver had before their launch time, and the longest time before.
     pub early: u64,
     /// See `early`.
     pub earliest_ns: u64,
@@ -27,8 +29,12 @@ impl Joiner {
         let by_kernel = self.rules.launch.is_some_and(|launch| !launch.by_card);
         let of_driver = stamped.stage == SentStage::Software && !stamped.is_hardware;
         let requested_ns = self.pending[index].exchange.requested_ns;
+        if !by_kernel || !of_driver || requested_ns < self.from_ns {
+            return;
+        }
+        self.launched.seen += 1;
         let ahead_ns = requested_ns.saturating_sub(stamped.at_ns);
-        if by_kernel && of_driver && ahead_ns > EARLY_NS && requested_ns >= self.from_ns {
+        if ahead_ns > EARLY_NS {
             self.launched.early += 1;
             self.launched.earliest_ns = self.launched.earliest_ns.max(ahead_ns);
         }

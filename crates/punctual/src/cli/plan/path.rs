@@ -133,6 +133,7 @@ pub(super) fn plan(
             ),
         ],
     )?;
+    let lead_ns = lead_ns(transport, path)?;
     let token = token(path.token_file.as_deref())?;
     let token = token.ok_or_else(|| {
         Failure::usage(format!(
@@ -198,7 +199,7 @@ pub(super) fn plan(
         transport,
         sizes,
         burst: path.burst.unwrap_or(1),
-        lead_ns: lead_ns(transport, path.txtime)?,
+        lead_ns,
         interval: made.probes.interval,
         timeout_ns,
         late_ns: made.claim.deadline_ns(),
@@ -217,10 +218,16 @@ pub(super) fn plan(
 }
 
 /// How long before its instant a message is passed to the kernel.
-fn lead_ns(transport: Transport, txtime: Option<u64>) -> Result<Option<u64>, Failure> {
-    let Some(lead_ns) = txtime else {
+fn lead_ns(transport: Transport, path: &PathFlags) -> Result<Option<u64>, Failure> {
+    let Some(lead_ns) = path.txtime else {
         return Ok(None);
     };
+    if path.no_stamps {
+        return Err(Failure::usage(
+            "--txtime with --no-stamps: without time stamps nothing shows that messages left at their \
+             launch times",
+        ));
+    }
     if transport == Transport::Tcp {
         return Err(Failure::usage(
             "--txtime: TCP itself decides when it sends: use udp or raw",

@@ -28,6 +28,7 @@ pub fn fill(run: &mut Run, start_ns: u64, lane: &Lane, joined: &Joined) {
         path.send_lateness = joined.joiner.send_lateness();
         if let Some(launch) = &mut path.launch {
             let launched = joined.joiner.launched();
+            launch.seen = launched.seen;
             launch.early = launched.early;
             launch.earliest_ns = launched.earliest_ns;
             launch.missed = launched.missed;

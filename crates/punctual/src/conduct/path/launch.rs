@@ -26,6 +26,7 @@ pub fn to(address: IpAddr, lead_ns: u64) -> Result<LaunchTimes, ConductError> {
         interface: found.interface,
         discipline: discipline.to_owned(),
         by_card,
+        seen: 0,
         early: 0,
         earliest_ns: 0,
         missed: 0,
@@ -44,18 +45,25 @@ pub fn of(launch: &LaunchTimes) -> Launch {
     }
 }
 
-/// Whether messages left at their launch times, as far as it is seen.
+/// Whether messages left at their launch times, as far as it is seen. What is not seen, without a card
+/// that holds them, may have left before, and would be measured as faster than it is.
 pub fn demand(run: &Run) -> Option<Demand> {
-    let launch = run.path.as_ref()?.launch.as_ref()?;
-    let interface = &launch.interface;
+    let path = run.path.as_ref()?;
+    let launch = path.launch.as_ref()?;
+    let early = (launch.seen > 0).then_some(launch.early);
     let condition = Condition::LaunchTimes {
-        interface: interface.clone(),
+        interface: launch.interface.clone(),
         discipline: launch.discipline.clone(),
-        early: (!launch.by_card).then_some(launch.early),
+        by_card: launch.by_card,
+        early,
         earliest_ns: launch.earliest_ns,
     };
-    Some(Demand::requested(condition, launch.early == 0, || {
-        let interface = interface.clone();
-        Fix::LaunchDiscipline { interface }
+    let in_force = early == Some(0) || launch.by_card || path.counts.sent == 0;
+    Some(Demand::requested(condition, in_force, || {
+        let interface = launch.interface.clone();
+        match early {
+            Some(_) => Fix::LaunchDiscipline { interface },
+            None => Fix::DriverStamps { interface },
+        }
     }))
 }
