@@ -115,7 +115,7 @@ fn held(exchange: &Exchange, context: &Context) -> Option<Held> {
 }
 
 /// A thread that is this late did not run.
-pub(crate) const LATE_NS: u64 = 50_000;
+pub const LATE_NS: u64 = 50_000;
 /// What the clocks' conversion, a call and a wake-up may take in any case.
 const SLACK_NS: u64 = 20_000;
 

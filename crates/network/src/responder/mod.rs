@@ -6,6 +6,7 @@
 //! the handshake; replies go to the address that did.
 
 mod greet;
+mod lateness;
 pub mod privileges;
 mod reply;
 mod session;
@@ -53,17 +54,19 @@ pub trait Machine: Send + Sync {
     fn conditions(&self, tid: i32, policy: Policy, refused: &[SettingRefused]) -> PeerConditions;
     /// Undoes what was changed for the session.
     fn end(&self);
-    /// Begins to record what the kernel does, to explain delays of this thread.
+    /// Begins to record what the kernel does, to explain delays of this thread, and of the messages that
+    /// come by a device.
     ///
     /// # Errors
     /// Why that can't be.
-    fn explain(&self, tid: i32) -> Result<Box<dyn Explain>, Unavailable> {
-        let _ = tid;
+    fn explain(&self, tid: i32, device: Option<String>) -> Result<Box<dyn Explain>, Unavailable> {
+        let _ = (tid, device);
         Err(Unavailable::BuiltWithout)
     }
 }
 
-/// Finds out what had the CPU of the replying thread while messages waited for it.
+/// Finds out what had the CPU of the replying thread, or of what receives packets, while messages waited
+/// for it.
 pub trait Explain {
     /// Takes what the kernel recorded since the last round, and explains these delays.
     fn round(&mut self, delays: &mut Consumer<Delay>);

@@ -11,6 +11,7 @@ use punctual_rt::clock;
 use punctual_rt::ring::Producer;
 use punctual_stats::histogram::Histogram;
 
+use super::lateness::Lateness;
 use crate::ancillary::{Ancillary, SentStage};
 use crate::bill::LATE_NS;
 use crate::exchange::{TcpChange, TcpCounters, Transmissions};
@@ -77,13 +78,15 @@ pub struct Counts {
     pub foreign: u64,
 }
 
-/// A message that waited for the replying thread.
+/// A message that came late to the kernel, or waited for the replying thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delay {
     /// Its number.
     pub sequence: u64,
     /// When the kernel had it, CLOCK_MONOTONIC.
     pub received_ns: u64,
+    /// By so much that was later than usual.
+    pub late_ns: u64,
     /// When the thread had it.
     pub woke_ns: u64,
     /// The thread took later data in the same call: the time stamp is that of the last.
@@ -126,8 +129,9 @@ pub struct Replier {
     pub wake_up: Histogram,
     /// From there to the call that sends the reply.
     pub turnaround: Histogram,
-    /// Takes the messages that waited for the thread; absent where nobody explains them.
+    /// Takes the messages that came late or waited; absent where they are not explained.
     delays: Option<Producer<Delay>>,
+    lateness: Lateness,
 }
 
 impl Replier {
@@ -156,10 +160,11 @@ impl Replier {
             wake_up: Histogram::allocated(),
             turnaround: Histogram::allocated(),
             delays: None,
+            lateness: Lateness::default(),
         }
     }
 
-    /// Reports messages that waited for the thread.
+    /// Reports messages that came late or waited for the thread.
     #[must_use]
     pub fn with_delays(self, delays: Option<Producer<Delay>>) -> Self {
         Self { delays, ..self }
@@ -294,10 +299,13 @@ impl Replier {
         };
         if let Some(before) = received_before {
             self.wake_up.record(before);
-            if let (Some(delays), true) = (&mut self.delays, before > LATE_NS) {
+            let received_ns = woke_ns.saturating_sub(before);
+            let late_ns = self.lateness.of(head.requested_ns, received_ns);
+            if let (Some(delays), true) = (&mut self.delays, before.max(late_ns) > LATE_NS) {
                 delays.push(Delay {
                     sequence: head.sequence,
-                    received_ns: woke_ns.saturating_sub(before),
+                    received_ns,
+                    late_ns,
                     woke_ns,
                     read_with_later: at + size < self.filled,
                 });

@@ -33,7 +33,7 @@ const JOIN: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 /// How much longer than its length a session may last: what is late still comes.
 const GRACE: Duration = Duration::from_secs(60);
-/// Delays of the replying thread that may wait for their explanation.
+/// Messages that came late or waited, and may wait for their explanation.
 const DELAYS: usize = 1 << 12;
 /// How long the replying thread may take to end.
 const END_WITHIN_NS: u64 = 2_000_000_000;
@@ -54,7 +54,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// What is known of the replying thread's delays.
+/// What is known of delays on this machine.
 struct Explaining<'a> {
     explain: Box<dyn Explain>,
     delays: &'a mut Consumer<Delay>,
@@ -238,9 +238,12 @@ fn reply(
         ..server.machine.conditions(tid, config.policy, &refused)
     };
     let mut explaining = delays.as_mut().and_then(|delays| {
-        let explain = server.machine.explain(tid).map_err(|why| {
-            server.say(Notice::NotExplained(peer, why));
-        });
+        let explain = server
+            .machine
+            .explain(tid, device_of(stream))
+            .map_err(|why| {
+                server.say(Notice::NotExplained(peer, why));
+            });
         Some(Explaining {
             explain: explain.ok()?,
             delays,
@@ -285,6 +288,12 @@ fn reply(
     let _ = framed::write(stream, &frame, WRITE);
     server.say(Notice::Ended(peer, end, Box::new(report)));
     Ok(())
+}
+
+/// The Ethernet interface by which the sender connected, if it is known.
+fn device_of(stream: &TcpStream) -> Option<String> {
+    let ip = stream.local_addr().ok()?.ip();
+    frame::interface_with(ip).ok().map(|it| it.name)
 }
 
 fn join(handle: Handle<Replied>) -> Option<Replied> {

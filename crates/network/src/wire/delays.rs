@@ -1,11 +1,11 @@
-//! What delayed the responder's thread: the responder says it at the end of a session.
+//! What delayed messages on the responder's machine: it says so at the end of a session.
 
-use punctual_record::path::bill::Runner;
+use punctual_record::path::bill::{MessageCause as Cause, Runner};
 
 use super::bytes::{Reader, Writer};
 use super::{WireError, limits};
 
-/// A message that waited for the responder's thread.
+/// A message that waited on the responder's machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerDelay {
     /// Its number.
@@ -15,12 +15,82 @@ pub struct PeerDelay {
     pub read_with_later: bool,
     /// What had the thread's CPU meanwhile, and for how long, in ns.
     pub by: Vec<(Runner, u64)>,
+    /// What may have kept it from being received, before.
+    pub reception: Option<Reception>,
+}
+
+/// What keeps packets from being received.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reception {
+    /// The thread that was to receive them, and did not run; absent for a softirq.
+    pub thread: Option<Runner>,
+    /// What ran instead; absent if it is not known.
+    pub by: Option<Runner>,
+    /// For how long at most, in ns: a packet may have come at any moment of that time.
+    pub ns: u64,
+}
+
+impl Reception {
+    /// Of a cause that is about the reception of packets.
+    #[must_use]
+    pub fn of(cause: Cause, ns: u64) -> Option<Self> {
+        let (thread, by) = match cause {
+            Cause::NapiThread { thread, by } => (Some(thread), by),
+            Cause::Softirq { by } => (None, by),
+            _ => return None,
+        };
+        Some(Self { thread, by, ns })
+    }
+
+    /// The cause.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        let by = self.by.clone();
+        match self.thread.clone() {
+            Some(thread) => Cause::NapiThread { thread, by },
+            None => Cause::Softirq { by },
+        }
+    }
+
+    fn write<'a>(&self, to: &'a mut Writer) -> &'a mut Writer {
+        to.optional(self.thread.as_ref(), write_runner);
+        to.optional(self.by.as_ref(), write_runner).u64(self.ns)
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            thread: from.optional(read_runner)?,
+            by: from.optional(read_runner)?,
+            ns: from.u64()?,
+        })
+    }
+}
+
+fn write_runner<'a>(to: &'a mut Writer, runner: &Runner) -> &'a mut Writer {
+    to.text(&runner.task).text(&runner.policy);
+    to.u32(runner.priority).u32(runner.tid)
+}
+
+fn read_runner(from: &mut Reader<'_>) -> Result<Runner, WireError> {
+    Ok(Runner {
+        task: from.text()?,
+        policy: from.text()?,
+        priority: from.u32()?,
+        tid: from.u32()?,
+    })
 }
 
 impl PeerDelay {
     /// All times together.
     #[must_use]
     pub fn ns(&self) -> u64 {
+        let reception = self.reception.as_ref().map_or(0, |it| it.ns);
+        reception.saturating_add(self.asleep_ns())
+    }
+
+    /// For how long the thread waited, as far as it is known.
+    #[must_use]
+    pub fn asleep_ns(&self) -> u64 {
         let times = self.by.iter().map(|(_, ns)| *ns);
         times.fold(0, u64::saturating_add)
     }
@@ -30,9 +100,9 @@ impl PeerDelay {
         to.u64(self.sequence).flag(self.read_with_later);
         to.u8(by.len() as u8);
         for (runner, ns) in by {
-            to.text(&runner.task).text(&runner.policy);
-            to.u32(runner.priority).u32(runner.tid).u64(*ns);
+            write_runner(to, runner).u64(*ns);
         }
+        to.optional(self.reception.as_ref(), |to, it| it.write(to));
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -43,19 +113,13 @@ impl PeerDelay {
                 value: count as u64,
             });
         }
-        let by = (0..count).map(|_| {
-            let runner = Runner {
-                task: from.text()?,
-                policy: from.text()?,
-                priority: from.u32()?,
-                tid: from.u32()?,
-            };
-            Ok((runner, from.u64()?))
-        });
+        let by = (0..count).map(|_| Ok((read_runner(from)?, from.u64()?)));
+        let by = by.collect::<Result<_, WireError>>()?;
         Ok(Self {
             sequence,
             read_with_later,
-            by: by.collect::<Result<_, WireError>>()?,
+            by,
+            reception: from.optional(Reception::read)?,
         })
     }
 }
@@ -111,7 +175,12 @@ mod tests {
         PeerDelay {
             sequence,
             read_with_later: sequence.is_multiple_of(2),
-            by: vec![(runner, 5_000_000); limits::MOST_RUNNERS],
+            by: vec![(runner.clone(), 5_000_000); limits::MOST_RUNNERS],
+            reception: (!sequence.is_multiple_of(5)).then(|| Reception {
+                thread: sequence.is_multiple_of(3).then(|| runner.clone()),
+                by: sequence.is_multiple_of(7).then_some(runner),
+                ns: sequence,
+            }),
         }
     }
 
@@ -133,6 +202,24 @@ mod tests {
         }
         assert_eq!(read, delays);
         assert!(frames_of(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn a_reception_has_a_cause_of_its_own_and_no_other() {
+        let by = Some(delay(1, "hog").by[0].0.clone());
+        let thread = Runner::default();
+        for cause in [
+            Cause::Softirq { by: None },
+            Cause::Softirq { by: by.clone() },
+            Cause::NapiThread { thread, by },
+        ] {
+            assert_eq!(Reception::of(cause.clone(), 7).unwrap().cause(), cause);
+        }
+        assert_eq!(Reception::of(Cause::Way, 7), None);
+        let mut waited = delay(7, "hog");
+        assert_eq!((waited.ns(), waited.asleep_ns()), (30_000_007, 30_000_000));
+        waited.reception.as_mut().unwrap().ns = u64::MAX;
+        assert_eq!(waited.ns(), u64::MAX);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub mod session;
 use std::fmt;
 
 /// Version of the protocol; both sides must speak the same.
-pub const PROTOCOL: u16 = 2;
+pub const PROTOCOL: u16 = 3;
 
 /// The port of the responder if none is given.
 pub const PORT: u16 = 7380;

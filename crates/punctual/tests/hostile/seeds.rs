@@ -373,7 +373,10 @@ fn path_wire() {
     let Frame::Delays(delays) = frame("delays") else {
         panic!("no delays");
     };
-    assert_eq!((delays[0].sequence, delays[0].ns()), (77, 5_000_000));
+    assert_eq!((delays[0].sequence, delays[0].asleep_ns()), (77, 5_000_000));
+    let reception = delays[0].reception.as_ref().unwrap();
+    assert_eq!((reception.ns, delays[0].ns()), (3_000_000, 8_000_000));
+    assert_eq!(reception.thread.as_ref().unwrap().task, "napi/eth0-7");
     assert!(delays[0].read_with_later && delays[0].by[0].0.task == "hog");
     assert_eq!(frame("end"), Frame::End);
     assert!(matches!(frame("report"), Frame::Report(report) if report.preemptions == 3));

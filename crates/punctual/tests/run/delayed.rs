@@ -1,12 +1,13 @@
 //! What ran instead of the threads of a path, and of those that receive its packets: injected on this
 //! machine, and named by the kernel's events.
 
+mod there;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use punctual_record::path::bill::{
-    MessageBills, MessageCause as Cause, MessageEvidence as Evidence, MessageSide,
-    MessageStage as Stage, Runner,
+    MessageBills, MessageCause as Cause, MessageEvidence as Evidence, MessageStage as Stage, Runner,
 };
 use punctual_record::{Happening, Run};
 use punctual_report::facts;
@@ -21,17 +22,24 @@ use crate::path::{measure, namespaces, path, respond};
 const DEADLINE: &str = "5ms";
 
 /// A run of 4 s while the hog takes a CPU, and when it did.
-fn hogged(
+fn hogged(pair: &Namespaces, cpu: usize, flags: &[&str]) -> (Run, Vec<(u64, u64)>) {
+    let flags = [&["--deadline", DEADLINE], flags].concat();
+    let (run, truth, _) = hogged_with(pair, cpu, &flags, &[]);
+    (run, truth)
+}
+
+/// The same with flags of the responder, and what that says.
+fn hogged_with(
     pair: &Namespaces,
     cpu: usize,
     flags: &[&str],
     responders: &[&str],
-) -> (Run, Vec<(u64, u64)>) {
+) -> (Run, Vec<(u64, u64)>, String) {
     let place = Place::new();
     let responder = cpus()[0].to_string();
     let responders = [&["--once", "-a", &responder], responders].concat();
-    let _responder = respond(pair, &place, &responders);
-    let common = ["-D", "4", "-i", "5ms", "--deadline", DEADLINE, "-q"];
+    let responding = respond(pair, &place, &responders);
+    let common = ["-D", "4", "-i", "5ms", "-q"];
     let arguments = [&["measure", "tcp", FAR], &common[..], flags].concat();
     let running = measure(pair, &place, &arguments);
     let truth: Truth = Arc::new(Mutex::new(Vec::new()));
@@ -43,7 +51,8 @@ fn hogged(
         ended
     });
     let truth = std::mem::take(&mut *truth.lock().unwrap());
-    (judged_run(&place, &ended), truth)
+    let run = judged_run(&place, &ended);
+    (run, truth, flat(&responding.end().stderr))
 }
 
 /// The run of a measurement that came to its end. An overloaded host makes it INVALID, with the same
@@ -94,7 +103,7 @@ fn judged(
         if is_expected(main.stage, &main.cause) {
             named += 1;
             let events = match main.stage {
-                Stage::PeerWakeUp => Evidence::PeerEvents,
+                Stage::PeerReceive | Stage::PeerWakeUp => Evidence::PeerEvents,
                 _ => Evidence::Events,
             };
             assert!(main.evidence.contains(&events), "{bill:?}");
@@ -105,13 +114,8 @@ fn judged(
     (injected, named)
 }
 
-/// At least so many messages were late by the hog, and it is named in nine of ten of them.
-fn require(run: &Run, (injected, named): (usize, usize)) {
-    let bills = bills(run);
-    eprintln!(
-        "{named} of {injected} named; {} late, {} with events; tracer {:?}",
-        bills.late, bills.traced, run.own_cost.tracer
-    );
+/// Messages were late by the hog, it is named in nine of ten of them, and the rows sum.
+fn require_named(bills: &MessageBills, (injected, named): (usize, usize)) {
     assert!(injected >= 5, "{injected} injected");
     assert!(named * 10 >= injected * 9, "{named} of {injected} named");
     for bill in &bills.worst {
@@ -119,6 +123,16 @@ fn require(run: &Run, (injected, named): (usize, usize)) {
         assert_eq!(sum, bill.latency_ns);
     }
     assert!(bills.is_consistent());
+}
+
+/// The same, by the kernel's events of this side.
+fn require(run: &Run, (injected, named): (usize, usize)) {
+    let bills = bills(run);
+    eprintln!(
+        "{named} of {injected} named; {} late, {} with events; tracer {:?}",
+        bills.late, bills.traced, run.own_cost.tracer
+    );
+    require_named(bills, (injected, named));
     assert!(bills.traced * 10 >= bills.late * 9, "{bills:?}");
     let cost = run.own_cost.tracer.expect("its cost");
     assert!(cost.events > 0 && cost.cpu_ns > 0, "{cost:?}");
@@ -137,7 +151,7 @@ fn a_hog_on_the_receivers_cpu_is_named() {
     let _alone = alone();
     let (sender, receiver) = (cpus()[0], cpus()[1]);
     let both = format!("{sender},{receiver}");
-    let (run, truth) = hogged(&pair, receiver, &["-a", &both], &[]);
+    let (run, truth) = hogged(&pair, receiver, &["-a", &both]);
     if let Some(why) = why_not(&run) {
         skip!("{why}");
     }
@@ -155,47 +169,25 @@ fn a_hog_on_the_receivers_cpu_is_named() {
     assert!(ranked.is_some_and(|it| it.main >= hogs / 2), "{ranked:?}");
 }
 
-#[test]
-fn a_hog_on_the_responders_cpu_is_named_by_the_responder() {
-    if cpus().len() < 2 {
-        skip!("one CPU");
-    }
-    let pair = namespaces!();
-    let _alone = alone();
-    let (responder, ours) = (cpus()[0], cpus()[1]);
-    let (run, truth) = hogged(&pair, responder, &["-a", &ours.to_string()], &["--explain"]);
-    if let Some(why) = why_not(&run) {
-        skip!("{why}");
-    }
-    let is_expected = |stage, cause: &Cause| match cause {
-        Cause::NotScheduled { by: Some(by) } => stage == Stage::PeerWakeUp && is_hog(by),
-        _ => false,
-    };
-    require(&run, judged(bills(&run), &truth, is_expected));
-    // The responder names it for the others, too.
-    let bills = bills(&run);
-    let ranked = bills.ranking.iter().find(|it| {
-        let is_peer = it.side == MessageSide::Responder;
-        is_peer && matches!(&it.cause, Cause::NotScheduled { by: Some(by) } if by.task == NAME)
-    });
-    let named = ranked.map_or(0, |it| it.count);
-    let asleep = bills.ranking.iter().find(|it| {
-        it.side == MessageSide::Responder && it.cause == Cause::NotScheduled { by: None }
-    });
-    let unnamed = asleep.map_or(0, |it| it.main);
-    assert!(named >= 10 && unnamed * 10 <= named, "{named}, {unnamed}");
-    assert!(bills.peer_traced >= named, "{bills:?}");
-}
-
 /// The priority of the thread of NAPI: nothing but the hog is above it on its CPU.
 const BELOW: u32 = PRIORITY - 20;
 
-/// The thread of NAPI of the near side's device, bound to a CPU.
-fn threaded_napi(pair: &Namespaces, cpu: usize) -> Result<(), String> {
-    // Segments that the sender's kernel need not cut are passed on without NAPI.
-    pair.shell(Side::Far, "ethtool -K veth0 tso off gso off")?;
+/// What [`threaded_napi`] uses and this machine lacks.
+fn lacks_for_napi() -> Option<&'static str> {
+    let mut used = ["ethtool", "pgrep", "taskset", "chrt"].into_iter();
+    used.find(|it| !has(it))
+}
+
+/// The device of a side has a thread of NAPI, with this priority and bound to a CPU.
+fn threaded_napi(pair: &Namespaces, side: Side, cpu: usize, priority: u32) -> Result<(), String> {
+    let other = match side {
+        Side::Near => Side::Far,
+        Side::Far => Side::Near,
+    };
+    // Segments that the other side's kernel need not cut are passed on without NAPI.
+    pair.shell(other, "ethtool -K veth0 tso off gso off")?;
     pair.shell(
-        Side::Near,
+        side,
         &format!(
             "ethtool -K veth0 gro on
              before=$(pgrep '^napi/veth0-' || true)
@@ -203,7 +195,7 @@ fn threaded_napi(pair: &Namespaces, cpu: usize) -> Result<(), String> {
              for tid in $(pgrep '^napi/veth0-'); do
                  case \" $before \" in *\"$tid\"*) continue ;; esac
                  taskset -pc {cpu} $tid
-                 chrt -f -p {BELOW} $tid
+                 chrt -f -p {priority} $tid
              done | grep -q ."
         ),
     )?;
@@ -215,19 +207,16 @@ fn a_hog_above_the_thread_of_napi_is_named() {
     if cpus().len() < 2 {
         skip!("one CPU");
     }
-    if let Some(lacks) = ["ethtool", "pgrep", "taskset", "chrt"]
-        .into_iter()
-        .find(|it| !has(it))
-    {
+    if let Some(lacks) = lacks_for_napi() {
         skip!("there is no {lacks}");
     }
     let pair = namespaces!();
     let _alone = alone();
     let (ours, other) = (cpus()[0], cpus()[1]);
-    if let Err(why) = threaded_napi(&pair, other) {
+    if let Err(why) = threaded_napi(&pair, Side::Near, other, BELOW) {
         skip!("no threaded NAPI: {why}");
     }
-    let (run, truth) = hogged(&pair, other, &["-a", &ours.to_string()], &[]);
+    let (run, truth) = hogged(&pair, other, &["-a", &ours.to_string()]);
     if let Some(why) = why_not(&run) {
         skip!("{why}");
     }

@@ -301,8 +301,8 @@ pub fn text(fix: Fix) -> &'static str {
              /proc/irq/N/smp_affinity_list"
         }
         Fix::LookCloser => {
-            "run this as root without --no-explain to record the kernel's events here, or use a card \
-             with time stamps"
+            "run this as root without --no-explain and `respond --explain` to record the kernels' \
+             events, or use a card with time stamps"
         }
     }
 }

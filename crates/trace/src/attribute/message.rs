@@ -4,8 +4,7 @@
 
 mod owners;
 mod ready;
-
-use std::collections::BTreeMap;
+mod reception;
 
 use punctual_record::path::bill::{
     Certainty, MessageBill, MessageCause as Cause, MessageEvidence as Evidence, MessageRow,
@@ -14,7 +13,7 @@ use punctual_record::path::bill::{
 
 use super::event::Window;
 pub use ready::Activity;
-use ready::Wait;
+use reception::reception;
 
 /// The instants of a message on this machine, CLOCK_MONOTONIC, and its threads.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,12 +38,6 @@ pub struct Moments {
 
 /// Shorter than this, nothing is late.
 const LATE_NS: u64 = 50_000;
-/// The softirq NET_RX.
-const NET_RX: u32 = 3;
-/// A packet that waited for a thread is received soon after this runs.
-const SOON_NS: u64 = 2_000_000;
-/// By how much the kernel's time stamps may differ from the events' clock.
-const SLACK_NS: u64 = 100_000;
 
 /// What was recorded on this machine while a message was under way.
 pub trait Recording {
@@ -54,6 +47,10 @@ pub trait Recording {
     fn call(&self, tid: u32, from_ns: u64, to_ns: u64) -> Option<Window>;
     /// What all CPUs did between two instants; `None` if some of it is not known.
     fn activity(&mut self, from_ns: u64, to_ns: u64) -> Option<&Activity>;
+    /// The network device of the messages, where it is known.
+    fn device(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Divides the rows of a bill whose cause the events show. The rows still sum to the latency.
@@ -131,11 +128,11 @@ fn receive(bill: &mut MessageBill, moments: &Moments, recording: &mut impl Recor
     let (Some(sent_ns), Some(received_ns)) = (moments.sent_ns, moments.received_ns) else {
         return true;
     };
-    let Some(activity) = recording.activity(moments.requested_ns, moments.woke_ns) else {
-        return false;
-    };
-    if let Some((cause, ns)) = reception(activity, sent_ns, received_ns) {
-        move_to_reception(bill, cause, ns);
+    let times = (moments.requested_ns, moments.woke_ns);
+    match reception(times, (sent_ns, received_ns), recording) {
+        Some(Some((cause, ns))) => move_to_reception(bill, cause, ns),
+        Some(None) => {}
+        None => return false,
     }
     true
 }
@@ -149,70 +146,20 @@ fn delivery(
     asleep_ns: u64,
     recording: &mut impl Recording,
 ) -> Option<(Cause, u64)> {
-    let activity = recording.activity(moments.requested_ns, moments.woke_ns)?;
-    reception(activity, received_ns, received_ns.saturating_add(asleep_ns))
+    let times = (moments.requested_ns, moments.woke_ns);
+    let until_ns = received_ns.saturating_add(asleep_ns);
+    reception(times, (received_ns, until_ns), recording)?
 }
 
-/// What kept the reply from being received, and for how long: the longest of what was seen.
-fn reception(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause, u64)> {
-    // ksoftirqd may wait for the same CPU: the thread of NAPI is the one that receives.
-    let thread = longest_wait(activity, "napi/", sent_ns, received_ns)
-        .or_else(|| longest_wait(activity, "ksoftirqd/", sent_ns, received_ns));
-    let thread = thread.map(|(wait, ns)| (napi(activity, wait, sent_ns), ns));
-    let softirq = softirq(activity, sent_ns, received_ns);
-    let longest = [thread, softirq].into_iter().flatten();
-    longest
-        .max_by_key(|(_, ns)| *ns)
-        .filter(|(_, ns)| *ns > LATE_NS)
-}
-
-/// The longest time for which a thread with such a name was ready, until shortly before the reply was
-/// received, and how much of it came after the message was sent.
-fn longest_wait<'a>(
-    activity: &'a Activity,
-    name: &str,
-    sent_ns: u64,
+/// What kept a message from being received here that came at `since_ns` at the earliest, and got its
+/// time stamp at `received_ns`; and for how long at most, because when it came is not known.
+pub fn received_late(
+    since_ns: u64,
     received_ns: u64,
-) -> Option<(&'a Wait, u64)> {
-    let waits = activity.waits.iter();
-    waits
-        .filter(|wait| wait.task.name.starts_with(name))
-        .filter(|wait| {
-            let soon = wait.to_ns.saturating_add(SOON_NS) >= received_ns;
-            soon && wait.to_ns <= received_ns.saturating_add(SLACK_NS)
-        })
-        .map(|wait| {
-            let end_ns = wait.to_ns.min(received_ns);
-            (wait, end_ns.saturating_sub(wait.from_ns.max(sent_ns)))
-        })
-        .max_by_key(|(_, ns)| *ns)
-        .filter(|(_, ns)| *ns > LATE_NS)
-}
-
-fn napi(activity: &Activity, wait: &Wait, sent_ns: u64) -> Cause {
-    let from_ns = wait.from_ns.max(sent_ns);
-    Cause::NapiThread {
-        thread: ready::runner(&wait.task),
-        by: activity.ran_most(wait.cpu, from_ns, wait.to_ns),
-    }
-}
-
-/// Softirqs were busy on the CPU whose softirq received the reply, since it was sent: those of the kind
-/// that took the most. ksoftirqd may have waited behind them, and they come in several parts.
-fn softirq(activity: &Activity, sent_ns: u64, received_ns: u64) -> Option<(Cause, u64)> {
-    let own = activity
-        .softirqs
-        .iter()
-        .find(|it| it.number == NET_RX && it.from_ns <= received_ns && received_ns <= it.to_ns)?;
-    let mut busy_ns: BTreeMap<u32, u64> = BTreeMap::new();
-    for softirq in activity.softirqs.iter().filter(|it| it.cpu == own.cpu) {
-        let (from_ns, to_ns) = (softirq.from_ns.max(sent_ns), softirq.to_ns.min(received_ns));
-        let busy_ns = busy_ns.entry(softirq.number).or_default();
-        *busy_ns = busy_ns.saturating_add(to_ns.saturating_sub(from_ns));
-    }
-    let (number, ns) = busy_ns.into_iter().max_by_key(|(_, ns)| *ns)?;
-    let by = Some(ready::softirq_runner(number));
-    Some((Cause::Softirq { by }, ns))
+    recording: &mut impl Recording,
+) -> Option<(Cause, u64)> {
+    let times = (since_ns, received_ns);
+    reception(times, times, recording)?
 }
 
 /// A row of the way of which nothing else is known, or one that was inferred from another message's

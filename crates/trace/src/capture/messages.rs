@@ -20,6 +20,8 @@ pub struct MessageRecording {
     examined: Option<(u64, u64, Activity)>,
     /// All events before this were copied.
     copied_ns: u64,
+    /// By which the messages come.
+    device: Option<String>,
 }
 
 impl MessageRecording {
@@ -34,7 +36,14 @@ impl MessageRecording {
             capture,
             examined: None,
             copied_ns: 0,
+            device: None,
         }
+    }
+
+    /// Of messages that come by this network device.
+    #[must_use]
+    pub fn with_device(self, device: Option<String>) -> Self {
+        Self { device, ..self }
     }
 
     /// The recording itself.
@@ -85,6 +94,10 @@ impl Recording for MessageRecording {
             self.examined = Some((from_ns, end_ns, found));
         }
         self.examined.as_ref().map(|(_, _, found)| found)
+    }
+
+    fn device(&self) -> Option<&str> {
+        self.device.as_deref()
     }
 }
 

@@ -12,6 +12,7 @@ mod messages;
 mod places;
 mod platform;
 mod properties;
+mod receptions;
 mod recorded;
 mod senders;
 mod stages;

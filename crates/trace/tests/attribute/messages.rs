@@ -9,8 +9,8 @@ use punctual_trace::attribute::message::{Activity, Moments, Recording, divide};
 
 use crate::build::{KERNEL, USER, asleep, hog, idle, probe, task};
 
-const MS: u64 = 1_000_000;
-const DUE: u64 = 1_000 * MS;
+pub const MS: u64 = 1_000_000;
+pub const DUE: u64 = 1_000 * MS;
 const SENDER: u32 = 11;
 const RECEIVER: u32 = 12;
 
@@ -59,7 +59,7 @@ fn event(at_ns: u64, cpu: u32, kind: Kind) -> Event {
     Event { at_ns, cpu, kind }
 }
 
-fn switch(at_ns: u64, cpu: u32, from: &Task, to: &Task) -> Event {
+pub fn switch(at_ns: u64, cpu: u32, from: &Task, to: &Task) -> Event {
     let kind = Kind::Switch {
         from: from.clone(),
         from_state: 1,
@@ -69,22 +69,22 @@ fn switch(at_ns: u64, cpu: u32, from: &Task, to: &Task) -> Event {
     event(at_ns, cpu, kind)
 }
 
-fn waking(at_ns: u64, tid: u32) -> Event {
+pub fn waking(at_ns: u64, tid: u32) -> Event {
     event(at_ns, 0, Kind::Waking { tid, by: None })
 }
 
-fn softirq(entry_ns: u64, exit_ns: u64, number: u32) -> [Event; 2] {
+pub fn softirq(entry_ns: u64, exit_ns: u64, number: u32) -> [Event; 2] {
     [
         event(entry_ns, 0, Kind::SoftirqEntry { number }),
         event(exit_ns, 0, Kind::SoftirqExit { number }),
     ]
 }
 
-fn fifo_hog() -> Task {
+pub fn fifo_hog() -> Task {
     task(77, "rt-hog", 9, 1)
 }
 
-fn named(task: &str, policy: &str, priority: u32, tid: u32) -> Runner {
+pub fn named(task: &str, policy: &str, priority: u32, tid: u32) -> Runner {
     Runner {
         task: task.to_owned(),
         policy: policy.to_owned(),
@@ -94,16 +94,18 @@ fn named(task: &str, policy: &str, priority: u32, tid: u32) -> Runner {
 }
 
 /// All events are known, or some were lost.
-struct Recorded<'a> {
+pub struct Recorded<'a> {
     events: &'a [Event],
-    lost: u64,
+    pub lost: u64,
+    pub device: Option<&'a str>,
     activity: Option<Activity>,
 }
 
-fn recorded(events: &[Event]) -> Recorded<'_> {
+pub fn recorded(events: &[Event]) -> Recorded<'_> {
     Recorded {
         events,
         lost: 0,
+        device: None,
         activity: None,
     }
 }
@@ -154,6 +156,10 @@ impl Recording for Recorded<'_> {
         let activity = Activity::of(self.events);
         let known = self.lost == 0 && !self.events.is_empty();
         known.then(|| &*self.activity.insert(activity))
+    }
+
+    fn device(&self) -> Option<&str> {
+        self.device
     }
 }
 
@@ -219,9 +225,7 @@ fn a_softirq_that_was_busy_or_ran_before_is_named() {
         softirq(DUE + MS, DUE + 19 * MS, 6),
         softirq(DUE + 19 * MS, end_ns, 3),
     ];
-    let mut events = events.concat();
-    events[2].at_ns = DUE + 20 * MS - 10_000;
-    let rows = divided(on_the_way(), &moments(), &events);
+    let rows = divided(on_the_way(), &moments(), &events.concat());
     let cause = Cause::Softirq {
         by: by("softirq TASKLET"),
     };
@@ -439,11 +443,11 @@ fn lost_events_divide_nothing() {
     assert_eq!(bill.rows, asleep);
 }
 
-fn instants() -> impl Strategy<Value = u64> {
+pub fn instants() -> impl Strategy<Value = u64> {
     prop_oneof![4 => DUE - MS..DUE + 30 * MS, 1 => any::<u64>()]
 }
 
-fn events() -> impl Strategy<Value = Vec<Event>> {
+pub fn events() -> impl Strategy<Value = Vec<Event>> {
     let tasks = (0u32..4, 0usize..3).prop_map(|(number, name)| {
         let name = ["napi/eth0-1", "ksoftirqd/0", "other"][name];
         task(10 + number, name, 120, 0)

@@ -71,7 +71,7 @@ pub struct RespondFlags {
     /// End after the first session
     #[arg(long)]
     pub once: bool,
-    /// Name at the end of a session what had the CPU while messages waited for the thread that replies: the sender's bills name it; needs -a with one CPU, and keeps the capabilities CAP_BPF and CAP_PERFMON
+    /// Name at the end of a session what had the CPU while messages waited for the thread that replies, or to be received: the sender's bills name it; needs -a with one CPU, and keeps the capabilities CAP_BPF and CAP_PERFMON
     #[arg(long)]
     pub explain: bool,
     /// Refuse messages longer than this, in bytes

@@ -153,9 +153,9 @@ impl Machine for Here {
         }
     }
 
-    fn explain(&self, tid: i32) -> Result<Box<dyn Explain>, Unavailable> {
+    fn explain(&self, tid: i32, device: Option<String>) -> Result<Box<dyn Explain>, Unavailable> {
         let cpu = self.cpus.first().copied().unwrap_or(0);
-        Ok(Box::new(Delays::begin(tid, cpu, &Root::live())?))
+        Ok(Box::new(Delays::begin(tid, cpu, device, &Root::live())?))
     }
 }
 

@@ -25,6 +25,8 @@ struct Run {
     cpu: u32,
     from_ns: u64,
     to_ns: u64,
+    /// It slept afterwards: it had nothing more to do.
+    slept: bool,
 }
 
 /// A softirq ran.
@@ -80,16 +82,18 @@ impl Activity {
                     let (task, from_ns) = running
                         .remove(&cpu)
                         .unwrap_or_else(|| (from.clone(), begin_ns));
+                    // One that was woken before it had left is ready at once.
+                    let slept = *from_state != 0 && !*preempted;
+                    if !slept {
+                        ready.insert(from.tid, at_ns);
+                    }
                     found.runs.push(Run {
                         task,
                         cpu,
                         from_ns,
                         to_ns: at_ns,
+                        slept,
                     });
-                    // One that was woken before it had left is ready at once.
-                    if *from_state == 0 || *preempted {
-                        ready.insert(from.tid, at_ns);
-                    }
                     have_left.insert(from.tid);
                     // One whose waking was before the events was ready from their beginning on.
                     let since = match ready.remove(&to.tid) {
@@ -128,9 +132,22 @@ impl Activity {
                 cpu,
                 from_ns,
                 to_ns: end_ns,
+                slept: false,
             });
         }
         found
+    }
+
+    /// When a thread first slept after an instant; absent if that is later than the events.
+    pub fn slept_after(&self, tid: u32, at_ns: u64) -> Option<u64> {
+        let ends = self.runs.iter().filter(|it| it.slept && it.task.tid == tid);
+        ends.map(|it| it.to_ns).filter(|ns| *ns >= at_ns).min()
+    }
+
+    /// Whether a thread whose name begins like this ran.
+    pub fn has_run(&self, name: &str) -> bool {
+        let mut runs = self.runs.iter();
+        runs.any(|it| it.task.name.starts_with(name))
     }
 
     /// What ran on a CPU for at least half of a time: a softirq, or a thread.

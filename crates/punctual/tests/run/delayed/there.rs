@@ -1,0 +1,132 @@
+//! What delays messages on the responder's machine: it says so at the end.
+
+use punctual_record::path::bill::{Certainty, MessageSide};
+
+use super::*;
+
+#[test]
+fn a_hog_on_the_responders_cpu_is_named_by_the_responder() {
+    if cpus().len() < 2 {
+        skip!("one CPU");
+    }
+    let pair = namespaces!();
+    let _alone = alone();
+    let (responder, ours) = (cpus()[0], cpus()[1]);
+    let flags = ["-a", &ours.to_string(), "--deadline", DEADLINE];
+    let (run, truth, _) = hogged_with(&pair, responder, &flags, &["--explain"]);
+    if let Some(why) = why_not(&run) {
+        skip!("{why}");
+    }
+    let is_expected = |stage, cause: &Cause| match cause {
+        Cause::NotScheduled { by: Some(by) } => stage == Stage::PeerWakeUp && is_hog(by),
+        _ => false,
+    };
+    require(&run, judged(bills(&run), &truth, is_expected));
+    // The responder names it for the others, too.
+    let bills = bills(&run);
+    let ranked = bills.ranking.iter().find(|it| {
+        let is_peer = it.side == MessageSide::Responder;
+        is_peer && matches!(&it.cause, Cause::NotScheduled { by: Some(by) } if by.task == NAME)
+    });
+    let named = ranked.map_or(0, |it| it.count);
+    let asleep = bills.ranking.iter().find(|it| {
+        it.side == MessageSide::Responder && it.cause == Cause::NotScheduled { by: None }
+    });
+    let unnamed = asleep.map_or(0, |it| it.main);
+    assert!(named >= 10 && unnamed * 10 <= named, "{named}, {unnamed}");
+    assert!(bills.peer_traced >= named, "{bills:?}");
+}
+
+/// A run while the hog takes the CPU to which the thread of NAPI of the responder's device is bound, and
+/// when it did; absent if that can't be on this machine. The sender records no events: both sides are one
+/// machine here, and it would see that thread itself.
+fn with_napi(priority: u32, deadline: &str) -> Result<(Run, Vec<(u64, u64)>), String> {
+    if cpus().len() < 2 {
+        return Err("one CPU".to_owned());
+    }
+    if let Some(lacks) = lacks_for_napi() {
+        return Err(format!("there is no {lacks}"));
+    }
+    let pair = Namespaces::pair()?;
+    let _alone = alone();
+    let (ours, other) = (cpus()[0].to_string(), cpus()[1]);
+    threaded_napi(&pair, Side::Far, other, priority)
+        .map_err(|why| format!("no threaded NAPI: {why}"))?;
+    // bbr, the default of some systems, holds messages here while acknowledgements are late.
+    let reno = "echo reno > /proc/sys/net/ipv4/tcp_congestion_control";
+    pair.shell(Side::Near, reno)?;
+    let flags = ["-a", &ours, "--no-explain", "--deadline", deadline];
+    let (run, truth, said) = hogged_with(&pair, other, &flags, &["--explain"]);
+    match said.contains("are not explained") {
+        true => Err(said),
+        false => Ok((run, truth)),
+    }
+}
+
+#[test]
+fn a_hog_above_the_responders_thread_of_napi_is_named_by_the_responder() {
+    let (run, truth) = match with_napi(BELOW, DEADLINE) {
+        Ok(found) => found,
+        Err(why) => skip!("{why}"),
+    };
+    let is_expected = |stage, cause: &Cause| match cause {
+        Cause::NapiThread {
+            thread,
+            by: Some(by),
+        } => {
+            let is_napi = thread.task.starts_with("napi/veth0-") && thread.priority == BELOW;
+            stage == Stage::PeerReceive && is_napi && is_hog(by)
+        }
+        _ => false,
+    };
+    let bills = bills(&run);
+    let judged = judged(bills, &truth, is_expected);
+    eprintln!(
+        "{} of {} named; {} late, {} with the responder's events",
+        judged.1, judged.0, bills.late, bills.peer_traced
+    );
+    require_named(bills, judged);
+    let received = bills.worst.iter().flat_map(|bill| &bill.rows);
+    let received: Vec<_> = received
+        .filter(|row| row.stage == Stage::PeerReceive)
+        .collect();
+    // It may have come at any moment of the wait.
+    assert!(
+        received.iter().all(|it| it.certainty == Certainty::Likely),
+        "{received:?}"
+    );
+    // The responder says so of the others, too: it took the CPU for five periods each time.
+    let (named, _) = named_there(bills);
+    assert!(named >= truth.len() as u64, "{named}: {bills:?}");
+}
+
+/// Messages of which the hog is the main cause, because packets of the responder waited; and what that
+/// took of all messages, in ns.
+fn named_there(bills: &MessageBills) -> (u64, u64) {
+    let of_hog = bills.ranking.iter().filter(|it| {
+        let by = match &it.cause {
+            Cause::NapiThread { by, .. } | Cause::Softirq { by } => by.as_ref(),
+            _ => None,
+        };
+        it.side == MessageSide::Responder && by.is_some_and(|by| by.task == NAME)
+    });
+    of_hog.fold((0, 0), |sum, it| (sum.0 + it.main, sum.1 + it.total_ns))
+}
+
+/// The same hog on the same CPU keeps no packet from a thread of NAPI above it.
+#[test]
+fn a_hog_below_the_responders_thread_of_napi_is_not_named() {
+    // Every message is late, and has a bill.
+    let (run, truth) = match with_napi(PRIORITY + 5, "1us") {
+        Ok(found) => found,
+        Err(why) => skip!("{why}"),
+    };
+    let bills = bills(&run);
+    let hog_ns: u64 = truth.iter().map(|(from_ns, to_ns)| to_ns - from_ns).sum();
+    let (named, ns) = named_there(bills);
+    eprintln!("{named} named, {ns} of {hog_ns} ns; {} late", bills.late);
+    assert!(truth.len() >= 10 && bills.late >= 400, "{bills:?}");
+    // Until the CPU has switched to the thread, which takes long if the host stops it meanwhile.
+    assert!(ns * 20 <= hog_ns, "{ns} of {hog_ns}: {bills:?}");
+    assert!(bills.is_consistent());
+}
