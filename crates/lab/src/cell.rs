@@ -12,7 +12,7 @@ use super::error::LabError;
 use super::guest::{INIT, VERB};
 use super::initramfs::Initramfs;
 use super::job::{End, JOB_FILE, Job, JobResult, OURSELVES, OUT};
-use super::kernel::Kernel;
+use super::kernel::{Kernel, idle};
 use super::libraries;
 use super::machine::{Machine, Time, tail};
 use super::program_error::ProgramError;
@@ -147,7 +147,11 @@ impl CellPlan<'_> {
     /// # Errors
     /// It is too long.
     pub fn command_line(&self) -> Result<String, LabError> {
-        let mut words = vec![OWN_WORDS.to_owned(), format!("lab.seed={}", self.seed)];
+        let mut words = vec![OWN_WORDS.to_owned()];
+        if Time::with_cpus(self.cpus) == Time::Virtual {
+            words.push(idle::POLL.to_owned());
+        }
+        words.push(format!("lab.seed={}", self.seed));
         words.extend(self.parameters.iter().cloned());
         words.push(format!("-- {VERB} {INIT}"));
         let line = words.join(" ");
@@ -298,6 +302,7 @@ impl CellPlan<'_> {
         let mut machine = Machine {
             qemu: self.qemu,
             kernel: &self.kernel.image,
+            pause: self.pause(),
             command_line: self.command_line()?,
             cpus: self.cpus,
             memory_mib: self.memory_mib,
@@ -384,6 +389,16 @@ impl CellPlan<'_> {
             watcher.take(self, folder.path(), &mut made)?;
         }
         Ok(made)
+    }
+
+    /// Where the idle loop's `PAUSE` is, if the guest has that loop and the kernel's symbols are known.
+    /// Without them it is emulated as it is, which takes longer.
+    fn pause(&self) -> Option<u64> {
+        if Time::with_cpus(self.cpus) != Time::Virtual {
+            return None;
+        }
+        let symbols = self.kernel.symbols().ok()?;
+        idle::pause_in(&std::fs::read(&self.kernel.image).ok()?, &symbols)
     }
 
     fn laboratory(

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use punctual_record::text::ending;
 
 use super::channel::sha256;
 use super::error::LabError;
+use super::kernel::idle;
 use super::processor;
 use super::qemu::{Qemu, QemuFault};
 use super::sys;
@@ -49,6 +51,8 @@ pub struct Machine<'a> {
     pub qemu: &'a Qemu,
     /// The kernel's image.
     pub kernel: &'a Path,
+    /// Where in the image the idle loop's `PAUSE` is; `None` to boot the image as it is.
+    pub pause: Option<u64>,
     /// The kernel's command line.
     pub command_line: String,
     /// Processors.
@@ -158,8 +162,11 @@ impl Machine<'_> {
         for left in ["kernel", "console", "out", "emulator"] {
             let _ = fs::remove_file(folder.join(left));
         }
-        std::os::unix::fs::symlink(&kernel, folder.join("kernel"))
-            .map_err(|source| LabError::file(folder, source))?;
+        match self.pause {
+            Some(at) => without_pause(&kernel, &folder.join("kernel"), at),
+            None => std::os::unix::fs::symlink(&kernel, folder.join("kernel")),
+        }
+        .map_err(|source| LabError::file(folder, source))?;
         let words = folder.join("emulator");
         let errors =
             fs::File::create_new(&words).map_err(|source| LabError::file(&words, source))?;
@@ -218,6 +225,16 @@ impl Machine<'_> {
             took: begin.elapsed(),
         })
     }
+}
+
+/// Copies an image, with a no-op in the place of the idle loop's `PAUSE`.
+fn without_pause(image: &Path, copy: &Path, at: u64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt as _;
+    // Not `fs::copy`: the cache's files can't be written.
+    let mut from = fs::File::open(image)?;
+    let mut to = fs::File::create_new(copy)?;
+    io::copy(&mut from, &mut to)?;
+    to.write_all_at(&idle::NO_OPERATION, at)
 }
 
 impl Machine<'_> {
@@ -348,6 +365,7 @@ mod tests {
         Machine {
             qemu,
             kernel: Path::new("/dev/null"),
+            pause: None,
             command_line: "quiet".into(),
             cpus,
             memory_mib: 512,

@@ -1,5 +1,5 @@
-//! Inside the guest: this binary is the first process. It prepares the guest, keeps the processor
-//! from halting, runs the work in a child process, writes the results to the host, and ends the guest.
+//! Inside the guest: this binary is the first process. It prepares the guest, runs the work in a child
+//! process, writes the results to the host, and ends the guest.
 
 mod files;
 mod modules;
@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::panic;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -26,8 +26,6 @@ use punctual_record::lab::{GuestFault, GuestProcess};
 pub const VERB: &str = "__lab";
 /// Its argument for the first process.
 pub const INIT: &str = "init";
-/// Its argument for the process that keeps the processor busy.
-pub const SPIN: &str = "spin";
 
 /// PATH in a guest without a root file system given by the user.
 const PATH: &str = "/lab/bin:/bin:/sbin:/usr/bin:/usr/sbin";
@@ -41,17 +39,6 @@ const KERNELS_OWN: [(&str, &str); 2] = [("HOME", "/"), ("TERM", "linux")];
 const LOADS_SETTLE: Duration = Duration::from_secs(1);
 /// How long loads may take to end.
 const LOADS_END: Duration = Duration::from_secs(60);
-
-/// The entry of `__lab`, with the arguments after the verb.
-pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    match arguments.next() {
-        Some(word) if word == SPIN && std::process::id() != 1 => spin(),
-        _ => {
-            // A user who types the verb must not lose the machine.
-            ExitCode::from(64)
-        }
-    }
-}
 
 /// Whether these are the arguments of a guest's first process. The kernel puts unknown words of its
 /// command line before them.
@@ -121,16 +108,6 @@ fn unknown_words(
         .collect()
 }
 
-/// Keeps the processor from halting: a virtual clock that skips idle time would differ between hosts.
-fn spin() -> ExitCode {
-    if sys::become_idle_class().is_err() {
-        return ExitCode::FAILURE;
-    }
-    loop {
-        sys::pass_time();
-    }
-}
-
 /// The work's result, and whether this program itself did the work.
 fn work() -> (JobResult, bool) {
     let mut result = blank();
@@ -165,7 +142,6 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestFault> {
     if job.rooted {
         files::enter(ROOT)?;
     }
-    start(own().args([VERB, SPIN]), "/dev/null", GuestProcess::Busy)?;
     let mut reaper = Reaper::begin();
     let loads = match &job.load {
         Some(load) => {
@@ -213,12 +189,6 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestFault> {
 fn phase(seed: u64) -> Duration {
     let spread = seed.wrapping_sub(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Duration::from_nanos(spread >> 42)
-}
-
-fn own() -> Command {
-    let mut command = Command::new(OURSELVES);
-    command.arg0("punctual");
-    command
 }
 
 /// A command in the environment of the work: in the user's root file system, if there is one.

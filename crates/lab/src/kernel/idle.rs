@@ -53,3 +53,78 @@ fn offset_of(image: &[u8], address: u64, length: u64) -> Option<u64> {
         })
         .next()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u64 = 0xffff_ffff_8100_0000;
+    const AT: usize = 0x1000;
+
+    /// An image with one segment from `BASE` on, whose code begins at `AT`.
+    fn image(code: &[u8]) -> Vec<u8> {
+        let mut image = vec![0; AT];
+        image[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
+        image[16..20].copy_from_slice(&[2, 0, 62, 0]);
+        image[32..40].copy_from_slice(&64_u64.to_le_bytes());
+        image[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
+        let size = code.len() as u64;
+        for (at, value) in [
+            (64, 1),
+            (72, AT as u64),
+            (80, BASE),
+            (96, size),
+            (104, size),
+        ] {
+            image[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        image.extend(code);
+        image
+    }
+
+    fn symbols(name: &str, end: u64) -> Symbols {
+        let (begin, end) = (BASE + 16, BASE + end);
+        let text = format!("{BASE:x} T before\n{begin:x} t {name}\n{end:x} T behind\n");
+        Symbols::parse(text.as_bytes())
+    }
+
+    fn found(code: &[u8], name: &str) -> Option<u64> {
+        pause_in(&image(code), &symbols(name, 48))
+    }
+
+    #[test]
+    fn the_only_pause_of_the_idle_loop_is_found() {
+        let mut code = [0x90; 64];
+        code[20..22].copy_from_slice(&PAUSE);
+        // Others' are none of its.
+        code[2..4].copy_from_slice(&PAUSE);
+        code[60..62].copy_from_slice(&PAUSE);
+        for name in [LOOP, "cpu_idle_poll.isra.0"] {
+            assert_eq!(found(&code, name), Some(AT as u64 + 20), "{name}");
+        }
+        assert_eq!(found(&code, "cpu_idle_poll_ctrl"), None);
+        code[30..32].copy_from_slice(&PAUSE);
+        assert_eq!(found(&code, LOOP), None);
+        assert_eq!(found(&[0x90; 64], LOOP), None);
+    }
+
+    #[test]
+    fn an_image_that_is_cut_off_or_lies_has_none() {
+        let mut code = [0x90; 64];
+        code[20..22].copy_from_slice(&PAUSE);
+        let whole = image(&code);
+        let symbols = symbols(LOOP, 48);
+        for cut in 0..whole.len() - 16 {
+            assert_eq!(pause_in(&whole[..cut], &symbols), None, "{cut}");
+        }
+        // The segment ends within the function.
+        let mut short = whole.clone();
+        short[96] = 40;
+        assert_eq!(pause_in(&short, &symbols), None);
+        for at in [64, 72, 80] {
+            let mut huge = whole.clone();
+            huge[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+            assert_eq!(pause_in(&huge, &symbols), None, "{at}");
+        }
+    }
+}

@@ -4,6 +4,7 @@ pub mod apt;
 mod cache;
 mod error;
 mod fault;
+pub mod idle;
 pub mod image;
 pub mod kallsyms;
 pub mod modules;

@@ -95,6 +95,22 @@ impl Symbols {
         functions.clone().find(is_it).map(|symbol| symbol.address)
     }
 
+    /// Where a function begins, or the only one that the compiler has made of it
+    /// (`NAME.isra.0`), and where the next symbol does.
+    #[must_use]
+    pub fn range(&self, name: &str) -> Option<(u64, u64)> {
+        let is_it = |symbol: &Symbol| {
+            let found = self.names.get(symbol.begin..symbol.end).unwrap_or_default();
+            let rest = found.strip_prefix(name);
+            symbol.rank > DATA && rest.is_some_and(|it| it.is_empty() || it.starts_with('.'))
+        };
+        let mut found = (0..self.table.len()).filter(|at| is_it(&self.table[*at]));
+        let (at, None) = (found.next()?, found.next()) else {
+            return None;
+        };
+        Some((self.table[at].address, self.table.get(at + 1)?.address))
+    }
+
     /// The number of symbols.
     #[must_use]
     pub fn len(&self) -> usize {

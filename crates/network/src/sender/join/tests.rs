@@ -1,7 +1,8 @@
 use punctual_record::path::bill::{MessageCause as Cause, MessageStage as Stage};
 
+use super::replies::MOST_EARLY;
 use super::*;
-use crate::wire::data::{Head, Stages, WHOLE_REPLY_BYTES, write_reply};
+use crate::wire::data::{Earlier, Head, Stages, WHOLE_REPLY_BYTES, write_reply};
 
 const MS: u64 = 1_000_000;
 

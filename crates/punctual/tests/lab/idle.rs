@@ -1,0 +1,48 @@
+//! The idle loop of a guest is emulated without its `PAUSE`: nothing in the guest can tell.
+
+use std::fs;
+
+use punctual_lab::kernel::idle::pause_in;
+use punctual_lab::kernel::{self, Cache};
+
+use super::common::{Place, read_json, skip};
+use super::{lab, ready};
+
+#[test]
+fn a_guest_is_the_same_with_the_pause_of_its_idle_loop_and_without() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let cache = Cache::for_user().expect("a cache");
+    let kernel = kernel::find("rt", &cache, &mut |_| {}).expect("a kernel");
+    let symbols = kernel.symbols().expect("symbols");
+    let mut image = fs::read(&kernel.image).expect("an image");
+    assert!(pause_in(&image, &symbols).is_some(), "{}", kernel.release);
+    fs::write(place.path().join("plain"), &image).expect("written");
+    // A second one, behind the function's last instruction, where nothing is executed: it can't be told
+    // which one is the loop's, and the image is booted as it is.
+    let at = pause_in(&image, &symbols).expect("a PAUSE") as usize;
+    let (begin, end) = symbols.range("cpu_idle_poll").expect("its function");
+    let padding = image[at..at + (end - begin) as usize]
+        .windows(8)
+        .position(|bytes| bytes == [0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0])
+        .expect("padding behind a jump");
+    image[at + padding..][..2].copy_from_slice(&[0xf3, 0x90]);
+    assert_eq!(pause_in(&image, &symbols), None);
+    fs::write(place.path().join("marked"), &image).expect("written");
+
+    let result = |kernel: &str| {
+        let to = format!("of-{}", &kernel[2..]);
+        let words = ["--kernel", kernel, "--no-explain", "-o", &to];
+        let measured = ["--", "measure", "nanosleep", "-l", "100"];
+        lab(&place, &[&words[..], &measured].concat()).expect(0);
+        let lab = read_json(&place.path().join(to).join("lab.json"));
+        let laboratory = lab["cells"][0]["laboratory"].clone();
+        let sum = |name: &str| laboratory["fingerprint"][name].clone();
+        (sum("kernel_sha256"), sum("result_sha256"))
+    };
+    let (plain, marked) = (result("./plain"), result("./marked"));
+    assert_ne!(plain.0, marked.0);
+    assert_eq!(plain.1, marked.1);
+}
