@@ -34,7 +34,15 @@ fn a_guest_is_the_same_with_the_pause_of_its_idle_loop_and_without() {
 
     let result = |kernel: &str| {
         let to = format!("of-{}", &kernel[2..]);
-        let words = ["--kernel", kernel, "--no-explain", "-o", &to];
+        let words = [
+            "--kernel",
+            kernel,
+            "--load",
+            "idle",
+            "--no-explain",
+            "-o",
+            &to,
+        ];
         let measured = ["--", "measure", "nanosleep", "-l", "100"];
         lab(&place, &[&words[..], &measured].concat()).expect(0);
         let lab = read_json(&place.path().join(to).join("lab.json"));
