@@ -18,6 +18,7 @@ mod cost;
 mod ends;
 mod fits;
 mod gaps;
+mod gate;
 mod idle;
 mod input;
 mod inside;

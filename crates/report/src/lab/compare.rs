@@ -121,7 +121,7 @@ fn paired(a: &LabCell, b: &LabCell) -> Vec<(Option<String>, [CellFigures; 2])> {
 }
 
 /// A difference with its sign.
-fn signed(before: u64, after: u64) -> String {
+pub(super) fn signed(before: u64, after: u64) -> String {
     match after.cmp(&before) {
         std::cmp::Ordering::Equal => "0".to_owned(),
         std::cmp::Ordering::Greater => format!("+{}", count(after - before)),

@@ -4,6 +4,7 @@
 mod bill;
 mod compare;
 mod difference;
+mod gate;
 mod junit;
 mod page;
 mod proof;
@@ -14,6 +15,7 @@ mod without;
 pub use bill::bills;
 pub use compare::{Comparison, Pair, compare, comparison, dependency};
 pub use difference::first_difference;
+pub use gate::{Allowance, Gate, GateCell, GateFigure, Grown, gate, gate_junit, gate_text};
 pub use junit::junit;
 pub use page::page;
 pub use proof::{proof_outcome, proof_sentence};

@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::flags::names;
 use super::super::units;
 use super::experiment::shipped;
-use super::values::{cpus, jobs, memory, module, parameter, seeds};
+use super::values::{cpus, jobs, may_grow, memory, module, parameter, seeds};
 use punctual_load::KERNEL_PATHS_NAME;
 
 /// Examples in the help.
@@ -22,6 +22,7 @@ Examples:
   punctual lab prove preempt=full --load poll,exit   which boot parameter helps, over 12 seeds
   punctual lab compare A B                  which loads differ, by how many ns
   git bisect run punctual lab bisect --build 'make -j8' --kernel ./vmlinux -- qualify --deadline 50us
+  punctual lab gate A --allow 500ns         fails if a median or a worst latency grew by more
   punctual lab verify A                     runs it again: identical, or the first difference
 
 Times are virtual: one instruction is one nanosecond, on every host.";
@@ -137,6 +138,8 @@ pub enum LabAction {
     Prove(LabProveFlags),
     /// Run a lab again, and print whether it is identical, or the first difference
     Verify(LabVerifyFlags),
+    /// Run a lab again, and fail if a figure grew by more than is allowed: for CI of a kernel, a driver or a program
+    Gate(LabGateFlags),
     /// Judge a commit for `git bisect run`: exit with 0 for PASS, 1 for FAIL, 125 if neither is certain
     Bisect(LabBisectFlags),
 }
@@ -193,6 +196,44 @@ pub struct LabCompareFlags {
     /// Compare with this lab
     #[arg(value_name = "B")]
     pub second: PathBuf,
+}
+
+/// Flags of `lab gate`.
+#[derive(Debug, Args)]
+pub struct LabGateFlags {
+    /// Compare with this lab: its directory, or its lab.json
+    #[arg(value_name = "BASELINE")]
+    pub baseline: PathBuf,
+    /// Boot this kernel instead of the baseline's only one: rt, standard, cloud, a version (6.12-rt), a package or an image
+    #[arg(long, value_name = "KERNEL", value_parser = names::text(|| vec!["rt", "standard", "cloud"]), hide_possible_values = true, help_heading = GUEST)]
+    pub kernel: Option<String>,
+    /// Allow the median and the worst of each cell, or of those with this load, to grow by this, in us or with a unit: 500ns, exit=20us; may be repeated [default: 0]
+    #[arg(long, value_name = "[LOAD=]TIME", value_parser = may_grow, allow_hyphen_values = true, help_heading = GUEST)]
+    pub allow: Vec<MayGrow>,
+    /// Compare this figure alone [default: both]
+    #[arg(long, value_name = "FIGURE", help_heading = GUEST)]
+    pub figure: Option<FigureName>,
+    /// How the host runs it.
+    #[command(flatten)]
+    pub host: HostFlags,
+}
+
+/// A figure of a cell or task, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FigureName {
+    /// The median: the usual path
+    Median,
+    /// The worst: it also depends on when ticks and loads come
+    Worst,
+}
+
+/// By how much figures may grow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MayGrow {
+    /// Those of this load; of all others without it.
+    pub load: Option<String>,
+    /// In ns.
+    pub ns: u64,
 }
 
 /// Flags of `lab bisect`.

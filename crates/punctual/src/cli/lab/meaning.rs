@@ -55,7 +55,6 @@ const MEANINGLESS: &[(Why, &[&str])] = &[
             "cpuidle.",
             "cpuidle_sysfs_switch",
             "haltpoll.",
-            "idle",
             "intel_idle.",
             "max_cstate",
             "processor.",

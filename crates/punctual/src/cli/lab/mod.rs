@@ -4,6 +4,7 @@ mod bisect;
 mod compare;
 mod experiment;
 mod flags;
+mod gate;
 mod meaning;
 mod parts;
 mod prove;
@@ -30,6 +31,7 @@ use flags::{GuestFlags, HostFlags, LabAction};
 use parts::Guest;
 use punctual_lab::CellResult;
 use punctual_lab::cell::Work;
+use punctual_record::RunDirectory;
 use punctual_record::lab::{LAB_PAGE, Lab, LabCell, NoResult};
 use punctual_report::{facts, formats, lab as report};
 use punctual_stats::verdict::Outcome as VerdictOutcome;
@@ -43,6 +45,7 @@ pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
     match &flags.action {
         Some(LabAction::Compare(flags)) => compare::run(flags),
         Some(LabAction::Verify(flags)) => verify::run(flags),
+        Some(LabAction::Gate(flags)) => gate::run(flags),
         Some(LabAction::Run(flags)) => Ok(make(&experiment::read(flags)?)?.status.into()),
         Some(LabAction::Prove(flags)) => prove::run(flags),
         Some(LabAction::Bisect(flags)) => bisect::run(flags),
@@ -143,20 +146,28 @@ pub(super) fn bench<'k>(kernels: impl Iterator<Item = &'k str>) -> Result<Bench,
     Bench::find(kernels, &mut |step| out::complain(&step.to_string())).map_err(Failure::setup)
 }
 
-fn make_cells(
+/// A lab that ran, and was saved.
+struct Made {
+    lab: Lab,
+    outcomes: Vec<Outcome>,
+    /// What could not be saved.
+    trouble: Vec<String>,
+    directory: RunDirectory,
+}
+
+/// Runs cells, and saves them with their page.
+fn run_cells(
     cells: &[Cell<'_>],
     host: &HostFlags,
     bench: &Bench,
     signals: &Signals,
     proving: Option<Proving<'_>>,
-) -> Result<Concluded, Failure> {
+) -> Result<Made, Failure> {
     let directory = make_directory(host.output.as_deref(), "lab")?;
-    let program = cells
-        .iter()
-        .any(|cell| matches!(cell.plan.work, Work::Program { .. }) && cell.result.is_none());
     let jobs = host.jobs.unwrap_or_else(host_cpus).min(cells.len());
     let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let mut screen = LabScreen::new(host.quiet, !host.quiet && !host.json && !program);
+    let is_alone = !host.quiet && !host.json && !runs_program(cells);
+    let mut screen = LabScreen::new(host.quiet, is_alone);
     let made = lab::make(
         cells,
         bench,
@@ -179,15 +190,39 @@ fn make_cells(
     // The directory keeps any error.
     let _ = directory.save_file(LAB_PAGE, report::page(&lab, "").as_bytes());
     unsaved.extend(directory.unsaved());
-    let mut trouble: Vec<String> = unsaved.iter().map(facts::unsaved).collect();
+    Ok(Made {
+        lab,
+        outcomes: made.outcomes,
+        trouble: unsaved.iter().map(facts::unsaved).collect(),
+        directory,
+    })
+}
+
+/// Whether the output of programs is the result.
+fn runs_program(cells: &[Cell<'_>]) -> bool {
+    cells
+        .iter()
+        .any(|cell| matches!(cell.plan.work, Work::Program { .. }) && cell.result.is_none())
+}
+
+fn make_cells(
+    cells: &[Cell<'_>],
+    host: &HostFlags,
+    bench: &Bench,
+    signals: &Signals,
+    proving: Option<Proving<'_>>,
+) -> Result<Concluded, Failure> {
+    let made = run_cells(cells, host, bench, signals, proving)?;
+    let (lab, mut trouble) = (&made.lab, made.trouble);
     if let Some(file) = &host.junit
-        && let Err(error) = save_whole(file, report::junit(&lab).as_bytes())
+        && let Err(error) = save_whole(file, report::junit(lab).as_bytes())
     {
         trouble.push(error.to_string());
     }
-    show(host, &lab, &made.outcomes, program, directory.path());
+    let program = runs_program(cells);
+    show(host, lab, &made.outcomes, program, made.directory.path());
     trouble.iter().for_each(|line| out::complain(line));
-    let status = conclude(&lab, &made.outcomes);
+    let status = conclude(lab, &made.outcomes);
     let cells = &lab.cells;
     Ok(Concluded {
         status: if trouble.is_empty() { status } else { SETUP },

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use super::super::units;
+use super::flags::MayGrow;
 use punctual_lab::kernel::modules::is_file;
 
 /// Why a value is refused: what was expected.
@@ -23,6 +25,8 @@ pub enum ValueError {
     },
     /// Not a size of memory.
     Memory,
+    /// Not a time, or a load and a time.
+    MayGrow,
 }
 
 impl fmt::Display for ValueError {
@@ -38,6 +42,7 @@ impl fmt::Display for ValueError {
                 "expected a module's name as lsmod shows it (null_blk), or a file (./mine.ko)",
             ),
             Self::Range { what, most } => write!(f, "expected a number of {what} from 1 to {most}"),
+            Self::MayGrow => f.write_str("expected TIME or LOAD=TIME, such as 500ns or exit=20us"),
             Self::Memory => f.write_str("expected a size from 256M to 64G, such as 1G"),
         }
     }
@@ -47,8 +52,8 @@ impl Error for ValueError {}
 
 /// One word that is passed to the kernel unchanged.
 pub fn parameter(text: &str) -> Result<String, ValueError> {
-    const OWN: [&str; 8] = [
-        "console", "init", "initrd", "panic", "rdinit", "lab.seed", "icount", "root",
+    const OWN: [&str; 9] = [
+        "console", "idle", "init", "initrd", "panic", "rdinit", "lab.seed", "icount", "root",
     ];
     let name = text.split('=').next().unwrap_or_default();
     let printable = |byte: u8| byte.is_ascii_graphic() && byte != b'"';
@@ -75,6 +80,22 @@ fn number(text: &str, most: u64, what: &'static str) -> Result<u64, ValueError> 
     let number = text.parse().ok();
     let number = number.filter(|number| (1..=most).contains(number));
     number.ok_or(ValueError::Range { what, most })
+}
+
+/// By how much figures may grow: a time, or one for a load.
+pub fn may_grow(text: &str) -> Result<MayGrow, ValueError> {
+    let (load, time) = match text.rsplit_once('=') {
+        Some((load, time)) => (Some(load), time),
+        None => (None, text),
+    };
+    let ns = match time.trim() {
+        "0" => Some(0),
+        time => units::latency(time).ok(),
+    };
+    let is_load = load.is_none_or(|load| (1..=256).contains(&load.len()));
+    let ns = ns.filter(|_| is_load).ok_or(ValueError::MayGrow)?;
+    let load = load.map(str::to_owned);
+    Ok(MayGrow { load, ns })
 }
 
 pub fn cpus(text: &str) -> Result<usize, ValueError> {

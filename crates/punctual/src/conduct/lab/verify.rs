@@ -142,10 +142,17 @@ pub fn again(
     ends: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn LabProgress,
 ) -> Result<Vec<Outcome>, LabError> {
-    let cells = before.iter().map(|record| cell(record, bench));
-    let cells: Vec<Cell<'_>> = cells.collect::<Result<_, _>>()?;
+    let cells = cells(before, bench)?;
     let mut tick = |_: super::News<'_, '_>, forecast: &super::Forecast| progress.tick(forecast);
     Ok(run_all(&cells, bench, making, ends, &mut tick))
+}
+
+/// The same cells again.
+///
+/// # Errors
+/// A kernel is not available.
+pub fn cells<'a>(before: &[Before], bench: &'a Bench) -> Result<Vec<Cell<'a>>, LabError> {
+    before.iter().map(|record| cell(record, bench)).collect()
 }
 
 fn cell<'a>(record: &Before, bench: &'a Bench) -> Result<Cell<'a>, LabError> {

@@ -1,0 +1,123 @@
+//! `lab gate`: runs a lab again, and fails if a figure grew by more than is allowed.
+
+use std::process::ExitCode;
+
+use super::super::failure::{Failure, SETUP};
+use super::super::out;
+use super::super::save::save_whole;
+use super::flags::{FigureName, LabGateFlags, MayGrow};
+use super::{bench, conclude, run_cells};
+use crate::conduct::Signals;
+use crate::conduct::lab::verify::{self, Before};
+use punctual_record::lab::{LabCell, read_lab};
+use punctual_record::laboratory::GuestTime;
+use punctual_report::lab::{self as report, Allowance};
+use punctual_stats::verdict::Outcome as VerdictOutcome;
+
+/// Runs the baseline's cells, and compares.
+///
+/// # Errors
+/// What cannot be read or run.
+pub fn run(flags: &LabGateFlags) -> Result<ExitCode, Failure> {
+    let baseline = baseline(flags)?;
+    let allowance = allowance(&flags.allow, flags.figure, &baseline)?;
+    let before: Vec<Before> = baseline
+        .iter()
+        .filter_map(|cell| {
+            let mut laboratory = cell.laboratory.clone()?;
+            if let Some(kernel) = &flags.kernel {
+                laboratory.kernel.clone_from(kernel);
+            }
+            Some(Before {
+                column: cell.kernel.clone(),
+                load: cell.load.clone(),
+                laboratory,
+                run: None,
+            })
+        })
+        .collect();
+    let bench = bench(before.iter().map(|it| &*it.laboratory.kernel))?;
+    let mut cells = verify::cells(&before, &bench).map_err(Failure::setup)?;
+    for (cell, old) in cells.iter_mut().zip(&baseline) {
+        cell.directory.clone_from(&old.directory);
+        cell.variant.clone_from(&old.variant);
+    }
+    let signals = Signals::listen().map_err(Failure::setup)?;
+    let made = run_cells(&cells, &flags.host, &bench, &signals, None)?;
+    let gate = report::gate(&baseline, &made.lab, &allowance);
+    let mut trouble = made.trouble;
+    if let Some(file) = &flags.host.junit
+        && let Err(error) = save_whole(file, report::gate_junit(&gate, &made.lab).as_bytes())
+    {
+        trouble.push(error.to_string());
+    }
+    if flags.host.json {
+        out::print(&punctual_report::summary_json::of_lab(&made.lab));
+    } else if !flags.host.quiet || !gate.passes() {
+        out::print(&report::gate_text(&gate, &out::style()));
+    }
+    trouble.iter().for_each(|line| out::complain(line));
+    if !trouble.is_empty() || conclude(&made.lab, &made.outcomes) == SETUP {
+        return Ok(SETUP.into());
+    }
+    Ok(match gate.passes() {
+        true => ExitCode::SUCCESS,
+        false => VerdictOutcome::Fail.exit_code().into(),
+    })
+}
+
+/// The cells of the baseline that have a result.
+fn baseline(flags: &LabGateFlags) -> Result<Vec<LabCell>, Failure> {
+    let shown = flags.baseline.display();
+    let (lab, _) = read_lab(&flags.baseline).map_err(Failure::setup)?;
+    let mut cells = lab.cells;
+    cells.retain(|cell| cell.laboratory.is_some());
+    if cells.is_empty() {
+        return Err(Failure::usage(format!("{shown}: no cell has a result")));
+    }
+    let at_hosts_pace = |cell: &LabCell| {
+        let laboratory = cell.laboratory.as_ref();
+        laboratory.is_some_and(|it| it.time == GuestTime::Host)
+    };
+    if cells.iter().any(at_hosts_pace) {
+        return Err(Failure::usage(format!(
+            "{shown}: several processors ran at the host's pace, which is never repeatable: make a \
+             baseline without --cpus"
+        )));
+    }
+    if flags.kernel.is_some() && cells.iter().any(|cell| cell.kernel != cells[0].kernel) {
+        return Err(Failure::usage(format!(
+            "--kernel: {shown} has several kernels: make a baseline of one, with --kernel"
+        )));
+    }
+    Ok(cells)
+}
+
+fn allowance(
+    allowed: &[MayGrow],
+    figure: Option<FigureName>,
+    cells: &[LabCell],
+) -> Result<Allowance, Failure> {
+    let mut allowance = Allowance {
+        median: figure != Some(FigureName::Worst),
+        worst: figure != Some(FigureName::Median),
+        ..Allowance::default()
+    };
+    for MayGrow { load, ns } in allowed {
+        let Some(load) = load else {
+            allowance.others_ns = *ns;
+            continue;
+        };
+        if !cells.iter().any(|cell| cell.load == *load) {
+            let mut known: Vec<&str> = cells.iter().map(|cell| &*cell.load).collect();
+            known.sort_unstable();
+            known.dedup();
+            return Err(Failure::usage(format!(
+                "--allow {load}=...: the baseline has no load of this name, but {}",
+                known.join(", ")
+            )));
+        }
+        allowance.loads_ns.insert(load.clone(), *ns);
+    }
+    Ok(allowance)
+}
