@@ -147,11 +147,10 @@ impl CellPlan<'_> {
     /// # Errors
     /// It is too long.
     pub fn command_line(&self) -> Result<String, LabError> {
-        let mut words = vec![OWN_WORDS.to_owned()];
+        let mut words = vec![OWN_WORDS.to_owned(), format!("lab.seed={}", self.seed)];
         if Time::with_cpus(self.cpus) == Time::Virtual {
-            words.push(idle::POLL.to_owned());
+            words.insert(1, idle::POLL.to_owned());
         }
-        words.push(format!("lab.seed={}", self.seed));
         words.extend(self.parameters.iter().cloned());
         words.push(format!("-- {VERB} {INIT}"));
         let line = words.join(" ");

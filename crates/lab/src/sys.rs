@@ -78,6 +78,14 @@ pub fn load_module(file: &File) -> io::Result<()> {
     Ok(rustix::system::finit_module(file, c"", 0)?)
 }
 
+/// Schedules the calling thread below everything else.
+pub fn become_idle_class() -> io::Result<()> {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a policy and a live parameter.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) };
+    outcome(result.into())
+}
+
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -221,6 +229,27 @@ pub mod port {
         /// Does nothing.
         pub fn exit(&self, _: u8) {}
     }
+}
+
+/// Passes virtual time at little cost for the host: a block of instructions that do nothing costs the
+/// emulator almost only their count.
+#[cfg(target_arch = "x86_64")]
+pub fn pass_time() {
+    // SAFETY: nops touch no memory and no register.
+    unsafe {
+        std::arch::asm!(
+            ".rept 480",
+            "nop",
+            ".endr",
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+}
+
+/// Passes time.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn pass_time() {
+    std::hint::spin_loop();
 }
 
 /// Waits a little, on the host.

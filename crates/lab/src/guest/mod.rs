@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::panic;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -27,6 +27,9 @@ pub const VERB: &str = "__lab";
 /// Its argument for the first process.
 pub const INIT: &str = "init";
 
+/// Its argument for the process that keeps a processor busy.
+pub const SPIN: &str = "spin";
+
 /// PATH in a guest without a root file system given by the user.
 const PATH: &str = "/lab/bin:/bin:/sbin:/usr/bin:/usr/sbin";
 /// The files of the work's output.
@@ -39,6 +42,17 @@ const KERNELS_OWN: [(&str, &str); 2] = [("HOME", "/"), ("TERM", "linux")];
 const LOADS_SETTLE: Duration = Duration::from_secs(1);
 /// How long loads may take to end.
 const LOADS_END: Duration = Duration::from_secs(60);
+
+/// The entry of `__lab`, with the arguments after the verb.
+pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match arguments.next() {
+        Some(word) if word == SPIN && std::process::id() != 1 => spin(),
+        _ => {
+            // A user who types the verb must not lose the machine.
+            ExitCode::from(64)
+        }
+    }
+}
 
 /// Whether these are the arguments of a guest's first process. The kernel puts unknown words of its
 /// command line before them.
@@ -108,6 +122,17 @@ fn unknown_words(
         .collect()
 }
 
+/// Keeps one of several processors from halting. With one there is `idle=poll` instead: a new task would
+/// wait for the spinner until the next tick.
+fn spin() -> ExitCode {
+    if sys::become_idle_class().is_err() {
+        return ExitCode::FAILURE;
+    }
+    loop {
+        sys::pass_time();
+    }
+}
+
 /// The work's result, and whether this program itself did the work.
 fn work() -> (JobResult, bool) {
     let mut result = blank();
@@ -142,7 +167,11 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestFault> {
     if job.rooted {
         files::enter(ROOT)?;
     }
-    let mut reaper = Reaper::begin();
+    if thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+        let mut spinner = Command::new(OURSELVES);
+        spinner.arg0("punctual").args([VERB, SPIN]);
+        start(&mut spinner, "/dev/null", GuestProcess::Busy)?;
+    }
     let loads = match &job.load {
         Some(load) => {
             let mut command = inside(OURSELVES, job);
@@ -163,6 +192,7 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestFault> {
     thread::sleep(phase(job.seed));
     let path = job.program.clone();
     let child = start(&mut command, STDOUT, GuestProcess::Program { path })?;
+    let mut reaper = Reaper::begin();
     let left = job
         .virtual_limit_ns
         .saturating_sub(punctual_rt::clock::now_ns());
@@ -253,7 +283,7 @@ fn last_line(path: &str) -> String {
 }
 
 /// Waits for children in a separate thread, so that waiting with a limit needs no timer; also reaps
-/// orphaned processes.
+/// orphaned processes. It ends when there are none: it begins when the last child was started.
 struct Reaper {
     told: mpsc::Receiver<(u32, Ended)>,
     gone: Vec<(u32, Ended)>,

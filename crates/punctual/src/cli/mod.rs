@@ -75,6 +75,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     if arguments
         .get(1)
+        .is_some_and(|verb| verb == punctual_lab::guest::VERB)
+    {
+        return punctual_lab::guest::main(arguments.into_iter().skip(2));
+    }
+    if arguments
+        .get(1)
         .is_some_and(|verb| verb == interference::WORKER)
     {
         return interference::worker(&arguments[2..]);

@@ -230,6 +230,8 @@ pub enum GuestFault {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum GuestProcess {
+    /// That which keeps the processor from idling.
+    Busy,
     /// The loads.
     Loads,
     /// The program that is measured, or measures.

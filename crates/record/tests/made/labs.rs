@@ -132,6 +132,7 @@ fn guest_faults() -> Vec<GuestFault> {
         log: log.iter().map(|line| text(line)).collect(),
     };
     let processes = [
+        GuestProcess::Busy,
         GuestProcess::Loads,
         GuestProcess::Program {
             path: text("/lab/bin/control"),

@@ -115,6 +115,7 @@ fn guest(fault: &GuestFault) -> String {
         GuestFault::Mount { place, error } => format!("cannot mount {place}: {error}"),
         GuestFault::Start { process, error } => {
             let process = match process {
+                GuestProcess::Busy => "the busy process",
                 GuestProcess::Loads => "the loads",
                 GuestProcess::Program { path } => path,
             };
