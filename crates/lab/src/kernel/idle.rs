@@ -4,7 +4,7 @@
 //! from a thread of its own, and where the guest's time goes on differs from run to run. With
 //! `idle=poll` the kernel waits in `cpu_idle_poll` (kernel/sched/idle.c), whose loop executes `PAUSE`
 //! (`cpu_relax`). It says to a processor that a loop waits, and means nothing else; but an emulator
-//! leaves its loop for each one, which takes 50 times as long as the instruction. A no-op of the same
+//! leaves its loop for each one, which takes many times as long as the instruction. A no-op of the same
 //! length takes its place: the guest executes the same number of instructions.
 
 use object::elf::{self, FileHeader64};
