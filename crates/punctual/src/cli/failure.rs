@@ -315,8 +315,8 @@ mod tests {
     fn a_flag_of_another_form_of_the_verb_names_the_forms_that_have_it() {
         assert_eq!(
             line(&["punctual", "lab", "run", "--kernel", "rt"]),
-            "unknown flag '--kernel': it is a flag of `punctual lab`, `punctual lab prove` and \
-             `punctual lab bisect`, not of `punctual lab run`; see `punctual lab run --help`"
+            "unknown flag '--kernel': it is a flag of `punctual lab`, `punctual lab prove`, \
+             `punctual lab gate` and `punctual lab bisect`, not of `punctual lab run`; see `punctual lab run --help`"
         );
         assert_eq!(
             line(&["punctual", "lab", "--build", "make"]),

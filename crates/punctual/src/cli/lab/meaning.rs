@@ -55,6 +55,7 @@ const MEANINGLESS: &[(Why, &[&str])] = &[
             "cpuidle.",
             "cpuidle_sysfs_switch",
             "haltpoll.",
+            "idle",
             "intel_idle.",
             "max_cstate",
             "processor.",
