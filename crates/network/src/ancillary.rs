@@ -84,7 +84,7 @@ fn sent_stamp(data: &[u8]) -> Option<SentStamp> {
         2 => SentStage::Acknowledged,
         _ => return None,
     };
-    let id = data.get(12..16)?.try_into().map_or(0, u32::from_ne_bytes);
+    let id = u32_at(data, 12)?;
     Some(SentStamp { stage, id })
 }
 
@@ -93,14 +93,8 @@ fn missed_launch(data: &[u8]) -> Option<u64> {
     if *data.get(4)? != ORIGIN_TXTIME {
         return None;
     }
-    let word = |at: usize| {
-        data.get(at..at + 4)?
-            .try_into()
-            .ok()
-            .map(u32::from_ne_bytes)
-    };
     // `ee_info` has the low half, `ee_data` the high one.
-    Some(u64::from(word(12)?) << 32 | u64::from(word(8)?))
+    Some(u64::from(u32_at(data, 12)?) << 32 | u64::from(u32_at(data, 8)?))
 }
 
 /// The `index`-th of an array of `timespec`, absent if it is zero.
@@ -114,9 +108,13 @@ fn time_at(data: &[u8], index: usize) -> Option<u64> {
     (at_ns > 0).then_some(at_ns)
 }
 
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at + 4)?.try_into().ok()?;
+    Some(u32::from_ne_bytes(four))
+}
+
 fn i32_at(bytes: &[u8], at: usize) -> i32 {
-    let four = bytes.get(at..at + 4).and_then(|it| it.try_into().ok());
-    four.map_or(0, i32::from_ne_bytes)
+    u32_at(bytes, at).map_or(0, u32::cast_signed)
 }
 
 #[cfg(test)]

@@ -47,14 +47,19 @@ fn check_length(result: isize) -> io::Result<usize> {
 /// # Errors
 /// The kernel's.
 pub fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: u32) -> io::Result<()> {
-    let length = size_of::<u32>() as libc::socklen_t;
-    // SAFETY: `value` lives during the call, and `length` is its size.
+    set_option_to(socket, level, name, &value)
+}
+
+/// Sets an option that is a number or a structure of the kernel's.
+fn set_option_to<T>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` lives during the call, and `length` is its size; the kernel only reads it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
             name,
-            (&raw const value).cast(),
+            std::ptr::from_ref(value).cast(),
             length,
         )
     };
@@ -98,14 +103,14 @@ pub fn receive(
     Ok((count, Ancillary::parse(&bytes_of(&control)[..length])))
 }
 
-/// The header of a message that goes into one part of memory.
-fn header(part: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
+/// The header of a message in one part of memory, with control messages.
+fn header<C>(part: &mut libc::iovec, control: &mut C) -> libc::msghdr {
     // SAFETY: all-zero bytes are a valid `msghdr`: no name, no parts.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = part;
     header.msg_iovlen = 1;
-    header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = CONTROL_BYTES;
+    header.msg_control = std::ptr::from_mut(control).cast();
+    header.msg_controllen = size_of::<C>() as _;
     header
 }
 
@@ -251,11 +256,16 @@ impl ErrorQueue {
 /// read in user space.
 #[must_use]
 pub fn real_offset_ns() -> i64 {
+    offset_ns(libc::CLOCK_REALTIME)
+}
+
+/// A clock minus CLOCK_MONOTONIC now, in ns.
+fn offset_ns(clock: libc::clockid_t) -> i64 {
     let before_ns = clock_now(libc::CLOCK_MONOTONIC);
-    let real_ns = clock_now(libc::CLOCK_REALTIME);
+    let its_ns = clock_now(clock);
     let after_ns = clock_now(libc::CLOCK_MONOTONIC);
     let between_ns = before_ns + after_ns.saturating_sub(before_ns) / 2;
-    real_ns.wrapping_sub(between_ns).cast_signed()
+    its_ns.wrapping_sub(between_ns).cast_signed()
 }
 
 /// Ends a connection whose other side has been silent for 40 s: its machine is gone.

@@ -147,6 +147,15 @@ pub struct LaunchTimes {
     pub discipline: String,
     /// The card sends at the instant: the driver has messages before.
     pub by_card: bool,
+    /// What became of them.
+    #[serde(flatten)]
+    pub counts: LaunchCounts,
+}
+
+/// What became of launch times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LaunchCounts {
     /// Messages of which the driver's time stamp is known.
     pub seen: u64,
     /// Of these, messages that the driver had before their launch time: nothing held them.

@@ -39,7 +39,7 @@ fn sender(path: &PathRun, lateness: &Lateness) -> String {
     };
     let discipline = words::clean(&launch.discipline);
     let interface = words::clean(&launch.interface);
-    let missed = match launch.missed {
+    let missed = match launch.counts.missed {
         0 => String::new(),
         count => format!(
             "; {} dropped because its launch time had passed",

@@ -299,16 +299,18 @@ impl Replier {
         };
         if let Some(before) = received_before {
             self.wake_up.record(before);
-            let received_ns = woke_ns.saturating_sub(before);
-            let late_ns = self.lateness.of(head.requested_ns, received_ns);
-            if let (Some(delays), true) = (&mut self.delays, before.max(late_ns) > LATE_NS) {
-                delays.push(Delay {
-                    sequence: head.sequence,
-                    received_ns,
-                    late_ns,
-                    woke_ns,
-                    read_with_later: at + size < self.filled,
-                });
+            if let Some(delays) = &mut self.delays {
+                let received_ns = woke_ns.saturating_sub(before);
+                let late_ns = self.lateness.of(head.requested_ns, received_ns);
+                if before.max(late_ns) > LATE_NS {
+                    delays.push(Delay {
+                        sequence: head.sequence,
+                        received_ns,
+                        late_ns,
+                        woke_ns,
+                        read_with_later: at + size < self.filled,
+                    });
+                }
             }
         }
         self.turnaround.record(begin_ns.saturating_sub(woke_ns));

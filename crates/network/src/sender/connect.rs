@@ -118,7 +118,7 @@ impl Session {
     /// # Errors
     /// The kernel takes none.
     pub fn launch_by(&mut self, launch: Launch) -> Result<(), ConnectError> {
-        let done = launch::enable(self.line.socket.as_fd(), launch.clock);
+        let done = launch::enable(self.line.socket.as_fd(), launch.clock());
         done.map_err(|error| {
             let text = format!("launch times (SO_TXTIME): {error}");
             ConnectError::Local(io::Error::new(error.kind(), text))

@@ -11,7 +11,7 @@ mod replies;
 use std::collections::VecDeque;
 
 use punctual_record::path::bill::MessageBills;
-use punctual_record::path::{Lateness, OneWay, PathCounts};
+use punctual_record::path::{Lateness, LaunchCounts, OneWay, PathCounts};
 use punctual_stats::histogram::Histogram;
 
 use super::{Launch, Reading, Received, Sent, Stamped};
@@ -20,7 +20,6 @@ use crate::bill::{self, Keeper};
 use crate::exchange::{Exchange, SentStages, TcpCounters};
 use crate::wire::delays::PeerDelay;
 pub use kept::Kept;
-pub use launched::Launched;
 
 /// Messages whose fate or stages may be unknown at a time; more are given up.
 const MOST_PENDING: usize = 1 << 17;
@@ -110,7 +109,7 @@ pub struct Joiner {
     keeper: Keeper,
     /// A message and its reply had time stamps of the card.
     has_hardware_stamps: bool,
-    launched: Launched,
+    launched: LaunchCounts,
     /// Messages that were given up for want of memory.
     given_up: u64,
     /// Messages that are neither replied nor lost.
@@ -139,7 +138,7 @@ impl Joiner {
             kept: Kept::new(rules.late_ns),
             keeper: Keeper::new(rules.late_ns, rules.connection),
             has_hardware_stamps: false,
-            launched: Launched::default(),
+            launched: LaunchCounts::default(),
             given_up: 0,
             undecided: 0,
         }
@@ -329,7 +328,7 @@ impl Joiner {
 
     /// What became of launch times.
     #[must_use]
-    pub fn launched(&self) -> Launched {
+    pub fn launched(&self) -> LaunchCounts {
         self.launched
     }
 

@@ -205,10 +205,18 @@ pub struct Line {
 pub struct Launch {
     /// How long before.
     pub lead_ns: u64,
-    /// By which clock the queueing discipline takes it.
-    pub clock: LaunchClock,
     /// The card sends at the instant: the driver has the message before.
     pub by_card: bool,
+}
+
+impl Launch {
+    /// By which clock launch times are taken: by that of the card, or of the queueing discipline.
+    fn clock(&self) -> LaunchClock {
+        match self.by_card {
+            false => LaunchClock::Monotonic,
+            true => LaunchClock::Tai,
+        }
+    }
 }
 
 impl Line {
@@ -218,7 +226,7 @@ impl Line {
         let socket = self.socket.as_fd();
         match (&self.launch, &self.to) {
             (Some(launch), to) => {
-                let at_ns = at_ns.saturating_add_signed(launch.clock.offset_ns());
+                let at_ns = at_ns.saturating_add_signed(launch.clock().offset_ns());
                 launch::send_at(socket, to.as_ref(), message, at_ns)
             }
             (None, Some(to)) => frame::send(socket, to, message),

@@ -195,11 +195,11 @@ impl Receiver {
             return;
         }
         let (stamps, offset_ns) = (&mut self.rings.stamps, self.real_offset_ns);
-        let launch_offset_ns = self.line.launch.map_or(0, |it| it.clock.offset_ns());
+        let launch = self.line.launch;
         self.queue.drain(self.line.socket.as_fd(), |ancillary| {
-            if let Some(missed_ns) = ancillary.missed_ns {
+            if let (Some(missed_ns), Some(launch)) = (ancillary.missed_ns, launch) {
                 stamps.push(Stamped {
-                    at_ns: missed_ns.saturating_add_signed(-launch_offset_ns),
+                    at_ns: missed_ns.saturating_add_signed(-launch.clock().offset_ns()),
                     missed: true,
                     ..Stamped::default()
                 });

@@ -5,7 +5,7 @@ use std::mem::{size_of, zeroed};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::check;
+use super::{check, set_option_to};
 
 /// The type of the frames: IEEE 802 reserves it for local experiments, no protocol in use has it.
 pub const ETHER_TYPE: u16 = 0x88b5;
@@ -233,18 +233,9 @@ fn filter(socket: BorrowedFd<'_>, from: Address) -> io::Result<()> {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: `program` leads to instructions that live during the call, and says how many there are;
-    // the kernel checks and copies them.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const program).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop)
+    // It leads to instructions that live during the call; the kernel checks and copies them.
+    let filter = libc::SO_ATTACH_FILTER;
+    set_option_to(socket, libc::SOL_SOCKET, filter, &program)
 }
 
 /// Sends a frame. Real-time safe; one system call.

@@ -4,10 +4,8 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use punctual_rt::sys::time::clock_now;
-
 use super::frame::Destination;
-use super::{check, check_length};
+use super::{check_length, header, set_option_to};
 
 const SO_TXTIME: i32 = 61;
 const SCM_TXTIME: i32 = SO_TXTIME;
@@ -37,13 +35,7 @@ impl LaunchClock {
     pub fn offset_ns(self) -> i64 {
         match self {
             Self::Monotonic => 0,
-            Self::Tai => {
-                let before_ns = clock_now(libc::CLOCK_MONOTONIC);
-                let tai_ns = clock_now(libc::CLOCK_TAI);
-                let after_ns = clock_now(libc::CLOCK_MONOTONIC);
-                let between_ns = before_ns + after_ns.saturating_sub(before_ns) / 2;
-                tai_ns.wrapping_sub(between_ns).cast_signed()
-            }
+            Self::Tai => super::offset_ns(libc::CLOCK_TAI),
         }
     }
 }
@@ -64,17 +56,7 @@ pub fn enable(socket: BorrowedFd<'_>, clock: LaunchClock) -> io::Result<()> {
         clock: clock.id(),
         flags: REPORT_ERRORS,
     };
-    // SAFETY: `wanted` lives during the call, and its size is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_TXTIME,
-            (&raw const wanted).cast(),
-            size_of::<SockTxtime>() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop)
+    set_option_to(socket, libc::SOL_SOCKET, SO_TXTIME, &wanted)
 }
 
 /// A control message with a launch time, as the kernel reads it.
@@ -105,12 +87,7 @@ pub fn send_at(
     control.head.cmsg_level = libc::SOL_SOCKET;
     control.head.cmsg_type = SCM_TXTIME;
     control.at_ns = at_ns;
-    // SAFETY: all-zero bytes are a valid `msghdr`: no name, no parts.
-    let mut header: libc::msghdr = unsafe { zeroed() };
-    header.msg_iov = &raw mut part;
-    header.msg_iovlen = 1;
-    header.msg_control = (&raw mut control).cast();
-    header.msg_controllen = size_of::<Control>() as _;
+    let mut header = header(&mut part, &mut control);
     let mut name = to.map(|to| to.to_kernel());
     if let Some(name) = &mut name {
         header.msg_name = std::ptr::from_mut(name).cast();
@@ -127,6 +104,8 @@ pub fn send_at(
 mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
+
+    use punctual_rt::sys::time::clock_now;
 
     use super::*;
 

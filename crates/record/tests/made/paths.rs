@@ -223,10 +223,12 @@ pub fn measured(transport: Transport) -> Run {
             interface: "eth0".to_owned(),
             discipline: "fq".to_owned(),
             by_card: false,
-            seen: 900,
-            early: 1,
-            earliest_ns: 30_000,
-            missed: 1,
+            counts: LaunchCounts {
+                seen: 900,
+                early: 1,
+                earliest_ns: 30_000,
+                missed: 1,
+            },
         }),
         stamps: Stamps {
             rx_software: true,

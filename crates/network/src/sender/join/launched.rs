@@ -10,19 +10,6 @@ const EARLY_NS: u64 = 20_000;
 /// Messages of one instant that are searched for the one that was dropped.
 const MOST_AT_ONCE: usize = 1 << 12;
 
-/// What became of launch times.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Launched {
-    /// Messages of which it is known when the driver had them.
-    pub seen: u64,
-    /// Of these, messages that the driver had before their launch time, and the longest time before.
-    pub early: u64,
-    /// See `early`.
-    pub earliest_ns: u64,
-    /// Messages that were dropped on this machine because their launch time had passed.
-    pub missed: u64,
-}
-
 impl Joiner {
     /// Whether the message waited for its launch time.
     pub(super) fn check_launch(&mut self, index: usize, stamped: &Stamped) {

@@ -189,7 +189,6 @@ fn the_stages_of_a_message_come_together_from_four_rings() {
                 at_ns: number * MS + after,
                 id: message.id,
                 stage,
-                is_hardware: false,
                 ..Stamped::default()
             });
         }
@@ -198,7 +197,6 @@ fn the_stages_of_a_message_come_together_from_four_rings() {
                 at_ns: number * MS + 206 * MS,
                 id: message.id,
                 stage: SentStage::Software,
-                is_hardware: false,
                 ..Stamped::default()
             });
         }
@@ -258,7 +256,6 @@ fn a_stamp_of_the_driver_is_not_that_of_an_earlier_segment() {
         at_ns,
         id: sent(number).id,
         stage,
-        is_hardware: false,
         ..Stamped::default()
     };
     let software = |apart: bool| {
@@ -290,7 +287,6 @@ fn a_segment_that_is_sent_again_is_sent_again_for_all_of_its_messages() {
             at_ns,
             id: sent(number).id,
             stage,
-            is_hardware: false,
             ..Stamped::default()
         });
     };
@@ -322,7 +318,6 @@ fn launching(by_card: bool) -> Joiner {
     Joiner::new(Rules {
         launch: Some(Launch {
             lead_ns: MS / 2,
-            clock: crate::sys::launch::LaunchClock::Monotonic,
             by_card,
         }),
         ..rules(Some(100 * MS))
@@ -366,9 +361,9 @@ fn a_message_with_a_launch_time_begins_at_its_instant_and_its_thread_before() {
     let queue = rows.iter().find(|row| row.stage == Stage::Queue).unwrap();
     assert_eq!((queue.ns, &queue.cause), (70_000, &Cause::Queue));
     assert!(rows.iter().all(|row| row.stage != Stage::Start));
-    let seen = Launched {
+    let seen = LaunchCounts {
         seen: 1,
-        ..Launched::default()
+        ..LaunchCounts::default()
     };
     assert_eq!(joiner.launched(), seen);
 }

@@ -27,11 +27,7 @@ pub fn fill(run: &mut Run, start_ns: u64, lane: &Lane, joined: &Joined) {
         path.counts = joined.joiner.counts();
         path.send_lateness = joined.joiner.send_lateness();
         if let Some(launch) = &mut path.launch {
-            let launched = joined.joiner.launched();
-            launch.seen = launched.seen;
-            launch.early = launched.early;
-            launch.earliest_ns = launched.earliest_ns;
-            launch.missed = launched.missed;
+            launch.counts = joined.joiner.launched();
         }
         path.one_way = joined.joiner.one_way();
         path.stamps.hardware = joined.joiner.has_hardware_stamps();

@@ -4,10 +4,9 @@ use std::net::IpAddr;
 
 use punctual_machine::queueing::{LaunchedBy, launching_to};
 use punctual_network::sender::Launch;
-use punctual_network::sys::launch::LaunchClock;
 use punctual_record::Run;
 use punctual_record::condition::{Condition, Demand, Fix};
-use punctual_record::path::LaunchTimes;
+use punctual_record::path::{LaunchCounts, LaunchTimes};
 
 use crate::conduct::error::ConductError;
 
@@ -26,10 +25,7 @@ pub fn to(address: IpAddr, lead_ns: u64) -> Result<LaunchTimes, ConductError> {
         interface: found.interface,
         discipline: discipline.to_owned(),
         by_card,
-        seen: 0,
-        early: 0,
-        earliest_ns: 0,
-        missed: 0,
+        counts: LaunchCounts::default(),
     })
 }
 
@@ -37,10 +33,6 @@ pub fn to(address: IpAddr, lead_ns: u64) -> Result<LaunchTimes, ConductError> {
 pub fn of(launch: &LaunchTimes) -> Launch {
     Launch {
         lead_ns: launch.lead_ns,
-        clock: match launch.by_card {
-            false => LaunchClock::Monotonic,
-            true => LaunchClock::Tai,
-        },
         by_card: launch.by_card,
     }
 }
@@ -50,13 +42,13 @@ pub fn of(launch: &LaunchTimes) -> Launch {
 pub fn demand(run: &Run) -> Option<Demand> {
     let path = run.path.as_ref()?;
     let launch = path.launch.as_ref()?;
-    let early = (launch.seen > 0).then_some(launch.early);
+    let early = (launch.counts.seen > 0).then_some(launch.counts.early);
     let condition = Condition::LaunchTimes {
         interface: launch.interface.clone(),
         discipline: launch.discipline.clone(),
         by_card: launch.by_card,
         early,
-        earliest_ns: launch.earliest_ns,
+        earliest_ns: launch.counts.earliest_ns,
     };
     let in_force = early == Some(0) || launch.by_card || path.counts.sent == 0;
     Some(Demand::requested(condition, in_force, || {

@@ -87,15 +87,15 @@ pub(super) fn measure_with(
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
     progress.step(&Step::ReadSettings);
-    let mut run = survey(plan, &root);
+    let run = survey(plan, &root);
     progress.step(&Step::Connect {
         host: plan.host.clone(),
     });
     let (session, launch) = connect(plan)?;
     let path = path_of(plan, &session, launch);
     let outputs = (progress, signals);
-    run.path = Some(path);
-    start(plan, directory, &root, (run, session, experiment), outputs)
+    let begun = (run, path, session, experiment);
+    start(plan, directory, &root, begun, outputs)
 }
 
 /// A record of the machine, before anything runs.
@@ -172,14 +172,16 @@ fn path_of(plan: &PathPlan, session: &Session, launch: Option<LaunchTimes>) -> P
 }
 
 /// By what messages are judged.
-fn rules(plan: &PathPlan, path: Option<&PathRun>, session: &Session) -> Rules {
-    let clocks = path.map(|it| [&it.clock, &it.peer.clock]);
-    let known = clocks.filter(|both| both.iter().all(|clock| clock.is_known()));
-    let error_ns = known.map(|[here, there]| here.max_error_ns.saturating_add(there.max_error_ns));
+fn rules(plan: &PathPlan, path: &PathRun, session: &Session) -> Rules {
+    let both_known = path.clock.is_known() && path.peer.clock.is_known();
+    let error_ns = path
+        .clock
+        .max_error_ns
+        .saturating_add(path.peer.clock.max_error_ns);
     Rules {
         timeout_ns: (plan.transport != Transport::Tcp).then_some(plan.timeout_ns),
         late_ns: plan.late_ns.unwrap_or(u64::MAX),
-        peer_clock: error_ns.map(|error_ns| (session.ready.real_offset_ns, error_ns)),
+        peer_clock: both_known.then_some((session.ready.real_offset_ns, error_ns)),
         launch: session.line.launch,
         connection: connection(plan, &Root::live()),
     }
@@ -206,13 +208,13 @@ fn start(
     plan: &PathPlan,
     directory: &RunDirectory,
     root: &Root,
-    (mut run, session, mut experiment): (Run, Session, Option<Experimenting>),
+    (mut run, path, session, mut experiment): (Run, PathRun, Session, Option<Experimenting>),
     (progress, signals): (&mut dyn Progress, Signals),
 ) -> Result<Run, ConductError> {
     progress.step(&Step::SetUpProbes);
-    let path = run.path.as_ref();
-    let rules = rules(plan, path, &session);
-    let peer_demands = path.map(|it| compose::peer_demands(&it.peer.conditions));
+    let rules = rules(plan, &path, &session);
+    let peer_demands = compose::peer_demands(&path.peer.conditions);
+    run.path = Some(path);
     let interval_ns = plan.interval.shortest_ns();
     let (writers, readers) = rings(interval_ns, plan.burst).map_err(ConductError::Collector)?;
     let threads = threads::start(plan, &session.line, writers)?;
@@ -253,7 +255,7 @@ fn start(
         root,
         &mut run.system,
     );
-    demands.extend(peer_demands.into_iter().flatten());
+    demands.extend(peer_demands);
     in_force::refuse_unmet(&plan.conditions, &demands)?;
     run.demands = demands;
     let monitored = threads.ready.iter().map(|(cpu, ready)| Monitored {
