@@ -124,6 +124,13 @@ pub(crate) fn attributes(bytes: &[u8]) -> Vec<(u16, &[u8])> {
     found
 }
 
+/// The value of an attribute.
+pub(crate) fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    let mut all = attributes(bytes).into_iter();
+    all.find(|(found, _)| *found == kind)
+        .map(|(_, value)| value)
+}
+
 /// Appends an attribute. What is longer than an attribute can be is left out.
 pub(crate) fn put(into: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let Ok(length) = u16::try_from(value.len() + 4) else {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
-use crate::netlink::{DUMP, Request, attributes, number, open, request};
+use crate::netlink::{DUMP, Request, attribute, number, open, request};
 use crate::tune::device_to;
 
 /// From `linux/rtnetlink.h` and `linux/pkt_sched.h`.
@@ -84,7 +84,7 @@ impl std::error::Error for NoLaunching {}
 /// They are not.
 pub fn launching_to(address: IpAddr) -> Result<Launching, NoLaunching> {
     let socket = open(None).map_err(NoLaunching::Unknown)?;
-    let (index, interface) = device_to(address).map_err(NoLaunching::Unknown)?;
+    let (index, interface) = device_to(&socket, address).map_err(NoLaunching::Unknown)?;
     let all = disciplines(&socket, index).map_err(NoLaunching::Unknown)?;
     judge(interface, &all)
 }
@@ -141,18 +141,14 @@ fn discipline(body: &[u8], interface: u32) -> Option<Discipline> {
     if number(body, 4)? != interface {
         return None;
     }
-    let all = attributes(body.get(HEADER..)?);
-    let of = |all: &[(u16, &[u8])], kind: u16| {
-        let found = all.iter().find(|(found, _)| *found == kind);
-        found.map(|(_, value)| value.to_vec())
-    };
-    let kind = of(&all, TCA_KIND)?;
+    let all = body.get(HEADER..)?;
+    let kind = attribute(all, TCA_KIND)?;
     let name = kind.split(|byte| *byte == 0).next().unwrap_or_default();
-    let options = of(&all, TCA_OPTIONS).unwrap_or_default();
-    let etf = of(&attributes(&options), TCA_ETF_PARMS).filter(|_| name == b"etf");
+    let options = attribute(all, TCA_OPTIONS).filter(|_| name == b"etf");
+    let etf = options.and_then(|it| attribute(it, TCA_ETF_PARMS));
     Some(Discipline {
         kind: String::from_utf8_lossy(name).into_owned(),
-        etf_flags: etf.and_then(|it| number(&it, 8)).unwrap_or(0),
+        etf_flags: etf.and_then(|it| number(it, 8)).unwrap_or(0),
     })
 }
 

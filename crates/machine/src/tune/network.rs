@@ -8,7 +8,9 @@ use std::os::unix::fs::MetadataExt;
 
 use punctual_record::tuning::{Change, Knob, Neighbour, Route, RouteMetric, Setting};
 
-use crate::netlink::{ACK, DUMP, REPLACE, Request, attributes, number, open, put, request};
+use crate::netlink::{
+    ACK, DUMP, REPLACE, Request, attribute, attributes, number, open, put, request,
+};
 
 /// From `linux/rtnetlink.h` and `linux/neighbour.h`.
 const NEW_ROUTE: u16 = 24;
@@ -112,9 +114,7 @@ impl Message {
     }
 
     fn attribute(&self, kind: u16) -> Option<&[u8]> {
-        let mut all = self.attributes().into_iter();
-        all.find(|(found, _)| *found == kind)
-            .map(|(_, value)| value)
+        attribute(self.0.get(ROUTE_HEADER..)?, kind)
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -148,11 +148,8 @@ impl Message {
     /// The value of a metric.
     fn metric(&self, metric: RouteMetric) -> String {
         let kind = kind_of(metric);
-        let of = |wanted: u16| {
-            let mut all = self.metrics().into_iter();
-            let (_, value) = all.find(|(found, _)| *found == wanted)?;
-            number(value, 0)
-        };
+        let metrics = self.attribute(RTA_METRICS).unwrap_or_default();
+        let of = |wanted: u16| number(attribute(metrics, wanted)?, 0);
         let is_locked = of(RTAX_LOCK).is_some_and(|it| it & (1 << kind) != 0);
         match (of(kind), is_locked) {
             (None | Some(0), _) => ABSENT.to_owned(),
@@ -343,8 +340,8 @@ fn name_of(device: u32) -> io::Result<String> {
 }
 
 /// The device by which messages to an address leave: its number and its name.
-pub(crate) fn device_to(address: IpAddr) -> io::Result<(u32, String)> {
-    let found = route_to(&open(None)?, address)?;
+pub(crate) fn device_to(socket: &OwnedFd, address: IpAddr) -> io::Result<(u32, String)> {
+    let found = route_to(socket, address)?;
     let index = found.word(RTA_OIF).ok_or_else(no_route)?;
     Ok((index, name_of(index)?))
 }
@@ -368,12 +365,7 @@ fn entry_of(socket: &OwnedFd, device: u32, address: IpAddr) -> io::Result<Option
     };
     let mut found = None;
     request(socket, &question, |body| {
-        let of = |kind: u16| {
-            let all = attributes(body.get(NEIGHBOUR_HEADER..).unwrap_or_default());
-            let mut all = all.into_iter();
-            all.find(|(found, _)| *found == kind)
-                .map(|(_, value)| value)
-        };
+        let of = |kind: u16| attribute(body.get(NEIGHBOUR_HEADER..)?, kind);
         if number(body, 4) == Some(device) && of(NDA_DST) == Some(&wanted[..]) {
             let state = number(body, 8).unwrap_or(0) & 0xffff;
             found = Some(Entry {
