@@ -147,10 +147,9 @@ impl CellPlan<'_> {
     /// # Errors
     /// It is too long.
     pub fn command_line(&self) -> Result<String, LabError> {
-        let mut words = vec![OWN_WORDS.to_owned(), format!("lab.seed={}", self.seed)];
-        if Time::with_cpus(self.cpus) == Time::Virtual {
-            words.insert(1, idle::POLL.to_owned());
-        }
+        let mut words = vec![OWN_WORDS.to_owned()];
+        words.extend(self.polls().then(|| idle::POLL.to_owned()));
+        words.push(format!("lab.seed={}", self.seed));
         words.extend(self.parameters.iter().cloned());
         words.push(format!("-- {VERB} {INIT}"));
         let line = words.join(" ");
@@ -301,7 +300,7 @@ impl CellPlan<'_> {
         let mut machine = Machine {
             qemu: self.qemu,
             kernel: &self.kernel.image,
-            pause: self.pause(),
+            pause: self.kernel.pause.filter(|_| self.polls()),
             command_line: self.command_line()?,
             cpus: self.cpus,
             memory_mib: self.memory_mib,
@@ -390,14 +389,9 @@ impl CellPlan<'_> {
         Ok(made)
     }
 
-    /// Where the idle loop's `PAUSE` is, if the guest has that loop and the kernel's symbols are known.
-    /// Without them it is emulated as it is, which takes longer.
-    fn pause(&self) -> Option<u64> {
-        if Time::with_cpus(self.cpus) != Time::Virtual {
-            return None;
-        }
-        let symbols = self.kernel.symbols().ok()?;
-        idle::pause_in(&std::fs::read(&self.kernel.image).ok()?, &symbols)
+    /// Whether the kernel waits in a loop while it is idle.
+    fn polls(&self) -> bool {
+        Time::with_cpus(self.cpus) == Time::Virtual
     }
 
     fn laboratory(

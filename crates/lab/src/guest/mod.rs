@@ -26,7 +26,6 @@ use punctual_record::lab::{GuestFault, GuestProcess};
 pub const VERB: &str = "__lab";
 /// Its argument for the first process.
 pub const INIT: &str = "init";
-
 /// Its argument for the process that keeps a processor busy.
 pub const SPIN: &str = "spin";
 

@@ -11,7 +11,7 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, ReadRef as _};
 
-use super::Symbols;
+use super::{Kernel, Symbols};
 
 /// The kernel waits for its next task in a loop, instead of halting.
 pub const POLL: &str = "idle=poll";
@@ -21,6 +21,12 @@ const MOST_BYTES: u64 = 1024;
 const PAUSE: [u8; 2] = [0xf3, 0x90];
 /// `xchg %ax,%ax`: no operation, as long.
 pub const NO_OPERATION: [u8; 2] = [0x66, 0x90];
+
+/// The same of a kernel; `None` also without symbols: it is emulated as it is then, which takes longer.
+pub(super) fn pause_of(kernel: &Kernel) -> Option<u64> {
+    let symbols = kernel.symbols().ok()?;
+    pause_in(&std::fs::read(&kernel.image).ok()?, &symbols)
+}
 
 /// Where in an ELF image the idle loop's only `PAUSE` is; `None` if it can't be told.
 #[must_use]
@@ -45,13 +51,12 @@ fn offset_of(image: &[u8], address: u64, length: u64) -> Option<u64> {
     let loaded = segments
         .iter()
         .filter(|it| it.p_type(endian) == elf::PT_LOAD);
-    loaded
-        .filter_map(|segment| {
-            let inside = address.checked_sub(segment.p_vaddr(endian))?;
-            let (offset, size) = segment.file_range(endian);
-            (inside.checked_add(length)? <= size).then(|| offset.checked_add(inside))?
-        })
-        .next()
+    let mut loaded = loaded.filter_map(|segment| {
+        let inside = address.checked_sub(segment.p_vaddr(endian))?;
+        let (offset, size) = segment.file_range(endian);
+        (inside.checked_add(length)? <= size).then(|| offset.checked_add(inside))?
+    });
+    loaded.next()
 }
 
 #[cfg(test)]

@@ -49,6 +49,8 @@ pub struct Kernel {
     pub config: Option<PathBuf>,
     /// The directory `lib/modules/RELEASE` of its modules, if the package has them.
     pub modules: Option<PathBuf>,
+    /// Where in the image the idle loop's `PAUSE` is, if that is known.
+    pub pause: Option<u64>,
 }
 
 /// A Debian package of a kernel.
@@ -105,14 +107,16 @@ pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Resul
         // A file in the working directory, unless its name is one of the three short ones.
         matches!(wanted, Wanted::Newest { version: None, .. }) || !path.is_file()
     });
-    match wanted {
+    let mut kernel = match wanted {
         Some(wanted) => by_name(apt, asked, &wanted, cache, tell),
         None if !asked.contains('/') && !path.exists() => Err(Error::Package {
             asked: asked.to_owned(),
             why: NoPackage::NotAName,
         }),
         None => from_file(asked, path, cache, tell),
-    }
+    }?;
+    kernel.pause = idle::pause_of(&kernel);
+    Ok(kernel)
 }
 
 fn by_name(
@@ -188,6 +192,7 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
         system_map: None,
         config: None,
         modules: None,
+        pause: None,
     };
     match image::kind(&beginning) {
         Kind::Elf(elf) => {
@@ -245,6 +250,7 @@ fn from_entry(asked: &str, entry: &cache::Entry) -> Kernel {
         system_map: path(SYSTEM_MAP),
         config: path(CONFIG),
         modules: holds_modules.then(|| entry.directory.join(&modules)),
+        pause: None,
     }
 }
 

@@ -83,16 +83,14 @@ impl Symbols {
             .table
             .partition_point(|symbol| symbol.address <= address);
         let symbol = self.table.get(behind.checked_sub(1)?)?;
-        let name = self.names.get(symbol.begin..symbol.end)?;
-        (symbol.rank > DATA).then_some((name, address - symbol.address))
+        (symbol.rank > DATA).then(|| (self.name_of(symbol), address - symbol.address))
     }
 
     /// Where a function begins.
     #[must_use]
     pub fn address(&self, name: &str) -> Option<u64> {
-        let is_it = |symbol: &&Symbol| self.names.get(symbol.begin..symbol.end) == Some(name);
-        let functions = self.table.iter().filter(|symbol| symbol.rank > DATA);
-        functions.clone().find(is_it).map(|symbol| symbol.address)
+        let is_it = |symbol: &&Symbol| symbol.rank > DATA && self.name_of(symbol) == name;
+        self.table.iter().find(is_it).map(|symbol| symbol.address)
     }
 
     /// Where a function begins, or the only one that the compiler has made of it
@@ -100,8 +98,7 @@ impl Symbols {
     #[must_use]
     pub fn range(&self, name: &str) -> Option<(u64, u64)> {
         let is_it = |symbol: &Symbol| {
-            let found = self.names.get(symbol.begin..symbol.end).unwrap_or_default();
-            let rest = found.strip_prefix(name);
+            let rest = self.name_of(symbol).strip_prefix(name);
             symbol.rank > DATA && rest.is_some_and(|it| it.is_empty() || it.starts_with('.'))
         };
         let mut found = (0..self.table.len()).filter(|at| is_it(&self.table[*at]));
@@ -109,6 +106,10 @@ impl Symbols {
             return None;
         };
         Some((self.table[at].address, self.table.get(at + 1)?.address))
+    }
+
+    fn name_of(&self, symbol: &Symbol) -> &str {
+        self.names.get(symbol.begin..symbol.end).unwrap_or_default()
     }
 
     /// The number of symbols.
