@@ -8,6 +8,7 @@ use super::super::style::{Style, Tone, wrap};
 use super::super::table::{self, Cell};
 use super::super::words::{clean, count, plural};
 use super::compare::{dependency, signed};
+use super::junit::start_case;
 use super::without::no_result;
 use super::{WHAT_IT_SHOWS, label};
 use punctual_record::lab::{CellFigures, Lab, LabCell};
@@ -60,8 +61,6 @@ pub struct Grown {
 pub struct GateCell {
     /// What it is called.
     pub label: String,
-    /// Its kernel.
-    pub kernel: String,
     /// What its figures may grow by.
     pub allowed_ns: u64,
     /// Its figures.
@@ -166,7 +165,6 @@ fn cell(before: &LabCell, after: &LabCell, allowance: &Allowance) -> GateCell {
     }
     GateCell {
         label: label(before),
-        kernel: before.kernel.clone(),
         allowed_ns,
         figures,
         grown: grown(before, after),
@@ -298,16 +296,7 @@ pub fn gate_junit(gate: &Gate, now: &Lab) -> String {
     xml.start("testsuites", &counts);
     xml.start("testsuite", &counts);
     for (cell, run) in gate.cells.iter().zip(&now.cells) {
-        let class = format!("{name}.{}", cell.kernel);
-        let time = format!("{:.3}", run.host_s);
-        xml.start(
-            "testcase",
-            &[
-                ("classname", &*class),
-                ("name", &*cell.label),
-                ("time", &*time),
-            ],
-        );
+        start_case(&mut xml, name, run, &cell.label);
         if !cell.passes() {
             let words = failure(cell);
             let attributes = [("type", "GROWTH"), ("message", &*words)];

@@ -29,6 +29,16 @@ fn trouble(cell: &LabCell) -> Option<(&'static str, &'static str, String)> {
     }
 }
 
+/// Begins the case of a cell.
+pub(super) fn start_case(xml: &mut Xml, suite: &str, cell: &LabCell, name: &str) {
+    let class = format!("{suite}.{}", cell.kernel);
+    let time = format!("{:.3}", cell.host_s);
+    xml.start(
+        "testcase",
+        &[("classname", &*class), ("name", name), ("time", &*time)],
+    );
+}
+
 /// The suite as JUnit's XML.
 #[must_use]
 pub fn junit(lab: &Lab) -> String {
@@ -62,16 +72,11 @@ pub fn junit(lab: &Lab) -> String {
         .concat(),
     );
     for (cell, trouble) in lab.cells.iter().zip(&troubles) {
-        let class = format!("{name}.{}", cell.kernel);
         let case = match cell.seed {
             1 => cell.load.clone(),
             seed => format!("{}, seed {seed}", cell.load),
         };
-        let time = format!("{:.3}", cell.host_s);
-        xml.start(
-            "testcase",
-            &[("classname", &*class), ("name", &*case), ("time", &*time)],
-        );
+        start_case(&mut xml, name, cell, &case);
         if let Some((element, kind, words)) = trouble {
             xml.text(element, &[("type", kind), ("message", words)], words);
         }

@@ -4,13 +4,12 @@ use std::process::ExitCode;
 
 use super::super::failure::{Failure, SETUP};
 use super::super::out;
-use super::super::save::save_whole;
 use super::flags::{FigureName, LabGateFlags, MayGrow};
-use super::{bench, conclude, run_cells};
+use super::verify::refused;
+use super::{bench, conclude, run_cells, save_suite};
 use crate::conduct::Signals;
 use crate::conduct::lab::verify::{self, Before};
-use punctual_record::lab::{LabCell, read_lab};
-use punctual_record::laboratory::GuestTime;
+use punctual_record::lab::LabCell;
 use punctual_report::lab::{self as report, Allowance};
 use punctual_stats::verdict::Outcome as VerdictOutcome;
 
@@ -21,21 +20,12 @@ use punctual_stats::verdict::Outcome as VerdictOutcome;
 pub fn run(flags: &LabGateFlags) -> Result<ExitCode, Failure> {
     let baseline = baseline(flags)?;
     let allowance = allowance(&flags.allow, flags.figure, &baseline)?;
-    let before: Vec<Before> = baseline
-        .iter()
-        .filter_map(|cell| {
-            let mut laboratory = cell.laboratory.clone()?;
-            if let Some(kernel) = &flags.kernel {
-                laboratory.kernel.clone_from(kernel);
-            }
-            Some(Before {
-                column: cell.kernel.clone(),
-                load: cell.load.clone(),
-                laboratory,
-                run: None,
-            })
-        })
-        .collect();
+    let mut before: Vec<Before> = baseline.iter().filter_map(Before::of).collect();
+    if let Some(kernel) = &flags.kernel {
+        for it in &mut before {
+            it.laboratory.kernel.clone_from(kernel);
+        }
+    }
     let bench = bench(before.iter().map(|it| &*it.laboratory.kernel))?;
     let mut cells = verify::cells(&before, &bench).map_err(Failure::setup)?;
     for (cell, old) in cells.iter_mut().zip(&baseline) {
@@ -46,11 +36,8 @@ pub fn run(flags: &LabGateFlags) -> Result<ExitCode, Failure> {
     let made = run_cells(&cells, &flags.host, &bench, &signals, None)?;
     let gate = report::gate(&baseline, &made.lab, &allowance);
     let mut trouble = made.trouble;
-    if let Some(file) = &flags.host.junit
-        && let Err(error) = save_whole(file, report::gate_junit(&gate, &made.lab).as_bytes())
-    {
-        trouble.push(error.to_string());
-    }
+    let suite = || report::gate_junit(&gate, &made.lab);
+    trouble.extend(save_suite(&flags.host, suite));
     if flags.host.json {
         out::print(&punctual_report::summary_json::of_lab(&made.lab));
     } else if !flags.host.quiet || !gate.passes() {
@@ -69,22 +56,7 @@ pub fn run(flags: &LabGateFlags) -> Result<ExitCode, Failure> {
 /// The cells of the baseline that have a result.
 fn baseline(flags: &LabGateFlags) -> Result<Vec<LabCell>, Failure> {
     let shown = flags.baseline.display();
-    let (lab, _) = read_lab(&flags.baseline).map_err(Failure::setup)?;
-    let mut cells = lab.cells;
-    cells.retain(|cell| cell.laboratory.is_some());
-    if cells.is_empty() {
-        return Err(Failure::usage(format!("{shown}: no cell has a result")));
-    }
-    let at_hosts_pace = |cell: &LabCell| {
-        let laboratory = cell.laboratory.as_ref();
-        laboratory.is_some_and(|it| it.time == GuestTime::Host)
-    };
-    if cells.iter().any(at_hosts_pace) {
-        return Err(Failure::usage(format!(
-            "{shown}: several processors ran at the host's pace, which is never repeatable: make a \
-             baseline without --cpus"
-        )));
-    }
+    let (cells, _) = verify::read_cells(&flags.baseline).map_err(refused)?;
     if flags.kernel.is_some() && cells.iter().any(|cell| cell.kernel != cells[0].kernel) {
         return Err(Failure::usage(format!(
             "--kernel: {shown} has several kernels: make a baseline of one, with --kernel"

@@ -198,6 +198,12 @@ fn run_cells(
     })
 }
 
+/// Saves a suite of tests for CI, if one is wanted; says why it could not be saved.
+fn save_suite(host: &HostFlags, suite: impl FnOnce() -> String) -> Option<String> {
+    let saved = save_whole(host.junit.as_deref()?, suite().as_bytes());
+    saved.err().map(|error| error.to_string())
+}
+
 /// Whether the output of programs is the result.
 fn runs_program(cells: &[Cell<'_>]) -> bool {
     cells
@@ -214,11 +220,7 @@ fn make_cells(
 ) -> Result<Concluded, Failure> {
     let made = run_cells(cells, host, bench, signals, proving)?;
     let (lab, mut trouble) = (&made.lab, made.trouble);
-    if let Some(file) = &host.junit
-        && let Err(error) = save_whole(file, report::junit(lab).as_bytes())
-    {
-        trouble.push(error.to_string());
-    }
+    trouble.extend(save_suite(host, || report::junit(lab)));
     let program = runs_program(cells);
     show(host, lab, &made.outcomes, program, made.directory.path());
     trouble.iter().for_each(|line| out::complain(line));

@@ -19,10 +19,7 @@ use punctual_report::lab::{self as report, label_of};
 /// # Errors
 /// What cannot be read or run.
 pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
-    let before = verify::read(&flags.record).map_err(|why| match why {
-        VerifyError::Unread(_) => Failure::setup(why),
-        _ => Failure::usage(why.to_string()),
-    })?;
+    let before = verify::read(&flags.record).map_err(refused)?;
     let kernels = before.iter().map(|record| &*record.laboratory.kernel);
     let bench = super::bench(kernels)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
@@ -52,6 +49,14 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     } else {
         ExitCode::from(VerdictOutcome::Fail.exit_code())
     })
+}
+
+/// Why a record is not run again.
+pub(super) fn refused(why: VerifyError) -> Failure {
+    match why {
+        VerifyError::Unread(_) => Failure::setup(why),
+        _ => Failure::usage(why.to_string()),
+    }
 }
 
 /// Whether both results are equal, and the line that says so.

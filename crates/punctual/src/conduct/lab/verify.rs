@@ -8,7 +8,7 @@ use super::cells::{Cell, run_all};
 use super::{Bench, LabProgress, Making, Outcome};
 use punctual_lab::cell::Work;
 use punctual_lab::{CellPlan, LabError};
-use punctual_record::lab::{is_lab, read_lab};
+use punctual_record::lab::{LabCell, is_lab, read_lab};
 use punctual_record::laboratory::{GuestTime, Laboratory};
 use punctual_record::{RecordError, Run};
 
@@ -29,6 +29,19 @@ pub struct Before {
     pub laboratory: Laboratory,
     /// Its run, if `measure` or `qualify` ran in it.
     pub run: Option<Run>,
+}
+
+impl Before {
+    /// Of a cell, without its run; `None` without a result.
+    #[must_use]
+    pub fn of(cell: &LabCell) -> Option<Self> {
+        Some(Self {
+            column: cell.kernel.clone(),
+            load: cell.load.clone(),
+            laboratory: cell.laboratory.clone()?,
+            run: None,
+        })
+    }
 }
 
 /// Why a record cannot be run again.
@@ -82,19 +95,39 @@ impl std::error::Error for VerifyError {
 /// # Errors
 /// What cannot be read or run again.
 pub fn read(path: &Path) -> Result<Vec<Before>, VerifyError> {
-    let found = if is_lab(path) {
-        of_lab(path)?
-    } else {
-        vec![of_run(path)?]
-    };
-    let at_hosts_pace = |it: &&Before| it.laboratory.time == GuestTime::Host;
-    match found.iter().find(at_hosts_pace) {
-        Some(before) => Err(VerifyError::AtHostsPace {
-            path: path.to_owned(),
-            cpus: before.laboratory.cpus,
-        }),
-        None => Ok(found),
+    if is_lab(path) {
+        return of_lab(path);
     }
+    let before = of_run(path)?;
+    check_pace(path, &before.laboratory)?;
+    Ok(vec![before])
+}
+
+fn check_pace(path: &Path, laboratory: &Laboratory) -> Result<(), VerifyError> {
+    match laboratory.time {
+        GuestTime::Virtual => Ok(()),
+        GuestTime::Host => Err(VerifyError::AtHostsPace {
+            path: path.to_owned(),
+            cpus: laboratory.cpus,
+        }),
+    }
+}
+
+/// The cells of a lab that have a result and repeat, and its directory.
+///
+/// # Errors
+/// What cannot be read or run again.
+pub fn read_cells(path: &Path) -> Result<(Vec<LabCell>, PathBuf), VerifyError> {
+    let (lab, directory) = read_lab(path).map_err(VerifyError::Unread)?;
+    let mut cells = lab.cells;
+    cells.retain(|cell| cell.laboratory.is_some());
+    if cells.is_empty() {
+        return Err(VerifyError::Empty(path.to_owned()));
+    }
+    for laboratory in cells.iter().filter_map(|cell| cell.laboratory.as_ref()) {
+        check_pace(path, laboratory)?;
+    }
+    Ok((cells, directory))
 }
 
 fn of_run(path: &Path) -> Result<Before, VerifyError> {
@@ -110,25 +143,18 @@ fn of_run(path: &Path) -> Result<Before, VerifyError> {
 }
 
 fn of_lab(path: &Path) -> Result<Vec<Before>, VerifyError> {
-    let (lab, directory) = read_lab(path).map_err(VerifyError::Unread)?;
-    let mut found = Vec::new();
-    for cell in lab.cells {
-        let Some(laboratory) = cell.laboratory else {
-            continue;
-        };
-        let own = laboratory.program.is_none();
-        let run = own.then(|| punctual_record::read(&directory.join(&cell.directory)));
-        found.push(Before {
-            column: cell.kernel,
-            load: cell.load,
-            laboratory,
-            run: run.transpose().map_err(VerifyError::Unread)?,
-        });
-    }
-    if found.is_empty() {
-        return Err(VerifyError::Empty(path.to_owned()));
-    }
-    Ok(found)
+    let (cells, directory) = read_cells(path)?;
+    let of = |cell: LabCell| {
+        let mut before = Before::of(&cell)?;
+        let is_own = before.laboratory.program.is_none();
+        let run = is_own.then(|| punctual_record::read(&directory.join(&cell.directory)));
+        match run.transpose() {
+            Ok(run) => before.run = run,
+            Err(error) => return Some(Err(VerifyError::Unread(error))),
+        }
+        Some(Ok(before))
+    };
+    cells.into_iter().filter_map(of).collect()
 }
 
 /// Runs each of them again; returns the outcomes, in their order.
