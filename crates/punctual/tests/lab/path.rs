@@ -1,12 +1,21 @@
 //! A path between two network namespaces of a guest, in virtual time: the messages that the queue drops
 //! are the late ones, and the bills say so.
 
-use crate::common::{Place, skip};
+use crate::common::{Ended, Place, skip};
 use crate::userspace::write;
 use crate::{lab, ready};
 
 /// netem drops, and a message behind the dropped one shows TCP the loss. Replies pass nothing that drops.
-const SCRIPT: &str = "#!/bin/sh
+const SCRIPT: &str = "./tc qdisc add dev here root netem delay 2ms loss 4%
+./ip netns exec far punctual respond 10.0.0.2 --once -q >/dev/null 2>&1 &
+./sleep 0.5
+punctual measure tcp 10.0.0.2 -D 4 -i 10013 --deadline 10ms --no-explain -q -o /tmp/y >/dev/null || true
+./tc -s qdisc show dev here
+./cat /tmp/y/run.json
+";
+
+/// Two namespaces of a guest that are connected by a pair of virtual devices.
+const NAMESPACES: &str = "#!/bin/sh
 export PUNCTUAL_TOKEN=0123456789abcdef0123456789abcdef
 set -e
 cd /lab/bin
@@ -16,13 +25,22 @@ cd /lab/bin
 ./ip link set here up
 ./ip -n far addr add 10.0.0.2/24 dev there
 ./ip -n far link set there up
-./tc qdisc add dev here root netem delay 2ms loss 4%
-./ip netns exec far punctual respond 10.0.0.2 --once -q >/dev/null 2>&1 &
-./sleep 0.5
-punctual measure tcp 10.0.0.2 -D 4 -i 10013 --deadline 10ms --no-explain -q -o /tmp/y >/dev/null || true
-./tc -s qdisc show dev here
-./cat /tmp/y/run.json
 ";
+
+/// Runs a script in a guest with such namespaces, and with these modules.
+pub fn between_namespaces(place: &Place, modules: &[&str], script: &str) -> Ended {
+    let script = format!("{NAMESPACES}{script}");
+    write(&place.path().join("path.sh"), script.as_bytes(), 0o755);
+    let mut words = vec!["--kernel", "rt", "--virtual-limit", "25s"];
+    for module in [&["veth"], modules].concat() {
+        words.extend(["--module", module]);
+    }
+    for file in ["/bin/sleep", "/bin/cat", "/sbin/ip", "/sbin/tc"] {
+        words.extend(["--bring", file]);
+    }
+    words.extend(["-o", "a", "--", "./path.sh"]);
+    lab(place, &words).expect(0)
+}
 
 #[test]
 fn what_a_queue_dropped_is_named_as_lost_and_never_as_a_queue_or_a_thread() {
@@ -30,30 +48,7 @@ fn what_a_queue_dropped_is_named_as_lost_and_never_as_a_queue_or_a_thread() {
         skip!("{reason}");
     }
     let place = Place::new();
-    write(&place.path().join("path.sh"), SCRIPT.as_bytes(), 0o755);
-    let flags = [
-        "--kernel",
-        "rt",
-        "--virtual-limit",
-        "25s",
-        "--module",
-        "veth",
-        "--module",
-        "sch_netem",
-        "--bring",
-        "/bin/sleep",
-        "--bring",
-        "/bin/cat",
-        "--bring",
-        "/sbin/ip",
-        "--bring",
-        "/sbin/tc",
-        "-o",
-        "a",
-        "--",
-        "./path.sh",
-    ];
-    let ended = lab(&place, &flags).expect(0);
+    let ended = between_namespaces(&place, &["sch_netem"], SCRIPT);
     let (queue, run) = ended
         .stdout
         .split_at(ended.stdout.find('{').expect("a record"));

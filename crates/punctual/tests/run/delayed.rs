@@ -202,6 +202,17 @@ fn threaded_napi(pair: &Namespaces, side: Side, cpu: usize, priority: u32) -> Re
     Ok(())
 }
 
+/// The hog kept a thread of NAPI of the pair from running.
+fn is_napi_below_hog(cause: &Cause) -> bool {
+    match cause {
+        Cause::NapiThread {
+            thread,
+            by: Some(by),
+        } => thread.task.starts_with("napi/veth0-") && thread.priority == BELOW && is_hog(by),
+        _ => false,
+    }
+}
+
 #[test]
 fn a_hog_above_the_thread_of_napi_is_named() {
     if cpus().len() < 2 {
@@ -220,16 +231,7 @@ fn a_hog_above_the_thread_of_napi_is_named() {
     if let Some(why) = why_not(&run) {
         skip!("{why}");
     }
-    let is_expected = |stage, cause: &Cause| match cause {
-        Cause::NapiThread {
-            thread,
-            by: Some(by),
-        } => {
-            let is_napi = thread.task.starts_with("napi/veth0-") && thread.priority == BELOW;
-            stage == Stage::Receive && is_napi && is_hog(by)
-        }
-        _ => false,
-    };
+    let is_expected = |stage, cause: &Cause| stage == Stage::Receive && is_napi_below_hog(cause);
     require(&run, judged(bills(&run), &truth, is_expected));
 }
 

@@ -69,16 +69,8 @@ fn a_hog_above_the_responders_thread_of_napi_is_named_by_the_responder() {
         Ok(found) => found,
         Err(why) => skip!("{why}"),
     };
-    let is_expected = |stage, cause: &Cause| match cause {
-        Cause::NapiThread {
-            thread,
-            by: Some(by),
-        } => {
-            let is_napi = thread.task.starts_with("napi/veth0-") && thread.priority == BELOW;
-            stage == Stage::PeerReceive && is_napi && is_hog(by)
-        }
-        _ => false,
-    };
+    let is_expected =
+        |stage, cause: &Cause| stage == Stage::PeerReceive && is_napi_below_hog(cause);
     let bills = bills(&run);
     let judged = judged(bills, &truth, is_expected);
     eprintln!(
