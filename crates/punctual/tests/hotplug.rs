@@ -1,4 +1,4 @@
-//! Takes a CPU offline under a probe. The test is alone in its file, because every other
+//! Takes a CPU offline under a probe. These tests are alone in their file, because every other
 //! test, and every other program on the machine, would be affected.
 
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
@@ -6,25 +6,37 @@
 
 mod common;
 
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::sleep;
+use std::time::Duration;
 
 use common::hotplug::Offline;
+use common::{Place, cpus, event_kinds, read_json, skip};
 use punctual_machine::Root;
 use punctual_machine::survey::online;
 use punctual_record::Happening;
 use punctual_tool::system::monitor::{Monitor, Monitored};
 
+/// One at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn is_allowed() -> bool {
+    std::env::var_os("PUNCTUAL_TEST_HOTPLUG").is_some()
+}
+
+/// Why it is not.
+const SPARED: &str = "it takes the pinning from other programs' threads: \
+    set PUNCTUAL_TEST_HOTPLUG=1 on a machine that you may do that to";
+
 #[test]
 fn a_cpu_taken_offline_under_a_probe_is_noticed() {
-    if std::env::var_os("PUNCTUAL_TEST_HOTPLUG").is_none() {
-        return eprintln!(
-            "SKIPPED: it takes the pinning from other programs' threads: \
-             set PUNCTUAL_TEST_HOTPLUG=1 on a machine that you may do that to"
-        );
+    if !is_allowed() {
+        skip!("{SPARED}");
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let root = Root::live();
     let Some(&cpu) = online(&root).iter().rev().find(|cpu| **cpu != 0) else {
-        return eprintln!("SKIPPED: no CPU to spare");
+        skip!("no CPU to spare");
     };
     let (stop, stopped) = mpsc::channel::<()>();
     let (tell, told) = mpsc::channel();
@@ -44,7 +56,7 @@ fn a_cpu_taken_offline_under_a_probe_is_noticed() {
     let switch = format!("/sys/devices/system/cpu/cpu{cpu}/online");
     let offline = match Offline::take(&switch) {
         Ok(offline) => offline,
-        Err(error) => return eprintln!("SKIPPED: {switch}: {error}"),
+        Err(error) => skip!("{switch}: {error}"),
     };
     let events = monitor.poll(1_000_000_000);
     drop(offline);
@@ -61,4 +73,55 @@ fn a_cpu_taken_offline_under_a_probe_is_noticed() {
     assert_eq!(gone[0].what, Happening::CpuOffline { cpu, probed: true });
     assert!(back.iter().any(|e| e.kind() == "cpu-online"), "{back:?}");
     assert!(online(&root).contains(&cpu));
+}
+
+#[test]
+fn a_cpu_taken_offline_during_the_run_makes_it_invalid() {
+    if !is_allowed() {
+        skip!("{SPARED}");
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(cpu) = cpus().into_iter().rev().find(|cpu| *cpu != 0) else {
+        skip!("no CPU to spare");
+    };
+    let place = Place::new();
+    let all = cpus()
+        .iter()
+        .map(usize::to_string)
+        .collect::<Vec<_>>()
+        .join(",");
+    // A valid run of these flags passes, whatever this machine does.
+    let flags = [
+        "measure",
+        "-q",
+        "--deadline",
+        "1h",
+        "--miss",
+        "0.99",
+        "-i",
+        "10000",
+    ];
+    let mut running = place.start(&[&flags[..], &["-D", "5", "-a", &all, "-o", "run"]].concat());
+    running.await_probes(cpus().len());
+    sleep(Duration::from_millis(500));
+    let offline = Offline::take(&format!("/sys/devices/system/cpu/cpu{cpu}/online"));
+    let offline = match offline {
+        Ok(offline) => offline,
+        Err(error) => skip!("CPU {cpu} can't be taken offline: {error}"),
+    };
+    sleep(Duration::from_secs(2));
+    drop(offline);
+    let ended = running.end().expect(4);
+    let record = read_json(&place.path().join("run/run.json"));
+    assert!(
+        event_kinds(&record).contains(&"cpu-offline"),
+        "{}",
+        record["events"]
+    );
+    assert!(
+        ended
+            .stdout
+            .contains(&format!("CPU {cpu}, which is probed, was taken offline"))
+    );
+    assert_eq!(record["state"]["state"], "finished");
 }

@@ -9,7 +9,6 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::common::hotplug::Offline;
 use crate::common::{
     Ended, Place, Running, counts, cpus, event_kinds, has, in_force, is_root, read_json, skip,
     until,
@@ -504,48 +503,6 @@ fn a_load_that_is_killed_makes_the_run_invalid() {
         ended.stdout
     );
     place.await_silence();
-}
-
-#[test]
-fn a_cpu_taken_offline_during_the_run_makes_it_invalid() {
-    if std::env::var_os("PUNCTUAL_TEST_HOTPLUG").is_none() {
-        skip!(
-            "it takes the pinning from other programs' threads: \
-             set PUNCTUAL_TEST_HOTPLUG=1 on a machine that you may do that to"
-        );
-    }
-    let Some(cpu) = cpus().into_iter().rev().find(|cpu| *cpu != 0) else {
-        skip!("no CPU to spare");
-    };
-    let place = Place::new();
-    let all = cpus()
-        .iter()
-        .map(usize::to_string)
-        .collect::<Vec<_>>()
-        .join(",");
-    let mut running = place.start(&arguments(&["-D", "5", "-a", &all, "-o", "run"]));
-    running.await_probes(cpus().len());
-    sleep(Duration::from_millis(500));
-    let offline = Offline::take(&format!("/sys/devices/system/cpu/cpu{cpu}/online"));
-    let offline = match offline {
-        Ok(offline) => offline,
-        Err(error) => skip!("CPU {cpu} can't be taken offline: {error}"),
-    };
-    sleep(Duration::from_secs(2));
-    drop(offline);
-    let ended = running.end().expect(4);
-    let record = read_json(&place.path().join("run/run.json"));
-    assert!(
-        event_kinds(&record).contains(&"cpu-offline"),
-        "{}",
-        record["events"]
-    );
-    assert!(
-        ended
-            .stdout
-            .contains(&format!("CPU {cpu}, which is probed, was taken offline"))
-    );
-    assert_eq!(record["state"]["state"], "finished");
 }
 
 #[test]
