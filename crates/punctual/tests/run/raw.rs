@@ -102,22 +102,26 @@ fn a_link_that_is_down_loses_frames_and_ends_nothing() {
     let pair = namespaces!();
     let place = Place::new();
     let responder = respond(&pair, &place, &["--once", "--raw"]);
-    let running = raw(&pair, &place, "4", &[]);
+    // It ends by a signal: on a busy host, the link's commands take seconds.
+    let running = raw(&pair, &place, "100", &[]);
     await_session(&responder);
-    std::thread::sleep(Duration::from_millis(500));
+    // The connection that controls it sends far fewer, and the warm-up 16.
+    until("messages are measured", || {
+        let frames = pair.shell(Side::Near, "cat /sys/class/net/veth0/statistics/tx_packets");
+        frames.is_ok_and(|it| it.trim().parse::<u64>().is_ok_and(|it| it > 400))
+    });
     pair.set_link(false);
     std::thread::sleep(Duration::from_millis(400));
     pair.set_link(true);
+    std::thread::sleep(Duration::from_millis(1_000));
+    running.signal(libc::SIGINT);
     running.end();
     let run: Run = place.run_of_path("run");
     let path = path(&run);
     let counts = path.counts;
-    assert_eq!(
-        counts.replies + counts.lost + counts.skipped,
-        2_000,
-        "{counts:?}"
-    );
-    assert!(counts.lost >= 50 && counts.replies >= 500, "{counts:?}");
+    assert_eq!(counts.replies + counts.lost, counts.sent, "{counts:?}");
+    assert_eq!(run.threads[0].missed, counts.lost + counts.skipped);
+    assert!(counts.lost >= 50 && counts.replies >= 200, "{counts:?}");
     let is_gone = run.events.iter().any(|event| event.kind() == "peer-gone");
     assert!(!is_gone, "{:?}", run.events);
     assert!(path.responder.is_some());
