@@ -81,6 +81,36 @@ pub fn parse(bytes: &[u8]) -> Result<Elf, &'static str> {
     Ok(found)
 }
 
+/// Cuts a program down to what the kernel loads: its symbols and what debuggers read lie behind that. A
+/// guest unpacks the rest in its memory, instruction by instruction. What is no program stays as it is.
+pub fn keep_loaded(program: &mut Vec<u8>) {
+    // Where an ELF file says that it has sections, how many, and where their names are.
+    const SECTIONS: [std::ops::Range<usize>; 2] = [40..48, 60..64];
+    let end = program
+        .as_slice()
+        .read_at::<Header>(0)
+        .ok()
+        .and_then(|header| {
+            let parts = header.program_headers(LittleEndian, &**program).ok()?;
+            let ends = parts.iter().map(|part| {
+                let (offset, size) = part.file_range(LittleEndian);
+                offset.checked_add(size)
+            });
+            let headers = size_of_val(parts) as u64;
+            let headers = header.e_phoff(LittleEndian).checked_add(headers);
+            let end = ends
+                .chain([headers])
+                .try_fold(0, |end, it| Some(end.max(it?)));
+            usize::try_from(end?).ok()
+        });
+    if let Some(end) = end.filter(|end| *end < program.len() && *end >= size_of::<Header>()) {
+        program.truncate(end);
+        for range in SECTIONS {
+            program[range].fill(0);
+        }
+    }
+}
+
 fn read_dynamic(
     bytes: &[u8],
     parts: &[ProgramHeader64<LittleEndian>],
@@ -283,6 +313,27 @@ fn read(path: &Path) -> Result<Vec<u8>, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_loaded_of_a_program_is_kept_and_nothing_else() {
+        let mut program = fs::read("/proc/self/exe").expect("our own file");
+        let whole = program.len();
+        keep_loaded(&mut program);
+        assert!(program.len() < whole, "it has symbols");
+        let parsed = parse(&program).expect("still a program");
+        assert_eq!(parsed, parse(&fs::read("/proc/self/exe").unwrap()).unwrap());
+        let mut again = program.clone();
+        keep_loaded(&mut again);
+        assert_eq!(again, program);
+        for cut in 0..256 {
+            let mut short = program[..cut].to_vec();
+            keep_loaded(&mut short);
+            assert!(short.len() <= cut);
+        }
+        let mut other = b"#!/bin/sh\n".to_vec();
+        keep_loaded(&mut other);
+        assert_eq!(other, b"#!/bin/sh\n");
+    }
 
     #[test]
     fn a_dynamic_program_names_its_loader_and_libraries() {

@@ -159,7 +159,23 @@ fn work() -> (JobResult, bool) {
     (result, own)
 }
 
+/// Waits until the kernel has its final clock: until then timers expire with the tick. It measures the
+/// processor's counter for a second, and a fast boot takes less. Some have none: then it waits for nothing.
+fn await_clock() {
+    const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    const MOST: Duration = Duration::from_secs(3);
+    let begin = punctual_rt::clock::now_ns();
+    let is_final = || {
+        fs::read_to_string(CURRENT)
+            .is_ok_and(|name| !matches!(name.trim(), "tsc-early" | "jiffies"))
+    };
+    while !is_final() && Duration::from_nanos(punctual_rt::clock::now_ns() - begin) < MOST {
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestFault> {
+    await_clock();
     for module in &job.modules {
         modules::load(module)?;
     }

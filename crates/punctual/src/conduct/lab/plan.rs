@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::cells::{self, Cell};
 use punctual_lab::cell::Work;
 use punctual_lab::kernel::{self, Cache, Kernel, Tell};
+use punctual_lab::libraries;
 use punctual_lab::{CellPlan, LabError, Qemu};
 use punctual_record::lab::LabVariant;
 
@@ -116,8 +117,9 @@ impl Bench {
     ) -> Result<Self, BenchError> {
         const OWN: &str = "/proc/self/exe";
         let qemu = Qemu::find().map_err(BenchError::Lab)?;
-        let own =
+        let mut own =
             std::fs::read(OWN).map_err(|error| BenchError::Lab(LabError::file(OWN, error)))?;
+        libraries::keep_loaded(&mut own);
         let mut found: Vec<Kernel> = Vec::new();
         for name in kernels {
             if !found.iter().any(|kernel| kernel.asked == name) {
