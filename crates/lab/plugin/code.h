@@ -98,6 +98,21 @@ static inline int stays(const uint8_t *code, size_t size)
     }
 }
 
+/* Where a jump leads to, if it says so itself; else 0. */
+static inline uint64_t target_of(const uint8_t *code, size_t size, uint64_t address)
+{
+    int32_t far;
+    int is_short = size == 2 && ((code[0] & 0xf0) == 0x70 || code[0] == 0xeb);
+    int is_far = size == 5 && code[0] == 0xe9;
+    int is_far_if = size == 6 && code[0] == 0x0f && (code[1] & 0xf0) == 0x80;
+    if (is_short)
+        return address + size + (uint64_t)(int64_t)(int8_t)code[1];
+    if (!is_far && !is_far_if)
+        return 0;
+    memcpy(&far, code + size - sizeof far, sizeof far);
+    return address + size + (uint64_t)(int64_t)far;
+}
+
 /* How an instruction may end other than by continuing with the next one. */
 struct way {
     unsigned accesses; /* to memory, for its data: each of them may fault */

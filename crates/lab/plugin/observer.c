@@ -13,90 +13,11 @@
  *
  * Arguments: out=FILE; keep=COUNT of the latest wake-ups, with period=INSTRUCTIONS to determine which these
  * are; or at=MARK, once for each requested wake-up; fault=ADDRESS of the kernel's entry for page
- * faults.
- *
- * QEMU's interface for plugins is declared here according to its documentation (docs/devel/tcg-plugins,
- * "API"): distributions don't install the header. Only functions that are the same from interface
- * version 1 (QEMU 6.0) to version 7 are used, except where noted below.
+ * faults; idle=ADDRESS and idle-end=ADDRESS of its function for an idle processor.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "code.h"
-
-/* --- QEMU's interface ------------------------------------------------------------------------ */
-
-typedef uint64_t plugin_id;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-
-/* The part of qemu_info_t that is the same in all versions. */
-struct info {
-    const char *target_name;
-    struct {
-        int min;
-        int cur;
-    } version;
-};
-
-typedef void (*on_translation)(plugin_id, struct qemu_plugin_tb *);
-typedef void (*on_execution)(unsigned vcpu, void *data);
-typedef void (*on_end)(plugin_id, void *data);
-enum { NO_REGISTERS = 0 };
-
-void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, on_translation);
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, on_execution, int, void *);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, on_execution, int, void *);
-void qemu_plugin_register_atexit_cb(plugin_id, on_end, void *);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
-/* Up to version 2 it takes only the instruction and returns a pointer to its bytes; from 3 on it
-   copies them to the given buffer. This call works with both. */
-uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *, void *, size_t);
-/* Removes the plugin's callbacks and discards all translations, then calls back: up to version 6
-   with the plugin's id and without a third argument, from 7 on with only that argument. With the id
-   as the argument, the callback gets the id in both cases. */
-void qemu_plugin_reset(plugin_id, void (*)(plugin_id), void *);
-
-/* Adding without a call: the first up to version 2, the others from 3 on. */
-struct qemu_plugin_scoreboard;
-struct counter {
-    struct qemu_plugin_scoreboard *score;
-    size_t offset;
-};
-enum { ADD = 0, READ_OR_WRITE = 3 };
-#define OPTIONAL __attribute__((weak))
-OPTIONAL void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *, int, void *,
-                                                         uint64_t);
-OPTIONAL void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *, int,
-                                                                  struct counter, uint64_t);
-/* The same for each access to memory, once it has succeeded. */
-OPTIONAL void qemu_plugin_register_vcpu_mem_inline(struct qemu_plugin_insn *, int, int, void *,
-                                                   uint64_t);
-OPTIONAL void qemu_plugin_register_vcpu_mem_inline_per_vcpu(struct qemu_plugin_insn *, int, int,
-                                                            struct counter, uint64_t);
-OPTIONAL struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t);
-OPTIONAL void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *, unsigned);
-
-/* QEMU refuses an unknown version. The program that writes this file for a QEMU with another version
-   changes the number, which follows a word that occurs nowhere else. */
-__attribute__((used)) static struct {
-    char word[12];
-    int version;
-} observer_version = { "punctual-api", 1 };
-__asm__(".globl qemu_plugin_version\n"
-        ".set qemu_plugin_version, observer_version + 12\n");
+#include "qemu.h"
 
 /* --- State ---------------------------------------------------------------------------------- */
-
-/* nopl 0x746b7570(%rax,%rax,1): no compiler generates it. crates/rt has the same bytes. */
-static const uint8_t MARK[8] = { 0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74 };
 
 /* Flags of a block; a reader of the file knows only the first. */
 enum {
@@ -107,6 +28,7 @@ enum {
     TWICE = 16,      /* ... or two, ... */
     ASK = 32,        /* ... and so may what follows it: the accesses show which it was */
     ASK_BEFORE = 64, /* the same for the second-to-last instruction */
+    IDLE = 128,      /* it is the idle loop's, which is kept as one block however often it is executed */
 };
 
 struct block {
@@ -114,8 +36,6 @@ struct block {
     uint32_t instructions;
     uint32_t flags;
 };
-
-#define KERNEL (UINT64_C(1) << 63) /* its addresses are above */
 
 /* An executed block: which, and the lower half of the count before it. */
 struct step {
@@ -131,29 +51,30 @@ struct kept {
     struct step *steps;
 };
 
-#define PAGE 4096
 #define RING (UINT64_C(1) << 22) /* 32 MiB */
 #define MOST_MARKS (UINT64_C(1) << 22)
 #define MOST_KEPT 16
 #define RECENT 16 /* wake-ups that a wake-up is compared with */
 
-static int api;
 static const char *out;
 static uint64_t period;
 static uint64_t keep = 8;
 
 static uint64_t fault; /* the kernel's entry for page faults */
+static uint64_t idle_from, idle_to; /* the kernel's function for an idle processor */
+static uint64_t loop_from, loop_to; /* the loop in it, and where its other blocks begin */
+#define MOST_INNER 16
+static uint64_t inner[MOST_INNER];
+static unsigned inner_count;
 
 static struct block *blocks;
 static uint64_t block_count, block_room;
 
 static struct step *ring;
 static uint64_t executed;      /* blocks, since the first mark */
-/* Executed since the first mark, including this one; next to it the memory accesses of the last
-   instructions of blocks, those of the second-to-last in the upper half. */
-static uint64_t *instructions;
+/* Next to the count of instructions are the memory accesses of the last instructions of blocks, those
+   of the second-to-last in the upper half. */
 static uint64_t touched_before; /* the block that was last entered, if its accesses matter */
-static struct qemu_plugin_scoreboard *score;
 static int begun;
 
 static uint64_t *marks;
@@ -204,6 +125,8 @@ static void on_block(unsigned vcpu, void *data)
     (void)vcpu;
     uint32_t index = (uint32_t)(uintptr_t)data;
     uint32_t flags = blocks[index].flags;
+    if (flags & IDLE && executed && ring[(executed - 1) & (RING - 1)].block == index)
+        return;
     if (flags & FAULT && executed && faulted_within(&ring[(executed - 1) & (RING - 1)]))
         --*instructions;
     if (flags & (ASK | ASK_BEFORE))
@@ -281,9 +204,7 @@ static void on_mark(unsigned vcpu, void *data)
     if (!begun) {
         /* Boot and loads ran at full speed until here; from here on everything is counted. */
         begun = 1;
-        /* Not earlier: while plugins are installed there is no processor yet, and QEMU aborts. */
-        if (score)
-            instructions = qemu_plugin_scoreboard_find(score, 0);
+        find_counters();
         marks[mark_count++] = 0;
         qemu_plugin_reset((plugin_id)(uintptr_t)data, begin, data);
         return;
@@ -292,26 +213,6 @@ static void on_mark(unsigned vcpu, void *data)
     keep_steps(mark_count);
     mark_count++;
     executed_at_mark = executed;
-}
-
-static size_t bytes_of(const struct qemu_plugin_insn *insn, uint8_t *to, size_t most)
-{
-    size_t size = qemu_plugin_insn_size(insn);
-    if (size > most)
-        size = most;
-    uintptr_t got = qemu_plugin_insn_data(insn, to, size);
-    if (api < 3)
-        memcpy(to, (const void *)got, size);
-    return size;
-}
-
-static void count(struct qemu_plugin_insn *insn, uint64_t more)
-{
-    if (score)
-        qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, (struct counter){ score, 0 },
-                                                            more);
-    else
-        qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, instructions, more);
 }
 
 static void count_accesses(struct qemu_plugin_insn *insn, uint64_t each)
@@ -351,13 +252,43 @@ static uint32_t tells(const struct qemu_plugin_tb *tb, size_t length, int edge)
     return flags;
 }
 
-/* Up to QEMU 8.1 a block is reported with one instruction too many if that one didn't end
-   on the block's page: its translation is begun, and removed again together with a plugin's requests
-   for it. So nothing but its own count may be attached to an instruction that may be such a one. */
-static int at_edge(const struct qemu_plugin_tb *tb, size_t length)
+static void add_inner(uint64_t address)
 {
-    uint64_t last = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, length - 1));
-    return (last ^ (last + LONGEST)) & ~(uint64_t)(PAGE - 1) ? 1 : 0;
+    for (unsigned i = 0; i < inner_count; i++)
+        if (inner[i] == address)
+            return;
+    if (inner_count < MOST_INNER)
+        inner[inner_count++] = address;
+}
+
+/* A processor that waits executes the same loop again and again, and a call for each of its blocks would
+   be most of what the observer costs. It has one for its first block. */
+static void find_loop(struct qemu_plugin_tb *tb, size_t length)
+{
+    struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, length - 1);
+    uint8_t code[LONGEST];
+    size_t size = bytes_of(last, code, sizeof code);
+    uint64_t at = qemu_plugin_insn_vaddr(last), target = target_of(code, size, at);
+    if (target < idle_from || target >= idle_to)
+        return;
+    add_inner(target);
+    add_inner(at + size);
+    if (target <= at) {
+        loop_from = target;
+        loop_to = at;
+    }
+}
+
+/* Whether a block is one of the loop's others. Where an interrupt returns into the middle of one, that
+   part of it is a block of its own. */
+static int is_inner(uint64_t first)
+{
+    if (first <= loop_from || first > loop_to)
+        return 0;
+    for (unsigned i = 0; i < inner_count; i++)
+        if (inner[i] == first)
+            return 1;
+    return 0;
 }
 
 static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
@@ -365,6 +296,9 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
     size_t length = qemu_plugin_tb_n_insns(tb);
     if (!length || block_count > UINT32_MAX - 1)
         return;
+    uint64_t first = qemu_plugin_tb_vaddr(tb);
+    if (!begun && first >= idle_from && first < idle_to)
+        find_loop(tb, length);
     uint32_t flags = 0;
     uint64_t uncounted = 0;
     int edge = at_edge(tb, length);
@@ -386,17 +320,18 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
         if (i == length - 1 && reads_clock(code, size))
             flags |= READS_CLOCK;
     }
-    if (!begun)
+    if (!begun || is_inner(first))
         return;
     if (block_count == block_room)
         blocks = grown(blocks, &block_room, sizeof *blocks);
     uint64_t index = block_count++;
-    uint64_t address = qemu_plugin_tb_vaddr(tb);
-    if (fault && address == fault)
+    if (loop_from && first == loop_from)
+        flags |= IDLE;
+    if (fault && first == fault)
         flags |= FAULT;
     if (fault)
         flags |= tells(tb, length, edge);
-    blocks[index] = (struct block){ address, (uint32_t)length, flags };
+    blocks[index] = (struct block){ first, (uint32_t)length, flags };
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, (void *)(uintptr_t)index);
 }
 
@@ -451,6 +386,10 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
             keep = strtoull(argv[i] + 5, NULL, 10);
         else if (!strncmp(argv[i], "fault=", 6))
             fault = strtoull(argv[i] + 6, NULL, 0);
+        else if (!strncmp(argv[i], "idle=", 5))
+            idle_from = strtoull(argv[i] + 5, NULL, 0);
+        else if (!strncmp(argv[i], "idle-end=", 9))
+            idle_to = strtoull(argv[i] + 9, NULL, 0);
         else if (!strncmp(argv[i], "at=", 3) && wanted_count < MOST_KEPT)
             wanted[wanted_count++] = strtoull(argv[i] + 3, NULL, 10);
         else {
@@ -468,13 +407,9 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
         return 1;
     }
     static uint64_t counters[2];
-    instructions = counters;
-    if (!qemu_plugin_register_vcpu_insn_exec_inline) {
-        if (!qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu) {
-            fprintf(stderr, "observer: this QEMU's plugins can't count instructions\n");
-            return 1;
-        }
-        score = qemu_plugin_scoreboard_new(sizeof counters);
+    if (!count_in(counters, sizeof counters)) {
+        fprintf(stderr, "observer: this QEMU's plugins can't count instructions\n");
+        return 1;
     }
     begin(id);
     return 0;

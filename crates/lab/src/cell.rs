@@ -20,7 +20,7 @@ use super::qemu::Qemu;
 use super::room::Room;
 use super::rootfs::{self, RootfsError};
 use super::work::WorkFolder;
-use punctual_record::lab::{LabBill, LabLoad, NoBill, NoResult};
+use punctual_record::lab::{LabBill, LabBound, LabLoad, NoBill, NoBound, NoResult};
 use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
 use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
 
@@ -136,6 +136,10 @@ pub struct CellResult {
     pub no_bill: Option<NoBill>,
     /// The mark of the worst wake-up, if its instructions were not kept.
     pub missed_mark: Option<u64>,
+    /// How late a wake-up could have been, if that was measured.
+    pub bound: Option<LabBound>,
+    /// Why there is no bound, if one was wanted.
+    pub no_bound: Option<NoBound>,
     /// Everything that it depends on.
     pub laboratory: Laboratory,
     /// The host's time that it needed.
@@ -363,6 +367,8 @@ impl CellPlan<'_> {
             bills: Vec::new(),
             no_bill: None,
             missed_mark: None,
+            bound: None,
+            no_bound: None,
             laboratory,
             took: came.took,
         };

@@ -4,6 +4,7 @@
 //! very binary as its first process ([`guest`]), a QEMU ([`machine`]) that counts
 //! instructions instead of time, and what the guest hands out ([`channel`]).
 
+pub mod bound;
 pub mod bring;
 pub mod cell;
 pub mod channel;
@@ -15,6 +16,7 @@ pub mod kernel;
 pub mod libraries;
 pub mod machine;
 pub mod observer;
+mod plugin;
 mod processor;
 pub mod program_error;
 pub mod qemu;

@@ -1,5 +1,6 @@
 //! `lab.json`: what the laboratory leaves of all runs that were made together.
 
+mod bound;
 mod no_bill;
 mod no_result;
 mod proof;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::bound::{LabBound, LabWindow, NoBound};
 pub use self::no_bill::NoBill;
 pub use self::no_result::{
     FrameFault, GuestFault, GuestProcess, NoResult, Preparation, Silence, StreamFault,
@@ -124,6 +126,12 @@ pub struct LabCell {
         deserialize_with = "super::earlier::optional"
     )]
     pub no_bill: Option<NoBill>,
+    /// How late a wake-up could have been, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<LabBound>,
+    /// Why there is no bound, where one was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_bound: Option<NoBound>,
     /// All that the result depends on, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,

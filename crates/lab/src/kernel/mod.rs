@@ -26,7 +26,7 @@ pub use self::error::Error;
 pub use self::fault::{Damage, Machine, NoPackage, Unfit};
 use self::image::{BzImage, Elf, Kind};
 pub use self::progress::Progress;
-pub use self::symbols::Symbols;
+pub use self::symbols::{SymbolTables, Symbols};
 use self::unpack::Packing;
 
 /// A kernel, ready to boot.

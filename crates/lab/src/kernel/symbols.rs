@@ -1,7 +1,9 @@
 //! The function of an address.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::Error;
 use super::fault::Unfit;
@@ -108,6 +110,21 @@ impl Symbols {
         Some((self.table[at].address, self.table.get(at + 1)?.address))
     }
 
+    /// The address of a variable.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<u64> {
+        let is_it = |symbol: &&Symbol| symbol.rank == DATA && self.name_of(symbol) == name;
+        self.table.iter().find(is_it).map(|symbol| symbol.address)
+    }
+
+    /// The functions whose names begin so, with their addresses.
+    pub fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, u64)> {
+        let is_code = |symbol: &&Symbol| symbol.rank > DATA;
+        let all = self.table.iter().filter(is_code);
+        let all = all.map(|symbol| (self.name_of(symbol), symbol.address));
+        all.filter(move |(name, _)| name.starts_with(start))
+    }
+
     fn name_of(&self, symbol: &Symbol) -> &str {
         self.names.get(symbol.begin..symbol.end).unwrap_or_default()
     }
@@ -122,6 +139,30 @@ impl Symbols {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
+    }
+}
+
+/// The symbols of several kernels, each read once.
+#[derive(Debug, Default)]
+pub struct SymbolTables {
+    /// By the hash of the image.
+    known: Mutex<BTreeMap<String, Arc<Symbols>>>,
+}
+
+impl SymbolTables {
+    /// Those of a kernel.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::symbols`].
+    pub fn of(&self, kernel: &Kernel) -> Result<Arc<Symbols>, Error> {
+        // A panic while it was locked has left it consistent.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(&kernel.sha256) {
+            return Ok(Arc::clone(found));
+        }
+        let found = Arc::new(kernel.symbols()?);
+        known.insert(kernel.sha256.clone(), Arc::clone(&found));
+        Ok(found)
     }
 }
 

@@ -31,18 +31,18 @@ const STRAY_NS: u64 = 100_000;
 ///
 /// # Errors
 /// There is no such alignment, or there are too few peaks.
-pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, NoBill> {
+pub fn marks_of(marks: &[u64], peaks: &[Peak]) -> Result<Vec<u64>, NoBill> {
     let woke: Vec<u64> = peaks
         .iter()
         .map(|peak| peak.asked_ns.saturating_add(peak.latency_ns))
         .collect();
-    let laid = (0..trail.marks.len()).filter_map(|first| lay(&trail.marks, &woke, first));
+    let laid = (0..marks.len()).filter_map(|first| lay(marks, &woke, first));
     let best = laid.min_by_key(|(difference, _)| *difference);
-    let known = peaks.len() > 1 || trail.marks.len() == 1;
+    let known = peaks.len() > 1 || marks.len() == 1;
     match best {
-        Some((_, marks)) if known => Ok(marks),
+        Some((_, found)) if known => Ok(found),
         _ => Err(NoBill::OtherMarks {
-            marks: trail.marks.len() as u64,
+            marks: marks.len() as u64,
         }),
     }
 }
@@ -116,7 +116,9 @@ pub fn bill(trail: &Trail, symbols: &Symbols, mark: u64, peak: &Peak) -> Option<
     })
 }
 
-fn name(symbols: &Symbols, address: u64) -> &str {
+/// The function of an address, or what it stands for without one.
+#[must_use]
+pub fn name(symbols: &Symbols, address: u64) -> &str {
     if address < KERNEL {
         return USER;
     }
@@ -216,7 +218,7 @@ mod tests {
             .filter(|peak| peak.cycle % 7 != 3)
             .collect();
         let expected: Vec<u64> = told.iter().map(|peak| peak.cycle + 3).collect();
-        assert_eq!(marks_of(&trail, &told).expect("a place"), expected);
+        assert_eq!(marks_of(&trail.marks, &told).expect("a place"), expected);
     }
 
     #[test]
@@ -224,15 +226,15 @@ mod tests {
         let marks = [0, 1_000_100, 2_000_300, 7_000_210, 8_000_210, 9_001_000];
         let trail = Trail::parse(&file(&[], &marks, &[])).expect("a whole file");
         let peaks = [peak(0, 1_000_000, 5_000), peak(6, 7_000_000, 5_105)];
-        assert_eq!(marks_of(&trail, &peaks).expect("a place"), [1, 3]);
+        assert_eq!(marks_of(&trail.marks, &peaks).expect("a place"), [1, 3]);
         // A period apart there are several places, and one that fits to the ns.
         let peaks = [peak(8, 50_000_000, 4_000), peak(9, 51_000_000, 4_790)];
-        assert_eq!(marks_of(&trail, &peaks).expect("a place"), [4, 5]);
+        assert_eq!(marks_of(&trail.marks, &peaks).expect("a place"), [4, 5]);
         let others = [peak(0, 1_000_000, 5_000), peak(6, 7_500_000, 5_105)];
-        assert!(marks_of(&trail, &others).is_err(), "other instants");
-        assert!(marks_of(&trail, &others[..1]).is_err(), "one of many");
-        assert!(marks_of(&trail, &[]).is_err());
+        assert!(marks_of(&trail.marks, &others).is_err(), "other instants");
+        assert!(marks_of(&trail.marks, &others[..1]).is_err(), "one of many");
+        assert!(marks_of(&trail.marks, &[]).is_err());
         let late = [peak(0, u64::MAX, u64::MAX), peak(0, 0, 0)];
-        assert!(marks_of(&trail, &late).is_err());
+        assert!(marks_of(&trail.marks, &late).is_err());
     }
 }

@@ -9,19 +9,19 @@ pub mod bill;
 pub mod grid;
 pub mod trail;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use punctual_stats::peaks::Peak;
 
 use self::trail::Trail;
 use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
-use super::kernel::{Kernel, Symbols};
+use super::kernel::{Kernel, SymbolTables, Symbols};
 use super::machine::Time;
+use super::plugin::for_version;
 use punctual_record::Run;
 use punctual_record::lab::{LabBill, NoBill, NoResult};
 
@@ -34,21 +34,20 @@ const PLUGIN: &str = "observer.so";
 const TRAIL: &str = "observer.out";
 /// The page fault entry of an x86 kernel.
 const PAGE_FAULT: &str = "asm_exc_page_fault";
+/// Where an idle processor waits.
+const IDLE: &str = "cpu_idle_poll";
 /// The largest size of that file: each of the few stretches has at most 32 MiB.
 const MOST_BYTES: u64 = 1 << 30;
 /// Bills per guest. The plugin keeps some more wake-ups, because it does not know exactly which are the
 /// latest.
 const BILLS: usize = 4;
-/// The version of QEMU's interface that the plugin requests follows this word.
-const VERSION_FOLLOWS: &[u8] = b"punctual-api";
 /// The default interval of a probe.
 const INTERVAL_NS: u64 = 1_000_000;
 
 /// Observes a guest for its latest wake-ups.
 #[derive(Debug, Default)]
 pub struct Observer {
-    /// The symbols of each kernel, by the hash of its image.
-    symbols: Mutex<BTreeMap<String, Arc<Symbols>>>,
+    tables: SymbolTables,
 }
 
 impl Observer {
@@ -96,17 +95,9 @@ impl Observer {
     }
 
     fn symbols(&self, kernel: &Kernel) -> Result<Arc<Symbols>, NoBill> {
-        // A panic while it was locked has left it consistent.
-        let mut all = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = all.get(&kernel.sha256) {
-            return Ok(Arc::clone(found));
-        }
-        let found = kernel.symbols().map_err(|error| NoBill::Symbols {
+        self.tables.of(kernel).map_err(|error| NoBill::Symbols {
             error: error.to_string(),
-        })?;
-        let found = Arc::new(found);
-        all.insert(kernel.sha256.clone(), Arc::clone(&found));
-        Ok(found)
+        })
     }
 }
 
@@ -139,7 +130,7 @@ impl Watcher for Again<'_> {
 impl Watcher for Observer {
     fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, LabError> {
         let file = folder.join(PLUGIN);
-        fs::write(&file, plugin_for(&plan.qemu.version))
+        fs::write(&file, for_version(EMBEDDED, &plan.qemu.version))
             .map_err(|source| LabError::file(file, source))?;
         let period = match &plan.work {
             Work::Own(words) => period(words),
@@ -147,9 +138,13 @@ impl Watcher for Observer {
         };
         let mut told = format!("./{PLUGIN},out={TRAIL},period={period}");
         // A kernel without symbols is an error only when its bill is made.
-        let symbols = self.symbols(plan.kernel).ok();
-        if let Some(fault) = symbols.and_then(|symbols| symbols.address(PAGE_FAULT)) {
-            told += &format!(",fault={fault:#x}");
+        if let Ok(symbols) = self.symbols(plan.kernel) {
+            if let Some(fault) = symbols.address(PAGE_FAULT) {
+                told += &format!(",fault={fault:#x}");
+            }
+            if let Some((begin, end)) = symbols.range(IDLE) {
+                told += &format!(",idle={begin:#x},idle-end={end:#x}");
+            }
         }
         Ok(vec!["-plugin".into(), told.into()])
     }
@@ -191,7 +186,7 @@ fn bills(
         });
     };
     let trail = trail(folder)?;
-    let marks = bill::marks_of(&trail, &thread.peaks)?;
+    let marks = bill::marks_of(&trail.marks, &thread.peaks)?;
     let all = thread.peaks.iter().copied().zip(marks).collect();
     Ok(bills_of(&trail, symbols, all))
 }
@@ -260,27 +255,6 @@ fn bills_of_program(
     Ok((bills, missed))
 }
 
-/// The plugin for this QEMU. QEMU 9.0 accepts only version 2 of its interface; 9.1 and later accept
-/// version 3.
-fn plugin_for(version: &str) -> Vec<u8> {
-    let mut bytes = EMBEDDED.to_vec();
-    let mut numbers = version.split('.').map(|word| word.parse::<u32>().ok());
-    let mut number = || numbers.next().flatten().unwrap_or(0);
-    let wanted: u32 = match (number(), number()) {
-        (0..=8, _) => 1,
-        (9, 0) => 2,
-        _ => 3,
-    };
-    let place = bytes
-        .windows(VERSION_FOLLOWS.len())
-        .position(|window| window == VERSION_FOLLOWS)
-        .map(|at| at + VERSION_FOLLOWS.len());
-    if let Some(number) = place.and_then(|at| bytes.get_mut(at..at + 4)) {
-        number.copy_from_slice(&wanted.to_ne_bytes());
-    }
-    bytes
-}
-
 /// The probe's interval in instructions, 0 if it is not known: then the observer assumes that the
 /// longest waits are the latest wake-ups.
 fn period(words: &[String]) -> u64 {
@@ -310,23 +284,6 @@ fn period(words: &[String]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_plugin_is_carried_and_asks_for_the_version_that_qemu_takes() {
-        let numbers = |version| {
-            let bytes = plugin_for(version);
-            let at = bytes
-                .windows(VERSION_FOLLOWS.len())
-                .position(|window| window == VERSION_FOLLOWS)
-                .expect("the word");
-            let number = &bytes[at + VERSION_FOLLOWS.len()..][..4];
-            u32::from_ne_bytes(number.try_into().expect("four bytes"))
-        };
-        assert!(EMBEDDED.starts_with(b"\x7fELF"), "built with the tool");
-        assert_eq!([numbers("7.2.22"), numbers("8.2.0")], [1, 1]);
-        assert_eq!([numbers("9.0.0"), numbers("9.0.4")], [2, 2]);
-        assert_eq!([numbers("9.1.0"), numbers("10.0.8")], [3, 3]);
-    }
 
     #[test]
     fn intervals_as_the_probe_takes_them() {

@@ -14,6 +14,7 @@ mod waits;
 
 mod alone;
 mod bisect;
+mod bound;
 mod cost;
 mod ends;
 mod fits;

@@ -159,7 +159,7 @@ fn as_many_instructions_are_counted_as_nanoseconds_pass() {
         };
         let trail = keeps.1.into_inner().expect("nobody panicked");
         let trail = trail.expect("what the plugin left");
-        let marks = bill::marks_of(&trail, &thread.peaks).expect("wake-ups");
+        let marks = bill::marks_of(&trail.marks, &thread.peaks).expect("wake-ups");
         assert!(marks.len() > 250, "{load}: {} wake-ups", marks.len());
         let woke = thread
             .peaks

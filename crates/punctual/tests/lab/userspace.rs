@@ -52,7 +52,7 @@ fn a_script_and_its_data_are_copied_with_their_modes() {
 }
 
 /// A userspace with only a shell, in the layout of its distribution: `/bin` is a link.
-fn userspace(root: &Path) {
+pub fn userspace(root: &Path) {
     fs::create_dir_all(root.join("usr/bin")).expect("made");
     symlink("usr/bin", root.join("bin")).expect("a link");
     let shell = fs::read("/bin/sh").expect("a shell");

@@ -243,8 +243,66 @@ pub fn cell(kernel: &str, load: &str, max_ns: u64, function: &str) -> LabCell {
             ],
         }],
         no_bill: None,
+        bound: None,
+        no_bound: None,
         laboratory: Some(laboratory(kernel)),
     }
+}
+
+/// A bound of which the first window has an interrupt behind it.
+pub fn bound(window_ns: u64) -> LabBound {
+    let window = |length_ns, then: Option<&str>| LabWindow {
+        length_ns,
+        opened_by: "__free_one_page".to_owned(),
+        closed_by: "exit_mmap".to_owned(),
+        then: then.map(str::to_owned),
+        times: 3,
+    };
+    LabBound {
+        window_ns,
+        timer_ns: 71,
+        served_ns: 4_300,
+        windows: vec![
+            window(window_ns, Some("asm_sysvec_apic_timer_interrupt")),
+            window(window_ns - 1, None),
+        ],
+        interrupts: 803,
+        wake_ups: 500,
+    }
+}
+
+/// Why a cell may have no bound, of every kind.
+pub fn no_bounds() -> Vec<NoBound> {
+    let text = |text: &str| text.to_owned();
+    vec![
+        NoBound::NoProbe,
+        NoBound::Threads { threads: 2 },
+        NoBound::Policy,
+        NoBound::Symbols {
+            error: text("vmlinuz is not a kernel"),
+        },
+        NoBound::NoSymbol {
+            name: text("__schedule"),
+        },
+        NoBound::Preemption {
+            model: text("unknown"),
+        },
+        NoBound::Unreadable {
+            error: text("ENOENT"),
+        },
+        NoBound::Damaged { line: 7 },
+        NoBound::NotUnderstood {
+            interrupted_while_disabled: 1,
+            flags_popped: 2,
+            returned_with_count: 3,
+            count_unread: 4,
+        },
+        NoBound::OtherMarks { marks: 5 },
+        NoBound::Exceeded {
+            latency_ns: 9_000,
+            bound_ns: 8_000,
+        },
+    ]
 }
 
 /// A task with these best and worst response times, its bound 150 us.

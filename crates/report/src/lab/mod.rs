@@ -2,6 +2,7 @@
 //! difference of two runs.
 
 mod bill;
+mod bound;
 mod compare;
 mod difference;
 mod gate;
@@ -20,7 +21,7 @@ pub use junit::junit;
 pub use page::page;
 pub use proof::{proof_outcome, proof_sentence};
 pub use variants::variants;
-pub use without::{no_bill, no_result};
+pub use without::{no_bill, no_bound, no_result};
 
 use punctual_stats::verdict::Outcome;
 
@@ -123,6 +124,8 @@ fn ratio(of: u64, to: u64) -> String {
 pub fn tables(lab: &Lab, style: &Style) -> String {
     if let Some(proof) = &lab.proof {
         proof::proof(lab, proof, style)
+    } else if bound::is_bounded(lab) {
+        bound::bounds(lab, style)
     } else if tasks::executed(lab) {
         tasks::tables(lab, style)
     } else if lab.cells.iter().any(|cell| cell.variant.is_some()) {

@@ -41,6 +41,7 @@ pub fn page(lab: &Lab, base: &str) -> String {
     without_result(&mut html, lab);
     verdicts(&mut html, lab);
     bills(&mut html, lab);
+    super::bound::section(&mut html, lab);
     html.heading("limits", "What this shows, and what it does not show");
     html.raw(LIMITS);
     fingerprints(&mut html, lab, &machines);

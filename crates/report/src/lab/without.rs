@@ -1,7 +1,7 @@
 //! Why a cell has no result, or no bill, in words.
 
 use punctual_record::lab::{
-    FrameFault, GuestFault, GuestProcess, NoBill, NoResult, Silence, StreamFault,
+    FrameFault, GuestFault, GuestProcess, NoBill, NoBound, NoResult, Silence, StreamFault,
 };
 
 /// Why a cell has no result, and what to do where that is known.
@@ -160,5 +160,50 @@ pub fn no_bill(why: &NoBill) -> String {
                                  the wake-ups to them"
             .to_owned(),
         NoBill::Earlier { text } => text.clone(),
+    }
+}
+
+/// Why a cell has no bound.
+#[must_use]
+pub fn no_bound(why: &NoBound) -> String {
+    match why {
+        NoBound::NoProbe => "no probe ran in virtual time".to_owned(),
+        NoBound::Threads { threads } => {
+            format!("it has {threads} probe threads: a bound is that of one")
+        }
+        NoBound::Policy => {
+            "the probe has no real-time priority, and other threads may run before it: measure \
+             with -p 80"
+                .to_owned()
+        }
+        NoBound::Symbols { error } => format!("the kernel's symbols can't be read: {error}"),
+        NoBound::NoSymbol { name } => format!("the kernel has no {name}"),
+        NoBound::Preemption { model } => {
+            format!("when this kernel is preempted is not known: its model is {model}")
+        }
+        NoBound::Unreadable { error } => format!("the plugin's file can't be read: {error}"),
+        NoBound::Damaged { line } => format!("the plugin's file is damaged in line {line}"),
+        NoBound::NotUnderstood {
+            interrupted_while_disabled,
+            flags_popped,
+            returned_with_count,
+            count_unread,
+        } => format!(
+            "the kernel does what is not understood: {interrupted_while_disabled} interrupts while \
+             they seemed disabled, {flags_popped} times flags set from memory, \
+             {returned_with_count} returns to a program that may not be preempted, {count_unread} \
+             unread counts of preemption"
+        ),
+        NoBound::OtherMarks { marks } => format!(
+            "the {marks} wake-ups that were seen are not those of the record: measure more, or \
+             wait by a timer"
+        ),
+        NoBound::Exceeded {
+            latency_ns,
+            bound_ns,
+        } => format!(
+            "a wake-up took {latency_ns} ns, and the sum of what was measured is {bound_ns} ns: it \
+             is not woken by a timer's interrupt alone"
+        ),
     }
 }

@@ -242,3 +242,26 @@ fn sets_are_compared_task_by_task_and_cells_are_counted_once() {
     );
     assert!(said.contains("1 of 2 cells differ"), "{text}");
 }
+
+#[test]
+fn bounds_stand_beside_the_latest_with_the_functions_around_their_windows() {
+    let mut lab = pair();
+    lab.cells[1].bound = Some(labs::bound(3_000));
+    let mut other = lab.cells[1].clone();
+    (other.seed, other.bound) = (2, Some(labs::bound(4_000)));
+    lab.cells.push(other);
+    lab.cells[0].no_bound = Some(NoBound::Policy);
+    let shown = flat(&punctual_report::lab::tables(&lab, &Style::plain()));
+    for words in [
+        "load kernel max bound least bound ratio window from to",
+        // 4,000 + 71 + 4,300, and 1,000 less with the other seed.
+        "exit rt 5,010 8,371 7,371 1.67 4,000 __free_one_page exit_mmap, then \
+         asm_sysvec_apic_timer_interrupt",
+        "3,999 __free_one_page exit_mmap",
+        "rt, idle: no bound: the probe has no real-time priority",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let page = punctual_report::lab::page(&lab, "");
+    assert!(page.contains("How late a wake-up could have been") && page.contains("1.67"));
+}

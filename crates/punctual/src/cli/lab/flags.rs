@@ -22,6 +22,7 @@ Examples:
   punctual lab prove preempt=full --load poll,exit   which boot parameter helps, over 12 seeds
   punctual lab compare A B                  which loads differ, by how many ns
   git bisect run punctual lab bisect --build 'make -j8' --kernel ./vmlinux -- qualify --deadline 50us
+  punctual lab bound --load fork,exit       how late a wake-up could have been, and through what
   punctual lab gate A --allow 500ns         fails if a median or a worst latency grew by more
   punctual lab verify A                     runs it again: identical, or the first difference
 
@@ -140,6 +141,8 @@ pub enum LabAction {
     Verify(LabVerifyFlags),
     /// Run a lab again, and fail if a figure grew by more than is allowed: for CI of a kernel, a driver or a program
     Gate(LabGateFlags),
+    /// Measure how late a wake-up could have been, whenever its timer had expired, and which functions would have delayed it
+    Bound(LabBoundFlags),
     /// Judge a commit for `git bisect run`: exit with 0 for PASS, 1 for FAIL, 125 if neither is certain
     Bisect(LabBisectFlags),
 }
@@ -234,6 +237,14 @@ pub struct MayGrow {
     pub load: Option<String>,
     /// In ns.
     pub ns: u64,
+}
+
+/// Flags of `lab bound`.
+#[derive(Debug, Args)]
+pub struct LabBoundFlags {
+    /// The guests and what they run.
+    #[command(flatten)]
+    pub guest: GuestFlags,
 }
 
 /// Flags of `lab bisect`.

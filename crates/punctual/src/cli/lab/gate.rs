@@ -6,7 +6,7 @@ use super::super::failure::{Failure, SETUP};
 use super::super::out;
 use super::flags::{FigureName, LabGateFlags, MayGrow};
 use super::verify::refused;
-use super::{bench, conclude, run_cells, save_suite};
+use super::{bench, conclude, run_cells, save_suite, watched};
 use crate::conduct::Signals;
 use crate::conduct::lab::verify::{self, Before};
 use punctual_record::lab::LabCell;
@@ -33,7 +33,14 @@ pub fn run(flags: &LabGateFlags) -> Result<ExitCode, Failure> {
         cell.variant.clone_from(&old.variant);
     }
     let signals = Signals::listen().map_err(Failure::setup)?;
-    let made = run_cells(&cells, &flags.host, &bench, &signals, None)?;
+    let made = run_cells(
+        &cells,
+        &flags.host,
+        &bench,
+        &signals,
+        watched(&flags.host),
+        None,
+    )?;
     let gate = report::gate(&baseline, &made.lab, &allowance);
     let mut trouble = made.trouble;
     let suite = || report::gate_junit(&gate, &made.lab);

@@ -1,6 +1,7 @@
 //! `lab`: real kernels in virtual time.
 
 mod bisect;
+mod bound;
 mod compare;
 mod experiment;
 mod flags;
@@ -26,7 +27,9 @@ use super::measuring::make_directory;
 use super::out;
 use super::save::save_whole;
 use crate::conduct::Signals;
-use crate::conduct::lab::{self, Bench, Cell, Column, LabPlan, Limits, Making, Outcome, Proving};
+use crate::conduct::lab::{
+    self, Bench, Cell, Column, LabPlan, Limits, Making, Outcome, Proving, Watched,
+};
 use flags::{GuestFlags, HostFlags, LabAction};
 use parts::Guest;
 use punctual_lab::CellResult;
@@ -49,6 +52,7 @@ pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
         Some(LabAction::Run(flags)) => Ok(make(&experiment::read(flags)?)?.status.into()),
         Some(LabAction::Prove(flags)) => prove::run(flags),
         Some(LabAction::Bisect(flags)) => bisect::run(flags),
+        Some(LabAction::Bound(flags)) => bound::run(flags),
         None => Ok(make(&of_flags(&flags.guest)?)?.status.into()),
     }
 }
@@ -63,6 +67,8 @@ struct Concluded {
     has_verdicts: bool,
     /// Whether a guest failed or something could not be saved; an interrupt is no failure.
     has_failed: bool,
+    /// Whether each cell has a bound.
+    bounded: bool,
     /// How an experiment with boot parameters ended.
     proof: Option<VerdictOutcome>,
 }
@@ -125,10 +131,10 @@ fn limits(flags: &HostFlags) -> Limits {
     }
 }
 
-fn making(jobs: usize, explain: bool) -> Making<'static> {
+fn making(jobs: usize, watched: Watched) -> Making<'static> {
     Making {
         jobs,
-        explain,
+        watched,
         read: formats::detect_and_parse,
         proving: None,
     }
@@ -139,7 +145,16 @@ fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
     let bench = bench(columns.map(|column| &*column.kernel))?;
     let cells = lab::plan(&requested.lab, &bench).map_err(Failure::setup)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
-    make_cells(&cells, requested.host, &bench, &signals, None)
+    let watched = watched(requested.host);
+    make_cells(&cells, requested.host, &bench, &signals, watched, None)
+}
+
+/// What is traced of the guests.
+fn watched(host: &HostFlags) -> Watched {
+    match host.no_explain {
+        true => Watched::Nothing,
+        false => Watched::Bills,
+    }
 }
 
 pub(super) fn bench<'k>(kernels: impl Iterator<Item = &'k str>) -> Result<Bench, Failure> {
@@ -161,6 +176,7 @@ fn run_cells(
     host: &HostFlags,
     bench: &Bench,
     signals: &Signals,
+    watched: Watched,
     proving: Option<Proving<'_>>,
 ) -> Result<Made, Failure> {
     let directory = make_directory(host.output.as_deref(), "lab")?;
@@ -173,7 +189,7 @@ fn run_cells(
         bench,
         &Making {
             proving,
-            ..making(jobs, !host.no_explain)
+            ..making(jobs, watched)
         },
         &directory,
         command.collect(),
@@ -216,9 +232,10 @@ fn make_cells(
     host: &HostFlags,
     bench: &Bench,
     signals: &Signals,
+    watched: Watched,
     proving: Option<Proving<'_>>,
 ) -> Result<Concluded, Failure> {
-    let made = run_cells(cells, host, bench, signals, proving)?;
+    let made = run_cells(cells, host, bench, signals, watched, proving)?;
     let (lab, mut trouble) = (&made.lab, made.trouble);
     trouble.extend(save_suite(host, || report::junit(lab)));
     let program = runs_program(cells);
@@ -230,6 +247,7 @@ fn make_cells(
         status: if trouble.is_empty() { status } else { SETUP },
         is_whole: trouble.is_empty() && cells.iter().all(|cell| cell.status.is_some()),
         has_verdicts: cells.iter().all(|cell| cell.verdict.is_some()),
+        bounded: cells.iter().all(|cell| cell.bound.is_some()),
         has_failed: !trouble.is_empty() || made.outcomes.iter().flatten().any(has_failed),
         proof: lab.proof.as_ref().map(report::proof_outcome),
     })

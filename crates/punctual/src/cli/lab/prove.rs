@@ -7,9 +7,9 @@ use super::super::failure::{Failure, SETUP};
 use super::flags::LabProveFlags;
 use super::parts::Guest;
 use super::screen::LabScreen;
-use super::{bench, host_cpus, lab_of, make_cells, making, meaning, parts};
+use super::{bench, host_cpus, lab_of, make_cells, making, meaning, parts, watched};
 use crate::conduct::Signals;
-use crate::conduct::lab::{self, Bench, LabPlan, LabProgress, ProofPlan, Proving};
+use crate::conduct::lab::{self, Bench, LabPlan, LabProgress, ProofPlan, Proving, Watched};
 use punctual_lab::cell::Work;
 use punctual_record::lab::NoResult;
 use punctual_report::lab as report;
@@ -46,7 +46,14 @@ pub fn run(flags: &LabProveFlags) -> Result<ExitCode, Failure> {
         plan: &plan,
         seeds: flags.seeds,
     };
-    let made = make_cells(&cells, &flags.host, &bench, &signals, Some(proving))?;
+    let made = make_cells(
+        &cells,
+        &flags.host,
+        &bench,
+        &signals,
+        watched(&flags.host),
+        Some(proving),
+    )?;
     Ok(match made.proof {
         Some(outcome) if !made.has_failed => outcome.exit_code().into(),
         _ => SETUP.into(),
@@ -154,7 +161,8 @@ fn scout(
     let ends = || signals.end().is_some();
     let mut screen = LabScreen::new(host.quiet, false);
     let mut tick = |forecast: &lab::Forecast| screen.tick(forecast);
-    let found = lab::scout(plan, lab, bench, &making(jobs, false), &ends, &mut tick);
+    let making = making(jobs, Watched::Nothing);
+    let found = lab::scout(plan, lab, bench, &making, &ends, &mut tick);
     found.map_err(|(kernel, why)| {
         let said = report::no_result(&why);
         Failure::setup(match (why, &flags.parameters[..]) {

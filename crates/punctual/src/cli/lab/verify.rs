@@ -10,6 +10,7 @@ use super::flags::LabVerifyFlags;
 use super::screen::LabScreen;
 use super::{host_cpus, making};
 use crate::conduct::Signals;
+use crate::conduct::lab::Watched;
 use crate::conduct::lab::verify::{self, Before, VerifyError};
 use punctual_lab::CellResult;
 use punctual_report::lab::{self as report, label_of};
@@ -26,8 +27,9 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let jobs = flags.jobs.unwrap_or_else(host_cpus).min(before.len());
     let ends = || signals.end().is_some();
     let mut screen = LabScreen::new(false, false);
-    let outcomes = verify::again(&before, &bench, &making(jobs, false), &ends, &mut screen)
-        .map_err(Failure::setup)?;
+    let making = making(jobs, Watched::Nothing);
+    let outcomes =
+        verify::again(&before, &bench, &making, &ends, &mut screen).map_err(Failure::setup)?;
     drop(screen);
     let mut differ = 0;
     for (record, outcome) in before.iter().zip(outcomes) {

@@ -15,7 +15,7 @@ use punctual_record::lab::NoResult;
 use super::runner::{RunAnswer, RunJob, VERB};
 use super::{Cost, CostError, CostOutcome, CostPlan, begun, this_machine};
 use crate::conduct::lab::{
-    self, Bench, Cell, Column, Forecast, LabPlan, Making, News, Part, run_all,
+    self, Bench, Cell, Column, Forecast, LabPlan, Making, News, Part, Watched, run_all,
 };
 
 /// Two kernels and what runs on them.
@@ -113,7 +113,7 @@ pub fn cost_in_lab(
     cells.sort_by_key(|cell| (cell.plan.seed - 1) % pairs);
     let making = Making {
         jobs: asked.jobs.min(cells.len()),
-        explain: false,
+        watched: Watched::Nothing,
         read: |path, _| {
             Err(punctual_record::RecordError::malformed(
                 path,

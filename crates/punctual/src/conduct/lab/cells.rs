@@ -8,12 +8,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Bench, Forecast, LabProgress, Making, round};
+use super::{Bench, Forecast, LabProgress, Making, Watched, round};
+use punctual_lab::bound::Bounding;
 use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
 use punctual_lab::observer::Observer;
 use punctual_lab::{CellPlan, CellResult};
-use punctual_record::lab::{CellFigures, LabCell, LabChain, LabTask, LabVariant, NoResult};
+use punctual_record::lab::{
+    CellFigures, LabCell, LabChain, LabTask, LabVariant, NoBound, NoResult,
+};
 use punctual_record::laboratory::GuestTime;
 use punctual_record::{Judgement, RunDirectory, Unsaved};
 
@@ -107,13 +110,19 @@ pub fn run_all(
     ends: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(News<'_, '_>, &Forecast),
 ) -> Vec<Outcome> {
-    let observer = making.explain.then(Observer::default);
+    let (observer, bounding) = (Observer::default(), Bounding::default());
     let make = |cell: &Cell<'_>| {
-        let suited = observer.as_ref().filter(|_| Observer::suits(&cell.plan));
-        let mut made = match suited {
-            Some(observer) => observer.watch(&cell.plan, bench.own(), &|| ends()),
-            None => cell.plan.make(bench.own(), None, &|| ends()),
+        let (plan, ends) = (&cell.plan, &|| ends());
+        let mut made = match making.watched {
+            Watched::Bills if Observer::suits(plan) => observer.watch(plan, bench.own(), ends),
+            Watched::Windows if Bounding::suits(plan) => {
+                plan.make(bench.own(), Some(&bounding), ends)
+            }
+            _ => plan.make(bench.own(), None, ends),
         }?;
+        if making.watched == Watched::Windows && made.bound.is_none() {
+            made.no_bound.get_or_insert(NoBound::NoProbe);
+        }
         read_result(cell, &mut made, making)?;
         Ok(made)
     };
@@ -268,6 +277,8 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
             .and_then(Judgement::from_run),
         bills: made.map_or_else(Vec::new, |made| made.bills.clone()),
         no_bill: made.and_then(|made| made.no_bill.clone()),
+        bound: made.and_then(|made| made.bound.clone()),
+        no_bound: made.and_then(|made| made.no_bound.clone()),
         laboratory: made.map(|made| made.laboratory.clone()),
     }
 }

@@ -40,13 +40,24 @@ pub trait LabProgress {
     }
 }
 
+/// What is measured of a guest from outside, which changes nothing in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// Nothing.
+    Nothing,
+    /// What it executed before the latest wake-ups: their bills.
+    Bills,
+    /// The windows in which it could not have served a wake-up: how late one could have been.
+    Windows,
+}
+
 /// How cells run on this host.
 #[derive(Debug, Clone, Copy)]
 pub struct Making<'p> {
     /// Guests that run in parallel.
     pub jobs: usize,
-    /// Trace what the guests execute.
-    pub explain: bool,
+    /// What is measured of the guests from outside.
+    pub watched: Watched,
     /// Parses the figures that a program leaves, in any known format.
     pub read: fn(&Path, &[u8]) -> Result<Run, RecordError>,
     /// Which boot parameter helps, if that is the question.

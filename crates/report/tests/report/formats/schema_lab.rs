@@ -52,6 +52,12 @@ fn whole_lab() -> Lab {
         no_bill: Some(why),
         ..without.clone()
     }));
+    let why = labs::no_bounds().into_iter();
+    lab.cells.extend(why.map(|why| LabCell {
+        no_bound: Some(why),
+        ..without.clone()
+    }));
+    lab.cells[0].bound = Some(labs::bound(5_000));
     let path = crate::paths::measured(Transport::Tcp);
     for run in [
         crate::tasksets::failed(),
