@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Builds an example of a package in the tests' own profile, and returns its path.
-pub fn build(package: &str, example: &str) -> PathBuf {
+/// Builds an example in the tests' own profile, and returns its path. Of the workspace, as the tests are:
+/// for a package alone, cargo would build what it depends on again, with other features, for minutes.
+pub fn build(example: &str) -> PathBuf {
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", package])
+        .args(["build", "--quiet", "--workspace"])
         .args(["--message-format", "json", "--example", example])
         .output()
         .expect("cargo runs");

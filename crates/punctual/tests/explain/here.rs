@@ -28,7 +28,7 @@ const KINDS: usize = 21;
 fn culprits_are_named_and_quiet_wake_ups_have_all_stages() {
     let output = Command::new("timeout")
         .args(["-s", "KILL", "400"])
-        .arg(examples::build("punctual", "truth"))
+        .arg(examples::build("truth"))
         .args(["--count", COUNT])
         .output()
         .expect("timeout runs");

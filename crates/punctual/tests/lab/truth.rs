@@ -23,7 +23,7 @@ fn bills_on_both_kernels_name_the_injected_culprits() {
         skip!("{reason}");
     }
     let place = Place::new();
-    let program = examples::build("punctual", "truth");
+    let program = examples::build("truth");
     let program = program.to_str().expect("UTF-8");
     let words = [
         "--load", "idle", "-o", "a", "--", program, "--count", "50", "--every", "4",
