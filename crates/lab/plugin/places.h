@@ -28,8 +28,7 @@ enum kind {
 };
 
 struct place {
-    uint64_t from;
-    uint64_t to; /* 0 for one address */
+    uint64_t address;
     enum kind kind;
 };
 
@@ -75,8 +74,7 @@ static int is(const uint8_t *code, size_t size, const char *what, size_t length)
 static enum kind kind_of_place(uint64_t address)
 {
     for (unsigned i = 0; i < place_count; i++)
-        if (address == places[i].from ||
-            (address > places[i].from && address < places[i].to && address % 8 == 0))
+        if (address == places[i].address)
             return places[i].kind;
     return NOTHING;
 }
@@ -106,16 +104,26 @@ static enum kind kind_of_code(const uint8_t *code, size_t size, uint64_t address
 
 /* --- The table ------------------------------------------------------------------------------- */
 
-static int add_place(enum kind kind, uint64_t from, uint64_t to)
+/* The words of the table for one address. */
+static const struct {
+    const char *word;
+    enum kind kind;
+} WORDS[] = {
+    { "fault", FAULT },   { "device", DEVICE }, { "syscall", SYSCALL }, { "point", POINT },
+    { "choice", CHOICE }, { "switch", SWITCH }, { "tick", TICK },
+};
+
+static int add_place(const char *word, uint64_t address)
 {
-    if (place_count == MOST_PLACES)
-        return 0;
-    places[place_count++] = (struct place){ from, to, kind };
-    return 1;
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        if (!strcmp(word, WORDS[i].word) && place_count < MOST_PLACES) {
+            places[place_count++] = (struct place){ address, WORDS[i].kind };
+            return 1;
+        }
+    return 0;
 }
 
-/* A line each: fault A, device A, devices A B (stubs of 8 or 16 bytes), syscall A, point A, choice A,
-   switch A, tick A, idle A B, count A. */
+/* A line each: a word with its address, idle A B, count A. */
 static int read_table(const char *path)
 {
     FILE *from = fopen(path, "r");
@@ -126,29 +134,13 @@ static int read_table(const char *path)
     while (good && fgets(line, sizeof line, from)) {
         unsigned long long a = 0, b = 0;
         int found = sscanf(line, "%31s %llx %llx", word, &a, &b);
-        if (found == 2 && !strcmp(word, "fault"))
-            good = add_place(FAULT, a, 0);
-        else if (found == 2 && !strcmp(word, "device"))
-            good = add_place(DEVICE, a, 0);
-        else if (found == 3 && !strcmp(word, "devices"))
-            good = add_place(DEVICE, a, b);
-        else if (found == 2 && !strcmp(word, "syscall"))
-            good = add_place(SYSCALL, a, 0);
-        else if (found == 2 && !strcmp(word, "point"))
-            good = add_place(POINT, a, 0);
-        else if (found == 2 && !strcmp(word, "tick"))
-            good = add_place(TICK, a, 0);
-        else if (found == 2 && !strcmp(word, "switch"))
-            good = add_place(SWITCH, a, 0);
-        else if (found == 2 && !strcmp(word, "choice"))
-            good = add_place(CHOICE, a, 0);
-        else if (found == 3 && !strcmp(word, "idle")) {
+        if (found == 3 && !strcmp(word, "idle")) {
             idle_from = a;
             idle_to = b;
         } else if (found == 2 && !strcmp(word, "count"))
             preempt_count_at = a;
         else
-            good = 0;
+            good = found == 2 && add_place(word, a);
     }
     fclose(from);
     return good;

@@ -89,7 +89,7 @@ struct wake {
     struct { uint64_t entry, ready, handler, approach, path, mixed; } by[2];
 };
 static struct wake *wakes;
-static uint64_t wake_count, wake_room, mark_count;
+static uint64_t wake_count, wake_room;
 
 static void keep(struct longest *longest, const struct window *window)
 {

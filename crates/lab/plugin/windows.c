@@ -22,7 +22,6 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -71,7 +70,6 @@ static const uint8_t *find_ram(void)
 
 static void on_mark(plugin_id id)
 {
-    mark_count++;
     if (!begun) {
         begun = 1;
         find_counters();

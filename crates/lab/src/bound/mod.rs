@@ -24,9 +24,8 @@ use punctual_stats::peaks::Peak;
 use self::file::{Preemption, Wake, Window, Windows};
 use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
-use super::kernel::{SymbolTables, Symbols};
-use super::machine::Time;
-use super::observer::bill;
+use super::kernel::{SymbolTables, Symbols, idle};
+use super::observer::{Observer, bill};
 use super::plugin::for_version;
 use punctual_record::Run;
 use punctual_record::lab::{LabBound, LabWindow, NoBound};
@@ -57,10 +56,7 @@ impl Bounding {
     /// Whether this cell can have a bound: a probe in virtual time.
     #[must_use]
     pub fn suits(plan: &CellPlan<'_>) -> bool {
-        !EMBEDDED.is_empty()
-            && Time::with_cpus(plan.cpus) == Time::Virtual
-            && matches!(plan.work, Work::Own(_))
-            && !plan.work.executes_tasks()
+        Observer::suits(plan) && matches!(plan.work, Work::Own(_))
     }
 
     fn symbols(&self, plan: &CellPlan<'_>) -> Result<Arc<Symbols>, NoBound> {
@@ -218,9 +214,8 @@ fn table(symbols: &Symbols) -> Result<String, NoBound> {
     let count = symbols.variable("__preempt_count");
     let count = count.or_else(|| symbols.variable("pcpu_hot")?.checked_add(8));
     add("count", count.ok_or_else(|| missing("__preempt_count"))?);
-    let (begin, end) = symbols
-        .range("cpu_idle_poll")
-        .ok_or_else(|| missing("cpu_idle_poll"))?;
+    let idle = symbols.range(idle::LOOP);
+    let (begin, end) = idle.ok_or_else(|| missing(idle::LOOP))?;
     let _ = writeln!(table, "idle {begin:x} {end:x}");
     Ok(table)
 }

@@ -15,7 +15,8 @@ use super::{Kernel, Symbols};
 
 /// The kernel waits for its next task in a loop, instead of halting.
 pub const POLL: &str = "idle=poll";
-const LOOP: &str = "cpu_idle_poll";
+/// The function with that loop.
+pub const LOOP: &str = "cpu_idle_poll";
 /// The most bytes of that function: Debian's have 150 to 400.
 const MOST_BYTES: u64 = 1024;
 const PAUSE: [u8; 2] = [0xf3, 0x90];

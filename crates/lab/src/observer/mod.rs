@@ -19,7 +19,7 @@ use punctual_stats::peaks::Peak;
 use self::trail::Trail;
 use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
-use super::kernel::{Kernel, SymbolTables, Symbols};
+use super::kernel::{Kernel, SymbolTables, Symbols, idle};
 use super::machine::Time;
 use super::plugin::for_version;
 use punctual_record::Run;
@@ -34,8 +34,6 @@ const PLUGIN: &str = "observer.so";
 const TRAIL: &str = "observer.out";
 /// The page fault entry of an x86 kernel.
 const PAGE_FAULT: &str = "asm_exc_page_fault";
-/// Where an idle processor waits.
-const IDLE: &str = "cpu_idle_poll";
 /// The largest size of that file: each of the few stretches has at most 32 MiB.
 const MOST_BYTES: u64 = 1 << 30;
 /// Bills per guest. The plugin keeps some more wake-ups, because it does not know exactly which are the
@@ -142,7 +140,7 @@ impl Watcher for Observer {
             if let Some(fault) = symbols.address(PAGE_FAULT) {
                 told += &format!(",fault={fault:#x}");
             }
-            if let Some((begin, end)) = symbols.range(IDLE) {
+            if let Some((begin, end)) = symbols.range(idle::LOOP) {
                 told += &format!(",idle={begin:#x},idle-end={end:#x}");
             }
         }
