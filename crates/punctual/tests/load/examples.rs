@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An example of `punctual-rt`, built before the load begins.
 fn of_rust(example: &str) -> PathBuf {
-    crate::build::build("punctual-rt", example)
+    crate::build::build(example)
 }
 
 /// For two seconds; at most for a minute.
