@@ -12,7 +12,7 @@ use crate::invalid::InvalidReason;
 use crate::judgement::Judgement;
 use crate::remedy::{BillsAsk, Obstacle};
 use crate::run::{Run, Tool};
-use crate::tuning::Setting;
+use crate::tuning::{Change, Setting};
 
 mod read;
 
@@ -181,6 +181,19 @@ pub struct KeptSetting {
     pub setting: Setting,
     /// Its value.
     pub value: String,
+}
+
+impl Fit {
+    /// What stays changed, as `tune` changes it.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Change> {
+        let change = |kept: &KeptSetting| Change {
+            knob: kept.knob.into(),
+            setting: kept.setting.clone(),
+            value: kept.value.clone(),
+        };
+        self.kept.iter().map(change).collect()
+    }
 }
 
 /// How a fit ended.

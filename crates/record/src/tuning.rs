@@ -8,7 +8,7 @@ use crate::finding::FindingId;
 
 mod network;
 
-pub use network::{Neighbour, Route, RouteMetric};
+pub use network::{NapiMode, Neighbour, NetworkDevice, Route, RouteMetric, is_link_address};
 
 /// A setting that can be changed and restored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -95,9 +95,28 @@ pub enum Setting {
         /// The entry.
         neighbour: Neighbour,
     },
+    /// Where a network device's packets are received, and the policies of the threads that do it. The
+    /// value is `softirq` or `threads`, followed by the policy of all its threads if it is not the
+    /// kernel's (`fifo:70`), or by that of each (`8193=fifo:70`).
+    Napi {
+        /// The device.
+        device: NetworkDevice,
+    },
 }
 
 impl Setting {
+    /// The network namespace that it belongs to, by the number of its inode.
+    #[must_use]
+    pub fn network_namespace(&self) -> Option<u64> {
+        match self {
+            Self::NetworkFile { namespace, .. } => Some(*namespace),
+            Self::RouteMetric { route, .. } => Some(route.namespace),
+            Self::Neighbour { neighbour } => Some(neighbour.namespace),
+            Self::Napi { device } => Some(device.namespace),
+            _ => None,
+        }
+    }
+
     /// Whether it is as before after a reboot by itself.
     #[must_use]
     pub fn ends_with_boot(&self) -> bool {
@@ -138,6 +157,7 @@ impl fmt::Display for Setting {
             Self::KernelArguments { .. } => f.write_str("arguments of each kernel"),
             Self::RouteMetric { route, metric } => write!(f, "{} of {route}", metric.name()),
             Self::Neighbour { neighbour } => neighbour.fmt(f),
+            Self::Napi { device } => write!(f, "NAPI of {device}"),
         }
     }
 }
@@ -208,6 +228,29 @@ pub struct Change {
     pub setting: Setting,
     /// To this value.
     pub value: String,
+}
+
+impl Change {
+    /// How it is named on the command line: a finding, or a setting with its value.
+    #[must_use]
+    pub fn argument(&self) -> String {
+        let (name, value) = (self.knob.name(), self.value.as_str());
+        let first = value.split(' ').next().unwrap_or_default();
+        match (&self.knob, &self.setting) {
+            (Knob::Finding(_) | Knob::Control, _) => name.to_owned(),
+            (_, Setting::RouteMetric { metric, .. }) => match metric {
+                RouteMetric::RtoMin => format!("{name}={first}ms"),
+                RouteMetric::InitCwnd | RouteMetric::QuickAck => format!("{name}={first}"),
+            },
+            (_, Setting::Neighbour { .. }) => {
+                format!("{name}={}", value.trim_start_matches("permanent "))
+            }
+            (_, Setting::Napi { .. }) => format!("{name}={}", value.replacen(" fifo:", ":", 1)),
+            // The file, and its number.
+            (_, Setting::Pair { .. }) => value.replacen(' ', "=", 1),
+            _ => format!("{name}={value}"),
+        }
+    }
 }
 
 /// A setting that was changed for one run.

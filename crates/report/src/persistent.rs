@@ -5,14 +5,13 @@ use std::path::Path;
 
 use punctual_record::cpu_list;
 use punctual_record::finding::FindingId;
-use punctual_record::fit::KeptSetting;
-use punctual_record::tuning::Setting;
+use punctual_record::tuning::{Change, Knob, Setting};
 
 /// What stays changed, and what it was made for.
 #[derive(Debug, Clone, Copy)]
 pub struct Persistence<'p> {
     /// The settings.
-    pub kept: &'p [KeptSetting],
+    pub kept: &'p [Change],
     /// The CPUs for real-time work, if they were named.
     pub cpus: &'p [usize],
     /// The priority of the program, if it was named.
@@ -55,6 +54,8 @@ impl PersistentFile {
 
 /// The unit that turns what no other file can set.
 const UNIT: &str = "punctual-tune.service";
+/// The same for what needs a network: a route, a device.
+const NETWORK_UNIT: &str = "punctual-tune-network.service";
 
 /// The files. Numbers of interrupts and threads change with a reboot: their knobs, and what no
 /// other file can hold, are turned by a unit that calls `punctual tune`.
@@ -62,8 +63,8 @@ const UNIT: &str = "punctual-tune.service";
 pub fn files(asked: &Persistence<'_>) -> Vec<PersistentFile> {
     let mut sysctl = String::new();
     let (mut tmpfiles, mut udev) = (String::new(), String::new());
-    let mut unit: Vec<FindingId> = Vec::new();
-    let is_set = |it: &KeptSetting| {
+    let (mut unit, mut network): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let is_set = |it: &Change| {
         matches!(
             it.setting,
             Setting::Partition { .. } | Setting::Cpuset { .. }
@@ -72,14 +73,16 @@ pub fn files(asked: &Persistence<'_>) -> Vec<PersistentFile> {
     let has_partition = asked.kept.iter().any(is_set);
     for kept in asked.kept {
         let (path, value) = match &kept.setting {
-            Setting::File { path } => (path.as_str(), kept.value.as_str()),
+            Setting::File { path } | Setting::NetworkFile { path, .. } => {
+                (path.as_str(), kept.value.as_str())
+            }
             // The path of the one that is in force, and its number.
             Setting::Pair { .. } => kept.value.split_once(' ').unwrap_or_default(),
             _ => ("", ""),
         };
         // The parts of a partition are made again together: without its sets, the scheduler must
         // go on to balance over all CPUs.
-        let is_part = has_partition && kept.knob == FindingId::IsolatedCpus;
+        let is_part = has_partition && kept.knob == Knob::Finding(FindingId::IsolatedCpus);
         let written = if is_part || !is_plain(path, "") || !is_plain(value, " ") {
             None
         } else if let Some(name) = path.strip_prefix("/proc/sys/") {
@@ -92,15 +95,35 @@ pub fn files(asked: &Persistence<'_>) -> Vec<PersistentFile> {
         } else {
             None
         };
-        if written.is_none() && !unit.contains(&kept.knob) {
-            unit.push(kept.knob);
+        let words = match &kept.setting {
+            Setting::RouteMetric { .. } | Setting::Neighbour { .. } | Setting::Napi { .. } => {
+                &mut network
+            }
+            _ => &mut unit,
+        };
+        let word = kept.argument();
+        if written.is_none() && !words.contains(&word) {
+            words.push(word);
         }
     }
-    let (mut service, mut wants) = (String::new(), String::new());
+    let (mut service, mut network_service) = (String::new(), String::new());
+    let mut units = Vec::new();
     if !unit.is_empty() {
-        service = unit_of(asked, &unit, has_partition);
-        wants = format!("[Unit]\nWants={UNIT}\n");
+        let (after, again) = ("", "");
+        service = unit_of(asked, &unit, &flags(asked, has_partition), after, again);
+        units.push(UNIT);
     }
+    if !network.is_empty() {
+        // A route or a device may come later than what the system calls online.
+        let after = "Wants=network-online.target\nAfter=network-online.target\n";
+        let again = "Restart=on-failure\nRestartSec=5s\n";
+        network_service = unit_of(asked, &network, "", after, again);
+        units.push(NETWORK_UNIT);
+    }
+    let wants = match units.is_empty() {
+        true => String::new(),
+        false => format!("[Unit]\nWants={}\n", units.join(" ")),
+    };
     let file = |name, place, lines| PersistentFile { name, place, lines };
     vec![
         file(
@@ -119,6 +142,11 @@ pub fn files(asked: &Persistence<'_>) -> Vec<PersistentFile> {
             udev,
         ),
         file(UNIT, "/etc/systemd/system/punctual-tune.service", service),
+        file(
+            NETWORK_UNIT,
+            "/etc/systemd/system/punctual-tune-network.service",
+            network_service,
+        ),
         file(
             "punctual.multi-user.conf",
             "/etc/systemd/system/multi-user.target.d/punctual.conf",
@@ -139,8 +167,11 @@ fn is_plain(text: &str, more: &str) -> bool {
 /// read: a network interface, and what is on a bus. A renamed interface has its name only after
 /// the event `move`.
 fn rule(path: &str, value: &str) -> Option<String> {
+    let physical = path.strip_prefix("/sys/devices/");
     let (subsystem, rest) = match path.strip_prefix("/sys/class/") {
         Some(rest) => rest.split_once('/')?,
+        // A network interface by the bus that its card is on.
+        None if physical.is_some() => ("net", physical?.split_once("/net/")?.1),
         None => {
             let (bus, rest) = path.strip_prefix("/sys/bus/")?.split_once('/')?;
             (bus, rest.strip_prefix("devices/")?)
@@ -153,7 +184,8 @@ fn rule(path: &str, value: &str) -> Option<String> {
     ))
 }
 
-fn unit_of(asked: &Persistence<'_>, knobs: &[FindingId], has_partition: bool) -> String {
+/// What a finding's changes are made for.
+fn flags(asked: &Persistence<'_>, has_partition: bool) -> String {
     let mut flags = String::new();
     if !asked.cpus.is_empty() {
         let _ = write!(flags, " -a {}", cpu_list(asked.cpus));
@@ -164,14 +196,24 @@ fn unit_of(asked: &Persistence<'_>, knobs: &[FindingId], has_partition: bool) ->
     if has_partition {
         flags.push_str(" --partition");
     }
+    flags
+}
+
+fn unit_of(
+    asked: &Persistence<'_>,
+    knobs: &[String],
+    flags: &str,
+    after: &str,
+    again: &str,
+) -> String {
     let program = quoted(asked.program);
     let state = quoted(&asked.state.display().to_string());
-    let knobs: Vec<&str> = knobs.iter().map(|knob| knob.name()).collect();
+    let knobs: Vec<String> = knobs.iter().map(|knob| quoted(knob)).collect();
     let knobs = knobs.join(" ");
     // Without ExecStop: a shutdown needs no restore, which would remove these files too.
     format!(
-        "[Unit]\nDescription=Settings for real-time work\n\n\
-         [Service]\nType=oneshot\nRemainAfterExit=yes\n\
+        "[Unit]\nDescription=Settings for real-time work\n{after}\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\n{again}\
          ExecStart={program} tune apply{flags} --state {state} {knobs}\n\n\
          [Install]\nWantedBy=multi-user.target\n"
     )

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use punctual_record::finding::FindingId;
 use punctual_record::tuning::{
-    Applied, BootParameter, BootState, Change, Entry, Neighbour, Restored, Route, RouteMetric,
-    Setting,
+    Applied, BootParameter, BootState, Change, Entry, NapiMode, Neighbour, NetworkDevice, Restored,
+    Route, RouteMetric, Setting,
 };
 
 use crate::findings::{chrt, quoted, taskset, write};
@@ -80,6 +79,7 @@ pub fn command(setting: &Setting, value: &str) -> String {
         Setting::ConfigFile { path } => content(path, value),
         Setting::RouteMetric { route, metric } => metric_command(route, *metric, value),
         Setting::Neighbour { neighbour } => neighbour_command(neighbour, value),
+        Setting::Napi { device } => napi_command(device, value),
         Setting::KernelArguments { grubby, parameters } => {
             let flag = if value == "with" {
                 "args"
@@ -133,6 +133,36 @@ fn neighbour_command(neighbour: &Neighbour, value: &str) -> String {
         }
         None => format!("ip neigh change {address} dev {device} nud stale"),
     }
+}
+
+/// The commands that switch a device's threads on or off, and give them their policy.
+fn napi_command(device: &NetworkDevice, value: &str) -> String {
+    let mut words = value.split_whitespace();
+    let mode = match words.next() {
+        Some(NapiMode::THREADS) => "1",
+        _ => "0",
+    };
+    let mut commands = vec![write(
+        &format!("/sys/class/net/{}/threaded", device.name),
+        mode,
+    )];
+    for word in words {
+        let (threads, policy) = match word.split_once('=') {
+            Some((id, policy)) => (format!("^napi/{}-{id}$", device.name), policy),
+            None => (format!("^napi/{}-", device.name), word),
+        };
+        let threads = quoted(&threads);
+        let (name, number) = policy.split_once(':').unwrap_or((policy, "0"));
+        let is_timed = matches!(name, "fifo" | "rr");
+        let priority = if is_timed { number } else { "0" };
+        commands.push(format!(
+            "for tid in $(pgrep {threads}); do chrt --{name} -p {priority} $tid; done"
+        ));
+        if number != "0" && !is_timed {
+            commands.push(format!("renice -n {number} $(pgrep {threads})"));
+        }
+    }
+    commands.join(" && ")
 }
 
 /// The command that gives a file its content.
@@ -278,21 +308,28 @@ pub fn changed(changes: &[&Change], journal: &str, style: &Style) -> String {
     out
 }
 
-/// What `persist` installed: the files, and the knobs that they make again.
+/// What `persist` wrote: files, each with whether it was installed or removed, and the knobs that they
+/// make again.
 #[must_use]
-pub fn persisted(files: &[Setting], knobs: &[FindingId], journal: &str, style: &Style) -> String {
+pub fn persisted(
+    files: &[(Setting, bool)],
+    knobs: &[String],
+    journal: &str,
+    style: &Style,
+) -> String {
     if knobs.is_empty() {
         return "Nothing was installed: punctual tune apply has changed nothing that is in force.\n"
             .to_owned();
     }
-    let knobs: Vec<&str> = knobs.iter().map(|knob| knob.name()).collect();
     let knobs = style.paint(Tone::Bold, &knobs.join(", "));
     if files.is_empty() {
         return format!("{knobs}: the files have it already.\n");
     }
     let mut out = format!("{knobs}, at each boot, by:\n");
-    for file in files {
-        let _ = writeln!(out, "  {}", style.paint(Tone::Plain, &file.to_string()));
+    for (file, is_needed) in files {
+        let file = style.paint(Tone::Plain, &file.to_string());
+        let gone = if *is_needed { "" } else { ": removed" };
+        let _ = writeln!(out, "  {file}{gone}");
     }
     let _ = writeln!(
         out,

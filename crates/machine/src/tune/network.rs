@@ -37,6 +37,11 @@ const RTA_VIA: u16 = 18;
 const RTA_NH_ID: u16 = 30;
 const RTAX_LOCK: u16 = 1;
 
+const NEW_LINK: u16 = 16;
+const GET_LINK: u16 = 18;
+const LINK_HEADER: usize = 16;
+const IFLA_ADDRESS: u16 = 1;
+
 const NEIGHBOUR_HEADER: usize = 12;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
@@ -328,8 +333,27 @@ fn any_socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket(family, kind, None)?)
 }
 
+/// The link-layer address of a device, as `/sys` writes it.
+pub(super) fn link_address(device: u32) -> io::Result<Option<String>> {
+    let mut body = vec![0; LINK_HEADER];
+    body[4..8].copy_from_slice(&device.to_ne_bytes());
+    let question = Request {
+        kind: GET_LINK,
+        answer: NEW_LINK,
+        flags: 0,
+        body: &body,
+    };
+    let mut found = None;
+    request(&open(None)?, &question, |body| {
+        let address = attribute(body.get(LINK_HEADER..).unwrap_or_default(), IFLA_ADDRESS);
+        found = address.map(hexadecimal);
+        true
+    })?;
+    Ok(found)
+}
+
 /// The number of a device.
-fn index_of(device: &str) -> io::Result<u32> {
+pub(super) fn index_of(device: &str) -> io::Result<u32> {
     let index = rustix::net::netdevice::name_to_index(&any_socket()?, device)?;
     Ok(index)
 }
@@ -344,6 +368,14 @@ pub(crate) fn device_to(socket: &OwnedFd, address: IpAddr) -> io::Result<(u32, S
     let found = route_to(socket, address)?;
     let index = found.word(RTA_OIF).ok_or_else(no_route)?;
     Ok((index, name_of(index)?))
+}
+
+/// The device by which messages to an address leave.
+///
+/// # Errors
+/// There is no route.
+pub fn device_to_address(address: IpAddr) -> io::Result<String> {
+    Ok(device_to(&open(None)?, address)?.1)
 }
 
 fn neighbour_body(address: IpAddr, device: u32, state: u16) -> Vec<u8> {
@@ -433,19 +465,20 @@ pub(super) fn write_neighbour(neighbour: &Neighbour, value: &str) -> io::Result<
     request(&socket, &change, |_| false)
 }
 
-pub(super) fn is_device_gone(neighbour: &Neighbour) -> bool {
-    match check_namespace(neighbour.namespace) {
-        Ok(()) => index_of(&neighbour.device).is_err(),
-        Err(_) => has_vanished(neighbour.namespace),
+pub(super) fn is_device_gone(namespace: u64, device: &str) -> bool {
+    match check_namespace(namespace) {
+        Ok(()) => index_of(device).is_err(),
+        Err(_) => has_vanished(namespace),
     }
 }
 
 /// What makes the entry permanent of the neighbour that messages to an address are sent to: the
-/// machine itself, or a router. `name` is that of the knob.
+/// machine itself, or a router. `name` is that of the knob, `link` the link-layer address, if it is not
+/// the one that the table has.
 ///
 /// # Errors
 /// There is no route, or no entry that could be kept.
-pub fn neighbour_change(name: &str, address: IpAddr) -> io::Result<Change> {
+pub fn neighbour_change(name: &str, address: IpAddr, link: Option<&str>) -> io::Result<Change> {
     let namespace = namespace()?;
     let socket = open(None)?;
     let found = route_to(&socket, address)?;
@@ -461,12 +494,20 @@ pub fn neighbour_change(name: &str, address: IpAddr) -> io::Result<Change> {
     let router = found.attribute(RTA_GATEWAY).and_then(address_of);
     let neighbour = router.unwrap_or(address);
     let device = name_of(index)?;
-    let link = match entry_of(&socket, index, neighbour)? {
-        Some(Entry {
-            state,
-            link: Some(link),
-        }) if state & (RESOLVED | PERMANENT) != 0 && !link.is_empty() => link,
-        _ => {
+    let kept = |entry: Entry| {
+        let is_resolved = entry.state & (RESOLVED | PERMANENT) != 0;
+        entry.link.filter(|it| is_resolved && !it.is_empty())
+    };
+    let found = match link {
+        Some(link) => Some(link.to_owned()),
+        None => {
+            let entry = entry_of(&socket, index, neighbour)?;
+            entry.and_then(kept).map(|it| hexadecimal(&it))
+        }
+    };
+    let link = match found {
+        Some(link) => link,
+        None => {
             return refused(format!(
                 "{neighbour} has no entry on {device}: send it a message first, as with ping"
             ));
@@ -481,6 +522,6 @@ pub fn neighbour_change(name: &str, address: IpAddr) -> io::Result<Change> {
                 address: neighbour.to_string(),
             },
         },
-        value: format!("permanent {}", hexadecimal(&link)),
+        value: format!("permanent {link}"),
     })
 }

@@ -1,75 +1,96 @@
 //! Files that make changes again at each boot: they are installed and removed through the journal.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use punctual_record::finding::FindingId;
-use punctual_record::fit::KeptSetting;
-use punctual_record::tuning::{Applied, Entry, Setting};
+use punctual_record::tuning::{Applied, Change, Entry, Setting};
 
 use super::boot::write_all;
 use super::boot_file::{has_unfinished, value_of};
-use super::setting::{is_same, read};
+use super::setting::{find_thread, is_same, read};
 use super::{Journal, TuneError, status};
 
-/// What `apply` has changed and is in force now, the oldest change first; of these knobs alone, if
-/// some are named. The second list: what another program has changed since.
+/// Why a change is not made again at each boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Another program has changed it since.
+    Changed,
+    /// It belongs to another network namespace than the one that the system begins with.
+    OtherNamespace,
+    /// It belongs to a network namespace, and which one the system begins with can't be read.
+    UnknownNamespace,
+    /// It can't be read: the system's reason.
+    Unreadable(String),
+}
+
+/// What `apply` has changed and is in force now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InForce {
+    /// The changes, the oldest first.
+    pub kept: Vec<Change>,
+    /// What is left out.
+    pub left_out: Vec<(Entry, LeftOut)>,
+}
+
+/// The network namespace that the system begins with, by the number of its inode: that of the first
+/// process, or, where that one is protected, of the kernel's threads.
+fn first_namespace() -> Option<u64> {
+    let of = |pid: i32| std::fs::metadata(format!("/proc/{pid}/ns/net")).ok();
+    let is_kernel = || find_thread(2).is_ok_and(|it| it.name == "kthreadd");
+    let found = of(1).or_else(|| of(2).filter(|_| is_kernel()))?;
+    Some(found.ino())
+}
+
+/// What `apply` has changed and is in force now; of these knobs alone, if some are named.
 #[must_use]
-pub fn in_force(journal: &Journal, only: &[FindingId]) -> (Vec<KeptSetting>, Vec<Entry>) {
-    let (mut kept, mut changed) = (Vec::new(), Vec::new());
+pub fn in_force(journal: &Journal, only: &[String]) -> InForce {
+    let mut found = InForce::default();
+    let first = first_namespace();
     for (entry, applied) in status(journal) {
         // What a process holds ends with it.
         if entry.holder.is_some() || !entry.setting.ends_with_boot() {
             continue;
         }
-        let Some(knob) = FindingId::by_name(&entry.knob) else {
+        if !only.is_empty() && !only.contains(&entry.knob) {
             continue;
+        }
+        let elsewhere = match (entry.setting.network_namespace(), first) {
+            (Some(_), None) => Some(LeftOut::UnknownNamespace),
+            (Some(of), Some(first)) if of != first => Some(LeftOut::OtherNamespace),
+            _ => None,
         };
-        if !only.is_empty() && !only.contains(&knob) {
-            continue;
-        }
-        match applied {
-            Applied::Ours(_) => kept.push(KeptSetting {
-                knob,
-                setting: entry.setting.clone(),
-                value: entry.value.clone(),
-            }),
-            Applied::Changed(_) => changed.push(entry.clone()),
-            _ => {}
-        }
+        let left_out = match (applied, elsewhere) {
+            (Applied::Original | Applied::Gone | Applied::Rebooted | Applied::Configured(_), _) => {
+                continue;
+            }
+            (_, Some(elsewhere)) => elsewhere,
+            (Applied::Ours(_), None) => {
+                found.kept.push(Change {
+                    knob: entry.knob.clone().into(),
+                    setting: entry.setting.clone(),
+                    value: entry.value.clone(),
+                });
+                continue;
+            }
+            (Applied::Changed(_), None) => LeftOut::Changed,
+            (Applied::Unreadable(why), None) => LeftOut::Unreadable(why),
+        };
+        found.left_out.push((entry.clone(), left_out));
     }
-    (kept, changed)
-}
-
-/// Knobs that `apply` has changed and that no file can set at the next boot, by their names: settings
-/// with a value, which are no findings.
-#[must_use]
-pub fn not_persistent(journal: &Journal) -> Vec<String> {
-    let entries = journal.entries().iter();
-    let lasting = entries.filter(|it| it.holder.is_none() && it.setting.ends_with_boot());
-    let mut names: Vec<String> = lasting
-        .filter(|it| journal.is_of_this_boot(it))
-        .filter(|it| {
-            it.knob
-                .split(',')
-                .all(|name| FindingId::by_name(name).is_none())
-        })
-        .map(|it| it.knob.clone())
-        .collect();
-    names.dedup();
-    names
+    found
 }
 
 /// Writes files, or removes those without a text: the journal first. Returns those that were
-/// changed.
+/// changed, and whether each has a text.
 ///
 /// # Errors
 /// [`TuneError`]: nothing is changed then.
 pub fn persist(
     journal: &mut Journal,
     files: &[(String, Option<String>)],
-    knobs: &[FindingId],
-) -> Result<Vec<Setting>, TuneError> {
-    let mut changes = Vec::new();
+    knobs: &[String],
+) -> Result<Vec<(Setting, bool)>, TuneError> {
+    let (mut changes, mut changed) = (Vec::new(), Vec::new());
     for (path, text) in files {
         let setting = Setting::ConfigFile { path: path.clone() };
         let value = value_of(text.as_ref().map(String::as_bytes));
@@ -82,13 +103,14 @@ pub fn persist(
         if is_same(&setting, &now, &value) || (text.is_none() && !is_ours) {
             continue;
         }
+        changed.push((setting.clone(), text.is_some()));
         changes.push((setting, value));
     }
-    let mut names: Vec<&str> = knobs.iter().map(|knob| knob.name()).collect();
+    let mut names: Vec<&str> = knobs.iter().map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
     write_all(journal, &changes, &names.join(","))?;
-    Ok(changes.into_iter().map(|(setting, _)| setting).collect())
+    Ok(changed)
 }
 
 /// The folder of a file, if it exists for such files alone.

@@ -75,7 +75,7 @@ pub fn restore(
         request.knobs.is_empty()
             || request.knobs.iter().any(|knob| {
                 // A boot loader's file has the parameters of several.
-                entry.knob.split(',').any(|it| it == knob)
+                entry.knob == *knob || entry.knob.split(',').any(|it| it == knob)
             })
     };
     let mut results = Vec::new();

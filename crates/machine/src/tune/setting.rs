@@ -11,7 +11,7 @@ use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
 
-use super::{boot_file, network, partition, persist};
+use super::{boot_file, napi, network, partition, persist};
 use crate::look::chosen;
 use crate::mask;
 use crate::root::Root;
@@ -152,6 +152,7 @@ pub fn read(setting: &Setting) -> io::Result<String> {
         }
         Setting::RouteMetric { route, metric } => network::read_metric(route, *metric),
         Setting::Neighbour { neighbour } => network::read_neighbour(neighbour),
+        Setting::Napi { device } => napi::read(device),
         Setting::KernelArguments { grubby, parameters } => {
             let has = boot_file::kernels_with(grubby, parameters)?;
             let any = has.iter().any(|has| *has);
@@ -240,6 +241,7 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
         }
         Setting::RouteMetric { route, metric } => network::write_metric(route, *metric, value)?,
         Setting::Neighbour { neighbour } => network::write_neighbour(neighbour, value)?,
+        Setting::Napi { device } => napi::write(device, value)?,
         Setting::KernelArguments { grubby, parameters } => {
             boot_file::write_arguments(grubby, parameters, value)?;
         }
@@ -267,7 +269,8 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
         Setting::Scheduling { .. }
         | Setting::Affinity { .. }
         | Setting::RouteMetric { .. }
-        | Setting::Neighbour { .. } => write(setting, &read(setting)?),
+        | Setting::Neighbour { .. }
+        | Setting::Napi { .. } => write(setting, &read(setting)?),
         // They take too long, or a reboot, to be switched on and off.
         Setting::Partition { .. }
         | Setting::Cpuset { .. }
@@ -282,6 +285,9 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
 pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
     if let Setting::BootFile { .. } | Setting::ConfigFile { .. } = setting {
         return one == other;
+    }
+    if let Setting::Napi { .. } = setting {
+        return napi::is_same(one, other);
     }
     if one.trim() == other.trim() {
         return true;
@@ -335,7 +341,10 @@ pub fn is_gone(setting: &Setting) -> bool {
             Err(_) => network::has_vanished(*namespace),
         },
         Setting::RouteMetric { route, .. } => network::is_route_gone(route),
-        Setting::Neighbour { neighbour } => network::is_device_gone(neighbour),
+        Setting::Neighbour { neighbour } => {
+            network::is_device_gone(neighbour.namespace, &neighbour.device)
+        }
+        Setting::Napi { device } => network::is_device_gone(device.namespace, &device.name),
     }
 }
 

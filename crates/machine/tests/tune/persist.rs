@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual_machine::tune::{
-    Journal, RestoreRequest, TuneError, apply, in_force, persist, restore, status,
+    InForce, Journal, LeftOut, RestoreRequest, TuneError, apply, in_force, persist, restore, status,
 };
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::Applied;
@@ -14,7 +14,9 @@ use tempfile::TempDir;
 
 use crate::{FOLDER, child_of, files, open_again, values};
 
-const KNOBS: [FindingId; 1] = [FindingId::VmstatInterval];
+fn knobs() -> [String; 1] {
+    [FindingId::VmstatInterval.name().to_owned()]
+}
 
 /// Three files, one of which somebody else has written before.
 fn places(folder: &Path) -> Vec<PathBuf> {
@@ -57,14 +59,14 @@ fn files_are_installed_shown_and_removed_and_others_are_put_back() {
     let folder = begin();
     let before = tree(folder.path());
     let mut journal = open_again(&folder);
-    let written = persist(&mut journal, &texts(folder.path(), Some("1\n")), &KNOBS);
+    let written = persist(&mut journal, &texts(folder.path(), Some("1\n")), &knobs());
     assert_eq!(written.expect("written").len(), 3);
-    let again = persist(&mut journal, &texts(folder.path(), Some("1\n")), &KNOBS);
+    let again = persist(&mut journal, &texts(folder.path(), Some("1\n")), &knobs());
     assert!(again.expect("nothing to do").is_empty());
     // A second time with another text, and one file fewer.
     let mut other = texts(folder.path(), Some("2\n"));
     other[0].1 = None;
-    persist(&mut journal, &other, &KNOBS).expect("written");
+    persist(&mut journal, &other, &knobs()).expect("written");
     assert!(!places(folder.path())[0].exists());
     let text = |at: usize| fs::read_to_string(&places(folder.path())[at]).expect("a file");
     assert_eq!((text(1), text(2)), ("2\n".to_owned(), "2\n".to_owned()));
@@ -72,7 +74,7 @@ fn files_are_installed_shown_and_removed_and_others_are_put_back() {
     let ours = shown.iter().filter(|it| matches!(it.1, Applied::Ours(_)));
     assert_eq!(ours.count(), 2, "{shown:?}");
     // They are no settings that could be persisted themselves.
-    assert!(in_force(&journal, &[]).0.is_empty());
+    assert!(in_force(&journal, &[]).kept.is_empty());
     drop(shown);
     // Edited since: left alone, and said.
     fs::write(&places(folder.path())[1], "edited\n").expect("a file");
@@ -90,7 +92,7 @@ fn without_the_right_to_one_file_none_is_left_behind() {
     fs::create_dir_all(&places(folder.path())[1]).expect("a folder");
     let before = tree(folder.path());
     let mut journal = open_again(&folder);
-    let error = persist(&mut journal, &texts(folder.path(), Some("1\n")), &KNOBS);
+    let error = persist(&mut journal, &texts(folder.path(), Some("1\n")), &knobs());
     let error = error.expect_err("a folder is no file");
     assert!(matches!(error, TuneError::Unreadable { .. }), "{error}");
     assert_eq!(tree(folder.path()), before);
@@ -102,18 +104,22 @@ fn what_apply_changed_is_in_force_until_another_program_changes_it() {
     let changes = files(folder.path());
     let mut journal = open_again(&folder);
     apply(&mut journal, &changes).expect("changed");
-    let (kept, changed) = in_force(&journal, &[]);
-    assert_eq!((kept.len(), changed.len()), (3, 0));
+    let InForce { kept, left_out } = in_force(&journal, &[]);
+    assert_eq!((kept.len(), left_out.len()), (3, 0));
     let as_planned = kept.iter().zip(&changes);
     assert!(
         as_planned
             .clone()
             .all(|(a, b)| a.setting == b.setting && a.value == b.value)
     );
-    assert!(in_force(&journal, &[FindingId::Ksm]).0.is_empty());
+    assert!(in_force(&journal, &["ksm".to_owned()]).kept.is_empty());
     fs::write(folder.path().join("two"), "99\n").expect("another program");
-    let (kept, changed) = in_force(&journal, &KNOBS);
-    assert_eq!((kept.len(), changed.len()), (2, 1));
+    let InForce { kept, left_out } = in_force(&journal, &knobs());
+    assert_eq!(kept.len(), 2);
+    assert!(
+        matches!(left_out[..], [(_, LeftOut::Changed)]),
+        "{left_out:?}"
+    );
     assert_eq!(values(&changes)[1], "99");
 }
 
@@ -127,9 +133,9 @@ fn child_persists() {
     let mut journal = Journal::open(folder).expect("a journal");
     for round in 0_u32.. {
         let text = format!("{round}\n");
-        persist(&mut journal, &texts(folder, Some(&text)), &KNOBS).expect("written");
+        persist(&mut journal, &texts(folder, Some(&text)), &knobs()).expect("written");
         if round % 3 == 2 {
-            persist(&mut journal, &texts(folder, None), &KNOBS).expect("removed");
+            persist(&mut journal, &texts(folder, None), &knobs()).expect("removed");
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use punctual_machine::root::plain;
-use punctual_machine::tune::{neighbour_change, route_change, setting_of_named_file};
+use punctual_machine::tune::{
+    device_to_address, napi_change, neighbour_change, route_change, setting_of_named_file,
+};
 use punctual_network::sender::connect::resolve;
 use punctual_network::wire::PORT;
 use punctual_record::finding::FindingId;
@@ -62,9 +64,26 @@ pub fn setting(knob: &KnobArgument, path: Option<&str>) -> Result<Option<Change>
             let change = route_change(&name, address, *metric, *value);
             change.map(Some).map_err(|error| refused(&name, &error))
         }
-        KnobArgument::Neighbour { host } => {
+        KnobArgument::Neighbour { host, link } => {
             let (name, address) = machine("neighbour", host.as_deref().or(path))?;
-            let change = neighbour_change(&name, address);
+            let change = neighbour_change(&name, address, link.as_deref());
+            change.map(Some).map_err(|error| refused(&name, &error))
+        }
+        KnobArgument::Napi { device, mode } => {
+            let device = match (device, path) {
+                (Some(device), _) => device.clone(),
+                (None, Some(_)) => {
+                    let (name, address) = machine("napi", path)?;
+                    device_to_address(address).map_err(|error| refused(&name, &error))?
+                }
+                (None, None) => {
+                    return Err(Failure::usage(
+                        "napi: expected napi@DEVICE: it is a setting of one network device",
+                    ));
+                }
+            };
+            let name = format!("napi@{device}");
+            let change = napi_change(&name, &device, *mode);
             change.map(Some).map_err(|error| refused(&name, &error))
         }
     }

@@ -18,8 +18,9 @@ pub fn check(bytes: &[u8]) {
     assert!(!text.contains(is_control), "{text:?}");
     let page = punctual_report::fit::page(&fit, "/a");
     assert!(!page.contains("<script"), "{page}");
+    let kept = fit.changes();
     let asked = Persistence {
-        kept: &fit.kept,
+        kept: &kept,
         cpus: &fit.tuned_for,
         priority: Some(fit.priority),
         program: "/usr/bin/punctual",
@@ -35,6 +36,9 @@ pub fn check(bytes: &[u8]) {
                 "w /sys/",
                 "ACTION==",
                 "Wants=",
+                "After=",
+                "Restart=",
+                "RestartSec=",
                 "Description=",
                 "Type=",
                 "RemainAfterExit=",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::common::mounts::{GRUB, in_own_mounts};
 use crate::common::{Place, is_root, skip, until};
@@ -349,10 +349,19 @@ fn a_boot_parameter_is_written_for_grub_and_restored() {
 
 /// The scheduling policy of a thread, by its number: FIFO is 1.
 fn policy(tid: &str) -> String {
+    stat(tid, 41)
+}
+
+fn priority(tid: &str) -> String {
+    stat(tid, 40)
+}
+
+/// A field of `/proc/TID/stat`, by its number in proc(5).
+fn stat(tid: &str, field: usize) -> String {
     let stat = fs::read_to_string(format!("/proc/{tid}/stat")).expect("a thread");
     let (_, rest) = stat.rsplit_once(')').expect("a name");
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    fields[38].to_owned()
+    fields[field - 3].to_owned()
 }
 
 fn threads_of(device: &str) -> Vec<String> {
@@ -367,34 +376,115 @@ fn threads_of(device: &str) -> Vec<String> {
         .collect()
 }
 
+/// A network device with NAPI, which is removed when its standard input is closed.
+struct Device {
+    process: Child,
+    name: String,
+}
+
+impl Device {
+    /// # Errors
+    /// What this machine lacks.
+    fn new(place: &Place) -> Result<Self, &'static str> {
+        if !is_root() {
+            return Err("only root may make a network device");
+        }
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/usage/napi.c");
+        let built = Command::new("cc")
+            .args([source, "-o"])
+            .arg(place.path().join("napi"))
+            .status();
+        if !built.is_ok_and(|status| status.success()) {
+            return Err("no C compiler");
+        }
+        let mut process = Command::new(place.path().join("napi"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a device");
+        let mut name = String::new();
+        let mut lines = BufReader::new(process.stdout.take().expect("a pipe"));
+        lines.read_line(&mut name).expect("its name");
+        let name = name.trim().to_owned();
+        let device = Device { process, name };
+        match device.name.is_empty() || !Path::new(&device.threaded()).exists() {
+            true => Err("no network device can be made here, or it has no threaded NAPI"),
+            false => Ok(device),
+        }
+    }
+
+    fn threaded(&self) -> String {
+        format!("/sys/class/net/{}/threaded", self.name)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// `napi@DEVICE`: the mode and the policy of its threads are one setting.
+#[test]
+fn a_device_receives_in_threads_with_a_priority_and_as_before_then() {
+    let place = Place::new();
+    let device = match Device::new(&place) {
+        Ok(device) => device,
+        Err(why) => skip!("{why}"),
+    };
+    // Another test changes the threads of every device.
+    let _turn = turn();
+    let mode = || fs::read_to_string(device.threaded()).expect("threaded");
+    let tune = |words: &[&str]| {
+        let all = [&["tune"], words, &["--state", "state"]].concat();
+        place.run(&all)
+    };
+    let name = format!("napi@{}", device.name);
+    let on = format!("{name}=threads:71");
+    let said = tune(&["apply", &on]).expect(0);
+    assert!(said.stdout.contains("chrt --fifo -p 71"), "{said:?}");
+    assert_eq!(mode(), "1\n");
+    let threads = threads_of(&device.name);
+    assert_eq!(threads.len(), 1, "{threads:?}");
+    let scheduled = |tid: &String| (policy(tid), priority(tid));
+    assert_eq!(scheduled(&threads[0]), ("1".to_owned(), "71".to_owned()));
+    let status = tune(&["status"]).expect(0);
+    assert!(
+        status.stdout.contains("threads fifo:71 (was softirq)"),
+        "{status:?}"
+    );
+    // Somebody gives the thread another policy: it is theirs.
+    let tid = &threads[0];
+    let changed = Command::new("chrt").args(["--rr", "-p", "5", tid]).status();
+    assert!(changed.expect("chrt").success());
+    let kept = tune(&["restore"]);
+    assert_eq!(kept.code(), 1, "{kept:?}");
+    assert!(kept.stdout.contains("threads rr:5"), "{kept:?}");
+    tune(&["restore", "--force", &name]).expect(0);
+    assert_eq!(mode(), "0\n");
+    // Threads with a policy of their own come back with it.
+    fs::write(device.threaded(), "1\n").expect("threaded");
+    let tid = &threads_of(&device.name)[0];
+    let given = Command::new("chrt").args(["--rr", "-p", "6", tid]).status();
+    assert!(given.expect("chrt").success());
+    tune(&["apply", &format!("{name}=softirq")]).expect(0);
+    assert_eq!(mode(), "0\n");
+    tune(&["restore"]).expect(0);
+    assert_eq!(mode(), "1\n");
+    let tid = &threads_of(&device.name)[0];
+    assert_eq!(scheduled(tid), ("2".to_owned(), "6".to_owned()));
+}
+
 #[test]
 fn a_thread_that_appears_later_is_changed_while_apply_stays() {
-    if !is_root() {
-        skip!("only root may make a network device");
-    }
     let place = Place::new();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/usage/napi.c");
-    let built = Command::new("cc")
-        .args([source, "-o"])
-        .arg(place.path().join("napi"))
-        .status();
-    if !built.is_ok_and(|status| status.success()) {
-        skip!("no C compiler");
-    }
-    let mut device = Command::new(place.path().join("napi"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a device");
-    let mut name = String::new();
-    let mut lines = BufReader::new(device.stdout.take().expect("a pipe"));
-    lines.read_line(&mut name).expect("its name");
-    let name = name.trim();
-    let threaded = format!("/sys/class/net/{name}/threaded");
-    if name.is_empty() || !Path::new(&threaded).exists() {
-        let _ = device.wait();
-        skip!("no network device can be made here, or it has no threaded NAPI");
-    }
+    let device = match Device::new(&place) {
+        Ok(device) => device,
+        Err(why) => skip!("{why}"),
+    };
+    let _turn = turn();
+    let (name, threaded) = (device.name.as_str(), device.threaded());
     let mut tune = Command::new(crate::common::program())
         .args(["tune", "apply", "--keep", "threaded-napi", "idle-states"])
         .args(["--state", "state"])
@@ -433,6 +523,4 @@ fn a_thread_that_appears_later_is_changed_while_apply_stays() {
         .run(&["tune", "restore", "--state", "state"])
         .expect(0);
     assert_eq!(policy(&threads[0]), "0");
-    drop(device.stdin.take());
-    device.wait().expect("it ends");
 }

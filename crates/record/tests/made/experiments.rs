@@ -3,7 +3,7 @@
 
 use punctual_record::experiment::*;
 use punctual_record::explanation::Cause;
-use punctual_record::tuning::{Neighbour, Route, RouteMetric, Setting, ThreadIdentity};
+use punctual_record::tuning::{Neighbour, NetworkDevice, Route, RouteMetric, Setting, ThreadIdentity};
 use punctual_stats::experiment::{BlockLatencies, Measure, MessageCounts, Spread};
 
 const SECOND: u64 = 1_000_000_000;
@@ -297,6 +297,12 @@ pub fn of_every_kind() -> Vec<Experiment> {
                 namespace: 4_026_531_840,
                 device: "eth0".to_owned(),
                 address: "10.0.0.2".to_owned(),
+            },
+        },
+        Setting::Napi {
+            device: NetworkDevice {
+                namespace: 4_026_531_840,
+                name: "eth0".to_owned(),
             },
         },
     ];

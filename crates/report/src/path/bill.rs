@@ -294,8 +294,13 @@ pub fn text(fix: Fix) -> &'static str {
              acknowledgements show a lost message after one round trip"
         }
         Fix::NoLoss => "find where packets are lost: ip -s link, ethtool -S, nstat, the switch",
-        Fix::NapiPriority => "give it a priority above that: chrt -f -p 85 $(pgrep napi/DEVICE)",
-        Fix::NapiInSoftirq => "echo 0 > /sys/class/net/DEVICE/threaded",
+        Fix::NapiPriority => {
+            "give it a priority above that: chrt -f -p 85 $(pgrep napi/DEVICE), or punctual tune \
+             apply napi@DEVICE=threads:85"
+        }
+        Fix::NapiInSoftirq => {
+            "echo 0 > /sys/class/net/DEVICE/threaded, or punctual tune apply napi@DEVICE=softirq"
+        }
         Fix::ReceiveCpu => {
             "move the card's interrupt to a CPU without that: echo CPU > \
              /proc/irq/N/smp_affinity_list"

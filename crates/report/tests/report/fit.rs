@@ -7,7 +7,7 @@ use punctual_record::explanation::Cause;
 use punctual_record::finding::FindingId;
 use punctual_record::fit::*;
 use punctual_record::remedy::Obstacle;
-use punctual_record::tuning::{Setting, ThreadIdentity};
+use punctual_record::tuning::{Change, NetworkDevice, Setting, ThreadIdentity};
 use punctual_report::fit;
 use punctual_report::persistent::{Persistence, files};
 use punctual_report::style::Style;
@@ -136,9 +136,14 @@ fn met() -> Fit {
     }
 }
 
-fn asked<'f>(fit: &'f Fit, program: &'f str, state: &'f Path) -> Persistence<'f> {
+fn asked<'f>(
+    fit: &'f Fit,
+    kept: &'f [Change],
+    program: &'f str,
+    state: &'f Path,
+) -> Persistence<'f> {
     Persistence {
-        kept: &fit.kept,
+        kept,
         cpus: &fit.tuned_for,
         priority: Some(fit.priority),
         program,
@@ -170,7 +175,12 @@ fn the_parts_of_a_partition_are_made_again_together() {
     };
     let path = format!("{top}/cpuset.sched_load_balance");
     fit.kept = vec![part(set, "2-3"), part(Setting::File { path }, "0")];
-    let files = installed(&asked(&fit, "/usr/bin/punctual", Path::new("/s")));
+    let files = installed(&asked(
+        &fit,
+        &fit.changes(),
+        "/usr/bin/punctual",
+        Path::new("/s"),
+    ));
     let places: Vec<&str> = files.iter().map(|(place, _)| *place).collect();
     assert_eq!(places.len(), 2, "{files:#?}");
     assert!(places[0].ends_with("punctual-tune.service"), "{places:?}");
@@ -199,6 +209,7 @@ fn what_is_kept_is_made_again_after_a_reboot() {
     ]);
     let files = installed(&asked(
         &fit,
+        &fit.changes(),
         "/opt/my tools/punctual",
         Path::new("/var/lib/100%"),
     ));
@@ -232,7 +243,58 @@ fn what_is_kept_is_made_again_after_a_reboot() {
     );
     assert_eq!(files.len(), 5);
     fit.kept.clear();
-    assert!(installed(&asked(&fit, "/x", Path::new("/x"))).is_empty());
+    assert!(installed(&asked(&fit, &fit.changes(), "/x", Path::new("/x"))).is_empty());
+}
+
+/// What needs a route or a device is turned when there is a network, and again until it is there.
+#[test]
+fn settings_of_the_network_have_a_unit_of_their_own() {
+    let fit = met();
+    let namespace = 7;
+    let napi = Change {
+        knob: "napi@eth0".to_owned().into(),
+        setting: Setting::Napi {
+            device: NetworkDevice {
+                namespace,
+                name: "eth0".to_owned(),
+            },
+        },
+        value: "threads fifo:70".to_owned(),
+    };
+    let sysctl = Change {
+        knob: "/proc/sys/net/ipv4/x".to_owned().into(),
+        setting: Setting::NetworkFile {
+            namespace,
+            path: "/proc/sys/net/ipv4/x".to_owned(),
+        },
+        value: "0".to_owned(),
+    };
+    let attribute = Change {
+        knob: "/sys/devices/pci0/net/eth0/tx_queue_len".to_owned().into(),
+        setting: Setting::File {
+            path: "/sys/devices/pci0/net/eth0/tx_queue_len".to_owned(),
+        },
+        value: "9".to_owned(),
+    };
+    let kept = [napi, sysctl, attribute];
+    let files = installed(&asked(&fit, &kept, "/bin/true", Path::new("/s")));
+    let text = |name: &str| {
+        let found = files.iter().find(|it| it.0.ends_with(name));
+        found.map_or("", |it| it.1.as_str())
+    };
+    assert_eq!(files.len(), 4, "{files:#?}");
+    assert!(text("90-punctual.conf").ends_with("\nnet/ipv4/x = 0\n"));
+    let rule = "SUBSYSTEM==\"net\", KERNEL==\"eth0\", ATTR{tx_queue_len}=\"9\"\n";
+    assert!(text("90-punctual.rules").ends_with(rule), "{files:#?}");
+    let unit = text("punctual-tune-network.service");
+    let start = "ExecStart=/bin/true tune apply --state /s \"napi@eth0=threads:70\"\n";
+    assert!(unit.contains(start), "{unit}");
+    assert!(unit.contains("\nAfter=network-online.target\n"), "{unit}");
+    let wants = "\nWants=punctual-tune-network.service\n";
+    assert!(
+        text("multi-user.target.d/punctual.conf").ends_with(wants),
+        "{files:#?}"
+    );
 }
 
 /// The programs that read them, where this machine has them.
@@ -247,7 +309,12 @@ fn systemd_reads_the_files_as_they_are_meant() {
         std::fs::write(path, text).expect("a file");
     };
     let fit = met();
-    let files = installed(&asked(&fit, "/bin/true", Path::new("/var/lib/100%")));
+    let files = installed(&asked(
+        &fit,
+        &fit.changes(),
+        "/bin/true",
+        Path::new("/var/lib/100%"),
+    ));
     for (place, text) in &files {
         write(place, text);
     }

@@ -1,7 +1,7 @@
 //! A knob that is named on the command line.
 
 use punctual_record::finding::FindingId;
-use punctual_record::tuning::RouteMetric;
+use punctual_record::tuning::{NapiMode, RouteMetric, is_link_address};
 
 use super::super::units;
 use super::values::ValueError;
@@ -36,18 +36,29 @@ pub enum KnobArgument {
     Neighbour {
         /// The machine that messages are for; absent for that of `--path`.
         host: Option<String>,
+        /// Its link-layer address; absent for the one that the table has.
+        link: Option<String>,
+    },
+    /// Where a network device's packets are received.
+    Napi {
+        /// The device; absent for that of the route to the machine of `--path`.
+        device: Option<String>,
+        /// In softirqs, or in threads.
+        mode: NapiMode,
     },
 }
 
 impl KnobArgument {
     /// The name of a neighbour's entry.
     const NEIGHBOUR: &str = "neighbour";
+    /// That of where packets are received.
+    const NAPI: &str = "napi";
 
-    /// Names that take `@HOST`.
+    /// Names that take `@HOST`, or `@DEVICE`.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
         let metrics = RouteMetric::ALL.map(RouteMetric::name);
-        [&metrics[..], &[Self::NEIGHBOUR]].concat()
+        [&metrics[..], &[Self::NEIGHBOUR, Self::NAPI]].concat()
     }
 
     /// Reads a knob.
@@ -73,9 +84,20 @@ impl KnobArgument {
             None => (name, None),
         };
         if kind == Self::NEIGHBOUR {
-            return match value {
-                None | Some("permanent") => Ok(Self::Neighbour { host }),
-                Some(_) => Err(ValueError::Neighbour),
+            let link = match value {
+                None | Some("permanent") => None,
+                Some(link) if is_link_address(link) => Some(link.to_ascii_lowercase()),
+                Some(_) => return Err(ValueError::Neighbour),
+            };
+            return Ok(Self::Neighbour { host, link });
+        }
+        if kind == Self::NAPI {
+            let mode = value.and_then(NapiMode::parse).ok_or(ValueError::Napi)?;
+            // The name of a directory in /sys.
+            let is_device = |it: &String| !it.contains('/') && !it.starts_with('.');
+            return match host.as_ref().is_none_or(is_device) {
+                true => Ok(Self::Napi { device: host, mode }),
+                false => Err(ValueError::Knob),
             };
         }
         if let Some(metric) = RouteMetric::ALL.into_iter().find(|it| it.name() == kind) {
@@ -141,6 +163,9 @@ pub fn name(text: &str) -> Result<String, ValueError> {
 
 #[cfg(test)]
 mod tests {
+    use punctual_machine::tune::setting_of_file;
+    use punctual_record::tuning::{Change, Neighbour, NetworkDevice, Route, Setting};
+
     use super::*;
 
     #[test]
@@ -154,8 +179,13 @@ mod tests {
             path: path.to_owned(),
             value: value.to_owned(),
         };
-        let neighbour = |host: Option<&str>| KnobArgument::Neighbour {
+        let neighbour = |host: Option<&str>, link: Option<&str>| KnobArgument::Neighbour {
             host: host.map(str::to_owned),
+            link: link.map(str::to_owned),
+        };
+        let napi = |device: Option<&str>, mode| KnobArgument::Napi {
+            device: device.map(str::to_owned),
+            mode,
         };
         for (text, knob) in [
             (
@@ -172,8 +202,21 @@ mod tests {
                 route(RouteMetric::QuickAck, Some("fd00::2"), 1),
             ),
             ("quickack=1", route(RouteMetric::QuickAck, None, 1)),
-            ("neighbour@10.0.0.2", neighbour(Some("10.0.0.2"))),
-            ("neighbour=permanent", neighbour(None)),
+            ("neighbour@10.0.0.2", neighbour(Some("10.0.0.2"), None)),
+            ("neighbour=permanent", neighbour(None, None)),
+            (
+                "neighbour@fd00::2=02:00:00:00:00:0A",
+                neighbour(Some("fd00::2"), Some("02:00:00:00:00:0a")),
+            ),
+            (
+                "napi@eth0.5=softirq",
+                napi(Some("eth0.5"), NapiMode::Softirq),
+            ),
+            ("napi=threads", napi(None, NapiMode::Threads(None))),
+            (
+                "napi@eth0=threads:70",
+                napi(Some("eth0"), NapiMode::Threads(Some(70))),
+            ),
             ("/tmp/a=b=c", file("/tmp/a", "b=c")),
             (
                 "net.ipv4.tcp_slow_start_after_idle=0",
@@ -185,6 +228,99 @@ mod tests {
             ),
         ] {
             assert_eq!(KnobArgument::parse(text), Ok(knob), "{text}");
+        }
+    }
+
+    /// What `tune persist` writes is what `tune apply` reads.
+    #[test]
+    fn changes_are_named_as_they_are_read() {
+        let namespace = 7;
+        let metric = |metric| Setting::RouteMetric {
+            route: Route {
+                namespace,
+                destination: "10.0.0.0/24".to_owned(),
+                table: 254,
+                tos: 0,
+                priority: 0,
+            },
+            metric,
+        };
+        let (path, ratio) = ("/proc/sys/net/a".to_owned(), "/proc/sys/vm/dirty_ratio");
+        let network_file = Setting::NetworkFile {
+            namespace,
+            path: path.clone(),
+        };
+        let (device, address) = ("eth0".to_owned(), "10.0.0.2".to_owned());
+        let neighbour = Setting::Neighbour {
+            neighbour: Neighbour {
+                namespace,
+                device: device.clone(),
+                address,
+            },
+        };
+        let napi = Setting::Napi {
+            device: NetworkDevice {
+                namespace,
+                name: device,
+            },
+        };
+        let (pair, _) = setting_of_file(ratio, "5");
+        for (name, setting, value, argument) in [
+            ("ksm", Setting::File { path }, "1", "ksm"),
+            (
+                "/proc/sys/net/a",
+                network_file,
+                "1 2",
+                "/proc/sys/net/a=1 2",
+            ),
+            (
+                ratio,
+                pair,
+                "/proc/sys/vm/dirty_ratio 5",
+                "/proc/sys/vm/dirty_ratio=5",
+            ),
+            (
+                "rto_min@10.0.0.2",
+                metric(RouteMetric::RtoMin),
+                "5 lock",
+                "rto_min@10.0.0.2=5ms",
+            ),
+            (
+                "initcwnd@h",
+                metric(RouteMetric::InitCwnd),
+                "30",
+                "initcwnd@h=30",
+            ),
+            (
+                "quickack@h",
+                metric(RouteMetric::QuickAck),
+                "1",
+                "quickack@h=1",
+            ),
+            (
+                "neighbour@10.0.0.2",
+                neighbour,
+                "permanent 02:00:00:00:00:01",
+                "neighbour@10.0.0.2=02:00:00:00:00:01",
+            ),
+            ("napi@eth0", napi.clone(), "softirq", "napi@eth0=softirq"),
+            ("napi@eth0", napi.clone(), "threads", "napi@eth0=threads"),
+            ("napi@eth0", napi, "threads fifo:70", "napi@eth0=threads:70"),
+        ] {
+            let change = Change {
+                knob: name.to_owned().into(),
+                setting,
+                value: value.to_owned(),
+            };
+            assert_eq!(change.argument(), argument);
+            let read = KnobArgument::parse(argument);
+            let is_it = match &read {
+                Ok(KnobArgument::Napi { mode, .. }) => mode.value() == value,
+                Ok(KnobArgument::Neighbour { link, .. }) => link.is_some(),
+                Ok(KnobArgument::File { path, value }) => format!("{path}={value}") == argument,
+                other => other.is_ok(),
+            };
+            assert!(is_it, "{read:?}");
         }
     }
 
@@ -210,6 +346,16 @@ mod tests {
             "quickack@h=2",
             "neighbour=stale",
             "neighbour@",
+            "neighbour@h=02",
+            "neighbour@h=02:0",
+            "neighbour@h=02:00:0g",
+            "napi",
+            "napi@eth0",
+            "napi@eth0=on",
+            "napi@eth0=threads:0",
+            "napi@eth0=threads:100",
+            "napi@../x=threads",
+            "napi@.=threads",
             "net..a=1",
             "a.b",
             "a.b/c=1",

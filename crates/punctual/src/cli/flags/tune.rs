@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use punctual_machine::tune::Journal;
-use punctual_record::finding::FindingId;
 
 use super::knob::KnobArgument;
 use super::names;
@@ -68,7 +67,7 @@ pub struct ApplyFlags {
 /// Which knobs.
 #[derive(Debug, Args)]
 pub struct KnobFlags {
-    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST [default: all bad findings that have such a fix]
+    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST, napi@DEVICE=MODE [default: all bad findings that have such a fix]
     #[arg(value_name = "KNOB", value_parser = names::knob(), hide_possible_values = true)]
     pub knobs: Vec<KnobArgument>,
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
@@ -96,7 +95,7 @@ impl KnobFlags {
 /// Flags of `tune run`.
 #[derive(Debug, Args)]
 pub struct TuneRunFlags {
-    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST [default: all bad findings that have such a fix]
+    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST, napi@DEVICE=MODE [default: all bad findings that have such a fix]
     #[arg(value_name = "KNOB", value_parser = names::knob(), hide_possible_values = true)]
     pub knobs: Vec<KnobArgument>,
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
@@ -116,9 +115,9 @@ pub struct TuneRunFlags {
 /// Flags of `tune persist`.
 #[derive(Debug, Args)]
 pub struct PersistFlags {
-    /// Make these knobs again at each boot [default: all that apply has changed]
-    #[arg(value_name = "KNOB", value_parser = names::finding(), hide_possible_values = true)]
-    pub knobs: Vec<FindingId>,
+    /// Make these knobs again at each boot, by their names without a value [default: all that apply has changed]
+    #[arg(value_name = "KNOB", value_parser = names::changed_knob(), hide_possible_values = true)]
+    pub knobs: Vec<String>,
     /// Name the CPUs for real-time work, as for apply: what threads and interrupts get at each boot is made for them [default: the isolated CPUs]
     #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true)]
     pub affinity: Option<Option<String>>,

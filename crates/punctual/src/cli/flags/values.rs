@@ -42,6 +42,8 @@ pub enum ValueError {
     RouteMetric(RouteMetric),
     /// Not the state of an entry of the neighbour table.
     Neighbour,
+    /// Not a way in which a network device receives.
+    Napi,
     /// Not a part of a CPU's time that leaves room for anything else.
     Utilisation,
     /// Not a number of pairs.
@@ -111,7 +113,13 @@ impl fmt::Display for ValueError {
             Self::RouteMetric(RouteMetric::QuickAck) => {
                 f.write_str("quickack: expected no value, or 1")
             }
-            Self::Neighbour => f.write_str("neighbour: expected no value, or permanent"),
+            Self::Neighbour => f.write_str(
+                "neighbour: expected no value, permanent, or a link-layer address such as \
+                 02:00:00:00:00:01",
+            ),
+            Self::Napi => f.write_str(
+                "napi: expected softirq, threads, or threads:PRIORITY with a priority from 1 to 99",
+            ),
             Self::Interval => {
                 f.write_str("expected fixed, primes, or an interval such as 1000 or 250us")
             }

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use punctual_machine::Root;
-use punctual_machine::tune::{Journal, in_force, not_persistent, persist};
-use punctual_record::finding::FindingId;
+use punctual_machine::tune::{InForce, Journal, LeftOut, in_force, persist};
 use punctual_record::fit::Fit;
 use punctual_report::persistent::{Persistence, PersistentFile, files};
 use punctual_report::tuning;
@@ -24,28 +23,38 @@ pub(super) fn run(flags: &PersistFlags) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut journal = Journal::open(folder).map_err(Failure::setup)?;
-    let (kept, changed) = in_force(&journal, &flags.knobs);
-    let mut knobs: Vec<FindingId> = Vec::new();
+    let InForce { kept, left_out } = in_force(&journal, &flags.knobs);
+    let mut knobs: Vec<String> = Vec::new();
     for it in &kept {
-        if !knobs.contains(&it.knob) {
-            knobs.push(it.knob);
+        if !knobs.iter().any(|name| name == it.knob.name()) {
+            knobs.push(it.knob.name().to_owned());
         }
     }
-    if let Some(absent) = flags.knobs.iter().find(|knob| !knobs.contains(knob)) {
-        return Err(Failure::usage(format!(
-            "{absent} is not changed by punctual now: punctual tune apply {absent} first"
-        )));
-    }
-    for entry in changed {
+    for (entry, why) in &left_out {
+        let why = match why {
+            LeftOut::Changed => "another program changed it since",
+            LeftOut::OtherNamespace => {
+                "it belongs to another network namespace: set it where that one is made"
+            }
+            LeftOut::UnknownNamespace => {
+                "which network namespace the system begins with can't be read here"
+            }
+            LeftOut::Unreadable(why) => why,
+        };
         out::complain(&format!(
-            "{}: {} is left out: another program changed it since",
+            "{}: {} is left out: {why}",
             entry.knob, entry.setting
         ));
     }
-    for name in not_persistent(&journal) {
-        out::complain(&format!(
-            "{name} is left out: set it in the configuration of the network, or in /etc/sysctl.d"
-        ));
+    if let Some(absent) = flags.knobs.iter().find(|knob| !knobs.contains(knob)) {
+        return Err(
+            match left_out.iter().any(|(entry, _)| entry.knob == *absent) {
+                true => Failure::setup(format!("{absent} was left out: nothing is installed")),
+                false => Failure::usage(format!(
+                    "{absent} is not changed by punctual now: punctual tune apply {absent} first"
+                )),
+            },
+        );
     }
     if knobs.is_empty() {
         out::print(&tuning::persisted(&[], &[], "", &style));
@@ -74,7 +83,7 @@ pub(super) fn run(flags: &PersistFlags) -> Result<ExitCode, Failure> {
 /// Names and texts of the files that make what a fit keeps again.
 pub fn to_copy(fit: &Fit, state: &Path) -> Vec<(&'static str, String)> {
     let files = files(&Persistence {
-        kept: &fit.kept,
+        kept: &fit.changes(),
         cpus: &fit.tuned_for,
         priority: (fit.priority > 0).then_some(fit.priority),
         program: &program(),

@@ -23,8 +23,9 @@ fn told(pair: &Namespaces, place: &Place, side: Side, words: &[&str]) -> String 
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The routes, the neighbours without their states that change by themselves, and a sysctl.
-fn settings(pair: &Namespaces, place: &Place) -> [String; 3] {
+/// The routes, the neighbours without their states that change by themselves, a sysctl, and where
+/// packets are received.
+fn settings(pair: &Namespaces, place: &Place) -> [String; 4] {
     let near = |words: &[&str]| told(pair, place, Side::Near, words);
     let neighbours = near(&["ip", "neigh", "show"]);
     let words = neighbours.split_whitespace();
@@ -34,6 +35,7 @@ fn settings(pair: &Namespaces, place: &Place) -> [String; 3] {
         near(&["ip", "-details", "route", "show"]),
         stable.join(" "),
         near(&["cat", SYSCTL]),
+        near(&["cat", "/sys/class/net/veth0/threaded"]),
     ]
 }
 
@@ -141,6 +143,11 @@ fn settings_of_the_path_are_restored_exactly_also_after_a_kill_and_never_in_anot
         let neighbours = told(&pair, &place, Side::Near, &["ip", "neigh"]);
         neighbours.contains("lladdr")
     });
+    // Without it the device has no NAPI.
+    let receive_offload = pair.shell(Side::Near, "ethtool -K veth0 gro on");
+    let napi = receive_offload
+        .is_ok()
+        .then(|| "napi@veth0=threads:70".to_owned());
     let before = settings(&pair, &place);
     let knobs = [
         format!("rto_min@{FAR}=5ms"),
@@ -149,7 +156,7 @@ fn settings_of_the_path_are_restored_exactly_also_after_a_kill_and_never_in_anot
         format!("neighbour@{FAR}"),
         "net.ipv4.tcp_slow_start_after_idle=0".to_owned(),
     ];
-    let knobs: Vec<&str> = knobs.iter().map(String::as_str).collect();
+    let knobs: Vec<&str> = knobs.iter().chain(&napi).map(String::as_str).collect();
     tune(&pair, &place, &[&["apply"], &knobs[..]].concat()).expect(0);
     let tuned = settings(&pair, &place);
     for words in [
@@ -162,6 +169,22 @@ fn settings_of_the_path_are_restored_exactly_also_after_a_kill_and_never_in_anot
     }
     assert!(tuned[1].contains("PERMANENT"), "{}", tuned[1]);
     assert_eq!(tuned[2].trim(), "0");
+    assert_eq!(tuned[3].trim(), if napi.is_some() { "1" } else { "0" });
+    // At boot this namespace does not exist.
+    let program = program().display();
+    let script = format!("mount -t tmpfs none /etc && exec {program} tune persist --state state");
+    let mut persist = pair.command(Side::Near, &place, Path::new("sh"));
+    persist.args(["-c", &script]);
+    let left_out = Running::start(persist).end().expect(0);
+    assert!(
+        left_out.stdout.starts_with("Nothing was installed"),
+        "{left_out:?}"
+    );
+    let each: Vec<&str> = left_out.stderr.lines().collect();
+    let of_here =
+        |line: &&str| line.contains("is left out: it belongs to another network namespace");
+    assert_eq!(each.len(), knobs.len(), "{each:?}");
+    assert!(each.iter().all(of_here), "{each:?}");
     // Here these names mean other settings.
     let elsewhere = place.run(&["tune", "restore", "--state", "state"]);
     assert_eq!(elsewhere.code(), 1, "{}", elsewhere.stdout);
@@ -200,6 +223,9 @@ fn what_has_no_route_and_no_neighbour_is_refused_in_a_line_and_nothing_is_change
         ("initcwnd@127.0.0.1=30", "an address of this machine"),
         ("neighbour@10.79.1.77", "no entry on veth0"),
         ("rto_min=5ms", "expected rto_min@HOST"),
+        ("napi=threads:70", "expected napi@DEVICE"),
+        ("napi@lo=threads:70", "the device has no NAPI"),
+        ("napi@nosuch=softirq", "no such device"),
     ] {
         let ended = tune(&pair, &place, &["apply", knob]);
         assert_ne!(ended.code(), 0, "{knob}");
