@@ -1,5 +1,6 @@
 //! Writes the tables of docs/results: each page by the command that makes its figures.
 
+mod bounds;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ enum Shows {
     Ratio,
     /// Mean, p99 and the worst, over all seeds.
     Three,
+    /// The highest of all seeds, the bound, and the window that makes it.
+    Bound,
     /// Of each task the best, p99 and worst response time, its bound, and late jobs.
     Tasks,
 }
@@ -68,6 +71,19 @@ const PAGES: &[Page] = &[
         title: "Peers: mean of the means, highest p99, highest maximum, in virtual ns",
         words: &["lab", "run", "peers", "--seeds", "3"],
         shows: Shows::Three,
+    },
+    Page {
+        name: "lab-bound",
+        title: "How late a wake-up was, and how late it could have been, in virtual ns",
+        words: &[
+            "lab",
+            "bound",
+            "--seeds",
+            "6",
+            "--load",
+            "idle,native,exit,poll,munmap,truncate,mprotect,vmread,kill,proc",
+        ],
+        shows: Shows::Bound,
     },
     Page {
         name: "lab-exec",
@@ -122,11 +138,18 @@ fn build(program: &Path) -> Result<String, String> {
         let output = output.map_err(|error| format!("{command}: {error}"))?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let commit = said("git", &["describe", "--always", "--dirty"])?;
+    let commit = said("git", &["describe", "--always"])?;
+    // What the program is made of: a page that was written before is none of it.
+    let sources = ["crates", "Cargo.toml", "Cargo.lock"];
+    let changed = said(
+        "git",
+        &[&["status", "--porcelain", "--"], &sources[..]].concat(),
+    )?;
+    let dirty = if changed.is_empty() { "" } else { "-dirty" };
     let sum = table::sha256(program)?;
     let compiler = said("rustc", &["--version"])?;
     Ok(format!(
-        "Commit `{commit}`, {compiler}, SHA-256 of `target/punctual`\n`{sum}`"
+        "Commit `{commit}{dirty}`, {compiler}, SHA-256 of `target/punctual`\n`{sum}`"
     ))
 }
 
@@ -182,8 +205,10 @@ fn text(page: &Page, cells: &[Value], origin: &str) -> String {
         }
         of.entry((row, column)).or_default().push(cell);
     }
-    if page.shows == Shows::Tasks {
-        return head(page, origin) + &tasks::tables(&columns, &rows, &of);
+    match page.shows {
+        Shows::Tasks => return head(page, origin) + &tasks::tables(&columns, &rows, &of),
+        Shows::Bound => return head(page, origin) + &bounds::table(&columns, &rows, &of),
+        Shows::Worst | Shows::Ratio | Shows::Three => {}
     }
     let mut text = head(page, origin) + "| load |";
     for column in &columns {
@@ -240,7 +265,7 @@ fn shown(shows: Shows, cells: &[&Value]) -> String {
     let max = highest(cells, "max_ns");
     let figures = match shows {
         Shows::Three => vec![mean(), highest(cells, "p99_ns"), max],
-        Shows::Worst | Shows::Ratio | Shows::Tasks => vec![max],
+        Shows::Worst | Shows::Ratio | Shows::Tasks | Shows::Bound => vec![max],
     };
     let figures: Option<Vec<String>> = figures.into_iter().map(|ns| ns.map(grouped)).collect();
     figures.map_or("no figure".to_owned(), |figures| figures.join(", "))

@@ -16,7 +16,7 @@ use punctual_record::tuning::{Change, Closed, Entry, Holder, Setting};
 use serde::Serialize;
 
 use super::TuneError;
-use super::setting::{find_thread, is_gone, is_same, read};
+use super::setting::{find_thread, is_between, is_gone, is_same, read};
 use crate::root::Root;
 
 /// The largest journal that is read, in bytes.
@@ -201,10 +201,12 @@ impl Journal {
             return true;
         }
         let of_it = |line: &&Entry| line.setting == *setting && self.is_current(line);
-        self.lines
-            .iter()
-            .filter(of_it)
-            .any(|line| is_same(setting, now, &line.value) || is_same(setting, now, &line.original))
+        self.lines.iter().filter(of_it).any(|line| {
+            let of_line = |value| is_same(setting, now, value);
+            of_line(&line.value)
+                || of_line(&line.original)
+                || is_between(setting, now, &line.original, &line.value)
+        })
     }
 
     /// Writes changes that will be made, with the values before: after this they are on disk.

@@ -11,10 +11,12 @@ mod boot_file;
 mod error;
 mod journal;
 mod napi;
+mod neighbours;
 mod network;
 mod partition;
 mod persist;
 mod restore;
+mod routes;
 mod session;
 mod setting;
 
@@ -23,11 +25,12 @@ pub use boot_error::BootError;
 pub use error::TuneError;
 pub use journal::Journal;
 pub use napi::napi_change;
-pub(crate) use network::device_to;
-pub use network::{device_to_address, neighbour_change, route_change};
+pub use neighbours::neighbour_change;
 pub use partition::partition_changes;
 pub use persist::{InForce, LeftOut, in_force, persist};
 pub use restore::{RestoreRequest, restore, status};
+pub(crate) use routes::device_to;
+pub use routes::{device_to_address, route_change};
 pub use session::Session;
 pub use setting::{
     check_writable, find_thread, is_gone, is_same, read, setting_of_file, setting_of_named_file,

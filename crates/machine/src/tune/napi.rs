@@ -185,6 +185,22 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
         && (one.usual == other.usual || !named.is_empty())
 }
 
+/// Whether a value is what a kill between two others leaves: the mode of one of them, and threads with
+/// policies of either, or with the kernel's.
+pub(super) fn is_between(now: &str, one: &str, other: &str) -> bool {
+    let [Some(now), Some(one), Some(other)] = [now, one, other].map(State::parse) else {
+        return false;
+    };
+    let is_known = |scheduling: Scheduling| {
+        let usual = [Scheduling::default(), one.usual, other.usual];
+        let mut single = one.single.values().chain(other.single.values());
+        usual.contains(&scheduling) || single.any(|it| *it == scheduling)
+    };
+    [one.in_threads, other.in_threads].contains(&now.in_threads)
+        && is_known(now.usual)
+        && now.single.values().all(|it| is_known(*it))
+}
+
 fn file(device: &NetworkDevice) -> String {
     format!("/sys/class/net/{}/threaded", device.name)
 }
@@ -357,6 +373,23 @@ mod tests {
             assert_eq!(is_same(one, other), expected, "{one}, {other}");
             assert_eq!(is_same(other, one), expected, "{other}, {one}");
         }
+    }
+
+    #[test]
+    fn what_a_kill_leaves_is_between_two_values() {
+        let (off, on) = ("softirq", "threads fifo:70");
+        for (now, expected) in [
+            ("threads", true),
+            ("softirq fifo:70", true),
+            ("threads 1=fifo:70 2=other", true),
+            ("threads rr:5", false),
+            ("threads 1=fifo:70 2=fifo:71", false),
+        ] {
+            assert_eq!(is_between(now, off, on), expected, "{now}");
+            assert_eq!(is_between(now, on, off), expected, "{now}");
+        }
+        assert!(!is_between("softirq", "threads", on));
+        assert!(is_between("threads rr:5", "threads 1=rr:5 2=other", on));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
 
-use super::{boot_file, napi, network, partition, persist};
+use super::{boot_file, napi, neighbours, network, partition, persist, routes};
 use crate::look::chosen;
 use crate::mask;
 use crate::root::Root;
@@ -150,8 +150,8 @@ pub fn read(setting: &Setting) -> io::Result<String> {
             network::check_namespace(*namespace)?;
             Root::live().text(path)
         }
-        Setting::RouteMetric { route, metric } => network::read_metric(route, *metric),
-        Setting::Neighbour { neighbour } => network::read_neighbour(neighbour),
+        Setting::RouteMetric { route, metric } => routes::read_metric(route, *metric),
+        Setting::Neighbour { neighbour } => neighbours::read_neighbour(neighbour),
         Setting::Napi { device } => napi::read(device),
         Setting::KernelArguments { grubby, parameters } => {
             let has = boot_file::kernels_with(grubby, parameters)?;
@@ -239,8 +239,8 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
             network::check_namespace(*namespace)?;
             put(path, value)?;
         }
-        Setting::RouteMetric { route, metric } => network::write_metric(route, *metric, value)?,
-        Setting::Neighbour { neighbour } => network::write_neighbour(neighbour, value)?,
+        Setting::RouteMetric { route, metric } => routes::write_metric(route, *metric, value)?,
+        Setting::Neighbour { neighbour } => neighbours::write_neighbour(neighbour, value)?,
         Setting::Napi { device } => napi::write(device, value)?,
         Setting::KernelArguments { grubby, parameters } => {
             boot_file::write_arguments(grubby, parameters, value)?;
@@ -323,6 +323,11 @@ pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
     }
 }
 
+/// Whether it is neither of two values, but what a kill between them leaves.
+pub(super) fn is_between(setting: &Setting, now: &str, one: &str, other: &str) -> bool {
+    matches!(setting, Setting::Napi { .. }) && napi::is_between(now, one, other)
+}
+
 /// Whether its object no longer exists: a thread that ended, a device that was removed.
 #[must_use]
 pub fn is_gone(setting: &Setting) -> bool {
@@ -340,7 +345,7 @@ pub fn is_gone(setting: &Setting) -> bool {
             Ok(()) => !Root::live().exists(path),
             Err(_) => network::has_vanished(*namespace),
         },
-        Setting::RouteMetric { route, .. } => network::is_route_gone(route),
+        Setting::RouteMetric { route, .. } => routes::is_route_gone(route),
         Setting::Neighbour { neighbour } => {
             network::is_device_gone(neighbour.namespace, &neighbour.device)
         }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::common::mounts::{GRUB, in_own_mounts};
 use crate::common::{Place, is_root, skip, until};
@@ -474,6 +475,38 @@ fn a_device_receives_in_threads_with_a_priority_and_as_before_then() {
     assert_eq!(mode(), "1\n");
     let tid = &threads_of(&device.name)[0];
     assert_eq!(scheduled(tid), ("2".to_owned(), "6".to_owned()));
+}
+
+/// Between the mode and the policies too.
+#[test]
+fn after_a_kill_at_any_moment_a_device_receives_as_before() {
+    let place = Place::new();
+    let device = match Device::new(&place) {
+        Ok(device) => device,
+        Err(why) => skip!("{why}"),
+    };
+    let _turn = turn();
+    let on = format!("napi@{}=threads:71", device.name);
+    let mut changed = 0;
+    for round in 0..60_u64 {
+        let mut tune = Command::new(crate::common::program())
+            .args(["tune", "apply", &on, "--state", "state"])
+            .current_dir(place.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("punctual");
+        // From before the journal is written to after the end.
+        std::thread::sleep(Duration::from_micros(500 * round));
+        tune.kill().expect("a signal");
+        tune.wait().expect("it ends");
+        let mode = || fs::read_to_string(device.threaded()).expect("threaded");
+        changed += u64::from(mode() == "1\n");
+        place
+            .run(&["tune", "restore", "--state", "state"])
+            .expect(0);
+        assert_eq!(mode(), "0\n", "round {round}");
+    }
+    assert!(changed > 0, "each kill came too early");
 }
 
 #[test]

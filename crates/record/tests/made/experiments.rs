@@ -3,7 +3,9 @@
 
 use punctual_record::experiment::*;
 use punctual_record::explanation::Cause;
-use punctual_record::tuning::{Neighbour, NetworkDevice, Route, RouteMetric, Setting, ThreadIdentity};
+use punctual_record::tuning::{
+    Neighbour, NetworkDevice, Route, RouteMetric, Setting, ThreadIdentity,
+};
 use punctual_stats::experiment::{BlockLatencies, Measure, MessageCounts, Spread};
 
 const SECOND: u64 = 1_000_000_000;
