@@ -9,6 +9,7 @@ pub mod ancillary;
 pub mod bill;
 pub mod exchange;
 pub mod framed;
+pub mod numeric;
 pub mod responder;
 pub mod sender;
 pub mod sys;

@@ -159,6 +159,25 @@ struct Made {
 }
 
 fn measure(session: Session, interval_ns: u64, instants: u64, meanwhile: impl FnOnce()) -> Made {
+    // The first message is due after one interval.
+    let from_ns = clock::now_ns() + 5_000_000;
+    measure_from(
+        session,
+        (from_ns, from_ns + interval_ns),
+        interval_ns,
+        instants,
+        meanwhile,
+    )
+}
+
+/// With a warm-up from one instant on: messages that are due at the other or later count.
+fn measure_from(
+    session: Session,
+    (from_ns, start_ns): (u64, u64),
+    interval_ns: u64,
+    instants: u64,
+    meanwhile: impl FnOnce(),
+) -> Made {
     let Session {
         mut control, line, ..
     } = session;
@@ -167,9 +186,9 @@ fn measure(session: Session, interval_ns: u64, instants: u64, meanwhile: impl Fn
     let shared = Shared::new();
     let mut sender = Sender::new(line.clone(), Arc::clone(&shared), writers.sent);
     let mut receiver = Receiver::new(line, Arc::clone(&shared), writers.received);
-    let start_ns = clock::now_ns() + 5_000_000;
-    shared.end_at(start_ns + interval_ns * instants + 1);
-    let sending = thread::spawn(move || sender.run(Schedule::new(start_ns, Fixed(interval_ns))));
+    shared.count_from(start_ns);
+    shared.end_at(start_ns + interval_ns * instants);
+    let sending = thread::spawn(move || sender.run(Schedule::new(from_ns, Fixed(interval_ns))));
     let receiving = thread::spawn(move || receiver.run());
     meanwhile();
     let sent = sending.join().unwrap();
@@ -180,6 +199,7 @@ fn measure(session: Session, interval_ns: u64, instants: u64, meanwhile: impl Fn
         launch: None,
         connection: punctual_network::bill::Context::default(),
     });
+    joiner.count_from(start_ns);
     let mut fates = Vec::new();
     let patience = Instant::now() + Duration::from_secs(10);
     loop {
@@ -194,7 +214,7 @@ fn measure(session: Session, interval_ns: u64, instants: u64, meanwhile: impl Fn
         readings.iter().for_each(|it| joiner.read(it));
         replies.iter().for_each(|it| joiner.received(it));
         joiner.settle(now_ns, |it| fates.push((it.requested_ns, it.replied_ns)));
-        if (joiner.is_settled() && joiner.counts().sent + joiner.counts().refused == shared.sent())
+        if (joiner.is_settled() && fates.len() as u64 == shared.sent())
             || Instant::now() > patience
             || receiving.is_finished()
         {
@@ -203,6 +223,7 @@ fn measure(session: Session, interval_ns: u64, instants: u64, meanwhile: impl Fn
         thread::sleep(Duration::from_millis(5));
     }
     joiner.finish(|it| fates.push((it.requested_ns, it.replied_ns)));
+    fates.retain(|(requested_ns, _)| *requested_ns >= start_ns);
     shared.halt();
     let received = receiving.join().unwrap();
     assert_eq!(readers.lost(), 0);
@@ -231,6 +252,23 @@ fn assert_complete(made: &Made, instants: u64, burst: u64) {
     let early = |fate: &&(u64, Option<u64>)| fate.1.is_some_and(|replied| replied < fate.0);
     assert_eq!(made.fates.iter().find(early), None);
     assert_eq!((counts.foreign, counts.duplicates), (0, 0));
+}
+
+/// Whoever starts the sender was late: the warm-up's first message is sent after its end.
+#[test]
+fn a_late_start_skips_instants_and_every_one_of_them_counts() {
+    let responder = responder();
+    let session = responder.agree(Transport::Udp, &[64]);
+    let interval_ns = 1_000_000;
+    let from_ns = clock::now_ns() - 40 * interval_ns;
+    let start_ns = from_ns + 16 * interval_ns;
+    let made = measure_from(session, (from_ns, start_ns), interval_ns, 100, || ());
+    assert_complete(&made, 100, 1);
+    assert!(made.counts.skipped >= 20, "{:?}", made.counts);
+    // The first that counts is late by what was late.
+    let late_ns = made.exchanges[0].sent.call_begin_ns - start_ns;
+    assert!(late_ns >= 24 * interval_ns, "{late_ns}");
+    assert_eq!(made.exchanges[0].requested_ns, start_ns);
 }
 
 #[test]

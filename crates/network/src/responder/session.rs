@@ -19,6 +19,7 @@ use super::greet::{WRITE, refuse};
 use super::reply::{Delay, Ended, Line, Replier};
 use super::{Current, Explain, Notice, Rejection, Server, SessionEnd};
 use crate::framed::{self, FrameError};
+use crate::numeric::at_port;
 use crate::sender::join::figures;
 use crate::sys;
 use crate::sys::frame::{self, Destination, Interface};
@@ -160,7 +161,7 @@ pub(super) fn serve(
 /// The socket of a session over UDP: only the sender's address can reach it.
 fn open_udp(own: SocketAddr, peer: SocketAddr, port: u16) -> io::Result<OwnedFd> {
     let socket = UdpSocket::bind(own)?;
-    socket.connect(SocketAddr::new(peer.ip(), port))?;
+    socket.connect(at_port(peer, port))?;
     Ok(socket.into())
 }
 

@@ -12,6 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::{Launch, Line};
 use crate::framed::{self, FrameError};
+use crate::numeric::{self, at_port};
 use crate::sys;
 use crate::sys::frame::{self, Destination, Interface};
 use crate::sys::launch;
@@ -134,12 +135,8 @@ impl Session {
 /// The name has none.
 pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
     let unknown = |error| ConnectError::Name(host.to_owned(), error);
-    if let Ok(at) = host.parse::<SocketAddr>() {
+    if let Some(at) = numeric::parse(host, port).map_err(unknown)? {
         return Ok(vec![at]);
-    }
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    if let Ok(ip) = bare.parse::<std::net::IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
     }
     let found = match host.rsplit_once(':') {
         Some((name, text)) => {
@@ -303,7 +300,7 @@ impl Control {
         match opened {
             Opened::Nothing => Ok((self.join_stream(accepted)?.into(), None)),
             Opened::Udp(socket) => {
-                let to = SocketAddr::new(self.peer.ip(), accepted.port);
+                let to = at_port(self.peer, accepted.port);
                 socket.connect(to).map_err(ConnectError::Local)?;
                 Ok((socket.into(), None))
             }

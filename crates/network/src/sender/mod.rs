@@ -112,6 +112,8 @@ pub struct Reading {
 /// What both threads and the others share.
 #[derive(Debug, Default)]
 pub struct Shared {
+    /// Messages that are due earlier are a warm-up.
+    start_ns: AtomicU64,
     /// No message is sent at this instant or later.
     end_ns: AtomicU64,
     /// The receiving thread ends.
@@ -127,6 +129,12 @@ impl Shared {
         let shared = Self::default();
         shared.end_ns.store(u64::MAX, Ordering::Relaxed);
         Arc::new(shared)
+    }
+
+    /// Sets the instant from which messages count. Before it nothing is counted as skipped, and what is
+    /// skipped from it on is counted by messages that count.
+    pub fn count_from(&self, start_ns: u64) {
+        self.start_ns.store(start_ns, Ordering::Relaxed);
     }
 
     /// Sets the instant from which nothing is sent, unless the end was called.

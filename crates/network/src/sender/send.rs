@@ -65,9 +65,7 @@ impl Sender {
                     Err(ended) => return ended,
                 };
                 if left == 0 {
-                    // Instants from the end on are none of this run.
-                    let end_ns = self.shared.end_ns.load(Ordering::Relaxed);
-                    let passed = schedule.skip_until(sent.end_ns.min(end_ns.saturating_sub(1)));
+                    let passed = schedule.skip_until(self.last_passed_ns(&sent));
                     sent.skipped_after = passed.saturating_mul(self.line.burst.into());
                 }
                 self.sent.push(sent);
@@ -77,6 +75,19 @@ impl Sender {
                 return Ended::Completed;
             }
         }
+    }
+
+    /// Instants up to this one have passed when a message was sent. Those from the end on are none of
+    /// this run. A warm-up passes none of those that count: the first of them is late by itself.
+    fn last_passed_ns(&self, sent: &Sent) -> u64 {
+        let end_ns = self.shared.end_ns.load(Ordering::Relaxed);
+        let start_ns = self.shared.start_ns.load(Ordering::Relaxed);
+        let next_ns = if sent.requested_ns < start_ns {
+            start_ns.min(end_ns)
+        } else {
+            end_ns
+        };
+        sent.end_ns.min(next_ns.saturating_sub(1))
     }
 
     fn is_over(&self, due_ns: u64) -> bool {

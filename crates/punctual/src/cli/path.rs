@@ -1,9 +1,10 @@
 //! `measure tcp` and its relatives, `qualify --path`, and `respond`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use punctual_network::framed;
+use punctual_network::numeric;
 use punctual_network::responder::{Config, Notice, SessionEnd};
 use punctual_network::wire::PORT;
 use punctual_network::wire::proof::Token;
@@ -90,18 +91,14 @@ pub fn respond(flags: &RespondFlags) -> Result<ExitCode, Failure> {
 
 /// `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`.
 fn address(text: &str) -> Result<SocketAddr, Failure> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'))
-        .unwrap_or(text);
-    match bare.parse::<IpAddr>() {
-        Ok(ip) => Ok(SocketAddr::new(ip, PORT)),
-        Err(_) => Err(Failure::usage(format!(
+    match numeric::parse(text, PORT) {
+        Ok(Some(at)) => Ok(at),
+        Ok(None) => Err(Failure::usage(format!(
             "invalid value '{text}' for ADDRESS: expected an address of this machine, such as \
-             10.0.0.2, 10.0.0.2:{PORT} or [fd00::2]; 0.0.0.0 for all of them"
+             10.0.0.2, 10.0.0.2:{PORT}, [fd00::2] or fe80::2%eth0; 0.0.0.0 for all of them"
+        ))),
+        Err(error) => Err(Failure::usage(format!(
+            "invalid value '{text}' for ADDRESS: {error}"
         ))),
     }
 }

@@ -27,8 +27,12 @@ pub(crate) use namespaces;
 
 /// Starts the responder on the far side, and waits until it listens.
 pub fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
+    respond_at(FAR, pair, place, flags)
+}
+
+fn respond_at(address: &str, pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
     let mut command = pair.command(Side::Far, place, program());
-    command.args(["respond", FAR]).args(flags);
+    command.args(["respond", address]).args(flags);
     command.env("PUNCTUAL_TOKEN", TOKEN);
     let running = Running::start(command);
     await_listening(running.pid());
@@ -37,10 +41,11 @@ pub fn respond(pair: &Namespaces, place: &Place, flags: &[&str]) -> Running {
 
 pub fn await_listening(pid: u32) {
     until("the responder listens", || {
-        let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
-        table
-            .lines()
-            .any(|line| line.contains(":1CD4 ") && line.contains(" 0A "))
+        ["tcp", "tcp6"].iter().any(|family| {
+            let table = fs::read_to_string(format!("/proc/{pid}/net/{family}"));
+            let is_it = |line: &str| line.contains(":1CD4 ") && line.contains(" 0A ");
+            table.unwrap_or_default().lines().any(is_it)
+        })
     });
 }
 
@@ -64,7 +69,8 @@ pub fn assert_complete(run: &Run, instants: u64) {
     assert_eq!(
         counts.replies + counts.lost + counts.skipped,
         instants,
-        "{counts:?}"
+        "{counts:?}, {:?}",
+        run.events
     );
     let thread = &run.threads[0];
     assert_eq!(thread.latency.count, counts.replies);
@@ -371,4 +377,56 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         &["none"],
     );
     assert_eq!(place.entries(), Vec::<String>::new(), "nothing is left");
+}
+
+/// The address that a side's device has by itself, once no other machine can have it.
+fn link_local(pair: &Namespaces, side: Side) -> String {
+    let shown = "ip -6 -o addr show dev veth0 scope link -tentative | grep -o 'fe80[^/ ]*'";
+    let mut found = String::new();
+    until("the address is no longer tentative", || {
+        found = pair
+            .shell(side, shown)
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
+        !found.is_empty()
+    });
+    found
+}
+
+#[test]
+fn a_link_local_address_has_the_zone_of_each_side() {
+    let pair = namespaces!();
+    if pair
+        .shell(
+            Side::Near,
+            "grep -qx 0 /proc/sys/net/ipv6/conf/veth0/disable_ipv6",
+        )
+        .is_err()
+    {
+        skip!("this kernel has no IPv6, or it is turned off");
+    }
+    let far = format!("{}%veth0", link_local(&pair, Side::Far));
+    link_local(&pair, Side::Near);
+    for transport in ["tcp", "udp", "raw"] {
+        let place = Place::new();
+        let responder = respond_at(&far, &pair, &place, &["--once", "--raw"]);
+        let flags = [
+            "measure", transport, &far, "-i", "5ms", "-l", "40", "--load", "none",
+        ];
+        measure(&pair, &place, &flags).end().expect(0);
+        let run = place.run_of_path("run");
+        let counts = path(&run).counts;
+        assert_eq!(
+            (counts.replies, counts.lost),
+            (counts.sent, 0),
+            "{transport}: {counts:?}"
+        );
+        assert!(counts.sent >= 30, "{transport}: {counts:?}");
+        responder.end().expect(0);
+    }
+    let flags = ["measure", "tcp", "fe80::2%nosuch", "-l", "40"];
+    let ended = measure(&pair, &Place::new(), &flags).end().expect(1);
+    assert!(ended.stderr.contains("No such device"), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }

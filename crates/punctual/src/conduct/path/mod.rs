@@ -266,10 +266,14 @@ fn start(
     if let Some(tracing) = &tracing {
         tracing.count_from_now();
     }
-    let (start_ns, warm_up_ns) = Threads::next_start_ns(&plan.interval);
-    gathering.look().start_at(start_ns);
-    joining.look().joiner.count_from(start_ns);
-    pace.begin(start_ns);
+    let starting = || {
+        let (start_ns, warm_up_ns) = Threads::next_start_ns(&plan.interval);
+        gathering.look().start_at(start_ns);
+        joining.look().joiner.count_from(start_ns);
+        pace.begin(start_ns);
+        (start_ns, warm_up_ns)
+    };
+    let (mut start_ns, mut warm_up_ns) = starting();
     let left = Arc::new(Mutex::new(Left::default()));
     let live = Live { session, threads };
     let live = match &mut experiment {
@@ -282,8 +286,10 @@ fn start(
             None
         }
         None => {
-            let end_ns = plan.duration_ns.map(|it| start_ns.saturating_add(it));
-            live.threads.go(warm_up_ns, end_ns);
+            let end_ns = |start_ns: u64| Some(start_ns.saturating_add(plan.duration_ns?));
+            while !live.threads.go(warm_up_ns, start_ns, end_ns(start_ns)) {
+                (start_ns, warm_up_ns) = starting();
+            }
             Some(live)
         }
     };

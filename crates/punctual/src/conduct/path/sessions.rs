@@ -125,7 +125,8 @@ impl Around for Sessions {
         let threads = threads::start(&self.plan, &session.line, writers)
             .map_err(|error| error.to_string())?;
         lock(&self.joined).next_session(readers, from_ns);
-        threads.go(clock::now_ns().saturating_add(RUN_UP_NS), Some(to_ns));
+        let begin = || clock::now_ns().saturating_add(RUN_UP_NS);
+        while !threads.go(begin(), from_ns, Some(to_ns)) {}
         self.live = Some(Live { session, threads });
         Ok(())
     }

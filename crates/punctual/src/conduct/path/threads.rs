@@ -147,12 +147,18 @@ impl Threads {
         (from_ns.saturating_add(warm_up_ns), from_ns)
     }
 
-    /// Starts the warm-up.
-    pub fn go(&self, from_ns: u64, end_ns: Option<u64>) {
+    /// Starts the warm-up at an instant; messages from `start_ns` on count. Nothing is started, and the
+    /// answer is no, if that instant has passed: whoever calls this has waited for a CPU meanwhile.
+    pub fn go(&self, from_ns: u64, start_ns: u64, end_ns: Option<u64>) -> bool {
+        self.shared.count_from(start_ns);
         if let Some(end_ns) = end_ns {
             self.shared.end_at(end_ns);
         }
-        self.line.store(from_ns, Ordering::Release);
+        let is_in_time = clock::now_ns() < from_ns;
+        if is_in_time {
+            self.line.store(from_ns, Ordering::Release);
+        }
+        is_in_time
     }
 
     /// Whether the warm-up was started.
