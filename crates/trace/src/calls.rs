@@ -15,12 +15,8 @@ macro_rules! named {
 const CALLS: &[(libc::c_long, &str)] = &named![
     SYS_read,
     SYS_write,
-    SYS_open,
     SYS_close,
-    SYS_stat,
     SYS_fstat,
-    SYS_lstat,
-    SYS_poll,
     SYS_lseek,
     SYS_mmap,
     SYS_mprotect,
@@ -33,14 +29,11 @@ const CALLS: &[(libc::c_long, &str)] = &named![
     SYS_pwrite64,
     SYS_readv,
     SYS_writev,
-    SYS_access,
     SYS_pipe2,
-    SYS_select,
     SYS_sched_yield,
     SYS_mremap,
     SYS_msync,
     SYS_madvise,
-    SYS_pause,
     SYS_nanosleep,
     SYS_socket,
     SYS_connect,
@@ -55,8 +48,6 @@ const CALLS: &[(libc::c_long, &str)] = &named![
     SYS_shutdown,
     SYS_clone,
     SYS_clone3,
-    SYS_fork,
-    SYS_vfork,
     SYS_execve,
     SYS_exit,
     SYS_exit_group,
@@ -77,15 +68,11 @@ const CALLS: &[(libc::c_long, &str)] = &named![
     SYS_truncate,
     SYS_ftruncate,
     SYS_getdents64,
-    SYS_rename,
-    SYS_mkdir,
-    SYS_unlink,
     SYS_unlinkat,
     SYS_openat,
     SYS_newfstatat,
     SYS_futex,
     SYS_futex_waitv,
-    SYS_epoll_wait,
     SYS_epoll_pwait,
     SYS_epoll_pwait2,
     SYS_clock_nanosleep,
@@ -116,6 +103,26 @@ const CALLS: &[(libc::c_long, &str)] = &named![
     SYS_bpf,
 ];
 
+/// Those that newer architectures never had: their programs call `openat`, `ppoll`, `clone` instead.
+#[cfg(target_arch = "x86_64")]
+const OLD_CALLS: &[(libc::c_long, &str)] = &named![
+    SYS_open,
+    SYS_stat,
+    SYS_lstat,
+    SYS_poll,
+    SYS_access,
+    SYS_select,
+    SYS_pause,
+    SYS_fork,
+    SYS_vfork,
+    SYS_rename,
+    SYS_mkdir,
+    SYS_unlink,
+    SYS_epoll_wait,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CALLS: &[(libc::c_long, &str)] = &[];
+
 /// The operations of a futex.
 const FUTEX: [&str; 14] = [
     "WAIT",
@@ -144,6 +151,7 @@ pub fn name(call: u32) -> KernelCall {
     }
     let known = CALLS
         .iter()
+        .chain(OLD_CALLS)
         .find(|(known, _)| *known == libc::c_long::from(number));
     let Some((_, name)) = known else {
         return KernelCall::Number(number);
@@ -160,16 +168,18 @@ pub fn name(call: u32) -> KernelCall {
 const LENGTHS: &[libc::c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_restart_syscall,
-    libc::SYS_poll,
     libc::SYS_ppoll,
-    libc::SYS_select,
     libc::SYS_pselect6,
-    libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_semtimedop,
 ];
+/// Those of [`OLD_CALLS`].
+#[cfg(target_arch = "x86_64")]
+const OLD_LENGTHS: &[libc::c_long] = &[libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_wait];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_LENGTHS: &[libc::c_long] = &[];
 /// The operation of a futex whose timeout is a length of time.
 const FUTEX_WAIT: u32 = 0;
 
@@ -177,7 +187,8 @@ const FUTEX_WAIT: u32 = 0;
 #[must_use]
 pub fn takes_a_length(call: u32) -> bool {
     let number = libc::c_long::from(call & 0xffff);
-    LENGTHS.contains(&number) || number == libc::SYS_futex && call >> 16 == FUTEX_WAIT
+    let is_futex_wait = number == libc::SYS_futex && call >> 16 == FUTEX_WAIT;
+    LENGTHS.contains(&number) || OLD_LENGTHS.contains(&number) || is_futex_wait
 }
 
 /// Whether it waits for a lock whose holder the kernel knows.
@@ -208,7 +219,7 @@ mod tests {
     #[test]
     fn timeouts_that_are_lengths_are_distinguished_from_instants() {
         let futex = libc::SYS_futex as u32;
-        for call in [libc::SYS_poll as u32, libc::SYS_nanosleep as u32, futex] {
+        for call in [libc::SYS_ppoll as u32, libc::SYS_nanosleep as u32, futex] {
             assert!(takes_a_length(call), "{:?}", name(call));
         }
         // glibc and the JVM wait with `FUTEX_WAIT_BITSET`, for an instant.

@@ -89,7 +89,7 @@ struct Gap {
 /// How often a measurement that others disturbed is made again: a burst of the host's ends.
 const ATTEMPTS: u32 = 4;
 
-/// Measures on one CPU, in about half a second; up to [`ATTEMPTS`] times as long where others share it.
+/// Measures on one CPU, in about half a second; up to four times as long where others share it.
 ///
 /// # Errors
 /// Most often, real-time priorities aren't permitted.
