@@ -37,7 +37,7 @@ fn traced(run: &Run) -> usize {
 /// On an idle CPU each wake-up is the same, with the tracer and without: the difference is what
 /// its programs execute.
 #[test]
-fn a_traced_wake_up_executes_1_500_instructions_more_at_most() {
+fn a_traced_wake_up_executes_1_600_instructions_more_at_most() {
     if let Err(why) = ready() {
         skip!("{why}");
     }
@@ -55,11 +55,12 @@ fn a_traced_wake_up_executes_1_500_instructions_more_at_most() {
         latencies.sort_unstable();
         latencies
     });
-    // One in a hundred coincides with the tick.
-    for share in [10, 50, 90] {
+    // Some wake-ups find the kernel's trees of timers or threads in another shape, 150 to 200
+    // instructions away, traced or not; one in a hundred coincides with the tick.
+    for (share, limit) in [(10, 1_400), (50, 1_400), (90, 1_600)] {
         let at = |of: &[u64]| of[of.len() * share / 100];
         let more = at(&with).saturating_sub(at(&without));
-        assert!((500..=1_500).contains(&more), "p{share}: {more} ns");
+        assert!((500..=limit).contains(&more), "p{share}: {more} ns");
     }
 }
 

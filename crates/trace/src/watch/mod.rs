@@ -7,6 +7,8 @@
 #[cfg(feature = "kernel")]
 mod away;
 #[cfg(feature = "kernel")]
+mod counts;
+#[cfg(feature = "kernel")]
 mod kernel;
 #[cfg(feature = "kernel")]
 mod lengths;
@@ -48,7 +50,7 @@ mod wakeups;
 mod wakeups {
     //! For a program that was built without tracing.
     #![allow(missing_docs, reason = "the functions of the module that traces")]
-    use super::{BpfCost, CpuWakeUps, RunQueues, SystemWorst};
+    use super::{BpfCost, CpuWakeUps, RunQueues};
     use crate::capture::Unavailable;
 
     /// It can't exist.
@@ -62,9 +64,6 @@ mod wakeups {
             match *self {}
         }
         pub fn take_interval(&mut self, _: usize) -> (u64, u64) {
-            match *self {}
-        }
-        pub fn worst(&self, _: usize) -> Vec<SystemWorst> {
             match *self {}
         }
         pub fn run_queues(&mut self) -> RunQueues<'_> {
@@ -416,6 +415,8 @@ pub struct CpuWakeUps {
     pub threshold_ns: u64,
     /// Wakings that exceeded the map: their wake-ups are not counted.
     pub lost: u64,
+    /// The worst, in no order, each of them counted.
+    pub worst: Vec<SystemWorst>,
 }
 
 /// One of the worst wake-ups of the system.

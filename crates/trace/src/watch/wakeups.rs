@@ -9,13 +9,12 @@ use aya::programs::Program;
 use aya::sys::{Stats, enable_stats};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::lengths::{bounds, places};
-use super::{BpfCost, CpuWakeUps, Other, RunQueues, SystemWorst, queue};
+use super::counts::{self, TURN, TURN_LATE, TURN_MOST, WORDS};
+use super::{BpfCost, CpuWakeUps, RunQueues, queue};
 use crate::capture::kernel::{
     attach, attach_typed, incomplete, load, map_memory, possible_cpus, refused,
 };
 use crate::capture::shared::Shared;
-use crate::capture::slot;
 use crate::capture::unavailable::{self, Unavailable};
 use punctual_record::{TracingPart, TracingStep};
 
@@ -28,28 +27,6 @@ const TRACEPOINTS: &[&str] = &[
     "sched_waking",
     "sched_switch",
 ];
-
-/// Offsets of the fields of `struct cpu`, in words.
-const COUNT: usize = 1;
-const SUM: usize = 2;
-const LEAST: usize = 3;
-const MOST: usize = 4;
-const LATE: usize = 5;
-const TURN: usize = 6;
-const TURN_MOST: usize = 7;
-const TURN_LATE: usize = 9;
-const THRESHOLD: usize = 11;
-const LOST: usize = 12;
-const WORST: usize = 13;
-/// The number of entries, and the words of one.
-const WORST_COUNT: usize = 16;
-const WORST_WORDS: usize = 11;
-/// After them, the threads that ran last: a count, and 16 times an instant and a task.
-const RAN_WORDS: usize = 1 + 16 * 5;
-const LENGTHS: usize = WORST + WORST_COUNT * WORST_WORDS + RAN_WORDS;
-const PART_BITS: u32 = 6;
-const LENGTH_COUNT: usize = places(PART_BITS);
-const WORDS: usize = LENGTHS + LENGTH_COUNT;
 
 /// How long the cost is measured, and how often.
 const MEASURED: Duration = Duration::from_secs(1);
@@ -126,29 +103,10 @@ impl ActiveSystemWatch {
         &self.memory.words()[cpu * WORDS..][..WORDS]
     }
 
-    /// The counts of one CPU, since the watch began.
+    /// The counts of one CPU, since the watch began, with its worst wake-ups.
     #[must_use]
     pub fn cpu(&self, cpu: usize) -> Option<CpuWakeUps> {
-        if cpu >= self.cpus {
-            return None;
-        }
-        let words = self.words(cpu);
-        let at = |index: usize| words[index].load(Ordering::Relaxed);
-        // The lengths are read before their bounds: what is counted in between is within these.
-        let lengths = (0..LENGTH_COUNT).filter_map(|index| {
-            let count = at(LENGTHS + index);
-            (count > 0).then(|| (bounds(index, PART_BITS), count))
-        });
-        Some(CpuWakeUps {
-            lengths: lengths.collect(),
-            count: at(COUNT),
-            sum_ns: at(SUM),
-            least_ns: at(LEAST),
-            most_ns: at(MOST),
-            late: at(LATE),
-            threshold_ns: at(THRESHOLD),
-            lost: at(LOST),
-        })
+        (cpu < self.cpus).then(|| counts::read(self.words(cpu)))
     }
 
     /// The longest wake-up of a CPU since the last call, and how many were late.
@@ -162,35 +120,6 @@ impl ActiveSystemWatch {
             words[TURN_MOST + before].swap(0, Ordering::Relaxed),
             words[TURN_LATE + before].swap(0, Ordering::Relaxed),
         )
-    }
-
-    /// The worst wake-ups of one CPU, in no order. An entry that is being written is omitted.
-    #[must_use]
-    pub fn worst(&self, cpu: usize) -> Vec<SystemWorst> {
-        if cpu >= self.cpus {
-            return Vec::new();
-        }
-        let words = self.words(cpu);
-        let copy = |index: usize| {
-            let from = WORST + index * WORST_WORDS;
-            let mut copy = [0; WORST_WORDS];
-            for (to, word) in copy.iter_mut().zip(&words[from..]) {
-                *to = word.load(Ordering::Acquire);
-            }
-            copy
-        };
-        (0..WORST_COUNT)
-            .filter_map(|index| {
-                let first = copy(index);
-                (first[0] != 0 && first == copy(index)).then(|| SystemWorst {
-                    latency_ns: first[0],
-                    at_ns: first[1],
-                    by_timer: first[2] != 0,
-                    woken: task(&first[3..7]),
-                    before: task(&first[7..11]),
-                })
-            })
-            .collect()
     }
 
     /// How long threads waited for a CPU, if that was requested.
@@ -249,14 +178,4 @@ impl ActiveSystemWatch {
         }
         self.cost.taken
     }
-}
-
-fn task(words: &[u64]) -> Option<Other> {
-    let tid = words[0] as u32;
-    (tid != 0).then(|| Other {
-        tid,
-        name: slot::text(&words[2..4]),
-        policy: words[1] as u32,
-        priority: (words[0] >> 32) as u32 as i32,
-    })
 }

@@ -77,7 +77,7 @@ impl Whole {
     fn worst(&self) -> Vec<(usize, SystemWorst)> {
         let of = |cpu: &Cpu| {
             let number = cpu.number;
-            let worst = self.watching.worst(number).into_iter();
+            let worst = cpu.counts.worst.clone().into_iter();
             worst.map(move |one| (number, one))
         };
         let mut worst: Vec<_> = self.cpus.iter().flat_map(of).collect();
@@ -280,14 +280,10 @@ fn worst_of(cpu: usize, one: SystemWorst, numbers: &Numbers) -> Option<WorstWake
 }
 
 fn thread(cpu: &Cpu, worst: &[(usize, SystemWorst)], elapsed_ns: u64) -> Thread {
-    let max_ns = cpu.latency.max().unwrap_or(0);
     let threshold_ns = cpu.counts.threshold_ns;
     let mut peaks: Vec<Peak> = worst
         .iter()
-        .filter(|(number, one)| {
-            // Wake-ups after the reading of the counts are read the next time.
-            *number == cpu.number && one.latency_ns > threshold_ns && one.latency_ns <= max_ns
-        })
+        .filter(|(number, one)| *number == cpu.number && one.latency_ns > threshold_ns)
         .map(|(_, one)| {
             let asked_ns = one.at_ns.saturating_sub(one.latency_ns);
             Peak::new(0, asked_ns, one.latency_ns)
