@@ -13,7 +13,7 @@ ARGS    ?=
 RUN     := scripts/cargo
 XTASK   := $(RUN) run --quiet --locked --package xtask --
 
-.PHONY: all build qualify test check miri bench fuzz report-demo man completions library install \
+.PHONY: all build qualify test check miri emulated bench fuzz report-demo man completions library install \
 	uninstall clean help
 .DEFAULT_GOAL := all
 
@@ -36,6 +36,9 @@ check:
 miri:
 	@scripts/need build
 	@$(XTASK) miri
+
+emulated:
+	@scripts/emulated
 
 bench: build
 	@scripts/need bench

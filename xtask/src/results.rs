@@ -75,14 +75,7 @@ const PAGES: &[Page] = &[
     Page {
         name: "lab-bound",
         title: "How late a wake-up was, and how late it could have been, in virtual ns",
-        words: &[
-            "lab",
-            "bound",
-            "--seeds",
-            "6",
-            "--load",
-            "idle,native,exit,poll,munmap,truncate,mprotect,vmread,kill,proc",
-        ],
+        words: &["lab", "bound", "--seeds", "6", "--load", "idle,native,exit"],
         shows: Shows::Bound,
     },
     Page {
