@@ -389,7 +389,9 @@ pub fn run_queue_latencies_are_counted(cpu: usize, of_system: bool) {
     let spins = of("queue-spins");
     assert_eq!(spins.task.priority, 10);
     assert!(spins.preempted.lengths.count >= TURNS - 1, "{spins:?}");
-    assert!(spins.preempted.total_ns >= least_ns, "{spins:?}");
+    // It may have been moved to that CPU during a turn, and was woken into the rest of it.
+    let waited_ns = spins.preempted.total_ns + spins.woken.total_ns;
+    assert!(waited_ns >= least_ns, "{spins:?}");
     assert!(spins.preempted.lengths.max_ns >= held_ns, "{spins:?}");
     // It never sleeps, except at its start.
     assert!(spins.woken.lengths.count <= 4, "{spins:?}");
