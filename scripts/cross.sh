@@ -1,7 +1,8 @@
 # Sourced after common.sh: what a build for another architecture needs.
 # shellcheck shell=bash disable=SC2034,SC2154
 
-# Rust's and the C compiler's names of an architecture, which is named as Debian names it.
+# Sets `triple` and `cc`, Rust's and the C compiler's names of an architecture, which is named as Debian
+# names it, and `setting`, what the names of cargo's variables for it begin with.
 names_of() {
     case $1 in
     amd64) triple=x86_64-unknown-linux-gnu cc=x86_64-linux-gnu-gcc ;;
@@ -9,20 +10,21 @@ names_of() {
     riscv64) triple=riscv64gc-unknown-linux-gnu cc=riscv64-linux-gnu-gcc ;;
     *) give_up "ARCH=$1: expected amd64, arm64 or riscv64" ;;
     esac
+    setting=${triple^^}
+    setting=CARGO_TARGET_${setting//-/_}
 }
 
 # Whether a compiler has the standard library of $triple.
 has_std() { [ -d "$("$1" --print sysroot 2>/dev/null)/lib/rustlib/$triple/lib" ]; }
 
-# Sets `cargo` and exports the linker of an architecture, and a compiler with its standard library.
-# Fails if this machine has none; scripts/need ARCH gets it.
+# Exports the linker of an architecture, and a compiler with its standard library, for scripts/cargo. Fails
+# if this machine has none; scripts/need ARCH gets it.
 cross() {
-    local upper unpacked=$root/target/tools/cross
+    local cargo unpacked=$root/target/tools/cross
     names_of "$1"
     find_cargo || give_up "$rust_found: $no_rust"
     command -v "$cc" >/dev/null || return 1
-    upper=${triple^^}
-    export "CARGO_TARGET_${upper//-/_}_LINKER=$cc"
+    export "${setting}_LINKER=$cc"
     has_std "${RUSTC:-rustc}" && return 0
     [ -x "$unpacked/usr/bin/rustc" ] || return 1
     export CARGO=$cargo RUSTC=$unpacked/usr/bin/rustc

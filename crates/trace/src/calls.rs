@@ -222,6 +222,8 @@ mod tests {
         for call in [libc::SYS_ppoll as u32, libc::SYS_nanosleep as u32, futex] {
             assert!(takes_a_length(call), "{:?}", name(call));
         }
+        #[cfg(target_arch = "x86_64")]
+        assert!(takes_a_length(libc::SYS_poll as u32));
         // glibc and the JVM wait with `FUTEX_WAIT_BITSET`, for an instant.
         for call in [libc::SYS_clock_nanosleep as u32, 9 << 16 | futex, NO_CALL] {
             assert!(!takes_a_length(call), "{:?}", name(call));

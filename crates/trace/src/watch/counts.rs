@@ -29,24 +29,19 @@ const PART_BITS: u32 = 6;
 const LENGTH_COUNT: usize = places(PART_BITS);
 pub const WORDS: usize = LENGTHS + LENGTH_COUNT;
 
-/// How often one CPU is read again if it counted meanwhile.
+/// How often one CPU is read at most if it counts meanwhile.
 const ATTEMPTS: usize = 8;
 
 /// Everything of one CPU. Whatever is counted meanwhile, each of the worst is among the lengths.
 /// Usually nothing is: then each wake-up above the threshold is among the worst, too.
 pub fn read(words: &[AtomicU64]) -> CpuWakeUps {
     let count = || words[COUNT].load(Ordering::Acquire);
-    let mut before = count();
-    let mut found = read_once(words);
-    for _ in 1..ATTEMPTS {
-        let after = count();
-        if after == before {
-            break;
-        }
-        before = after;
-        found = read_once(words);
-    }
-    found
+    let undisturbed = (1..ATTEMPTS).find_map(|_| {
+        let before = count();
+        let found = read_once(words);
+        (count() == before).then_some(found)
+    });
+    undisturbed.unwrap_or_else(|| read_once(words))
 }
 
 /// The kernel counts the length, and then writes its entry of the worst: they are read in the

@@ -1,5 +1,6 @@
 //! Every real-time thread of the machine: counted in the kernel, read several times a second.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use punctual_stats::histogram::{Extremes, Histogram, HistogramRecord};
@@ -74,14 +75,12 @@ impl Whole {
     }
 
     /// The worst of all CPUs, each with its CPU's number, the worst first.
-    fn worst(&self) -> Vec<(usize, SystemWorst)> {
-        let of = |cpu: &Cpu| {
-            let number = cpu.number;
-            let worst = cpu.counts.worst.clone().into_iter();
-            worst.map(move |one| (number, one))
-        };
-        let mut worst: Vec<_> = self.cpus.iter().flat_map(of).collect();
-        worst.sort_by_key(|(cpu, one)| (std::cmp::Reverse(one.latency_ns), one.at_ns, *cpu));
+    fn worst(&self) -> Vec<(usize, &SystemWorst)> {
+        let mut worst: Vec<(usize, &SystemWorst)> = Vec::new();
+        for cpu in &self.cpus {
+            worst.extend(cpu.counts.worst.iter().map(|one| (cpu.number, one)));
+        }
+        worst.sort_by_key(|(cpu, one)| (Reverse(one.latency_ns), one.at_ns, *cpu));
         worst
     }
 
@@ -106,7 +105,7 @@ impl Whole {
         let first = above.min_by_key(|(_, one)| one.at_ns);
         self.breach = first.and_then(|(cpu, one)| {
             Some(Breached {
-                task: one.woken?,
+                task: one.woken.clone()?,
                 cpu: u32::try_from(cpu).ok()?,
                 from_ns: one.at_ns.saturating_sub(one.latency_ns),
                 woken_ns: one.at_ns,
@@ -168,9 +167,9 @@ impl Watched for Whole {
     }
 
     fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch {
-        let worst = self.worst();
         let row = |cpu: &Cpu| {
-            let own = worst.iter().find(|(number, _)| *number == cpu.number);
+            let worst = cpu.counts.worst.iter();
+            let own = worst.min_by_key(|one| (Reverse(one.latency_ns), one.at_ns));
             LiveRow {
                 label: cpu.number.to_string(),
                 count: cpu.latency.count(),
@@ -178,7 +177,7 @@ impl Watched for Whole {
                 p999_ns: cpu.latency.supported_quantile(0.999),
                 max_ns: cpu.counts.most_ns,
                 late: cpu.counts.late,
-                notable: own.map(|(_, one)| notable(one)),
+                notable: own.map(notable),
                 ..LiveRow::default()
             }
         };
@@ -201,17 +200,16 @@ impl Watched for Whole {
     }
 
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
-        let worst = self.worst();
         self.numbers.refresh();
         run.threads = self
             .cpus
             .iter()
-            .map(|cpu| thread(cpu, &worst, elapsed_ns))
+            .map(|cpu| thread(cpu, elapsed_ns))
             .collect();
         run.timeline = timeline::merged([&self.rows], elapsed_ns);
         run.blocks = self.stretches.blocks();
         let taken = self.watching.cost();
-        let worst = worst.into_iter().take(Watch::WORST);
+        let worst = self.worst().into_iter().take(Watch::WORST);
         run.watch = Some(Watch {
             subject: Subject::System,
             threads: Vec::new(),
@@ -268,28 +266,29 @@ fn notable(one: &SystemWorst) -> Notable {
     }
 }
 
-fn worst_of(cpu: usize, one: SystemWorst, numbers: &Numbers) -> Option<WorstWakeUp> {
+fn worst_of(cpu: usize, one: &SystemWorst, numbers: &Numbers) -> Option<WorstWakeUp> {
     Some(WorstWakeUp {
         latency_ns: one.latency_ns,
         at_ns: one.at_ns,
         cpu: u32::try_from(cpu).ok()?,
-        task: compose::task(&one.woken?, numbers),
+        task: compose::task(one.woken.as_ref()?, numbers),
         before: one.before.as_ref().map(|task| compose::task(task, numbers)),
         by_timer: one.by_timer,
     })
 }
 
-fn thread(cpu: &Cpu, worst: &[(usize, SystemWorst)], elapsed_ns: u64) -> Thread {
+fn thread(cpu: &Cpu, elapsed_ns: u64) -> Thread {
     let threshold_ns = cpu.counts.threshold_ns;
+    let worst = cpu.counts.worst.iter();
     let mut peaks: Vec<Peak> = worst
-        .iter()
-        .filter(|(number, one)| *number == cpu.number && one.latency_ns > threshold_ns)
-        .map(|(_, one)| {
+        .filter(|one| one.latency_ns > threshold_ns)
+        .map(|one| {
             let asked_ns = one.at_ns.saturating_sub(one.latency_ns);
             Peak::new(0, asked_ns, one.latency_ns)
         })
         .collect();
-    peaks.sort_by_key(|peak| peak.asked_ns);
+    // Two threads may wait for one instant.
+    peaks.sort_by_key(|peak| (peak.asked_ns, Reverse(peak.latency_ns)));
     for (cycle, peak) in (0..).zip(&mut peaks) {
         peak.cycle = cycle;
     }
