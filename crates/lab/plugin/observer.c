@@ -12,8 +12,8 @@
  * previous mark are copied. Everything is written when QEMU ends.
  *
  * Arguments: out=FILE; keep=COUNT of the latest wake-ups, with period=INSTRUCTIONS to determine which these
- * are; or at=MARK, once for each requested wake-up; fault=ADDRESS of the kernel's entry for page
- * faults; idle=ADDRESS and idle-end=ADDRESS of its function for an idle processor.
+ * are; or at=MARK, once for each requested wake-up; fault=ADDRESS, once for each of the kernel's entries for
+ * page faults; idle=ADDRESS and idle-end=ADDRESS of its function for an idle processor.
  */
 #include "qemu.h"
 
@@ -60,7 +60,9 @@ static const char *out;
 static uint64_t period;
 static uint64_t keep = 8;
 
-static uint64_t fault; /* the kernel's entry for page faults */
+#define MOST_FAULTS 4
+static uint64_t faults[MOST_FAULTS]; /* the kernel's entries for page faults */
+static unsigned fault_count;
 static uint64_t idle_from, idle_to; /* the kernel's function for an idle processor */
 static uint64_t loop_from, loop_to; /* the loop in it, and where its other blocks begin */
 #define MOST_INNER 16
@@ -228,7 +230,15 @@ static struct way way_at(const struct qemu_plugin_tb *tb, size_t place)
 {
     struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, place);
     uint8_t code[LONGEST];
-    return way_of(code, bytes_of(insn, code, sizeof code));
+    return processor->way_of(code, bytes_of(insn, code, sizeof code));
+}
+
+/* Whether what follows a block is on another page, which may be missing. */
+static int ends_page_at(const struct qemu_plugin_tb *tb, size_t length)
+{
+    struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, length - 1);
+    uint64_t next = qemu_plugin_insn_vaddr(last) + qemu_plugin_insn_size(last);
+    return next % PAGE == 0;
 }
 
 /* The flags that show, after a page fault, whether this block caused it. */
@@ -241,7 +251,8 @@ static uint32_t tells(const struct qemu_plugin_tb *tb, size_t length, int edge)
         return flags;
     if (edge)
         flags |= EDGE;
-    if (last.accesses && (last.leads_away || edge)) {
+    int ends_page = ends_page_at(tb, length);
+    if (last.accesses && (last.leads_away || edge || ends_page)) {
         flags |= ASK;
         count_accesses(qemu_plugin_tb_get_insn(tb, length - 1), 1);
     }
@@ -268,7 +279,7 @@ static void find_loop(struct qemu_plugin_tb *tb, size_t length)
     struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, length - 1);
     uint8_t code[LONGEST];
     size_t size = bytes_of(last, code, sizeof code);
-    uint64_t at = qemu_plugin_insn_vaddr(last), target = target_of(code, size, at);
+    uint64_t at = qemu_plugin_insn_vaddr(last), target = processor->target_of(code, size, at);
     if (target < idle_from || target >= idle_to)
         return;
     add_inner(target);
@@ -306,8 +317,8 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
         uint8_t code[LONGEST];
         size_t size = bytes_of(insn, code, sizeof code);
-        int mark = size == sizeof MARK && !memcmp(code, MARK, size);
-        int sure = i + 1 < length - (edge ? 1 : 0) && stays(code, size);
+        int mark = size == processor->mark_size && !memcmp(code, processor->mark, size);
+        int sure = i + 1 < length - (edge ? 1 : 0) && processor->stays(code, size);
         uncounted++;
         if (begun && (mark || !sure)) {
             count(insn, uncounted);
@@ -317,7 +328,7 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, NO_REGISTERS,
                                                    (void *)(uintptr_t)id);
         /* With virtual time each of these ends its block. */
-        if (i == length - 1 && reads_clock(code, size))
+        if (i == length - 1 && processor->reads_clock(code, size))
             flags |= READS_CLOCK;
     }
     if (!begun || is_inner(first))
@@ -327,9 +338,10 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
     uint64_t index = block_count++;
     if (loop_from && first == loop_from)
         flags |= IDLE;
-    if (fault && first == fault)
-        flags |= FAULT;
-    if (fault)
+    for (unsigned i = 0; i < fault_count; i++)
+        if (first == faults[i])
+            flags |= FAULT;
+    if (fault_count)
         flags |= tells(tb, length, edge);
     blocks[index] = (struct block){ first, (uint32_t)length, flags };
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, (void *)(uintptr_t)index);
@@ -384,8 +396,8 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
             period = strtoull(argv[i] + 7, NULL, 10);
         else if (!strncmp(argv[i], "keep=", 5))
             keep = strtoull(argv[i] + 5, NULL, 10);
-        else if (!strncmp(argv[i], "fault=", 6))
-            fault = strtoull(argv[i] + 6, NULL, 0);
+        else if (!strncmp(argv[i], "fault=", 6) && fault_count < MOST_FAULTS)
+            faults[fault_count++] = strtoull(argv[i] + 6, NULL, 0);
         else if (!strncmp(argv[i], "idle=", 5))
             idle_from = strtoull(argv[i] + 5, NULL, 0);
         else if (!strncmp(argv[i], "idle-end=", 9))
@@ -399,6 +411,10 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
     }
     if (!out || keep < 1 || keep > MOST_KEPT) {
         fprintf(stderr, "observer: wants out=FILE, and keep=1 to %d\n", MOST_KEPT);
+        return 1;
+    }
+    if (!find_processor(info)) {
+        fprintf(stderr, "observer: the instructions of %s are unknown\n", info->target_name);
         return 1;
     }
     ring = malloc(RING * sizeof *ring);

@@ -83,9 +83,9 @@ static enum kind kind_of_place(uint64_t address)
 static enum kind kind_of_code(const uint8_t *code, size_t size, uint64_t address)
 {
     if (!(address & KERNEL)) {
-        if (size == sizeof MARK && !memcmp(code, MARK, size))
+        if (size == processor->mark_size && !memcmp(code, processor->mark, size))
             return MARKED;
-        return reads_clock(code, size) ? CLOCK : NOTHING;
+        return processor->reads_clock(code, size) ? CLOCK : NOTHING;
     }
     if (is(code, size, "\xfa", 1))
         return CLI;

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code.h"
+#include "amd64.h"
+#include "arm64.h"
 
 typedef uint64_t plugin_id;
 struct qemu_plugin_tb;
@@ -81,8 +82,17 @@ __asm__(".globl qemu_plugin_version\n"
 
 /* --- The count of executed instructions ------------------------------------------------------ */
 
-/* nopl 0x746b7570(%rax,%rax,1): no compiler generates it. crates/rt has the same bytes. */
-static const uint8_t MARK[8] = { 0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74 };
+static const struct processor *processor;
+
+/* The processor of the guest; 0 if it is unknown. */
+static inline int find_processor(const struct info *info)
+{
+    const struct processor *known[] = { &AMD64, &ARM64 };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i]->target, info->target_name))
+            processor = known[i];
+    return processor != NULL;
+}
 
 #define PAGE 4096
 #define KERNEL (UINT64_C(1) << 63) /* its addresses are above */
@@ -117,8 +127,10 @@ static void count(struct qemu_plugin_insn *insn, uint64_t more)
    for it. So nothing but its own count may be attached to an instruction that may be such a one. */
 static int at_edge(const struct qemu_plugin_tb *tb, size_t length)
 {
+    if (processor->is_fixed)
+        return 0;
     uint64_t last = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, length - 1));
-    return (last ^ (last + LONGEST)) & ~(uint64_t)(PAGE - 1) ? 1 : 0;
+    return (last ^ (last + processor->longest)) & ~(uint64_t)(PAGE - 1) ? 1 : 0;
 }
 
 /* Says where instructions are counted: `counters` has `size` bytes, the count first. */

@@ -279,7 +279,7 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
             continue;
         }
         enum kind place = address & KERNEL ? kind_of_place(address) : NOTHING;
-        int sure = i + 1 < length - (edge ? 1 : 0) && stays(code, size);
+        int sure = i + 1 < length - (edge ? 1 : 0) && processor->stays(code, size);
         uncounted++;
         if (kind != NOTHING || place != NOTHING || !sure) {
             count(insn, uncounted);
@@ -366,6 +366,10 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
     }
     if (!out || !table || !ram_bytes) {
         fprintf(stderr, "windows: wants out=FILE, table=FILE and ram=BYTES\n");
+        return 1;
+    }
+    if (!find_processor(info) || processor != &AMD64) {
+        fprintf(stderr, "windows: the instructions of %s are unknown\n", info->target_name);
         return 1;
     }
     if (!read_table(table)) {

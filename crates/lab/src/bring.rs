@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::board::Board;
 use super::error::LabError;
 use super::initramfs::Initramfs;
 use super::job::{LIBRARIES, OURSELVES, PROGRAMS};
@@ -136,7 +137,12 @@ impl Brought {
     ///
     /// # Errors
     /// It cannot be read, its path is in use, there is no room, or a library was not found.
-    pub fn add(&self, archive: &mut Initramfs, room: &mut Room) -> Result<(), LabError> {
+    pub fn add(
+        &self,
+        archive: &mut Initramfs,
+        board: &Board,
+        room: &mut Room,
+    ) -> Result<(), LabError> {
         if archive.holds(&self.to) && self.to.starts_with(LIBRARIES.trim_start_matches('/')) {
             // A program before it needs it too.
             return Ok(());
@@ -160,7 +166,7 @@ impl Brought {
         }
         let bytes = self.read(room)?;
         if bytes.starts_with(b"\x7fELF") {
-            libraries::add_needed(archive, &self.from, &bytes, room)?;
+            libraries::add_needed(archive, &self.from, &bytes, board, room)?;
         }
         archive.file_with_mode(&self.to, bytes, data.permissions().mode() & 0o7777);
         Ok(())
@@ -209,6 +215,7 @@ impl Brought {
 pub fn script(
     archive: &mut Initramfs,
     file: &Path,
+    board: &Board,
     room: &mut Room,
 ) -> Result<Option<String>, LabError> {
     let script = Brought::parse(file)?;
@@ -253,7 +260,7 @@ pub fn script(
             to: to.trim_start_matches('/').to_owned(),
             is_placed: true,
         };
-        brought.add(archive, room)?;
+        brought.add(archive, board, room)?;
     }
     archive.file_with_mode(&script.to, bytes, 0o755);
     Ok(Some(format!("/{}", script.to)))
@@ -261,13 +268,15 @@ pub fn script(
 
 #[cfg(test)]
 mod tests {
+    use punctual_record::laboratory::Architecture;
+
     use super::*;
 
     fn archive_of(asked: &[&str]) -> Result<Initramfs, String> {
         let (mut archive, mut room) = (Initramfs::new(), Room::for_memory(1024));
         for asked in asked {
             let brought = Brought::parse(Path::new(asked)).map_err(|error| error.to_string())?;
-            let added = brought.add(&mut archive, &mut room);
+            let added = brought.add(&mut archive, Board::of(Architecture::OWN), &mut room);
             added.map_err(|error| error.to_string())?;
         }
         Ok(archive)

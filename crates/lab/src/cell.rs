@@ -6,13 +6,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::board::Board;
 use super::bring::Brought;
 use super::channel::{self, sha256};
 use super::error::LabError;
 use super::guest::{INIT, VERB};
 use super::initramfs::Initramfs;
 use super::job::{End, JOB_FILE, Job, JobResult, OURSELVES, OUT};
-use super::kernel::{Kernel, idle};
+use super::kernel::Kernel;
 use super::libraries;
 use super::machine::{Machine, Time, tail};
 use super::program_error::ProgramError;
@@ -26,7 +27,7 @@ use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
 
 /// The laboratory's own words of the kernel's command line. The tests of ciphers are half of a boot, and
 /// nobody uses one.
-const OWN_WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr norandmaps cryptomgr.notests";
+const OWN_WORDS: &str = "quiet panic=-1 nokaslr norandmaps cryptomgr.notests";
 /// The longest command line of a kernel.
 const COMMAND_LINE: usize = 2047;
 
@@ -152,8 +153,9 @@ impl CellPlan<'_> {
     /// # Errors
     /// It is too long.
     pub fn command_line(&self) -> Result<String, LabError> {
-        let mut words = vec![OWN_WORDS.to_owned()];
-        words.extend(self.polls().then(|| idle::POLL.to_owned()));
+        let board = self.board();
+        let mut words = vec![board.console.to_owned(), OWN_WORDS.to_owned()];
+        words.extend(self.polls().then(|| board.poll.to_owned()));
         words.push(format!("lab.seed={}", self.seed));
         words.extend(self.parameters.iter().cloned());
         words.push(format!("-- {VERB} {INIT}"));
@@ -194,12 +196,15 @@ impl CellPlan<'_> {
     /// A file cannot be read, or a library was not found.
     pub fn initramfs(&self, own: &[u8]) -> Result<Vec<u8>, LabError> {
         let mut archive = Initramfs::new();
+        let board = self.board();
         match libraries::parse(own) {
-            Ok(elf) if elf.interpreter.is_none() => {}
+            Ok(elf) if elf.interpreter.is_none() && elf.runs_on(board).is_ok() => {}
             _ => {
                 return Err(LabError::Program {
                     path: "/proc/self/exe".into(),
-                    source: ProgramError::OwnBuild,
+                    source: ProgramError::OwnBuild {
+                        architecture: board.architecture,
+                    },
                 });
             }
         }
@@ -247,10 +252,10 @@ impl CellPlan<'_> {
         let program = match &self.work {
             Work::Own(_) => OURSELVES.to_owned(),
             Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
-            Work::Program { file, .. } => libraries::bring(archive, file, room)?,
+            Work::Program { file, .. } => libraries::bring(archive, file, self.board(), room)?,
         };
         for asked in &self.brought {
-            Brought::parse(asked)?.add(archive, room)?;
+            Brought::parse(asked)?.add(archive, self.board(), room)?;
         }
         Ok(program)
     }
@@ -266,7 +271,7 @@ impl CellPlan<'_> {
             path: path.to_owned(),
             source,
         };
-        let mut tree = rootfs::read(path, room)?;
+        let mut tree = rootfs::read(path, self.board(), room)?;
         for asked in &self.brought {
             Brought::parse(asked)?.add_to(&mut tree, room)?;
         }
@@ -275,7 +280,7 @@ impl CellPlan<'_> {
             Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
             Work::Program { file, .. } => {
                 let word = file.to_string_lossy().into_owned();
-                rootfs::program(&mut tree, &word).map_err(refused)?;
+                rootfs::program(&mut tree, &word, self.board()).map_err(refused)?;
                 word
             }
         };
@@ -398,7 +403,13 @@ impl CellPlan<'_> {
 
     /// Whether the kernel waits in a loop while it is idle.
     fn polls(&self) -> bool {
-        Time::with_cpus(self.cpus) == Time::Virtual
+        Time::with_cpus(self.cpus) == Time::Virtual && !self.board().poll.is_empty()
+    }
+
+    /// The machine that is emulated.
+    #[must_use]
+    pub fn board(&self) -> &'static Board {
+        Board::of(self.kernel.architecture)
     }
 
     fn laboratory(
@@ -416,6 +427,7 @@ impl CellPlan<'_> {
         };
         let package = self.kernel.package.as_ref();
         Laboratory {
+            architecture: self.kernel.architecture,
             kernel: self.kernel.asked.clone(),
             release: release.to_owned(),
             package: package.map(|package| format!("{} {}", package.name, package.version)),

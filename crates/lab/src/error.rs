@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use punctual_record::laboratory::Architecture;
+
 use super::kernel;
 use super::program_error::ProgramError;
 use super::qemu::QemuFault;
@@ -17,7 +19,19 @@ use punctual_record::lab::{NoResult, Preparation};
 #[non_exhaustive]
 pub enum LabError {
     /// There is no QEMU.
-    NoQemu,
+    NoQemu {
+        /// Its program.
+        program: &'static str,
+        /// Debian's package of it.
+        package: &'static str,
+    },
+    /// There is no build of this program for the guest's architecture.
+    NoGuestProgram {
+        /// Which.
+        architecture: Architecture,
+        /// Where it was expected.
+        path: PathBuf,
+    },
     /// QEMU cannot be used.
     Qemu {
         /// The program.
@@ -77,9 +91,17 @@ impl LabError {
 impl fmt::Display for LabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoQemu => f.write_str(
-                "qemu-system-x86_64 is not in PATH: the laboratory runs kernels in QEMU; \
-                 install it (apt install qemu-system-x86)",
+            Self::NoQemu { program, package } => write!(
+                f,
+                "{program} is not in PATH: the laboratory runs kernels in QEMU; install it (apt \
+                 install {package})"
+            ),
+            Self::NoGuestProgram { architecture, path } => write!(
+                f,
+                "{}: no such file: guests run punctual itself, which for {architecture} is a file of its own: \
+                 copy it there from a release, build it with make build ARCH={architecture}, or name it in \
+                 PUNCTUAL_GUEST",
+                path.display()
             ),
             Self::Qemu { path, why } => write!(f, "{}: {why}", path.display()),
             Self::Program { path, source } => write!(f, "{}: {source}", path.display()),
@@ -105,7 +127,7 @@ impl Error for LabError {
             Self::Rootfs { source, .. } => Some(source),
             Self::Kernel(error) => Some(error),
             Self::Qemu { why, .. } => Some(why),
-            Self::NoQemu | Self::CommandLine { .. } => None,
+            Self::NoQemu { .. } | Self::NoGuestProgram { .. } | Self::CommandLine { .. } => None,
         }
     }
 }
@@ -113,9 +135,9 @@ impl Error for LabError {
 impl From<LabError> for NoResult {
     fn from(error: LabError) -> Self {
         let what = match error {
-            LabError::NoQemu | LabError::Qemu { .. } => Preparation::Emulator,
+            LabError::NoQemu { .. } | LabError::Qemu { .. } => Preparation::Emulator,
             LabError::File { .. } => Preparation::File,
-            LabError::Program { .. } => Preparation::Program,
+            LabError::Program { .. } | LabError::NoGuestProgram { .. } => Preparation::Program,
             LabError::Room { .. } => Preparation::Memory,
             LabError::Rootfs { .. } => Preparation::RootFileSystem,
             LabError::Kernel(_) | LabError::CommandLine { .. } => Preparation::Kernel,

@@ -4,12 +4,14 @@
 //! very binary as its first process ([`guest`]), a QEMU ([`machine`]) that counts
 //! instructions instead of time, and what the guest hands out ([`channel`]).
 
+pub mod board;
 pub mod bound;
 pub mod bring;
 pub mod cell;
 pub mod channel;
 pub mod error;
 pub mod guest;
+pub mod guest_program;
 pub mod initramfs;
 pub mod job;
 pub mod kernel;

@@ -8,6 +8,9 @@ use object::elf::{self, Dyn64, FileHeader64, ProgramHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, ReadRef as _};
 
+use punctual_record::laboratory::Architecture;
+
+use super::board::Board;
 use super::error::LabError;
 use super::initramfs::Initramfs;
 use super::job::{LIBRARIES, PROGRAMS};
@@ -18,20 +21,12 @@ use super::room::Room;
 const MOST_BYTES: u64 = 512 << 20;
 /// Libraries of one program.
 const MOST_LIBRARIES: usize = 500;
-/// The default directories of libraries.
-const FOLDERS: &[&str] = &[
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/usr/local/lib",
-    "/lib",
-    "/usr/lib",
-];
 
 /// What an ELF file states for its loader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Elf {
+    /// The processor that it is for.
+    pub architecture: Architecture,
     /// The loader, for a program that is not static.
     pub interpreter: Option<String>,
     /// Names of libraries.
@@ -45,7 +40,20 @@ type Header = FileHeader64<LittleEndian>;
 /// Names may overlap in the file: only a limit bounds their memory.
 const MOST_NAMES: usize = 4096;
 
-/// Parses an ELF file for x86-64; never panics, whatever the bytes.
+impl Elf {
+    /// Checks that it is for the processor of a guest.
+    ///
+    /// # Errors
+    /// What it is instead, in a few words.
+    pub fn runs_on(&self, board: &Board) -> Result<(), &'static str> {
+        match self.architecture == board.architecture {
+            true => Ok(()),
+            false => Err(board.other_processor),
+        }
+    }
+}
+
+/// Parses an ELF file for a processor that guests may have; never panics, whatever the bytes.
 ///
 /// # Errors
 /// What it is instead, in a few words.
@@ -59,12 +67,17 @@ pub fn parse(bytes: &[u8]) -> Result<Elf, &'static str> {
     let cut = "a truncated program";
     let header = bytes.read_at::<Header>(0).map_err(|()| cut)?;
     let is_64 = header.is_class_64() && header.is_little_endian();
-    if !is_64 || header.e_machine(LittleEndian) != elf::EM_X86_64 {
-        return Err("a program for another processor: the guests are x86-64");
-    }
+    let machine = header.e_machine(LittleEndian);
+    let mut boards = Architecture::ALL.iter().map(|it| Board::of(*it));
+    let Some(board) = boards.find(|it| is_64 && it.elf_machine == machine) else {
+        return Err("a program for another processor: guests are amd64, arm64 or riscv64");
+    };
     let parts = header.program_headers(LittleEndian, bytes);
     let parts = parts.map_err(|_| cut)?;
-    let mut found = Elf::default();
+    let mut found = Elf {
+        architecture: board.architecture,
+        ..Elf::default()
+    };
     // A program has one of each at most: more would be read again and again.
     let part = |kind| parts.iter().find(|part| part.p_type(LittleEndian) == kind);
     if let Some(part) = part(elf::PT_INTERP) {
@@ -161,12 +174,17 @@ fn text_of(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// It is not a program for the guest, or a library was not found.
-pub fn bring(archive: &mut Initramfs, program: &Path, room: &mut Room) -> Result<String, LabError> {
-    if let Some(place) = super::bring::script(archive, program, room)? {
+pub fn bring(
+    archive: &mut Initramfs,
+    program: &Path,
+    board: &Board,
+    room: &mut Room,
+) -> Result<String, LabError> {
+    if let Some(place) = super::bring::script(archive, program, board, room)? {
         return Ok(place);
     }
     let bytes = read(program)?;
-    add_needed(archive, program, &bytes, room)?;
+    add_needed(archive, program, &bytes, board, room)?;
     let name = program
         .file_name()
         .map_or("program".into(), |name| name.to_string_lossy());
@@ -183,6 +201,7 @@ pub fn add_needed(
     archive: &mut Initramfs,
     program: &Path,
     bytes: &[u8],
+    board: &Board,
     room: &mut Room,
 ) -> Result<(), LabError> {
     let refused = |source: ProgramError| LabError::Program {
@@ -198,8 +217,8 @@ pub fn add_needed(
         Ok::<(), LabError>(())
     };
     if let Some(interpreter) = &elf.interpreter {
-        let path = Path::new(interpreter);
-        let loader = read(path).map_err(|error| ProgramError::Loader(Box::new(error)));
+        let path = board.here(Path::new(interpreter));
+        let loader = read(&path).map_err(|error| ProgramError::Loader(Box::new(error)));
         let bytes = loader.map_err(refused)?;
         add(archive, interpreter, bytes)?;
     }
@@ -210,7 +229,7 @@ pub fn add_needed(
             if found.contains_key(name) {
                 continue;
             }
-            let Some((path, bytes, library)) = find(name, &of, &elf.folders) else {
+            let Some((path, bytes, library)) = find(name, &of, &elf.folders, board) else {
                 return Err(refused(ProgramError::NoLibrary {
                     name: name.clone(),
                     named_by: of,
@@ -231,8 +250,8 @@ pub fn add_needed(
 
 /// What `--bring` copies so that programs in the guest find a library by its name.
 #[must_use]
-pub fn to_bring(name: &str) -> Option<PathBuf> {
-    let (path, ..) = find(name, Path::new("/"), &[])?;
+pub fn to_bring(name: &str, board: &Board) -> Option<PathBuf> {
+    let (path, ..) = find(name, Path::new("/"), &[], board)?;
     let mut text = path.into_os_string();
     text.push(format!("={LIBRARIES}/{}", plain(name)));
     Some(PathBuf::from(text))
@@ -243,7 +262,12 @@ fn plain(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-fn find(name: &str, of: &Path, folders: &[String]) -> Option<(PathBuf, Vec<u8>, Elf)> {
+fn find(
+    name: &str,
+    of: &Path,
+    folders: &[String],
+    board: &Board,
+) -> Option<(PathBuf, Vec<u8>, Elf)> {
     let origin = fs::canonicalize(of)
         .ok()
         .and_then(|path| path.parent().map(Path::to_owned))
@@ -260,13 +284,15 @@ fn find(name: &str, of: &Path, folders: &[String]) -> Option<(PathBuf, Vec<u8>, 
         named
             .chain(std::env::split_paths(&set).filter(|path| !path.as_os_str().is_empty()))
             .chain(configured(Path::new("/etc/ld.so.conf"), 0))
-            .chain(FOLDERS.iter().map(PathBuf::from))
+            .chain(board.folders().map(PathBuf::from))
             .map(|folder| folder.join(name))
             .collect()
     };
     candidates.into_iter().find_map(|path| {
         let bytes = read(&path).ok()?;
         let elf = parse(&bytes).ok()?;
+        // As a loader does: a library for another processor is passed over.
+        elf.runs_on(board).ok()?;
         Some((path, bytes, elf))
     })
 }
@@ -353,6 +379,7 @@ mod tests {
             bring(
                 &mut archive,
                 Path::new("/bin/sh"),
+                Board::of(Architecture::OWN),
                 &mut Room::for_memory(1024)
             )
             .unwrap(),

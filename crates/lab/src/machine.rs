@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,8 +12,9 @@ use punctual_record::lab::{NoResult, Silence, StreamFault};
 use punctual_record::text::ending;
 
 use super::channel::sha256;
+use super::board::{Board, SHARED_BYTES};
 use super::error::LabError;
-use super::kernel::idle;
+use super::kernel::idle::Pause;
 use super::processor;
 use super::qemu::{Qemu, QemuFault};
 use super::sys;
@@ -51,8 +53,8 @@ pub struct Machine<'a> {
     pub qemu: &'a Qemu,
     /// The kernel's image.
     pub kernel: &'a Path,
-    /// Where in the image the idle loop's `PAUSE` is; `None` to boot the image as it is.
-    pub pause: Option<u64>,
+    /// The instruction of the idle loop that takes the emulator long; `None` to boot the image as it is.
+    pub pause: Option<Pause>,
     /// The kernel's command line.
     pub command_line: String,
     /// Processors.
@@ -97,13 +99,14 @@ impl Machine<'_> {
         };
         let memory = self.memory_mib.to_string();
         let cpus = self.cpus.to_string();
-        let rest = [
+        let board = self.board();
+        let common = [
             "-rtc",
             "base=2020-01-01,clock=vm",
             "-seed",
             "1",
             "-cpu",
-            "qemu64,-rdrand",
+            board.cpu,
             "-m",
             &memory,
             "-smp",
@@ -127,14 +130,13 @@ impl Machine<'_> {
             "-no-reboot",
             "-serial",
             "file:console",
-            "-chardev",
-            "file,id=r,path=out",
-            "-device",
-            "isa-debugcon,iobase=0xe9,chardev=r",
-            "-device",
-            "isa-debug-exit,iobase=0x501,iosize=2",
         ];
-        time.iter().chain(&rest).map(OsString::from).collect()
+        let all = time.iter().chain(&common).chain(board.arguments);
+        all.map(OsString::from).collect()
+    }
+
+    fn board(&self) -> &'static Board {
+        Board::of(self.qemu.architecture)
     }
 
     /// SHA-256 of the arguments, without those that change nothing for the guest.
@@ -163,10 +165,15 @@ impl Machine<'_> {
             let _ = fs::remove_file(folder.join(left));
         }
         match self.pause {
-            Some(at) => without_pause(&kernel, &folder.join("kernel"), at),
+            Some(pause) => without_pause(&kernel, &folder.join("kernel"), pause),
             None => std::os::unix::fs::symlink(&kernel, folder.join("kernel")),
         }
         .map_err(|source| LabError::file(folder, source))?;
+        let out = folder.join("out");
+        if !self.board().has_ports() {
+            let shared = fs::File::create_new(&out).and_then(|file| file.set_len(SHARED_BYTES));
+            shared.map_err(|source| LabError::file(&out, source))?;
+        }
         let words = folder.join("emulator");
         let errors =
             fs::File::create_new(&words).map_err(|source| LabError::file(&words, source))?;
@@ -185,7 +192,6 @@ impl Machine<'_> {
             why: QemuFault::NotStarted(source),
         })?;
         let mut running = Running(child);
-        let out = folder.join("out");
         let mut lives = false;
         let status = loop {
             let status = running.0.try_wait();
@@ -203,7 +209,7 @@ impl Machine<'_> {
                     console: console(),
                 });
             }
-            lives = lives || fs::metadata(&out).is_ok_and(|data| data.len() > 0);
+            lives = lives || self.handed_out(&out) > 0;
             if !lives && let Some(silence) = self.silence(&running, begin) {
                 return Err(NoResult::BootLimit {
                     seconds: self.boot_limit.as_secs(),
@@ -213,12 +219,12 @@ impl Machine<'_> {
             }
             sys::pause();
         };
-        let length = fs::metadata(&out).map_or(0, |data| data.len());
+        let length = self.handed_out(&out);
         if length > MOST_BYTES {
             return Err(NoResult::TooLarge { bytes: length });
         }
         Ok(GuestOutput {
-            stream: fs::read(&out).unwrap_or_default(),
+            stream: self.stream(&out, length).unwrap_or_default(),
             status: status.code(),
             emulator: tail(&read_text(&words)),
             console: read_text(&folder.join("console")),
@@ -227,14 +233,37 @@ impl Machine<'_> {
     }
 }
 
-/// Copies an image, with a no-op in the place of the idle loop's `PAUSE`.
-fn without_pause(image: &Path, copy: &Path, at: u64) -> io::Result<()> {
-    use std::os::unix::fs::FileExt as _;
+impl Machine<'_> {
+    /// The bytes that the guest has written. In shared memory they follow their number.
+    fn handed_out(&self, out: &Path) -> u64 {
+        if self.board().has_ports() {
+            return fs::metadata(out).map_or(0, |data| data.len());
+        }
+        let mut number = [0; 8];
+        let read = fs::File::open(out).and_then(|file| file.read_exact_at(&mut number, 0));
+        read.map_or(0, |()| u64::from_le_bytes(number))
+    }
+
+    fn stream(&self, out: &Path, length: u64) -> io::Result<Vec<u8>> {
+        if self.board().has_ports() {
+            return fs::read(out);
+        }
+        // The guest may have damaged the number: what is missing there is missing in the stream.
+        let mut bytes = Vec::new();
+        let mut file = fs::File::open(out)?;
+        file.seek(SeekFrom::Start(size_of::<u64>() as u64))?;
+        file.take(length).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Copies an image, with a no-op in the place of an instruction of the idle loop.
+fn without_pause(image: &Path, copy: &Path, pause: Pause) -> io::Result<()> {
     // Not `fs::copy`: the cache's files can't be written.
     let mut from = fs::File::open(image)?;
     let mut to = fs::File::create_new(copy)?;
     io::copy(&mut from, &mut to)?;
-    to.write_all_at(&idle::NO_OPERATION, at)
+    to.write_all_at(pause.no_operation, pause.at)
 }
 
 impl Machine<'_> {
@@ -252,9 +281,6 @@ impl Machine<'_> {
         halted.then_some(Silence::Halted)
     }
 }
-
-/// Makes the kernel print before it has a console.
-const EARLY: &str = "earlyprintk=serial";
 
 impl Machine<'_> {
     /// Runs a guest again that died before its kernel had a console, now with early messages.
@@ -281,7 +307,7 @@ impl Machine<'_> {
         if !silent {
             return error;
         }
-        self.command_line = format!("{EARLY} {}", self.command_line);
+        self.command_line = format!("{} {}", self.board().early_console, self.command_line);
         self.extra.clear();
         let said = match self.run(folder, ends) {
             Err(NoResult::Interrupted) => return NoResult::Interrupted,
@@ -350,10 +376,13 @@ pub fn tail(text: &str) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use punctual_record::laboratory::Architecture;
+
     use super::*;
 
     fn qemu() -> Qemu {
         Qemu {
+            architecture: Architecture::Amd64,
             path: "/bin/true".into(),
             version: "7.2.0".into(),
             sha256: String::new(),

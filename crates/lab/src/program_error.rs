@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 
+use punctual_record::laboratory::Architecture;
+
 use super::error::LabError;
 
 /// Why a program, or another file of the host, cannot be brought into a guest.
@@ -61,8 +63,16 @@ pub enum ProgramError {
         /// How many it may need.
         most: usize,
     },
-    /// This program itself is not static.
-    OwnBuild,
+    /// It is a build of this program of another version.
+    OtherVersion {
+        /// That of this program.
+        version: &'static str,
+    },
+    /// A build of this program is not static.
+    OwnBuild {
+        /// The guest's architecture.
+        architecture: Architecture,
+    },
 }
 
 impl fmt::Display for ProgramError {
@@ -104,9 +114,15 @@ impl fmt::Display for ProgramError {
                 named_by.display()
             ),
             Self::TooManyLibraries { most } => write!(f, "needs more than {most} libraries"),
-            Self::OwnBuild => f.write_str(
-                "this build of punctual is not a static x86-64 program, so it cannot run in the \
-                 guest: build it with make",
+            Self::OtherVersion { version } => write!(
+                f,
+                "is not punctual {version}, but another version or program: guests run the same version \
+                 as this program"
+            ),
+            Self::OwnBuild { architecture } => write!(
+                f,
+                "this build of punctual is not a static program for {architecture}, so it cannot run in \
+                 the guest: build it with make build ARCH={architecture}"
             ),
         }
     }

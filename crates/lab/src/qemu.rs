@@ -10,24 +10,20 @@ use std::process::{Command, Stdio};
 
 use sha2::{Digest, Sha256};
 
+use punctual_record::laboratory::Architecture;
+
+use super::board::Board;
 use super::channel::hexadecimal;
 use super::error::LabError;
 
 /// The oldest version that the laboratory was tested with.
 pub const OLDEST: (u32, u32) = (7, 2);
-const NAME: &str = "qemu-system-x86_64";
-/// Firmware that a guest's boot runs or may run.
-const FIRMWARE: &[&str] = &[
-    "bios-256k.bin",
-    "kvmvapic.bin",
-    "linuxboot.bin",
-    "linuxboot_dma.bin",
-    "pvh.bin",
-];
 
 /// An emulator that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qemu {
+    /// The architecture of its guests.
+    pub architecture: Architecture,
     /// The program.
     pub path: PathBuf,
     /// As QEMU prints it: `7.2.22`.
@@ -47,7 +43,17 @@ pub enum QemuFault {
     /// It cannot be started.
     NotStarted(io::Error),
     /// It prints no version.
-    NoVersion,
+    NoVersion {
+        /// What it should be.
+        program: &'static str,
+    },
+    /// It emulates other processors.
+    OtherProcessor {
+        /// What it should be.
+        program: &'static str,
+        /// The processor that it should emulate.
+        processor: &'static str,
+    },
     /// It is too old.
     TooOld {
         /// Its version, as it prints it.
@@ -60,8 +66,11 @@ impl fmt::Display for QemuFault {
         match self {
             Self::NotAsked(error) => error.fmt(f),
             Self::NotStarted(error) => write!(f, "cannot be started: {error}"),
-            Self::NoVersion => {
-                f.write_str("does not print QEMU's version: is it qemu-system-x86_64?")
+            Self::NoVersion { program } => {
+                write!(f, "does not print QEMU's version: is it {program}?")
+            }
+            Self::OtherProcessor { program, processor } => {
+                write!(f, "does not emulate {processor}: give a {program} in PUNCTUAL_QEMU, or unset it")
             }
             Self::TooOld { version } => {
                 let (major, minor) = OLDEST;
@@ -78,7 +87,7 @@ impl Error for QemuFault {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::NotAsked(error) | Self::NotStarted(error) => Some(error),
-            Self::NoVersion | Self::TooOld { .. } => None,
+            Self::NoVersion { .. } | Self::OtherProcessor { .. } | Self::TooOld { .. } => None,
         }
     }
 }
@@ -87,26 +96,37 @@ impl Qemu {
     /// Finds it in PATH, or at `PUNCTUAL_QEMU`.
     ///
     /// # Errors
-    /// There is none, it cannot be run, or it is too old.
-    pub fn find() -> Result<Self, LabError> {
+    /// There is none, it cannot be run, it is too old, or it emulates another architecture.
+    pub fn find(architecture: Architecture) -> Result<Self, LabError> {
+        let board = Board::of(architecture);
+        let program = board.emulator;
         let path = match std::env::var_os("PUNCTUAL_QEMU") {
             Some(path) if !path.is_empty() => PathBuf::from(path),
-            _ => in_path().ok_or(LabError::NoQemu)?,
+            _ => in_path(program).ok_or(LabError::NoQemu {
+                program,
+                package: board.package,
+            })?,
         };
         let refused = |why: QemuFault| LabError::Qemu {
             path: path.clone(),
             why,
         };
         let not_asked = |error| refused(QemuFault::NotAsked(error));
-        let said = ask(&path, "--version").map_err(not_asked)?;
-        let (version, number) = version(&said).ok_or_else(|| refused(QemuFault::NoVersion))?;
+        let said = ask(&path, &["--version"]).map_err(not_asked)?;
+        let (version, number) = version(&said).ok_or_else(|| refused(QemuFault::NoVersion { program }))?;
         if number < OLDEST {
             return Err(refused(QemuFault::TooOld { version }));
         }
-        let folders = ask(&path, "-Lhelp").map_err(not_asked)?;
+        let processor = board.cpu.split(',').next().unwrap_or_default();
+        let known = ask(&path, &["-cpu", "help"]).map_err(not_asked)?;
+        if !known.split_whitespace().any(|word| word == processor) {
+            return Err(refused(QemuFault::OtherProcessor { program, processor }));
+        }
+        let folders = ask(&path, &["-L", "help"]).map_err(not_asked)?;
         let sha256 = hash(&path).map_err(|error| LabError::file(&path, error))?;
         Ok(Self {
-            firmware: firmware(&folders),
+            architecture,
+            firmware: firmware(&folders, board.firmware),
             version,
             sha256,
             path,
@@ -114,21 +134,16 @@ impl Qemu {
     }
 }
 
-fn in_path() -> Option<PathBuf> {
+fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
-        .map(|folder| folder.join(NAME))
+        .map(|folder| folder.join(name))
         .find(|file| file.is_file())
 }
 
-fn ask(path: &Path, question: &str) -> io::Result<String> {
-    let mut command = Command::new(path);
-    if question == "-Lhelp" {
-        command.args(["-L", "help"]);
-    } else {
-        command.arg(question);
-    }
-    let output = command
+fn ask(path: &Path, question: &[&str]) -> io::Result<String> {
+    let output = Command::new(path)
+        .args(question)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()?;
@@ -149,9 +164,9 @@ fn version(said: &str) -> Option<(String, (u32, u32))> {
     Some((word.chars().take(32).collect(), number))
 }
 
-fn firmware(folders: &str) -> BTreeMap<String, String> {
+fn firmware(folders: &str, names: &[&str]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    for name in FIRMWARE {
+    for name in names {
         let file = folders
             .lines()
             .map(|folder| Path::new(folder.trim()).join(name))

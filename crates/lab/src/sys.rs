@@ -6,6 +6,8 @@
     reason = "system calls of a guest's first process, its I/O ports, and the lifetime of QEMU"
 )]
 
+pub mod outlet;
+
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -141,93 +143,6 @@ pub fn power_off() -> ! {
     let _ = rustix::system::reboot(RebootCommand::PowerOff);
     loop {
         std::thread::park();
-    }
-}
-
-/// The guest's I/O ports.
-#[cfg(target_arch = "x86_64")]
-pub mod port {
-    use std::arch::asm;
-    use std::io;
-
-    /// QEMU's isa-debugcon: bytes written there are in a file of the host.
-    const DEBUGCON: u16 = 0xe9;
-    /// QEMU's isa-debug-exit: a write of `v` ends QEMU with the status `2 v + 1`.
-    const EXIT: u16 = 0x501;
-
-    /// Both ports, after the right to use them was granted.
-    #[derive(Debug)]
-    pub struct Ports(());
-
-    impl Drop for Ports {
-        /// Gives up the right.
-        fn drop(&mut self) {
-            // SAFETY: lowers this thread's own privilege and takes no memory.
-            unsafe { libc::syscall(libc::SYS_iopl, 0) };
-        }
-    }
-
-    impl Ports {
-        /// Lets this thread use ports, until they are dropped.
-        pub fn open() -> io::Result<Self> {
-            // SAFETY: raises this thread's own privilege and takes no memory.
-            if unsafe { libc::syscall(libc::SYS_iopl, 3) } == 0 {
-                Ok(Self(()))
-            } else {
-                Err(io::Error::last_os_error())
-            }
-        }
-
-        /// Writes bytes to the host.
-        pub fn write(&self, bytes: &[u8]) {
-            // SAFETY: `open` got the privilege; the instruction reads `bytes` alone, and the
-            // direction flag is clear by the calling convention.
-            unsafe {
-                asm!(
-                    "rep outsb",
-                    inout("rsi") bytes.as_ptr() => _,
-                    inout("rcx") bytes.len() => _,
-                    in("dx") DEBUGCON,
-                    options(readonly, nostack, preserves_flags),
-                );
-            }
-        }
-
-        /// Ends the machine.
-        pub fn exit(&self, status: u8) {
-            // SAFETY: `open` got the privilege; the instruction touches no memory.
-            unsafe {
-                asm!(
-                    "out dx, al",
-                    in("dx") EXIT,
-                    in("al") status,
-                    options(nomem, nostack, preserves_flags),
-                );
-            }
-        }
-    }
-}
-
-/// Other processors have no ports; the laboratory runs x86-64 guests.
-#[cfg(not(target_arch = "x86_64"))]
-pub mod port {
-    use std::io;
-
-    /// Does not exist.
-    #[derive(Debug)]
-    pub struct Ports(());
-
-    impl Ports {
-        /// Not supported.
-        pub fn open() -> io::Result<Self> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
-        /// Does nothing.
-        pub fn write(&self, _: &[u8]) {}
-
-        /// Does nothing.
-        pub fn exit(&self, _: u8) {}
     }
 }
 

@@ -4,6 +4,63 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// The architecture of a guest, named as Debian names it.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Architecture {
+    /// x86-64.
+    #[default]
+    Amd64,
+    /// AArch64.
+    Arm64,
+    /// RISC-V with 64 bits.
+    Riscv64,
+}
+
+impl Architecture {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Amd64, Self::Arm64, Self::Riscv64];
+
+    /// The one that this program was built for.
+    pub const OWN: Self = if cfg!(target_arch = "aarch64") {
+        Self::Arm64
+    } else if cfg!(target_arch = "riscv64") {
+        Self::Riscv64
+    } else {
+        Self::Amd64
+    };
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Amd64 => "amd64",
+            Self::Arm64 => "arm64",
+            Self::Riscv64 => "riscv64",
+        }
+    }
+
+    /// The one of this name, also of the names that kernels and compilers use.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "amd64" | "x86_64" | "x86-64" => Some(Self::Amd64),
+            "arm64" | "aarch64" => Some(Self::Arm64),
+            "riscv64" => Some(Self::Riscv64),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Architecture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// How time passed in a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -19,6 +76,9 @@ pub enum GuestTime {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Laboratory {
+    /// The guest's architecture; records from before there was a choice have none.
+    #[serde(default)]
+    pub architecture: Architecture,
     /// The kernel as it was requested: a name or a path.
     pub kernel: String,
     /// Its release.

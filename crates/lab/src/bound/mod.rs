@@ -19,6 +19,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use punctual_record::laboratory::Architecture;
 use punctual_stats::peaks::Peak;
 
 use self::file::{Preemption, Wake, Window, Windows};
@@ -56,7 +57,8 @@ impl Bounding {
     /// Whether this cell can have a bound: a probe in virtual time.
     #[must_use]
     pub fn suits(plan: &CellPlan<'_>) -> bool {
-        Observer::suits(plan) && matches!(plan.work, Work::Own(_))
+        let is_known = plan.kernel.architecture == Architecture::Amd64;
+        is_known && Observer::suits(plan) && matches!(plan.work, Work::Own(_))
     }
 
     fn symbols(&self, plan: &CellPlan<'_>) -> Result<Arc<Symbols>, NoBound> {

@@ -18,7 +18,7 @@ use super::job::{
     End, IN_ROOT, JOB_FILE, Job, JobResult, LIBRARIES, OURSELVES, OUT, ROOT, ROOT_PATH,
     SEED_VARIABLE,
 };
-use super::sys::port::Ports;
+use super::sys::outlet::Outlet;
 use super::sys::{self, Ended};
 use punctual_record::lab::{GuestFault, GuestProcess};
 
@@ -63,10 +63,9 @@ pub fn is_first_process(arguments: &[OsString]) -> bool {
 
 /// The first process; never returns.
 pub fn init() -> ! {
-    // The right to use I/O ports is inherited, and costs the kernel about 100 instructions per context
-    // switch: no process has it during the work.
-    if let Ok(ports) = Ports::open() {
-        ports.write(&channel::frame(BEGIN, b""));
+    // Not open during the work, which pays for it.
+    if let Ok(mut outlet) = Outlet::open() {
+        outlet.write(&channel::frame(BEGIN, b""));
     }
     let (result, own) = panic::catch_unwind(work).unwrap_or_else(|_| {
         let end = End::Failed {
@@ -74,14 +73,14 @@ pub fn init() -> ! {
         };
         (JobResult { end, ..blank() }, true)
     });
-    if let Ok(ports) = &Ports::open() {
-        ports.write(&channel::frame(
+    if let Ok(mut outlet) = Outlet::open() {
+        outlet.write(&channel::frame(
             "result",
             &serde_json::to_vec(&result).unwrap_or_default(),
         ));
-        hand_out(ports, own);
-        ports.write(&channel::frame(END, b""));
-        ports.exit(0);
+        hand_out(&mut outlet, own);
+        outlet.write(&channel::frame(END, b""));
+        outlet.end();
     }
     sys::power_off()
 }
@@ -337,12 +336,12 @@ impl Reaper {
 }
 
 /// Everything that the work left: its output and its files.
-fn hand_out(ports: &Ports, own: bool) {
+fn hand_out(outlet: &mut Outlet, own: bool) {
     for (name, path) in [("stdout", STDOUT), ("stderr", STDERR)] {
-        ports.write(&channel::frame(name, &fs::read(path).unwrap_or_default()));
+        outlet.write(&channel::frame(name, &fs::read(path).unwrap_or_default()));
     }
     for (name, bytes) in files::left_in(OUT, own) {
-        ports.write(&channel::frame(&format!("out/{name}"), &bytes));
+        outlet.write(&channel::frame(&format!("out/{name}"), &bytes));
     }
 }
 

@@ -6,39 +6,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use punctual_record::laboratory::Architecture;
+
 use super::error::Error;
 use super::fault::NoPackage;
 use super::package::{Control, paragraph};
-
-/// The prefix of Debian's kernel packages.
-const PREFIX: &str = "linux-image-";
-/// Their suffix, for the guests' architecture.
-const SUFFIX: &str = "-amd64";
-
-/// What a name requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// A package by its own name, perhaps with `=VERSION`.
-    Package(String),
-    /// The newest kernel of a kind.
-    Newest {
-        /// The start of its release, if one was given: `6.12`.
-        version: Option<String>,
-        /// Which kind.
-        flavour: Flavour,
-    },
-}
-
-/// Debian's kinds of kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flavour {
-    /// `PREEMPT_RT`.
-    Rt,
-    /// The standard kernel.
-    Standard,
-    /// The kernel for virtual machines of cloud providers: fewer drivers.
-    Cloud,
-}
+use super::wanted::{Flavour, PREFIX, Wanted, Which};
+use super::{Tell, foreign};
 
 /// A package that apt can fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +32,13 @@ pub(super) enum Refusal {
     Package(NoPackage),
     /// There is no space for it.
     NoSpace,
+    /// The lists of another architecture cannot be kept.
+    State {
+        /// Where.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
 }
 
 /// apt's programs.
@@ -66,120 +47,50 @@ pub struct Apt {
     directory: Option<PathBuf>,
     /// A file for apt's package cache, if the system does not keep one.
     digest: Option<PathBuf>,
-}
-
-impl Wanted {
-    /// What a name requests; `None` if it is not the name of a kernel.
-    #[must_use]
-    pub fn parse(asked: &str) -> Option<Self> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-:=_".contains(&byte);
-        if !asked.bytes().all(plain) {
-            return None;
-        }
-        let newest = |version: Option<&str>, flavour| {
-            let version = version.map(str::to_owned);
-            Some(Self::Newest { version, flavour })
-        };
-        match asked {
-            "rt" => return newest(None, Flavour::Rt),
-            "standard" => return newest(None, Flavour::Standard),
-            "cloud" => return newest(None, Flavour::Cloud),
-            _ if asked.starts_with(PREFIX) => return Some(Self::Package(asked.to_owned())),
-            _ if !asked.starts_with(|first: char| first.is_ascii_digit()) => return None,
-            _ => {}
-        }
-        let version = asked.strip_suffix(SUFFIX).unwrap_or(asked);
-        if let Some(version) = version.strip_suffix("-rt") {
-            return newest(Some(version), Flavour::Rt);
-        }
-        if let Some(version) = version.strip_suffix("-cloud") {
-            return newest(Some(version), Flavour::Cloud);
-        }
-        let version = version.strip_suffix("-standard").unwrap_or(version);
-        newest(Some(version), Flavour::Standard)
-    }
-
-    /// Whether a package is the requested one.
-    pub(super) fn fits(&self, package: &str) -> bool {
-        match self {
-            Self::Package(name) => {
-                let name = name.split(['=', ':']).next().unwrap_or(name);
-                let whole = Flavour::ALL
-                    .iter()
-                    .find(|flavour| name == flavour.metapackage(None));
-                package == name || whole.is_some_and(|flavour| flavour.release(package).is_some())
-            }
-            Self::Newest { version, flavour } => {
-                let Some(release) = flavour.release(package) else {
-                    return false;
-                };
-                version.as_deref().is_none_or(|version| {
-                    let rest = release.strip_prefix(version);
-                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
-                })
-            }
-        }
-    }
-}
-
-impl Flavour {
-    const ALL: [Self; 3] = [Self::Rt, Self::Standard, Self::Cloud];
-
-    /// The package that only depends on the newest of its kind.
-    fn metapackage(self, version: Option<&str>) -> String {
-        let version = version.map_or_else(String::new, |version| format!("{version}-"));
-        let kind = match self {
-            Self::Rt => "rt-amd64",
-            Self::Standard => "amd64",
-            Self::Cloud => "cloud-amd64",
-        };
-        format!("{PREFIX}{version}{kind}")
-    }
-
-    /// `6.1.0-49` of `linux-image-6.1.0-49-rt-amd64`, where it is a kernel of this kind.
-    fn release(self, package: &str) -> Option<&str> {
-        let release = package.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
-        let release = match self {
-            Self::Rt => release.strip_suffix("-rt")?,
-            Self::Standard => release,
-            Self::Cloud => release.strip_suffix("-cloud")?,
-        };
-        let has_kind = ["-rt", "-cloud"].iter().any(|kind| release.ends_with(kind));
-        (release.starts_with(|first: char| first.is_ascii_digit()) && !has_kind).then_some(release)
-    }
+    /// A configuration of apt's, for another architecture than this system's.
+    configuration: Option<PathBuf>,
 }
 
 impl Apt {
     /// Uses the programs of this directory, instead of those in PATH.
     #[must_use]
     pub fn at(directory: impl Into<PathBuf>) -> Self {
-        let directory = Some(directory.into());
         Self {
-            directory,
-            digest: None,
+            directory: Some(directory.into()),
+            ..Self::default()
         }
     }
 
-    /// Lets apt keep its package cache in this directory if the system keeps none, as in containers:
-    /// otherwise each query takes seconds.
-    pub(super) fn keeping(&self, directory: &Path) -> Self {
+    /// Lets apt keep in this directory the lists of another architecture than this system's, and its
+    /// package cache if the system keeps none, as in containers: otherwise each query takes seconds.
+    pub(super) fn keeping(
+        &self,
+        directory: &Path,
+        architecture: Architecture,
+        tell: Tell<'_>,
+    ) -> Result<Self, Refusal> {
         let mut apt = self.clone();
+        if architecture != Architecture::OWN {
+            let state = foreign::directory_of(directory, architecture);
+            apt.configuration = Some(foreign::configured(self, &state, architecture, tell)?);
+            return Ok(apt);
+        }
         let is_kept = Path::new("/var/cache/apt/pkgcache.bin").exists();
         if self.directory.is_none() && !is_kept && directory.is_dir() {
             apt.digest = Some(directory.join(".apt"));
         }
-        apt
+        Ok(apt)
     }
 
     /// The package that apt would download for a name.
     pub(super) fn offer(&self, wanted: &Wanted) -> Result<Offer, Refusal> {
-        let candidates = match wanted {
-            Wanted::Package(name) => vec![name.clone()],
-            Wanted::Newest {
+        let candidates = match &wanted.which {
+            Which::Package(name) => vec![name.clone()],
+            Which::Newest {
                 version: None,
                 flavour,
-            } => vec![flavour.metapackage(None)],
-            Wanted::Newest {
+            } => vec![wanted.metapackage(*flavour, None)],
+            Which::Newest {
                 version: Some(version),
                 flavour,
             } => {
@@ -188,7 +99,7 @@ impl Apt {
                     names.into_iter().filter(|name| wanted.fits(name)).collect();
                 fitting.sort_by(|a, b| by_release(b, a));
                 // Some series have a package that depends on its newest.
-                let whole = flavour.metapackage(Some(version));
+                let whole = wanted.metapackage(*flavour, Some(version));
                 fitting.retain(|name| *name != whole);
                 fitting.insert(0, whole);
                 fitting
@@ -196,7 +107,7 @@ impl Apt {
         };
         // apt also knows names of packages that it cannot download.
         for name in candidates.iter().take(4) {
-            if let Some(offer) = self.follow(name)? {
+            if let Some(offer) = self.follow(name, wanted.architecture)? {
                 return Ok(offer);
             }
         }
@@ -204,7 +115,11 @@ impl Apt {
     }
 
     /// Follows packages that only depend on another one, to a kernel.
-    fn follow(&self, name: &str) -> Result<Option<Offer>, Refusal> {
+    fn follow(
+        &self,
+        name: &str,
+        architecture: Architecture,
+    ) -> Result<Option<Offer>, Refusal> {
         let mut name = name.to_owned();
         for _ in 0..4 {
             let output = self.ask("apt-cache", &["show", "--no-all-versions", "--", &name])?;
@@ -216,7 +131,7 @@ impl Apt {
             let mut depends = control.depends.iter();
             match depends.find(|depends| depends.starts_with(PREFIX)) {
                 Some(next) => name.clone_from(next),
-                None => return offer(&text, control).map(Some),
+                None => return offer(&text, control, architecture).map(Some),
             }
         }
         Ok(None)
@@ -250,19 +165,22 @@ impl Apt {
     fn none_such(&self, wanted: &Wanted) -> Result<NoPackage, Refusal> {
         let names = self.names(PREFIX)?;
         if names.is_empty() {
-            return Ok(NoPackage::NoKernels);
+            return Ok(match wanted.architecture {
+                Architecture::OWN => NoPackage::NoKernels,
+                architecture => NoPackage::NoKernelsFor { architecture },
+            });
         }
-        let flavour = match wanted {
-            Wanted::Newest { flavour, .. } => *flavour,
-            Wanted::Package(name) if name.contains("-rt") => Flavour::Rt,
-            Wanted::Package(name) if name.contains("-cloud") => Flavour::Cloud,
-            Wanted::Package(_) => Flavour::Standard,
+        let flavour = match &wanted.which {
+            Which::Newest { flavour, .. } => *flavour,
+            Which::Package(name) if name.contains("-rt") => Flavour::Rt,
+            Which::Package(name) if name.contains("-cloud") => Flavour::Cloud,
+            Which::Package(_) => Flavour::Standard,
         };
         let mut fitting: Vec<&String> = names
             .iter()
             .filter(|name| {
-                flavour
-                    .release(name)
+                wanted
+                    .release(flavour, name)
                     .is_some_and(|release| release.contains('-') || release.contains('+'))
             })
             .collect();
@@ -310,18 +228,21 @@ impl Apt {
         run(command.args(arguments))
     }
 
-    fn command(&self, program: &str) -> Command {
+    pub(super) fn command(&self, program: &str) -> Command {
         let mut command = match &self.directory {
             Some(directory) => Command::new(directory.join(program)),
             None => Command::new(program),
         };
+        if let Some(configuration) = &self.configuration {
+            command.arg("-c").arg(configuration);
+        }
         // Messages in English, and no questions.
         command.env("LC_ALL", "C").stdin(Stdio::null());
         command
     }
 }
 
-fn run(command: &mut Command) -> Result<Output, Refusal> {
+pub(super) fn run(command: &mut Command) -> Result<Output, Refusal> {
     command.output().map_err(|error| {
         Refusal::Package(match error.kind() {
             ErrorKind::NotFound => NoPackage::NoApt,
@@ -330,7 +251,7 @@ fn run(command: &mut Command) -> Result<Output, Refusal> {
     })
 }
 
-fn offer(text: &str, control: Control) -> Result<Offer, Refusal> {
+fn offer(text: &str, control: Control, wanted: Architecture) -> Result<Offer, Refusal> {
     let field = |name: &str| {
         let mut lines = text.lines().take_while(|line| !line.trim().is_empty());
         lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(": ")?.trim()))
@@ -341,10 +262,11 @@ fn offer(text: &str, control: Control) -> Result<Offer, Refusal> {
         architecture,
         ..
     } = control;
-    if architecture != "amd64" {
+    if architecture != wanted.name() {
         return Err(Refusal::Package(NoPackage::Architecture {
             name,
             architecture,
+            wanted,
         }));
     }
     let is_hash =
@@ -405,6 +327,7 @@ impl Refusal {
     pub(super) fn error(self, asked: &str, cache: &Path) -> Error {
         match self {
             Self::NoSpace => Error::cache(cache, io::Error::from(ErrorKind::StorageFull)),
+            Self::State { path, error } => Error::cache(&path, error),
             Self::Package(why) => Error::Package {
                 asked: asked.to_owned(),
                 why,

@@ -4,12 +4,15 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use punctual_record::laboratory::Architecture;
+
 use super::image::Part;
 
 /// What the laboratory boots, after what a file is instead.
-const BOOTS: &str = "the laboratory boots x86-64";
+const BOOTS: &str = "the laboratory boots kernels for amd64, arm64 and riscv64";
 /// What a kernel is.
-const A_KERNEL: &str = "a kernel is a bzImage (vmlinuz), an ELF vmlinux or a .deb";
+const A_KERNEL: &str =
+    "a kernel is a bzImage (vmlinuz), an ELF vmlinux, an Image of another architecture or a .deb";
 
 /// What a file is that is not a kernel for the laboratory; the text follows the file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +27,15 @@ pub enum Unfit {
     Empty,
     /// It is an `ar` archive of another kind.
     Archive,
-    /// It is a kernel for another machine.
-    Machine(Machine),
+    /// It is a kernel for other guests.
+    KernelFor {
+        /// Their architecture.
+        found: Architecture,
+        /// That of the guest.
+        wanted: Architecture,
+    },
+    /// It is an EFI program with a packed kernel, which only firmware can unpack.
+    PackedEfi,
     /// It is a packed file.
     Packed {
         /// With what.
@@ -57,7 +67,9 @@ pub enum Unfit {
     /// It is a package for another processor.
     PackageFor {
         /// Which, as the package states it.
-        architecture: String,
+        found: String,
+        /// That of the guest.
+        wanted: Architecture,
     },
     /// The kernel in a package has an unexpected name.
     KernelName {
@@ -107,29 +119,16 @@ pub enum Unfit {
     NoNames,
 }
 
-/// A machine that the laboratory does not boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Machine {
-    /// `aarch64`.
-    Aarch64,
-    /// `riscv64`.
-    Riscv64,
-    /// One with a compressed EFI kernel.
-    CompressedEfi,
-}
-
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::NotAFile { directory: true } => return write!(f, "is a directory; {A_KERNEL}"),
             Self::NotAFile { .. } => return write!(f, "is not a regular file; {A_KERNEL}"),
-            Self::Machine(machine) => {
-                let kernel = match machine {
-                    Machine::Aarch64 => "kernel for aarch64",
-                    Machine::Riscv64 => "kernel for riscv64",
-                    Machine::CompressedEfi => "compressed EFI kernel for another machine",
-                };
-                return write!(f, "is a {kernel}; {BOOTS}");
+            Self::KernelFor { found, wanted } => {
+                return write!(
+                    f,
+                    "is a kernel for {found}, and the guest is {wanted}: give --arch {found}"
+                );
             }
             Self::Packed { with } => {
                 return write!(
@@ -139,13 +138,20 @@ impl fmt::Display for Unfit {
             }
             Self::Bits32 => return write!(f, "is a 32-bit kernel; {BOOTS}"),
             Self::Processor { machine } => {
-                return write!(f, "is an ELF file for {}; {BOOTS}", Processor(*machine));
+                write!(f, "is an ELF file for {}; ", Processor(*machine))?;
+                return match *machine {
+                    object::elf::EM_AARCH64 | object::elf::EM_RISCV => {
+                        f.write_str("a kernel for it is booted from its Image (arch/*/boot/Image)")
+                    }
+                    _ => f.write_str(BOOTS),
+                };
             }
-            Self::PackageFor { architecture } => {
-                return write!(
-                    f,
-                    "is a package for {architecture}; the laboratory boots amd64"
-                );
+            Self::PackageFor { found, wanted } => {
+                write!(f, "is a package for {found}, and the guest is {wanted}")?;
+                return match Architecture::named(found) {
+                    Some(found) => write!(f, ": give --arch {found}"),
+                    None => Ok(()),
+                };
             }
             Self::KernelName { path } => {
                 return write!(f, "holds a kernel with an unexpected name: {path}");
@@ -175,10 +181,15 @@ impl fmt::Display for Unfit {
                     "is not a kernel package: {name} in it is longer than {most} bytes"
                 );
             }
+            Self::PackedEfi => {
+                "is a kernel packed into an EFI program (vmlinuz.efi), which only firmware unpacks: give \
+                 its Image"
+            }
             Self::Empty => "is empty",
             Self::Archive => "is an archive, not a Debian package",
             Self::Unknown => {
-                "is not a kernel: neither a bzImage (vmlinuz) nor an ELF vmlinux nor a .deb"
+                "is not a kernel: neither a bzImage (vmlinuz) nor an ELF vmlinux nor an Image of another \
+                 architecture nor a .deb"
             }
             Self::OldBzImage => "is a bzImage older than Linux 3.8: too old",
             Self::CutBzImage => "is a truncated bzImage",
@@ -328,6 +339,11 @@ pub enum NoPackage {
     NoFile,
     /// apt knows no kernels.
     NoKernels,
+    /// apt's sources have no kernels for another architecture than this system's.
+    NoKernelsFor {
+        /// Which.
+        architecture: Architecture,
+    },
     /// apt does not have it.
     NoSuch {
         /// Those of the same kind that it has.
@@ -341,6 +357,8 @@ pub enum NoPackage {
         name: String,
         /// The processor, as the package states it.
         architecture: String,
+        /// That of the guest.
+        wanted: Architecture,
     },
     /// It is installed, and in no archive.
     InstalledOnly {
@@ -367,6 +385,11 @@ impl fmt::Display for NoPackage {
             Self::Refused { output } if output.is_empty() => f.write_str("apt-get download failed"),
             Self::Refused { output } => f.write_str(output),
             Self::NoFile => f.write_str("apt-get download left no file"),
+            Self::NoKernelsFor { architecture } => write!(
+                f,
+                "the sources of this system's apt have no kernels for {architecture}, or the network is \
+                 not there: give the path of an Image or a Debian package"
+            ),
             Self::NoKernels => f.write_str("apt knows no kernels: run sudo apt-get update"),
             Self::NoSuch {
                 has,
@@ -385,12 +408,11 @@ impl fmt::Display for NoPackage {
                     None => Ok(()),
                 }
             }
-            Self::Architecture { name, architecture } => {
-                write!(
-                    f,
-                    "{name} is for {architecture}; the laboratory boots amd64"
-                )
-            }
+            Self::Architecture {
+                name,
+                architecture,
+                wanted,
+            } => write!(f, "{name} is for {architecture}, and the guest is {wanted}"),
             Self::InstalledOnly { name, version } => write!(
                 f,
                 "{name} {version} is installed here and not in any archive that apt knows: give \

@@ -11,40 +11,81 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, ReadRef as _};
 
+use punctual_record::laboratory::Architecture;
+
 use super::{Kernel, Symbols};
 
-/// The kernel waits for its next task in a loop, instead of halting.
-pub const POLL: &str = "idle=poll";
 /// The function with that loop.
 pub const LOOP: &str = "cpu_idle_poll";
 /// The most bytes of that function: Debian's have 150 to 400.
 const MOST_BYTES: u64 = 1024;
-const PAUSE: [u8; 2] = [0xf3, 0x90];
-/// `xchg %ax,%ax`: no operation, as long.
-pub const NO_OPERATION: [u8; 2] = [0x66, 0x90];
 
-/// The same of a kernel; `None` also without symbols: it is emulated as it is then, which takes longer.
-pub(super) fn pause_of(kernel: &Kernel) -> Option<u64> {
-    let symbols = kernel.symbols().ok()?;
-    pause_in(&std::fs::read(&kernel.image).ok()?, &symbols)
+/// An instruction of a processor that tells it that a loop waits, and one that does nothing.
+struct Waiting {
+    pause: &'static [u8],
+    no_operation: &'static [u8],
+    /// Where an instruction can be, in bytes.
+    step: usize,
 }
 
-/// Where in an ELF image the idle loop's only `PAUSE` is; `None` if it can't be told.
-#[must_use]
-pub fn pause_in(image: &[u8], symbols: &Symbols) -> Option<u64> {
+/// `pause`; `xchg %ax,%ax`.
+const AMD64: Waiting = Waiting {
+    pause: &[0xf3, 0x90],
+    no_operation: &[0x66, 0x90],
+    step: 1,
+};
+/// `yield`; `nop`.
+const ARM64: Waiting = Waiting {
+    pause: &[0x3f, 0x20, 0x03, 0xd5],
+    no_operation: &[0x1f, 0x20, 0x03, 0xd5],
+    step: 4,
+};
+
+/// The instruction of a kernel's idle loop that takes the emulator long, and what takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// Where it is in the image.
+    pub at: u64,
+    /// An instruction of the same length that does nothing.
+    pub no_operation: &'static [u8],
+}
+
+/// That of a kernel; `None` also without symbols: it is emulated as it is then, which takes longer.
+pub(super) fn pause_of(kernel: &Kernel) -> Option<Pause> {
+    let waiting = match kernel.architecture {
+        Architecture::Amd64 => &AMD64,
+        Architecture::Arm64 => &ARM64,
+        // It can't be made to wait in a loop.
+        Architecture::Riscv64 => return None,
+    };
+    let symbols = kernel.symbols().ok()?;
+    pause_in(&std::fs::read(&kernel.image).ok()?, &symbols, waiting)
+}
+
+/// Where in an image the idle loop's only such instruction is; `None` if it can't be told.
+fn pause_in(image: &[u8], symbols: &Symbols, waiting: &Waiting) -> Option<Pause> {
     let (begin, end) = symbols.range(LOOP)?;
     let length = end.checked_sub(begin)?.min(MOST_BYTES);
-    let offset = offset_of(image, begin, length)?;
+    let offset = offset_of(image, begin, length).or_else(|| flat_offset(symbols, begin))?;
     let code = image.get(usize::try_from(offset).ok()?..)?;
     let code = code.get(..usize::try_from(length).ok()?)?;
-    let mut found = code.windows(2).enumerate();
-    let at = found.find(|(_, two)| *two == PAUSE)?.0;
+    let windows = code.windows(waiting.pause.len()).enumerate();
+    let mut found = windows.step_by(waiting.step);
+    let at = found.find(|(_, it)| *it == waiting.pause)?.0;
     // Two of them: one may be a part of another instruction.
-    let is_only = !found.any(|(_, two)| two == PAUSE);
-    is_only.then_some(offset + at as u64)
+    let is_only = !found.any(|(_, it)| it == waiting.pause);
+    is_only.then_some(Pause {
+        at: offset + at as u64,
+        no_operation: waiting.no_operation,
+    })
 }
 
-/// Where an image has the bytes of an address.
+/// The same of a flat image, which begins with the kernel's first byte.
+fn flat_offset(symbols: &Symbols, address: u64) -> Option<u64> {
+    address.checked_sub(symbols.address("_text")?)
+}
+
+/// Where an ELF image has the bytes of an address.
 fn offset_of(image: &[u8], address: u64, length: u64) -> Option<u64> {
     let header = image.read_at::<FileHeader64<Endianness>>(0).ok()?;
     let endian = header.endian().ok()?;
@@ -95,42 +136,63 @@ mod tests {
     }
 
     fn found(code: &[u8], name: &str) -> Option<u64> {
-        pause_in(&image(code), &symbols(name, 48))
+        pause_in(&image(code), &symbols(name, 48), &AMD64).map(|it| it.at)
     }
 
     #[test]
     fn the_only_pause_of_the_idle_loop_is_found() {
         let mut code = [0x90; 64];
-        code[20..22].copy_from_slice(&PAUSE);
+        code[20..22].copy_from_slice(AMD64.pause);
         // Others' are none of its.
-        code[2..4].copy_from_slice(&PAUSE);
-        code[60..62].copy_from_slice(&PAUSE);
+        code[2..4].copy_from_slice(AMD64.pause);
+        code[60..62].copy_from_slice(AMD64.pause);
         for name in [LOOP, "cpu_idle_poll.isra.0"] {
             assert_eq!(found(&code, name), Some(AT as u64 + 20), "{name}");
         }
         assert_eq!(found(&code, "cpu_idle_poll_ctrl"), None);
-        code[30..32].copy_from_slice(&PAUSE);
+        code[30..32].copy_from_slice(AMD64.pause);
         assert_eq!(found(&code, LOOP), None);
         assert_eq!(found(&[0x90; 64], LOOP), None);
     }
 
     #[test]
+    fn in_a_flat_image_an_instruction_is_where_four_bytes_begin() {
+        let symbols = |first: u64| {
+            let (begin, end) = (first + 16, first + 48);
+            let text = format!("{first:x} T _text\n{begin:x} t {LOOP}\n{end:x} T behind\n");
+            Symbols::parse(text.as_bytes())
+        };
+        let first = 0xffff_8000_0800_0000;
+        let mut code = [0; 64];
+        code[24..28].copy_from_slice(ARM64.pause);
+        let found = |code: &[u8]| pause_in(code, &symbols(first), &ARM64).map(|it| it.at);
+        assert_eq!(found(&code), Some(24));
+        assert_eq!(ARM64.no_operation.len(), ARM64.pause.len());
+        // A part of two others.
+        code[38..42].copy_from_slice(ARM64.pause);
+        assert_eq!(found(&code), Some(24));
+        code[40..44].copy_from_slice(ARM64.pause);
+        assert_eq!(found(&code), None);
+        assert_eq!(found(&code[..40]), None);
+    }
+
+    #[test]
     fn an_image_that_is_cut_off_or_lies_has_none() {
         let mut code = [0x90; 64];
-        code[20..22].copy_from_slice(&PAUSE);
+        code[20..22].copy_from_slice(AMD64.pause);
         let whole = image(&code);
         let symbols = symbols(LOOP, 48);
         for cut in 0..whole.len() - 16 {
-            assert_eq!(pause_in(&whole[..cut], &symbols), None, "{cut}");
+            assert_eq!(pause_in(&whole[..cut], &symbols, &AMD64), None, "{cut}");
         }
         // The segment ends within the function.
         let mut short = whole.clone();
         short[96] = 40;
-        assert_eq!(pause_in(&short, &symbols), None);
+        assert_eq!(pause_in(&short, &symbols, &AMD64), None);
         for at in [64, 72, 80] {
             let mut huge = whole.clone();
             huge[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
-            assert_eq!(pause_in(&huge, &symbols), None, "{at}");
+            assert_eq!(pause_in(&huge, &symbols, &AMD64), None, "{at}");
         }
     }
 }

@@ -6,7 +6,9 @@ use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, NoteIterator, ProgramHeader as _};
 use object::{Endianness, LittleEndian, ReadRef as _};
 
-use super::fault::{Machine, Unfit};
+use punctual_record::laboratory::Architecture;
+
+use super::fault::Unfit;
 
 /// Bytes that are needed to detect what a file is: a bzImage states its version within 64 KiB.
 pub(super) const BEGINNING: usize = 0x1_0400;
@@ -18,10 +20,34 @@ pub enum Kind {
     BzImage(BzImage),
     /// A kernel's ELF image for x86-64.
     Elf(Elf),
+    /// A kernel's flat image for another architecture.
+    Flat(Flat),
     /// A Debian package.
     Package,
     /// Something else.
     Other(Unfit),
+}
+
+impl Kind {
+    /// The processors that a kernel is for, if it is one.
+    #[must_use]
+    pub fn architecture(&self) -> Option<Architecture> {
+        match self {
+            Self::BzImage(_) | Self::Elf(_) => Some(Architecture::Amd64),
+            Self::Flat(flat) => Some(flat.architecture),
+            Self::Package | Self::Other(_) => None,
+        }
+    }
+}
+
+/// A flat image: the bytes of the kernel's memory. Its beginning is a header and a jump over it, and the
+/// header of an EFI program as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flat {
+    /// The processors that it is for.
+    pub architecture: Architecture,
+    /// The parts of the file that the EFI program's header names; none without that header.
+    pub parts: Vec<Part>,
 }
 
 /// What a bzImage states.
@@ -101,12 +127,12 @@ pub fn kind(bytes: &[u8]) -> Kind {
     }
     // Images of these two begin like EFI programs, as a bzImage does.
     match bytes.get(0x38..0x3c) {
-        Some(b"ARM\x64") => return Kind::Other(Unfit::Machine(Machine::Aarch64)),
-        Some(b"RSC\x05") => return Kind::Other(Unfit::Machine(Machine::Riscv64)),
+        Some(b"ARM\x64") => return Kind::Flat(flat(bytes, Architecture::Arm64)),
+        Some(b"RSC\x05") => return Kind::Flat(flat(bytes, Architecture::Riscv64)),
         _ => {}
     }
     if bytes.starts_with(b"MZ\0\0zimg") {
-        return Kind::Other(Unfit::Machine(Machine::CompressedEfi));
+        return Kind::Other(Unfit::PackedEfi);
     }
     if bytes.get(0x202..0x206) == Some(b"HdrS") && u16_at(bytes, 0x1fe) == Some(0xaa55) {
         return bz_image(bytes);
@@ -121,6 +147,28 @@ pub fn kind(bytes: &[u8]) -> Kind {
         }
     }
     Kind::Other(Unfit::Unknown)
+}
+
+/// <https://docs.kernel.org/arch/arm64/booting.html>, <https://docs.kernel.org/arch/riscv/boot-image-header.html>
+fn flat(bytes: &[u8], architecture: Architecture) -> Flat {
+    const SECTION: usize = 40;
+    let header = u32_at(bytes, 0x3c).map_or(0, |at| at as usize);
+    let is_program = bytes.get(header..).is_some_and(|it| it.starts_with(b"PE\0\0"));
+    let number = |at: usize| u16_at(bytes, header.saturating_add(at)).map_or(0, usize::from);
+    let sections = if is_program { number(6) } else { 0 };
+    let first = header + 24 + number(20);
+    let part = |section: usize| {
+        let at = first + section * SECTION;
+        Some(Part {
+            what: PartKind::Segment(section as u64),
+            offset: u32_at(bytes, at + 20)?.into(),
+            length: u32_at(bytes, at + 16)?.into(),
+        })
+    };
+    Flat {
+        architecture,
+        parts: (0..sections).map_while(part).collect(),
+    }
 }
 
 /// <https://docs.kernel.org/arch/x86/boot.html>

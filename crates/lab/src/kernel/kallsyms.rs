@@ -25,8 +25,13 @@ const LONGEST_NAME: usize = 1024;
 const FARTHEST: usize = 64 << 20;
 /// Candidates that are checked in an image that seems to have tables everywhere.
 const MOST_STEPS: usize = 50_000_000;
-/// The kernel is in the topmost 2 GiB.
-const LOWEST: u64 = 0xffff_ffff_8000_0000;
+/// The lowest address of a kernel: that of an arm64 kernel with addresses of 48 bits. Others are in the
+/// topmost 2 GiB.
+const LOWEST: u64 = 0xffff_8000_0000_0000;
+/// The bytes of an entry of a table of relocations.
+const RELOCATION: usize = 24;
+/// `R_AARCH64_RELATIVE`.
+const RELATIVE: u64 = 0x403;
 
 /// The symbols in an ELF image; `None` if they are not found.
 #[must_use]
@@ -180,9 +185,9 @@ impl Addresses {
         let length = (number * 4).checked_next_multiple_of(8)?;
         let older = || {
             let base = before.checked_sub(8)?;
-            Some((base.checked_sub(length)?, u64_at(image, base)?))
+            Some((base.checked_sub(length)?, base_at(image, base)?))
         };
-        let newer = || Some((behind, u64_at(image, behind.checked_add(length)?)?));
+        let newer = || Some((behind, base_at(image, behind.checked_add(length)?)?));
         let is_address = |found: &(usize, u64)| found.1 >= LOWEST;
         let (offsets, base) = older()
             .filter(is_address)
@@ -208,6 +213,26 @@ impl Addresses {
             absolute => u64::from(absolute.unsigned_abs()),
         })
     }
+}
+
+/// The base at a place of an image. A kernel that relocates itself may have 0 there, and the address in
+/// an entry of its table of relocations: arm64 is linked with `--no-apply-dynamic-relocs`. The base is the
+/// address of the image's first byte, so that the entry's two addresses differ by the place.
+fn base_at(image: &[u8], place: usize) -> Option<u64> {
+    let stated = u64_at(image, place)?;
+    if stated != 0 {
+        return Some(stated);
+    }
+    let entries = image.as_chunks::<8>().0.windows(RELOCATION / 8);
+    let mut bases = entries.filter_map(|entry| {
+        let [at, kind, base] = entry else { return None };
+        let base = u64::from_le_bytes(*base);
+        let is_it = u64::from_le_bytes(*kind) == RELATIVE
+            && base >= LOWEST
+            && u64::from_le_bytes(*at).checked_sub(base) == Some(place as u64);
+        is_it.then_some(base)
+    });
+    bases.next()
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {

@@ -4,6 +4,8 @@ pub mod apt;
 mod cache;
 mod error;
 mod fault;
+mod file;
+mod foreign;
 pub mod idle;
 pub mod image;
 pub mod kallsyms;
@@ -13,33 +15,41 @@ mod parameters;
 mod progress;
 pub mod symbols;
 pub mod unpack;
+pub mod wanted;
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use punctual_record::laboratory::Architecture;
 
 use serde::{Deserialize, Serialize};
 
-use self::apt::{Apt, Refusal, Wanted};
+use self::apt::{Apt, Refusal};
 pub use self::cache::{Cache, EntryDamage};
 pub use self::error::Error;
-pub use self::fault::{Damage, Machine, NoPackage, Unfit};
-use self::image::{BzImage, Elf, Kind};
+pub use self::fault::{Damage, NoPackage, Unfit};
+use self::file::{banner, enters_guests, hash, open, read_part, seek, whole};
+pub use self::idle::Pause;
+use self::image::{BzImage, Flat, Kind};
 pub use self::progress::Progress;
 pub use self::symbols::{SymbolTables, Symbols};
 use self::unpack::Packing;
+use self::wanted::{Wanted, Which};
 
 /// A kernel, ready to boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
+    /// The processors that it runs on.
+    pub architecture: Architecture,
     /// The name that the user gave: `rt`, `standard`, `cloud`, `6.12-rt`, or a file's path.
     pub asked: String,
     /// Its release, as `uname -r` prints it: `6.1.0-49-rt-amd64`.
     pub release: String,
     /// Its package and the package's version, if it is from a package.
     pub package: Option<Package>,
-    /// An uncompressed ELF image, which boots faster than a bzImage; or the bzImage, if QEMU cannot
-    /// boot the ELF image (a kernel without `CONFIG_PVH`).
+    /// For x86-64 an uncompressed ELF image, which boots faster than a bzImage; or the bzImage, if QEMU
+    /// cannot boot the ELF image (a kernel without `CONFIG_PVH`). For others a flat image.
     pub image: PathBuf,
     /// SHA-256 of `image`, in hexadecimal.
     pub sha256: String,
@@ -49,8 +59,8 @@ pub struct Kernel {
     pub config: Option<PathBuf>,
     /// The directory `lib/modules/RELEASE` of its modules, if the package has them.
     pub modules: Option<PathBuf>,
-    /// Where in the image the idle loop's `PAUSE` is, if that is known.
-    pub pause: Option<u64>,
+    /// The instruction of its idle loop that takes the emulator long, if that is known.
+    pub pause: Option<Pause>,
 }
 
 /// A Debian package of a kernel.
@@ -86,26 +96,38 @@ const LONGEST_TEXT: u64 = 64 << 20;
 /// - `rt`, `standard` or `cloud`: the newest of its kind that apt offers;
 /// - a release or its beginning, `6.12`, `6.12-rt`, `6.1.0-49-rt-amd64`;
 /// - a Debian package, `linux-image-6.1.0-49-rt-amd64` or `linux-image-rt-amd64`;
-/// - a path to a bzImage, an ELF image or a Debian package.
+/// - a path to a bzImage, an ELF image or a Debian package; of another architecture than amd64 to an
+///   `Image` or a Debian package.
 ///
 /// Downloaded and unpacked files are kept in the cache, and verified at each use. If apt has no
 /// result, the newest such kernel in the cache is used, and `tell` receives its name.
 ///
 /// # Errors
 /// See [`Error`]; each is one line. Nothing incomplete is left.
-pub fn find(asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
-    find_with(&Apt::default(), asked, cache, tell)
+pub fn find(
+    asked: &str,
+    architecture: Architecture,
+    cache: &Cache,
+    tell: Tell<'_>,
+) -> Result<Kernel, Error> {
+    find_with(&Apt::default(), asked, architecture, cache, tell)
 }
 
 /// Like [`find`], with other apt programs.
 ///
 /// # Errors
 /// Those of [`find`].
-pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
+pub fn find_with(
+    apt: &Apt,
+    asked: &str,
+    architecture: Architecture,
+    cache: &Cache,
+    tell: Tell<'_>,
+) -> Result<Kernel, Error> {
     let path = Path::new(asked);
-    let wanted = Wanted::parse(asked).filter(|wanted| {
+    let wanted = Wanted::parse(asked, architecture).filter(|wanted| {
         // A file in the working directory, unless its name is one of the three short ones.
-        matches!(wanted, Wanted::Newest { version: None, .. }) || !path.is_file()
+        matches!(wanted.which, Which::Newest { version: None, .. }) || !path.is_file()
     });
     let mut kernel = match wanted {
         Some(wanted) => by_name(apt, asked, &wanted, cache, tell),
@@ -113,7 +135,7 @@ pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Resul
             asked: asked.to_owned(),
             why: NoPackage::NotAName,
         }),
-        None => from_file(asked, path, cache, tell),
+        None => from_file(asked, path, architecture, cache, tell),
     }?;
     kernel.pause = idle::pause_of(&kernel);
     Ok(kernel)
@@ -126,9 +148,11 @@ fn by_name(
     cache: &Cache,
     tell: Tell<'_>,
 ) -> Result<Kernel, Error> {
-    let apt = apt.keeping(cache.directory());
-    let refused = match apt.offer(wanted) {
-        Ok(offer) => {
+    let architecture = wanted.architecture;
+    let known = apt.keeping(cache.directory(), architecture, tell);
+    let offered = known.and_then(|apt| Ok((apt.offer(wanted)?, apt)));
+    let refused = match offered {
+        Ok((offer, apt)) => {
             let key = format!("package-{}", offer.sha256);
             let mut is_refused = false;
             let made = cache.entry(&key, tell, |draft, tell| {
@@ -140,6 +164,7 @@ fn by_name(
                 tell(&Progress::Fetching { package, megabytes });
                 let failed = |refusal: Refusal| {
                     is_refused = true;
+                    foreign::forget(cache.directory(), architecture);
                     refusal.error(asked, cache.directory())
                 };
                 let directory = draft.folder(DOWNLOAD)?;
@@ -148,12 +173,12 @@ fn by_name(
                 if hash(&path, length)? != offer.sha256 {
                     return Err(Error::damaged(&path, Damage::Hash));
                 }
-                let kernel = unpack_package(&path, &mut file, length, draft, tell)?;
+                let kernel = unpack_package(&path, &mut file, length, architecture, draft, tell)?;
                 draft.forget_folder(DOWNLOAD)?;
                 Ok(kernel)
             });
             match made {
-                Ok(entry) => return Ok(from_entry(asked, &entry)),
+                Ok(entry) => return Ok(from_entry(asked, architecture, &entry)),
                 // Other errors than apt's would come again.
                 Err(error) if !is_refused => return Err(error),
                 Err(error) => error,
@@ -165,7 +190,7 @@ fn by_name(
         Some(entry) => {
             let package = entry.manifest.package.clone();
             tell(&Progress::FromCache { refused, package });
-            Ok(from_entry(asked, &entry))
+            Ok(from_entry(asked, architecture, &entry))
         }
         None => Err(refused),
     }
@@ -180,10 +205,17 @@ fn newest(cache: &Cache, wanted: &Wanted) -> Option<cache::Entry> {
     entries.max_by(|a, b| apt::by_release(&a.manifest.release, &b.manifest.release))
 }
 
-fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
+fn from_file(
+    asked: &str,
+    path: &Path,
+    architecture: Architecture,
+    cache: &Cache,
+    tell: Tell<'_>,
+) -> Result<Kernel, Error> {
     let (mut file, length) = open(path)?;
     let beginning = read_part(path, &mut file, 0, image::BEGINNING as u64)?;
     let kernel = |release: String, image: PathBuf, sha256: String| Kernel {
+        architecture,
         asked: asked.to_owned(),
         release,
         package: None,
@@ -194,9 +226,16 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
         modules: None,
         pause: None,
     };
-    match image::kind(&beginning) {
+    let kind = image::kind(&beginning);
+    fits(path, &kind, architecture)?;
+    match kind {
+        Kind::Flat(flat) => {
+            let release = flat_release(path, &mut file, &flat, length)?;
+            let sha256 = hash(path, length)?;
+            Ok(kernel(release, path.to_owned(), sha256))
+        }
         Kind::Elf(elf) => {
-            whole(path, &elf, length)?;
+            whole(path, &elf.parts, length)?;
             if !enters_guests(path, &mut file, &elf)? {
                 return Err(Error::unfit(path, Unfit::NoPvh));
             }
@@ -211,7 +250,7 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
                 Ok((release, None))
             })?;
             if entry.manifest.files.contains_key(IMAGE) {
-                return Ok(from_entry(asked, &entry));
+                return Ok(from_entry(asked, architecture, &entry));
             }
             // It can only unpack itself.
             let release = entry.manifest.release.clone();
@@ -220,16 +259,16 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
         Kind::Package => {
             let sha256 = hash(path, length)?;
             let entry = cache.entry(&format!("package-{sha256}"), tell, |draft, tell| {
-                unpack_package(path, &mut file, length, draft, tell)
+                unpack_package(path, &mut file, length, architecture, draft, tell)
             })?;
-            Ok(from_entry(asked, &entry))
+            Ok(from_entry(asked, architecture, &entry))
         }
         Kind::Other(why) => Err(Error::unfit(path, why)),
     }
 }
 
 /// A kernel that is in the cache.
-fn from_entry(asked: &str, entry: &cache::Entry) -> Kernel {
+fn from_entry(asked: &str, architecture: Architecture, entry: &cache::Entry) -> Kernel {
     let manifest = &entry.manifest;
     let file = |name: &str| {
         let known = manifest.files.get(name)?;
@@ -242,6 +281,7 @@ fn from_entry(asked: &str, entry: &cache::Entry) -> Kernel {
     let modules = format!("{MODULES}{}", manifest.release);
     let holds_modules = manifest.files.keys().any(|name| name.starts_with(&modules));
     Kernel {
+        architecture,
         asked: asked.to_owned(),
         release: manifest.release.clone(),
         package: manifest.package.clone(),
@@ -254,11 +294,26 @@ fn from_entry(asked: &str, entry: &cache::Entry) -> Kernel {
     }
 }
 
+/// Refuses a kernel for other guests.
+fn fits(path: &Path, kind: &Kind, wanted: Architecture) -> Result<(), Error> {
+    match kind.architecture() {
+        Some(found) if found != wanted => Err(Error::unfit(path, Unfit::KernelFor { found, wanted })),
+        _ => Ok(()),
+    }
+}
+
+/// The release of a flat image, which is checked to be whole.
+fn flat_release(path: &Path, file: &mut File, flat: &Flat, length: u64) -> Result<String, Error> {
+    whole(path, &flat.parts, length)?;
+    banner(path, file)
+}
+
 /// Unpacks a package into an entry of the cache.
 fn unpack_package(
     path: &Path,
     file: &mut File,
     length: u64,
+    architecture: Architecture,
     draft: &mut cache::Draft,
     tell: Tell<'_>,
 ) -> Result<(String, Option<Package>), Error> {
@@ -268,9 +323,10 @@ fn unpack_package(
         let tar = package::tar(file, &members, "control.tar").map_err(failed)?;
         package::control(tar).map_err(failed)?
     };
-    if !["amd64", "all"].contains(&control.architecture.as_str()) {
-        let architecture = control.architecture;
-        return Err(Error::unfit(path, Unfit::PackageFor { architecture }));
+    if ![architecture.name(), "all"].contains(&control.architecture.as_str()) {
+        let found = control.architecture;
+        let wanted = architecture;
+        return Err(Error::unfit(path, Unfit::PackageFor { found, wanted }));
     }
     let package = Package {
         name: control.package,
@@ -316,7 +372,12 @@ fn unpack_package(
     let packed = draft.directory.join(PACKED_IMAGE);
     let (mut file, length) = open(&packed)?;
     let beginning = read_part(&packed, &mut file, 0, image::BEGINNING as u64)?;
-    match image::kind(&beginning) {
+    let kind = image::kind(&beginning);
+    fits(&packed, &kind, architecture).map_err(|error| error.about(path))?;
+    match kind {
+        Kind::Flat(flat) => {
+            flat_release(&packed, &mut file, &flat, length).map_err(|error| error.about(path))?;
+        }
         Kind::BzImage(bz_image) => {
             unpack_image(&packed, &mut file, length, &bz_image, draft)
                 .map_err(|error| error.about(path))?;
@@ -388,7 +449,7 @@ fn unpack_image(
     let Kind::Elf(elf) = image::kind(&beginning) else {
         return Err(Error::unfit(path, Unfit::NoElf));
     };
-    whole(path, &elf, length)?;
+    whole(path, &elf.parts, length)?;
     let release = match &bz_image.release {
         Some(release) => release.clone(),
         None => banner(&image, &mut file)?,
@@ -397,83 +458,4 @@ fn unpack_image(
         draft.forget(IMAGE)?;
     }
     Ok(release)
-}
-
-/// Refuses an image that ends before the parts that its headers name.
-fn whole(path: &Path, elf: &Elf, length: u64) -> Result<(), Error> {
-    match elf.parts.iter().find(|part| part.end() > length) {
-        None => Ok(()),
-        Some(part) => {
-            let part = part.clone();
-            Err(Error::damaged(path, Damage::PartEnd { part, length }))
-        }
-    }
-}
-
-/// Whether QEMU can boot the image directly.
-fn enters_guests(path: &Path, file: &mut File, elf: &Elf) -> Result<bool, Error> {
-    /// Debian's kernels have 500 bytes of notes.
-    const LONGEST: u64 = 1 << 16;
-    for &(offset, length) in elf.notes.iter().take(16) {
-        let notes = read_part(path, file, offset, length.min(LONGEST))?;
-        if image::has_entry_for_guests(&notes) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// The release that an image contains.
-fn banner(path: &Path, file: &mut File) -> Result<String, Error> {
-    const PART: u64 = 4 << 20;
-    /// The banner may cross the border of two parts.
-    const OVERLAP: u64 = 256;
-    let mut at = 0;
-    while at < LONGEST_IMAGE {
-        let part = read_part(path, file, at, PART + OVERLAP)?;
-        if let Some(release) = image::stated_release(&part) {
-            return Ok(release);
-        }
-        if (part.len() as u64) < PART {
-            break;
-        }
-        at += PART;
-    }
-    Err(Error::unfit(path, Unfit::NoRelease))
-}
-
-/// A file and its length in bytes.
-fn open(path: &Path) -> Result<(File, u64), Error> {
-    let unreadable = |error| Error::unreadable(path, error);
-    // Opening a pipe would wait for a writer.
-    let data = std::fs::metadata(path).map_err(unreadable)?;
-    if !data.is_file() {
-        let directory = data.is_dir();
-        return Err(Error::unfit(path, Unfit::NotAFile { directory }));
-    }
-    Ok((File::open(path).map_err(unreadable)?, data.len()))
-}
-
-fn read_part(path: &Path, file: &mut File, at: u64, length: u64) -> Result<Vec<u8>, Error> {
-    seek(path, file, at)?;
-    let mut bytes = Vec::new();
-    file.take(length)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Error::unreadable(path, error))?;
-    Ok(bytes)
-}
-
-fn seek(path: &Path, file: &mut File, at: u64) -> Result<(), Error> {
-    let damaged = || Error::damaged(path, Damage::BeyondEnd);
-    let at = i64::try_from(at).map_err(|_| damaged())?;
-    match file.seek(SeekFrom::Start(at.unsigned_abs())) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(damaged()),
-        Err(error) => Err(Error::unreadable(path, error)),
-    }
-}
-
-fn hash(path: &Path, length: u64) -> Result<String, Error> {
-    let sum = cache::hash_of(path, length).map_err(|error| Error::unreadable(path, error))?;
-    Ok(sum.sha256)
 }

@@ -9,6 +9,9 @@ use object::elf::{self, FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{LittleEndian, ReadRef as _};
 
+use punctual_record::laboratory::Architecture;
+
+use super::super::board::Board;
 use super::Kernel;
 use super::error::{Error, ModuleError, ModuleFileError};
 use super::unpack::Packing;
@@ -110,7 +113,7 @@ impl Kernel {
             _ if error.raw_os_error().is_some() => Error::unreadable(path, error),
             _ => failed(ModuleFileError::Unpack(error)),
         })?;
-        check(&bytes).map_err(failed)?;
+        check(&bytes, self.architecture).map_err(failed)?;
         let stated = field(&bytes, b"vermagic=").unwrap_or_default();
         if let Some(reason) = self.refuses(&stated) {
             return Err(failed(reason));
@@ -250,8 +253,8 @@ pub fn is_file(asked: &str) -> bool {
     asked.contains('/') || name_of(asked).is_some()
 }
 
-/// Checks that the bytes are a complete module for x86-64.
-fn check(bytes: &[u8]) -> Result<(), ModuleFileError> {
+/// Checks that the bytes are a complete module for a processor.
+fn check(bytes: &[u8], architecture: Architecture) -> Result<(), ModuleFileError> {
     if !bytes.starts_with(b"\x7fELF") {
         return Err(ModuleFileError::NotElf);
     }
@@ -259,9 +262,10 @@ fn check(bytes: &[u8]) -> Result<(), ModuleFileError> {
         return Err(ModuleFileError::Short { bytes: bytes.len() });
     };
     let is_64 = header.is_class_64() && header.is_little_endian();
-    match (header.e_type(LittleEndian), header.e_machine(LittleEndian)) {
-        (elf::ET_REL, elf::EM_X86_64) if is_64 => {}
-        (elf::ET_REL, _) => return Err(ModuleFileError::Processor),
+    let is_fit = is_64 && header.e_machine(LittleEndian) == Board::of(architecture).elf_machine;
+    match header.e_type(LittleEndian) {
+        elf::ET_REL if is_fit => {}
+        elf::ET_REL => return Err(ModuleFileError::Processor),
         _ => return Err(ModuleFileError::Program),
     }
     let length =

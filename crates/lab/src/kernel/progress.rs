@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use punctual_record::laboratory::Architecture;
+
 use super::{EntryDamage, Error, Package};
 
 /// A step that takes time, or an unexpected result.
@@ -10,6 +12,11 @@ use super::{EntryDamage, Error, Package};
 pub enum Progress {
     /// Another process is filling the cache.
     Waiting,
+    /// The lists of packages of another architecture are read.
+    Lists {
+        /// Which.
+        architecture: Architecture,
+    },
     /// A package is downloaded.
     Fetching {
         /// Which.
@@ -43,6 +50,9 @@ impl fmt::Display for Progress {
         let named = |package: &Package| format!("{} {}", package.name, package.version);
         match self {
             Self::Waiting => f.write_str("waiting for another punctual that is fetching a kernel"),
+            Self::Lists { architecture } => {
+                write!(f, "reading the lists of packages for {architecture}")
+            }
             Self::Fetching { package, megabytes } => {
                 write!(f, "fetching {} ({megabytes} MB)", named(package))
             }

@@ -14,6 +14,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use punctual_record::laboratory::Architecture;
 use punctual_stats::peaks::Peak;
 
 use self::trail::Trail;
@@ -32,8 +33,6 @@ static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/observer.so")
 const PLUGIN: &str = "observer.so";
 /// The file that it leaves there.
 const TRAIL: &str = "observer.out";
-/// The page fault entry of an x86 kernel.
-const PAGE_FAULT: &str = "asm_exc_page_fault";
 /// The largest size of that file: each of the few stretches has at most 32 MiB.
 const MOST_BYTES: u64 = 1 << 30;
 /// Bills per guest. The plugin keeps some more wake-ups, because it does not know exactly which are the
@@ -54,6 +53,7 @@ impl Observer {
     #[must_use]
     pub fn suits(plan: &CellPlan<'_>) -> bool {
         !EMBEDDED.is_empty()
+            && plan.kernel.architecture != Architecture::Riscv64
             && Time::with_cpus(plan.cpus) == Time::Virtual
             && !plan.work.executes_tasks()
     }
@@ -137,8 +137,8 @@ impl Watcher for Observer {
         let mut told = format!("./{PLUGIN},out={TRAIL},period={period}");
         // A kernel without symbols is an error only when its bill is made.
         if let Ok(symbols) = self.symbols(plan.kernel) {
-            if let Some(fault) = symbols.address(PAGE_FAULT) {
-                told += &format!(",fault={fault:#x}");
+            for entry in fault_entries(&symbols, plan.kernel.architecture) {
+                told += &format!(",fault={entry:#x}");
             }
             if let Some((begin, end)) = symbols.range(idle::LOOP) {
                 told += &format!(",idle={begin:#x},idle-end={end:#x}");
@@ -169,6 +169,20 @@ impl Watcher for Observer {
         }
         Ok(())
     }
+}
+
+/// Where a kernel begins after a page fault. On arm64 all synchronous exceptions have the same vectors, one
+/// for those of the kernel and one for those of programs.
+fn fault_entries(symbols: &Symbols, architecture: Architecture) -> Vec<u64> {
+    let (name, offsets): (_, &[u64]) = match architecture {
+        Architecture::Amd64 => ("asm_exc_page_fault", &[0]),
+        Architecture::Arm64 => ("vectors", &[0x200, 0x400]),
+        Architecture::Riscv64 => return Vec::new(),
+    };
+    let begin = symbols.address(name).into_iter();
+    begin
+        .flat_map(|begin| offsets.iter().map(move |offset| begin + offset))
+        .collect()
 }
 
 /// The bills of the kept peaks, the latest first; and the mark of the worst, if it was not kept.

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use punctual_record::laboratory::Architecture;
+
 use super::super::job::ROOT_PATH;
 use super::super::room::RoomError;
 use super::archive::in_a_line;
@@ -82,7 +84,10 @@ pub enum RootfsError {
     /// Links that would take hours to follow.
     Entangled,
     /// A layout without an image for the guest.
-    NoImage,
+    NoImage {
+        /// The guest's architecture.
+        architecture: Architecture,
+    },
     /// An image of too many layers.
     Layers {
         /// How many it may have.
@@ -156,6 +161,8 @@ pub enum RootfsError {
         place: String,
         /// What it is.
         what: &'static str,
+        /// The guest's architecture.
+        architecture: Architecture,
     },
     /// An error about an entry.
     Of {
@@ -235,7 +242,9 @@ impl fmt::Display for RootfsError {
                 write!(f, "its symbolic links form a loop ({})", in_a_line(at))
             }
             Self::Entangled => f.write_str("has too many links to follow"),
-            Self::NoImage => f.write_str("index.json names no image for linux/amd64"),
+            Self::NoImage { architecture } => {
+                write!(f, "index.json names no image for linux/{architecture}")
+            }
             Self::Layers { most } => write!(f, "its image has more than {most} layers"),
             Self::Images { most } => write!(f, "it names more than {most} images"),
             Self::LayerKind { kind } => {
@@ -275,12 +284,14 @@ impl fmt::Display for RootfsError {
                 let name = in_a_line(name);
                 write!(f, "there is no program {name} in it (in {ROOT_PATH})")
             }
-            Self::Shell { place, what } => {
-                write!(
-                    f,
-                    "/{place} in it is {what}: give a root file system for linux/amd64"
-                )
-            }
+            Self::Shell {
+                place,
+                what,
+                architecture,
+            } => write!(
+                f,
+                "/{place} in it is {what}: give a root file system for linux/{architecture}"
+            ),
             Self::Of { name, error } => write!(f, "{name}: {error}"),
         }
     }

@@ -10,8 +10,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use punctual_record::laboratory::Architecture;
+
 pub use self::error::RootfsError;
 use self::tree::{Node, Tree};
+use super::board::Board;
 use super::error::LabError;
 use super::initramfs::Initramfs;
 use super::job::{IN_ROOT, JOB_FILE, ROOT, ROOT_PATH};
@@ -26,7 +29,7 @@ const PLACES: [&str; 6] = ["dev", "proc", "sys", "tmp", "run", "out"];
 ///
 /// # Errors
 /// One line with its name: it cannot be read, leads out, or is too large for the guest.
-pub fn read(path: &Path, room: &mut Room) -> Result<Tree, LabError> {
+pub fn read(path: &Path, board: &Board, room: &mut Room) -> Result<Tree, LabError> {
     let refused = |source: RootfsError| LabError::Rootfs {
         path: path.to_owned(),
         source,
@@ -34,7 +37,7 @@ pub fn read(path: &Path, room: &mut Room) -> Result<Tree, LabError> {
     let data = std::fs::metadata(path).map_err(|error| LabError::file(path, error))?;
     let mut tree = Tree::new();
     if data.is_dir() && oci::is_layout(path) {
-        oci::unpack(path, &mut tree, room).map_err(refused)?;
+        oci::unpack(path, board, &mut tree, room).map_err(refused)?;
     } else if data.is_dir() {
         folder::read(path, "", &mut tree, room).map_err(refused)?;
     } else if data.is_file() {
@@ -49,7 +52,7 @@ pub fn read(path: &Path, room: &mut Room) -> Result<Tree, LabError> {
     if tree.file("oci-layout").is_some() && tree.file("index.json").is_some() {
         return Err(refused(RootfsError::PackedLayout));
     }
-    check_processor(&mut tree).map_err(refused)?;
+    check_processor(&mut tree, board).map_err(refused)?;
     Ok(tree)
 }
 
@@ -87,7 +90,7 @@ pub fn put(mut tree: Tree, archive: &mut Initramfs, room: &mut Room) -> Result<(
 ///
 /// # Errors
 /// There is none, or its interpreter is missing.
-pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
+pub fn program(tree: &mut Tree, word: &str, board: &Board) -> Result<(), RootfsError> {
     if word.contains('/') && !word.starts_with('/') {
         let word = word.to_owned();
         return Err(RootfsError::Relative { word });
@@ -109,7 +112,7 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
         }
         let needed = match interpreter(bytes) {
             Some(interpreter) => Some(interpreter),
-            None => match loader(bytes) {
+            None => match loader(bytes, board) {
                 Ok(needed) => needed,
                 Err(what) => return Err(RootfsError::Program { place, what }),
             },
@@ -120,7 +123,7 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
         let Some((_, bytes, _)) = tree.file(&needed) else {
             return Err(RootfsError::NoInterpreter { place, needed });
         };
-        return match loader(bytes) {
+        return match loader(bytes, board) {
             Ok(_) => Ok(()),
             Err(what) => Err(RootfsError::Interpreter {
                 place,
@@ -138,25 +141,32 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), RootfsError> {
 }
 
 /// The loader that a program needs; the kernel decides about files that are not ELF.
-fn loader(bytes: &[u8]) -> Result<Option<String>, &'static str> {
+fn loader(bytes: &[u8], board: &Board) -> Result<Option<String>, &'static str> {
     /// 32-bit programs, which x86-64 kernels also run.
     const I386: [u8; 2] = [3, 0];
     let is_elf = bytes.starts_with(b"\x7fELF");
-    if !is_elf || bytes.get(4) == Some(&1) && bytes.get(18..20) == Some(&I386) {
+    let is_i386 = bytes.get(4) == Some(&1) && bytes.get(18..20) == Some(&I386);
+    if !is_elf || is_i386 && board.architecture == Architecture::Amd64 {
         return Ok(None);
     }
-    libraries::parse(bytes).map(|elf| elf.interpreter)
+    let elf = libraries::parse(bytes)?;
+    elf.runs_on(board)?;
+    Ok(elf.interpreter)
 }
 
 /// Checks that its shell, if it has one, is for the guest's processor: an image for another processor is
 /// refused before anything in it is used.
-fn check_processor(tree: &mut Tree) -> Result<(), RootfsError> {
+fn check_processor(tree: &mut Tree, board: &Board) -> Result<(), RootfsError> {
     let Some((place, bytes, _)) = tree.file("bin/sh") else {
         return Ok(());
     };
-    match loader(bytes) {
+    match loader(bytes, board) {
         Ok(_) => Ok(()),
-        Err(what) => Err(RootfsError::Shell { place, what }),
+        Err(what) => Err(RootfsError::Shell {
+            place,
+            what,
+            architecture: board.architecture,
+        }),
     }
 }
 
@@ -225,9 +235,10 @@ mod tests {
 
     #[test]
     fn streams_that_follow_each_other_are_one_archive() {
+        let board = Board::of(Architecture::OWN);
         for name in ["two-streams.tar.xz", "two-frames.tar.zst"] {
             let path = format!("{DATA}{name}");
-            let mut tree = read(Path::new(&path), &mut Room::for_memory(256)).expect(name);
+            let mut tree = read(Path::new(&path), board, &mut Room::for_memory(256)).expect(name);
             let (_, bytes, _) = tree.file("a/two").expect(name);
             assert_eq!(bytes, [b'x'; 3000], "{name}");
             // The second stream is not the end of a first that is cut short.
@@ -236,7 +247,7 @@ mod tests {
             let cut = folder.path().join(name);
             for length in [whole.len() - 1, whole.len() - 20, whole.len() / 2] {
                 std::fs::write(&cut, &whole[..length]).expect("written");
-                let error = read(&cut, &mut Room::for_memory(256))
+                let error = read(&cut, board, &mut Room::for_memory(256))
                     .map(|_| ())
                     .expect_err(name);
                 assert!(!error.to_string().contains('\n'), "{error}");
@@ -263,8 +274,9 @@ mod tests {
         let mut arm = own.clone();
         arm[18] = 183;
         let script = b"#!/bin/sh\n";
+        let board = Board::of(Architecture::OWN);
         let said = |files: &[(&str, &[u8])], word: &str| {
-            program(&mut tree_of(files), word).map_err(|error| error.to_string())
+            program(&mut tree_of(files), word, board).map_err(|error| error.to_string())
         };
         assert_eq!(said(&[("bin/x", &own)], "x"), Ok(()));
         assert_eq!(said(&[("bin/x", &shell), (&loader, &own)], "x"), Ok(()));
@@ -305,7 +317,10 @@ mod tests {
     #[test]
     fn an_image_for_another_processor_is_refused_whatever_runs() {
         let mut shell = std::fs::read("/bin/sh").expect("a shell");
-        let said = |tree: &mut Tree| check_processor(tree).map_err(|error| error.to_string());
+        let said = |tree: &mut Tree| {
+            let checked = check_processor(tree, Board::of(Architecture::OWN));
+            checked.map_err(|error| error.to_string())
+        };
         assert_eq!(said(&mut tree_of(&[("bin/sh", &shell)])), Ok(()));
         shell[18] = 183;
         let error = said(&mut tree_of(&[("bin/sh", &shell)])).expect_err("arm64");

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::super::board::Board;
 use super::super::channel::sha256;
 use super::super::kernel::unpack;
 use super::super::room::Room;
@@ -55,11 +56,18 @@ pub fn is_layout(directory: &Path) -> bool {
 ///
 /// # Errors
 /// One line without the layout's name.
-pub fn unpack(directory: &Path, tree: &mut Tree, room: &mut Room) -> Result<(), RootfsError> {
+pub fn unpack(
+    directory: &Path,
+    board: &Board,
+    tree: &mut Tree,
+    room: &mut Room,
+) -> Result<(), RootfsError> {
     let index: Index = json("index.json", &slurp(directory, "index.json")?)?;
     let mut seen = 0;
-    let Some(layers) = image(directory, index, &mut seen)? else {
-        return Err(RootfsError::NoImage);
+    let Some(layers) = image(directory, index, board, &mut seen)? else {
+        return Err(RootfsError::NoImage {
+            architecture: board.architecture,
+        });
     };
     if layers.len() > MOST_LAYERS {
         return Err(RootfsError::Layers { most: MOST_LAYERS });
@@ -90,6 +98,7 @@ pub fn unpack(directory: &Path, tree: &mut Tree, room: &mut Room) -> Result<(), 
 fn image(
     directory: &Path,
     index: Index,
+    board: &Board,
     seen: &mut usize,
 ) -> Result<Option<Vec<Descriptor>>, RootfsError> {
     if !index.layers.is_empty() {
@@ -97,7 +106,7 @@ fn image(
     }
     for manifest in index.manifests {
         let fits = manifest.platform.as_ref().is_none_or(|platform| {
-            platform.architecture == "amd64" && ["linux", ""].contains(&&*platform.os)
+            platform.architecture == board.architecture.name() && ["linux", ""].contains(&&*platform.os)
         });
         if !fits {
             continue;
@@ -115,7 +124,7 @@ fn image(
             return Err(RootfsError::Damaged.of(super::shown(&path)));
         }
         let inner = json(&super::shown(&path), &bytes)?;
-        if let Some(layers) = image(directory, inner, seen)? {
+        if let Some(layers) = image(directory, inner, board, seen)? {
             return Ok(Some(layers));
         }
     }

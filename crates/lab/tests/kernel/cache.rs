@@ -11,6 +11,7 @@ use punctual_lab::kernel::{self, Cache};
 use super::common::{self, is_root, skip};
 use super::made::{self, RELEASE};
 use super::{Place, line};
+use punctual_record::laboratory::Architecture;
 
 #[test]
 fn damage_of_any_file_is_noticed_and_mended() {
@@ -110,7 +111,7 @@ fn helper_that_finds() {
     let (Ok(path), Some(cache)) = (std::env::var("FIND"), std::env::var_os("CACHE")) else {
         return;
     };
-    match kernel::find(&path, &Cache::at(PathBuf::from(cache)), &mut |_| {}) {
+    match kernel::find(&path, Architecture::Amd64, &Cache::at(PathBuf::from(cache)), &mut |_| {}) {
         Ok(kernel) => println!("FOUND {}", kernel.sha256),
         Err(error) => println!("ERROR {error}"),
     }

@@ -20,6 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use punctual_lab::kernel::{self, Cache, Error, Kernel, Progress};
+use punctual_record::laboratory::Architecture;
 
 /// A directory with files to be found, and a cache.
 struct Place {
@@ -50,7 +51,7 @@ impl Place {
     fn find_telling(&self, path: &Path) -> (Result<Kernel, Error>, Vec<String>) {
         let mut told = Vec::new();
         let mut tell = |step: &Progress| told.push(step.to_string());
-        let found = kernel::find(path.to_str().expect("text"), &self.cache(), &mut tell);
+        let found = kernel::find(path.to_str().expect("text"), Architecture::Amd64, &self.cache(), &mut tell);
         (found, told)
     }
 

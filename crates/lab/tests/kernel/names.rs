@@ -9,6 +9,7 @@ use punctual_lab::kernel::{self, Error, Kernel, Progress};
 
 use super::Place;
 use super::made::{self, CONTROL, RELEASE};
+use punctual_record::laboratory::Architecture;
 
 /// An apt that knows packages by files: `NAME.show`, `NAME.deb`, and `names`.
 struct Archive {
@@ -93,7 +94,7 @@ impl Archive {
         let mut told = Vec::new();
         let mut tell = |step: &Progress| told.push(step.to_string());
         let apt = Apt::at(&self.apt);
-        let found = kernel::find_with(&apt, asked, &self.place.cache(), &mut tell);
+        let found = kernel::find_with(&apt, asked, Architecture::Amd64, &self.place.cache(), &mut tell);
         (found, told)
     }
 

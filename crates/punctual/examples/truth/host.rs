@@ -23,6 +23,7 @@ use super::resumed::{Return, Threads};
 use super::scene::{PERIOD_NS, Play, Stage};
 use super::score::Score;
 use super::strike::be;
+use punctual_record::laboratory::Architecture;
 
 /// The flag with which this program is the first process of the guest; the ms to record
 /// follows.
@@ -154,7 +155,7 @@ struct Guest {
 impl Guest {
     fn boot(asked: &str, record_ms: u64) -> Result<Self, String> {
         let cache = Cache::for_user().map_err(|why| why.to_string())?;
-        let kernel = kernel::find(asked, &cache, &mut |_| {}).map_err(|why| why.to_string())?;
+        let kernel = kernel::find(asked, Architecture::Amd64, &cache, &mut |_| {}).map_err(|why| why.to_string())?;
         let qemu = Qemu::find().map_err(|why| why.to_string())?;
         let folder = std::env::temp_dir().join(format!("truth-host-{}", std::process::id()));
         let failed = |why: std::io::Error| format!("{}: {why}", folder.display());

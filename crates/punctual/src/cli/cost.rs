@@ -116,6 +116,7 @@ fn in_lab(flags: &CostFlags) -> Result<ExitCode, Failure> {
         without: without.clone(),
         with: with.clone(),
         guests: LabPlan {
+            architecture: flags.machine.arch,
             columns: Vec::new(),
             seeds: 1,
             cpus: 1,
@@ -133,7 +134,8 @@ fn in_lab(flags: &CostFlags) -> Result<ExitCode, Failure> {
         program,
         jobs: lab::host_cpus(),
     };
-    let bench = lab::bench(flags.kernel.iter().map(String::as_str))?;
+    let kernels = flags.kernel.iter().map(String::as_str);
+    let bench = lab::bench(flags.machine.arch, kernels)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let directory = make_directory(flags.output.as_deref(), "cost")?;
     let mut line = StatusLine::new(flags.quiet || flags.json);

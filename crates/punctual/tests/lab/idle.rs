@@ -7,6 +7,7 @@ use punctual_lab::kernel::{self, Cache};
 
 use super::common::{Place, read_json, skip};
 use super::{lab, ready};
+use punctual_record::laboratory::Architecture;
 
 #[test]
 fn a_guest_is_the_same_with_the_pause_of_its_idle_loop_and_without() {
@@ -15,7 +16,7 @@ fn a_guest_is_the_same_with_the_pause_of_its_idle_loop_and_without() {
     }
     let place = Place::new();
     let cache = Cache::for_user().expect("a cache");
-    let kernel = kernel::find("rt", &cache, &mut |_| {}).expect("a kernel");
+    let kernel = kernel::find("rt", Architecture::Amd64, &cache, &mut |_| {}).expect("a kernel");
     let symbols = kernel.symbols().expect("symbols");
     let mut image = fs::read(&kernel.image).expect("an image");
     assert!(pause_in(&image, &symbols).is_some(), "{}", kernel.release);

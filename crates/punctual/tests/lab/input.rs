@@ -100,7 +100,7 @@ fn without_an_emulator_the_error_names_the_required_one() {
 fn a_file_that_is_no_kernel_is_refused() {
     let place = Place::new();
     let qemu = [("PUNCTUAL_QEMU", "")];
-    if punctual_lab::Qemu::find().is_err() {
+    if punctual_lab::Qemu::find(Architecture::Amd64).is_err() {
         super::common::skip!("there is no QEMU");
     }
     refused(

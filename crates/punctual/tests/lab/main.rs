@@ -40,6 +40,7 @@ mod userspace;
 mod work;
 
 use common::{Ended, Place, flat};
+use punctual_record::laboratory::Architecture;
 
 /// The kernels' names, if both are available and QEMU is installed; otherwise why not.
 pub fn ready() -> Result<(), String> {
@@ -47,10 +48,10 @@ pub fn ready() -> Result<(), String> {
     use std::sync::OnceLock;
     static READY: OnceLock<Result<(), String>> = OnceLock::new();
     let find = || {
-        Qemu::find().map_err(|error| error.to_string())?;
+        Qemu::find(Architecture::Amd64).map_err(|error| error.to_string())?;
         let cache = kernel::Cache::for_user().map_err(|error| error.to_string())?;
         for name in ["rt", "standard"] {
-            kernel::find(name, &cache, &mut |_| {}).map_err(|error| error.to_string())?;
+            kernel::find(name, Architecture::Amd64, &cache, &mut |_| {}).map_err(|error| error.to_string())?;
         }
         Ok(())
     };

@@ -14,6 +14,7 @@ use punctual_lab::{CellPlan, CellResult, Qemu, Watcher, kernel};
 
 use super::common::{Place, program, read_json, skip};
 use super::{lab, ready};
+use punctual_record::laboratory::Architecture;
 
 /// The functions of a cell's worst wake-up, most first, with their instructions.
 fn rows(cell: &serde_json::Value) -> Vec<(String, u64)> {
@@ -128,9 +129,9 @@ fn as_many_instructions_are_counted_as_nanoseconds_pass() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
-    let qemu = Qemu::find().expect("ready");
+    let qemu = Qemu::find(Architecture::Amd64).expect("ready");
     let cache = kernel::Cache::for_user().expect("ready");
-    let kernel = kernel::find("rt", &cache, &mut |_| {}).expect("ready");
+    let kernel = kernel::find("rt", Architecture::Amd64, &cache, &mut |_| {}).expect("ready");
     let own = fs::read(program()).expect("the program");
     // Threads, processes and their page faults, copies by string instructions, devices.
     for load in ["none", "fork,files"] {

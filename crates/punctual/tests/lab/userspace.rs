@@ -8,6 +8,7 @@ use punctual_lab::kernel::{self, Cache};
 
 use super::common::{Place, read_json, skip};
 use super::{lab, ready};
+use punctual_record::laboratory::Architecture;
 
 pub fn write(path: &Path, text: &[u8], mode: u32) {
     fs::create_dir_all(path.parent().expect("a directory")).expect("made");
@@ -220,7 +221,7 @@ fn a_module_file_is_checked_and_loaded_or_refused_with_the_kernels_error() {
         skip!("{reason}");
     }
     let cache = Cache::for_user().expect("a cache");
-    let rt = kernel::find("rt", &cache, &mut |_| {}).expect("a kernel");
+    let rt = kernel::find("rt", Architecture::Amd64, &cache, &mut |_| {}).expect("a kernel");
     let mut module = rt.module("null_blk").expect("a module").pop().expect("it");
     // A changed module must not have its signature: length, then 28 bytes at the end.
     let end = module.bytes.len() - 28;

@@ -16,6 +16,7 @@ use crate::probe::kinds::{KINDS, Kind};
 use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
 use punctual_record::finding::FindingId;
+use punctual_record::laboratory::Architecture;
 use punctual_record::ladder::Rung;
 use punctual_record::path::Transport;
 use punctual_report::formats::Format;
@@ -135,6 +136,14 @@ pub fn format() -> Listed<Format> {
     Listed {
         read: Reader::Name(|word| word.parse().ok()),
         names: || Format::ALL.into_iter().map(Format::name).collect(),
+    }
+}
+
+/// `--arch`.
+pub fn architecture() -> Listed<Architecture> {
+    Listed {
+        read: Reader::Name(Architecture::named),
+        names: || Architecture::ALL.into_iter().map(Architecture::name).collect(),
     }
 }
 

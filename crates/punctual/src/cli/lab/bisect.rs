@@ -53,7 +53,7 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
         ))));
     }
     // Before a build that takes minutes.
-    Qemu::find().map_err(|error| ends(Failure::setup(error)))?;
+    Qemu::find(flags.guest.machine.arch).map_err(|error| ends(Failure::setup(error)))?;
     let requested = super::of_flags(&flags.guest).map_err(|failure| match failure.status {
         // A program that the build makes may not exist yet.
         _ if flags.build.is_some() && failure.status != USAGE => failure,

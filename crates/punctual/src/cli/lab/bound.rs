@@ -8,6 +8,7 @@ use super::{bench, make_cells, of_flags};
 use crate::conduct::Signals;
 use crate::conduct::lab::{self, Watched};
 use punctual_lab::bound::Bounding;
+use punctual_record::laboratory::Architecture;
 
 /// Runs the cells, and measures their windows.
 ///
@@ -21,8 +22,17 @@ pub fn run(flags: &LabBoundFlags) -> Result<ExitCode, Failure> {
         ));
     }
     let requested = of_flags(&flags.guest)?;
+    if requested.lab.architecture != Architecture::Amd64 {
+        return Err(Failure::usage(format!(
+            "--arch {}: the windows of amd64 guests alone can be measured",
+            requested.lab.architecture
+        )));
+    }
     let columns = requested.lab.columns.iter();
-    let bench = bench(columns.map(|column| &*column.kernel))?;
+    let bench = bench(
+        requested.lab.architecture,
+        columns.map(|column| &*column.kernel),
+    )?;
     let cells = lab::plan(&requested.lab, &bench).map_err(Failure::setup)?;
     if !cells.iter().any(|cell| Bounding::suits(&cell.plan)) {
         return Err(Failure::usage(

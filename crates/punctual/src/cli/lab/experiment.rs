@@ -23,6 +23,7 @@ use error::ExperimentError;
 use punctual_lab::cell::Work;
 use punctual_lab::channel;
 use punctual_record::lab::LabVariant;
+use punctual_record::laboratory::Architecture;
 
 /// Makes the text of an experiment.
 type Text = fn() -> String;
@@ -71,6 +72,8 @@ struct Experiment {
     seeds: Option<u64>,
     /// As `--cpus`.
     cpus: Option<usize>,
+    /// As `--arch`.
+    arch: Option<Architecture>,
     /// As `--mem`.
     mem: Option<String>,
     /// As `--module`.
@@ -137,11 +140,13 @@ pub fn read(flags: &LabRunFlags) -> Result<Requested<'_>, Failure> {
     if flags.load.is_some() {
         parsed.loads.clone_from(&flags.load);
     }
+    parsed.arch = flags.arch.or(parsed.arch);
     let columns = columns(&parsed, flags.host.explain).map_err(usage)?;
     let mem = parsed.mem.as_deref().unwrap_or("1G");
     let memory_mib = values::memory(mem).map_err(refused("mem", mem));
     Ok(Requested {
         lab: LabPlan {
+            architecture: parsed.arch.unwrap_or(Architecture::OWN),
             columns,
             seeds: flags.seeds.or(parsed.seeds).unwrap_or(1),
             cpus: parsed.cpus.unwrap_or(1),
@@ -185,6 +190,7 @@ fn column(
     explains: bool,
 ) -> Result<Column, ExperimentError> {
     let guest = Guest {
+        architecture: experiment.arch.unwrap_or(Architecture::OWN),
         is_rooted: experiment.rootfs.is_some(),
         cpus: experiment.cpus.unwrap_or(1),
         explains,

@@ -10,6 +10,7 @@ use super::super::units;
 use super::experiment::shipped;
 use super::values::{cpus, jobs, may_grow, memory, module, parameter, seeds};
 use punctual_load::KERNEL_PATHS_NAME;
+use punctual_record::laboratory::Architecture;
 
 /// Examples in the help.
 pub const LAB_EXAMPLES: &str = "\
@@ -69,6 +70,9 @@ pub struct GuestFlags {
 /// Flags that say what each guest has.
 #[derive(Debug, Args)]
 pub struct MachineFlags {
+    /// Give the guests processors of this architecture: amd64, arm64 or riscv64 [default: that of this program]
+    #[arg(long, value_name = "ARCH", default_value = Architecture::OWN.name(), hide_default_value = true, value_parser = names::architecture(), hide_possible_values = true, help_heading = GUEST)]
+    pub arch: Architecture,
     /// Add a word to the kernel's command line; may be repeated
     #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
     pub param: Vec<String>,
@@ -153,6 +157,9 @@ pub struct LabRunFlags {
     /// Run this experiment: a TOML file, or one of punctual's own: rt-vs-standard, peers, ladder, kernels, exec
     #[arg(value_name = "EXPERIMENT", value_parser = names::PathOr(shipped), hide_possible_values = true)]
     pub experiment: PathBuf,
+    /// Give the guests processors of this architecture, instead of that in the file: amd64, arm64 or riscv64
+    #[arg(long, value_name = "ARCH", value_parser = names::architecture(), hide_possible_values = true, help_heading = GUEST)]
+    pub arch: Option<Architecture>,
     /// Run these loads instead of those in the file
     #[arg(long, value_name = "LOADS", value_parser = names::text(loads), hide_possible_values = true, help_heading = GUEST)]
     pub load: Option<String>,

@@ -26,7 +26,8 @@ pub fn run(flags: &LabGateFlags) -> Result<ExitCode, Failure> {
             it.laboratory.kernel.clone_from(kernel);
         }
     }
-    let bench = bench(before.iter().map(|it| &*it.laboratory.kernel))?;
+    let kernels = before.iter().map(|it| &*it.laboratory.kernel);
+    let bench = bench(verify::architecture(&before), kernels)?;
     let mut cells = verify::cells(&before, &bench).map_err(Failure::setup)?;
     for (cell, old) in cells.iter_mut().zip(&baseline) {
         cell.directory.clone_from(&old.directory);

@@ -36,6 +36,7 @@ use punctual_lab::CellResult;
 use punctual_lab::cell::Work;
 use punctual_record::RunDirectory;
 use punctual_record::lab::{LAB_PAGE, Lab, LabCell, NoResult};
+use punctual_record::laboratory::Architecture;
 use punctual_report::{facts, formats, lab as report};
 use punctual_stats::verdict::Outcome as VerdictOutcome;
 use screen::LabScreen;
@@ -103,6 +104,7 @@ fn of_flags(flags: &GuestFlags) -> Result<Requested<'_>, Failure> {
 /// What can run in the guests of these flags.
 fn guest(flags: &GuestFlags) -> Guest {
     Guest {
+        architecture: flags.machine.arch,
         is_rooted: flags.machine.rootfs.is_some(),
         cpus: flags.cpus,
         explains: flags.host.explain,
@@ -112,6 +114,7 @@ fn guest(flags: &GuestFlags) -> Guest {
 /// A lab without columns on one processor, with one seed.
 fn lab_of(machine: &MachineFlags, host: &HostFlags) -> LabPlan {
     LabPlan {
+        architecture: machine.arch,
         columns: Vec::new(),
         seeds: 1,
         cpus: 1,
@@ -142,7 +145,10 @@ fn making(jobs: usize, watched: Watched) -> Making<'static> {
 
 fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
     let columns = requested.lab.columns.iter();
-    let bench = bench(columns.map(|column| &*column.kernel))?;
+    let bench = bench(
+        requested.lab.architecture,
+        columns.map(|column| &*column.kernel),
+    )?;
     let cells = lab::plan(&requested.lab, &bench).map_err(Failure::setup)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let watched = watched(requested.host);
@@ -157,8 +163,11 @@ fn watched(host: &HostFlags) -> Watched {
     }
 }
 
-pub(super) fn bench<'k>(kernels: impl Iterator<Item = &'k str>) -> Result<Bench, Failure> {
-    Bench::find(kernels, &mut |step| out::complain(&step.to_string())).map_err(Failure::setup)
+pub(super) fn bench<'k>(
+    architecture: Architecture,
+    kernels: impl Iterator<Item = &'k str>,
+) -> Result<Bench, Failure> {
+    Bench::find(architecture, kernels, &mut |step| out::complain(&step.to_string())).map_err(Failure::setup)
 }
 
 /// A lab that ran, and was saved.

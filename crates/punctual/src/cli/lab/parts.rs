@@ -14,6 +14,7 @@ use super::taskset;
 use crate::conduct::lab::Part;
 use crate::launch::Program;
 use punctual_lab::cell::{OWN_NAME, Work};
+use punctual_record::laboratory::Architecture;
 use punctual_load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
 
 /// What runs in the guest by default. The interval in µs and the tick's (4 ms in Debian's kernels)
@@ -41,6 +42,8 @@ pub const IDLE: &str = "idle";
 /// What decides what can run in a guest.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest {
+    /// Its architecture.
+    pub architecture: Architecture,
     /// Whether it runs in a root file system given by the user.
     pub is_rooted: bool,
     /// Its processors.

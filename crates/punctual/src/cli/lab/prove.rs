@@ -26,7 +26,10 @@ const LOAD: &str = "standard";
 /// Wrong usage, a parameter that means nothing or that no kernel knows, or what could not be set up.
 pub fn run(flags: &LabProveFlags) -> Result<ExitCode, Failure> {
     let mut plan = plan(flags)?;
-    let bench = bench(plan.kernels.iter().map(String::as_str))?;
+    let bench = bench(
+        flags.machine.arch,
+        plan.kernels.iter().map(String::as_str),
+    )?;
     check_built_in(&plan, &bench)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let mut lab = LabPlan {
@@ -83,6 +86,7 @@ fn plan(flags: &LabProveFlags) -> Result<ProofPlan, Failure> {
     let named = words.any(is_load);
     let load = flags.load.as_deref().or((!named).then_some(LOAD));
     let guest = Guest {
+        architecture: flags.machine.arch,
         is_rooted: flags.machine.rootfs.is_some(),
         cpus: 1,
         explains: false,

@@ -10,8 +10,10 @@ use super::super::failure::Failure;
 use super::super::flags::ExecFlags;
 use super::parts::{Guest, find};
 use crate::launch::Library;
+use punctual_lab::board::Board;
 use punctual_lab::libraries;
 use punctual_record::cpu_list;
+use punctual_record::laboratory::Architecture;
 use punctual_record::taskset::{Step, TaskSet};
 
 /// Where a set and the libraries beside it are in the guest.
@@ -124,6 +126,14 @@ fn to(file: &Path, place: &str) -> PathBuf {
 /// A library, and what hosts its functions.
 fn library(path: &Path, flags: &ExecFlags, guest: Guest) -> Result<Vec<PathBuf>, Failure> {
     let shown = || format!("{}: library {}", flags.file.display(), path.display());
+    if guest.architecture != Architecture::OWN && !guest.is_rooted {
+        return Err(Failure::usage(format!(
+            "{}: its functions are hosted by a program of the guest, and this machine has none for {}: \
+             give --rootfs before --",
+            shown(),
+            guest.architecture
+        )));
+    }
     let directory = flags.file.parent().unwrap_or(Path::new(""));
     let file = directory.join(path);
     read_some(&file).map_err(|error| Failure::setup(format!("{}: {error}", shown())))?;
@@ -145,7 +155,7 @@ fn library(path: &Path, flags: &ExecFlags, guest: Guest) -> Result<Vec<PathBuf>,
         // What makes the host a host is in this program, and what that needs isn't.
         let needed = libraries::parse(Library::embedded()).unwrap_or_default();
         for name in needed.needed {
-            let file = libraries::to_bring(&name);
+            let file = libraries::to_bring(&name, Board::of(guest.architecture));
             files.push(file.ok_or_else(|| {
                 Failure::setup(format!("{}: needs {name}, which is not installed", shown()))
             })?);

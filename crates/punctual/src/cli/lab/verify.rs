@@ -22,7 +22,7 @@ use punctual_report::lab::{self as report, label_of};
 pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let before = verify::read(&flags.record).map_err(refused)?;
     let kernels = before.iter().map(|record| &*record.laboratory.kernel);
-    let bench = super::bench(kernels)?;
+    let bench = super::bench(verify::architecture(&before), kernels)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let jobs = flags.jobs.unwrap_or_else(host_cpus).min(before.len());
     let ends = || signals.end().is_some();

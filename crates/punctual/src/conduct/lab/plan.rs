@@ -7,13 +7,16 @@ use std::time::Duration;
 use super::cells::{self, Cell};
 use punctual_lab::cell::Work;
 use punctual_lab::kernel::{self, Cache, Kernel, Tell};
-use punctual_lab::libraries;
+use punctual_lab::guest_program;
 use punctual_lab::{CellPlan, LabError, Qemu};
 use punctual_record::lab::LabVariant;
+use punctual_record::laboratory::Architecture;
 
 /// A lab that can run.
 #[derive(Debug, Clone)]
 pub struct LabPlan {
+    /// The guests' architecture.
+    pub architecture: Architecture,
     /// The columns of its table.
     pub columns: Vec<Column>,
     /// Everything is run with seeds from 1 to this.
@@ -112,19 +115,17 @@ impl Bench {
     /// # Errors
     /// What is not available.
     pub fn find<'k>(
+        architecture: Architecture,
         kernels: impl Iterator<Item = &'k str>,
         tell: Tell<'_>,
     ) -> Result<Self, BenchError> {
-        const OWN: &str = "/proc/self/exe";
-        let qemu = Qemu::find().map_err(BenchError::Lab)?;
-        let mut own =
-            std::fs::read(OWN).map_err(|error| BenchError::Lab(LabError::file(OWN, error)))?;
-        libraries::keep_loaded(&mut own);
+        let qemu = Qemu::find(architecture).map_err(BenchError::Lab)?;
+        let own = guest_program::read(architecture).map_err(BenchError::Lab)?;
         let mut found: Vec<Kernel> = Vec::new();
         for name in kernels {
             if !found.iter().any(|kernel| kernel.asked == name) {
                 let cache = Cache::for_user().map_err(BenchError::Kernel)?;
-                found.push(kernel::find(name, &cache, tell).map_err(BenchError::Kernel)?);
+                found.push(kernel::find(name, architecture, &cache, tell).map_err(BenchError::Kernel)?);
             }
         }
         Ok(Self {

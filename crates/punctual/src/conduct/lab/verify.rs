@@ -9,7 +9,7 @@ use super::{Bench, LabProgress, Making, Outcome};
 use punctual_lab::cell::Work;
 use punctual_lab::{CellPlan, LabError};
 use punctual_record::lab::{LabCell, is_lab, read_lab};
-use punctual_record::laboratory::{GuestTime, Laboratory};
+use punctual_record::laboratory::{Architecture, GuestTime, Laboratory};
 use punctual_record::{RecordError, Run};
 
 /// The host's time that one guest may take.
@@ -88,6 +88,13 @@ impl std::error::Error for VerifyError {
             _ => None,
         }
     }
+}
+
+/// The architecture of the guests: all of a lab have the same.
+#[must_use]
+pub fn architecture(before: &[Before]) -> Architecture {
+    let first = before.first();
+    first.map_or(Architecture::OWN, |it| it.laboratory.architecture)
 }
 
 /// Reads the record to run again: a lab, or one of its runs.
