@@ -80,9 +80,12 @@ fn pause_in(image: &[u8], symbols: &Symbols, waiting: &Waiting) -> Option<Pause>
     })
 }
 
-/// The same of a flat image, which begins with the kernel's first byte.
+/// The same of a flat image, which begins with the kernel's first byte. Its address is a multiple of
+/// 2 MiB (Documentation/arch/arm64/booting.rst), and the first function is less than that behind it.
 fn flat_offset(symbols: &Symbols, address: u64) -> Option<u64> {
-    address.checked_sub(symbols.address("_text")?)
+    const ALIGNMENT: u64 = 2 << 20;
+    let first = symbols.first()?;
+    address.checked_sub(first - first % ALIGNMENT)
 }
 
 /// Where an ELF image has the bytes of an address.
@@ -159,7 +162,7 @@ mod tests {
     fn in_a_flat_image_an_instruction_is_where_four_bytes_begin() {
         let symbols = |first: u64| {
             let (begin, end) = (first + 16, first + 48);
-            let text = format!("{first:x} T _text\n{begin:x} t {LOOP}\n{end:x} T behind\n");
+            let text = format!("{begin:x} t {LOOP}\n{end:x} T behind\n");
             Symbols::parse(text.as_bytes())
         };
         let first = 0xffff_8000_0800_0000;

@@ -28,8 +28,8 @@ const MOST_STEPS: usize = 50_000_000;
 /// The lowest address of a kernel: that of an arm64 kernel with addresses of 48 bits. Others are in the
 /// topmost 2 GiB.
 const LOWEST: u64 = 0xffff_8000_0000_0000;
-/// The bytes of an entry of a table of relocations.
-const RELOCATION: usize = 24;
+/// An arm64 kernel is linked to a multiple of this.
+const IMAGE_ALIGNMENT: u64 = 2 << 20;
 /// `R_AARCH64_RELATIVE`.
 const RELATIVE: u64 = 0x403;
 
@@ -216,23 +216,37 @@ impl Addresses {
 }
 
 /// The base at a place of an image. A kernel that relocates itself may have 0 there, and the address in
-/// an entry of its table of relocations: arm64 is linked with `--no-apply-dynamic-relocs`. The base is the
-/// address of the image's first byte, so that the entry's two addresses differ by the place.
+/// its table of relocations: arm64 is linked with `--no-apply-dynamic-relocs`.
 fn base_at(image: &[u8], place: usize) -> Option<u64> {
-    let stated = u64_at(image, place)?;
-    if stated != 0 {
-        return Some(stated);
+    match u64_at(image, place)? {
+        0 => relocated(image, place as u64),
+        stated => Some(stated),
     }
-    let entries = image.as_chunks::<8>().0.windows(RELOCATION / 8);
-    let mut bases = entries.filter_map(|entry| {
-        let [at, kind, base] = entry else { return None };
-        let base = u64::from_le_bytes(*base);
-        let is_it = u64::from_le_bytes(*kind) == RELATIVE
-            && base >= LOWEST
-            && u64::from_le_bytes(*at).checked_sub(base) == Some(place as u64);
-        is_it.then_some(base)
-    });
-    bases.next()
+}
+
+/// The address that a flat image has at a place once it has relocated itself.
+fn relocated(image: &[u8], place: u64) -> Option<u64> {
+    let length = image.len() as u64;
+    let relocations = || {
+        let entries = image.as_chunks::<8>().0.windows(3);
+        entries.filter_map(|entry| {
+            let [at, kind, address] = entry else {
+                return None;
+            };
+            let [at, kind, address] = [at, kind, address].map(|it| u64::from_le_bytes(*it));
+            (kind == RELATIVE && at >= LOWEST && address >= LOWEST).then_some((at, address))
+        })
+    };
+    // Data at the image's end is relocated, too: where the image begins follows from the last of them.
+    let last = relocations().map(|(at, _)| at).max()?;
+    let first = last
+        .checked_sub(length)?
+        .checked_next_multiple_of(IMAGE_ALIGNMENT)?;
+    let wanted = first.checked_add(place)?;
+    let (_, address) = relocations().find(|(at, _)| *at == wanted)?;
+    (first..first.checked_add(length)?)
+        .contains(&address)
+        .then_some(address)
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {

@@ -129,6 +129,13 @@ impl Symbols {
         self.names.get(symbol.begin..symbol.end).unwrap_or_default()
     }
 
+    /// Where the first function is.
+    #[must_use]
+    pub fn first(&self) -> Option<u64> {
+        let mut functions = self.table.iter().filter(|symbol| symbol.rank > DATA);
+        functions.next().map(|symbol| symbol.address)
+    }
+
     /// The number of symbols.
     #[must_use]
     pub fn len(&self) -> usize {
