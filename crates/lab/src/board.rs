@@ -165,7 +165,6 @@ impl Board {
     pub fn folders(&self) -> impl Iterator<Item = String> {
         let own = self.libraries.iter().map(|it| (*it).to_owned());
         let common = ["/usr/local/lib", "/lib", "/usr/lib"].map(str::to_owned);
-        own.chain(common)
-            .chain([format!("{}/lib", self.sysroot)])
+        own.chain(common).chain([format!("{}/lib", self.sysroot)])
     }
 }

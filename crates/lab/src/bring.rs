@@ -369,14 +369,21 @@ mod tests {
             let path = folder.path().join("script");
             fs::write(&path, format!("{line}\necho\n")).unwrap();
             let (mut archive, mut room) = (Initramfs::new(), Room::for_memory(1024));
-            let place = script(&mut archive, &path, &mut room).unwrap();
+            let place =
+                script(&mut archive, &path, Board::of(Architecture::OWN), &mut room).unwrap();
             assert_eq!(place.as_deref(), Some("/lab/bin/script"));
             assert!(archive.holds(interpreter) && archive.holds("lab/lib/libc.so.6"));
             assert_eq!(archive.mode("lab/bin/script"), Some(0o100_755));
         }
         let path = folder.path().join("lost");
         fs::write(&path, "#!/no/such/sh\n").unwrap();
-        let error = script(&mut Initramfs::new(), &path, &mut Room::for_memory(1024)).unwrap_err();
+        let error = script(
+            &mut Initramfs::new(),
+            &path,
+            Board::of(Architecture::OWN),
+            &mut Room::for_memory(1024),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("needs /no/such/sh"), "{error}");
     }
 }

@@ -18,8 +18,11 @@ const OWN: &str = "/proc/self/exe";
 
 /// What each build of this program contains, so that one of another version is known by it.
 #[used]
-static VERSION: &[u8] =
-    concat!("punctual for guests of the laboratory, version ", env!("CARGO_PKG_VERSION")).as_bytes();
+static VERSION: &[u8] = concat!(
+    "punctual for guests of the laboratory, version ",
+    env!("CARGO_PKG_VERSION")
+)
+.as_bytes();
 
 /// The program for guests of an architecture, as far as the kernel loads it: this program, or for another
 /// architecture the file that [`VARIABLE`] names, or `punctual-ARCHITECTURE` beside this program.
@@ -88,13 +91,18 @@ mod tests {
         let own = fs::read(OWN).expect("this program");
         check(&own, Architecture::OWN).expect("it is one");
         let mut arm = own.clone();
-        let other = Architecture::ALL.into_iter().find(|it| *it != Architecture::OWN);
+        let other = Architecture::ALL
+            .into_iter()
+            .find(|it| *it != Architecture::OWN);
         let other = Board::of(other.expect("several"));
         arm[18..20].copy_from_slice(&other.elf_machine.to_le_bytes());
         check(&arm, other.architecture).expect("its header says so");
         let mut older = own.clone();
         let mut at = 0;
-        while let Some(next) = older[at..].windows(VERSION.len()).position(|it| it == VERSION) {
+        while let Some(next) = older[at..]
+            .windows(VERSION.len())
+            .position(|it| it == VERSION)
+        {
             at += next;
             older[at + VERSION.len() - 1] ^= 1;
         }

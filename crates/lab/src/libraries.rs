@@ -208,7 +208,8 @@ pub fn add_needed(
         path: program.to_owned(),
         source,
     };
-    let elf = parse(bytes).map_err(|what| refused(ProgramError::Elf(what)))?;
+    let elf = parse(bytes).and_then(|elf| elf.runs_on(board).map(|()| elf));
+    let elf = elf.map_err(|what| refused(ProgramError::Elf(what)))?;
     let mut add = |archive: &mut Initramfs, path: &str, bytes: Vec<u8>| {
         if !archive.holds(path) {
             room.reserve_for(program, bytes.len() as u64)?;
@@ -407,8 +408,13 @@ mod tests {
         ] {
             let path = folder.path().join("program");
             fs::write(&path, bytes).unwrap();
-            let error =
-                bring(&mut Initramfs::new(), &path, &mut Room::for_memory(1024)).unwrap_err();
+            let error = bring(
+                &mut Initramfs::new(),
+                &path,
+                Board::of(Architecture::OWN),
+                &mut Room::for_memory(1024),
+            )
+            .unwrap_err();
             let error = error.to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
         }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use punctual_record::lab::{NoResult, Silence, StreamFault};
 use punctual_record::text::ending;
 
-use super::channel::sha256;
 use super::board::{Board, SHARED_BYTES};
+use super::channel::sha256;
 use super::error::LabError;
 use super::kernel::idle::Pause;
 use super::processor;

@@ -70,7 +70,10 @@ impl fmt::Display for QemuFault {
                 write!(f, "does not print QEMU's version: is it {program}?")
             }
             Self::OtherProcessor { program, processor } => {
-                write!(f, "does not emulate {processor}: give a {program} in PUNCTUAL_QEMU, or unset it")
+                write!(
+                    f,
+                    "does not emulate {processor}: give a {program} in PUNCTUAL_QEMU, or unset it"
+                )
             }
             Self::TooOld { version } => {
                 let (major, minor) = OLDEST;
@@ -113,7 +116,8 @@ impl Qemu {
         };
         let not_asked = |error| refused(QemuFault::NotAsked(error));
         let said = ask(&path, &["--version"]).map_err(not_asked)?;
-        let (version, number) = version(&said).ok_or_else(|| refused(QemuFault::NoVersion { program }))?;
+        let (version, number) =
+            version(&said).ok_or_else(|| refused(QemuFault::NoVersion { program }))?;
         if number < OLDEST {
             return Err(refused(QemuFault::TooOld { version }));
         }

@@ -115,11 +115,7 @@ impl Apt {
     }
 
     /// Follows packages that only depend on another one, to a kernel.
-    fn follow(
-        &self,
-        name: &str,
-        architecture: Architecture,
-    ) -> Result<Option<Offer>, Refusal> {
+    fn follow(&self, name: &str, architecture: Architecture) -> Result<Option<Offer>, Refusal> {
         let mut name = name.to_owned();
         for _ in 0..4 {
             let output = self.ask("apt-cache", &["show", "--no-all-versions", "--", &name])?;

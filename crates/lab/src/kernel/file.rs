@@ -63,7 +63,12 @@ pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
     Ok((File::open(path).map_err(unreadable)?, data.len()))
 }
 
-pub(super) fn read_part(path: &Path, file: &mut File, at: u64, length: u64) -> Result<Vec<u8>, Error> {
+pub(super) fn read_part(
+    path: &Path,
+    file: &mut File,
+    at: u64,
+    length: u64,
+) -> Result<Vec<u8>, Error> {
     seek(path, file, at)?;
     let mut bytes = Vec::new();
     file.take(length)

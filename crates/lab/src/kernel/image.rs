@@ -153,7 +153,9 @@ pub fn kind(bytes: &[u8]) -> Kind {
 fn flat(bytes: &[u8], architecture: Architecture) -> Flat {
     const SECTION: usize = 40;
     let header = u32_at(bytes, 0x3c).map_or(0, |at| at as usize);
-    let is_program = bytes.get(header..).is_some_and(|it| it.starts_with(b"PE\0\0"));
+    let is_program = bytes
+        .get(header..)
+        .is_some_and(|it| it.starts_with(b"PE\0\0"));
     let number = |at: usize| u16_at(bytes, header.saturating_add(at)).map_or(0, usize::from);
     let sections = if is_program { number(6) } else { 0 };
     let first = header + 24 + number(20);

@@ -297,7 +297,9 @@ fn from_entry(asked: &str, architecture: Architecture, entry: &cache::Entry) -> 
 /// Refuses a kernel for other guests.
 fn fits(path: &Path, kind: &Kind, wanted: Architecture) -> Result<(), Error> {
     match kind.architecture() {
-        Some(found) if found != wanted => Err(Error::unfit(path, Unfit::KernelFor { found, wanted })),
+        Some(found) if found != wanted => {
+            Err(Error::unfit(path, Unfit::KernelFor { found, wanted }))
+        }
         _ => Ok(()),
     }
 }

@@ -106,7 +106,8 @@ fn image(
     }
     for manifest in index.manifests {
         let fits = manifest.platform.as_ref().is_none_or(|platform| {
-            platform.architecture == board.architecture.name() && ["linux", ""].contains(&&*platform.os)
+            platform.architecture == board.architecture.name()
+                && ["linux", ""].contains(&&*platform.os)
         });
         if !fits {
             continue;

@@ -136,7 +136,14 @@ mod memory {
             let rights = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a new mapping, at an address that the kernel chooses.
             let memory = unsafe {
-                rustix::mm::mmap(std::ptr::null_mut(), length, rights, MapFlags::SHARED, &file, 0)
+                rustix::mm::mmap(
+                    std::ptr::null_mut(),
+                    length,
+                    rights,
+                    MapFlags::SHARED,
+                    &file,
+                    0,
+                )
             }?;
             let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::InvalidData)?;
             Ok(Self { memory, length })

@@ -111,7 +111,12 @@ fn helper_that_finds() {
     let (Ok(path), Some(cache)) = (std::env::var("FIND"), std::env::var_os("CACHE")) else {
         return;
     };
-    match kernel::find(&path, Architecture::Amd64, &Cache::at(PathBuf::from(cache)), &mut |_| {}) {
+    match kernel::find(
+        &path,
+        Architecture::Amd64,
+        &Cache::at(PathBuf::from(cache)),
+        &mut |_| {},
+    ) {
         Ok(kernel) => println!("FOUND {}", kernel.sha256),
         Err(error) => println!("ERROR {error}"),
     }

@@ -124,6 +124,7 @@ fn parsers_of_parts_are_total() {
         made::elf(true, 2_000),
         made::gzipped(&made::elf(true, 1_000)),
         made::module("a,b,c", 3),
+        made::flat(made::ARM64, 0x800),
         made::system_map().into_bytes(),
     ];
     for _ in 0..20_000 {

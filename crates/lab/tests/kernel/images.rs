@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use punctual_record::laboratory::Architecture;
+
 use super::common::skip;
 use super::made::{self, RELEASE};
 use super::{Place, line};
@@ -81,11 +83,33 @@ fn what_states_no_release_in_its_header_states_it_within() {
 }
 
 #[test]
+fn the_image_of_another_architecture_is_booted_as_it_is() {
+    let place = Place::new();
+    for (magic, architecture) in [
+        (made::ARM64, Architecture::Arm64),
+        (made::RISCV64, Architecture::Riscv64),
+    ] {
+        let image = made::flat(magic, 0x4000);
+        let path = place.file("Image", &image);
+        let kernel = place.find_for(&path, architecture).expect("a kernel");
+        assert_eq!((kernel.image, kernel.release), (path, RELEASE.to_owned()));
+        assert_eq!(kernel.sha256, made::sha256(&image));
+        assert_eq!((kernel.architecture, kernel.pause), (architecture, None));
+        // One byte less, and its second part ends behind it.
+        let cut = place.file("cut", &image[..0x3fff]);
+        let line = line(place.find_for(&cut, architecture));
+        assert!(line.contains("is damaged or truncated"), "{line}");
+        let other = place.file("vmlinux", &made::elf(true, 9_000));
+        let line = super::line(place.find_for(&other, architecture));
+        assert!(line.contains("give --arch amd64"), "{line}");
+    }
+    place.assert_nothing_kept();
+}
+
+#[test]
 fn what_is_no_kernel_is_named() {
-    let mut arm = vec![0; 4096];
-    made::put(&mut arm, 0x38, b"ARM\x64");
-    let mut riscv = vec![0; 4096];
-    made::put(&mut riscv, 0x38, b"RSC\x05");
+    let arm = made::flat(made::ARM64, 4096);
+    let riscv = made::flat(made::RISCV64, 4096);
     let elf = made::elf(true, 9_000);
     let with = |at: usize, what: &[u8]| {
         let mut image = elf.clone();
@@ -110,12 +134,18 @@ fn what_is_no_kernel_is_named() {
         (Vec::new(), "is empty"),
         (b"#!/bin/sh\n".to_vec(), "is not a kernel"),
         (vec![0; 100_000], "is not a kernel"),
-        (arm, "is a kernel for aarch64"),
-        (riscv, "is a kernel for riscv64"),
-        (b"MZ\0\0zimg and so on".to_vec(), "for another machine"),
+        (
+            arm,
+            "is a kernel for arm64, and the guest is amd64: give --arch arm64",
+        ),
+        (riscv, "is a kernel for riscv64, and the guest is amd64"),
+        (
+            b"MZ\0\0zimg and so on".to_vec(),
+            "which only firmware unpacks",
+        ),
         (
             with(18, &183u16.to_le_bytes()),
-            "is an ELF file for aarch64",
+            "is an ELF file for aarch64; a kernel for it is booted from its Image",
         ),
         (
             with(4, &[1]),

@@ -58,6 +58,32 @@ fn note(name: &[u8], kind: u32, description: &[u8]) -> Vec<u8> {
     note
 }
 
+/// A flat image with the header of an EFI program, as the kernel's build makes it for other architectures.
+pub fn flat(magic: [u8; 4], length: usize) -> Vec<u8> {
+    let mut image = vec![0; length];
+    put(&mut image, 0, b"MZ");
+    put(&mut image, 0x38, &magic);
+    put(&mut image, 0x3c, &0x40_u32.to_le_bytes());
+    put(&mut image, 0x40, b"PE\0\0");
+    // Two sections, behind an optional header of 0xa0 bytes.
+    put(&mut image, 0x46, &2_u16.to_le_bytes());
+    put(&mut image, 0x54, &0xa0_u16.to_le_bytes());
+    let half = length as u32 / 2;
+    for (section, begin) in [(0xf8, 0), (0xf8 + 40, half)] {
+        put(&mut image, section + 16, &half.to_le_bytes());
+        put(&mut image, section + 20, &u32::to_le_bytes(begin));
+    }
+    put(
+        &mut image,
+        0x400,
+        format!("Linux version {RELEASE} (x)").as_bytes(),
+    );
+    image
+}
+
+pub const ARM64: [u8; 4] = *b"ARM\x64";
+pub const RISCV64: [u8; 4] = *b"RSC\x05";
+
 pub fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
     bytes[at..at + what.len()].copy_from_slice(what);
 }

@@ -47,11 +47,21 @@ impl Place {
         self.find_telling(path).0
     }
 
+    fn find_for(&self, path: &Path, architecture: Architecture) -> Result<Kernel, Error> {
+        let path = path.to_str().expect("text");
+        kernel::find(path, architecture, &self.cache(), &mut |_| {})
+    }
+
     /// And what was told.
     fn find_telling(&self, path: &Path) -> (Result<Kernel, Error>, Vec<String>) {
         let mut told = Vec::new();
         let mut tell = |step: &Progress| told.push(step.to_string());
-        let found = kernel::find(path.to_str().expect("text"), Architecture::Amd64, &self.cache(), &mut tell);
+        let found = kernel::find(
+            path.to_str().expect("text"),
+            Architecture::Amd64,
+            &self.cache(),
+            &mut tell,
+        );
         (found, told)
     }
 

@@ -20,6 +20,11 @@ struct Archive {
 const CACHE: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 echo "$*" >>calls
+# That of another architecture.
+if [ "$1" = -c ]; then
+    [ -e "$2" ] || exit 1
+    shift 2
+fi
 case $1 in
 pkgnames) grep "^$3" names || true ;;
 show) cat "$4.show" 2>/dev/null || { echo "E: No packages found" >&2; exit 100; } ;;
@@ -91,10 +96,18 @@ impl Archive {
     }
 
     fn find(&self, asked: &str) -> (Result<Kernel, Error>, Vec<String>) {
+        self.find_for(asked, Architecture::Amd64)
+    }
+
+    fn find_for(
+        &self,
+        asked: &str,
+        architecture: Architecture,
+    ) -> (Result<Kernel, Error>, Vec<String>) {
         let mut told = Vec::new();
         let mut tell = |step: &Progress| told.push(step.to_string());
         let apt = Apt::at(&self.apt);
-        let found = kernel::find_with(&apt, asked, Architecture::Amd64, &self.place.cache(), &mut tell);
+        let found = kernel::find_with(&apt, asked, architecture, &self.place.cache(), &mut tell);
         (found, told)
     }
 
@@ -276,4 +289,64 @@ fn a_package_that_is_not_what_apt_promised_is_refused() {
         "{text}"
     );
     archive.place.assert_nothing_kept();
+}
+
+#[test]
+fn kernels_of_another_architecture_come_with_lists_of_their_own() {
+    let archive = archive();
+    let arm = |asked: &str| archive.find_for(asked, Architecture::Arm64);
+    // apt here knows kernels for this system alone: none of them is taken.
+    let (found, told) = arm("rt");
+    let line = super::line(found);
+    assert!(line.contains("apt has no such package"), "{line}");
+    assert_eq!(told, ["reading the lists of packages for arm64"]);
+    let name = "linux-image-6.1.0-9-rt-arm64";
+    let image = made::flat(made::ARM64, 0x4000);
+    let control = CONTROL
+        .replace(RELEASE, "6.1.0-9-rt-arm64")
+        .replace("Architecture: amd64", "Architecture: arm64");
+    let deb = made::deb(&control, &[("boot/vmlinuz-6.1.0-9-rt-arm64", &image)]);
+    let stated = control.replace("Description: a kernel\n for tests\n", "");
+    let sum = made::sha256(&deb);
+    let text = format!("{stated}Size: {}\nSHA256: {sum}\n", deb.len());
+    archive.know(name);
+    fs::write(archive.apt.join(format!("{name}.show")), text).expect("a file");
+    fs::write(archive.apt.join(format!("{name}.deb")), deb).expect("a file");
+    archive.meta("linux-image-rt-arm64", name);
+    for asked in ["rt", "6.1-rt", "6.1.0-9-rt-arm64", name] {
+        let (found, told) = arm(asked);
+        let kernel = found.unwrap_or_else(|error| panic!("{asked}: {error}"));
+        assert_eq!(kernel.architecture, Architecture::Arm64);
+        assert_eq!(kernel.sha256, made::sha256(&image), "{asked}");
+        // The lists are new enough: they aren't read a second time.
+        let reads = |line: &&String| line.contains("lists");
+        assert_eq!(told.iter().find(reads), None, "{told:?}");
+    }
+    let calls = archive.calls();
+    assert_eq!(calls.matches(" update").count(), 1, "{calls}");
+    // For this system they are not used.
+    assert!(archive.find("rt").0.is_ok());
+    assert!(
+        !archive
+            .calls()
+            .lines()
+            .last()
+            .expect("calls")
+            .starts_with("-c")
+    );
+    // A download that fails makes it read them again.
+    fs::write(archive.apt.join("offline"), "").expect("a file");
+    fs::remove_dir_all(
+        archive
+            .place
+            .cache()
+            .directory()
+            .join(format!("package-{sum}")),
+    )
+    .expect("the kernel's entry");
+    let _ = arm("rt");
+    fs::remove_file(archive.apt.join("offline")).expect("there again");
+    let (found, told) = arm("rt");
+    found.expect("a kernel");
+    assert!(told[0].contains("lists"), "{told:?}");
 }

@@ -164,7 +164,7 @@ fn packages_that_hold_no_kernel_for_a_guest_are_named() {
         ),
         (
             made::deb(CONTROL, &[(&vmlinuz, &arm)]),
-            "is a kernel for aarch64",
+            "is a kernel for arm64, and the guest is amd64",
         ),
         (
             made::deb(CONTROL, &[(&vmlinuz, &made::elf(true, 9_000))]),

@@ -16,7 +16,9 @@ fn the_archives_kernels_are_found_with_all_that_a_guest_needs() {
     let cache = Cache::at(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels"));
     for (asked, is_rt) in [("rt", true), ("standard", false)] {
         let mut told = Vec::new();
-        let found = kernel::find(asked, Architecture::Amd64, &cache, &mut |step| told.push(step.to_string()));
+        let found = kernel::find(asked, Architecture::Amd64, &cache, &mut |step| {
+            told.push(step.to_string())
+        });
         let kernel = match found {
             Ok(kernel) => kernel,
             Err(error @ kernel::Error::Package { .. }) => skip!("{error}"),

@@ -155,8 +155,9 @@ struct Guest {
 impl Guest {
     fn boot(asked: &str, record_ms: u64) -> Result<Self, String> {
         let cache = Cache::for_user().map_err(|why| why.to_string())?;
-        let kernel = kernel::find(asked, Architecture::Amd64, &cache, &mut |_| {}).map_err(|why| why.to_string())?;
-        let qemu = Qemu::find().map_err(|why| why.to_string())?;
+        let kernel = kernel::find(asked, Architecture::Amd64, &cache, &mut |_| {})
+            .map_err(|why| why.to_string())?;
+        let qemu = Qemu::find(Architecture::Amd64).map_err(|why| why.to_string())?;
         let folder = std::env::temp_dir().join(format!("truth-host-{}", std::process::id()));
         let failed = |why: std::io::Error| format!("{}: {why}", folder.display());
         std::fs::create_dir_all(&folder).map_err(failed)?;

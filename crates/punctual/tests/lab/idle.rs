@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use punctual_lab::kernel::idle::pause_in;
-use punctual_lab::kernel::{self, Cache};
+use std::path::Path;
+
+use punctual_lab::kernel::{self, Cache, Kernel};
 
 use super::common::{Place, read_json, skip};
 use super::{lab, ready};
@@ -16,22 +17,31 @@ fn a_guest_is_the_same_with_the_pause_of_its_idle_loop_and_without() {
     }
     let place = Place::new();
     let cache = Cache::for_user().expect("a cache");
-    let kernel = kernel::find("rt", Architecture::Amd64, &cache, &mut |_| {}).expect("a kernel");
+    let find = |asked: &str| -> Kernel {
+        kernel::find(asked, Architecture::Amd64, &cache, &mut |_| {}).expect("a kernel")
+    };
+    let kernel = find("rt");
     let symbols = kernel.symbols().expect("symbols");
     let mut image = fs::read(&kernel.image).expect("an image");
-    assert!(pause_in(&image, &symbols).is_some(), "{}", kernel.release);
-    fs::write(place.path().join("plain"), &image).expect("written");
+    let pause = kernel.pause.expect("a PAUSE");
+    let plain = place.path().join("plain").display().to_string();
+    fs::write(&plain, &image).expect("written");
+    assert_eq!(find(&plain).pause, Some(pause));
     // A second one, behind the function's last instruction, where nothing is executed: it can't be told
     // which one is the loop's, and the image is booted as it is.
-    let at = pause_in(&image, &symbols).expect("a PAUSE") as usize;
+    let at = pause.at as usize;
     let (begin, end) = symbols.range("cpu_idle_poll").expect("its function");
     let padding = image[at..at + (end - begin) as usize]
         .windows(8)
         .position(|bytes| bytes == [0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0])
         .expect("padding behind a jump");
     image[at + padding..][..2].copy_from_slice(&[0xf3, 0x90]);
-    assert_eq!(pause_in(&image, &symbols), None);
-    fs::write(place.path().join("marked"), &image).expect("written");
+    let write = |name: &str, image: &[u8]| -> String {
+        let path: &Path = &place.path().join(name);
+        fs::write(path, image).expect("written");
+        path.display().to_string()
+    };
+    assert_eq!(find(&write("marked", &image)).pause, None);
 
     let result = |kernel: &str| {
         let to = format!("of-{}", &kernel[2..]);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use punctual_record::laboratory::Architecture;
+
 use super::common::{Place, Running, program};
 
 pub fn refused(
@@ -100,7 +102,7 @@ fn without_an_emulator_the_error_names_the_required_one() {
 fn a_file_that_is_no_kernel_is_refused() {
     let place = Place::new();
     let qemu = [("PUNCTUAL_QEMU", "")];
-    if punctual_lab::Qemu::find(Architecture::Amd64).is_err() {
+    if punctual_lab::Qemu::find(Architecture::OWN).is_err() {
         super::common::skip!("there is no QEMU");
     }
     refused(

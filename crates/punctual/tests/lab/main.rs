@@ -13,6 +13,7 @@ mod several;
 mod waits;
 
 mod alone;
+mod arm64;
 mod bisect;
 mod bound;
 mod cost;
@@ -44,18 +45,21 @@ use punctual_record::laboratory::Architecture;
 
 /// The kernels' names, if both are available and QEMU is installed; otherwise why not.
 pub fn ready() -> Result<(), String> {
-    use punctual_lab::{Qemu, kernel};
     use std::sync::OnceLock;
     static READY: OnceLock<Result<(), String>> = OnceLock::new();
-    let find = || {
-        Qemu::find(Architecture::Amd64).map_err(|error| error.to_string())?;
-        let cache = kernel::Cache::for_user().map_err(|error| error.to_string())?;
-        for name in ["rt", "standard"] {
-            kernel::find(name, Architecture::Amd64, &cache, &mut |_| {}).map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    };
-    READY.get_or_init(find).clone()
+    READY.get_or_init(|| ready_for(Architecture::Amd64)).clone()
+}
+
+/// The same for guests of an architecture.
+pub fn ready_for(architecture: Architecture) -> Result<(), String> {
+    use punctual_lab::{Qemu, kernel};
+    Qemu::find(architecture).map_err(|error| error.to_string())?;
+    let cache = kernel::Cache::for_user().map_err(|error| error.to_string())?;
+    for name in ["rt", "standard"] {
+        let found = kernel::find(name, architecture, &cache, &mut |_| {});
+        found.map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Runs `lab` to its end: a boot takes a while on a machine that is shared.

@@ -1,7 +1,7 @@
 //! A lab in which every field of its record stands.
 
 use punctual_record::lab::*;
-use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
+use punctual_record::laboratory::{Architecture, Fingerprint, GuestTime, Laboratory};
 use punctual_record::{Judgement, Tool};
 use punctual_stats::experiment::{BlockLatencies, KnobConclusion, KnobResult};
 use punctual_stats::verdict::Outcome;
@@ -11,6 +11,7 @@ use super::verdicts;
 /// The origin of a run, with all that an origin may hold.
 pub fn laboratory(kernel: &str) -> Laboratory {
     Laboratory {
+        architecture: Architecture::Amd64,
         kernel: kernel.to_owned(),
         release: format!("6.1.0-49-{kernel}-amd64"),
         package: Some(format!("linux-image-6.1.0-49-{kernel}-amd64 6.1.172-1")),

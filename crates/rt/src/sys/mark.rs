@@ -19,9 +19,6 @@ pub fn mark_wake_up() {
     // SAFETY: a no-operation: `movz xzr, #0x7570, lsl #48`. It changes no register, flag or memory.
     // Not `nomem`, as above.
     unsafe {
-        std::arch::asm!(
-            ".inst 0xd2eeae1f",
-            options(nostack, preserves_flags)
-        );
+        std::arch::asm!(".inst 0xd2eeae1f", options(nostack, preserves_flags));
     }
 }

@@ -143,7 +143,12 @@ pub fn format() -> Listed<Format> {
 pub fn architecture() -> Listed<Architecture> {
     Listed {
         read: Reader::Name(Architecture::named),
-        names: || Architecture::ALL.into_iter().map(Architecture::name).collect(),
+        names: || {
+            Architecture::ALL
+                .into_iter()
+                .map(Architecture::name)
+                .collect()
+        },
     }
 }
 

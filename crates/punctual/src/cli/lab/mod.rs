@@ -167,7 +167,10 @@ pub(super) fn bench<'k>(
     architecture: Architecture,
     kernels: impl Iterator<Item = &'k str>,
 ) -> Result<Bench, Failure> {
-    Bench::find(architecture, kernels, &mut |step| out::complain(&step.to_string())).map_err(Failure::setup)
+    Bench::find(architecture, kernels, &mut |step| {
+        out::complain(&step.to_string())
+    })
+    .map_err(Failure::setup)
 }
 
 /// A lab that ran, and was saved.

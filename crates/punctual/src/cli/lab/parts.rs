@@ -14,8 +14,8 @@ use super::taskset;
 use crate::conduct::lab::Part;
 use crate::launch::Program;
 use punctual_lab::cell::{OWN_NAME, Work};
-use punctual_record::laboratory::Architecture;
 use punctual_load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
+use punctual_record::laboratory::Architecture;
 
 /// What runs in the guest by default. The interval in µs and the tick's (4 ms in Debian's kernels)
 /// are coprime: 4,000 wake-ups meet each whole microsecond of the tick once. At 1 ms, chance decides

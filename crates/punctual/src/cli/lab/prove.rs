@@ -26,10 +26,7 @@ const LOAD: &str = "standard";
 /// Wrong usage, a parameter that means nothing or that no kernel knows, or what could not be set up.
 pub fn run(flags: &LabProveFlags) -> Result<ExitCode, Failure> {
     let mut plan = plan(flags)?;
-    let bench = bench(
-        flags.machine.arch,
-        plan.kernels.iter().map(String::as_str),
-    )?;
+    let bench = bench(flags.machine.arch, plan.kernels.iter().map(String::as_str))?;
     check_built_in(&plan, &bench)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let mut lab = LabPlan {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::cells::{self, Cell};
 use punctual_lab::cell::Work;
-use punctual_lab::kernel::{self, Cache, Kernel, Tell};
 use punctual_lab::guest_program;
+use punctual_lab::kernel::{self, Cache, Kernel, Tell};
 use punctual_lab::{CellPlan, LabError, Qemu};
 use punctual_record::lab::LabVariant;
 use punctual_record::laboratory::Architecture;
@@ -125,7 +125,9 @@ impl Bench {
         for name in kernels {
             if !found.iter().any(|kernel| kernel.asked == name) {
                 let cache = Cache::for_user().map_err(BenchError::Kernel)?;
-                found.push(kernel::find(name, architecture, &cache, tell).map_err(BenchError::Kernel)?);
+                found.push(
+                    kernel::find(name, architecture, &cache, tell).map_err(BenchError::Kernel)?,
+                );
             }
         }
         Ok(Self {
