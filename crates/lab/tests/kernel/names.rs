@@ -43,6 +43,7 @@ if [ -e "$from/offline" ]; then
     echo "E: Unable to fetch some archives" >&2
     exit 100
 fi
+[ "$last" != update ] || exit 0
 cp "$from/${last%%=*}.deb" "$(echo "$last" | tr = _)_amd64.deb"
 "#;
 
