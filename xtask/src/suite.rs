@@ -61,6 +61,8 @@ pub fn test(more: &[String]) -> ExitCode {
     licences(&mut tally);
     oldest_compiler(&mut tally);
     under_miri(&mut tally);
+    // Before the tests that need it, which have limits of time.
+    guest::prepare();
     let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
     tests(&arguments, &mut tally);
     again::tests(&mut tally);

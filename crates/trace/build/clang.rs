@@ -6,6 +6,16 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
+/// The kernel's name of the architecture that is built for: what registers are called differs.
+fn architecture() -> String {
+    match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("x86_64") => "x86".to_owned(),
+        Ok("aarch64") => "arm64".to_owned(),
+        Ok("riscv64") => "riscv".to_owned(),
+        other => other.unwrap_or("x86").to_owned(),
+    }
+}
+
 /// Compiles a BPF program: C to an object. It fits any kernel: the loader
 /// relocates it (CO-RE).
 #[allow(clippy::print_stderr, reason = "what cargo shows when a build fails")]
@@ -19,6 +29,7 @@ pub fn in_kernel(headers: &Path, source: &Path, object: &Path, defined: &[&str])
         // The object doesn't depend on the directory that it is built in.
         .arg("-ffile-compilation-dir=.")
         .args(defined)
+        .arg(format!("-D__TARGET_ARCH_{}", architecture()))
         .arg("-I")
         .arg(headers)
         .arg(source)

@@ -170,3 +170,47 @@ fn what_is_not_for_these_guests_is_refused_in_one_line() {
     refused(guest, &["--arch", "arm65"], 64, "amd64, arm64, riscv64");
     refused(guest, &["--kernel", &arm], 1, "give --arch arm64");
 }
+
+#[test]
+fn the_guests_kernel_is_traced_and_explains_each_wake_up() {
+    let guest = match ready() {
+        Ok(guest) => guest,
+        Err(reason) => skip!("{reason}"),
+    };
+    let place = Place::new();
+    let words = ["--arch", "arm64", "--load", "fork", "-o", "made", "--"];
+    let measured = [
+        "measure",
+        "nanosleep",
+        "-l",
+        "100",
+        "--explain-above",
+        "1us",
+    ];
+    lab(&place, guest, &[&words[..], &measured].concat()).expect(0);
+    for kernel in ["rt", "standard"] {
+        let run = read_json(&place.path().join(format!("made/{kernel}/fork/run.json")));
+        let explanation = &run["explanation"];
+        assert_eq!(explanation["explained"], 100, "{explanation}");
+        assert_eq!(explanation["outliers"], 100, "{explanation}");
+        let causes = explanation["ranking"].as_array().expect("causes");
+        let has = |kind: &str| causes.iter().any(|row| row["cause"]["kind"] == kind);
+        assert!(has("wake-path") && has("platform"), "{causes:?}");
+        // The timer's interrupt is the CPU's, not a device's.
+        assert!(!has("interrupt"), "{causes:?}");
+        let stages = explanation["stages"].as_array().expect("stages");
+        let first = &stages[0];
+        assert_eq!(
+            (&first["stage"], &first["times"]["count"]),
+            (&"interrupt".into(), &100.into())
+        );
+        let missing = explanation["missing"].as_array().expect("a list");
+        let names: Vec<&str> = missing
+            .iter()
+            .filter_map(|it| it["tracepoint"].as_str())
+            .collect();
+        // Of x86-64 alone, and of later kernels.
+        let is_known = |name: &&str| *name == "page_fault_user" || name.starts_with("csd_");
+        assert!(!names.is_empty() && names.iter().all(is_known), "{names:?}");
+    }
+}

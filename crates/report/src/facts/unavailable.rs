@@ -77,7 +77,7 @@ fn action(step: &TracingStep) -> String {
 fn remedy(why: &Unavailable) -> &'static str {
     match why {
         Unavailable::BuiltWithout | Unavailable::Incomplete { .. } => "rebuild it: make",
-        Unavailable::Architecture => "tracing needs an x86-64 machine",
+        Unavailable::Architecture => "tracing needs an x86-64 or an arm64 machine",
         Unavailable::NoTypes { .. } => {
             "tracing needs a kernel of 5.15 or later with CONFIG_DEBUG_INFO_BTF=y, as \
              distributions build it, and /sys mounted"

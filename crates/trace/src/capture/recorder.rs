@@ -27,8 +27,6 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/re
 
 /// Tracepoints without which nothing can be explained.
 const NEEDED: &[&str] = &[
-    "local_timer_entry",
-    "local_timer_exit",
     "hrtimer_start",
     "hrtimer_expire_entry",
     "sched_waking",
@@ -38,8 +36,17 @@ const NEEDED: &[&str] = &[
     "softirq_exit",
     "sched_migrate_task",
 ];
-/// Tracepoints that a kernel may lack.
-const WELCOME: &[&str] = &[
+/// The same of the CPU's own interrupts. On other processors they are handlers like any other.
+const NEEDED_OF_CPU: &[&str] = if cfg!(target_arch = "x86_64") {
+    &["local_timer_entry", "local_timer_exit"]
+} else {
+    &[]
+};
+/// Tracepoints of the CPU's own interrupts that a kernel may lack.
+#[cfg(not(target_arch = "x86_64"))]
+const WELCOME_OF_CPU: &[&str] = &["ipi_entry", "ipi_exit"];
+#[cfg(target_arch = "x86_64")]
+const WELCOME_OF_CPU: &[&str] = &[
     "reschedule_entry",
     "reschedule_exit",
     "call_function_entry",
@@ -55,6 +62,9 @@ const WELCOME: &[&str] = &[
     "threshold_apic_entry",
     "threshold_apic_exit",
     "nmi_handler",
+];
+/// Tracepoints that a kernel may lack.
+const WELCOME: &[&str] = &[
     "cpu_idle",
     "workqueue_execute_start",
     "contention_begin",
@@ -176,11 +186,11 @@ impl Recorder {
         attach_typed(programs, "on_sched_switch", "sched_switch", btf)
             .or_else(|_| attach_typed(programs, "on_sched_switch_of_old", "sched_switch", btf))
             .map_err(|error| refused(attach("sched_switch"), &error))?;
-        for tracepoint in NEEDED {
+        for tracepoint in NEEDED_OF_CPU.iter().chain(NEEDED) {
             attach_typed(programs, &format!("on_{tracepoint}"), tracepoint, btf)
                 .map_err(|error| refused(attach(tracepoint), &error))?;
         }
-        for tracepoint in WELCOME {
+        for tracepoint in WELCOME_OF_CPU.iter().chain(WELCOME) {
             // If a kernel lacks the tracepoint of such an interrupt, it lacks the interrupt itself.
             let absent_itself = tracepoint.contains("_apic_");
             let attached = attach_typed(programs, &format!("on_{tracepoint}"), tracepoint, btf);

@@ -13,7 +13,7 @@ pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// # Errors
 /// The first thing that is missing.
 pub fn check() -> Result<(), Unavailable> {
-    if !cfg!(target_arch = "x86_64") {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Err(Unavailable::Architecture);
     }
     if let Err(error) = fs::metadata(BTF) {

@@ -72,6 +72,9 @@ struct sched_info {
 	u64 run_delay; /* how long it was ready to run and had no CPU */
 } CO_RE;
 struct rt_mutex_waiter;
+struct thread_info {
+	u64 preempt_count; /* of each thread, on arm64: the lower half */
+} CO_RE;
 /* As on 64 bits: a number and the namespace that it belongs to. */
 struct upid {
 	s32 nr;
@@ -82,6 +85,7 @@ struct pid {
 	struct upid numbers[1];
 } CO_RE;
 struct task_struct {
+	struct thread_info thread_info;
 	s32 pid;
 	s32 tgid;
 	s32 prio;
@@ -136,14 +140,7 @@ struct hrtimer {
 struct irqaction {
 	const char *name;
 } CO_RE;
-struct pt_regs {
-	u64 si;
-	u64 di;
-	u64 orig_ax;
-	u64 ip;
-	u64 cs;
-	u64 sp;
-} CO_RE;
+#include "processor.h"
 struct work_struct {
 	void *func;
 } CO_RE;

@@ -100,22 +100,31 @@ static ALWAYS_INLINE u64 own_area(struct lane *lane, u32 cpu)
 	return lane->area = (u64)rq - runqueues_at;
 }
 
+/* The preemption count of this CPU or, on arm64, of the current thread; `unknown` if it can't be read. */
+static ALWAYS_INLINE u32 preempt_count(u64 area, u32 unknown)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return (u32)bpf_get_current_task_btf()->thread_info.preempt_count;
+#else
+	u32 count = unknown;
+	if (area && preempt_count_at)
+		read_kernel(&count, (void *)(area + preempt_count_at));
+	return count;
+#endif
+}
+
 /* Whether an interrupt runs over the current thread. If that is not known: it may. */
 static ALWAYS_INLINE int in_interrupt(struct lane *lane, u32 cpu)
 {
-	u64 area = own_area(lane, cpu);
-	u32 count = 0x10000;
-	if (area && preempt_count_at)
-		read_kernel(&count, (void *)(area + preempt_count_at));
+	u32 count = preempt_count(own_area(lane, cpu), 0x10000);
 	/* Served softirqs count by 0x100, handlers by 0x10000, non-maskable ones by 0x100000. */
 	return (count & 0x00ff0100) != 0;
 }
 
-ON(local_timer_entry)
+/* The CPU's timer interrupts. */
+static ALWAYS_INLINE int timer_interrupts(u64 *args, struct lane *lane, u64 now_ns, u32 cpu)
 {
-	HERE;
 	lane->interrupted = current_tid();
-	/* The processor pushes the instruction and the code segment next to each other. */
 	struct { u64 address, segment; } at = {};
 	u64 steal = 0;
 	u32 preempt = 0;
@@ -128,18 +137,19 @@ ON(local_timer_entry)
 		if (irq_regs_at && !idle) {
 			struct pt_regs *regs = 0, *of_user = bpf_task_pt_regs(task);
 			read_kernel(&regs, (void *)(area + irq_regs_at));
-			user = regs && regs == of_user && (of_user->cs & 3);
+			user = regs && regs == of_user && (segment_of(STATE_OF(of_user)) & 3);
 			if (user) {
 				/* No call of a helper: it would cost more than everything else here. */
-				at.address = of_user->ip;
-				at.segment = of_user->cs;
+				at.address = INSTRUCTION(of_user);
+				at.segment = STATE_OF(of_user);
 			} else if (regs) {
-				bpf_probe_read_kernel(&at, sizeof(at), &regs->ip);
+				bpf_probe_read_kernel(&at, sizeof(at), &INSTRUCTION(regs));
 			}
+			at.segment = segment_of(at.segment);
 		}
 		/* Over a program the count is what tracing itself adds: it is read now and then. */
-		if (preempt_count_at && !idle && (!user || !turn))
-			read_kernel(&preempt, (void *)(area + preempt_count_at));
+		if (!idle && (!user || !turn))
+			preempt = preempt_count(area, 0);
 		/* Where it stays 0 there is no account: on bare metal, and in most hypervisors. */
 		if (steal_at && (lane->stolen || !turn)) {
 			read_kernel(&steal, (void *)(area + steal_at));
@@ -153,6 +163,68 @@ ON(local_timer_entry)
 		take_stack(args, lane, cpu, now_ns);
 	}
 	return 0;
+}
+
+#if defined(__TARGET_ARCH_arm64)
+
+/* Its timer and the interrupts between CPUs are handlers like any other, by name. */
+static ALWAYS_INLINE u64 first_letters(struct irqaction *action)
+{
+	char letters[8] = {};
+	bpf_probe_read_kernel(letters, sizeof(letters), action->name);
+	return *(u64 *)letters;
+}
+/* "arch_timer", "IPI": their first bytes as a number. */
+static ALWAYS_INLINE int is_timer(u64 letters)
+{
+	return letters == 0x6d69745f68637261;
+}
+static ALWAYS_INLINE int is_between(u64 letters)
+{
+	return (u32)letters == 0x495049;
+}
+
+/* Interrupts between CPUs, by the first letter of what each is for (ipi_types in arm64/kernel/smp.c). */
+static ALWAYS_INLINE u32 vector_of(const char *reason)
+{
+	char first = 0;
+	bpf_probe_read_kernel(&first, sizeof(first), reason);
+	switch (first) {
+	case 'R': /* Rescheduling interrupts */
+		return RESCHEDULE;
+	case 'F': /* Function call interrupts */
+		return CALL_FUNCTION;
+	case 'I': /* IRQ work interrupts */
+		return IRQ_WORK;
+	case 'T': /* Timer broadcast interrupts */
+		return LOCAL_TIMER;
+	default:
+		return PLATFORM;
+	}
+}
+
+ON(ipi_entry)
+{
+	HERE;
+	lane->interrupted = current_tid();
+	RECORD(VECTOR_ENTRY, vector_of((const char *)args[0]), 0, 0, 0);
+	return 0;
+}
+
+ON(ipi_exit)
+{
+	HERE;
+	lane->interrupted = 0;
+	RECORD(VECTOR_EXIT, vector_of((const char *)args[0]), 0, 0, 0);
+	return 0;
+}
+
+#else
+
+ON(local_timer_entry)
+{
+	HERE;
+	return timer_interrupts(args, lane, now_ns, cpu);
 }
 
 #define VECTOR_END(tracepoint, vector)                                                             \
@@ -182,11 +254,20 @@ VECTOR(x86_platform_ipi, PLATFORM)
 VECTOR(thermal_apic, THERMAL)
 VECTOR(threshold_apic, THRESHOLD)
 
+#endif
+
 ON(irq_handler_entry)
 {
 	HERE;
-	lane->interrupted = current_tid();
 	struct irqaction *action = (struct irqaction *)args[1];
+#if defined(__TARGET_ARCH_arm64)
+	u64 letters = first_letters(action);
+	if (is_timer(letters))
+		return timer_interrupts(args, lane, now_ns, cpu);
+	if (is_between(letters))
+		return 0;
+#endif
+	lane->interrupted = current_tid();
 	u32 turn;
 	struct slot *slot = begin(lane, now_ns, cpu, HANDLER_ENTRY, &turn);
 	if (!slot)
@@ -200,6 +281,16 @@ ON(irq_handler_entry)
 ON(irq_handler_exit)
 {
 	HERE;
+#if defined(__TARGET_ARCH_arm64)
+	u64 letters = first_letters((struct irqaction *)args[1]);
+	if (is_between(letters))
+		return 0;
+	if (is_timer(letters)) {
+		lane->interrupted = 0;
+		RECORD(VECTOR_EXIT, LOCAL_TIMER, 0, 0, 0);
+		return 0;
+	}
+#endif
 	lane->interrupted = 0;
 	RECORD(HANDLER_EXIT, (u32)args[0], 0, 0, 0);
 	return 0;
@@ -330,7 +421,6 @@ ON(task_rename)
 	return 0;
 }
 
-enum { CALL_FUTEX = 202 };
 /* A futex, in the flags of a lock: a bit beyond those of the kernel. */
 enum { BY_FUTEX = 1 << 16 };
 
@@ -351,13 +441,13 @@ static ALWAYS_INLINE void name_holder(struct slot *slot, struct task_struct *tas
 static ALWAYS_INLINE void may_wait(struct lane *lane, struct task_struct *task, u64 now_ns, u32 cpu)
 {
 	struct pt_regs *regs = bpf_task_pt_regs(task);
-	if (!regs || regs->orig_ax != CALL_FUTEX)
+	if (!regs || call_number(regs) != CALL_FUTEX)
 		return;
 	u32 turn;
 	struct slot *slot = begin(lane, now_ns, cpu, LOCK_WAIT, &turn);
 	if (!slot)
 		return;
-	slot->a = regs->di;
+	slot->a = FIRST_ARGUMENT(regs);
 	slot->b = (u64)BY_FUTEX << 32;
 	slot->c = 0;
 	slot->name[0] = 0;
@@ -526,7 +616,8 @@ ON(contention_begin)
 	slot->c = 0;
 	slot->name[0] = 0;
 	u64 owner = 0;
-	if (flags & BY_MUTEX)
+	/* On PREEMPT_RT a mutex is an rt_mutex. */
+	if (flags & BY_MUTEX && field_exists(((struct mutex *)0)->owner))
 		read_kernel(&owner, &((struct mutex *)lock)->owner);
 	else if (flags & BY_RT_MUTEX && field_exists(((struct rt_mutex_base *)0)->owner))
 		read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);

@@ -86,8 +86,6 @@ static ALWAYS_INLINE void note_who_left(struct lane *lane, u64 now_ns, struct ta
 
 /* A stack takes 5 to 30 us, with interrupts disabled. */
 enum { STACK_MOST_NS = 50000 };
-/* The code segment of programs of 64 bits: __USER_CS in asm/segment.h. */
-enum { USER_CODE_64 = 0x33 };
 
 /* The thread runs again. Its stack is as it was, unless it has run elsewhere meanwhile. If the
  * target is due again too soon for a stack, only the thread's system call is recorded, within 0.5 us. */
@@ -101,8 +99,8 @@ static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu
 	struct pt_regs *regs = bpf_task_pt_regs(task);
 	/* A program that was interrupted has -1, a kernel thread no registers of a program, and a program of
 	 * 32 bits has other numbers. */
-	if (regs && (u16)regs->cs == USER_CODE_64)
-		call = regs->orig_ax;
+	if (regs && is_program_of_64_bits(regs))
+		call = call_number(regs);
 	u32 index = 0;
 	long bytes = 0;
 	if (!lane->due_ns || now_ns + STACK_MOST_NS <= lane->due_ns) {

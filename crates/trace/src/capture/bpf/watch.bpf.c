@@ -20,7 +20,6 @@ enum stop {
 
 /* For a stop that had begun before the watch: its start is not known. */
 enum { BEFORE_THE_WATCH = 1 };
-enum { CALL_YIELD = 24, CALL_FUTEX = 202 };
 /* No system call: the thread went to sleep in a page fault or an interrupt. */
 #define NO_CALL 0xffff
 /* In a wake-up's call: its timer was armed for a length of time, not for an instant. */
@@ -108,11 +107,11 @@ static ALWAYS_INLINE u64 call_of(struct task_struct *task)
 	struct pt_regs *regs = bpf_task_pt_regs(task);
 	if (!regs)
 		return NO_CALL;
-	u64 number = regs->orig_ax;
-	if ((s64)number < 0 || number >= NO_CALL)
+	s64 number = call_number(regs);
+	if (number < 0 || number >= NO_CALL)
 		return NO_CALL;
 	if (number == CALL_FUTEX)
-		number |= (regs->si & 0x7f) << 16;
+		number |= (SECOND_ARGUMENT(regs) & 0x7f) << 16;
 	return number;
 }
 
