@@ -79,6 +79,12 @@ const PAGES: &[Page] = &[
         shows: Shows::Bound,
     },
     Page {
+        name: "lab-arm64",
+        title: "PREEMPT_RT and the standard kernel for arm64: worst wake-up in virtual ns",
+        words: &["lab", "--arch", "arm64", "--load", "idle,native,exit"],
+        shows: Shows::Ratio,
+    },
+    Page {
         name: "lab-exec",
         title: "Task set of rt-exec: response times in virtual ns",
         words: &["lab", "run", "exec"],

@@ -45,8 +45,8 @@ pub fn dependency(of: Dependency) -> &'static str {
     }
 }
 
-/// Pairs the cells: by kernel, load and seed; where the labs have one kernel each, and
-/// different ones, by load and seed.
+/// Pairs the cells of one architecture: by kernel, load and seed; where the labs have one kernel each,
+/// and different ones, by load and seed.
 #[must_use]
 pub fn compare(first: &Lab, second: &Lab) -> Comparison {
     let kernels = |lab: &Lab| {
@@ -57,8 +57,11 @@ pub fn compare(first: &Lab, second: &Lab) -> Comparison {
     };
     let (a, b) = (kernels(first), kernels(second));
     let across = a.len() == 1 && b.len() == 1 && a != b;
+    // An instruction of one processor is none of another.
+    let architecture = |cell: &LabCell| cell.laboratory.as_ref().map(|it| it.architecture);
     let same = |x: &LabCell, y: &LabCell| {
-        (across || x.kernel == y.kernel) && x.load == y.load && x.seed == y.seed
+        let is_pair = (across || x.kernel == y.kernel) && x.load == y.load && x.seed == y.seed;
+        is_pair && architecture(x) == architecture(y)
     };
     let mut comparison = Comparison::default();
     for cell in &first.cells {

@@ -1,7 +1,7 @@
 //! The table of a laboratory, its comparison and its test suite, on cells with known figures.
 
 use punctual_record::lab::*;
-use punctual_record::laboratory::GuestTime;
+use punctual_record::laboratory::{Architecture, GuestTime};
 use punctual_report::lab::{bills, compare, comparison, junit, table};
 use punctual_report::style::Style;
 
@@ -264,4 +264,16 @@ fn bounds_stand_beside_the_latest_with_the_functions_around_their_windows() {
     }
     let page = punctual_report::lab::page(&lab, "");
     assert!(page.contains("How late a wake-up could have been") && page.contains("1.67"));
+}
+
+#[test]
+fn what_another_architecture_executed_is_not_compared() {
+    let one = lab(vec![cell("rt", "idle", 1, 4698)]);
+    let mut other = lab(vec![cell("rt", "idle", 1, 8188)]);
+    assert_eq!(compare(&one, &other).pairs.len(), 1);
+    let laboratory = other.cells[0].laboratory.as_mut().expect("its origin");
+    laboratory.architecture = Architecture::Arm64;
+    let none = compare(&one, &other);
+    assert!(none.pairs.is_empty(), "{none:?}");
+    assert_eq!(none.alone.len(), 2, "{none:?}");
 }

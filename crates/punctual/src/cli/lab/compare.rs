@@ -18,7 +18,7 @@ pub fn run(flags: &LabCompareFlags) -> Result<ExitCode, Failure> {
     let comparison = report::compare(&first, &second);
     if comparison.pairs.is_empty() {
         return Err(Failure::usage(format!(
-            "{} and {}: no kernel with the same load and seed was measured in both",
+            "{} and {}: no kernel of the same architecture with the same load and seed was measured in both",
             flags.first.display(),
             flags.second.display()
         )));
