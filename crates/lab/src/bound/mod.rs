@@ -11,7 +11,7 @@
 //! Another interrupt (the tick) makes a window longer, or the service, but not both: where such interrupts
 //! are further apart than the bound, one of them meets a wake-up at most.
 
-mod file;
+pub mod file;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -223,7 +223,10 @@ fn table(symbols: &Symbols) -> Result<String, NoBound> {
 }
 
 /// The bound of what was measured: the sum of the longest of each part.
-fn compose(
+///
+/// # Errors
+/// The file is not that of these wake-ups, or one of them was later than the bound.
+pub fn compose(
     windows: &Windows,
     warm_up: u64,
     peaks: &[Peak],
@@ -251,13 +254,15 @@ fn compose(
         sorted.extend(&windows.early);
     }
     let rank = |window: &Window, served: &Served| {
-        let whole = window.length + served.after(window);
+        let whole = window.length.saturating_add(served.after(window));
         (std::cmp::Reverse(whole), window.start, window.end)
     };
     sorted.sort_by_key(|window| rank(window, &served));
-    let whole = sorted.first().map_or(0, |it| it.length + served.after(it));
+    let whole = sorted
+        .first()
+        .map_or(0, |it| it.length.saturating_add(served.after(it)));
     // Two interrupts may meet one wake-up.
-    let served = match windows.apart > timer_ns + whole {
+    let served = match windows.apart > whole.saturating_add(timer_ns) {
         true => served,
         false => served.by_any(),
     };
@@ -308,7 +313,9 @@ impl Served {
                 0 => approach,
                 known => known,
             };
-            wake.handler + approach + wake.path
+            wake.handler
+                .saturating_add(approach)
+                .saturating_add(wake.path)
         };
         let any = wakes.iter().map(whole).max().unwrap_or(0);
         let alone = wakes.iter().filter(|wake| !wake.mixed).map(whole).max();

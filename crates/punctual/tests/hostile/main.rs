@@ -16,6 +16,7 @@ mod kernel_package;
 mod kernel_symbols;
 mod kernel_tables;
 mod lab;
+mod lab_bound;
 mod lab_observer;
 mod ladder;
 mod marks;
@@ -42,6 +43,7 @@ const TARGETS: &[(&str, Check)] = &[
     ("kernel_symbols", kernel_symbols::check),
     ("kernel_tables", kernel_tables::check),
     ("lab", lab::check),
+    ("lab_bound", lab_bound::check),
     ("lab_observer", lab_observer::check),
     ("ladder", ladder::check),
     ("marks", marks::check),

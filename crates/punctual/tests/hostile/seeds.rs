@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
+use punctual_lab::bound::file::{Preemption, Windows};
 use punctual_lab::kernel::image::{self, Kind};
 use punctual_lab::kernel::modules::depends;
 use punctual_lab::kernel::unpack::Packing;
@@ -44,6 +45,7 @@ pub const KNOWN: &[(&str, fn())] = &[
     ("kernel_symbols", kernel_symbols),
     ("kernel_tables", kernel_tables),
     ("lab", lab),
+    ("lab_bound", lab_bound),
     ("lab_observer", lab_observer),
     ("ladder", ladder),
     ("marks", marks),
@@ -334,6 +336,19 @@ fn ladder() {
         refused.contains("not one response time for each cycle"),
         "{refused}"
     );
+}
+
+fn lab_bound() {
+    let text = seed("lab_bound/small");
+    let text = std::str::from_utf8(&text).expect("text");
+    let windows = |model| Windows::parse(text, model).expect("windows");
+    let (full, points) = (windows(Preemption::Full), windows(Preemption::Points));
+    let longest = |of: &Windows| of.late.iter().map(|it| it.length).max();
+    assert_eq!(longest(&full), Some(5_000));
+    assert_eq!(longest(&points), Some(90_000));
+    assert_eq!((full.interrupts, full.apart), (20, 4_000_000));
+    assert_eq!(full.wakes.len(), 3);
+    assert_eq!((full.wakes[0].entry, points.wakes[0].entry), (400, 401));
 }
 
 fn lab_observer() {
