@@ -29,7 +29,7 @@ use super::style::{Style, Tone, wrap};
 use super::table::{self, Cell};
 use super::words::count;
 use punctual_record::lab::{CellFigures, Lab, LabCell};
-use punctual_record::laboratory::GuestTime;
+use punctual_record::laboratory::{Architecture, GuestTime, Laboratory};
 
 /// What virtual time is, wherever a figure of it is shown.
 pub const WHAT_IT_SHOWS: &str = "Times are virtual ns: one instruction is 1 ns. They show paths \
@@ -172,6 +172,17 @@ fn paragraph(lines: &mut Vec<String>, text: &str, style: &Style) {
     }
 }
 
+/// A kernel's release, its architecture where the release doesn't have it, and its parameters.
+fn booted(laboratory: &Laboratory) -> String {
+    let architecture = laboratory.architecture.name();
+    let is_named =
+        laboratory.architecture == Architecture::Amd64 || laboratory.release.contains(architecture);
+    let mut words = vec![laboratory.release.clone()];
+    words.extend((!is_named).then(|| format!("({architecture})")));
+    words.extend(laboratory.parameters.iter().cloned());
+    words.join(" ")
+}
+
 fn kernel_lines(lab: &Lab, kernels: &[&str], style: &Style) -> Vec<String> {
     kernels
         .iter()
@@ -179,10 +190,7 @@ fn kernel_lines(lab: &Lab, kernels: &[&str], style: &Style) -> Vec<String> {
             let of = lab.cells.iter().filter(|cell| cell.kernel == *kernel);
             let release = of
                 .filter_map(|cell| cell.laboratory.as_ref())
-                .map(|laboratory| {
-                    let words = laboratory.parameters.join(" ");
-                    format!("{} {words}", laboratory.release).trim().to_owned()
-                })
+                .map(booted)
                 .next();
             let release = release.unwrap_or_else(|| "no result".to_owned());
             format!(

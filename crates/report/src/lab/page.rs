@@ -153,14 +153,12 @@ fn matrix(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str], base: &
          <table class=\"figures matrix\">\n<thead><tr><th scope=\"col\">load</th>",
     );
     for machine in machines {
-        let release = laboratory(lab, machine).map_or_else(String::new, |laboratory| {
-            format!("{} {}", laboratory.release, laboratory.parameters.join(" "))
-        });
+        let release = laboratory(lab, machine).map_or_else(String::new, super::booted);
         let _ = write!(
             html,
             "<th scope=\"col\"><b>{}</b><small>{}</small></th>",
             escape(&short(machine)),
-            escape(release.trim())
+            escape(&release)
         );
     }
     html.raw("</tr></thead>\n<tbody>\n");

@@ -259,7 +259,7 @@ pub(super) fn proof(lab: &Lab, proof: &LabProof, style: &Style) -> String {
             (cell.kernel == kernel).then_some(laboratory)
         });
         if let Some(found) = laboratory {
-            let text = format!("{} {}", found.release, found.parameters.join(" "));
+            let text = super::booted(found);
             let name = style.paint(Tone::Bold, &short(&found.kernel));
             lines.push(format!("{name}: {}", style.paint(Tone::Plain, text.trim())));
         }
