@@ -1,6 +1,7 @@
 //! Writes the tables of docs/results: each page by the command that makes its figures.
 
 mod bounds;
+mod costs;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ enum Shows {
     Three,
     /// The highest of all seeds, the bound, and the window that makes it.
     Bound,
+    /// Of each operation its instructions, and their ratio to the first column.
+    Cost,
     /// Of each task the best, p99 and worst response time, its bound, and late jobs.
     Tasks,
 }
@@ -83,6 +86,12 @@ const PAGES: &[Page] = &[
         title: "PREEMPT_RT and the standard kernel for arm64: worst wake-up in virtual ns",
         words: &["lab", "--arch", "arm64", "--load", "idle,native,exit"],
         shows: Shows::Ratio,
+    },
+    Page {
+        name: "lab-cost",
+        title: "Instructions per operation, and their ratio to the first column",
+        words: &["lab", "cost"],
+        shows: Shows::Cost,
     },
     Page {
         name: "lab-exec",
@@ -207,6 +216,7 @@ fn text(page: &Page, cells: &[Value], origin: &str) -> String {
     match page.shows {
         Shows::Tasks => return head(page, origin) + &tasks::tables(&columns, &rows, &of),
         Shows::Bound => return head(page, origin) + &bounds::table(&columns, &rows, &of),
+        Shows::Cost => return head(page, origin) + &costs::table(cells),
         Shows::Worst | Shows::Ratio | Shows::Three => {}
     }
     let mut text = head(page, origin) + "| load |";
@@ -264,7 +274,7 @@ fn shown(shows: Shows, cells: &[&Value]) -> String {
     let max = highest(cells, "max_ns");
     let figures = match shows {
         Shows::Three => vec![mean(), highest(cells, "p99_ns"), max],
-        Shows::Worst | Shows::Ratio | Shows::Tasks | Shows::Bound => vec![max],
+        Shows::Worst | Shows::Ratio | Shows::Tasks | Shows::Bound | Shows::Cost => vec![max],
     };
     let figures: Option<Vec<String>> = figures.into_iter().map(|ns| ns.map(grouped)).collect();
     figures.map_or("no figure".to_owned(), |figures| figures.join(", "))

@@ -21,7 +21,7 @@ use super::qemu::Qemu;
 use super::room::Room;
 use super::rootfs::{self, RootfsError};
 use super::work::WorkFolder;
-use punctual_record::lab::{LabBill, LabBound, LabLoad, NoBill, NoBound, NoResult};
+use punctual_record::lab::{LabBill, LabBound, LabCost, LabLoad, NoBill, NoBound, NoResult};
 use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
 use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
 
@@ -141,6 +141,8 @@ pub struct CellResult {
     pub bound: Option<LabBound>,
     /// Why there is no bound, if one was wanted.
     pub no_bound: Option<NoBound>,
+    /// What operations cost, if they were made.
+    pub cost: Option<LabCost>,
     /// Everything that it depends on.
     pub laboratory: Laboratory,
     /// The host's time that it needed.
@@ -374,6 +376,7 @@ impl CellPlan<'_> {
             missed_mark: None,
             bound: None,
             no_bound: None,
+            cost: None,
             laboratory,
             took: came.took,
         };

@@ -65,5 +65,5 @@ pub use report::{LoadReport, LoadStatus};
 pub use set::{LoadSet, standalone};
 pub use settings::{LoadSettings, allowed_cpus};
 pub use spec::LoadSpec;
-pub use sys::become_subreaper;
+pub use sys::{Ended, become_subreaper, fork_child, wait};
 pub use tree::{end_descendants, kill_descendants, kill_marked};

@@ -1,6 +1,7 @@
 //! `lab.json`: what the laboratory leaves of all runs that were made together.
 
 mod bound;
+mod cost;
 mod no_bill;
 mod no_result;
 mod proof;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::bound::{LabBound, LabWindow, NoBound};
+pub use self::cost::{LabCost, LabOperation, Operation};
 pub use self::no_bill::NoBill;
 pub use self::no_result::{
     FrameFault, GuestFault, GuestProcess, NoResult, Preparation, Silence, StreamFault,
@@ -132,6 +134,9 @@ pub struct LabCell {
     /// Why there is no bound, where one was wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_bound: Option<NoBound>,
+    /// What operations cost, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<LabCost>,
     /// All that the result depends on, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,

@@ -69,6 +69,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return crate::conduct::cost::runner::main(arguments.into_iter().skip(2));
     }
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == crate::conduct::lab::operations::VERB)
+    {
+        return crate::conduct::lab::operations::main(arguments.into_iter().skip(2));
+    }
     // In the laboratory's guest, this program is the first process.
     if punctual_lab::guest::is_first_process(&arguments) {
         punctual_lab::guest::init();

@@ -28,6 +28,7 @@ mod interference;
 mod ladder;
 mod launch;
 mod observer;
+mod operations;
 mod path;
 mod peers;
 mod progress;

@@ -246,6 +246,7 @@ pub fn cell(kernel: &str, load: &str, max_ns: u64, function: &str) -> LabCell {
         no_bill: None,
         bound: None,
         no_bound: None,
+        cost: None,
         laboratory: Some(laboratory(kernel)),
     }
 }
@@ -269,6 +270,57 @@ pub fn bound(window_ns: u64) -> LabBound {
         ],
         interrupts: 803,
         wake_ups: 500,
+    }
+}
+
+/// An operation of which each of three batches made 100, with these instructions for each of them.
+pub fn operation(operation: Operation, each: u64) -> LabOperation {
+    LabOperation {
+        operation,
+        count: 100,
+        // The median is neither the first nor the mean.
+        batches: vec![each * 200, each * 100 - 20, each * 100 + 30],
+        faults: 300,
+        switches: 7,
+    }
+}
+
+/// Operations on a kernel that doesn't know one of its words.
+pub fn cost(call: u64, pipe: u64) -> LabCost {
+    LabCost {
+        operations: vec![
+            operation(Operation::Call, call),
+            operation(Operation::Pipe, pipe),
+        ],
+        left: 0,
+        unknown: vec!["preempt=ful".to_owned()],
+    }
+}
+
+/// Three columns of operations: the last has no result.
+pub fn costs() -> Lab {
+    let cell = |kernel: &str, cost: Option<LabCost>| LabCell {
+        kernel: kernel.to_owned(),
+        figures: None,
+        verdict: None,
+        bills: Vec::new(),
+        cost,
+        ..cell("standard", "idle", 1, "x")
+    };
+    let mut first = cost(300, 10_000);
+    first.unknown.clear();
+    let mut failed = cell("rt", None);
+    failed.error = Some(NoResult::Inside {
+        status: 137,
+        output: String::new(),
+    });
+    Lab {
+        cells: vec![
+            cell("standard preempt=none", Some(first)),
+            cell("standard preempt=ful <b>", Some(cost(303, 13_755))),
+            failed,
+        ],
+        ..lab()
     }
 }
 

@@ -11,7 +11,7 @@ use super::compare::{dependency, signed};
 use super::junit::start_case;
 use super::without::no_result;
 use super::{WHAT_IT_SHOWS, label};
-use punctual_record::lab::{CellFigures, Lab, LabCell};
+use punctual_record::lab::{CellFigures, Lab, LabCell, LabOperation, Operation};
 
 /// By how much figures may grow, in virtual ns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Allowance {
     pub worst: bool,
     /// Those of each load that is not named.
     pub others_ns: u64,
-    /// Those of named loads.
+    /// Those of named loads or operations.
     pub loads_ns: BTreeMap<String, u64>,
 }
 
@@ -30,17 +30,25 @@ impl Allowance {
     fn of(&self, load: &str) -> u64 {
         self.loads_ns.get(load).copied().unwrap_or(self.others_ns)
     }
+
+    /// That of an operation, else of its cell.
+    fn of_operation(&self, operation: Operation, load: &str) -> u64 {
+        let own = self.loads_ns.get(operation.name()).copied();
+        own.unwrap_or_else(|| self.of(load))
+    }
 }
 
 /// A figure of a cell in both labs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateFigure {
-    /// Which: `median`, `worst`, with the task before it if there is one; `end`.
+    /// Which: `median`, `worst`, with the task before it if there is one; an operation; `end`.
     pub name: String,
     /// In the baseline.
     pub before: u64,
     /// Now.
     pub after: u64,
+    /// By how much it may grow.
+    pub allowed_ns: u64,
     /// It grew by more than is allowed.
     pub has_grown: bool,
 }
@@ -61,8 +69,6 @@ pub struct Grown {
 pub struct GateCell {
     /// What it is called.
     pub label: String,
-    /// What its figures may grow by.
-    pub allowed_ns: u64,
     /// Its figures.
     pub figures: Vec<GateFigure>,
     /// What grew most in its worst wake-up.
@@ -117,20 +123,21 @@ pub fn gate(baseline: &[LabCell], now: &Lab, allowance: &Allowance) -> Gate {
 fn cell(before: &LabCell, after: &LabCell, allowance: &Allowance) -> GateCell {
     let allowed_ns = allowance.of(&before.load);
     let mut figures = Vec::new();
-    let mut add = |name: String, [before, after]: [u64; 2]| {
+    let mut add = |name: String, allowed_ns: u64, [before, after]: [u64; 2]| {
         figures.push(GateFigure {
             name,
             before,
             after,
+            allowed_ns,
             has_grown: after > before.saturating_add(allowed_ns),
         });
     };
     let mut both = |task: &str, a: &CellFigures, b: &CellFigures| {
         if allowance.median {
-            add(format!("{task}median"), [a.p50_ns, b.p50_ns]);
+            add(format!("{task}median"), allowed_ns, [a.p50_ns, b.p50_ns]);
         }
         if allowance.worst {
-            add(format!("{task}worst"), [a.max_ns, b.max_ns]);
+            add(format!("{task}worst"), allowed_ns, [a.max_ns, b.max_ns]);
         }
     };
     let mut trouble = after.error.as_ref().map(no_result);
@@ -149,14 +156,31 @@ fn cell(before: &LabCell, after: &LabCell, allowance: &Allowance) -> GateCell {
             trouble = Some(format!("{}: no job any more", clean(&task.name)));
         }
     }
-    if before.figures.is_none()
+    if let Some(cost) = &before.cost {
+        for was in &cost.operations {
+            let all = after.cost.iter().flat_map(|cost| &cost.operations);
+            let is = all
+                .filter(|it| it.operation == was.operation)
+                .find_map(LabOperation::each);
+            match (was.each(), is) {
+                (Some(a), Some(b)) => {
+                    let allowed_ns = allowance.of_operation(was.operation, &before.load);
+                    add(was.operation.name().to_owned(), allowed_ns, [a, b]);
+                }
+                _ if trouble.is_none() => {
+                    trouble = Some(format!("{} was not counted", was.operation.name()));
+                }
+                _ => {}
+            }
+        }
+    } else if before.figures.is_none()
         && before.tasks.is_empty()
         && let (Some(a), Some(b)) = (&before.laboratory, &after.laboratory)
     {
         // A program without figures: all that it executed, the boot left out.
         let took = |ns: u64, boot_ns: u64| ns.saturating_sub(boot_ns);
         let both = [took(a.virtual_ns, a.boot_ns), took(b.virtual_ns, b.boot_ns)];
-        add("end".to_owned(), both);
+        add("end".to_owned(), allowed_ns, both);
     }
     if trouble.is_none() && after.status != before.status && after.status != Some(0) {
         let word = |status: Option<i32>| status.map_or("none".to_owned(), |it| it.to_string());
@@ -165,7 +189,6 @@ fn cell(before: &LabCell, after: &LabCell, allowance: &Allowance) -> GateCell {
     }
     GateCell {
         label: label(before),
-        allowed_ns,
         figures,
         grown: grown(before, after),
         trouble,
@@ -204,7 +227,7 @@ fn failure(cell: &GateCell) -> String {
                 count(it.after),
                 count(it.before),
                 signed(it.before, it.after),
-                count(cell.allowed_ns)
+                count(it.allowed_ns)
             )
         })
         .collect();
@@ -242,7 +265,7 @@ pub fn gate_text(gate: &Gate, style: &Style) -> String {
                 Cell::new(count(it.before)),
                 Cell::new(count(it.after)),
                 Cell::new(signed(it.before, it.after)),
-                Cell::new(count(cell.allowed_ns)),
+                Cell::new(count(it.allowed_ns)),
                 Cell::new(if it.has_grown { "FAIL" } else { "" }),
             ]);
         }

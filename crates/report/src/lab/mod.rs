@@ -4,6 +4,7 @@
 mod bill;
 mod bound;
 mod compare;
+mod cost;
 mod difference;
 mod gate;
 mod junit;
@@ -15,6 +16,7 @@ mod without;
 
 pub use bill::bills;
 pub use compare::{Comparison, Pair, compare, comparison, dependency};
+pub use cost::cost_comparison;
 pub use difference::first_difference;
 pub use gate::{Allowance, Gate, GateCell, GateFigure, Grown, gate, gate_junit, gate_text};
 pub use junit::junit;
@@ -124,6 +126,8 @@ fn ratio(of: u64, to: u64) -> String {
 pub fn tables(lab: &Lab, style: &Style) -> String {
     if let Some(proof) = &lab.proof {
         proof::proof(lab, proof, style)
+    } else if cost::is_counted(lab) {
+        cost::costs(lab, style)
     } else if bound::is_bounded(lab) {
         bound::bounds(lab, style)
     } else if tasks::executed(lab) {

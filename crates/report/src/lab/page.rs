@@ -9,8 +9,8 @@ use super::super::html::parts::{Html, Td, address, escape, td, td_in};
 use super::super::verdict::sentence;
 use super::super::words::{count, plural};
 use super::{
-    NO_LATENCIES, Spread, bill, evidence, label, names, no_bill, no_result, ratio, short, spread,
-    tasks, verdict_of,
+    NO_LATENCIES, Spread, bill, cost, effort, evidence, label, names, no_bill, no_result, ratio,
+    short, spread, tasks, verdict_of,
 };
 use punctual_record::lab::{Lab, LabCell};
 use punctual_record::laboratory::{GuestTime, Laboratory};
@@ -36,8 +36,12 @@ pub fn page(lab: &Lab, base: &str) -> String {
     if let Some(proof) = &lab.proof {
         super::proof::section(&mut html, proof);
     }
-    matrix(&mut html, lab, &machines, &loads, base);
-    tasks::section(&mut html, lab);
+    if cost::is_counted(lab) {
+        cost::section(&mut html, lab);
+    } else {
+        matrix(&mut html, lab, &machines, &loads, base);
+        tasks::section(&mut html, lab);
+    }
     without_result(&mut html, lab);
     verdicts(&mut html, lab);
     bills(&mut html, lab);
@@ -458,7 +462,13 @@ fn provenance(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str]) {
         ("Command".to_owned(), lab.command.join(" ")),
         ("In the first guest".to_owned(), ran),
         ("Started".to_owned(), lab.started.clone()),
-        ("Evidence".to_owned(), evidence(lab, machines, loads)),
+        (
+            "Evidence".to_owned(),
+            match cost::is_counted(lab) {
+                true => effort(lab),
+                false => evidence(lab, machines, loads),
+            },
+        ),
         (
             "Again".to_owned(),
             "punctual lab verify DIRECTORY runs it again and says identical, or the first \

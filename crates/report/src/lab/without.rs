@@ -57,6 +57,9 @@ pub fn no_result(why: &NoResult) -> String {
             format!("{}; QEMU {emulator}; {}", broken(*stream), shown(console))
         }
         NoResult::Guest { fault } => format!("in the guest: {}", guest(fault)),
+        NoResult::Inside { status, output } if output.is_empty() => {
+            format!("in the guest: exit status {status}")
+        }
         NoResult::Inside { status, output } => {
             format!("in the guest: exit status {status}: {output}")
         }

@@ -29,6 +29,7 @@ mod interference;
 #[path = "../../../record/tests/made/kinds.rs"]
 mod kinds;
 mod lab;
+mod lab_cost;
 mod lab_proof;
 mod lab_table;
 #[path = "../../../record/tests/made/labs.rs"]

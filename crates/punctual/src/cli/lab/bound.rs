@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::super::failure::{Failure, SETUP};
 use super::flags::LabBoundFlags;
-use super::{bench, make_cells, of_flags};
+use super::{bench, jobs, make_cells, making, of_flags, refuse_bills};
 use crate::conduct::Signals;
 use crate::conduct::lab::{self, Watched};
 use punctual_lab::bound::Bounding;
@@ -16,11 +16,7 @@ use punctual_record::laboratory::Architecture;
 /// Wrong usage, or what could not be set up.
 pub fn run(flags: &LabBoundFlags) -> Result<ExitCode, Failure> {
     let host = &flags.guest.host;
-    if host.explain || host.no_explain {
-        return Err(Failure::usage(
-            "--explain, --no-explain: bills are those of `punctual lab`: leave them out".to_owned(),
-        ));
-    }
+    refuse_bills(host)?;
     let requested = of_flags(&flags.guest)?;
     if requested.lab.architecture != Architecture::Amd64 {
         return Err(Failure::usage(format!(
@@ -40,8 +36,9 @@ pub fn run(flags: &LabBoundFlags) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
+    let making = making(jobs(host, cells.len()), Watched::Windows);
     let signals = Signals::listen().map_err(Failure::setup)?;
-    let concluded = make_cells(&cells, host, &bench, &signals, Watched::Windows, None)?;
+    let concluded = make_cells(&cells, host, &bench, &signals, &making)?;
     let is_whole = concluded.is_whole && concluded.bounded;
     Ok(if is_whole { concluded.status } else { SETUP }.into())
 }

@@ -15,6 +15,10 @@ use punctual_report::lab as report;
 pub fn run(flags: &LabCompareFlags) -> Result<ExitCode, Failure> {
     let (first, _) = read_lab(&flags.first).map_err(Failure::setup)?;
     let (second, _) = read_lab(&flags.second).map_err(Failure::setup)?;
+    if let Some(text) = report::cost_comparison(&first, &second, &out::style()) {
+        out::print(&text);
+        return Ok(ExitCode::SUCCESS);
+    }
     let comparison = report::compare(&first, &second);
     if comparison.pairs.is_empty() {
         return Err(Failure::usage(format!(

@@ -3,13 +3,17 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::flags::names;
 use super::super::units;
 use super::experiment::shipped;
-use super::values::{cpus, jobs, may_grow, memory, module, parameter, seeds};
+use super::values::{
+    ValueError, column, cpus, jobs, may_grow, memory, module, operations, parameter, seeds,
+};
 use punctual_load::KERNEL_PATHS_NAME;
+use punctual_record::lab::Operation;
 use punctual_record::laboratory::Architecture;
 
 /// Examples in the help.
@@ -24,6 +28,7 @@ Examples:
   punctual lab compare A B                  which loads differ, by how many ns
   git bisect run punctual lab bisect --build 'make -j8' --kernel ./vmlinux -- qualify --deadline 50us
   punctual lab bound --load fork,exit       how late a wake-up could have been, and through what
+  punctual lab cost                         instructions per operation: preemption models, PREEMPT_RT
   punctual lab gate A --allow 500ns         fails if a median or a worst latency grew by more
   punctual lab verify A                     runs it again: identical, or the first difference
 
@@ -147,6 +152,8 @@ pub enum LabAction {
     Gate(LabGateFlags),
     /// Measure how late a wake-up could have been, whenever its timer had expired, and which functions would have delayed it
     Bound(LabBoundFlags),
+    /// Count the instructions of system calls, wake-ups, faults, forks and files, or of a program, on several kernels: the price of PREEMPT_RT, of a preemption model, of mitigations
+    Cost(LabCostFlags),
     /// Judge a commit for `git bisect run`: exit with 0 for PASS, 1 for FAIL, 125 if neither is certain
     Bisect(LabBisectFlags),
 }
@@ -254,6 +261,36 @@ pub struct LabBoundFlags {
     pub guest: GuestFlags,
 }
 
+/// Flags of `lab cost`.
+#[derive(Debug, Args)]
+pub struct LabCostFlags {
+    /// Add a column to each kernel, with these words on its command line: preempt=full, 'preempt=none mitigations=off'
+    #[arg(value_name = "WORDS", value_parser = column)]
+    pub columns: Vec<ColumnWords>,
+    /// Boot these kernels, separated by commas: rt, standard, cloud, a version (6.12-rt), a package or an image; the first column is the base of all ratios [default: standard with preempt=none, preempt=voluntary, preempt=full and 'preempt=none mitigations=off', and rt; with WORDS standard alone]
+    #[arg(long, value_name = "KERNELS", value_delimiter = ',', value_parser = names::text(|| vec!["rt", "standard", "cloud"]), hide_possible_values = true, help_heading = GUEST)]
+    pub kernel: Vec<String>,
+    /// Count these operations alone, separated by commas, such as pipe,fork [default: all]
+    #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_parser = operation(), conflicts_with = "command", help_heading = GUEST)]
+    pub only: Vec<Operation>,
+    /// Count a run of the program as this number of operations: its instructions are divided by it [default: 1]
+    #[arg(long, value_name = "N", requires = "command", value_parser = operations, allow_negative_numbers = true, help_heading = GUEST)]
+    pub operations: Option<u64>,
+    /// The guests' machine.
+    #[command(flatten)]
+    pub machine: MachineFlags,
+    /// How the host runs it.
+    #[command(flatten)]
+    pub host: HostFlags,
+    /// Count the instructions of one run of this program, instead of operations
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+/// Words of a kernel's command line, those of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnWords(pub Vec<String>);
+
 /// Flags of `lab bisect`.
 #[derive(Debug, Args)]
 pub struct LabBisectFlags {
@@ -280,4 +317,11 @@ pub struct LabVerifyFlags {
 pub fn loads() -> Vec<&'static str> {
     let sets = ["idle", "native", KERNEL_PATHS_NAME, "standard"];
     [&sets[..], &names::generators()].concat()
+}
+
+/// The values of `--only`.
+fn operation() -> impl TypedValueParser<Value = Operation> {
+    let names = Operation::ALL.map(Operation::name);
+    PossibleValuesParser::new(names)
+        .try_map(|name| Operation::named(&name).ok_or(ValueError::Parameter))
 }

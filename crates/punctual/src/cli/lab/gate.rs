@@ -6,9 +6,10 @@ use super::super::failure::{Failure, SETUP};
 use super::super::out;
 use super::flags::{FigureName, LabGateFlags, MayGrow};
 use super::verify::refused;
-use super::{bench, conclude, run_cells, save_suite, watched};
+use super::{bench, conclude, jobs, making, run_cells, save_suite, watched};
 use crate::conduct::Signals;
 use crate::conduct::lab::verify::{self, Before};
+use crate::conduct::lab::{Counting, Making};
 use punctual_record::lab::LabCell;
 use punctual_report::lab::{self as report, Allowance};
 use punctual_stats::verdict::Outcome as VerdictOutcome;
@@ -34,14 +35,13 @@ pub fn run(flags: &LabGateFlags) -> Result<ExitCode, Failure> {
         cell.variant.clone_from(&old.variant);
     }
     let signals = Signals::listen().map_err(Failure::setup)?;
-    let made = run_cells(
-        &cells,
-        &flags.host,
-        &bench,
-        &signals,
-        watched(&flags.host),
-        None,
-    )?;
+    let host = &flags.host;
+    let mut costs = baseline.iter().filter_map(|cell| cell.cost.as_ref());
+    let making = Making {
+        counting: costs.next().map(Counting::of),
+        ..making(jobs(host, cells.len()), watched(host))
+    };
+    let made = run_cells(&cells, host, &bench, &signals, &making)?;
     let gate = report::gate(&baseline, &made.lab, &allowance);
     let mut trouble = made.trouble;
     let suite = || report::gate_junit(&gate, &made.lab);
@@ -88,12 +88,15 @@ fn allowance(
             allowance.others_ns = *ns;
             continue;
         };
-        if !cells.iter().any(|cell| cell.load == *load) {
-            let mut known: Vec<&str> = cells.iter().map(|cell| &*cell.load).collect();
+        let operations = cells.iter().filter_map(|cell| cell.cost.as_ref());
+        let operations = operations.flat_map(|cost| &cost.operations);
+        let mut known: Vec<&str> = cells.iter().map(|cell| &*cell.load).collect();
+        known.extend(operations.map(|it| it.operation.name()));
+        if !known.contains(&&**load) {
             known.sort_unstable();
             known.dedup();
             return Err(Failure::usage(format!(
-                "--allow {load}=...: the baseline has no load of this name, but {}",
+                "--allow {load}=...: the baseline has no load or operation of this name, but {}",
                 known.join(", ")
             )));
         }

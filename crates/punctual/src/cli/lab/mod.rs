@@ -3,6 +3,7 @@
 mod bisect;
 mod bound;
 mod compare;
+mod cost;
 mod experiment;
 mod flags;
 mod gate;
@@ -27,9 +28,7 @@ use super::measuring::make_directory;
 use super::out;
 use super::save::save_whole;
 use crate::conduct::Signals;
-use crate::conduct::lab::{
-    self, Bench, Cell, Column, LabPlan, Limits, Making, Outcome, Proving, Watched,
-};
+use crate::conduct::lab::{self, Bench, Cell, Column, LabPlan, Limits, Making, Outcome, Watched};
 use flags::{GuestFlags, HostFlags, LabAction};
 use parts::Guest;
 use punctual_lab::CellResult;
@@ -54,6 +53,7 @@ pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
         Some(LabAction::Prove(flags)) => prove::run(flags),
         Some(LabAction::Bisect(flags)) => bisect::run(flags),
         Some(LabAction::Bound(flags)) => bound::run(flags),
+        Some(LabAction::Cost(flags)) => cost::run(flags),
         None => Ok(make(&of_flags(&flags.guest)?)?.status.into()),
     }
 }
@@ -70,6 +70,8 @@ struct Concluded {
     has_failed: bool,
     /// Whether each cell has a bound.
     bounded: bool,
+    /// Its record.
+    lab: Lab,
     /// How an experiment with boot parameters ended.
     proof: Option<VerdictOutcome>,
 }
@@ -140,6 +142,7 @@ fn making(jobs: usize, watched: Watched) -> Making<'static> {
         watched,
         read: formats::detect_and_parse,
         proving: None,
+        counting: None,
     }
 }
 
@@ -152,7 +155,8 @@ fn make(requested: &Requested<'_>) -> Result<Concluded, Failure> {
     let cells = lab::plan(&requested.lab, &bench).map_err(Failure::setup)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let watched = watched(requested.host);
-    make_cells(&cells, requested.host, &bench, &signals, watched, None)
+    let making = making(jobs(requested.host, cells.len()), watched);
+    make_cells(&cells, requested.host, &bench, &signals, &making)
 }
 
 /// What is traced of the guests.
@@ -188,21 +192,16 @@ fn run_cells(
     host: &HostFlags,
     bench: &Bench,
     signals: &Signals,
-    watched: Watched,
-    proving: Option<Proving<'_>>,
+    making: &Making<'_>,
 ) -> Result<Made, Failure> {
     let directory = make_directory(host.output.as_deref(), "lab")?;
-    let jobs = host.jobs.unwrap_or_else(host_cpus).min(cells.len());
     let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let is_alone = !host.quiet && !host.json && !runs_program(cells);
+    let is_alone = !host.quiet && !host.json && !runs_program(cells, making);
     let mut screen = LabScreen::new(host.quiet, is_alone);
     let made = lab::make(
         cells,
         bench,
-        &Making {
-            proving,
-            ..making(jobs, watched)
-        },
+        making,
         &directory,
         command.collect(),
         &|| signals.end().is_some(),
@@ -233,10 +232,10 @@ fn save_suite(host: &HostFlags, suite: impl FnOnce() -> String) -> Option<String
 }
 
 /// Whether the output of programs is the result.
-fn runs_program(cells: &[Cell<'_>]) -> bool {
-    cells
-        .iter()
-        .any(|cell| matches!(cell.plan.work, Work::Program { .. }) && cell.result.is_none())
+fn runs_program(cells: &[Cell<'_>], making: &Making<'_>) -> bool {
+    let prints =
+        |cell: &Cell<'_>| matches!(cell.plan.work, Work::Program { .. }) && cell.result.is_none();
+    making.counting.is_none() && cells.iter().any(prints)
 }
 
 fn make_cells(
@@ -244,13 +243,12 @@ fn make_cells(
     host: &HostFlags,
     bench: &Bench,
     signals: &Signals,
-    watched: Watched,
-    proving: Option<Proving<'_>>,
+    making: &Making<'_>,
 ) -> Result<Concluded, Failure> {
-    let made = run_cells(cells, host, bench, signals, watched, proving)?;
+    let made = run_cells(cells, host, bench, signals, making)?;
     let (lab, mut trouble) = (&made.lab, made.trouble);
     trouble.extend(save_suite(host, || report::junit(lab)));
-    let program = runs_program(cells);
+    let program = runs_program(cells, making);
     show(host, lab, &made.outcomes, program, made.directory.path());
     trouble.iter().for_each(|line| out::complain(line));
     let status = conclude(lab, &made.outcomes);
@@ -262,11 +260,27 @@ fn make_cells(
         bounded: cells.iter().all(|cell| cell.bound.is_some()),
         has_failed: !trouble.is_empty() || made.outcomes.iter().flatten().any(has_failed),
         proof: lab.proof.as_ref().map(report::proof_outcome),
+        lab: made.lab,
     })
+}
+
+/// Refuses flags of bills where there are none.
+fn refuse_bills(host: &HostFlags) -> Result<(), Failure> {
+    match host.explain || host.no_explain {
+        false => Ok(()),
+        true => Err(Failure::usage(
+            "--explain, --no-explain: bills are those of `punctual lab`: leave them out",
+        )),
+    }
 }
 
 fn has_failed(outcome: &Result<CellResult, NoResult>) -> bool {
     matches!(outcome, Err(why) if *why != NoResult::Interrupted)
+}
+
+/// How many guests run in parallel.
+fn jobs(host: &HostFlags, cells: usize) -> usize {
+    host.jobs.unwrap_or_else(host_cpus).min(cells)
 }
 
 pub(super) fn host_cpus() -> usize {

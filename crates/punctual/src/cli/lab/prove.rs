@@ -7,9 +7,9 @@ use super::super::failure::{Failure, SETUP};
 use super::flags::LabProveFlags;
 use super::parts::Guest;
 use super::screen::LabScreen;
-use super::{bench, host_cpus, lab_of, make_cells, making, meaning, parts, watched};
+use super::{bench, jobs, lab_of, make_cells, making, meaning, parts, watched};
 use crate::conduct::Signals;
-use crate::conduct::lab::{self, Bench, LabPlan, LabProgress, ProofPlan, Proving, Watched};
+use crate::conduct::lab::{self, Bench, LabPlan, LabProgress, Making, ProofPlan, Proving, Watched};
 use punctual_lab::cell::Work;
 use punctual_record::lab::NoResult;
 use punctual_report::lab as report;
@@ -27,7 +27,7 @@ const LOAD: &str = "standard";
 pub fn run(flags: &LabProveFlags) -> Result<ExitCode, Failure> {
     let mut plan = plan(flags)?;
     let bench = bench(flags.machine.arch, plan.kernels.iter().map(String::as_str))?;
-    check_built_in(&plan, &bench)?;
+    check_built_in(&plan.kernels, &plan.parameters, &bench)?;
     let signals = Signals::listen().map_err(Failure::setup)?;
     let mut lab = LabPlan {
         seeds: flags.seeds,
@@ -42,18 +42,16 @@ pub fn run(flags: &LabProveFlags) -> Result<ExitCode, Failure> {
     let mut cells = lab::plan(&lab, &bench).map_err(Failure::setup)?;
     // If it is interrupted, the seeds so far have all their guests.
     cells.sort_by_key(|cell| cell.plan.seed);
+    let host = &flags.host;
     let proving = Proving {
         plan: &plan,
         seeds: flags.seeds,
     };
-    let made = make_cells(
-        &cells,
-        &flags.host,
-        &bench,
-        &signals,
-        watched(&flags.host),
-        Some(proving),
-    )?;
+    let making = Making {
+        proving: Some(proving),
+        ..making(jobs(host, cells.len()), watched(host))
+    };
+    let made = make_cells(&cells, host, &bench, &signals, &making)?;
     Ok(match made.proof {
         Some(outcome) if !made.has_failed => outcome.exit_code().into(),
         _ => SETUP.into(),
@@ -122,9 +120,13 @@ fn plan(flags: &LabProveFlags) -> Result<ProofPlan, Failure> {
 }
 
 /// A kernel ignores a word with a dot that it doesn't know, without a message.
-fn check_built_in(plan: &ProofPlan, bench: &Bench) -> Result<(), Failure> {
-    for kernel in &plan.kernels {
-        for word in &plan.parameters {
+pub(super) fn check_built_in(
+    kernels: &[String],
+    words: &[String],
+    bench: &Bench,
+) -> Result<(), Failure> {
+    for kernel in kernels {
+        for word in words {
             let name = word.split('=').next().unwrap_or(word);
             if !name.contains('.') {
                 continue;
@@ -158,11 +160,10 @@ fn scout(
     signals: &Signals,
 ) -> Result<(), Failure> {
     let host = &flags.host;
-    let jobs = host.jobs.unwrap_or_else(host_cpus).min(plan.kernels.len());
     let ends = || signals.end().is_some();
     let mut screen = LabScreen::new(host.quiet, false);
     let mut tick = |forecast: &lab::Forecast| screen.tick(forecast);
-    let making = making(jobs, Watched::Nothing);
+    let making = making(jobs(host, plan.kernels.len()), Watched::Nothing);
     let found = lab::scout(plan, lab, bench, &making, &ends, &mut tick);
     found.map_err(|(kernel, why)| {
         let said = report::no_result(&why);

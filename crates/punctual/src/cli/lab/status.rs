@@ -46,6 +46,7 @@ pub fn done_line(
             let what = match (figures(made), tasks) {
                 (Some(figures), _) => format!("worst {} virtual ns", grouped(figures.max_ns)),
                 (None, Some(tasks)) => late_jobs(tasks),
+                (None, None) if made.cost.is_some() => "counted".to_owned(),
                 (None, None) => format!("exit status {}", made.status),
             };
             format!(

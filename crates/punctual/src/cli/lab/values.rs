@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::super::units;
-use super::flags::MayGrow;
+use super::flags::{ColumnWords, MayGrow};
 use punctual_lab::kernel::modules::is_file;
 
 /// Why a value is refused: what was expected.
@@ -66,6 +66,15 @@ pub fn parameter(text: &str) -> Result<String, ValueError> {
     }
 }
 
+/// Words of a kernel's command line, separated by spaces.
+pub fn column(text: &str) -> Result<ColumnWords, ValueError> {
+    let words: Result<Vec<String>, ValueError> = text.split_whitespace().map(parameter).collect();
+    match words? {
+        words if words.is_empty() => Err(ValueError::Parameter),
+        words => Ok(ColumnWords(words)),
+    }
+}
+
 /// The name of a module, or the path of a module's file.
 pub fn module(text: &str) -> Result<String, ValueError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
@@ -100,6 +109,10 @@ pub fn may_grow(text: &str) -> Result<MayGrow, ValueError> {
 
 pub fn cpus(text: &str) -> Result<usize, ValueError> {
     number(text, 64, "processors").map(|number| number as usize)
+}
+
+pub fn operations(text: &str) -> Result<u64, ValueError> {
+    number(text, 1_000_000_000_000, "operations")
 }
 
 pub fn seeds(text: &str) -> Result<u64, ValueError> {

@@ -2,7 +2,7 @@
 //! one, between which nothing differs but the seed.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -68,8 +68,10 @@ impl CostLab {
     }
 }
 
-/// The runner's words in a guest.
-fn words(program: &[OsString]) -> Vec<String> {
+/// The words with which a guest runs a program once, and prints what it used. `file` is the program's file on
+/// this machine; absent where it is in the root file system.
+#[must_use]
+pub fn words(program: &[OsString], file: Option<&Path>) -> Vec<String> {
     let job = RunJob {
         in_guest: true,
         ..RunJob::default()
@@ -77,7 +79,12 @@ fn words(program: &[OsString]) -> Vec<String> {
     let job = serde_json::to_string(&job).unwrap_or_default();
     let own = [OWN_NAME.to_owned(), VERB.to_owned(), job];
     let program = program.iter().map(|it| it.to_string_lossy().into_owned());
-    own.into_iter().chain(program).collect()
+    let mut words: Vec<String> = own.into_iter().chain(program).collect();
+    if let (Some(name), Some(word)) = (file.and_then(Path::file_name), words.get_mut(3)) {
+        // Where files are brought along, all programs are in one directory.
+        *word = name.to_string_lossy().into_owned();
+    }
+    words
 }
 
 /// Runs the command in guests, and returns the record, judged. `ends` says whether a signal came;
@@ -95,14 +102,7 @@ pub fn cost_in_lab(
     let mut record = begun(plan, this_machine());
     let pairs = plan.work.pairs;
     let program = &plan.program;
-    let mut words = words(program);
-    if let (Some(name), Some(word)) = (
-        asked.program.as_ref().and_then(|file| file.file_name()),
-        words.get_mut(3),
-    ) {
-        // Where files are brought along, all programs are in one directory.
-        *word = name.to_string_lossy().into_owned();
-    }
+    let words = words(program, asked.program.as_deref());
     let failed = |error: LabError| CostError::Guest(error.to_string());
     // The first seeds on both kernels, and as many others on the first one.
     let first = asked.column(&asked.without, 2 * pairs, &words);
@@ -122,6 +122,7 @@ pub fn cost_in_lab(
             ))
         },
         proving: None,
+        counting: None,
     };
     // What fails in one guest fails in all.
     let has_failed = AtomicBool::new(false);

@@ -196,12 +196,28 @@ fn end_with_punctual(over: &Over, policy: Policy) -> io::Result<()> {
         .map(|_| ())
 }
 
-/// What all children that were waited for have used, with theirs.
-fn children() -> io::Result<Usage> {
+/// Whose use of the machine is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// This process's own, all of its threads.
+    Own,
+    /// Of all children that were waited for, with theirs.
+    Children,
+}
+
+/// What they have used until now.
+///
+/// # Errors
+/// The system's.
+pub fn used(whose: Whose) -> io::Result<Usage> {
+    let whose = match whose {
+        Whose::Own => libc::RUSAGE_SELF,
+        Whose::Children => libc::RUSAGE_CHILDREN,
+    };
     // SAFETY: a struct of integers, for which zero is a value.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `used` is a live struct of the kernel's layout.
-    if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut used) } != 0 {
+    if unsafe { libc::getrusage(whose, &mut used) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
@@ -215,6 +231,10 @@ fn children() -> io::Result<Usage> {
         minor_faults: used.ru_minflt as u64,
         major_faults: used.ru_majflt as u64,
     })
+}
+
+fn children() -> io::Result<Usage> {
+    used(Whose::Children)
 }
 
 fn since(now: Usage, before: Usage) -> Usage {

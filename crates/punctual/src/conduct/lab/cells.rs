@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::cost::counted;
 use super::{Bench, Forecast, LabProgress, Making, Watched, round};
 use punctual_lab::bound::Bounding;
 use punctual_lab::cell::Work;
@@ -124,6 +125,9 @@ pub fn run_all(
             made.no_bound.get_or_insert(NoBound::NoProbe);
         }
         read_result(cell, &mut made, making)?;
+        if let Some(counting) = making.counting {
+            made.cost = Some(counted(&made, counting)?);
+        }
         Ok(made)
     };
     let make = &make;
@@ -279,6 +283,7 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         no_bill: made.and_then(|made| made.no_bill.clone()),
         bound: made.and_then(|made| made.bound.clone()),
         no_bound: made.and_then(|made| made.no_bound.clone()),
+        cost: made.and_then(|made| made.cost.clone()),
         laboratory: made.map(|made| made.laboratory.clone()),
     }
 }

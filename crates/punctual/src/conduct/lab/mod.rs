@@ -1,7 +1,9 @@
 //! A lab: plans its cells, runs them in parallel, and saves them.
 
 mod cells;
+mod cost;
 mod forecast;
+pub mod operations;
 mod plan;
 mod proof;
 pub mod verify;
@@ -11,6 +13,7 @@ use std::time::{Instant, SystemTime};
 
 pub use cells::{Cell, Outcome, STDOUT, figures};
 pub(super) use cells::{News, run_all};
+pub use cost::Counting;
 pub use forecast::Forecast;
 pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
 pub use proof::{ProofPlan, scout};
@@ -62,6 +65,8 @@ pub struct Making<'p> {
     pub read: fn(&Path, &[u8]) -> Result<Run, RecordError>,
     /// Which boot parameter helps, if that is the question.
     pub proving: Option<Proving<'p>>,
+    /// What is counted in each guest, if the question is what operations cost.
+    pub counting: Option<Counting>,
 }
 
 /// An experiment with boot parameters, and the seeds that each of its cells runs with.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual_record::lab::{Lab, LabCell, NoBill, NoResult, parse_lab};
+use punctual_record::lab::{Lab, LabCell, NoBill, NoResult, Operation, parse_lab};
 use punctual_record::path::Transport;
 use punctual_record::{Event, InvalidReason, Judgement, LoadFault};
 use serde_json::{Value, json};
@@ -58,6 +58,12 @@ fn whole_lab() -> Lab {
         ..without.clone()
     }));
     lab.cells[0].bound = Some(labs::bound(5_000));
+    let mut cost = labs::cost(300, 10_000);
+    cost.left = 3;
+    let all = [Operation::Run, Operation::Processor];
+    let all = Operation::ALL.into_iter().chain(all);
+    cost.operations = all.map(|it| labs::operation(it, 5)).collect();
+    lab.cells[0].cost = Some(cost);
     let path = crate::paths::measured(Transport::Tcp);
     for run in [
         crate::tasksets::failed(),
