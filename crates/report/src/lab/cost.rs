@@ -330,7 +330,12 @@ pub fn cost_comparison(first: &Lab, second: &Lab, style: &Style) -> Option<Strin
     let is_only = a.columns.len() == 1 && b.columns.len() == 1;
     let mut lines = Vec::new();
     for one in a.columns.iter().filter(|cell| cell.cost.is_some()) {
-        let same = |it: &&&LabCell| it.cost.is_some() && (is_only || it.kernel == one.kernel);
+        let architecture = |it: &LabCell| it.laboratory.as_ref().map(|it| it.architecture);
+        // An instruction of one processor is none of another.
+        let same = |it: &&&LabCell| {
+            let is_pair = it.cost.is_some() && (is_only || it.kernel == one.kernel);
+            is_pair && architecture(it) == architecture(one)
+        };
         let Some(other) = b.columns.iter().find(same) else {
             continue;
         };

@@ -1,6 +1,7 @@
 //! Instructions per operation in tables, on figures that are known.
 
 use punctual_record::lab::{Lab, LabCell, Operation};
+use punctual_record::laboratory::Architecture;
 use punctual_report::lab::{Allowance, cost_comparison, gate, gate_text, page, tables};
 use punctual_report::style::Style;
 
@@ -119,6 +120,13 @@ fn labs_are_compared_operation_by_operation() {
         cost_comparison(&labs::lab(), &second, &Style::plain()),
         None
     );
+    // An instruction of one processor is none of another.
+    for cell in &mut first.cells {
+        if let Some(laboratory) = &mut cell.laboratory {
+            laboratory.architecture = Architecture::Arm64;
+        }
+    }
+    assert_eq!(cost_comparison(&first, &second, &Style::plain()), None);
 }
 
 #[test]
