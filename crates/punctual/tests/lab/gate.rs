@@ -112,7 +112,7 @@ fn a_gate_without_a_baseline_that_fits_is_refused_in_one_line() {
         (&["two", "--kernel", "rt"], "has several kernels"),
         (
             &["whole", "--allow", "x=1us"],
-            "no load of this name, but idle",
+            "no load or operation of this name, but idle",
         ),
         (&["whole", "--allow", "soon"], "expected TIME or LOAD=TIME"),
         (&["whole", "--allow", "=1us"], "expected TIME or LOAD=TIME"),
