@@ -6,7 +6,6 @@ mod tasks;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use serde_json::Value;
@@ -120,9 +119,15 @@ pub fn write(names: &[String]) -> ExitCode {
 
 fn made(page: &Page) -> Result<(), String> {
     let program = root().join("target/punctual");
+    // What the digits are of: this program in the guests.
+    let is_architecture = |pair: &&[&str]| pair[0] == "--arch";
+    let guest = match page.words.windows(2).find(is_architecture) {
+        Some(pair) => format!("punctual-{}", pair[1]),
+        None => "punctual".to_owned(),
+    };
     let place = std::env::temp_dir().join(format!("punctual-results-{}", std::process::id()));
     // Before the table is made: the tree may be another one when it is ready.
-    let build = build(&program)?;
+    let build = build(&guest)?;
     let mut command = Command::new(&program);
     command.args(page.words).args(["-q", "-o"]).arg(&place);
     let lab = lab::record(&mut command, &place)
@@ -137,7 +142,7 @@ fn made(page: &Page) -> Result<(), String> {
 }
 
 /// The program: its commit, its compiler, its sum.
-fn build(program: &Path) -> Result<String, String> {
+fn build(program: &str) -> Result<String, String> {
     let said = |command: &str, words: &[&str]| -> Result<String, String> {
         let output = Command::new(command)
             .current_dir(root())
@@ -154,10 +159,10 @@ fn build(program: &Path) -> Result<String, String> {
         &[&["status", "--porcelain", "--"], &sources[..]].concat(),
     )?;
     let dirty = if changed.is_empty() { "" } else { "-dirty" };
-    let sum = table::sha256(program)?;
+    let sum = table::sha256(&root().join("target").join(program))?;
     let compiler = said("rustc", &["--version"])?;
     Ok(format!(
-        "Commit `{commit}{dirty}`, {compiler}, SHA-256 of `target/punctual`\n`{sum}`"
+        "Commit `{commit}{dirty}`, {compiler}, SHA-256 of `target/{program}`\n`{sum}`"
     ))
 }
 

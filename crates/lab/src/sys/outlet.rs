@@ -163,7 +163,7 @@ mod memory {
             }
             // Bytes that find no room count, so that the host knows.
             let written = written.saturating_add(bytes.len() as u64);
-            // SAFETY: as above.
+            // SAFETY: the number is the mapping's first word, aligned, and nothing refers to it.
             unsafe { number.write_volatile(written) };
         }
 
