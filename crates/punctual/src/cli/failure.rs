@@ -316,7 +316,8 @@ mod tests {
         assert_eq!(
             line(&["punctual", "lab", "run", "--kernel", "rt"]),
             "unknown flag '--kernel': it is a flag of `punctual lab`, `punctual lab prove`, \
-             `punctual lab gate`, `punctual lab bound` and `punctual lab bisect`, not of `punctual lab run`; see \
+             `punctual lab gate`, `punctual lab bound`, `punctual lab cost` and `punctual lab bisect`, not of \
+             `punctual lab run`; see \
              `punctual lab run --help`"
         );
         assert_eq!(

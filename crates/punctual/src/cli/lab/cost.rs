@@ -15,6 +15,7 @@ use crate::conduct::cost::lab as runner;
 use crate::conduct::lab::{self, Column, Counting, Making, Part, Watched, operations};
 use punctual_lab::cell::{OWN_NAME, Work};
 use punctual_record::lab::{Lab, Operation};
+use punctual_record::laboratory::Architecture;
 
 /// The columns without flags: kernel and words. The first is the base of all ratios.
 const COLUMNS: [(&str, &str); 5] = [
@@ -22,6 +23,12 @@ const COLUMNS: [(&str, &str); 5] = [
     ("standard", "preempt=voluntary"),
     ("standard", "preempt=full"),
     ("standard", "preempt=none mitigations=off"),
+    ("rt", ""),
+];
+/// The same where the preemption model is chosen when the kernel is built: on other processors than amd64.
+const COLUMNS_ELSEWHERE: [(&str, &str); 3] = [
+    ("standard", ""),
+    ("standard", "mitigations=off"),
     ("rt", ""),
 ];
 /// The kernel of columns with words.
@@ -108,7 +115,7 @@ impl Wanted {
     }
 }
 
-/// The columns: those of the flags, else [`COLUMNS`].
+/// The columns: those of the flags, else those above.
 fn columns(flags: &LabCostFlags) -> Result<Vec<Wanted>, Failure> {
     let named = &flags.kernel;
     let columns: Vec<Wanted> = if named.is_empty() && flags.columns.is_empty() {
@@ -116,7 +123,11 @@ fn columns(flags: &LabCostFlags) -> Result<Vec<Wanted>, Failure> {
             let words = words.split_whitespace().map(str::to_owned);
             Wanted::new(kernel, &words.collect::<Vec<_>>())
         };
-        COLUMNS.into_iter().map(of).collect()
+        let columns = match flags.machine.arch {
+            Architecture::Amd64 => &COLUMNS[..],
+            _ => &COLUMNS_ELSEWHERE,
+        };
+        columns.iter().copied().map(of).collect()
     } else {
         let kernels = match named.is_empty() {
             true => vec![KERNEL.to_owned()],
@@ -227,6 +238,10 @@ mod tests {
                 "standard preempt=none mitigations=off",
                 "rt"
             ]
+        );
+        assert_eq!(
+            names(&["--arch", "arm64"]),
+            ["standard", "standard mitigations=off", "rt"]
         );
         assert_eq!(names(&["--kernel", "rt,./vmlinux"]), ["rt", "./vmlinux"]);
         assert_eq!(
