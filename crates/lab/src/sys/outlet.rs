@@ -87,9 +87,9 @@ mod memory {
     /// Red Hat's number, and the device's.
     const VENDOR: &str = "0x1af4";
     const DEVICE: &str = "0x1110";
-    /// Where the device keeps the memory. Written as ordinary memory, not as a device's: the processor
-    /// requires alignment there.
-    const MEMORY: &str = "resource2_wc";
+    /// Where the device keeps the memory: as ordinary memory where the kernel offers that, because an arm64
+    /// processor requires alignment of a device's; riscv64 has only the other.
+    const MEMORY: [&str; 2] = ["resource2_wc", "resource2"];
     const NUMBER_BYTES: usize = size_of::<u64>();
 
     /// The memory, mapped until it is dropped.
@@ -126,10 +126,11 @@ mod memory {
             let device = device()?;
             // No driver has enabled its memory.
             fs::write(device.join("enable"), "1")?;
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .open(device.join(MEMORY))?;
+            let open = |name| {
+                let mut options = File::options();
+                options.read(true).write(true).open(device.join(name))
+            };
+            let file = open(MEMORY[0]).or_else(|_| open(MEMORY[1]))?;
             let length = file.metadata()?.len();
             let length = usize::try_from(length).ok().filter(|it| *it > NUMBER_BYTES);
             let length = length.ok_or(io::ErrorKind::InvalidData)?;
