@@ -76,7 +76,6 @@ mod port {
 mod memory {
     use std::fs::{self, File};
     use std::io;
-    use std::os::unix::fs::FileExt as _;
     use std::path::{Path, PathBuf};
     use std::ptr::NonNull;
 
@@ -160,7 +159,9 @@ mod memory {
             let fits = &bytes[..bytes.len().min(self.length - begin)];
             for (at, byte) in fits.iter().enumerate() {
                 // SAFETY: `begin + at` is below the mapping's length.
-                unsafe { self.memory.add(begin + at).write_volatile(*byte) };
+                let place = unsafe { self.memory.add(begin + at) };
+                // SAFETY: the place is within the mapping, which is writable, and bytes need no alignment.
+                unsafe { place.write_volatile(*byte) };
             }
             // Bytes that find no room count, so that the host knows.
             let written = written.saturating_add(bytes.len() as u64);
