@@ -20,7 +20,7 @@ pub struct Board {
     pub arguments: &'static [&'static str],
     /// Firmware that a guest's boot runs or may run.
     pub firmware: &'static [&'static str],
-    /// The words of the kernel's command line for its console, and for its messages before that.
+    /// The word of the kernel's command line for its console.
     pub console: &'static str,
     /// The same before there is a console.
     pub early_console: &'static str,

@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::board::Board;
 use super::channel::{self, BEGIN, END};
 use super::job::{
     End, IN_ROOT, JOB_FILE, Job, JobResult, LIBRARIES, OURSELVES, OUT, ROOT, ROOT_PATH,
@@ -21,6 +22,7 @@ use super::job::{
 use super::sys::outlet::Outlet;
 use super::sys::{self, Ended};
 use punctual_record::lab::{GuestFault, GuestProcess};
+use punctual_record::laboratory::Architecture;
 
 /// The verb with which the tool starts itself in the laboratory.
 pub const VERB: &str = "__lab";
@@ -120,8 +122,8 @@ fn unknown_words(
         .collect()
 }
 
-/// Keeps one of several processors from halting. With one there is `idle=poll` instead: a new task would
-/// wait for the spinner until the next tick.
+/// Keeps a processor from halting: one of several, or one whose kernel can't wait in a loop. Others have
+/// `idle=poll` or `nohlt` instead: a new task waits for the spinner until the next tick.
 fn spin() -> ExitCode {
     if sys::become_idle_class().is_err() {
         return ExitCode::FAILURE;
@@ -181,7 +183,8 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, GuestFault> {
     if job.rooted {
         files::enter(ROOT)?;
     }
-    if thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+    let polls = !Board::of(Architecture::OWN).poll.is_empty();
+    if !polls || thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
         let mut spinner = Command::new(OURSELVES);
         spinner.arg0("punctual").args([VERB, SPIN]);
         start(&mut spinner, "/dev/null", GuestProcess::Busy)?;
