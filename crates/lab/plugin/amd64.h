@@ -147,7 +147,6 @@ static const struct processor AMD64 = {
     .target = "x86_64",
     .mark = { 0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74 },
     .mark_size = 8,
-    .longest = LONGEST,
     .reads_clock = amd64_reads_clock,
     .stays = amd64_stays,
     .target_of = amd64_target_of,

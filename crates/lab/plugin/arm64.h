@@ -69,7 +69,6 @@ static const struct processor ARM64 = {
     .target = "aarch64",
     .mark = { 0x1f, 0xae, 0xee, 0xd2 },
     .mark_size = 4,
-    .longest = 4,
     .is_fixed = 1,
     .reads_clock = arm64_reads_clock,
     .stays = arm64_stays,

@@ -21,8 +21,7 @@ struct processor {
     /* An instruction that does nothing, with which a program marks a wake-up. */
     uint8_t mark[8];
     size_t mark_size;
-    size_t longest; /* bytes of an instruction */
-    int is_fixed;   /* all have that length */
+    int is_fixed; /* all instructions have the same length, and none lies across the border of two pages */
     int (*reads_clock)(const uint8_t *code, size_t size);
     /* Whether it is a common instruction that only uses registers, so that the next one in its
        block is always reached. False for unknown instructions. */

@@ -130,7 +130,7 @@ static int at_edge(const struct qemu_plugin_tb *tb, size_t length)
     if (processor->is_fixed)
         return 0;
     uint64_t last = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, length - 1));
-    return (last ^ (last + processor->longest)) & ~(uint64_t)(PAGE - 1) ? 1 : 0;
+    return (last ^ (last + LONGEST)) & ~(uint64_t)(PAGE - 1) ? 1 : 0;
 }
 
 /* Says where instructions are counted: `counters` has `size` bytes, the count first. */

@@ -16,7 +16,6 @@ use super::job::{End, JOB_FILE, Job, JobResult, OURSELVES, OUT};
 use super::kernel::Kernel;
 use super::libraries;
 use super::machine::{Machine, Time, tail};
-use super::program_error::ProgramError;
 use super::qemu::Qemu;
 use super::room::Room;
 use super::rootfs::{self, RootfsError};
@@ -192,24 +191,13 @@ impl CellPlan<'_> {
         }
     }
 
-    /// The guest's files; `own` is this program.
+    /// The guest's files; `own` is this program, as [`guest_program::read`](super::guest_program::read)
+    /// checks and returns it.
     ///
     /// # Errors
     /// A file cannot be read, or a library was not found.
     pub fn initramfs(&self, own: &[u8]) -> Result<Vec<u8>, LabError> {
         let mut archive = Initramfs::new();
-        let board = self.board();
-        match libraries::parse(own) {
-            Ok(elf) if elf.interpreter.is_none() && elf.runs_on(board).is_ok() => {}
-            _ => {
-                return Err(LabError::Program {
-                    path: "/proc/self/exe".into(),
-                    source: ProgramError::OwnBuild {
-                        architecture: board.architecture,
-                    },
-                });
-            }
-        }
         let mut room = Room::for_memory(self.memory_mib);
         room.reserve_for(Path::new(OURSELVES), own.len() as u64)?;
         archive.file(OURSELVES, own.to_vec(), true);

@@ -292,7 +292,7 @@ fn find(
     candidates.into_iter().find_map(|path| {
         let bytes = read(&path).ok()?;
         let elf = parse(&bytes).ok()?;
-        // As a loader does: a library for another processor is passed over.
+        // As a loader does: a library for another processor is skipped.
         elf.runs_on(board).ok()?;
         Some((path, bytes, elf))
     })

@@ -85,7 +85,7 @@ fn round_trips(series: Series, mut own: impl End, mut other: impl End) -> io::Re
     }
 }
 
-/// Makes an operation with both sides at one real-time priority: whoever is woken waits until the other waits.
+/// Makes an operation with both sides at one real-time priority: the one that is woken runs when the other waits.
 pub(super) fn at_one_priority(
     make: impl FnOnce() -> io::Result<LabOperation>,
 ) -> io::Result<LabOperation> {
