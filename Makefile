@@ -13,8 +13,8 @@ ARGS    ?=
 RUN     := scripts/cargo
 XTASK   := $(RUN) run --quiet --locked --package xtask --
 
-.PHONY: all build qualify test check miri emulated bench fuzz report-demo man completions library install \
-	uninstall clean help
+.PHONY: all build qualify test test-kubernetes check miri emulated bench fuzz report-demo man completions library \
+	deb image install uninstall clean help
 .DEFAULT_GOAL := all
 
 all: build
@@ -28,6 +28,11 @@ qualify: build
 test:
 	@scripts/need test
 	@scripts/test $(ARGS)
+
+# It builds Kubernetes the first time: twelve minutes of CPU time.
+test-kubernetes: build
+	@scripts/kubernetes/build
+	@scripts/kubernetes/test
 
 check:
 	@scripts/need build
@@ -57,6 +62,13 @@ man completions: build
 
 library:
 	@scripts/library
+
+# Of Debian's, for ARCH or this machine.
+deb: build man library
+	@scripts/deb
+
+image: build
+	@scripts/image
 
 install: build man library
 	@scripts/install install "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)"

@@ -15,6 +15,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("record", &["stats"]),
     ("report", &["stats", "record", "trace"]),
     ("load", &["record"]),
+    ("fleet", &["stats", "record"]),
     ("exec", &["record", "rt"]),
     // Its tests record the kernel's events.
     ("network", &["stats", "record", "rt", "trace"]),
@@ -27,7 +28,7 @@ const CRATES: &[(&str, &[&str])] = &[
         "punctual",
         &[
             "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
-            "taskset", "exec", "network",
+            "taskset", "exec", "network", "fleet",
         ],
     ),
 ];
@@ -63,7 +64,7 @@ const ROOMS: &[Room] = &[
         rooms: &["probe", "system", "conduct", "launch"],
         crates: &[
             "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
-            "taskset", "network",
+            "taskset", "network", "fleet",
         ],
     },
     Room {

@@ -9,6 +9,7 @@ mod again;
 #[cfg(test)]
 mod api;
 mod bench;
+mod copyright;
 mod deps;
 mod direction;
 mod files;
@@ -35,6 +36,7 @@ cargo xtask TASK
   rules       how long files are, lints in each crate, safety comments that say something
   deps        crates that want a newer compiler than ours
   licences    licences, versions and sources of the crates we depend on (cargo-deny)
+  copyright   the copyright file of the Debian packages
   words       paths of one machine, hosts that nobody knows, sentences among data
   results     the tables of docs/results, made again
   bench       instructions, latencies and throughput beside the peers'";
@@ -64,6 +66,16 @@ fn main() -> ExitCode {
         "guest" => suite::guest_alone(),
         "bench" => bench::run(rest),
         "results" => results::write(rest),
+        "copyright" => match copyright::file() {
+            Ok(file) => {
+                print!("{file}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("copyright: {error}");
+                ExitCode::FAILURE
+            }
+        },
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(64)

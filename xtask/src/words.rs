@@ -9,6 +9,7 @@ const PLACES: &[&str] = &["/work/", "/tmp/wt", "/root/", "/home/", "/Users/", "/
 /// Hosts that the project may name, in whatever file.
 const HOSTS: &[&str] = &[
     "docs.kernel.org",
+    "duckdb.org",
     "github.com",
     "hdrhistogram.org",
     "howardhinnant.github.io",
@@ -22,6 +23,7 @@ const HOSTS: &[&str] = &[
     "spdx.org",
     "wiki.linuxfoundation.org",
     "www.apache.org",
+    "www.debian.org",
     "www.kernel.org",
     "www.rust-lang.org",
     "www.w3.org",

@@ -122,6 +122,18 @@ static int faulted_within(const struct step *step)
     return done != 0;
 }
 
+static void add_step(uint32_t index)
+{
+    ring[executed++ & (RING - 1)] = (struct step){ index, (uint32_t)*instructions };
+}
+
+/* Most blocks: the flags of all of them are more than fits the processor's caches. */
+static void on_plain_block(unsigned vcpu, void *data)
+{
+    (void)vcpu;
+    add_step((uint32_t)(uintptr_t)data);
+}
+
 static void on_block(unsigned vcpu, void *data)
 {
     (void)vcpu;
@@ -133,8 +145,7 @@ static void on_block(unsigned vcpu, void *data)
         --*instructions;
     if (flags & (ASK | ASK_BEFORE))
         touched_before = instructions[1];
-    ring[executed++ & (RING - 1)] =
-        (struct step){ index, (uint32_t)*instructions };
+    add_step(index);
 }
 
 /* How late the wake-up at this mark was: compared with the earliest of the recent ones in its period, or
@@ -310,6 +321,9 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
     uint64_t first = qemu_plugin_tb_vaddr(tb);
     if (!begun && first >= idle_from && first < idle_to)
         find_loop(tb, length);
+    /* The first mark is a program's. */
+    if (!begun && first & KERNEL)
+        return;
     uint32_t flags = 0;
     uint64_t uncounted = 0;
     int edge = at_edge(tb, length);
@@ -344,7 +358,9 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
     if (fault_count)
         flags |= tells(tb, length, edge);
     blocks[index] = (struct block){ first, (uint32_t)length, flags };
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, (void *)(uintptr_t)index);
+    int plain = !(flags & (FAULT | ASK | ASK_BEFORE | IDLE));
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, plain ? on_plain_block : on_block, NO_REGISTERS,
+                                         (void *)(uintptr_t)index);
 }
 
 /* --- At the end ----------------------------------------------------------------------------- */

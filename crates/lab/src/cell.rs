@@ -300,7 +300,11 @@ impl CellPlan<'_> {
         let mut machine = Machine {
             qemu: self.qemu,
             kernel: &self.kernel.image,
-            pause: self.kernel.pause.filter(|_| self.polls()),
+            pauses: if self.polls() {
+                &self.kernel.pauses
+            } else {
+                &[]
+            },
             command_line: self.command_line()?,
             cpus: self.cpus,
             memory_mib: self.memory_mib,

@@ -14,7 +14,7 @@ use punctual_record::text::ending;
 use super::board::{Board, SHARED_BYTES};
 use super::channel::sha256;
 use super::error::LabError;
-use super::kernel::idle::Pause;
+use super::kernel::waiting::Pause;
 use super::processor;
 use super::qemu::{Qemu, QemuFault};
 use super::sys;
@@ -53,8 +53,8 @@ pub struct Machine<'a> {
     pub qemu: &'a Qemu,
     /// The kernel's image.
     pub kernel: &'a Path,
-    /// The instruction of the idle loop that takes the emulator long; `None` to boot the image as it is.
-    pub pause: Option<Pause>,
+    /// The instructions of its loops that take the emulator long; none to boot the image as it is.
+    pub pauses: &'a [Pause],
     /// The kernel's command line.
     pub command_line: String,
     /// Processors.
@@ -164,9 +164,9 @@ impl Machine<'_> {
         for left in ["kernel", "console", "out", "emulator"] {
             let _ = fs::remove_file(folder.join(left));
         }
-        match self.pause {
-            Some(pause) => without_pause(&kernel, &folder.join("kernel"), pause),
-            None => std::os::unix::fs::symlink(&kernel, folder.join("kernel")),
+        match self.pauses {
+            [] => std::os::unix::fs::symlink(&kernel, folder.join("kernel")),
+            pauses => without_pauses(&kernel, &folder.join("kernel"), pauses),
         }
         .map_err(|source| LabError::file(folder, source))?;
         let out = folder.join("out");
@@ -257,13 +257,16 @@ impl Machine<'_> {
     }
 }
 
-/// Copies an image, with a no-op in the place of an instruction of the idle loop.
-fn without_pause(image: &Path, copy: &Path, pause: Pause) -> io::Result<()> {
+/// Copies an image, with no-ops in the place of some instructions.
+fn without_pauses(image: &Path, copy: &Path, pauses: &[Pause]) -> io::Result<()> {
     // Not `fs::copy`: the cache's files can't be written.
     let mut from = fs::File::open(image)?;
     let mut to = fs::File::create_new(copy)?;
     io::copy(&mut from, &mut to)?;
-    to.write_all_at(pause.no_operation, pause.at)
+    for pause in pauses {
+        to.write_all_at(pause.no_operation, pause.at)?;
+    }
+    Ok(())
 }
 
 impl Machine<'_> {
@@ -394,7 +397,7 @@ mod tests {
         Machine {
             qemu,
             kernel: Path::new("/dev/null"),
-            pause: None,
+            pauses: &[],
             command_line: "quiet".into(),
             cpus,
             memory_mib: 512,

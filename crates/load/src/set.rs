@@ -27,7 +27,8 @@ pub struct LoadSet {
 }
 
 impl LoadSet {
-    /// Starts the loads; they wait until [`wait_ready`](Self::wait_ready) releases them.
+    /// Starts the loads; they wait until [`release`](Self::release) or
+    /// [`wait_ready`](Self::wait_ready).
     pub fn start(spec: &LoadSpec, settings: &LoadSettings) -> Result<Self, LoadError> {
         let mut set = LoadSet { loads: Vec::new() };
         for job in jobs(spec, settings)? {
@@ -38,12 +39,19 @@ impl LoadSet {
 
     /// Waits until every task of every load is ready, then releases all of them at once.
     pub fn wait_ready(&self, timeout: Duration) -> Result<(), LoadError> {
-        self.wait_ready_while(timeout, || true).map(|_| ())
+        self.await_tasks_while(timeout, || true)?;
+        self.release();
+        Ok(())
     }
 
-    /// Like [`wait_ready`](Self::wait_ready), but gives up as soon as `wanted` returns false: then it
-    /// returns false and releases no task.
-    pub fn wait_ready_while(
+    /// Releases all tasks at once; they must be ready.
+    pub fn release(&self) {
+        self.loads.iter().for_each(|load| load.board.release());
+    }
+
+    /// Waits until every task of every load is ready, and releases none; gives up as soon as `wanted`
+    /// returns false, and returns false then.
+    pub fn await_tasks_while(
         &self,
         timeout: Duration,
         wanted: impl Fn() -> bool,
@@ -79,7 +87,6 @@ impl LoadSet {
                 load.board.await_change(state::STARTING, pause);
             }
         }
-        self.loads.iter().for_each(|load| load.board.release());
         Ok(true)
     }
 
@@ -169,7 +176,10 @@ pub fn standalone(
     let set = LoadSet::start(spec, settings)?;
     // A load that is stopped before its release says so in its report.
     let wanted = || watch(&set.status());
-    let ready = set.wait_ready_while(PATIENCE, wanted)?;
+    let ready = set.await_tasks_while(PATIENCE, wanted)?;
+    if ready {
+        set.release();
+    }
     let begin = Instant::now();
     let left = || duration.map(|duration| duration.saturating_sub(begin.elapsed()));
     let is_left = || left().is_none_or(|left| !left.is_zero());

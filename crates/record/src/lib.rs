@@ -22,6 +22,7 @@ mod field;
 pub mod files;
 pub mod finding;
 pub mod fit;
+pub mod fleet;
 mod gaps;
 pub mod interference;
 pub mod invalid;

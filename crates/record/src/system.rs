@@ -19,6 +19,9 @@ pub struct SystemState {
     pub kernel: Kernel,
     /// Processor and topology.
     pub processor: Processor,
+    /// What the firmware says of the machine; absent where it says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
     /// The clock that the figures were read from.
     pub clock: Clock,
     /// Frequency and idle states.
@@ -33,6 +36,18 @@ pub struct SystemState {
     pub memory: Memory,
     /// What could not be read.
     pub unread: Vec<Unread>,
+}
+
+/// What the firmware says of the machine, by SMBIOS or in the device tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Hardware {
+    /// Vendor and product, or the board's model: `LENOVO 30E0CTO1WW`, `Raspberry Pi 5 Model B Rev 1.0`.
+    pub model: String,
+    /// Version and date of the BIOS; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bios: Option<String>,
 }
 
 /// The kernel.

@@ -21,6 +21,7 @@ pub mod explain;
 pub mod figures;
 pub mod findings;
 pub mod fit;
+pub mod fleet;
 pub mod formats;
 pub mod gnuplot;
 pub mod html;

@@ -25,7 +25,7 @@ use punctual_stats::peaks::Peak;
 use self::file::{Preemption, Wake, Window, Windows};
 use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
-use super::kernel::{SymbolTables, Symbols, idle};
+use super::kernel::{SymbolTables, Symbols, waiting};
 use super::observer::{Observer, bill};
 use super::plugin::for_version;
 use punctual_record::Run;
@@ -216,8 +216,8 @@ fn table(symbols: &Symbols) -> Result<String, NoBound> {
     let count = symbols.variable("__preempt_count");
     let count = count.or_else(|| symbols.variable("pcpu_hot")?.checked_add(8));
     add("count", count.ok_or_else(|| missing("__preempt_count"))?);
-    let idle = symbols.range(idle::LOOP);
-    let (begin, end) = idle.ok_or_else(|| missing(idle::LOOP))?;
+    let idle = symbols.range(waiting::IDLE_LOOP);
+    let (begin, end) = idle.ok_or_else(|| missing(waiting::IDLE_LOOP))?;
     let _ = writeln!(table, "idle {begin:x} {end:x}");
     Ok(table)
 }

@@ -6,7 +6,6 @@ mod error;
 mod fault;
 mod file;
 mod foreign;
-pub mod idle;
 pub mod image;
 pub mod kallsyms;
 pub mod modules;
@@ -15,6 +14,7 @@ mod parameters;
 mod progress;
 pub mod symbols;
 pub mod unpack;
+pub mod waiting;
 pub mod wanted;
 
 use std::fs::File;
@@ -30,11 +30,11 @@ pub use self::cache::{Cache, EntryDamage};
 pub use self::error::Error;
 pub use self::fault::{Damage, NoPackage, Unfit};
 use self::file::{banner, enters_guests, hash, open, read_part, seek, whole};
-pub use self::idle::Pause;
 use self::image::{BzImage, Flat, Kind};
 pub use self::progress::Progress;
 pub use self::symbols::{SymbolTables, Symbols};
 use self::unpack::Packing;
+pub use self::waiting::Pause;
 use self::wanted::{Wanted, Which};
 
 /// A kernel, ready to boot.
@@ -59,8 +59,8 @@ pub struct Kernel {
     pub config: Option<PathBuf>,
     /// The directory `lib/modules/RELEASE` of its modules, if the package has them.
     pub modules: Option<PathBuf>,
-    /// The instruction of its idle loop that takes the emulator long, if that is known.
-    pub pause: Option<Pause>,
+    /// The instructions of its loops that take the emulator long, as far as they are known.
+    pub pauses: Vec<Pause>,
 }
 
 /// A Debian package of a kernel.
@@ -137,7 +137,7 @@ pub fn find_with(
         }),
         None => from_file(asked, path, architecture, cache, tell),
     }?;
-    kernel.pause = idle::pause_of(&kernel);
+    kernel.pauses = waiting::pauses_of(&kernel);
     Ok(kernel)
 }
 
@@ -224,7 +224,7 @@ fn from_file(
         system_map: None,
         config: None,
         modules: None,
-        pause: None,
+        pauses: Vec::new(),
     };
     let kind = image::kind(&beginning);
     fits(path, &kind, architecture)?;
@@ -290,7 +290,7 @@ fn from_entry(asked: &str, architecture: Architecture, entry: &cache::Entry) -> 
         system_map: path(SYSTEM_MAP),
         config: path(CONFIG),
         modules: holds_modules.then(|| entry.directory.join(&modules)),
-        pause: None,
+        pauses: Vec::new(),
     }
 }
 

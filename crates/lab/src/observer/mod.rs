@@ -20,7 +20,7 @@ use punctual_stats::peaks::Peak;
 use self::trail::Trail;
 use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
-use super::kernel::{Kernel, SymbolTables, Symbols, idle};
+use super::kernel::{Kernel, SymbolTables, Symbols, waiting};
 use super::machine::Time;
 use super::plugin::for_version;
 use punctual_record::Run;
@@ -140,7 +140,7 @@ impl Watcher for Observer {
             for entry in fault_entries(&symbols, plan.kernel.architecture) {
                 told += &format!(",fault={entry:#x}");
             }
-            if let Some((begin, end)) = symbols.range(idle::LOOP) {
+            if let Some((begin, end)) = symbols.range(waiting::IDLE_LOOP) {
                 told += &format!(",idle={begin:#x},idle-end={end:#x}");
             }
         }

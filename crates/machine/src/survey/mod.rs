@@ -30,6 +30,7 @@ pub mod thread;
 pub mod thread_owner;
 
 mod clock;
+mod hardware;
 mod kernel;
 mod limits;
 mod ordinary;
@@ -68,6 +69,7 @@ pub fn survey(root: &Root, request: &SurveyRequest) -> SystemState {
         hostname: reader.text("/proc/sys/kernel/hostname").unwrap_or_default(),
         distribution: distribution(reader),
         processor: processor::read(reader, &request.probed_cpus),
+        hardware: hardware::read(reader),
         clock: clock::read(reader, &request.probed_cpus),
         power: power::read(reader, &request.probed_cpus),
         virtualisation: virtualisation::read(reader, &kernel, &cgroups),

@@ -28,6 +28,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use punctual_rt::sched::Policy;
 
+use super::fleet::{FLEET_EXAMPLES, FleetFlags};
 use super::lab::{LAB_EXAMPLES, LabFlags};
 use super::units;
 use crate::launch::Stacks;
@@ -133,6 +134,9 @@ pub enum Verb {
     /// Do these hops meet one deadline together, however they depend on each other?
     #[command(after_help = BUDGET_EXAMPLES)]
     Budget(BudgetFlags),
+    /// Which of many machines are on time? Run on all of them, and query all their runs
+    #[command(after_help = FLEET_EXAMPLES)]
+    Fleet(FleetFlags),
     /// Answer `measure tcp`, `measure udp` and `qualify --path` of another machine
     #[command(after_help = RESPOND_EXAMPLES)]
     Respond(RespondFlags),
@@ -555,7 +559,7 @@ pub struct ExportFlags {
     /// Export this: a run directory or a file that `report` reads
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Write this format: cyclictest, rt-tests-json, jitterdebugger, junit, openmetrics, prometheus or csv
+    /// Write this format: cyclictest, rt-tests-json, jitterdebugger, junit, ktap, lava, openmetrics, prometheus or csv
     #[arg(long, value_name = "FORMAT", value_parser = names::format(), hide_possible_values = true)]
     pub format: Format,
     /// Write this file [default: standard output]

@@ -12,6 +12,7 @@ mod explain;
 mod failure;
 mod fit;
 mod flags;
+mod fleet;
 mod foreign;
 mod help;
 mod interference;
@@ -32,6 +33,7 @@ mod prove;
 mod run;
 mod save;
 mod screen;
+mod textfile;
 mod tune;
 mod tuned;
 mod units;
@@ -145,6 +147,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Tune(flags) => tune::run(flags),
         Verb::Prove(flags) => prove::run(flags),
         Verb::Fit(flags) => fit::run(flags),
+        Verb::Fleet(flags) => fleet::run(flags),
         Verb::Ladder(flags) => ladder::run(flags),
         Verb::Cost(flags) => cost::run(flags),
         Verb::Interference(flags) => interference::run(flags),
@@ -193,6 +196,7 @@ fn journal_to_look_at(verb: &Verb) -> Option<&Path> {
         Verb::Lab(_)
         | Verb::Interference(_)
         | Verb::Budget(_)
+        | Verb::Fleet(_)
         | Verb::Report(_)
         | Verb::Compare(_)
         | Verb::Merge(_)

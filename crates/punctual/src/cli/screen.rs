@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 use super::flags::RunFlags;
 use super::keys::Keys;
 use super::out;
+use super::textfile::TextFile;
 use super::tune::left_as_it_is;
 use crate::conduct::Progress;
 use punctual_machine::tune::TuneError;
 use punctual_record::experiment::Experiment;
 use punctual_record::live::{LiveTasks, LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
-use punctual_record::{Run, RunDirectory, State};
+use punctual_record::{Run, RunDirectory, State, Unsaved};
 use punctual_report::explain::perfetto;
 use punctual_report::live::TaskOrder;
 use punctual_report::style::{Style, cut};
-use punctual_report::{experiment, live};
+use punctual_report::{experiment, facts, live};
 use punctual_report::{gnuplot, html, svg};
 use punctual_trace::attribute;
 use punctual_trace::attribute::event::Window;
@@ -54,6 +55,8 @@ pub struct Screen {
     next_line: Instant,
     /// The experiment as it was saved last.
     experiment: Option<Experiment>,
+    /// The metrics that are written beside it.
+    textfile: Option<TextFile>,
     /// The order of tasks, and the keys that change it.
     order: TaskOrder,
     keys: Option<Keys>,
@@ -79,6 +82,7 @@ impl Screen {
             has_left_changed: false,
             next_line: Instant::now() + PLAIN_EVERY,
             experiment: None,
+            textfile: None,
             order: TaskOrder::default(),
             keys: None,
         }
@@ -89,6 +93,19 @@ impl Screen {
     pub fn of_run(flags: &RunFlags) -> Self {
         let silent = flags.quiet || flags.json;
         Self::new(silent, flags.live, flags.verbose, flags.nanoseconds)
+    }
+
+    /// Writes metrics too.
+    #[must_use]
+    pub fn with_textfile(mut self, textfile: Option<TextFile>) -> Self {
+        self.textfile = textfile;
+        self
+    }
+
+    /// Whether the metrics could not be written at last.
+    #[must_use]
+    pub fn lacks_metrics(&self) -> bool {
+        self.textfile.as_ref().is_some_and(TextFile::has_failed)
     }
 
     /// The line of an experiment.
@@ -258,6 +275,14 @@ impl Progress for Screen {
                 picture(directory, name, &text);
             }
         }
+    }
+
+    fn publish(&mut self, run: &Run) -> Option<Unsaved> {
+        let unsaved = self.textfile.as_mut()?.publish(run)?;
+        self.clear();
+        let unsaved_line = facts::unsaved(&unsaved);
+        out::complain(&format!("--textfile: {unsaved_line}; it is tried again"));
+        Some(unsaved)
     }
 
     fn not_changed(&mut self, change: &Change, error: &TuneError) {

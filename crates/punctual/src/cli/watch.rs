@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use super::failure::Failure;
+use super::failure::{Failure, SETUP};
 use super::flags::WatchFlags;
 use super::measuring::{conclude_breach, make_directory, print_breach, settled, show};
 use super::plan::claim;
 use super::screen::Screen;
+use super::textfile::TextFile;
 use crate::conduct::{self, Scope, Target, TracingPlan, WatchPlan};
 use punctual_machine::Root;
 use punctual_machine::survey::group;
@@ -22,13 +23,19 @@ use punctual_trace::watch::marks::{Mark, spec};
 /// Wrong usage, a program that does not exist, or what could not be set up.
 pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
     let plan = plan(flags)?;
+    let textfile = flags.textfile.as_deref().map(TextFile::new).transpose()?;
     let directory = make_directory(flags.output.as_deref(), "watch")?;
-    let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
+    let mut screen =
+        Screen::new(flags.quiet || flags.json, false, flags.verbose, false).with_textfile(textfile);
     let outcome = conduct::watch(&plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
     print_breach(&run);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
-    conclude_breach(&flags.breach, &run, &directory)
+    let status = conclude_breach(&flags.breach, &run, &directory)?;
+    Ok(match screen.lacks_metrics() {
+        true => ExitCode::from(SETUP),
+        false => status,
+    })
 }
 
 fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {

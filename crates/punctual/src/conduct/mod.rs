@@ -14,6 +14,7 @@ mod exec;
 mod experiment;
 mod explain;
 pub mod fit;
+pub mod fleet;
 mod housekeeper;
 pub mod interference;
 mod keeping;

@@ -4,7 +4,7 @@ use punctual_machine::tune::TuneError;
 use punctual_record::experiment::Experiment;
 use punctual_record::live::{LiveTasks, LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
-use punctual_record::{Run, RunDirectory};
+use punctual_record::{Run, RunDirectory, Unsaved};
 use punctual_trace::attribute::event::Window;
 
 /// Receives the progress of a run.
@@ -30,6 +30,12 @@ pub trait Progress {
     }
     /// The record was saved: every 5 s, and once at the end.
     fn saved(&mut self, run: &Run, directory: &RunDirectory);
+    /// The record has new figures, every 5 s and at the end, and may be written in other forms; what
+    /// could not be written is an event of the run.
+    fn publish(&mut self, run: &Run) -> Option<Unsaved> {
+        let _ = run;
+        None
+    }
     /// The content of the recorder when a latency above the break value ended the run.
     fn breached(&mut self, ring: &Window, run: &Run, directory: &RunDirectory) {
         let _ = (ring, run, directory);

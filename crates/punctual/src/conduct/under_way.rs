@@ -132,11 +132,18 @@ impl UnderWay<'_> {
                 next_save = now + SAVE_EVERY;
                 let elapsed_ns = self.kept.elapsed_ns();
                 measured.compose(&mut self.kept.run, elapsed_ns);
+                self.publish();
                 let beside = |directory: &RunDirectory| measured.save_beside(directory);
                 self.kept.save_under_way(beside, self.progress);
             }
             let left = self.kept.left(self.kept.run.request.duration_ns);
             measured.sleep(measured.nap().min(left.max(M::LEAST_NAP)));
+        }
+    }
+
+    fn publish(&mut self) {
+        if let Some(unsaved) = self.progress.publish(&self.kept.run) {
+            self.kept.event(Happening::SaveFailed(unsaved));
         }
     }
 
@@ -184,6 +191,7 @@ impl UnderWay<'_> {
         if let Some(ring) = &breach.ring {
             self.progress.breached(ring, &kept.run, kept.directory);
         }
+        self.publish();
         let beside = |directory: &RunDirectory| {
             let windows = measured.save_beside(directory);
             windows.and(breach.save(directory))

@@ -23,7 +23,7 @@ fn a_fit_keeps_the_setting_that_meets_the_deadline() {
         skip!("{reason}");
     }
     let place = Place::new();
-    let flags = ["--kernel", "rt", "--cpus", "2", "--mem", "2G"];
+    let flags = ["--kernel", "rt", "--mem", "2G"];
     let (passed, shown) = in_guest(&place, &flags, "fits::guest_");
     assert_eq!(passed, 1, "{shown}");
 }
@@ -34,13 +34,13 @@ fn runtime() -> String {
 }
 
 /// Real-time threads of CPU 1 may run for 100 ms of each second, and one of them wants 150: the probe
-/// waits for the rest of the second. With two processors no latency is exact here, but that is plain.
+/// waits for the rest of the second. On one processor the guest's time is virtual: a busy host changes nothing.
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_fits() {
     fs::write(RUNTIME, "100000").expect("root may");
     spawn(|| {
-        punctual_rt::affinity::set_current(&[1]).expect("a CPU");
+        punctual_rt::affinity::set_current(&[0]).expect("a CPU");
         set_current(Policy::Fifo(50)).expect("root may");
         loop {
             let begin = Instant::now();
@@ -49,7 +49,7 @@ fn guest_fits() {
         }
     });
     let flags =
-        "fit --deadline 200ms --miss 0.3 -i 5000 -a 1 --load none -D 8 --budget 10m -o /tmp/fit";
+        "fit --deadline 200ms --miss 0.3 -i 5000 -a 0 --load none -D 8 --budget 10m -o /tmp/fit";
     let flags: Vec<&str> = flags.split(' ').collect();
     let output = punctual(&flags);
     assert!(output.status.success(), "{output:?}");

@@ -164,10 +164,17 @@ fn the_budget_of_a_chain_adds_up_to_what_was_measured_end_to_end() {
     );
     let whole = of(&split.whole);
     assert_eq!(whole.0 + split.unsplit, figures.reaction.count);
-    assert!(split.unsplit == 0 && whole.0 > 100, "{whole:?}");
-    assert_eq!(
-        (whole.1, whole.2),
-        (figures.reaction.min_ns, figures.reaction.max_ns)
+    // On a busy host a thread may be stopped while it writes down a way: that reaction is counted apart.
+    let unsplit = split.unsplit;
+    assert!(
+        whole.0 > 100 && unsplit * 100 <= whole.0,
+        "{whole:?}, {unsplit}"
+    );
+    let all = (figures.reaction.min_ns, figures.reaction.max_ns);
+    assert!(all.0 <= whole.1 && whole.2 <= all.1, "{whole:?}, {all:?}");
+    assert!(
+        unsplit > 0 || (whole.1, whole.2) == all,
+        "{whole:?}, {all:?}"
     );
     let hops: Vec<_> = split.hops.iter().map(of).collect();
     assert!(hops.iter().all(|hop| hop.0 == whole.0));

@@ -358,6 +358,30 @@ fn every_example_parses() {
     assert!(examples >= 20, "only {examples} examples were found");
 }
 
+/// Jobs for test farms and CI: a step is a line.
+#[test]
+fn every_step_of_a_job_parses() {
+    let mut steps = 0;
+    for file in ["lava/qualify.yaml", "ci/github.yml", "ci/gitlab.yml"] {
+        let path = format!("integrations/{file}");
+        for line in read(&path).lines() {
+            let step = line.trim().trim_start_matches("- ");
+            let step = step.strip_prefix("run: ").unwrap_or(step);
+            let step = step.split(" || ").next().unwrap_or(step);
+            if !step.starts_with("punctual ") {
+                continue;
+            }
+            // A parameter of the job stands for flags.
+            let step = step.replace("$FLAGS", "--deadline 100us");
+            steps += 1;
+            if let Err(error) = Cli::try_parse_from(shell_words(&step)) {
+                panic!("{path}: {line}\n{error}");
+            }
+        }
+    }
+    assert_eq!(steps, 5);
+}
+
 /// The anchor of a heading on the web: lower case, dashes for spaces, no other signs.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');

@@ -403,7 +403,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn missing_and_unknown_verbs_are_refused() {
-    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, ladder, cost, interference, budget, respond, exec, report, compare, merge, export, completions, help";
+    let verbs = "qualify, measure, check, tune, prove, fit, load, run, explain, watch, lab, ladder, cost, interference, budget, fleet, respond, exec, report, compare, merge, export, completions, help";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&[""], &[verbs]);

@@ -10,6 +10,7 @@ mod common;
 mod cost;
 mod documents;
 mod exec;
+mod fleet;
 mod input;
 mod nonsense;
 mod packages;

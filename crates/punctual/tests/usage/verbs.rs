@@ -7,11 +7,13 @@ use std::sync::LazyLock;
 
 use crate::common::{Place, Running, counts, cpus, has, read_json, skip};
 
-const FORMATS: [&str; 7] = [
+const FORMATS: [&str; 9] = [
     "cyclictest",
     "rt-tests-json",
     "jitterdebugger",
     "junit",
+    "ktap",
+    "lava",
     "openmetrics",
     "prometheus",
     "csv",
@@ -113,7 +115,7 @@ fn every_format_is_written_and_the_readable_ones_are_read_back() {
             text,
             "{format}"
         );
-        if ["junit", "openmetrics", "prometheus", "csv"].contains(&format) {
+        if ["junit", "ktap", "lava", "openmetrics", "prometheus", "csv"].contains(&format) {
             continue;
         }
         let summary = place.run(&["report", "file", "--json"]).expect(0).json();

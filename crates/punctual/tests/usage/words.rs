@@ -274,7 +274,7 @@ fn help_with_a_verb_shows_the_verbs_help() {
 /// The first words of flags' help: a verb that says what the flag does.
 const IMPERATIVES: &str = "Accepted Add Allow Answer Boot Bring Change Check Choose Compare Copy Count \
                            Don't End Explain Export Find Give Interrupt Judge Keep Leave Let List \
-                           Listen Load Lock Make Measure Merge Name Pass Poll Print Probe Read \
+                           Listen Load Lock Make Measure Merge Name Pass Poll Print Probe Qualify Read \
                            Refuse Require Restore Run Screen Send Set Show Start Stop Switch \
                            Test Verify Wait Watch Write";
 

@@ -62,6 +62,10 @@ svg.chart text.halo{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-
 .leader{stroke:var(--soft);stroke-width:.8;fill:none}
 .cell{fill:none}
 .lane{fill:var(--s0)}
+.heat{fill:var(--s0)}
+.ring{stroke:var(--bg);stroke-width:1}
+.ridge{stroke:var(--s0);stroke-width:1;fill:var(--s0);fill-opacity:.55}
+.ridge.r1{stroke:var(--s2);fill:var(--s2)}
 .hit .strip{fill:transparent}
 .hit .cross{stroke:var(--soft);stroke-width:1}
 .hit .tip{fill:var(--panel);stroke:var(--rule)}

@@ -4,6 +4,7 @@
 //! the path and the place for whatever is wrong. What a tool doesn't state stays
 //! unknown in the imported [`Run`] and is named in [`Imported`](punctual_record::Imported).
 
+mod cases;
 mod csv;
 mod cyclictest;
 mod error;
@@ -12,7 +13,9 @@ mod import;
 pub use import::recorded;
 mod jitterdebugger;
 mod junit;
+mod ktap;
 mod ladder;
+mod lava;
 mod openmetrics;
 mod rows;
 mod rt_tests;
@@ -27,6 +30,7 @@ use std::str::FromStr;
 use openmetrics::Dialect;
 
 pub use error::{UnknownFormat, WriteError};
+pub use openmetrics::Metrics;
 
 use punctual_record::ladder::LADDER_FORMAT;
 use punctual_record::read::{Bounds, slurp};
@@ -47,6 +51,10 @@ pub enum Format {
     Jitterdebugger,
     /// A test suite for a continuous integration server.
     Junit,
+    /// What the kernel's own tests print.
+    Ktap,
+    /// Signals for LAVA, the test farms' scheduler.
+    Lava,
     /// Metrics for Prometheus and its kin.
     OpenMetrics,
     /// Metrics for node_exporter's textfile collector and the push gateway.
@@ -57,11 +65,13 @@ pub enum Format {
 
 impl Format {
     /// All of them, in the order that help shows.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Cyclictest,
         Self::RtTestsJson,
         Self::Jitterdebugger,
         Self::Junit,
+        Self::Ktap,
+        Self::Lava,
         Self::OpenMetrics,
         Self::Prometheus,
         Self::Csv,
@@ -75,6 +85,8 @@ impl Format {
             Self::RtTestsJson => "rt-tests-json",
             Self::Jitterdebugger => "jitterdebugger",
             Self::Junit => "junit",
+            Self::Ktap => "ktap",
+            Self::Lava => "lava",
             Self::OpenMetrics => "openmetrics",
             Self::Prometheus => "prometheus",
             Self::Csv => "csv",
@@ -89,6 +101,8 @@ impl Format {
             Self::RtTestsJson => "cyclictest.json",
             Self::Jitterdebugger => "results.json",
             Self::Junit => "junit.xml",
+            Self::Ktap => "ktap.txt",
+            Self::Lava => "lava.txt",
             Self::OpenMetrics => "openmetrics.txt",
             Self::Prometheus => "punctual.prom",
             Self::Csv => "histogram.csv",
@@ -123,6 +137,8 @@ pub fn write(format: Format, run: &Run) -> Result<String, WriteError> {
         Format::RtTestsJson => rt_tests::write(run),
         Format::Jitterdebugger => jitterdebugger::write(run),
         Format::Junit => Ok(junit::write(run)),
+        Format::Ktap => Ok(ktap::write(run)),
+        Format::Lava => Ok(lava::write(run)),
         Format::OpenMetrics => openmetrics::write(run, Dialect::OpenMetrics),
         Format::Prometheus => openmetrics::write(run, Dialect::Prometheus),
         Format::Csv => csv::write(run),

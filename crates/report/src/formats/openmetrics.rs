@@ -3,15 +3,19 @@
 //! family of a type that it does not know (`info`, `stateset`) costs it the whole file.
 //! <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
 
+mod watch;
+
 use punctual_record::Field;
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::SystemTime;
 
 use punctual_stats::verdict::Outcome;
 
 use super::WriteError;
 use super::rows::{self, Known};
 use crate::{conditions, facts};
-use punctual_record::{Run, Thread};
+use punctual_record::{Run, Thread, time};
 
 /// Upper edges of the buckets: 1, 2 and 5 in each decade from 1 µs to 10 s.
 const EDGES_NS: [u64; 22] = [
@@ -48,17 +52,50 @@ pub(super) enum Dialect {
     Prometheus,
 }
 
+/// The metrics of a run under way, in Prometheus's own form, written again and again: what counts
+/// never falls.
+///
+/// A sample of the record lies in a bucket that may straddle an edge of the metrics; on which side of
+/// the edge it is counted depends on the maximum, so that a count could fall when the maximum rises.
+/// Prometheus would take that for a restart, and add the whole count once more.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// The value of each series that counts, as it was written last.
+    highest: BTreeMap<String, u64>,
+}
+
+impl Metrics {
+    /// The metrics of the run so far.
+    ///
+    /// # Errors
+    /// [`WriteError`], where a histogram can't be decoded.
+    pub fn write(&mut self, run: &Run) -> Result<String, WriteError> {
+        let (text, highest) = written(run, Dialect::Prometheus, &self.highest)?;
+        // Those of threads that are gone are forgotten.
+        self.highest = highest;
+        Ok(text)
+    }
+}
+
 pub(super) fn write(run: &Run, dialect: Dialect) -> Result<String, WriteError> {
+    written(run, dialect, &BTreeMap::new()).map(|(text, _)| text)
+}
+
+fn written(
+    run: &Run,
+    dialect: Dialect,
+    before: &BTreeMap<String, u64>,
+) -> Result<(String, BTreeMap<String, u64>), WriteError> {
     let mut histograms = Vec::with_capacity(run.threads.len());
     for index in 0..run.threads.len() {
         histograms.push(rows::known(run, index)?);
     }
-    let labels: Vec<String> = (0..run.threads.len())
-        .map(|index| thread_labels(run, index))
-        .collect();
+    let labels = labels(run);
     let mut out = Page {
         text: String::new(),
         dialect,
+        before,
+        highest: BTreeMap::new(),
     };
     latency(&mut out, run, &histograms, &labels);
     extremes(&mut out, &histograms, &labels);
@@ -66,11 +103,29 @@ pub(super) fn write(run: &Run, dialect: Dialect) -> Result<String, WriteError> {
     if run.imported.is_none() {
         counters(&mut out, run, &labels);
     }
+    watch::write(&mut out, run);
     about(&mut out, run);
     if dialect == Dialect::OpenMetrics {
         out.text.push_str("# EOF\n");
     }
-    Ok(out.text)
+    Ok((out.text, out.highest))
+}
+
+/// The labels of each thread. A number of a thread that ended may be given to another of the same
+/// name: no two series have the same labels.
+fn labels(run: &Run) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::with_capacity(run.threads.len());
+    let mut uses: BTreeMap<String, u64> = BTreeMap::new();
+    for index in 0..run.threads.len() {
+        let own = thread_labels(run, index);
+        let used = uses.entry(own.clone()).or_insert(0);
+        *used += 1;
+        labels.push(match *used {
+            1 => own,
+            nth => format!("{own},nth=\"{nth}\""),
+        });
+    }
+    labels
 }
 
 fn thread_labels(run: &Run, index: usize) -> String {
@@ -85,12 +140,23 @@ fn thread_labels(run: &Run, index: usize) -> String {
 }
 
 /// What is written so far.
-struct Page {
+struct Page<'a> {
     text: String,
     dialect: Dialect,
+    /// The value of each series that counts, on the page before.
+    before: &'a BTreeMap<String, u64>,
+    /// The same on this page.
+    highest: BTreeMap<String, u64>,
 }
 
-impl Page {
+impl Page<'_> {
+    /// Writes a sample that counts: never less than before.
+    fn count(&mut self, series: String, value: u64) {
+        let value = value.max(self.before.get(&series).copied().unwrap_or(0));
+        self.put(format_args!("{series} {value}\n"));
+        self.highest.insert(series, value);
+    }
+
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string can't fail.
         let _ = self.text.write_fmt(text);
@@ -113,7 +179,7 @@ impl Page {
     }
 }
 
-fn latency(out: &mut Page, run: &Run, histograms: &[Known], labels: &[String]) {
+fn latency(out: &mut Page<'_>, run: &Run, histograms: &[Known], labels: &[String]) {
     let gaps = run.gaps.is_some();
     let (name, help) = if gaps {
         (
@@ -143,16 +209,12 @@ fn latency(out: &mut Page, run: &Run, histograms: &[Known], labels: &[String]) {
         let is_known = |edge: &&u64| known.kept_below_ns.is_none_or(|end| **edge < end);
         for edge in edges.iter().filter(is_known) {
             let below = histogram.count_at_or_below(*edge);
-            out.put(format_args!(
-                "{name}_bucket{{{labels},le=\"{}\"}} {below}\n",
-                seconds(*edge)
-            ));
+            let edge = seconds(*edge);
+            out.count(format!("{name}_bucket{{{labels},le=\"{edge}\"}}"), below);
         }
         let count = known.count();
-        out.put(format_args!(
-            "{name}_bucket{{{labels},le=\"+Inf\"}} {count}\n"
-        ));
-        out.put(format_args!("{name}_count{{{labels}}} {count}\n"));
+        out.count(format!("{name}_bucket{{{labels},le=\"+Inf\"}}"), count);
+        out.count(format!("{name}_count{{{labels}}}"), count);
         let stated = known.mean_ns.filter(|_| run.imported.is_some());
         let sum = match stated {
             Some(mean) => mean * count as f64,
@@ -163,7 +225,7 @@ fn latency(out: &mut Page, run: &Run, histograms: &[Known], labels: &[String]) {
     }
 }
 
-fn extremes(out: &mut Page, histograms: &[Known], labels: &[String]) {
+fn extremes(out: &mut Page<'_>, histograms: &[Known], labels: &[String]) {
     type Figure = fn(&Known) -> Option<u64>;
     let figures: [(&str, &str, Figure); 2] = [
         ("punctual_latency_min_seconds", "Exact minimum.", |known| {
@@ -185,7 +247,7 @@ fn extremes(out: &mut Page, histograms: &[Known], labels: &[String]) {
     }
 }
 
-fn counters(out: &mut Page, run: &Run, labels: &[String]) {
+fn counters(out: &mut Page<'_>, run: &Run, labels: &[String]) {
     type Figure = fn(&Thread) -> u64;
     let figures: [(&str, &str, Figure); 4] = [
         (
@@ -212,15 +274,12 @@ fn counters(out: &mut Page, run: &Run, labels: &[String]) {
     for (name, help, figure) in figures {
         out.family(name, "counter", "", help);
         for (thread, labels) in run.threads.iter().zip(labels) {
-            out.put(format_args!(
-                "{name}_total{{{labels}}} {}\n",
-                figure(thread)
-            ));
+            out.count(format!("{name}_total{{{labels}}}"), figure(thread));
         }
     }
 }
 
-fn about(out: &mut Page, run: &Run) {
+fn about(out: &mut Page<'_>, run: &Run) {
     let host = quoted(&run.system.hostname);
     let name = "punctual_measured_seconds";
     if run.knows(Field::MeasuredTime) {
@@ -230,6 +289,7 @@ fn about(out: &mut Page, run: &Run) {
             seconds(run.measured_ns)
         ));
     }
+    start(out, run);
     let name = "punctual_run";
     out.family(name, "info", "", "What was measured, and where.");
     let begun = conditions::begun(run);
@@ -270,6 +330,21 @@ fn about(out: &mut Page, run: &Run) {
                 "{name}{{host={host},{label}=\"{outcome}\"}} {on}\n"
             ));
         }
+    }
+}
+
+/// When it began: what counts began at zero then. Virtual time has no such instant.
+fn start(out: &mut Page<'_>, run: &Run) {
+    if run.imported.is_some() || run.laboratory.is_some() {
+        return;
+    }
+    let since = time::parse_rfc3339(&run.started)
+        .and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+    if let Some(since) = since {
+        let (name, host) = ("punctual_start_time_seconds", quoted(&run.system.hostname));
+        let help = "When the run began, in Unix time.";
+        out.family(name, "gauge", "seconds", help);
+        out.put(format_args!("{name}{{host={host}}} {}\n", since.as_secs()));
     }
 }
 

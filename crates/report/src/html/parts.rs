@@ -45,6 +45,12 @@ pub(crate) struct Td {
     link: Option<String>,
 }
 
+impl Td {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
 /// A share with its bar.
 pub(crate) fn td_bar(percent: f64, text: impl Into<String>) -> Td {
     Td {
@@ -183,8 +189,14 @@ impl Html {
             "<table class=\"{class}\"><caption>{}</caption>\n<thead><tr>",
             escape(caption)
         );
-        for name in head {
-            let _ = write!(self.out, "<th scope=\"col\">{}</th>", escape(name));
+        let first = rows.first().map_or(&[][..], |(_, cells)| cells);
+        for (i, name) in head.iter().enumerate() {
+            // As the cells below it.
+            let class = match first.get(i) {
+                Some(cell) if cell.class == "who" => " class=\"who\"",
+                _ => "",
+            };
+            let _ = write!(self.out, "<th scope=\"col\"{class}>{}</th>", escape(name));
         }
         self.raw("</tr></thead>\n<tbody>\n");
         for (row_class, cells) in rows {

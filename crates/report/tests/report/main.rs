@@ -21,6 +21,7 @@ mod findings_of_run;
 mod findings_shown;
 mod fit;
 mod fixtures;
+mod fleet;
 mod formats;
 mod gallery;
 mod gaps;

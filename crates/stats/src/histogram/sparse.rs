@@ -1,6 +1,6 @@
 //! A histogram as read from a record: only the non-empty buckets.
 
-use super::{BUCKETS, Histogram, Totals, first_above};
+use super::{BUCKETS, Histogram, Totals, first_above, lowest_of};
 
 const _: () = assert!(BUCKETS <= u32::MAX as usize);
 
@@ -32,6 +32,17 @@ impl SparseHistogram {
     /// Exact maximum in ns, `None` without samples.
     pub fn max(&self) -> Option<u64> {
         (self.totals.count > 0).then_some(self.totals.max)
+    }
+
+    /// The exact sum in ns.
+    pub fn sum(&self) -> u128 {
+        self.totals.sum
+    }
+
+    /// The non-empty buckets in ascending order: the lowest value of each in ns, and its count.
+    pub fn lows(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let buckets = self.buckets.iter();
+        buckets.map(|(index, count)| (lowest_of(*index as usize), *count))
     }
 
     /// As [`Histogram::count_above`].

@@ -284,7 +284,10 @@ impl<'a, 'w> Context<'a, 'w> {
         let from = since.max(self.stages.instants.due_ns);
         let span = ready_span(self.history, slice.from, from, end);
         if thread.tid == 0 {
-            return match self.groups.idle(probe, came_after, slice.from, span) {
+            return match self
+                .groups
+                .idle(probe, came_after, (slice.from, slice.to), span)
+            {
                 Some(verdict) => verdict,
                 None if came_after => idle_though_ready(),
                 None => idle_exit(slice),

@@ -82,7 +82,9 @@ pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribut
     }
     if thread.tid == 0 {
         let span = (slice.from, slice.to);
-        let by_group = context.groups.idle(&window.probe, true, slice.from, span);
+        let by_group = context
+            .groups
+            .idle(&window.probe, true, (slice.from, slice.to), span);
         return by_group.unwrap_or_else(super::classify::idle_though_ready);
     }
     if thread.is_ordinary() && window.probe.is_ordinary() {

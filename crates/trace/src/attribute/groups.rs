@@ -108,17 +108,23 @@ impl<'w> Groups<'w> {
         self.renewed.get(next).copied()
     }
 
-    /// An idle CPU although the probe has been ready since then, at an instant: only throttling keeps
-    /// it idle for longer than an idle state takes to leave.
+    /// An idle CPU although the probe has been ready since then, in the stretch from `at` to `to`: only
+    /// throttling keeps it idle for longer than an idle state takes to leave, or until the quota is
+    /// replenished.
     pub(super) fn idle(
         &self,
         probe: &Task,
         came_after: bool,
-        at: u64,
+        (at, to): (u64, u64),
         (since, until): (u64, u64),
     ) -> Option<Attribution> {
         let next = self.switches.partition_point(|switch| *switch <= at);
         let until = self.switches.get(next).map_or(until, |it| until.min(*it));
+        if probe.is_ordinary()
+            && let Some(found) = self.until_renewed(to, (since, until))
+        {
+            return Some(found);
+        }
         if !came_after && until.saturating_sub(since) <= IDLE_EXIT_MOST_NS {
             return None;
         }
@@ -132,16 +138,26 @@ impl<'w> Groups<'w> {
     /// quota was replenished the probe's group was throttled; from then on they share the CPU. The
     /// stretch ends at `to`.
     pub(super) fn ordinary(&self, to: u64, (since, until): (u64, u64)) -> Option<Attribution> {
-        let (limit, throttled) = self.quota?;
-        let enough = |at: u64| throttled.ns >= (at - since) / 10 * 9;
-        let within = |at: &u64| *at > since && *at <= until;
-        let last = |list: &[u64]| list.iter().rev().copied().find(within);
         let by_request = || {
-            let request = last(&self.requests)?;
+            let request = last_within(&self.requests, (since, until))?;
             (until - request <= REQUEST_MOST_NS).then_some(request)
         };
-        let renewed = last(&self.renewed).or_else(by_request)?;
-        (to <= renewed && enough(renewed)).then(|| quota((limit, throttled)))
+        let renewed = last_within(&self.renewed, (since, until)).or_else(by_request)?;
+        self.throttled_until(renewed, to, since)
+    }
+
+    /// The same where the replenishment itself was seen.
+    fn until_renewed(&self, to: u64, (since, until): (u64, u64)) -> Option<Attribution> {
+        let renewed = last_within(&self.renewed, (since, until))?;
+        self.throttled_until(renewed, to, since)
+    }
+
+    /// A stretch up to `to` is due to a quota that was replenished at an instant, if the group was
+    /// throttled for that long.
+    fn throttled_until(&self, renewed: u64, to: u64, since: u64) -> Option<Attribution> {
+        let (limit, throttled) = self.quota?;
+        let enough = throttled.ns >= (renewed - since) / 10 * 9;
+        (to <= renewed && enough).then(|| quota((limit, throttled)))
     }
 
     /// A thread of lower priority runs while a real-time probe is ready: the group is throttled
@@ -185,6 +201,12 @@ impl<'w> Groups<'w> {
             period_us: limit.period_us,
         })
     }
+}
+
+/// The last of ascending instants after `since`, up to `until`.
+fn last_within(list: &[u64], (since, until): (u64, u64)) -> Option<u64> {
+    let within = |at: &u64| *at > since && *at <= until;
+    list.iter().rev().copied().find(within)
 }
 
 fn is_above(task: &Task, probe: &Task) -> bool {

@@ -171,6 +171,38 @@ fn an_idle_cpu_although_a_thread_is_ready_is_billed_to_its_group() {
     assert_eq!(of_group(&made, "cpu.rt_runtime_us"), 0);
 }
 
+/// A thread is woken shortly before its group's quota is replenished: the CPU is idle for less than
+/// an idle state may take to leave, and the replenishment shows that it was not the idle state.
+#[test]
+fn a_short_throttling_on_an_idle_cpu_ends_with_the_replenishment() {
+    let made = |limit: GroupLimit, renewed: Option<i64>| {
+        let mut made = asleep(&idle(), 700_000);
+        made.window.probe = ordinary();
+        made.window.limits = vec![limit];
+        made.timer(500, 3_000, None);
+        if let Some(at) = renewed {
+            expires(&mut made, at, "sched_cfs_period_timer");
+        }
+        made.switch(680_000, &idle(), &ordinary());
+        made
+    };
+    let idle_exit = |made: &Made| sum(made, |cause| matches!(cause, Cause::IdleExit { .. }));
+    let with = made(quota(660_000), Some(670_000));
+    let without = made(quota(660_000), None);
+    let throttled = of_group(&with, "cpu.max");
+    assert!(throttled > 660_000, "{:#?}", with.rows());
+    assert_eq!(throttled + idle_exit(&with), idle_exit(&without));
+    // Without a replenishment, or a group that was throttled for so long, it is the idle state's.
+    for made in [
+        without,
+        made(quota(0), Some(670_000)),
+        made(quota(300_000), Some(670_000)),
+    ] {
+        assert_eq!(of_group(&made, "cpu.max"), 0);
+        assert!(idle_exit(&made) > 660_000, "{:#?}", made.rows());
+    }
+}
+
 /// A real-time probe and a thread of lower priority: the group is throttled if its runtime is
 /// replenished as the thread leaves; otherwise it may be the global limit, and the note says so.
 #[test]

@@ -21,7 +21,8 @@ Examples:
   punctual watch controller --stop-above 1ms until a wake-up takes longer than 1 ms
   punctual watch controller --off-cpu       where it sleeps and waits, by stack
   punctual watch --system --run-queue       how long every thread waits for a CPU
-  punctual watch --system                   the machine's worst wake-up, and who was in its way";
+  punctual watch --system                   the machine's worst wake-up, and who was in its way
+  punctual watch --system --textfile /run/punctual-watch/punctual.prom";
 
 /// A runtime by its name.
 fn runtime(name: &str) -> Result<&'static Preset, String> {
@@ -86,6 +87,9 @@ pub struct WatchFlags {
     /// Write the run into this directory [default: punctual-watch-TIME here]
     #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+    /// Write metrics into this file each minute, for the textfile collector of Prometheus's node_exporter; its name ends in .prom
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub textfile: Option<PathBuf>,
     /// Print the summary of the watch as JSON
     #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
     pub json: bool,

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::cost::counted;
+use super::queue::Queue;
 use super::{Bench, Forecast, LabProgress, Making, Watched, round};
 use punctual_lab::bound::Bounding;
 use punctual_lab::cell::Work;
@@ -39,6 +40,14 @@ pub struct Cell<'a> {
     pub result: Option<String>,
     /// Its directory, from that of the lab.
     pub directory: String,
+}
+
+impl Cell<'_> {
+    /// What it does, whatever the kernel.
+    fn work(&self) -> String {
+        let name = self.variant.as_ref().map_or("", |it| &it.name);
+        format!("{} {name}", self.load)
+    }
 }
 
 /// The outcome of a cell; `None` if a signal came before.
@@ -131,24 +140,25 @@ pub fn run_all(
         Ok(made)
     };
     let make = &make;
-    let next = AtomicUsize::new(0);
+    let works: Vec<String> = cells.iter().map(Cell::work).collect();
+    let queue = Mutex::new(Queue::new(works.iter().map(String::as_str)));
     let mut outcomes: Vec<Outcome> = cells.iter().map(|_| None).collect();
     let (tell, done) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..making.jobs.max(1) {
-            let (tell, next) = (tell.clone(), &next);
+            let (tell, queue, works) = (tell.clone(), &queue, &works);
+            let waiting = || queue.lock().unwrap_or_else(PoisonError::into_inner);
             scope.spawn(move || {
-                while let Some((index, cell)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    cells.get(index).map(|cell| (index, cell))
-                } {
-                    if ends() {
+                loop {
+                    let Some(index) = waiting().next() else {
+                        return;
+                    };
+                    if ends() || tell.send(Step::Begun(index)).is_err() {
                         return;
                     }
-                    if tell.send(Step::Begun(index)).is_err() {
-                        return;
-                    }
-                    let outcome = make(cell);
+                    let begin = Instant::now();
+                    let outcome = make(&cells[index]);
+                    waiting().done(&works[index], begin.elapsed());
                     if tell.send(Step::Done(index, Box::new(outcome))).is_err() {
                         return;
                     }

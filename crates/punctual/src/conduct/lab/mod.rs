@@ -6,6 +6,7 @@ mod forecast;
 pub mod operations;
 mod plan;
 mod proof;
+mod queue;
 pub mod verify;
 
 use std::path::Path;

@@ -34,6 +34,7 @@ pub(super) use compose::load as load_record;
 use gather::Gathering;
 use pace::Pace;
 pub use plan::{ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan};
+use punctual_load::LoadSet;
 use punctual_machine::survey::{self, SurveyRequest};
 use punctual_machine::{CheckRequest, Root};
 use punctual_record::finding::RunFindings;
@@ -200,7 +201,7 @@ fn measure(
         .collect();
 
     setup::refuse_if_signalled(&signals)?;
-    let loads = setup::start_loads(&plan.load, &signals, progress)?;
+    let loads = setup::prepare_loads(&plan.load, &signals, |step| progress.step(step))?;
 
     let lanes = setup::lanes(&plan.probes, plan.duration_ns, deadline_ns, &probes, rings);
     let pace = Arc::new(Pace::of(&plan.probes.interval));
@@ -216,6 +217,8 @@ fn measure(
         in_force::hold(&plan.conditions, explains, &probes, root, &mut run.system);
     in_force::refuse_unmet(&plan.conditions, &demands)?;
     run.demands = demands;
+    // Not earlier: beside hundreds of busy processes the steps before would take a second.
+    loads.iter().for_each(LoadSet::release);
     let monitor = Monitor::start(root, &probes.monitored());
 
     let start_ns = setup::start(&probes, &gathering, &pace, plan.duration_ns);

@@ -135,6 +135,20 @@ pub fn begin_loads(
     signals: &Signals,
     say: impl FnOnce(&Step),
 ) -> Result<Option<LoadSet>, ConductError> {
+    let loads = prepare_loads(plan, signals, say)?;
+    loads.iter().for_each(LoadSet::release);
+    Ok(loads)
+}
+
+/// As [`begin_loads`], but the loads' tasks wait for their release.
+///
+/// # Errors
+/// As [`start_loads`].
+pub fn prepare_loads(
+    plan: &LoadPlan,
+    signals: &Signals,
+    say: impl FnOnce(&Step),
+) -> Result<Option<LoadSet>, ConductError> {
     if plan.spec == LoadSpec::None {
         return Ok(None);
     }
@@ -152,7 +166,7 @@ pub fn begin_loads(
     let loads = LoadSet::start(&plan.spec, &settings).map_err(ConductError::Load)?;
     let wanted = || signals.end().is_none();
     loads
-        .wait_ready_while(LOADS_READY, wanted)
+        .await_tasks_while(LOADS_READY, wanted)
         .map_err(ConductError::Load)?;
     refuse_if_signalled(signals)?;
     Ok(Some(loads))

@@ -179,21 +179,19 @@ fn a_budget_too_small_for_the_effect_is_refused_before_anything_is_switched() {
     assert_eq!(log.len(), 1, "{log:?}");
     let words = ended.stdout.split_whitespace().collect::<Vec<_>>();
     let words = words.join(" ");
-    for says in [
-        "a change of 1 % in excess",
-        "give -D",
-        "Nothing was switched",
-    ] {
-        assert!(words.contains(says), "{says}: {words}");
-    }
     let experiment = place.run_of().experiment.expect("an experiment");
-    let ExperimentOutcome::BudgetTooSmall {
-        needed_ns: Some(needed_ns),
-    } = experiment.outcome
-    else {
+    let ExperimentOutcome::BudgetTooSmall { needed_ns } = experiment.outcome else {
         panic!("{:?}", experiment.outcome);
     };
-    assert!(needed_ns > 100 * SECOND);
+    // On a busy host latencies may vary so much that no budget would do.
+    let advice = match needed_ns {
+        Some(_) => "give -D",
+        None => "ask for a larger effect",
+    };
+    for says in ["a change of 1 % in excess", advice, "Nothing was switched"] {
+        assert!(words.contains(says), "{says}: {words}");
+    }
+    assert!(needed_ns.is_none_or(|needed_ns| needed_ns > 100 * SECOND));
     assert_eq!(status(&place), "Nothing is changed.\n");
 }
 

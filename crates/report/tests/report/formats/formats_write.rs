@@ -27,7 +27,7 @@ fn names_are_words_of_the_command_line() {
     let error = "hdf5".parse::<Format>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "accepted are cyclictest, rt-tests-json, jitterdebugger, junit, openmetrics, prometheus, csv"
+        "accepted are cyclictest, rt-tests-json, jitterdebugger, junit, ktap, lava, openmetrics, prometheus, csv"
     );
 }
 
@@ -366,6 +366,8 @@ fn check_openmetrics(text: &str) -> Vec<(String, f64)> {
 
 #[test]
 fn openmetrics_keeps_its_rules() {
+    let watch = crate::watched::hostile();
+    check_openmetrics(&text(Format::OpenMetrics, &watch));
     let run = run(1);
     let text = text(Format::OpenMetrics, &run);
     let samples = check_openmetrics(&text);

@@ -12,7 +12,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use punctual_record::Run;
-use punctual_report::formats::{Format, write};
+use punctual_report::formats::{Format, Metrics, write};
+use punctual_stats::verdict::Outcome;
 
 use crate::support::{latencies, run, run_of, thread};
 
@@ -35,7 +36,13 @@ fn runs() -> Vec<(&'static str, Run)> {
     let mut bare = run(1);
     bare.verdict = None;
     bare.system.hostname = "back\\slash \"quote\" line\nend".to_owned();
-    vec![("pass", run(1)), ("fail", late), ("bare", bare)]
+    let watch = crate::watched::hostile();
+    vec![
+        ("pass", run(1)),
+        ("fail", late),
+        ("bare", bare),
+        ("watch", watch),
+    ]
 }
 
 fn metrics(run: &Run) -> String {
@@ -158,9 +165,12 @@ fn node_exporter_takes_the_whole_file() {
                     && line.ends_with(&format!(" {value}"))
             })
         };
-        assert_eq!(outcome("PASS", 1), name == "pass", "{page}");
-        assert_eq!(outcome("FAIL", 1), name == "fail", "{page}");
-        assert_eq!(outcome("INVALID", 0), name != "bare", "{page}");
+        let judged = run.verdict.as_ref().map(|verdict| verdict.outcome);
+        let is = |outcome: Outcome| judged == Some(outcome);
+        assert_eq!(outcome("PASS", 1), is(Outcome::Pass), "{page}");
+        assert_eq!(outcome("FAIL", 1), is(Outcome::Fail), "{page}");
+        let stated = judged.is_some() && !is(Outcome::Invalid);
+        assert_eq!(outcome("INVALID", 0), stated, "{page}");
     }
 }
 
@@ -175,4 +185,71 @@ fn what_openmetrics_costs_there_is_known() {
     let refused = page.contains("node_textfile_scrape_error 1");
     let taken = page.contains("punctual_latency_seconds_count");
     assert!(refused != taken, "{page}");
+}
+
+/// The values of a series that counts, in the order of its edges.
+fn counts(text: &str) -> Vec<u64> {
+    let counted = |line: &&str| line.contains("_bucket{") || line.contains("_total{");
+    let lines = text.lines().filter(counted);
+    let value = |line: &str| line.rsplit(' ').next().and_then(|it| it.parse().ok());
+    lines.filter_map(value).collect()
+}
+
+/// Prometheus takes a count that falls for a restart, and adds all of it once more.
+#[test]
+fn no_count_of_a_run_under_way_falls() {
+    let fell = |before: &str, after: &str| {
+        let (before, after) = (counts(before), counts(after));
+        assert_eq!(before.len(), after.len());
+        before
+            .iter()
+            .zip(&after)
+            .any(|(before, after)| after < before)
+    };
+    let mut straddling = 0;
+    for latency_ns in (98_000..102_000).step_by(100) {
+        let mut under_way = run_of(vec![thread(0, &[5_000, latency_ns, latency_ns], 0)]);
+        let later = thread(0, &[5_000, latency_ns, latency_ns, 90_000_000], 0);
+        let mut metrics = Metrics::default();
+        let before = (
+            metrics.write(&under_way).unwrap(),
+            self::metrics(&under_way),
+        );
+        assert_eq!(before.0, before.1);
+        under_way.threads[0].latency = later.latency;
+        straddling += u32::from(fell(&before.1, &self::metrics(&under_way)));
+        let after = metrics.write(&under_way).unwrap();
+        assert!(!fell(&before.0, &after), "{latency_ns}: {after}");
+    }
+    // Without the memory of what was written, counts did fall.
+    assert!(straddling > 0);
+}
+
+#[test]
+fn no_two_series_have_the_same_labels() {
+    let mut run = crate::watched::program();
+    let watch = run.watch.as_mut().unwrap();
+    let first = watch.threads[0].task.clone();
+    for watched in &mut watch.threads {
+        watched.task = first.clone();
+    }
+    let text = metrics(&run);
+    let mut series: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| Some(line.rsplit_once(' ')?.0))
+        .collect();
+    let all = series.len();
+    series.sort_unstable();
+    series.dedup();
+    assert_eq!(series.len(), all);
+    assert!(text.contains(",nth=\"2\""), "{text}");
+    // What only a watch has.
+    for name in [
+        "punctual_start_time_seconds",
+        "punctual_events_total",
+        "punctual_unfollowed_threads",
+    ] {
+        assert!(text.contains(name), "{name}: {text}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Foreign formats, and the schema of ours.
 
+mod farms;
 mod formats_compare;
 mod formats_peers;
 mod formats_read;

@@ -352,6 +352,10 @@ fn full_system() -> SystemState {
     system.memory.transparent_huge_pages = Some("always".to_owned());
     system.memory.numa_balancing = Some(false);
     system.memory.ksm = Some(false);
+    system.hardware = Some(system::Hardware {
+        model: "ASRock X300M-STX".to_owned(),
+        bios: Some("P1.60 01/07/2021".to_owned()),
+    });
     system
 }
 

@@ -1,11 +1,12 @@
-//! The idle loop of a guest's kernel.
+//! The loops in which a guest's kernel waits.
 //!
 //! The processor of a guest in virtual time must never halt: an emulator that skips idle time does so
 //! from a thread of its own, and where the guest's time goes on differs from run to run. With
 //! `idle=poll` the kernel waits in `cpu_idle_poll` (kernel/sched/idle.c), whose loop executes `PAUSE`
 //! (`cpu_relax`). It says to a processor that a loop waits, and means nothing else; but an emulator
 //! leaves its loop for each one, which takes many times as long as the instruction. A no-op of the same
-//! length takes its place: the guest executes the same number of instructions.
+//! length takes its place: the guest executes the same number of instructions. The same holds for the
+//! loops in which an x86 kernel measures its timers (arch/x86/kernel/apic), which took half of a boot.
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
@@ -15,10 +16,10 @@ use punctual_record::laboratory::Architecture;
 
 use super::{Kernel, Symbols};
 
-/// The function with that loop.
-pub const LOOP: &str = "cpu_idle_poll";
-/// The most bytes of that function: Debian's have 150 to 400.
-const MOST_BYTES: u64 = 1024;
+/// The function with the idle loop.
+pub const IDLE_LOOP: &str = "cpu_idle_poll";
+/// The most bytes of such a function: Debian's have 150 to 1,200.
+const MOST_BYTES: u64 = 2048;
 
 /// An instruction of a processor that tells it that a loop waits, and one that does nothing.
 struct Waiting {
@@ -26,6 +27,10 @@ struct Waiting {
     no_operation: &'static [u8],
     /// Where an instruction can be, in bytes.
     step: usize,
+    /// Functions with other loops.
+    others: &'static [&'static str],
+    /// Whether bytes that follow such an instruction show that it is one, and no part of another.
+    is_loop: fn(&[u8]) -> bool,
 }
 
 /// `pause`; `xchg %ax,%ax`.
@@ -33,15 +38,20 @@ const AMD64: Waiting = Waiting {
     pause: &[0xf3, 0x90],
     no_operation: &[0x66, 0x90],
     step: 1,
+    others: &["setup_boot_APIC_clock", "timer_irq_works"],
+    // A jump back (`jmp -N`), or another look at the clock (`rdtsc`).
+    is_loop: |rest| matches!(rest, [0xeb, 0x80..=0xff, ..] | [0x0f, 0x31, ..]),
 };
 /// `yield`; `nop`.
 const ARM64: Waiting = Waiting {
     pause: &[0x3f, 0x20, 0x03, 0xd5],
     no_operation: &[0x1f, 0x20, 0x03, 0xd5],
     step: 4,
+    others: &[],
+    is_loop: |_| true,
 };
 
-/// The instruction of a kernel's idle loop that takes the emulator long, and what takes its place.
+/// An instruction of a kernel's loop that takes the emulator long, and what takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     /// Where it is in the image.
@@ -50,37 +60,61 @@ pub struct Pause {
     pub no_operation: &'static [u8],
 }
 
-/// That of a kernel; `None` also without symbols: it is emulated as it is then, which takes longer.
-pub(super) fn pause_of(kernel: &Kernel) -> Option<Pause> {
+/// Those of a kernel; none without symbols: it is emulated as it is then, which takes longer.
+pub(super) fn pauses_of(kernel: &Kernel) -> Vec<Pause> {
     let waiting = match kernel.architecture {
         Architecture::Amd64 => &AMD64,
         Architecture::Arm64 => &ARM64,
         // It can't be made to wait in a loop.
-        Architecture::Riscv64 => return None,
+        Architecture::Riscv64 => return Vec::new(),
     };
-    let symbols = kernel.symbols().ok()?;
-    pause_in(&std::fs::read(&kernel.image).ok()?, &symbols, waiting)
+    let Ok(symbols) = kernel.symbols() else {
+        return Vec::new();
+    };
+    let Ok(image) = std::fs::read(&kernel.image) else {
+        return Vec::new();
+    };
+    pauses_in(&image, &symbols, waiting)
 }
 
-/// Where in an image the idle loop's only such instruction is; `None` if it can't be told.
-fn pause_in(image: &[u8], symbols: &Symbols, waiting: &Waiting) -> Option<Pause> {
-    let (begin, end) = symbols.range(LOOP)?;
+fn pauses_in(image: &[u8], symbols: &Symbols, waiting: &Waiting) -> Vec<Pause> {
+    let mut found = Vec::new();
+    if let Some([(at, _)]) = sites(image, symbols, waiting, IDLE_LOOP).as_deref() {
+        // If there were two, one may be a part of another instruction.
+        found.push(*at);
+    }
+    for name in waiting.others {
+        let all = sites(image, symbols, waiting, name).unwrap_or_default();
+        let sure = all.into_iter().filter(|(_, rest)| (waiting.is_loop)(rest));
+        found.extend(sure.map(|(at, _)| at));
+    }
+    let pause = |at| Pause {
+        at,
+        no_operation: waiting.no_operation,
+    };
+    found.into_iter().map(pause).collect()
+}
+
+/// Where in an image a function has the bytes of such an instruction, and what follows each.
+fn sites<'a>(
+    image: &'a [u8],
+    symbols: &Symbols,
+    waiting: &Waiting,
+    name: &str,
+) -> Option<Vec<(u64, &'a [u8])>> {
+    let (begin, end) = symbols.range(name)?;
     let length = end.checked_sub(begin)?.min(MOST_BYTES);
     let offset = offset_of(image, begin, length).or_else(|| flat_offset(symbols, begin))?;
     let code = image.get(usize::try_from(offset).ok()?..)?;
     let code = code.get(..usize::try_from(length).ok()?)?;
-    let windows = code.windows(waiting.pause.len()).enumerate();
-    let mut found = windows.step_by(waiting.step);
-    let at = found.find(|(_, it)| *it == waiting.pause)?.0;
-    // Two of them: one may be a part of another instruction.
-    let is_only = !found.any(|(_, it)| it == waiting.pause);
-    is_only.then_some(Pause {
-        at: offset + at as u64,
-        no_operation: waiting.no_operation,
-    })
+    let size = waiting.pause.len();
+    let windows = code.windows(size).enumerate().step_by(waiting.step);
+    let those = windows.filter(|(_, it)| *it == waiting.pause);
+    let sites = those.map(|(at, _)| (offset + at as u64, &code[at + size..]));
+    Some(sites.collect())
 }
 
-/// The same of a flat image, which begins with the kernel's first byte. Its address is a multiple of
+/// The place in a flat image, which begins with the kernel's first byte. Its address is a multiple of
 /// 2 MiB (Documentation/arch/arm64/booting.rst), and the first function is less than that behind it.
 fn flat_offset(symbols: &Symbols, address: u64) -> Option<u64> {
     const ALIGNMENT: u64 = 2 << 20;
@@ -138,8 +172,13 @@ mod tests {
         Symbols::parse(text.as_bytes())
     }
 
+    fn first(found: Vec<Pause>) -> Option<u64> {
+        assert!(found.len() < 2);
+        found.first().map(|it| it.at)
+    }
+
     fn found(code: &[u8], name: &str) -> Option<u64> {
-        pause_in(&image(code), &symbols(name, 48), &AMD64).map(|it| it.at)
+        first(pauses_in(&image(code), &symbols(name, 48), &AMD64))
     }
 
     #[test]
@@ -149,26 +188,46 @@ mod tests {
         // Others' are none of its.
         code[2..4].copy_from_slice(AMD64.pause);
         code[60..62].copy_from_slice(AMD64.pause);
-        for name in [LOOP, "cpu_idle_poll.isra.0"] {
+        for name in [IDLE_LOOP, "cpu_idle_poll.isra.0"] {
             assert_eq!(found(&code, name), Some(AT as u64 + 20), "{name}");
         }
         assert_eq!(found(&code, "cpu_idle_poll_ctrl"), None);
         code[30..32].copy_from_slice(AMD64.pause);
-        assert_eq!(found(&code, LOOP), None);
-        assert_eq!(found(&[0x90; 64], LOOP), None);
+        assert_eq!(found(&code, IDLE_LOOP), None);
+        assert_eq!(found(&[0x90; 64], IDLE_LOOP), None);
+    }
+
+    #[test]
+    fn of_other_loops_those_are_found_that_jump_back_or_look_at_the_clock() {
+        let mut code = [0x90; 64];
+        code[18..22].copy_from_slice(&[0xf3, 0x90, 0xeb, 0xf3]);
+        code[24..28].copy_from_slice(&[0xf3, 0x90, 0x0f, 0x31]);
+        // A jump ahead, and another instruction.
+        code[30..34].copy_from_slice(&[0xf3, 0x90, 0xeb, 0x10]);
+        code[40..42].copy_from_slice(&[0xf3, 0x90]);
+        let places = |name| {
+            let found = pauses_in(&image(&code), &symbols(name, 48), &AMD64);
+            found.iter().map(|it| it.at - AT as u64).collect::<Vec<_>>()
+        };
+        assert_eq!(places("timer_irq_works"), [18, 24]);
+        assert_eq!(places("setup_boot_APIC_clock"), [18, 24]);
+        assert_eq!(places("setup_secondary_APIC_clock"), [] as [u64; 0]);
+        // The function's last bytes.
+        code[46..48].copy_from_slice(&[0xf3, 0x90]);
+        assert_eq!(found(&code, "timer_irq_work"), None);
     }
 
     #[test]
     fn in_a_flat_image_an_instruction_is_where_four_bytes_begin() {
         let symbols = |first: u64| {
             let (begin, end) = (first + 16, first + 48);
-            let text = format!("{begin:x} t {LOOP}\n{end:x} T behind\n");
+            let text = format!("{begin:x} t {IDLE_LOOP}\n{end:x} T behind\n");
             Symbols::parse(text.as_bytes())
         };
-        let first = 0xffff_8000_0800_0000;
+        let at = 0xffff_8000_0800_0000;
         let mut code = [0; 64];
         code[24..28].copy_from_slice(ARM64.pause);
-        let found = |code: &[u8]| pause_in(code, &symbols(first), &ARM64).map(|it| it.at);
+        let found = |code: &[u8]| first(pauses_in(code, &symbols(at), &ARM64));
         assert_eq!(found(&code), Some(24));
         assert_eq!(ARM64.no_operation.len(), ARM64.pause.len());
         // A part of two others.
@@ -184,18 +243,18 @@ mod tests {
         let mut code = [0x90; 64];
         code[20..22].copy_from_slice(AMD64.pause);
         let whole = image(&code);
-        let symbols = symbols(LOOP, 48);
+        let symbols = symbols(IDLE_LOOP, 48);
         for cut in 0..whole.len() - 16 {
-            assert_eq!(pause_in(&whole[..cut], &symbols, &AMD64), None, "{cut}");
+            assert_eq!(pauses_in(&whole[..cut], &symbols, &AMD64), [], "{cut}");
         }
         // The segment ends within the function.
         let mut short = whole.clone();
         short[96] = 40;
-        assert_eq!(pause_in(&short, &symbols, &AMD64), None);
+        assert_eq!(pauses_in(&short, &symbols, &AMD64), []);
         for at in [64, 72, 80] {
             let mut huge = whole.clone();
             huge[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
-            assert_eq!(pause_in(&huge, &symbols, &AMD64), None, "{at}");
+            assert_eq!(pauses_in(&huge, &symbols, &AMD64), [], "{at}");
         }
     }
 }
