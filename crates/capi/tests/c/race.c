@@ -128,12 +128,13 @@ static void *adds_one(void *number)
     return number;
 }
 
-static int added;
+static int started, added;
 
 /* After the other thread, as learned without synchronisation: if that thread has ended by then,
  * the sanitizer may know too little for a report. */
 static void *adds_one_late(void *number)
 {
+    __atomic_store_n(&started, 1, __ATOMIC_RELAXED);
     while (!__atomic_load_n(&added, __ATOMIC_RELAXED))
         sched_yield();
     return adds_one(number);
@@ -206,6 +207,9 @@ int main(int count, char **arguments)
         static int number;
 
         CHECK(punctual_thread_create(&thread, NULL, adds_one_late, &number) == 0);
+        /* Before it began, the threads that start it may have ordered this. */
+        while (!__atomic_load_n(&started, __ATOMIC_RELAXED))
+            sched_yield();
         number++;
         __atomic_store_n(&added, 1, __ATOMIC_RELAXED);
         CHECK(punctual_thread_join(thread, NULL) == 0);
