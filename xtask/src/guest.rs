@@ -2,12 +2,10 @@
 //! with two processors, and the very test programs that ran here run there.
 
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{Command, Output};
 
-use serde_json::Value;
-
-use crate::tally::Tally;
+use crate::lanes::{Shared, locked};
+use crate::programs::{executable, messages};
 use crate::{root, suite};
 
 const KERNELS: &[&str] = &["rt", "standard"];
@@ -46,38 +44,41 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// The host's time that one of them may take, beside another.
 const LIMIT: &str = "10m";
 
-/// Runs them all; what they say goes to the tally as if they had run here. The kernels run in
+/// Runs them all; what they say is told as if they had run here. The kernels run in
 /// parallel: a guest takes one CPU, and its time is virtual.
-pub fn tests(tally: &mut Tally) {
+pub fn tests(told: Shared<'_, '_>) {
     let mut built = match build() {
         Ok(built) => built,
-        Err(error) => return tally.fail(format!("in the laboratory: {error}")),
+        Err(error) => {
+            return locked(told, |told| {
+                told.fail(format!("in the laboratory: {error}"))
+            });
+        }
     };
     match build_arm64() {
         Ok((guest, programs)) => {
             built.arm64 = Some(guest);
             built.programs.extend(programs);
         }
-        Err(reason) => tally.skip_check("tests in guests of arm64", &reason),
+        Err(reason) => locked(told, |told| {
+            told.skip_check("tests in guests of arm64", &reason);
+        }),
     }
-    let (built, tally) = (&built, &Mutex::new(tally));
+    let built = &built;
     std::thread::scope(|scope| {
         for kernel in KERNELS {
-            scope.spawn(move || of_kernel(kernel, built, tally));
+            scope.spawn(move || of_kernel(kernel, built, told));
         }
     });
 }
 
-fn of_kernel(kernel: &str, built: &Built, tally: &Mutex<&mut Tally>) {
+fn of_kernel(kernel: &str, built: &Built, told: Shared<'_, '_>) {
     for program in &built.programs {
-        let ended = run(built, kernel, program);
-        // What one program says stays together.
-        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-        match ended {
-            Ok(output) => say(kernel, program, &output, &mut tally),
+        match run(built, kernel, program) {
+            Ok(output) => say(kernel, program, &output, told),
             Err(reason) => {
-                tally.skip_check(&format!("tests on {}", program.kernel(kernel)), &reason);
-                return;
+                let check = format!("tests on {}", program.kernel(kernel));
+                return locked(told, |told| told.skip_check(&check, &reason));
             }
         }
     }
@@ -163,30 +164,8 @@ fn for_arm64(arguments: &[&str]) -> Command {
     command
 }
 
-/// What cargo says of what it builds.
-fn messages(mut command: Command) -> Result<String, String> {
-    let output = command
-        .arg("--message-format=json-render-diagnostics")
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("{command:?}: {}", output.status)),
-    }
-}
-
 fn file(messages: &str, name: &str) -> Result<PathBuf, String> {
     executable(messages, name).ok_or_else(|| format!("no {name} was built"))
-}
-
-/// Where cargo's messages say that a program is.
-pub fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 /// One program on one kernel; an error where the laboratory can't be had.
@@ -220,41 +199,20 @@ fn run(built: &Built, kernel: &str, program: &Program) -> Result<Output, String>
     Ok(output)
 }
 
-/// Counts and prints what a program said.
-fn say(kernel: &str, program: &Program, output: &Output, tally: &mut Tally) {
-    let said = String::from_utf8_lossy(&output.stdout);
-    let name = format!("{} on {}", program.name, program.kernel(kernel));
-    println!("     Running {name} (the laboratory)");
-    tally.line(&format!("     Running {name} (the laboratory)"));
-    for line in said.lines() {
-        if tally.line(line) {
-            println!("{line}");
+/// Tells what a program said.
+fn say(kernel: &str, program: &Program, output: &Output, told: Shared<'_, '_>) {
+    let title = format!(
+        "     Running {} on {} (the laboratory)",
+        program.name,
+        program.kernel(kernel)
+    );
+    locked(told, |told| {
+        told.lines([title.as_bytes()].into_iter());
+        told.lines(output.stdout.split(|byte| *byte == b'\n'));
+        // A program without its result has died, and the laboratory says how.
+        told.end();
+        if !output.status.success() {
+            println!("{}", String::from_utf8_lossy(&output.stderr).trim());
         }
-    }
-    // A program without its result has died, and the laboratory says how.
-    tally.end();
-    if !output.status.success() {
-        println!("{}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_program_is_found_in_cargos_messages() {
-        let messages = concat!(
-            r#"{"reason":"compiler-artifact","target":{"name":"punctual"},"executable":null}"#,
-            "\nnot json\n",
-            r#"{"target":{"name":"bench_runs"},"executable":"/t/bench_runs"}"#,
-            "\n",
-            r#"{"target":{"name":"punctual"},"executable":"/t/punctual"}"#,
-        );
-        assert_eq!(
-            executable(messages, "punctual"),
-            Some(PathBuf::from("/t/punctual"))
-        );
-        assert_eq!(executable(messages, "other"), None);
-    }
+    });
 }

@@ -1,13 +1,14 @@
-//! All checks and tests, run one after another and counted.
+//! All checks and tests, run and counted.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use crate::files::tracked;
 use crate::tally::Tally;
-use crate::{again, deps, direction, guest, miri, prose, root, rules, words};
+use crate::{again, deps, direction, guest, lanes, miri, prose, root, rules, words};
 
 /// A check of ours: what is wrong, a line each.
 type Check = (&'static str, fn() -> Vec<String>);
@@ -61,21 +62,26 @@ pub fn test(more: &[String]) -> ExitCode {
     licences(&mut tally);
     oldest_compiler(&mut tally);
     under_miri(&mut tally);
-    // Before the tests that need it, which have limits of time.
-    guest::prepare();
-    let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
-    tests(&arguments, &mut tally);
-    again::tests(&mut tally);
     if more.is_empty() {
-        guest::tests(&mut tally);
+        if let Err(error) = lanes::tests(&mut tally) {
+            tally.fail(error);
+        }
+    } else {
+        // Before the tests that need it, which have limits of time.
+        guest::prepare();
+        let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
+        tests(&arguments, &mut tally);
     }
+    again::tests(&mut tally);
     conclude(&tally)
 }
 
 /// `cargo xtask guest`: that part by itself.
 pub fn guest_alone() -> ExitCode {
     let mut tally = Tally::default();
-    guest::tests(&mut tally);
+    if let Err(error) = lanes::of_guests(&mut tally) {
+        tally.fail(error);
+    }
     conclude(&tally)
 }
 
@@ -292,10 +298,14 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|itself| itself.uid() == 0)
 }
 
+/// Cargo's target directory.
+pub fn target() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into()))
+}
+
 fn counted(mut command: Command, tally: &mut Tally) -> std::io::Result<()> {
     let (reader, writer) = std::io::pipe()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
-    let target = root().join(target);
+    let target = target();
     std::fs::create_dir_all(&target)?;
     let log = target.join("test.log");
     let mut kept = File::create(&log)?;

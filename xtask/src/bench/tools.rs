@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::guest::executable;
+use crate::programs::executable;
 use crate::root;
 
 /// Our binaries as released, and a directory that goes away in the end.
