@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use punctual_record::laboratory::Architecture;
 
 use super::common::{Ended, Place, Running, program, read_json, skip};
-use super::ready_for;
+use super::{HANGS, ready_for};
 
 /// This tool, built for arm64.
 fn guest_program() -> Result<&'static Path, String> {
@@ -52,7 +52,7 @@ fn lab(place: &Place, guest: &Path, arguments: &[&str]) -> Ended {
     let mut command = place.command(program());
     command.arg("lab").args(arguments);
     command.env("PUNCTUAL_GUEST", guest);
-    Running::start(command).end_within(std::time::Duration::from_secs(400))
+    Running::start(command).end_within(HANGS)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use super::common::{Place, Running, has, program, skip};
-use super::{lab, ready};
+use super::{HANGS, lab, ready};
 
 /// On the standard kernel the exit of a large process delays a wake-up by milliseconds, on
 /// PREEMPT_RT by microseconds.
@@ -67,7 +67,7 @@ fn git_bisect_finds_the_commit_that_increased_the_latency() {
         .current_dir(&repository)
         .env("PUNCTUAL", program())
         .args(["bisect", "run", "sh", "-c", JUDGE]);
-    let ended = Running::start(command).end_within(std::time::Duration::from_secs(580));
+    let ended = Running::start(command).end_within(HANGS);
     let told = format!("{}{}", ended.stdout, ended.stderr);
     // The skipped commit is between the last good one and the first bad one.
     let log = git(&["bisect", "log"]);

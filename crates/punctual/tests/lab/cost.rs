@@ -1,11 +1,9 @@
 //! `cost` on real kernels: their instructions in virtual time, and a preemption model that is switched
 //! and restored.
 
-use std::time::Duration;
-
 use crate::common::{Place, skip};
 use crate::userspace::write;
-use crate::{lab, ready};
+use crate::{HANGS, lab, ready};
 use punctual_record::cost::{CostOutcome, CostPart, read_cost};
 use punctual_stats::cost::CostMeasure;
 
@@ -21,7 +19,7 @@ fn processes_cost_more_instructions_on_preempt_rt_by_more_than_any_seed_does() {
             "cost", "--lab", "--pairs", "6", "--bring", "/bin/cat", "-o", "c", "--", "/bin/sh",
             "-c", script,
         ])
-        .end_within(Duration::from_secs(900))
+        .end_within(HANGS)
         .expect(0);
     assert!(ended.stdout.contains("lower bound"), "{}", ended.stdout);
     let (cost, _) = read_cost(&place.path().join("c")).expect("a cost");

@@ -41,6 +41,8 @@ mod tuned;
 mod userspace;
 mod work;
 
+use std::time::Duration;
+
 use common::{Ended, Place, flat};
 use punctual_record::laboratory::Architecture;
 
@@ -63,12 +65,13 @@ pub fn ready_for(architecture: Architecture) -> Result<(), String> {
     Ok(())
 }
 
+/// What takes longer hangs. A machine that others share, and that runs tests beside, is slow, but ends.
+pub const HANGS: Duration = Duration::from_secs(1800);
+
 /// Runs `lab` to its end: a boot takes a while on a machine that is shared.
 pub fn lab(place: &Place, arguments: &[&str]) -> Ended {
     let words = [&["lab"], arguments].concat();
-    place
-        .start(&words)
-        .end_within(std::time::Duration::from_secs(400))
+    place.start(&words).end_within(HANGS)
 }
 
 /// Guests that were started in a place and run; a QEMU that only prints its version isn't

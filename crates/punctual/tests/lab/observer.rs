@@ -13,7 +13,7 @@ use punctual_lab::observer::{Observer, bill};
 use punctual_lab::{CellPlan, CellResult, Qemu, Watcher, kernel};
 
 use super::common::{Place, program, read_json, skip};
-use super::{lab, ready};
+use super::{HANGS, lab, ready};
 use punctual_record::laboratory::Architecture;
 
 /// The functions of a cell's worst wake-up, most first, with their instructions.
@@ -149,8 +149,8 @@ fn as_many_instructions_are_counted_as_nanoseconds_pass() {
             cpus: 1,
             memory_mib: 1024,
             virtual_limit: Duration::from_secs(60),
-            host_limit: Duration::from_secs(400),
-            boot_limit: Duration::from_secs(300),
+            host_limit: HANGS,
+            boot_limit: HANGS,
         };
         let keeps = Keeps::default();
         let made = plan.make(&own, Some(&keeps), &|| false).expect("a cell");

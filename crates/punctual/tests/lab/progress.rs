@@ -2,7 +2,7 @@
 //! redrawn in place.
 
 use super::common::{Place, Running, has, program, skip};
-use super::ready;
+use super::{HANGS, ready};
 
 /// Cells that all end soon, without a result.
 const SHORT: [&str; 11] = [
@@ -65,9 +65,7 @@ fn on_a_terminal_a_line_is_redrawn_and_removed() {
     command
         .args(["-q", "-e", "-c", &words, "/dev/null"])
         .env("TERM", "xterm");
-    let ended = Running::start(command)
-        .end_within(std::time::Duration::from_secs(400))
-        .expect(1);
+    let ended = Running::start(command).end_within(HANGS).expect(1);
     let shown = ended.stdout;
     for words in [
         "\r0 of 3 cells done, 1 running\x1b[K",

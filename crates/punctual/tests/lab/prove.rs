@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::common::{Place, Running, program, read_json, skip};
-use super::{flat, lab, ready};
+use super::{HANGS, flat, lab, ready};
 
 /// In one line, with nothing left.
 fn refused(arguments: &[&str], words: &[&str]) {
@@ -113,10 +113,7 @@ fn a_parameter_that_helps_is_named_and_the_control_that_only_moves_what_follows_
     ];
     // 36 boots, of a machine that is shared.
     let running = place.start(&[&["lab"], &words[..]].concat());
-    let shown = running
-        .end_within(Duration::from_secs(1800))
-        .expect(0)
-        .stdout;
+    let shown = running.end_within(HANGS).expect(0).stdout;
     let proof = &read_json(&place.path().join("a/lab.json"))["proof"];
     let helps = &row(proof, 0)["result"];
     assert_eq!(helps["conclusion"], "helps", "{shown}");
@@ -184,7 +181,7 @@ fn an_interrupted_experiment_is_inconclusive_and_keeps_its_seeds() {
     // Three boots, of a machine that is shared.
     let begin = Instant::now();
     while !(saved("standard-off/idle-1") && saved("standard-threadirqs/idle-1")) {
-        assert!(begin.elapsed() < Duration::from_secs(400), "no pair");
+        assert!(begin.elapsed() < HANGS, "no pair");
         thread::sleep(Duration::from_millis(20));
     }
     running.signal(libc::SIGINT);

@@ -7,7 +7,7 @@ use std::path::Path;
 use punctual_lab::kernel::{self, Cache};
 
 use super::common::{Place, read_json, skip};
-use super::{lab, ready};
+use super::{HANGS, lab, ready};
 use punctual_record::laboratory::Architecture;
 
 pub fn write(path: &Path, text: &[u8], mode: u32) {
@@ -47,7 +47,7 @@ fn a_script_and_its_data_are_copied_with_their_modes() {
     // The record is sufficient to repeat it.
     let again = place
         .start(&["lab", "verify", "a"])
-        .end_within(std::time::Duration::from_secs(300))
+        .end_within(HANGS)
         .expect(0);
     assert!(again.stdout.contains("identical"), "{again:?}");
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use punctual_stats::verdict::Outcome;
 
 use super::common::{Place, has, read_json, skip};
-use super::{flat, lab, ready};
+use super::{HANGS, flat, lab, ready};
 
 #[test]
 fn a_program_is_copied_with_its_libraries_and_its_status_is_returned() {
@@ -114,6 +114,6 @@ fn missing_dependencies_of_a_program_are_named() {
         .args(["lab", "--kernel", "rt", "-o", "a", "--", "./main"])
         .env("LD_LIBRARY_PATH", place.path());
     super::common::Running::start(command)
-        .end_within(std::time::Duration::from_secs(300))
+        .end_within(HANGS)
         .expect(0);
 }
