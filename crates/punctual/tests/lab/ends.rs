@@ -30,8 +30,8 @@ fn a_panic_a_hang_and_lost_time_are_distinguished() {
         &panics,
         "kernel panicked: Kernel panic - not syncing",
     );
-    let sleeps = [&["--virtual-limit", "20s"], &SHELL[..], &["kill -STOP $$"]].concat();
-    one_line(&place, &sleeps, "ran out of its 20 s of virtual time");
+    let sleeps = [&["--virtual-limit", "4s"], &SHELL[..], &["kill -STOP $$"]].concat();
+    one_line(&place, &sleeps, "ran out of its 4 s of virtual time");
     let hangs = [&["--host-limit", "1s"], &SHELL[..], &["kill -STOP $$"]].concat();
     one_line(&place, &hangs, "stopped after 1 s of the host's time");
 }
