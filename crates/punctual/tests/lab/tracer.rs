@@ -73,7 +73,7 @@ fn a_late_wake_up_is_not_made_later_by_its_explanation() {
         skip!("{why}");
     }
     let place = Place::new();
-    let runs = explained(&place, "default", &[]);
+    let runs = explained(&place, "default", 5, &[]);
     let all_rows = || runs.iter().flat_map(bills).flat_map(|bill| &bill.rows);
     // The lookup of a system call just before the probe is due takes at most this long.
     let looked_up = |row: &&BillRow| row.cause == Cause::Tracer;
@@ -96,16 +96,18 @@ fn a_late_wake_up_is_not_made_later_by_its_explanation() {
     // One of them may have ended, or slept by itself.
     assert!(placed + 1 >= all, "{placed} of {all} say where");
     // Before Linux 6.7 only where an interrupt comes anyway.
-    let at_once = explained(&place, "at-once", &["--stack-above", "200us"]);
+    let at_once = explained(&place, "at-once", 2, &["--stack-above", "200us"]);
     assert!(at_once.iter().map(traced).sum::<usize>() > 0);
 }
 
 /// Late wake-ups of the standard kernel, from several seeds, because one may give few.
-fn explained(place: &Place, name: &str, more: &[&str]) -> Vec<Run> {
-    let words =
-        "--kernel standard --load exit --seeds 5 -- measure -l 150 -i 1013 --explain-above 200us";
-    let words: Vec<&str> = words.split(' ').collect();
-    lab(place, &[&["-o", name][..], &words, more].concat()).expect(0);
+fn explained(place: &Place, name: &str, seeds: u64, more: &[&str]) -> Vec<Run> {
+    let words = format!(
+        "--no-explain --kernel standard --load exit --seeds {seeds} -o {name} -- measure -l 150 -i 1013 \
+         --explain-above 200us"
+    );
+    let words: Vec<&str> = words.split_whitespace().collect();
+    lab(place, &[&words, more].concat()).expect(0);
     let of_seed = |seed| place.path().join(format!("{name}/standard/exit-{seed}"));
-    (1..=5).map(|seed| read(&of_seed(seed))).collect()
+    (1..=seeds).map(|seed| read(&of_seed(seed))).collect()
 }

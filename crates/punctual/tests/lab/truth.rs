@@ -26,7 +26,7 @@ fn bills_on_both_kernels_name_the_injected_culprits() {
     let program = examples::build("truth");
     let program = program.to_str().expect("UTF-8");
     let words = [
-        "--load", "idle", "-o", "a", "--", program, "--count", "50", "--every", "4",
+        "--load", "idle", "-o", "a", "--", program, "--count", "30", "--every", "4",
     ];
     let shown = lab(&place, &words).expect(0).stdout;
     let (mut kernels, mut wrong) = (0, Vec::new());
@@ -36,7 +36,7 @@ fn bills_on_both_kernels_name_the_injected_culprits() {
         let lines = lines(part);
         assert!(lines.len() >= 12, "{shown}");
         let sum = |key: &str| -> u64 { lines.iter().filter_map(|line| line[key].as_u64()).sum() };
-        assert!(sum("injected") > 1_000, "{shown}");
+        assert!(sum("injected") > 600, "{shown}");
         assert!(sum("traced") * 20 <= sum("injected"), "{kernel}: {shown}");
         for line in lines {
             match hold(&line, THERE) {
