@@ -94,8 +94,15 @@ fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
         "{}",
         counted.latency.max_ns
     );
-    // Others are due to the machine itself.
-    assert!(counted.missed < ns(STOP) / MS / 2, "{}", counted.missed);
+    // Its periods are within it. Skipped ones are due to the machine itself, which may be busy, and
+    // then a program that skips none is late for them.
+    let periods = ns(held.0) / MS;
+    let within = stops.cycles + watched.unseen;
+    assert!(
+        within + 5 >= periods,
+        "{within} of {periods} within; {} skipped",
+        counted.missed
+    );
     let skipped_longest = watched.skips.iter().map(|skip| skip.most_ns).max();
     assert!(skipped_longest < Some(ns(STOP) / 2), "{:?}", watched.skips);
     assert!(watched.worst_overrun_ns < ns(STOP) / 2);
