@@ -40,7 +40,18 @@ struct window {
     uint64_t start, end; /* addresses */
     uint64_t then;       /* where the interrupt begins that is part of it, though it came soon after; 0 */
     uint64_t interrupted; /* it includes an interrupt that is not a wake-up's */
+    uint64_t crowded;    /* and another such one came soon after it: see NEAR */
     uint64_t times;      /* that such a one was among the longest */
+};
+
+/* An interrupt that comes so soon after a window meets the service of a wake-up that the window delayed, if
+   that takes no longer. The reader has the same number. */
+#define NEAR 20000
+
+/* Windows that end at an instant; whether they are crowded, the next interrupt shows. */
+struct undecided {
+    struct window windows[2];
+    uint64_t end;
 };
 
 /* A window that may belong to a wake-up that has not ended yet. */
@@ -53,6 +64,7 @@ struct held {
 
 #define TOP 32
 #define HOLD 16
+#define UNDECIDED (HOLD + 1)
 
 struct longest {
     struct window top[TOP];
@@ -69,6 +81,8 @@ struct tracker {
     uint64_t last_end;
     struct held held[HOLD];
     unsigned held_count;
+    struct undecided undecided[UNDECIDED];
+    unsigned undecided_count;
     /* When a request would last have been served, other than by a choice that was made anyway. */
     uint64_t ready;
     /* The last choice of a thread: when, and how long after its request could be served; that is not
@@ -97,7 +111,8 @@ static void keep(struct longest *longest, const struct window *window)
     for (unsigned i = 0; i < TOP; i++) {
         struct window *old = &longest->top[i];
         if (old->times && old->start == window->start && old->end == window->end &&
-            old->then == window->then && old->interrupted == window->interrupted) {
+            old->then == window->then && old->interrupted == window->interrupted &&
+            old->crowded == window->crowded) {
             old->times += window->times;
             if (window->length > old->length)
                 old->length = window->length;
@@ -118,28 +133,72 @@ static void merge(struct longest *into, struct longest *from)
     memset(from, 0, sizeof *from);
 }
 
+static void decide(struct tracker *tracker, const struct undecided *which, int crowded)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct window window = which->windows[i];
+        window.crowded = crowded;
+        if (window.length)
+            keep(&tracker->current, &window);
+    }
+}
+
+/* An interrupt comes, or nothing more. */
+static void decide_all(struct tracker *tracker, uint64_t now)
+{
+    for (unsigned i = 0; i < tracker->undecided_count; i++)
+        decide(tracker, &tracker->undecided[i], now - tracker->undecided[i].end < NEAR);
+    tracker->undecided_count = 0;
+}
+
+/* The first interrupt after a window that has come already, other than a wake-up's; 0 for none. */
+static uint64_t next_interrupt(const struct held *held, uint64_t wake)
+{
+    if (device_count - held->last > RECENT)
+        return held->to;
+    for (uint64_t number = held->last; number < device_count; number++) {
+        const struct device *device = &devices[number % RECENT];
+        if (number + 1 != wake || device->ticked)
+            return device->entry;
+    }
+    return 0;
+}
+
 /* A window of `length`; if a device's interrupt began it while the wake-up that the window before had
-   delayed would have been served, both have. */
+   delayed would have been served, both have. `wake` is the number of the interrupt of a wake-up. */
 static void commit(struct tracker *tracker, const struct held *held, uint64_t length,
-                   uint64_t interrupts, int is_wake)
+                   uint64_t interrupts, int is_wake, uint64_t wake)
 {
     if (!length)
         return;
-    struct window window = { length, held->start, held->end, 0, interrupts > 0, 1 };
-    keep(&tracker->current, &window);
+    struct undecided it = { .end = held->to };
+    struct window window = { length, held->start, held->end, 0, interrupts > 0, 0, 1 };
+    if (window.interrupted)
+        it.windows[0] = window;
+    else
+        keep(&tracker->current, &window);
     if (held->before.length && !is_wake) {
         window = held->before;
         window.length += length;
         window.then = held->start;
         window.interrupted = 1;
-        keep(&tracker->current, &window);
+        it.windows[1] = window;
     }
+    if (!it.windows[0].length && !it.windows[1].length)
+        return;
+    uint64_t next = next_interrupt(held, wake);
+    if (next)
+        decide(tracker, &it, next - held->to < NEAR);
+    else if (tracker->undecided_count == UNDECIDED)
+        decide(tracker, &it, 1);
+    else
+        tracker->undecided[tracker->undecided_count++] = it;
 }
 
 static void commit_oldest(struct tracker *tracker)
 {
     const struct held *oldest = &tracker->held[0];
-    commit(tracker, oldest, oldest->to - oldest->from, oldest->last - oldest->first, 0);
+    commit(tracker, oldest, oldest->to - oldest->from, oldest->last - oldest->first, 0, 0);
     tracker->held_count--;
     memmove(tracker->held, tracker->held + 1, tracker->held_count * sizeof *tracker->held);
 }
@@ -166,7 +225,7 @@ static void close_window(struct tracker *tracker, uint64_t now, uint64_t address
     held.last = device_count;
     tracker->off = 0;
     tracker->last_end = now;
-    tracker->last = (struct window){ now - held.from, held.start, address, 0, 0, 1 };
+    tracker->last = (struct window){ now - held.from, held.start, address, 0, 0, 0, 1 };
     if (!tracker->switched && held.first == held.last) {
         keep(&tracker->current, &tracker->last);
         return;
@@ -295,7 +354,7 @@ static void end_wake(struct tracker *tracker, unsigned which, struct wake *wake)
         if (has_wake)
             length -= handler < length ? handler : length;
         uint64_t interrupts = held->last - held->first - (has_wake ? 1 : 0);
-        commit(tracker, held, length, interrupts, has_wake || has_switch);
+        commit(tracker, held, length, interrupts, has_wake || has_switch, known ? number : 0);
     }
     tracker->held_count = 0;
     merge(wake_count <= WARM_UP ? &tracker->early : &tracker->late, &tracker->current);

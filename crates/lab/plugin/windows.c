@@ -132,6 +132,8 @@ static void on_event(enum kind kind, uint64_t address)
         break;
     case DEVICE:
         interrupted_while_disabled += !enabled;
+        for (unsigned i = 0; i < 2; i++)
+            decide_all(&trackers[i], now);
         devices[device_count++ % RECENT] = (struct device){ now, enabled_since, 0, 0 };
         nested_in_idle++;
         in_user = 0;
@@ -301,9 +303,9 @@ static void put(FILE *to, const struct tracker *tracker, const char *when,
     for (unsigned i = 0; i < TOP; i++) {
         const struct window *window = &longest->top[i];
         if (window->times)
-            fprintf(to, "window %s %s %llu %llx %llx %llx %llu %llu\n", tracker->name, when,
+            fprintf(to, "window %s %s %llu %llx %llx %llx %llu %llu %llu\n", tracker->name, when,
                     N(window->length), N(window->start), N(window->end), N(window->then),
-                    N(window->interrupted), N(window->times));
+                    N(window->interrupted), N(window->crowded), N(window->times));
     }
 }
 
@@ -316,11 +318,17 @@ static void at_exit(plugin_id id, void *data)
         perror(out);
         return;
     }
-    fprintf(to, "punctual-windows 1\n");
+    fprintf(to, "punctual-windows 2\n");
     fprintf(to, "checks %llu %llu %llu %llu\n", N(interrupted_while_disabled), N(flags_popped),
             N(returned_with_count), N(count_unread));
     fprintf(to, "interrupts %llu %llu\n", N(device_count), N(least_apart));
     for (unsigned i = 0; i < 2; i++) {
+        struct tracker *tracker = &trackers[i];
+        /* Of those of the last wake-up nothing more is known. */
+        memset(&tracker->current, 0, sizeof tracker->current);
+        for (unsigned j = 0; j < tracker->undecided_count; j++)
+            decide(tracker, &tracker->undecided[j], 1);
+        merge(&tracker->late, &tracker->current);
         put(to, &trackers[i], "early", &trackers[i].early);
         put(to, &trackers[i], "late", &trackers[i].late);
     }

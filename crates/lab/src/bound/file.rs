@@ -3,7 +3,9 @@
 use punctual_record::lab::NoBound;
 
 /// Its first line.
-const BEGIN: &str = "punctual-windows 1";
+const BEGIN: &str = "punctual-windows 2";
+/// An interrupt that comes so soon after a window, in instructions; the plugin has the same number.
+pub const NEAR: u64 = 20_000;
 /// The longest windows of each model that are read.
 const MOST_WINDOWS: usize = 256;
 /// Wake-ups that are read.
@@ -31,6 +33,8 @@ pub struct Window {
     pub then: u64,
     /// Whether it includes an interrupt that is not a wake-up's.
     pub interrupted: bool,
+    /// Whether another one came within [`NEAR`] of its end.
+    pub crowded: bool,
     /// How often such a one was among the longest.
     pub times: u64,
 }
@@ -154,13 +158,14 @@ impl Windows {
 }
 
 fn window(words: &[&str]) -> Option<Window> {
-    let [length, start, end, then, interrupted, times] = numbers(words, &[1, 2, 3])?;
+    let [length, start, end, then, interrupted, crowded, times] = numbers(words, &[1, 2, 3])?;
     Some(Window {
         length,
         start,
         end,
         then,
         interrupted: interrupted != 0,
+        crowded: crowded != 0,
         times,
     })
 }
@@ -191,13 +196,13 @@ fn wake(words: &[&str], preemption: Preemption) -> Option<Wake> {
 pub(super) mod tests {
     use super::*;
 
-    pub const FILE: &str = "punctual-windows 1\n\
+    pub const FILE: &str = "punctual-windows 2\n\
         checks 0 0 0 0\n\
         interrupts 20 4000000\n\
-        window full early 9000 ffffffff81000010 ffffffff81000120 0 0 3\n\
-        window full late 5000 ffffffff81000010 ffffffff81000120 0 0 3\n\
-        window full late 300 ffffffff81000020 ffffffff81000120 ffffffff81000040 1 9\n\
-        window points late 90000 ffffffff81000030 ffffffff81000130 0 1 1\n\
+        window full early 9000 ffffffff81000010 ffffffff81000120 0 0 0 3\n\
+        window full late 5000 ffffffff81000010 ffffffff81000120 0 0 0 3\n\
+        window full late 300 ffffffff81000020 ffffffff81000120 ffffffff81000040 1 0 9\n\
+        window points late 90000 ffffffff81000030 ffffffff81000130 0 1 1 1\n\
         wake 2000 1990 400 390 900 30 690 0 401 391 901 31 691 1\n\
         end\n";
 
@@ -225,6 +230,7 @@ pub(super) mod tests {
         let wake = points.wakes[0];
         assert_eq!((wake.entry, wake.approach, wake.path), (401, 31, 691));
         assert!(wake.mixed && points.late[0].interrupted && full.late[1].interrupted);
+        assert!(points.late[0].crowded && !full.late[1].crowded);
     }
 
     #[test]
@@ -240,7 +246,7 @@ pub(super) mod tests {
             ("full late 5000", "full late 99999999999999999999"),
             ("wake 2000", "wake"),
             ("end\n", "end\nend\n"),
-            ("punctual-windows 1", "punctual-windows 2"),
+            ("punctual-windows 2", "punctual-windows 1"),
         ] {
             let bad = FILE.replace(from, to);
             let of = Windows::parse(&bad, Preemption::Full);

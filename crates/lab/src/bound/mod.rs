@@ -8,8 +8,8 @@
 //! a wake-up met it or not: no other phase of the timer would have met a longer one. Another path through
 //! the kernel, a cache, or another processor may.
 //!
-//! Another interrupt (the tick) makes a window longer, or the service, but not both: where such interrupts
-//! are further apart than the bound, one of them meets a wake-up at most.
+//! Another interrupt (the tick) makes a window longer, or the service. Both only where a second one came so
+//! soon after such a window that it would have met the service.
 
 pub mod file;
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use punctual_record::laboratory::Architecture;
 use punctual_stats::peaks::Peak;
 
-use self::file::{Preemption, Wake, Window, Windows};
+use self::file::{NEAR, Preemption, Wake, Window, Windows};
 use super::cell::{CellPlan, CellResult, Watcher, Work};
 use super::error::LabError;
 use super::kernel::{SymbolTables, Symbols, waiting};
@@ -261,10 +261,10 @@ pub fn compose(
     let whole = sorted
         .first()
         .map_or(0, |it| it.length.saturating_add(served.after(it)));
-    // Two interrupts may meet one wake-up.
+    // Or else two interrupts may meet one wake-up.
     let served = match windows.apart > whole.saturating_add(timer_ns) {
         true => served,
-        false => served.by_any(),
+        false => served.near(),
     };
     sorted.sort_by_key(|window| rank(window, &served));
     let name = |address| bill::name(symbols, address).to_owned();
@@ -303,6 +303,8 @@ struct Served {
     alone: u64,
     /// All.
     any: u64,
+    /// Whether a second interrupt may come after a window that has one.
+    near: bool,
 }
 
 impl Served {
@@ -322,22 +324,22 @@ impl Served {
         Self {
             alone: alone.unwrap_or(any),
             any,
+            near: false,
         }
     }
 
-    /// After a window. An interrupt that is a part of it does not come again.
+    /// After a window. An interrupt that is a part of it does not come again, and a second one only where
+    /// one came so soon.
     fn after(&self, window: &Window) -> u64 {
-        match window.interrupted {
+        let second = self.near && (window.crowded || self.alone >= NEAR);
+        match window.interrupted && !second {
             true => self.alone,
             false => self.any,
         }
     }
 
-    fn by_any(self) -> Self {
-        Self {
-            alone: self.any,
-            ..self
-        }
+    fn near(self) -> Self {
+        Self { near: true, ..self }
     }
 }
 
@@ -424,6 +426,7 @@ mod tests {
             end: CODE + 0x400,
             then: 0,
             interrupted,
+            crowded: false,
             times: 1,
         }
     }
@@ -460,9 +463,15 @@ mod tests {
             0,
         );
         assert_eq!(bound.unwrap().total_ns(), 70 + 9_000 + 4_400);
-        // Two may come within a bound.
-        let bound = composed(both, 11_000, 0).unwrap();
+        // Two may come within a bound, but only after a window where they did.
+        let bound = composed(both.clone(), 11_000, 0).unwrap();
+        assert_eq!((bound.window_ns, bound.served_ns), (3_000, 8_000));
+        let [mut crowded, other] = both.try_into().unwrap();
+        crowded.crowded = true;
+        let bound = composed(vec![crowded, other], 11_000, 0).unwrap();
         assert_eq!((bound.window_ns, bound.served_ns), (5_000, 8_000));
+        let bound = composed(vec![crowded, other], 4_000_000, 0).unwrap();
+        assert_eq!((bound.window_ns, bound.served_ns), (3_000, 8_000));
     }
 
     #[test]
