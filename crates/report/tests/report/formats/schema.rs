@@ -449,8 +449,8 @@ fn the_committed_schemas_are_the_generated_ones() {
 /// A schema whose parts are followed along a value.
 pub struct Walk<'s> {
     root: &'s Value,
-    /// Validators of choices, by their places.
-    choices: BTreeMap<String, Vec<Validator>>,
+    /// Validators of choices, by their texts.
+    choices: BTreeMap<String, Validator>,
     /// The places of the fields that were met.
     pub used: BTreeSet<String>,
 }
@@ -520,19 +520,20 @@ impl<'s> Walk<'s> {
         names.iter().filter(unused).collect()
     }
 
+    fn fits(&mut self, option: &Value, value: &Value) -> bool {
+        let defs = &self.root["$defs"];
+        // The same choices are in many places, and a validator takes long to make.
+        let validator = self.choices.entry(option.to_string()).or_insert_with(|| {
+            let mut option = option.clone();
+            option["$defs"] = defs.clone();
+            jsonschema::validator_for(&option).unwrap()
+        });
+        validator.is_valid(value)
+    }
+
     /// The choice that a value is valid under.
     fn chosen(&mut self, list: &[Value], value: &Value, place: &str) -> usize {
-        let defs = &self.root["$defs"];
-        let validators = self.choices.entry(place.to_owned()).or_insert_with(|| {
-            let alone = |option: &Value| {
-                let mut option = option.clone();
-                option["$defs"] = defs.clone();
-                jsonschema::validator_for(&option).unwrap()
-            };
-            list.iter().map(alone).collect()
-        });
-        let fits = |validator: &Validator| validator.is_valid(value);
-        let at = validators.iter().position(fits);
+        let at = list.iter().position(|option| self.fits(option, value));
         at.unwrap_or_else(|| panic!("{place}: no choice for {value}"))
     }
 }
