@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use crate::lanes::{Shared, locked};
 use crate::programs::{executable, messages};
+use crate::told::{Shared, locked};
 use crate::{root, suite};
 
 const KERNELS: &[&str] = &["rt", "standard"];

@@ -2,16 +2,14 @@
 //! this machine: one program after the other, and they wait more than they compute. The other one is for
 //! those that only compute, or whose time is that of a guest: they have what the first leaves.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::programs::{self, TestProgram};
 use crate::tally::Tally;
+use crate::told::{Shared, Told, each_line, locked, log};
 use crate::{guest, suite};
 
 /// Packages whose tests don't depend on how fast this machine is or what else it does, and of
@@ -28,57 +26,6 @@ const COMPUTE: &[&str] = &[
 const GUESTS: (&str, &str) = ("punctual", "lab");
 /// What computes is nicer by this than what measures: a share of a fourth beside it.
 const NICER: &str = "5";
-
-/// Where the lanes tell what their programs said: one at a time.
-pub struct Told<'a> {
-    tally: &'a mut Tally,
-    /// All that they print, also where they pass.
-    log: File,
-}
-
-pub type Shared<'s, 'a> = &'s Mutex<Told<'a>>;
-
-impl<'a> Told<'a> {
-    fn new(tally: &'a mut Tally) -> Result<Self, String> {
-        let path = log();
-        let log = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self { tally, log })
-    }
-
-    /// What a program said, a line each.
-    pub fn lines<'l>(&mut self, lines: impl Iterator<Item = &'l [u8]>) {
-        for line in lines {
-            // A full disk is no reason to lose the results.
-            let _ = self
-                .log
-                .write_all(line)
-                .and_then(|()| self.log.write_all(b"\n"));
-            let line = String::from_utf8_lossy(line);
-            if self.tally.line(&line) {
-                println!("{line}");
-            }
-        }
-    }
-
-    /// What was said is all that there is of a program: without a result it has died.
-    pub fn end(&mut self) {
-        self.tally.end();
-    }
-
-    pub fn fail(&mut self, what: String) {
-        println!("{what}");
-        self.tally.fail(what);
-    }
-
-    pub fn skip_check(&mut self, check: &str, reason: &str) {
-        self.tally.skip_check(check, reason);
-    }
-}
-
-/// Does something with it while no other lane does.
-pub fn locked<'a, T>(told: Shared<'_, 'a>, does: impl FnOnce(&mut Told<'a>) -> T) -> T {
-    does(&mut told.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// Builds and runs them all.
 ///
@@ -120,10 +67,6 @@ pub fn of_guests(tally: &mut Tally) -> Result<(), String> {
     Ok(())
 }
 
-fn log() -> PathBuf {
-    suite::target().join("test.log")
-}
-
 fn is_beside(program: &TestProgram) -> bool {
     (program.package.as_str(), program.name.as_str()) == GUESTS
         || COMPUTE.contains(&program.package.as_str())
@@ -141,16 +84,15 @@ fn longest_first(programs: &[TestProgram]) -> impl Iterator<Item = &TestProgram>
 fn documents(told: Shared<'_, '_>) {
     let mut command = suite::cargo(&["test", "--locked", "--workspace", "--no-fail-fast", "--doc"]);
     command.args(["--", "--show-output"]);
-    let failed = locked(told, |told| told.tally.failed());
-    let (lines, status) = match output(command, "examples in documents") {
-        Ok(ended) => ended,
-        Err(error) => return locked(told, |told| told.fail(format!("cargo test --doc: {error}"))),
-    };
+    let ended = output(command, "examples in documents");
     locked(told, |told| {
-        told.lines(lines.iter().map(Vec::as_slice));
-        told.end();
-        if !status.success() && told.tally.failed() == failed {
-            told.fail(format!("cargo test --doc: {status}"));
+        let failed = told.failed();
+        match ended {
+            Ok((lines, status)) => {
+                told.lines(lines.iter().map(Vec::as_slice));
+                told.ended("cargo test --doc", status, failed);
+            }
+            Err(error) => told.fail(format!("cargo test --doc: {error}")),
         }
     });
 }
@@ -194,21 +136,13 @@ fn run(program: &TestProgram, nicer: Option<&str>, told: Shared<'_, '_>) {
 
 /// All lines that it prints; libtest's word on a test that takes long at once, too.
 fn output(mut command: Command, name: &str) -> std::io::Result<(Vec<Vec<u8>>, ExitStatus)> {
-    let (reader, writer) = std::io::pipe()?;
-    command
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer);
-    let mut child = command.spawn()?;
-    // Its ends of the pipe are closed with it, and then the lines end.
-    drop(command);
+    command.stdin(Stdio::null());
     let mut lines = Vec::new();
-    for line in BufReader::new(reader).split(b'\n') {
-        let line = line?;
+    let status = each_line(command, |line| {
         if line.ends_with(b"has been running for over 60 seconds") {
-            println!("{name}: {}", String::from_utf8_lossy(&line));
+            println!("{name}: {}", String::from_utf8_lossy(line));
         }
-        lines.push(line);
-    }
-    Ok((lines, child.wait()?))
+        lines.push(line.to_vec());
+    })?;
+    Ok((lines, status))
 }

@@ -22,6 +22,7 @@ mod results;
 mod rules;
 mod suite;
 mod tally;
+mod told;
 mod words;
 
 use std::path::Path;

@@ -1,14 +1,12 @@
 //! All checks and tests, run and counted.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use crate::files::tracked;
 use crate::tally::Tally;
-use crate::{again, deps, direction, guest, lanes, miri, prose, root, rules, words};
+use crate::{again, deps, direction, guest, lanes, miri, prose, root, rules, told, words};
 
 /// A check of ours: what is wrong, a line each.
 type Check = (&'static str, fn() -> Vec<String>);
@@ -277,8 +275,8 @@ fn tests(more: &[&str], tally: &mut Tally) {
     }
     command.arg("--show-output");
     hotplug(&mut command);
-    if let Err(error) = counted(command, tally) {
-        tally.fail(format!("cargo test: {error}"));
+    if let Err(error) = told::streamed(command, "cargo test", tally) {
+        tally.fail(error);
     }
 }
 
@@ -301,35 +299,6 @@ fn is_root() -> bool {
 /// Cargo's target directory.
 pub fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into()))
-}
-
-fn counted(mut command: Command, tally: &mut Tally) -> std::io::Result<()> {
-    let (reader, writer) = std::io::pipe()?;
-    let target = target();
-    std::fs::create_dir_all(&target)?;
-    let log = target.join("test.log");
-    let mut kept = File::create(&log)?;
-    command.stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
-    // Its ends of the pipe are closed with it, and then the lines end.
-    drop(command);
-    let failed = tally.failed();
-    for line in BufReader::new(reader).split(b'\n') {
-        let line = line?;
-        kept.write_all(&line)?;
-        kept.write_all(b"\n")?;
-        let line = String::from_utf8_lossy(&line);
-        if tally.line(&line) {
-            println!("{line}");
-        }
-    }
-    tally.end();
-    let status = child.wait()?;
-    if !status.success() && tally.failed() == failed {
-        tally.fail(format!("cargo test: {status}"));
-    }
-    println!("\nall that the tests printed: {}", log.display());
-    Ok(())
 }
 
 /// Tells what was skipped and what failed; the last line is the sum of all.

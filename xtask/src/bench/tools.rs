@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::programs::executable;
+use crate::programs::{executable, messages};
 use crate::root;
 
 /// Our binaries as released, and a directory that goes away in the end.
@@ -33,18 +33,12 @@ impl Drop for Tools {
 
 /// Builds for release, and returns what cargo says of it.
 fn build(what: &[&str]) -> Result<String, String> {
-    let output = Command::new("scripts/cargo")
+    let mut command = Command::new("scripts/cargo");
+    command
         .current_dir(root())
         .args(["build", "--release", "--locked"])
-        .arg("--message-format=json-render-diagnostics")
-        .args(what)
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("scripts/cargo: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("cargo build: {}", output.status));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        .args(what);
+    messages(command)
 }
 
 impl Tools {
