@@ -54,7 +54,9 @@ struct kept {
 #define RING (UINT64_C(1) << 22) /* 32 MiB */
 #define MOST_MARKS (UINT64_C(1) << 22)
 #define MOST_KEPT 16
-#define RECENT 16 /* wake-ups that a wake-up is compared with */
+/* Wake-ups that a wake-up is compared with: so many that one of them was nearly on time under any load, and
+   so few that the drift of the guest's clock in their time, 1 ns each, is small. */
+#define RECENT 128
 
 static const char *out;
 static uint64_t period;
@@ -73,7 +75,7 @@ static struct block *blocks;
 static uint64_t block_count, block_room;
 
 static struct step *ring;
-static uint64_t executed;      /* blocks, since the first mark */
+static uint64_t executed;      /* blocks, since the latest mark and the one before it */
 /* Next to the count of instructions are the memory accesses of the last instructions of blocks, those
    of the second-to-last in the upper half. */
 static uint64_t touched_before; /* the block that was last entered, if its accesses matter */
@@ -225,7 +227,10 @@ static void on_mark(unsigned vcpu, void *data)
     marks[mark_count] = *instructions;
     keep_steps(mark_count);
     mark_count++;
-    executed_at_mark = executed;
+    /* From the ring's beginning again: the part of it that is in use stays in the processor's caches. */
+    if (executed)
+        ring[0] = ring[(executed - 1) & (RING - 1)];
+    executed = executed_at_mark = executed != 0;
 }
 
 static void count_accesses(struct qemu_plugin_insn *insn, uint64_t each)
