@@ -134,9 +134,10 @@ fn made(page: &Page) -> Result<(), String> {
     let build = build(&guest)?;
     let mut command = Command::new(&program);
     command.args(page.words).args(["-q", "-o"]).arg(&place);
-    let lab = lab::record(&mut command, &place)
+    let (lab, whole) = lab::record(&mut command, &place)
         .map_err(|error| format!("{}: {error}: run make first", program.display()))?;
     let _ = std::fs::remove_dir_all(&place);
+    whole.map_err(|why| format!("not all guests have a result: {why}"))?;
     let cells = lab::cells(&lab)?;
     let text = text(page, cells, &origin(&build, cells));
     let file = root()

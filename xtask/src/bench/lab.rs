@@ -98,25 +98,29 @@ pub fn made(tools: &Tools, words: &[&str]) -> Result<(Value, f64), String> {
     let mut command = Command::new(&tools.punctual);
     command.args(["lab", "-q", "-o"]).arg(&place).args(words);
     let begin = Instant::now();
-    let lab = record(&mut command, &place)?;
+    let (lab, _) = record(&mut command, &place)?;
     Ok((lab, begin.elapsed().as_secs_f64()))
 }
 
 /// Runs a command that makes a lab in a place, and reads its record. A guest that fails leaves the
-/// figures of the others.
-pub fn record(command: &mut Command, place: &Path) -> Result<Value, String> {
+/// figures of the others: then the last of the command's words say why.
+pub fn record(
+    command: &mut Command,
+    place: &Path,
+) -> Result<(Value, Result<(), String>), String> {
     let output = command.output().map_err(|error| error.to_string())?;
-    let file = place.join("lab.json");
-    let bytes = std::fs::read(&file).map_err(|_| {
-        let words = String::from_utf8_lossy(&output.stderr);
-        words
-            .trim()
-            .lines()
-            .last()
-            .unwrap_or("no result")
-            .to_owned()
-    })?;
-    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+    let words = String::from_utf8_lossy(&output.stderr);
+    let last = words.trim().lines().last().unwrap_or("no result").to_owned();
+    let Ok(bytes) = std::fs::read(place.join("lab.json")) else {
+        return Err(last);
+    };
+    let lab = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    // A verdict is a result; 1 and what ends a program early are none.
+    let whole = match output.status.code() {
+        Some(0 | 2..64) => Ok(()),
+        _ => Err(format!("{last} ({})", output.status)),
+    };
+    Ok((lab, whole))
 }
 
 /// Does something while all of the host's processors are busy, or not.

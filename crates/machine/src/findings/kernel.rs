@@ -244,6 +244,7 @@ pub const PARAMETERS: &[&str] = &[
     "transparent_hugepage",
     "numa_balancing",
     "split_lock_detect",
+    "randomize_kstack_offset",
     "workqueue.power_efficient",
     "pcie_aspm",
     "nvme_core.default_ps_max_latency_us",
@@ -408,6 +409,34 @@ pub(super) fn mitigations(look: &mut Look<'_>) -> Looked {
     let of = Countable::ActiveMitigations;
     look.seen(folder, Seen::CountOf { count: active, of });
     parameter.map(|_| information())
+}
+
+/// Where the kernel's stack is moved by a random offset at each system call, arm64 and riscv take the offset
+/// from the random number generator (`invoke_syscall` in arch/arm64/kernel/syscall.c, `do_trap_ecall_u` in
+/// arch/riscv/kernel/traps.c); others take it from a clock.
+pub(super) fn stack_offset(look: &mut Look<'_>) -> Looked {
+    if !look.option("ARM64")? && !look.option("RISCV")? {
+        return not_applicable(NotApplicable::Architecture);
+    }
+    let by_default = look.option("RANDOMIZE_KSTACK_OFFSET_DEFAULT")?;
+    let given = look.parameter("randomize_kstack_offset")?;
+    // `kstrtobool` in lib/kstrtox.c; other words change nothing.
+    let is_on = match given.unwrap_or_default().to_ascii_lowercase().as_bytes() {
+        [b'y' | b't' | b'1', ..] | [b'o', b'n', ..] => true,
+        [b'n' | b'f' | b'0', ..] | [b'o', b'f', ..] => false,
+        _ => by_default,
+    };
+    if !is_on {
+        return ok();
+    }
+    let fault = present(["randomize_kstack_offset"]);
+    // A patch after 7.0 takes it from a generator of a few instructions ("Fix bugs and performance of kstack
+    // offset randomisation", linux-arm-kernel, March 2026); which version has it is not known here.
+    let outcome = match look.version()? > Version(7, 0) {
+        true => information_that(fault),
+        false => bad(fault),
+    };
+    outcome.boot("randomize_kstack_offset=off").end()
 }
 
 /// Versions with known defects for real-time work.

@@ -32,6 +32,7 @@ pub(crate) fn look_for(id: FindingId, look: &mut Look<'_>) -> Looked {
         FindingId::ParameterNotInForce => kernel::parameter_not_in_force(look),
         FindingId::Lockdown => kernel::lockdown(look),
         FindingId::Mitigations => kernel::mitigations(look),
+        FindingId::KernelStackOffset => kernel::stack_offset(look),
         FindingId::KernelVersion => kernel::kernel_version(look),
         FindingId::DualKernel => kernel::dual_kernel(look),
         FindingId::IsolatedCpus => isolation::isolated_cpus(look),

@@ -57,6 +57,7 @@ impl FindingId {
             | Self::Mitigations
             | Self::KernelVersion
             | Self::IsolatedCpus
+            | Self::KernelStackOffset
             | Self::NohzFull
             | Self::RcuNocbs
             | Self::RcuThreads

@@ -72,6 +72,7 @@ findings! {
     ParameterNotInForce "parameter-not-in-force" Kernel,
     Lockdown "lockdown" Kernel,
     Mitigations "mitigations" Kernel,
+    KernelStackOffset "kernel-stack-offset" Kernel,
     KernelVersion "kernel-version" Kernel,
     DualKernel "dual-kernel" Kernel,
     IsolatedCpus "isolated-cpus" Isolation,

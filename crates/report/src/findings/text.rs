@@ -54,6 +54,7 @@ pub fn text(id: FindingId) -> FindingText {
         FindingId::ParameterNotInForce => kernel::PARAMETER_NOT_IN_FORCE,
         FindingId::Lockdown => kernel::LOCKDOWN,
         FindingId::Mitigations => kernel::MITIGATIONS,
+        FindingId::KernelStackOffset => kernel::KERNEL_STACK_OFFSET,
         FindingId::KernelVersion => kernel::KERNEL_VERSION,
         FindingId::DualKernel => kernel::DUAL_KERNEL,
         FindingId::IsolatedCpus => isolation::ISOLATED_CPUS,

@@ -169,6 +169,53 @@ pub fn cases() -> Vec<Case> {
         )
         .by_hand(),
         bad(
+            Id::KernelStackOffset,
+            vec![File(CONFIG, "CONFIG_ARM64=y\n")],
+            vec![File(
+                CONFIG,
+                "CONFIG_ARM64=y\nCONFIG_RANDOMIZE_KSTACK_OFFSET_DEFAULT=y\n",
+            )],
+            present(&["randomize_kstack_offset"]),
+        )
+        .boot("randomize_kstack_offset=off"),
+        bad(
+            Id::KernelStackOffset,
+            vec![
+                File(
+                    CONFIG,
+                    "CONFIG_RISCV=y\nCONFIG_RANDOMIZE_KSTACK_OFFSET_DEFAULT=y\n",
+                ),
+                File(CMDLINE, "quiet randomize_kstack_offset=off"),
+            ],
+            vec![File(CMDLINE, "quiet randomize_kstack_offset=1")],
+            present(&["randomize_kstack_offset"]),
+        )
+        .boot("randomize_kstack_offset=off"),
+        information(
+            Id::KernelStackOffset,
+            vec![
+                File("/boot/config-7.1.0", "CONFIG_ARM64=y\n"),
+                File("/proc/sys/kernel/osrelease", "7.1.0\n"),
+            ],
+            vec![File(CMDLINE, "randomize_kstack_offset=on")],
+            present(&["randomize_kstack_offset"]),
+        )
+        .boot("randomize_kstack_offset=off"),
+        information(
+            Id::KernelStackOffset,
+            vec![
+                File(CONFIG, "CONFIG_X86_64=y\n"),
+                File(CMDLINE, "randomize_kstack_offset=on"),
+            ],
+            vec![
+                File("/boot/config-7.1.0", "CONFIG_ARM64=y\n"),
+                File("/proc/sys/kernel/osrelease", "7.1.0\n"),
+            ],
+            present(&["randomize_kstack_offset"]),
+        )
+        .boot("randomize_kstack_offset=off")
+        .starts(punctual_record::finding::StateKind::NotApplicable),
+        bad(
             Id::KernelVersion,
             vec![],
             vec![File("/proc/sys/kernel/osrelease", "4.19.0\n")],

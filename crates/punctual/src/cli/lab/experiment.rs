@@ -100,6 +100,9 @@ struct VariantEntry {
     name: String,
     /// What follows `--`.
     command: Vec<String>,
+    /// As `--bring`, for this command.
+    #[serde(default)]
+    bring: Vec<PathBuf>,
     /// The file in which a program leaves its figures, in a format that `report` reads; `stdout`
     /// is what it prints.
     result: Option<String>,
@@ -199,6 +202,7 @@ fn column(
     let mut parts = parts::parts(experiment.loads.as_deref(), &command, guest)
         .map_err(ExperimentError::Work)?;
     for part in &mut parts {
+        part.brought.extend_from_slice(&variant.bring);
         let executes = part.work.executes_tasks();
         match (&mut part.work, &machine.max) {
             (_, Some(_)) if executes => return Err(ExperimentError::MaxOfProgram),
@@ -368,12 +372,25 @@ mod tests {
             let experiment = parse(&text()).unwrap_or_else(|error| panic!("{name}: {error}"));
             // Peers need not be installed where this runs.
             let peers = |v: &VariantEntry| {
-                ["cyclictest", "jitterdebugger", "rtla"].contains(&&*v.command[0])
+                ["cyclictest", "jitterdebugger", "chrt"].contains(&&*v.command[0])
             };
             let mut experiment = experiment;
             experiment.variant.retain(|variant| !peers(variant));
             columns(&experiment, false).expect(name);
         }
+    }
+
+    #[test]
+    fn a_variant_brings_its_own_files() {
+        let text = "loads = \"idle,fork\"\n[[machine]]\nname = \"rt\"\nkernel = \"rt\"\n\
+                    [[variant]]\nname = \"a\"\ncommand = [\"true\"]\nbring = [\"x\", \"y=/z\"]\n\
+                    [[variant]]\nname = \"b\"\ncommand = [\"true\"]\n";
+        let columns = columns(&parse(text).unwrap(), false).unwrap();
+        let brought = columns.iter().map(|column| {
+            let parts = column.parts.iter();
+            parts.map(|part| part.brought.len()).collect::<Vec<_>>()
+        });
+        assert_eq!(brought.collect::<Vec<_>>(), [[2, 2], [0, 0]]);
     }
 
     #[test]
