@@ -104,13 +104,15 @@ pub fn made(tools: &Tools, words: &[&str]) -> Result<(Value, f64), String> {
 
 /// Runs a command that makes a lab in a place, and reads its record. A guest that fails leaves the
 /// figures of the others: then the last of the command's words say why.
-pub fn record(
-    command: &mut Command,
-    place: &Path,
-) -> Result<(Value, Result<(), String>), String> {
+pub fn record(command: &mut Command, place: &Path) -> Result<(Value, Result<(), String>), String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let words = String::from_utf8_lossy(&output.stderr);
-    let last = words.trim().lines().last().unwrap_or("no result").to_owned();
+    let last = words
+        .trim()
+        .lines()
+        .last()
+        .unwrap_or("no result")
+        .to_owned();
     let Ok(bytes) = std::fs::read(place.join("lab.json")) else {
         return Err(last);
     };
@@ -151,5 +153,27 @@ mod tests {
         assert!(alike(&sums(&["a", "a", "a"])));
         assert!(!alike(&sums(&["a", "a", "b"])));
         assert_eq!(on_host(true, || 7), 7);
+    }
+
+    #[test]
+    fn a_lab_in_which_a_guest_failed_or_that_was_interrupted_is_not_whole() {
+        let place = std::env::temp_dir().join(format!("punctual-xtask-lab-{}", std::process::id()));
+        std::fs::create_dir_all(&place).expect("a folder");
+        std::fs::write(place.join("lab.json"), "{}").expect("a file");
+        let whole = |script: &str| {
+            let made = record(Command::new("sh").args(["-c", script]), &place);
+            made.expect("a record").1
+        };
+        assert_eq!(whole("exit 0"), Ok(()));
+        assert_eq!(whole("exit 3"), Ok(()), "a verdict");
+        let why = whole("echo idle: no result >&2; exit 1").expect_err("a guest failed");
+        assert!(why.starts_with("idle: no result"), "{why}");
+        assert!(whole("exit 130").is_err() && whole("kill -9 $$").is_err());
+        std::fs::remove_dir_all(&place).expect("removed");
+        let none = record(
+            Command::new("sh").args(["-c", "echo a; echo b >&2"]),
+            &place,
+        );
+        assert_eq!(none, Err("b".to_owned()));
     }
 }
