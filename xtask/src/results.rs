@@ -112,26 +112,44 @@ pub fn write(names: &[String]) -> ExitCode {
         eprintln!("cargo xtask results NAME ...: expected {}", all.join(", "));
         return ExitCode::from(64);
     }
-    for page in names.iter().filter_map(|name| known(name)) {
-        if let Err(error) = made(page) {
-            eprintln!("{}: {error}", page.name);
-            return ExitCode::FAILURE;
+    let pages: Vec<&Page> = names.iter().filter_map(|name| known(name)).collect();
+    // Before any page is made, which takes hours: the tree may be another one when they are ready.
+    let builds: Result<Vec<String>, String> =
+        pages.iter().map(|page| build(&guest_of(page))).collect();
+    let made = builds.and_then(|builds| {
+        pages.iter().zip(&builds).try_for_each(|(page, build)| {
+            let made = made(page, build);
+            made.map_err(|error| format!("{}: {error}", page.name))
+        })
+    });
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
 }
 
-fn made(page: &Page) -> Result<(), String> {
-    let program = root().join("target/punctual");
-    // What the digits are of: this program in the guests.
+/// What the digits are of: this program in the guests.
+fn guest_of(page: &Page) -> String {
     let is_architecture = |pair: &&[&str]| pair[0] == "--arch";
-    let guest = match page.words.windows(2).find(is_architecture) {
+    match page.words.windows(2).find(is_architecture) {
         Some(pair) => format!("punctual-{}", pair[1]),
         None => "punctual".to_owned(),
-    };
+    }
+}
+
+fn made(page: &Page, build: &str) -> Result<(), String> {
+    let program = root().join("target/punctual");
+    let sum = table::sha256(&root().join("target").join(guest_of(page)))?;
+    if !build.contains(&sum) {
+        return Err(format!(
+            "target/{} is another one than when this began: its page would name the wrong commit",
+            guest_of(page)
+        ));
+    }
     let place = std::env::temp_dir().join(format!("punctual-results-{}", std::process::id()));
-    // Before the table is made: the tree may be another one when it is ready.
-    let build = build(&guest)?;
     let mut command = Command::new(&program);
     command.args(page.words).args(["-q", "-o"]).arg(&place);
     let (lab, whole) = lab::record(&mut command, &place)
@@ -139,7 +157,7 @@ fn made(page: &Page) -> Result<(), String> {
     let _ = std::fs::remove_dir_all(&place);
     whole.map_err(|why| format!("not all guests have a result: {why}"))?;
     let cells = lab::cells(&lab)?;
-    let text = text(page, cells, &origin(&build, cells));
+    let text = text(page, cells, &origin(build, cells));
     let file = root()
         .join("docs/results")
         .join(format!("{}.md", page.name));
