@@ -6,6 +6,7 @@ mod tasks;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use serde_json::Value;
@@ -114,8 +115,7 @@ pub fn write(names: &[String]) -> ExitCode {
     }
     let pages: Vec<&Page> = names.iter().filter_map(|name| known(name)).collect();
     // Before any page is made, which takes hours: the tree may be another one when they are ready.
-    let builds: Result<Vec<String>, String> =
-        pages.iter().map(|page| build(&guest_of(page))).collect();
+    let builds: Result<Vec<Build>, String> = pages.iter().map(|page| build(page)).collect();
     let made = builds.and_then(|builds| {
         pages.iter().zip(&builds).try_for_each(|(page, build)| {
             let made = made(page, build);
@@ -131,22 +131,21 @@ pub fn write(names: &[String]) -> ExitCode {
     }
 }
 
-/// What the digits are of: this program in the guests.
-fn guest_of(page: &Page) -> String {
-    let is_architecture = |pair: &&[&str]| pair[0] == "--arch";
-    match page.words.windows(2).find(is_architecture) {
-        Some(pair) => format!("punctual-{}", pair[1]),
-        None => "punctual".to_owned(),
-    }
+/// What the digits are of.
+struct Build {
+    /// The program in the guests.
+    file: PathBuf,
+    sha256: String,
+    /// Its commit and compiler as well, for a page.
+    text: String,
 }
 
-fn made(page: &Page, build: &str) -> Result<(), String> {
+fn made(page: &Page, build: &Build) -> Result<(), String> {
     let program = root().join("target/punctual");
-    let sum = table::sha256(&root().join("target").join(guest_of(page)))?;
-    if !build.contains(&sum) {
+    if table::sha256(&build.file)? != build.sha256 {
         return Err(format!(
-            "target/{} is another one than when this began: its page would name the wrong commit",
-            guest_of(page)
+            "{} is another one than when this began: its page would name the wrong commit",
+            build.file.display()
         ));
     }
     let place = std::env::temp_dir().join(format!("punctual-results-{}", std::process::id()));
@@ -157,15 +156,19 @@ fn made(page: &Page, build: &str) -> Result<(), String> {
     let _ = std::fs::remove_dir_all(&place);
     whole.map_err(|why| format!("not all guests have a result: {why}"))?;
     let cells = lab::cells(&lab)?;
-    let text = text(page, cells, &origin(build, cells));
+    let text = text(page, cells, &origin(&build.text, cells));
     let file = root()
         .join("docs/results")
         .join(format!("{}.md", page.name));
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// The program: its commit, its compiler, its sum.
-fn build(program: &str) -> Result<String, String> {
+fn build(page: &Page) -> Result<Build, String> {
+    let is_architecture = |pair: &&[&str]| pair[0] == "--arch";
+    let program = match page.words.windows(2).find(is_architecture) {
+        Some(pair) => format!("punctual-{}", pair[1]),
+        None => "punctual".to_owned(),
+    };
     let said = |command: &str, words: &[&str]| -> Result<String, String> {
         let output = Command::new(command)
             .current_dir(root())
@@ -182,11 +185,12 @@ fn build(program: &str) -> Result<String, String> {
         &[&["status", "--porcelain", "--"], &sources[..]].concat(),
     )?;
     let dirty = if changed.is_empty() { "" } else { "-dirty" };
-    let sum = table::sha256(&root().join("target").join(program))?;
+    let file = root().join("target").join(&program);
+    let sha256 = table::sha256(&file)?;
     let compiler = said("rustc", &["--version"])?;
-    Ok(format!(
-        "Commit `{commit}{dirty}`, {compiler}, SHA-256 of `target/{program}`\n`{sum}`"
-    ))
+    let text =
+        format!("Commit `{commit}{dirty}`, {compiler}, SHA-256 of `target/{program}`\n`{sha256}`");
+    Ok(Build { file, sha256, text })
 }
 
 /// What else the digits depend on.

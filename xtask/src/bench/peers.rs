@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::lab;
 use super::row::{Row, Spread, Standing};
 use super::tools::{self, Tools};
 
@@ -33,14 +34,7 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
     command
         .args(["lab", "run", "peers", "--seeds", SEEDS, "-q", "-o"])
         .arg(&place);
-    // Who lacks rtla has all that is compared, and an exit status that says so.
-    let output = command.output().map_err(|error| error.to_string())?;
-    let file = place.join("lab.json");
-    let bytes = std::fs::read(&file).map_err(|error| {
-        let words = String::from_utf8_lossy(&output.stderr);
-        format!("{}: {error}; punctual: {}", file.display(), words.trim())
-    })?;
-    let lab: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    let (lab, _) = lab::record(&mut command, &place)?;
     let _ = std::fs::remove_dir_all(&place);
     Ok(of_lab(&lab))
 }
