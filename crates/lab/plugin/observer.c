@@ -84,8 +84,12 @@ static int begun;
 static uint64_t *marks;
 static uint64_t mark_count, mark_room;
 static uint64_t executed_at_mark;
-/* The first of the wake-ups that follow each other without a longer pause. */
-static uint64_t since;
+/* The first of the wake-ups that follow each other without a longer pause. The first mark is none. */
+static uint64_t since = 1;
+/* Of the recent wake-ups, how long each was after it would have been if all had come a period apart. */
+static int64_t offsets[RECENT];
+/* Periods that passed without a wake-up, because the one before was still late. */
+static uint64_t skipped;
 
 static uint64_t wanted[MOST_KEPT]; /* only these marks, if there are any */
 static uint64_t wanted_count;
@@ -150,23 +154,22 @@ static void on_block(unsigned vcpu, void *data)
     add_step(index);
 }
 
-/* How late the wake-up at this mark was: compared with the earliest of the recent ones in its period, or
-   since the previous mark if that is longer ago than a period. If no period is known, how long
-   after the previous mark. */
+/* How late the wake-up at this mark was: compared with the earliest of the recent ones, each in its
+   period. If no period is known, how long after the previous mark. */
 static uint64_t lateness_of(uint64_t mark)
 {
     uint64_t now = marks[mark], apart = now - marks[mark - 1];
     if (!period)
         return apart;
-    uint64_t latest = apart > period ? apart - period : 0;
-    for (uint64_t i = mark > since + RECENT ? mark - RECENT : since; i < mark; i++) {
-        uint64_t later = (now - marks[i]) % period;
-        if (later < period / 2 && later > latest)
-            latest = later;
-    }
+    int64_t offset = (int64_t)(now - (mark + skipped) * period), earliest = offset;
+    for (uint64_t i = mark > since + RECENT ? mark - RECENT : since; i < mark; i++)
+        if (offsets[i % RECENT] < earliest)
+            earliest = offsets[i % RECENT];
+    offsets[mark % RECENT] = offset;
     if (apart > 4 * period)
         since = mark;
-    return latest;
+    skipped += (uint64_t)(offset - earliest) / period;
+    return (uint64_t)(offset - earliest);
 }
 
 /* The slot for a mark that is this late, or null. */

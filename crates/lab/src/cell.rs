@@ -300,8 +300,8 @@ impl CellPlan<'_> {
         let mut machine = Machine {
             qemu: self.qemu,
             kernel: &self.kernel.image,
-            pauses: if self.polls() {
-                &self.kernel.pauses
+            patches: if self.polls() {
+                &self.kernel.patches
             } else {
                 &[]
             },

@@ -14,7 +14,7 @@ use punctual_record::text::ending;
 use super::board::{Board, SHARED_BYTES};
 use super::channel::sha256;
 use super::error::LabError;
-use super::kernel::waiting::Pause;
+use super::kernel::waiting::Patch;
 use super::processor;
 use super::qemu::{Qemu, QemuFault};
 use super::sys;
@@ -53,8 +53,8 @@ pub struct Machine<'a> {
     pub qemu: &'a Qemu,
     /// The kernel's image.
     pub kernel: &'a Path,
-    /// The instructions of its loops that take the emulator long; none to boot the image as it is.
-    pub pauses: &'a [Pause],
+    /// What takes the place of loops that take the emulator long; none to boot the image as it is.
+    pub patches: &'a [Patch],
     /// The kernel's command line.
     pub command_line: String,
     /// Processors.
@@ -164,9 +164,9 @@ impl Machine<'_> {
         for left in ["kernel", "console", "out", "emulator"] {
             let _ = fs::remove_file(folder.join(left));
         }
-        match self.pauses {
+        match self.patches {
             [] => std::os::unix::fs::symlink(&kernel, folder.join("kernel")),
-            pauses => without_pauses(&kernel, &folder.join("kernel"), pauses),
+            patches => patched(&kernel, &folder.join("kernel"), patches),
         }
         .map_err(|source| LabError::file(folder, source))?;
         let out = folder.join("out");
@@ -257,14 +257,14 @@ impl Machine<'_> {
     }
 }
 
-/// Copies an image, with no-ops in the place of some instructions.
-fn without_pauses(image: &Path, copy: &Path, pauses: &[Pause]) -> io::Result<()> {
+/// Copies an image, with other bytes in some places.
+fn patched(image: &Path, copy: &Path, patches: &[Patch]) -> io::Result<()> {
     // Not `fs::copy`: the cache's files can't be written.
     let mut from = fs::File::open(image)?;
     let mut to = fs::File::create_new(copy)?;
     io::copy(&mut from, &mut to)?;
-    for pause in pauses {
-        to.write_all_at(pause.no_operation, pause.at)?;
+    for patch in patches {
+        to.write_all_at(&patch.bytes, patch.at)?;
     }
     Ok(())
 }
@@ -397,7 +397,7 @@ mod tests {
         Machine {
             qemu,
             kernel: Path::new("/dev/null"),
-            pauses: &[],
+            patches: &[],
             command_line: "quiet".into(),
             cpus,
             memory_mib: 512,

@@ -6,6 +6,7 @@ mod error;
 mod fault;
 mod file;
 mod foreign;
+pub mod idle_loop;
 pub mod image;
 pub mod kallsyms;
 pub mod modules;
@@ -34,7 +35,7 @@ use self::image::{BzImage, Flat, Kind};
 pub use self::progress::Progress;
 pub use self::symbols::{SymbolTables, Symbols};
 use self::unpack::Packing;
-pub use self::waiting::Pause;
+pub use self::waiting::Patch;
 use self::wanted::{Wanted, Which};
 
 /// A kernel, ready to boot.
@@ -59,8 +60,8 @@ pub struct Kernel {
     pub config: Option<PathBuf>,
     /// The directory `lib/modules/RELEASE` of its modules, if the package has them.
     pub modules: Option<PathBuf>,
-    /// The instructions of its loops that take the emulator long, as far as they are known.
-    pub pauses: Vec<Pause>,
+    /// What takes the place of loops that take the emulator long, as far as they are known.
+    pub patches: Vec<Patch>,
 }
 
 /// A Debian package of a kernel.
@@ -137,7 +138,7 @@ pub fn find_with(
         }),
         None => from_file(asked, path, architecture, cache, tell),
     }?;
-    kernel.pauses = waiting::pauses_of(&kernel);
+    kernel.patches = waiting::patches_of(&kernel);
     Ok(kernel)
 }
 
@@ -224,7 +225,7 @@ fn from_file(
         system_map: None,
         config: None,
         modules: None,
-        pauses: Vec::new(),
+        patches: Vec::new(),
     };
     let kind = image::kind(&beginning);
     fits(path, &kind, architecture)?;
@@ -290,7 +291,7 @@ fn from_entry(asked: &str, architecture: Architecture, entry: &cache::Entry) -> 
         system_map: path(SYSTEM_MAP),
         config: path(CONFIG),
         modules: holds_modules.then(|| entry.directory.join(&modules)),
-        pauses: Vec::new(),
+        patches: Vec::new(),
     }
 }
 

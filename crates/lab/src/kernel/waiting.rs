@@ -7,6 +7,8 @@
 //! leaves its loop for each one, which takes many times as long as the instruction. A no-op of the same
 //! length takes its place: the guest executes the same number of instructions. The same holds for the
 //! loops in which an x86 kernel measures its timers (arch/x86/kernel/apic), which took half of a boot.
+//! Where the idle loop of an x86 kernel is known byte for byte, one block takes its place:
+//! [`idle_loop`](super::idle_loop).
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
@@ -14,7 +16,7 @@ use object::{Endianness, ReadRef as _};
 
 use punctual_record::laboratory::Architecture;
 
-use super::{Kernel, Symbols};
+use super::{Kernel, Symbols, idle_loop};
 
 /// The function with the idle loop.
 pub const IDLE_LOOP: &str = "cpu_idle_poll";
@@ -27,6 +29,8 @@ struct Waiting {
     no_operation: &'static [u8],
     /// Where an instruction can be, in bytes.
     step: usize,
+    /// Makes one block of the code of an idle loop, of which this is the place of such an instruction.
+    merge: fn(&[u8], usize) -> Option<Vec<u8>>,
     /// Functions with other loops.
     others: &'static [&'static str],
     /// Whether bytes that follow such an instruction show that it is one, and no part of another.
@@ -38,6 +42,7 @@ const AMD64: Waiting = Waiting {
     pause: &[0xf3, 0x90],
     no_operation: &[0x66, 0x90],
     step: 1,
+    merge: idle_loop::merged,
     others: &["setup_boot_APIC_clock", "timer_irq_works"],
     // A jump back (`jmp -N`), or another look at the clock (`rdtsc`).
     is_loop: |rest| matches!(rest, [0xeb, 0x80..=0xff, ..] | [0x0f, 0x31, ..]),
@@ -47,21 +52,22 @@ const ARM64: Waiting = Waiting {
     pause: &[0x3f, 0x20, 0x03, 0xd5],
     no_operation: &[0x1f, 0x20, 0x03, 0xd5],
     step: 4,
+    merge: |_, _| None,
     others: &[],
     is_loop: |_| true,
 };
 
-/// An instruction of a kernel's loop that takes the emulator long, and what takes its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pause {
+/// What takes the place of code that takes the emulator long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
     /// Where it is in the image.
     pub at: u64,
-    /// An instruction of the same length that does nothing.
-    pub no_operation: &'static [u8],
+    /// As many bytes as the code has.
+    pub bytes: Vec<u8>,
 }
 
 /// Those of a kernel; none without symbols: it is emulated as it is then, which takes longer.
-pub(super) fn pauses_of(kernel: &Kernel) -> Vec<Pause> {
+pub(super) fn patches_of(kernel: &Kernel) -> Vec<Patch> {
     let waiting = match kernel.architecture {
         Architecture::Amd64 => &AMD64,
         Architecture::Arm64 => &ARM64,
@@ -74,44 +80,62 @@ pub(super) fn pauses_of(kernel: &Kernel) -> Vec<Pause> {
     let Ok(image) = std::fs::read(&kernel.image) else {
         return Vec::new();
     };
-    pauses_in(&image, &symbols, waiting)
+    patches_in(&image, &symbols, waiting)
 }
 
-fn pauses_in(image: &[u8], symbols: &Symbols, waiting: &Waiting) -> Vec<Pause> {
+fn patches_in(image: &[u8], symbols: &Symbols, waiting: &Waiting) -> Vec<Patch> {
     let mut found = Vec::new();
-    if let Some([(at, _)]) = sites(image, symbols, waiting, IDLE_LOOP).as_deref() {
+    if let Some(idle) = Function::of(image, symbols, IDLE_LOOP) {
         // If there were two, one may be a part of another instruction.
-        found.push(*at);
+        if let [at] = idle.sites(waiting)[..] {
+            let merged = (waiting.merge)(idle.code, at);
+            let bytes = merged.unwrap_or_else(|| waiting.no_operation.to_vec());
+            found.push(idle.patch(at, bytes));
+        }
     }
     for name in waiting.others {
-        let all = sites(image, symbols, waiting, name).unwrap_or_default();
-        let sure = all.into_iter().filter(|(_, rest)| (waiting.is_loop)(rest));
-        found.extend(sure.map(|(at, _)| at));
+        let Some(function) = Function::of(image, symbols, name) else {
+            continue;
+        };
+        let is_loop = |at: &usize| (waiting.is_loop)(&function.code[at + waiting.pause.len()..]);
+        let sure = function.sites(waiting).into_iter().filter(is_loop);
+        found.extend(sure.map(|at| function.patch(at, waiting.no_operation.to_vec())));
     }
-    let pause = |at| Pause {
-        at,
-        no_operation: waiting.no_operation,
-    };
-    found.into_iter().map(pause).collect()
+    found
 }
 
-/// Where in an image a function has the bytes of such an instruction, and what follows each.
-fn sites<'a>(
-    image: &'a [u8],
-    symbols: &Symbols,
-    waiting: &Waiting,
-    name: &str,
-) -> Option<Vec<(u64, &'a [u8])>> {
-    let (begin, end) = symbols.range(name)?;
-    let length = end.checked_sub(begin)?.min(MOST_BYTES);
-    let offset = offset_of(image, begin, length).or_else(|| flat_offset(symbols, begin))?;
-    let code = image.get(usize::try_from(offset).ok()?..)?;
-    let code = code.get(..usize::try_from(length).ok()?)?;
-    let size = waiting.pause.len();
-    let windows = code.windows(size).enumerate().step_by(waiting.step);
-    let those = windows.filter(|(_, it)| *it == waiting.pause);
-    let sites = those.map(|(at, _)| (offset + at as u64, &code[at + size..]));
-    Some(sites.collect())
+/// A function of an image.
+struct Function<'a> {
+    /// Where it is in the image.
+    offset: u64,
+    code: &'a [u8],
+}
+
+impl<'a> Function<'a> {
+    fn of(image: &'a [u8], symbols: &Symbols, name: &str) -> Option<Self> {
+        let (begin, end) = symbols.range(name)?;
+        let length = end.checked_sub(begin)?.min(MOST_BYTES);
+        let offset = offset_of(image, begin, length).or_else(|| flat_offset(symbols, begin))?;
+        let code = image.get(usize::try_from(offset).ok()?..)?;
+        let code = code.get(..usize::try_from(length).ok()?)?;
+        Some(Self { offset, code })
+    }
+
+    /// Where it has the bytes of an instruction that tells that a loop waits.
+    fn sites(&self, waiting: &Waiting) -> Vec<usize> {
+        let windows = self.code.windows(waiting.pause.len()).enumerate();
+        let those = windows
+            .step_by(waiting.step)
+            .filter(|(_, it)| *it == waiting.pause);
+        those.map(|(at, _)| at).collect()
+    }
+
+    fn patch(&self, at: usize, bytes: Vec<u8>) -> Patch {
+        Patch {
+            at: self.offset + at as u64,
+            bytes,
+        }
+    }
 }
 
 /// The place in a flat image, which begins with the kernel's first byte. Its address is a multiple of
@@ -172,13 +196,13 @@ mod tests {
         Symbols::parse(text.as_bytes())
     }
 
-    fn first(found: Vec<Pause>) -> Option<u64> {
+    fn first(found: Vec<Patch>) -> Option<u64> {
         assert!(found.len() < 2);
         found.first().map(|it| it.at)
     }
 
     fn found(code: &[u8], name: &str) -> Option<u64> {
-        first(pauses_in(&image(code), &symbols(name, 48), &AMD64))
+        first(patches_in(&image(code), &symbols(name, 48), &AMD64))
     }
 
     #[test]
@@ -206,7 +230,7 @@ mod tests {
         code[30..34].copy_from_slice(&[0xf3, 0x90, 0xeb, 0x10]);
         code[40..42].copy_from_slice(&[0xf3, 0x90]);
         let places = |name| {
-            let found = pauses_in(&image(&code), &symbols(name, 48), &AMD64);
+            let found = patches_in(&image(&code), &symbols(name, 48), &AMD64);
             found.iter().map(|it| it.at - AT as u64).collect::<Vec<_>>()
         };
         assert_eq!(places("timer_irq_works"), [18, 24]);
@@ -227,7 +251,7 @@ mod tests {
         let at = 0xffff_8000_0800_0000;
         let mut code = [0; 64];
         code[24..28].copy_from_slice(ARM64.pause);
-        let found = |code: &[u8]| first(pauses_in(code, &symbols(at), &ARM64));
+        let found = |code: &[u8]| first(patches_in(code, &symbols(at), &ARM64));
         assert_eq!(found(&code), Some(24));
         assert_eq!(ARM64.no_operation.len(), ARM64.pause.len());
         // A part of two others.
@@ -245,16 +269,16 @@ mod tests {
         let whole = image(&code);
         let symbols = symbols(IDLE_LOOP, 48);
         for cut in 0..whole.len() - 16 {
-            assert_eq!(pauses_in(&whole[..cut], &symbols, &AMD64), [], "{cut}");
+            assert_eq!(patches_in(&whole[..cut], &symbols, &AMD64), [], "{cut}");
         }
         // The segment ends within the function.
         let mut short = whole.clone();
         short[96] = 40;
-        assert_eq!(pauses_in(&short, &symbols, &AMD64), []);
+        assert_eq!(patches_in(&short, &symbols, &AMD64), []);
         for at in [64, 72, 80] {
             let mut huge = whole.clone();
             huge[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
-            assert_eq!(pauses_in(&huge, &symbols, &AMD64), [], "{at}");
+            assert_eq!(patches_in(&huge, &symbols, &AMD64), [], "{at}");
         }
     }
 }

@@ -94,7 +94,10 @@ fn the_image_of_another_architecture_is_booted_as_it_is() {
         let kernel = place.find_for(&path, architecture).expect("a kernel");
         assert_eq!((kernel.image, kernel.release), (path, RELEASE.to_owned()));
         assert_eq!(kernel.sha256, made::sha256(&image));
-        assert_eq!((kernel.architecture, kernel.pauses), (architecture, vec![]));
+        assert_eq!(
+            (kernel.architecture, kernel.patches),
+            (architecture, vec![])
+        );
         // One byte less, and its second part ends behind it.
         let cut = place.file("cut", &image[..0x3fff]);
         let line = line(place.find_for(&cut, architecture));

@@ -30,7 +30,7 @@ fn no_seed_is_later_than_the_bound_of_another_and_the_guest_runs_as_without() {
         "-p",
         "80",
         "-i",
-        "1013",
+        "509",
         "-l",
         "400",
     ];

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use punctual_lab::observer::trail::Trail;
 use punctual_lab::observer::{Observer, bill};
 use punctual_lab::{CellPlan, CellResult, Qemu, Watcher, kernel};
 
-use super::common::{Place, program, read_json, skip};
+use super::common::{Place, Running, program, read_json, skip};
 use super::{HANGS, lab, ready};
 use punctual_record::laboratory::Architecture;
 
@@ -180,4 +181,31 @@ fn as_many_instructions_are_counted_as_nanoseconds_pass() {
             marks.len() - 1
         );
     }
+}
+
+/// The latest wake-ups are recognised while the guest runs; if the worst one isn't, another guest has to
+/// run for its bill.
+#[test]
+fn a_wake_up_that_is_late_by_more_than_half_a_period_needs_no_second_guest() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let own = std::env::var("PUNCTUAL_QEMU").unwrap_or_else(|_| "qemu-system-x86_64".to_owned());
+    let qemu = place.path().join("qemu");
+    let counted = "#!/bin/sh\necho \"$*\" >> \"$0.log\"\nexec ";
+    fs::write(&qemu, format!("{counted}{own} \"$@\"\n")).expect("written");
+    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let mut command = place.command(program());
+    command.env("PUNCTUAL_QEMU", &qemu);
+    command.args(["lab", "--kernel", "standard", "--load", "mmap", "-o", "run"]);
+    command.args(["--", "measure", "nanosleep", "-i", "509", "-l", "300"]);
+    Running::start(command).end_within(HANGS).expect(0);
+    let cell = read_json(&place.path().join("run/lab.json"))["cells"][0].clone();
+    let worst_ns = cell["figures"]["max_ns"].as_u64().expect("a number");
+    assert!(worst_ns > 509_000 / 2, "{}", cell["figures"]);
+    assert!(!rows(&cell).is_empty(), "{cell}");
+    let started = fs::read_to_string(place.path().join("qemu.log")).expect("its starts");
+    let guests = started.lines().filter(|line| line.contains(" -initrd "));
+    assert_eq!(guests.count(), 1, "{started}");
 }

@@ -105,7 +105,7 @@ fn a_parameter_that_helps_is_named_and_the_control_that_only_moves_what_follows_
         "--",
         "measure",
         "-i",
-        "1013",
+        "509",
         "-l",
         "25",
         "--max",

@@ -55,12 +55,13 @@ fn a_set_repeats_exactly_within_its_bounds_and_a_plain_lock_inverts_priorities()
     let words = [
         "-o", "a", "--", "exec", "set.toml", "-D", "400ms", "--miss", "0",
     ];
-    let shown = lab(&place, &words).expect(0).stdout;
+    let shown = flat(&lab(&place, &words).expect(0).stdout);
     for words in ["idle: rt PASS, standard PASS", "beat", "bound", "reaction"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let (record, _) = read_lab(&place.path().join("a")).expect("a lab");
     assert_eq!(record.cells.len(), 2);
+    let mut beyond = 0;
     for cell in &record.cells {
         assert_eq!((cell.tasks.len(), cell.status), (8, Some(0)));
         assert!(cell.figures.is_none());
@@ -90,8 +91,12 @@ fn a_set_repeats_exactly_within_its_bounds_and_a_plain_lock_inverts_priorities()
             .filter_map(|it| Some((&it.name, it.bound_ns?)));
         let bounded: Vec<_> = bounded.collect();
         assert_eq!(bounded.len(), 4, "{:?}", cell.tasks);
+        // The kernel's costs are those that 95 % of its gaps don't exceed: a job that meets a rarer one
+        // is beyond its bound, and the table says so.
         for (name, bound_ns) in bounded {
-            assert!(worst_ns(cell, name) <= bound_ns, "{name}: {:?}", cell.tasks);
+            let worst_ns = worst_ns(cell, name);
+            assert!(worst_ns < bound_ns + 20_000, "{name}: {:?}", cell.tasks);
+            beyond += usize::from(worst_ns > bound_ns);
         }
         // No other task delays these two: what the kernel takes for them is less than 30 us.
         assert!(worst_ns(cell, "beat") < 130_000, "{:?}", cell.tasks);
@@ -118,6 +123,8 @@ fn a_set_repeats_exactly_within_its_bounds_and_a_plain_lock_inverts_priorities()
         );
         assert_eq!(age.max_ns, Some(worst_ns(cell, "next")));
     }
+    let told = shown.matches(" where the analysis allows ").count();
+    assert_eq!(told, beyond, "{shown}");
     // Both kernels schedule the same, and neither takes the same time for it.
     let beats: Vec<u64> = record.cells.iter().map(|it| worst_ns(it, "beat")).collect();
     assert_ne!(beats[0], beats[1]);

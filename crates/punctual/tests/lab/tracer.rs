@@ -44,7 +44,7 @@ fn a_traced_wake_up_executes_1_600_instructions_more_at_most() {
     let place = Place::new();
     let flags = [("without", "--no-explain"), ("with", "--explain-above 1ms")];
     let [without, with] = flags.map(|(name, flag)| {
-        let words = format!("-l 200 -i 1013 {flag}");
+        let words = format!("-l 200 -i 509 {flag}");
         let run = run(&place, name, "rt", "idle", &words);
         let mut latencies: Vec<u64> = run.threads[0]
             .peaks
@@ -103,7 +103,7 @@ fn a_late_wake_up_is_not_made_later_by_its_explanation() {
 /// Late wake-ups of the standard kernel, from several seeds, because one may give few.
 fn explained(place: &Place, name: &str, seeds: u64, more: &[&str]) -> Vec<Run> {
     let words = format!(
-        "--no-explain --kernel standard --load exit --seeds {seeds} -o {name} -- measure -l 150 -i 1013 \
+        "--no-explain --kernel standard --load exit --seeds {seeds} -o {name} -- measure -l 150 -i 509 \
          --explain-above 200us"
     );
     let words: Vec<&str> = words.split_whitespace().collect();

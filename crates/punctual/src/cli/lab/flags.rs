@@ -67,7 +67,7 @@ pub struct GuestFlags {
     /// How the host runs it.
     #[command(flatten)]
     pub host: HostFlags,
-    /// Run this in the guest: measure, qualify or exec with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1013 -l 4000]
+    /// Run this in the guest: measure, qualify or exec with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 509 -l 4000]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -199,7 +199,7 @@ pub struct LabProveFlags {
     /// How the host runs it.
     #[command(flatten)]
     pub host: HostFlags,
-    /// Run this in the guest: measure or qualify with their flags [default: measure nanosleep -p 80 -i 1013 -l 4000]
+    /// Run this in the guest: measure or qualify with their flags [default: measure nanosleep -p 80 -i 509 -l 4000]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

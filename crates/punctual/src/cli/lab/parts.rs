@@ -18,15 +18,15 @@ use punctual_load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
 use punctual_record::laboratory::Architecture;
 
 /// What runs in the guest by default. The interval in µs and the tick's (4 ms in Debian's kernels)
-/// are coprime: 4,000 wake-ups meet each whole microsecond of the tick once. At 1 ms, chance decides
-/// whether a run meets the tick at every fourth wake-up or never.
+/// are coprime: 4,000 wake-ups meet each whole microsecond of the tick once. At 500 us, chance decides
+/// whether a run meets the tick at every eighth wake-up or never.
 const MEASURE: [&str; 8] = [
     "measure",
     "nanosleep",
     "-p",
     "80",
     "-i",
-    "1013",
+    "509",
     "-l",
     "4000",
 ];
@@ -332,7 +332,7 @@ mod tests {
         );
         assert_eq!(
             own(&parts[0]),
-            "measure nanosleep -p 80 -i 1013 -l 4000 --no-explain --load none"
+            "measure nanosleep -p 80 -i 509 -l 4000 --no-explain --load none"
         );
         assert!(own(&parts[1]).ends_with("--load hackbench"));
         let paths = planned(&["--load", "kernel-paths"]).unwrap();
