@@ -8,7 +8,7 @@
 //! length takes its place: the guest executes the same number of instructions. The same holds for the
 //! loops in which an x86 kernel measures its timers (arch/x86/kernel/apic), which took half of a boot.
 //! Where the idle loop of an x86 kernel is known byte for byte, one block takes its place:
-//! [`idle_loop`](super::idle_loop).
+//! [`idle_loop`].
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
