@@ -88,7 +88,7 @@ static uint64_t executed_at_mark;
 static uint64_t since = 1;
 /* Of the recent wake-ups, how long each was after it would have been if all had come a period apart. */
 static int64_t offsets[RECENT];
-/* Periods that passed without a wake-up, because the one before was still late. */
+/* Skipped periods: the wake-up before was still late. */
 static uint64_t skipped;
 
 static uint64_t wanted[MOST_KEPT]; /* only these marks, if there are any */

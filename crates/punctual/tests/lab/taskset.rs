@@ -1,4 +1,4 @@
-//! Task sets in virtual time: the same figures again, within their bounds, on both kernels.
+//! Task sets in virtual time: the same figures again, beside their bounds, on both kernels.
 
 use std::fs;
 use std::process::Command;
@@ -46,7 +46,7 @@ fn worst_ns(cell: &LabCell, name: &str) -> u64 {
 }
 
 #[test]
-fn a_set_repeats_exactly_within_its_bounds_and_a_plain_lock_inverts_priorities() {
+fn a_set_repeats_exactly_tells_jobs_beyond_bounds_and_a_plain_lock_inverts_priorities() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
