@@ -1,7 +1,8 @@
 # make              the static binary, target/punctual
 # make qualify      builds it and qualifies this machine: 60 s, a verdict, a report
-# make test         every test there is; installs what they lack
-# make check        the fast ones, for while one works
+# make test         the gate, in twenty minutes; installs what it lacks
+# make test-all     everything else, or ARGS=GROUP
+# make check        lints and unit tests, for while one works
 # make help         all of them
 
 PREFIX  ?= /usr/local
@@ -13,7 +14,7 @@ ARGS    ?=
 RUN     := scripts/cargo
 XTASK   := $(RUN) run --quiet --locked --package xtask --
 
-.PHONY: all build qualify test test-kubernetes check miri emulated bench fuzz report-demo man completions library \
+.PHONY: all build release qualify test test-all test-kubernetes check miri emulated bench fuzz report-demo man completions library \
 	deb image install uninstall clean help
 .DEFAULT_GOAL := all
 
@@ -22,12 +23,20 @@ all: build
 build:
 	@scripts/build
 
+# The published file: optimised as a whole, in twice the time.
+release:
+	@scripts/build release
+
 qualify: build
 	@scripts/qualify $(ARGS)
 
 test:
 	@scripts/need test
-	@scripts/test $(ARGS)
+	@scripts/test test
+
+test-all:
+	@scripts/need test-all
+	@scripts/test test-all $(ARGS)
 
 # It builds Kubernetes the first time: twelve minutes of CPU time.
 test-kubernetes: build
@@ -45,7 +54,7 @@ miri:
 emulated:
 	@scripts/emulated
 
-bench: build
+bench: release
 	@scripts/need bench
 	@$(XTASK) bench $(ARGS)
 
@@ -53,7 +62,7 @@ fuzz:
 	@scripts/need fuzz
 	@scripts/fuzz $(ARGS)
 
-report-demo: build
+report-demo: release
 	@scripts/report-demo $(ARGS)
 
 # Both come out of the binary's flags.
@@ -64,13 +73,15 @@ library:
 	@scripts/library
 
 # Of Debian's, for ARCH or this machine.
-deb: build man library
+deb: release library
+	@scripts/generate
 	@scripts/deb
 
-image: build
+image: release
 	@scripts/image
 
-install: build man library
+install: release library
+	@scripts/generate
 	@scripts/install install "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)"
 
 uninstall:

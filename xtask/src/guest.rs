@@ -44,26 +44,31 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// The host's time that one of them may take, beside another.
 const LIMIT: &str = "10m";
 
+/// Which tests in guests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guests {
+    /// Of this architecture, with two processors.
+    Own,
+    /// The library's, for arm64.
+    Arm64,
+}
+
 /// Runs them all; what they say is told as if they had run here. The kernels run in
 /// parallel: a guest takes one CPU, and its time is virtual.
-pub fn tests(told: Shared<'_, '_>) {
-    let mut built = match build() {
-        Ok(built) => built,
-        Err(error) => {
+pub fn tests(guests: Guests, told: Shared<'_, '_>) {
+    let built = match (build(guests), guests) {
+        (Ok(built), _) => built,
+        (Err(error), Guests::Own) => {
             return locked(told, |told| {
                 told.fail(format!("in the laboratory: {error}"))
             });
         }
-    };
-    match build_arm64() {
-        Ok((guest, programs)) => {
-            built.arm64 = Some(guest);
-            built.programs.extend(programs);
+        (Err(reason), Guests::Arm64) => {
+            return locked(told, |told| {
+                told.skip_check("tests in guests of arm64", &reason)
+            });
         }
-        Err(reason) => locked(told, |told| {
-            told.skip_check("tests in guests of arm64", &reason);
-        }),
-    }
+    };
     let built = &built;
     std::thread::scope(|scope| {
         for kernel in KERNELS {
@@ -105,50 +110,50 @@ impl Program {
     }
 }
 
-fn build() -> Result<Built, String> {
-    // As the tests before were built, so that nothing is built again.
-    let mut command = suite::cargo(&["test", "--locked", "--workspace", "--no-run"]);
+/// # Errors
+/// There is no compiler for that architecture, or something can't be built.
+fn build(guests: Guests) -> Result<Built, String> {
+    let mut tool = suite::cargo(&["test", "--locked", "--workspace", "--no-run"]);
     for (name, _) in PROGRAMS {
-        command.args(["--test", name]);
+        tool.args(["--test", name]);
     }
-    let messages = messages(command)?;
-    let programs = PROGRAMS
-        .iter()
+    // As the tests before were built, so that nothing is built again.
+    let own = messages(tool)?;
+    let (tests, arm64, list) = match guests {
+        Guests::Own => (None, None, PROGRAMS.to_vec()),
+        Guests::Arm64 => {
+            let (tests, tool) = build_arm64()?;
+            (
+                Some(tests),
+                Some(tool),
+                ARM64.iter().map(|name| (*name, "")).collect(),
+            )
+        }
+    };
+    let found = tests.as_ref().unwrap_or(&own);
+    let programs = list
+        .into_iter()
         .map(|(name, part)| {
             Ok(Program {
                 name,
                 part,
-                file: file(&messages, name)?,
-                is_arm64: false,
+                file: file(found, name)?,
+                is_arm64: arm64.is_some(),
             })
         })
         .collect::<Result<_, String>>()?;
     Ok(Built {
-        punctual: file(&messages, "punctual")?,
-        arm64: None,
+        punctual: file(&own, "punctual")?,
+        arm64,
         programs,
     })
 }
 
-/// This tool and the library's tests for arm64.
-///
-/// # Errors
-/// There is no compiler for it, or it can't be built.
-fn build_arm64() -> Result<(PathBuf, Vec<Program>), String> {
+/// The library's tests for arm64, in cargo's messages, and this tool.
+fn build_arm64() -> Result<(String, PathBuf), String> {
     let tool = messages(for_arm64(&["build", "--package", "punctual"]))?;
     let tests = messages(for_arm64(&["test", "--no-run", "--package", "punctual-rt"]))?;
-    let programs = ARM64
-        .iter()
-        .map(|name| {
-            Ok(Program {
-                name,
-                part: "",
-                file: file(&tests, name)?,
-                is_arm64: true,
-            })
-        })
-        .collect::<Result<_, String>>()?;
-    Ok((file(&tool, "punctual")?, programs))
+    Ok((tests, file(&tool, "punctual")?))
 }
 
 /// Builds what guests of arm64 run, where that is possible.

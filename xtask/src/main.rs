@@ -5,23 +5,26 @@
     reason = "talks to the developer, and is no part of what is shipped"
 )]
 
-mod again;
 #[cfg(test)]
 mod api;
 mod bench;
 mod copyright;
 mod deps;
 mod direction;
+mod durations;
 mod files;
 mod guest;
 mod lanes;
 mod miri;
+mod page;
 mod programs;
 mod prose;
 mod results;
 mod rules;
+mod skips;
 mod suite;
 mod tally;
+mod tiers;
 mod told;
 mod words;
 
@@ -30,9 +33,9 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask TASK
-  test        every check and every test; the last line counts them
-  check       the same checks and the fast tests
-  guest       the privileged tests on real kernels, in the laboratory
+  test        the gate: checks and tests in twenty minutes; the last line counts them
+  test-all    all other tests, or those of the groups that are named
+  check       checks, lints and unit tests
   oldest      what is shipped, compiled by the Rust that Cargo.toml promises
   miri        what is pure and unsafe, run by Miri: undefined behaviour, data races
   direction   who may import whom
@@ -60,13 +63,13 @@ fn main() -> ExitCode {
     if let Some(check) = suite::named(task) {
         return suite::alone(check);
     }
+    if let Some(step) = suite::step_named(task) {
+        return suite::step_alone(step);
+    }
     match task {
-        "test" => suite::test(rest),
-        "check" => suite::check(rest),
-        "licences" => suite::licences_alone(),
-        "oldest" => suite::oldest_alone(),
-        "miri" => suite::miri_alone(),
-        "guest" => suite::guest_alone(),
+        "test" => suite::gate(),
+        "test-all" => suite::all(rest),
+        "check" => suite::check(),
         "bench" => bench::run(rest),
         "results" => results::write(rest),
         "copyright" => match copyright::file() {

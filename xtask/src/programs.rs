@@ -1,6 +1,6 @@
 //! What cargo built: programs, and where they are.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -14,7 +14,6 @@ pub struct TestProgram {
     pub name: String,
     /// The folder of its package, which the tests run in.
     pub folder: PathBuf,
-    source: String,
     pub file: PathBuf,
 }
 
@@ -28,7 +27,6 @@ impl TestProgram {
         let manifest = PathBuf::from(word(&message["manifest_path"])?);
         let folder = manifest.parent()?.to_owned();
         let target = &message["target"];
-        let source = word(&target["src_path"])?;
         // `path+file:///folder#name@1.0.0`, or without a name where the folder has it.
         let id = word(&message["package_id"])?;
         let (place, end) = id.rsplit_once('#')?;
@@ -40,39 +38,48 @@ impl TestProgram {
             package: package.to_owned(),
             kind: word(&target["kind"][0])?,
             name: word(&target["name"])?,
-            source: Path::new(&source)
-                .strip_prefix(&folder)
-                .map_or(source.clone(), |path| path.display().to_string()),
             folder,
             file: PathBuf::from(word(&message["executable"])?),
         })
     }
 
-    /// The line that cargo prints before it runs the program.
-    pub fn title(&self) -> String {
-        let unit = if self.kind == "test" {
-            ""
-        } else {
-            "unittests "
+    /// Its name in the workspace: `punctual/run`; of unit tests `punctual-stats/lib` or `punctual/bin`.
+    pub fn id(&self) -> String {
+        let name = match self.kind.as_str() {
+            "test" => &self.name,
+            "bin" => "bin",
+            _ => "lib",
         };
-        format!(
-            "     Running {unit}{} ({})",
-            self.source,
-            self.file.display()
-        )
+        format!("{}/{name}", self.package)
     }
 
-    /// What cargo prints where its tests failed.
-    pub fn to_rerun(&self) -> String {
-        let which = match self.kind.as_str() {
-            "test" => format!("--test {}", self.name),
-            "bin" => format!("--bin {}", self.name),
-            _ => "--lib".to_owned(),
-        };
-        format!(
-            "error: test failed, to rerun pass `-p {} {which}`",
-            self.package
-        )
+    /// The line that says which program runs now, as cargo prints it.
+    pub fn title(&self) -> String {
+        format!("     Running {} ({})", self.id(), self.file.display())
+    }
+
+    /// A command that runs it, where cargo would.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.file);
+        command
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The names of its tests.
+    ///
+    /// # Errors
+    /// It can't be run.
+    pub fn tests(&self) -> Result<Vec<String>, String> {
+        let mut command = self.command();
+        let listed = crate::suite::stdout(command.args(["--list", "--format", "terse"]))
+            .map_err(|error| format!("{}: {error}", self.file.display()))?;
+        let names = listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"));
+        Ok(names.map(str::to_owned).collect())
     }
 }
 
@@ -102,6 +109,27 @@ pub fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     values(messages)
         .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+/// The ids of all programs of tests, by cargo's metadata.
+pub fn known(metadata: &Value) -> Vec<String> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.flat_map(|package| {
+        let targets = package["targets"].as_array().into_iter().flatten();
+        targets.map(move |target| (package, target))
+    });
+    targets
+        .filter(|(_, target)| target["test"] == true)
+        .filter_map(|(package, target)| {
+            let name = match target["kind"][0].as_str()? {
+                "test" => target["name"].as_str()?,
+                "bin" => "bin",
+                "lib" | "cdylib" | "staticlib" | "rlib" => "lib",
+                _ => return None,
+            };
+            Some(format!("{}/{name}", package["name"].as_str()?))
+        })
+        .collect()
 }
 
 /// The programs of tests in cargo's messages: a package's are together, its unit tests first.
@@ -142,60 +170,27 @@ mod tests {
 
     #[test]
     fn test_programs_are_those_that_cargo_would_run() {
-        let message = |id: &str, kind: &str, name: &str, source: &str, test: bool| {
+        let message = |id: &str, kind: &str, name: &str, test: bool| {
             format!(
-                r#"{{"package_id":"{id}","manifest_path":"/w/crates/punctual/Cargo.toml","target":{{"kind":["{kind}"],"name":"{name}","src_path":"{source}"}},"profile":{{"test":{test}}},"executable":"/t/{name}-01"}}"#
+                r#"{{"package_id":"{id}","manifest_path":"/w/crates/punctual/Cargo.toml","target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{test}}},"executable":"/t/{name}-01"}}"#
             )
         };
         let id = "path+file:///w/crates/punctual#0.1.0";
+        let library = "path+file:///w/crates/punctual#punctual-rt@0.1.0";
         let messages = [
-            message(
-                id,
-                "test",
-                "run",
-                "/w/crates/punctual/tests/run/main.rs",
-                true,
-            ),
-            message(
-                id,
-                "bin",
-                "punctual",
-                "/w/crates/punctual/src/main.rs",
-                false,
-            ),
-            message(
-                id,
-                "bin",
-                "punctual",
-                "/w/crates/punctual/src/main.rs",
-                true,
-            ),
-            message(
-                "path+file:///w/crates/rt#punctual-rt@0.1.0",
-                "lib",
-                "punctual_rt",
-                "/w/crates/punctual/src/lib.rs",
-                true,
-            ),
+            message(id, "test", "run", true),
+            message(id, "bin", "punctual", false),
+            message(id, "bin", "punctual", true),
+            message(library, "lib", "punctual_rt", true),
         ]
         .join("\n");
         let found = of_tests(&messages);
-        let titles: Vec<_> = found.iter().map(TestProgram::title).collect();
+        let names: Vec<_> = found.iter().map(TestProgram::id).collect();
+        assert_eq!(names, ["punctual/bin", "punctual/run", "punctual-rt/lib"]);
         assert_eq!(
-            titles,
-            [
-                "     Running unittests src/main.rs (/t/punctual-01)",
-                "     Running tests/run/main.rs (/t/run-01)",
-                "     Running unittests src/lib.rs (/t/punctual_rt-01)",
-            ]
+            found[0].title(),
+            "     Running punctual/bin (/t/punctual-01)"
         );
-        let rerun: Vec<_> = found.iter().map(TestProgram::to_rerun).collect();
-        assert!(
-            rerun[0].ends_with("`-p punctual --bin punctual`"),
-            "{rerun:?}"
-        );
-        assert!(rerun[1].ends_with("`-p punctual --test run`"), "{rerun:?}");
-        assert!(rerun[2].ends_with("`-p punctual-rt --lib`"), "{rerun:?}");
-        assert_eq!(found[0].folder, Path::new("/w/crates/punctual"));
+        assert_eq!(found[0].folder, std::path::Path::new("/w/crates/punctual"));
     }
 }

@@ -1,6 +1,7 @@
 //! Counts what cargo's tests say, and finds those that said SKIPPED.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// A test that did not try everything that it is there for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,14 +14,12 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// A test that failed, of a program that cargo can run again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repeatable {
-    /// As in [`Tally::failures`].
-    pub failure: String,
+/// How long a test took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestDuration {
+    pub suite: String,
     pub test: String,
-    /// Which program it is, in cargo's words: `-p punctual --test lab`.
-    pub program: String,
+    pub seconds: f64,
 }
 
 /// What was counted so far.
@@ -32,13 +31,17 @@ pub struct Tally {
     pub skipped: BTreeSet<Skipped>,
     /// What failed: tests, and programs of tests that died.
     pub failures: Vec<String>,
-    /// Those among them that are single tests.
-    pub repeatable: Vec<Repeatable>,
-    /// Failed once, and passed when they ran again by themselves.
-    pub flaky: Vec<String>,
+    /// Those among the failures that passed when they ran again by themselves: failures all the same.
+    pub flaky: BTreeSet<String>,
+    /// How long each test took that says so.
+    pub durations: Vec<TestDuration>,
+    /// What each part took: its name and seconds.
+    pub parts: Vec<(String, f64)>,
+    /// Programs of tests that ended, and single tests of them with their results.
+    ran: BTreeSet<(String, String)>,
     suite: String,
-    /// Tests that failed in the program that cargo ran last.
-    failed_here: Vec<String>,
+    /// Tests that failed, with their suites.
+    failed_tests: Vec<(String, String)>,
     unfinished: bool,
     section: Section,
     current: String,
@@ -70,16 +73,6 @@ impl Tally {
             self.section = Section::Plain;
             return true;
         }
-        if let Some(program) = to_rerun(line) {
-            let suite = &self.suite;
-            let repeatable = self.failed_here.drain(..).map(|test| Repeatable {
-                failure: format!("{suite}: {test}"),
-                test,
-                program: program.to_owned(),
-            });
-            self.repeatable.extend(repeatable);
-            return true;
-        }
         let result = line.strip_prefix("test result: ").filter(|counts| {
             // Tests may print what begins like it.
             counts.starts_with("ok. ") || counts.starts_with("FAILED. ")
@@ -107,9 +100,21 @@ impl Tally {
             return false;
         }
         if let Some(test) = line.strip_prefix("test ") {
+            let (test, seconds) = without_time(test);
+            if let (Some(seconds), Some((name, _))) = (seconds, test.rsplit_once(" ... ")) {
+                self.durations.push(TestDuration {
+                    suite: self.suite.clone(),
+                    test: name.to_owned(),
+                    seconds,
+                });
+            }
+            if let Some((name, _)) = test.rsplit_once(" ... ") {
+                self.ran.insert((self.suite.clone(), name.to_owned()));
+            }
             if let Some((name, "FAILED")) = test.rsplit_once(" ... ") {
                 self.failures.push(format!("{}: {name}", self.suite));
-                self.failed_here.push(name.to_owned());
+                let failed = (self.suite.clone(), name.to_owned());
+                self.failed_tests.push(failed);
             } else if let Some((name, rest)) = test.split_once(" ... ignored") {
                 let reason = rest.trim_start_matches([',', ' ']);
                 // A part of another test, that runs it as a process of its own.
@@ -139,17 +144,35 @@ impl Tally {
             self.fail(format!("{}: ended before its tests did", self.suite));
         }
         self.section = Section::Plain;
-        self.failed_here.clear();
     }
 
-    /// It passed when it ran again by itself: it counts among those that passed, and is told.
+    /// Whether a test ran, or was skipped.
+    pub fn ran(&self, suite: &str, test: &str) -> bool {
+        self.ran.contains(&(suite.to_owned(), test.to_owned()))
+            || self
+                .skipped
+                .iter()
+                .any(|it| it.suite == suite && it.test == test)
+    }
+
+    /// The tests of a suite that failed.
+    pub fn failed_in(&self, suite: &str) -> Vec<String> {
+        let failed = self.failed_tests.iter();
+        let here = failed.filter(|(of, _)| of == suite);
+        here.map(|(_, test)| test.clone()).collect()
+    }
+
+    /// A part of the work has ended.
+    pub fn took(&mut self, part: &str, begin: Instant) {
+        self.parts
+            .push((part.to_owned(), begin.elapsed().as_secs_f64()));
+    }
+
+    /// It passed when it ran again by itself: which tells where to look, and changes no result.
     pub fn passed_again(&mut self, failure: &str) {
-        let Some(place) = self.failures.iter().position(|it| it == failure) else {
-            return;
-        };
-        self.flaky.push(self.failures.remove(place));
-        self.failed -= 1;
-        self.passed += 1;
+        if self.failures.iter().any(|it| it == failure) {
+            self.flaky.insert(failure.to_owned());
+        }
     }
 
     /// Something failed that is no single test.
@@ -184,22 +207,21 @@ impl Tally {
     /// "412 passed, 0 failed, 3 skipped": each test is in one of the three.
     pub fn summary(&self) -> String {
         let skipped = self.skips();
-        let mut summary = format!(
+        format!(
             "{} passed, {} failed, {skipped} skipped",
             self.passed.saturating_sub(skipped),
             self.failed
-        );
-        if !self.flaky.is_empty() {
-            summary += &format!(", {} of the passed flaky", self.flaky.len());
-        }
-        summary
+        )
     }
 }
 
-/// `-p punctual --test lab` of cargo's line on a program whose tests failed.
-fn to_rerun(line: &str) -> Option<&str> {
-    let hint = line.strip_prefix("error: test failed, to rerun pass `")?;
-    hint.strip_suffix('`')
+/// Without the time that libtest's `--report-time` adds: `one ... ok <1.204s>`.
+fn without_time(test: &str) -> (&str, Option<f64>) {
+    let timed = test.strip_suffix("s>").and_then(|rest| {
+        let (test, seconds) = rest.rsplit_once(" <")?;
+        Some((test, seconds.parse().ok()?))
+    });
+    timed.map_or((test, None), |(test, seconds)| (test, Some(seconds)))
 }
 
 /// The file or crate in cargo's line on the program that it runs next.
@@ -242,7 +264,7 @@ mod tests {
      Running unittests src/lib.rs (target/debug/deps/punctual_stats-0123456789abcdef)
 
 running 3 tests
-test one::fits ... ok
+test one::fits ... ok <0.250s>
 test two ... ok
 test slow ... ignored, takes an hour
 test part ... ignored, run by another test, in a process of its own
@@ -270,7 +292,7 @@ error: test failed, to rerun pass `-p punctual --test dies`
 
 running 2 tests
 test crates/stats/src/lib.rs - quantile (line 12) ... ok
-test crates/stats/src/lib.rs - tail (line 40) ... FAILED
+test crates/stats/src/lib.rs - tail (line 40) ... FAILED <61.500s>
 
 failures:
 
@@ -314,30 +336,44 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
     }
 
     #[test]
-    fn what_passes_when_it_runs_again_is_flaky() {
+    fn durations_are_those_that_libtest_reports() {
+        let (tally, _) = tally(OUTPUT);
+        let took = |suite: &str, test: &str, seconds| TestDuration {
+            suite: suite.to_owned(),
+            test: test.to_owned(),
+            seconds,
+        };
+        let tail = "crates/stats/src/lib.rs - tail (line 40)";
+        assert_eq!(
+            tally.durations,
+            [
+                took("punctual_stats", "one::fits", 0.25),
+                took("punctual_stats", tail, 61.5)
+            ]
+        );
+        assert_eq!(without_time("odd <words>"), ("odd <words>", None));
+    }
+
+    #[test]
+    fn what_passes_when_it_runs_again_stays_a_failure() {
         let (mut tally, _) = tally(
-            "     Running tests/one.rs (target/debug/deps/one-0123)\n\
+            "     Running punctual/one (target/debug/deps/one-0123)\n\
              test a ... ok\n\
              test b ... FAILED\n\
-             test c ... FAILED\n\
+             test c ... FAILED <0.100s>\n\
              test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured\n\
-             error: test failed, to rerun pass `-p punctual --test one`\n\
-             \x20    Running tests/two.rs (target/debug/deps/two-0123)\n\
+             \x20    Running punctual/two (target/debug/deps/two-0123)\n\
              test d ... ok\n\
              test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n",
         );
-        let of = |test: &str| Repeatable {
-            failure: format!("tests/one.rs: {test}"),
-            test: test.to_owned(),
-            program: "-p punctual --test one".to_owned(),
-        };
-        assert_eq!(tally.repeatable, [of("b"), of("c")]);
-        tally.passed_again("tests/one.rs: c");
-        tally.passed_again("tests/one.rs: no such test");
-        assert_eq!(tally.failures, ["tests/one.rs: b"]);
-        assert_eq!(tally.flaky, ["tests/one.rs: c"]);
-        let summary = "3 passed, 1 failed, 0 skipped, 1 of the passed flaky";
-        assert_eq!(tally.summary(), summary);
+        assert_eq!(tally.failed_in("punctual/one"), ["b", "c"]);
+        assert!(tally.failed_in("punctual/two").is_empty());
+        assert!(tally.ran("punctual/two", "d") && !tally.ran("punctual/two", "a"));
+        tally.passed_again("punctual/one: c");
+        tally.passed_again("punctual/one: no such test");
+        assert_eq!(tally.failures, ["punctual/one: b", "punctual/one: c"]);
+        assert_eq!(tally.flaky, BTreeSet::from(["punctual/one: c".to_owned()]));
+        assert_eq!(tally.summary(), "2 passed, 2 failed, 0 skipped");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::suite;
 use crate::tally::Tally;
@@ -67,6 +68,26 @@ impl<'a> Told<'a> {
         self.tally.fail(what);
     }
 
+    /// The tests of a suite that failed.
+    pub fn failed_in(&self, suite: &str) -> Vec<String> {
+        self.tally.failed_in(suite)
+    }
+
+    /// A failed test of a suite passed when it ran again by itself.
+    pub fn passed_again(&mut self, suite: &str, test: &str) {
+        self.tally.passed_again(&format!("{suite}: {test}"));
+    }
+
+    /// A part of the work has ended.
+    pub fn took(&mut self, part: &str, begin: Instant) {
+        self.tally.took(part, begin);
+    }
+
+    /// Something else that counts.
+    pub fn with(&mut self, counts: impl FnOnce(&mut Tally)) {
+        counts(self.tally);
+    }
+
     pub fn skip_check(&mut self, check: &str, reason: &str) {
         self.tally.skip_check(check, reason);
     }
@@ -80,20 +101,6 @@ pub fn locked<'a, T>(told: Shared<'_, 'a>, does: impl FnOnce(&mut Told<'a>) -> T
 /// The file of all that was printed.
 pub fn log() -> PathBuf {
     suite::target().join("test.log")
-}
-
-/// Runs cargo's tests, and tells what they print as they do.
-///
-/// # Errors
-/// They can't be run, or the log can't be written.
-pub fn streamed(command: Command, what: &str, tally: &mut Tally) -> Result<(), String> {
-    let mut told = Told::new(tally)?;
-    let failed = told.failed();
-    let status = each_line(command, |line| told.line(line));
-    let status = status.map_err(|error| format!("{what}: {error}"))?;
-    told.ended(what, status, failed);
-    println!("\nall that the tests printed: {}", log().display());
-    Ok(())
 }
 
 /// Runs a command and hands over each line that it prints.

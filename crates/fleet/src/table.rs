@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, Encoding, GzipLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
@@ -109,7 +109,7 @@ fn schema(columns: &[Column]) -> Result<Type> {
 pub fn write(path: &Path, columns: &[Column]) -> Result<()> {
     let mut properties = WriterProperties::builder()
         .set_created_by(format!("punctual {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?));
+        .set_compression(Compression::GZIP(GzipLevel::try_new(6)?));
     for column in columns.iter().filter(|column| column.values.is_number()) {
         let path = ColumnPath::from(column.name);
         properties = properties

@@ -23,7 +23,7 @@ pub use self::tasks::{ChainTime, LabChain, LabTask};
 use super::error::RecordError;
 use super::judgement::Judgement;
 use super::laboratory::Laboratory;
-use super::read::{FileKind, decode, slurp};
+use super::read::{FileKind, slurp};
 use super::run::{ImportedThread, Run, Tool};
 use super::scan;
 use super::taskset::{CHAINS, TASKS};
@@ -277,14 +277,7 @@ pub fn read_lab(path: &Path) -> Result<(Lab, PathBuf), RecordError> {
 /// As [`read_lab`].
 pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
     scan::check(path, bytes, &scan::RECORD)?;
-    let lab: Lab = match serde_json::from_slice(bytes) {
-        Ok(lab) => lab,
-        // The fields of another version differ: the error is its version, not a field.
-        Err(_) => {
-            LAB_KIND.check_header(path, bytes)?;
-            decode(path, bytes)?
-        }
-    };
+    let lab: Lab = LAB_KIND.decode(path, bytes)?;
     LAB_KIND.check(path, Some(&lab.format), Some(lab.version.into()))?;
     let malformed = |place: &str, reason: String| Err(RecordError::malformed(path, place, reason));
     if lab.cells.len() > MOST_CELLS {

@@ -118,14 +118,7 @@ pub fn slurp(path: &Path, limit: u64) -> Result<Vec<u8>, RecordError> {
 /// As [`read`].
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
     scan::check(path, bytes, &scan::RECORD)?;
-    // Most records are sound: their places are looked for only when something is wrong.
-    let run: Run = match serde_json::from_slice(bytes) {
-        Ok(run) => run,
-        Err(_) => {
-            RUN_KIND.check_header(path, bytes)?;
-            decode(path, bytes)?
-        }
-    };
+    let run: Run = RUN_KIND.decode(path, bytes)?;
     RUN_KIND.check(path, Some(&run.format), Some(run.version.into()))?;
     validated(path, run)
 }
@@ -162,8 +155,20 @@ const RUN_KIND: FileKind = FileKind {
 };
 
 impl FileKind {
-    /// Checks the header alone: the rest of another version cannot be decoded.
-    pub fn check_header(&self, path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    /// Decodes a file of this kind; the header of one that can't be decoded is checked first, for the
+    /// rest of another version is not understood.
+    pub fn decode<'a, T: Deserialize<'a>>(
+        &self,
+        path: &Path,
+        bytes: &'a [u8],
+    ) -> Result<T, RecordError> {
+        decode(path, bytes).map_err(|error| match self.check_header(path, bytes) {
+            Ok(()) => error,
+            Err(header) => header,
+        })
+    }
+
+    fn check_header(&self, path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
         let header: Header = decode(path, bytes)?;
         self.check(path, header.format.as_deref(), header.version)
     }
@@ -210,23 +215,14 @@ impl FileKind {
 
 /// Decodes JSON; errors name line, column and field.
 pub fn decode<'a, T: Deserialize<'a>>(path: &Path, bytes: &'a [u8]) -> Result<T, RecordError> {
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|e| {
-        let field = e.path().to_string();
-        // "?" stands for a key that was not reached.
-        let field = field.trim_end_matches('?').trim_end_matches('.');
-        let e = e.into_inner();
+    serde_json::from_slice(bytes).map_err(|e| {
+        let field = scan::path_at(bytes, e.line(), e.column());
         let mut place = format!("line {}, column {}", e.line(), e.column());
         if !field.is_empty() {
-            place = format!("{place}, at {}", super::text::one_line(field));
+            place = format!("{place}, at {}", super::text::one_line(&field));
         }
         RecordError::malformed(path, place, reason(&e))
-    })?;
-    json.end().map_err(|e| {
-        let place = format!("line {}, column {}", e.line(), e.column());
-        RecordError::malformed(path, place, reason(&e))
-    })?;
-    Ok(value)
+    })
 }
 
 /// The error without the place, which stands elsewhere.

@@ -144,6 +144,77 @@ fn excess(text: &[u8], at: usize, what: String) -> Excess {
     Excess { line, column, what }
 }
 
+/// The value that a parser was reading when it gave up at a line and a column (from 1): `events[3].kind`;
+/// empty for the whole text. The column is that of the last byte that the parser took.
+pub fn path_at(text: &[u8], line: usize, column: usize) -> String {
+    let mut ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let begin = match line.checked_sub(2) {
+        Some(before) => ends.nth(before).map_or(text.len(), |(at, _)| at + 1),
+        None => 0,
+    };
+    let end = text.len().min(begin + column.saturating_sub(1));
+    let levels = levels(&text[..end]);
+    let mut path = String::new();
+    for level in levels {
+        match level {
+            Level::List(index) => path += &format!("[{index}]"),
+            Level::Object(Some(key)) => {
+                // Only a key that was cut is no JSON.
+                let key: String = serde_json::from_slice(key).unwrap_or_default();
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path += &key;
+            }
+            Level::Object(None) => {}
+        }
+    }
+    path
+}
+
+/// What is open at some place of a text.
+enum Level<'t> {
+    /// With the number of the entry.
+    List(usize),
+    /// With the key of the entry, its quotes included, once it was read.
+    Object(Option<&'t [u8]>),
+}
+
+/// What is open at the end of a text that was cut there.
+fn levels(text: &[u8]) -> Vec<Level<'_>> {
+    let mut levels = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        match text[at] {
+            b'"' => {
+                let start = at;
+                at += 1;
+                while at < text.len() && text[at] != b'"' {
+                    at += if text[at] == b'\\' { 2 } else { 1 };
+                }
+                if let Some(Level::Object(key @ None)) = levels.last_mut()
+                    && at < text.len()
+                {
+                    *key = Some(&text[start..=at]);
+                }
+            }
+            b'[' => levels.push(Level::List(0)),
+            b'{' => levels.push(Level::Object(None)),
+            b']' | b'}' => {
+                levels.pop();
+            }
+            b',' => match levels.last_mut() {
+                Some(Level::List(index)) => *index += 1,
+                Some(Level::Object(key)) => *key = None,
+                None => {}
+            },
+            _ => {}
+        }
+        at += 1;
+    }
+    levels
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,5 +279,58 @@ mod tests {
                 .what
                 .contains("8 bytes")
         );
+    }
+
+    /// Where serde_json fails on a text, by the path of the value.
+    fn fails_at<'t, T: serde::Deserialize<'t>>(text: &'t str) -> String {
+        let error = serde_json::from_str::<T>(text).err().expect("it fails");
+        path_at(text.as_bytes(), error.line(), error.column())
+    }
+
+    #[derive(serde::Deserialize)]
+    #[expect(dead_code, reason = "only whether it can be read matters")]
+    struct Outer {
+        #[serde(rename = "one key")]
+        one: Vec<Inner>,
+        two: Option<u8>,
+    }
+
+    #[derive(serde::Deserialize)]
+    #[expect(dead_code, reason = "only whether it can be read matters")]
+    struct Inner {
+        number: u8,
+        word: String,
+    }
+
+    #[test]
+    fn an_error_has_the_path_of_its_value() {
+        let at = fails_at::<Outer>;
+        let inner = r#"{"number": 1, "word": "]}\"[{"}"#;
+        assert_eq!(at(&format!(r#"{{"one key": [{inner}, 1]}}"#)), "one key[1]");
+        let wrong = r#"{"word": "a", "number": 256}"#;
+        let wrong = format!("{{\"one key\": [\n{inner},\n\n {inner}, {wrong}]}}");
+        assert_eq!(at(&wrong), "one key[2].number");
+        // What is missing is missing in the object around it.
+        assert_eq!(at(r#"{"one key": [{"number": 1}]}"#), "one key[0]");
+        assert_eq!(at(r#"{"two": 1}"#), "");
+        assert_eq!(at(r#"{"one key": [], "two": {}}"#), "two");
+        assert_eq!(at(r#"{"one key": [], "two": "long"}"#), "two");
+        assert_eq!(at(r#"{"one key": [], "two": 12"#), "two");
+        assert_eq!(at(r#"{"one \u006bey": [[]"#), "one key[0]");
+        assert_eq!(at(r#"{"one k"#), "");
+        assert_eq!(at("\n\n"), "");
+    }
+
+    #[test]
+    fn any_place_of_any_text_has_a_path() {
+        let text = b"{\"a\\\"\n\": [1, {\"b\": [2,\n3]}, \"\\";
+        for cut in 0..=text.len() {
+            for line in 0..4 {
+                for column in 0..30 {
+                    path_at(&text[..cut], line, column);
+                }
+            }
+        }
+        path_at(b"]]}},,\"", 1, 100);
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::bounds::{Bounds, Broken, at_most, ensure, histogram};
 use crate::error::RecordError;
-use crate::read::{FileKind, decode, slurp};
+use crate::read::{FileKind, slurp};
 use crate::scan;
 
 /// What opens the file.
@@ -57,14 +57,7 @@ pub fn read_cost(path: &Path) -> Result<(Cost, PathBuf), RecordError> {
 /// As [`read_cost`].
 pub fn parse_cost(path: &Path, bytes: &[u8]) -> Result<Cost, RecordError> {
     scan::check(path, bytes, &scan::RECORD)?;
-    let mut cost: Cost = match serde_json::from_slice(bytes) {
-        Ok(cost) => cost,
-        // The fields of another version differ: the error is its version, not a field.
-        Err(_) => {
-            COST_KIND.check_header(path, bytes)?;
-            decode(path, bytes)?
-        }
-    };
+    let mut cost: Cost = COST_KIND.decode(path, bytes)?;
     COST_KIND.check(path, Some(&cost.format), Some(cost.version.into()))?;
     match promises(&cost) {
         Err(Broken { place, reason }) => Err(RecordError::malformed(path, place, reason)),

@@ -7,7 +7,7 @@ use super::{FIT_FILE, FIT_FORMAT, FIT_VERSION, Fit, FitOutcome, FitStep, FitWork
 use crate::bounds::{Bounds, Broken, at_most, ensure};
 use crate::error::RecordError;
 use crate::finding::FindingId;
-use crate::read::{FileKind, decode, slurp};
+use crate::read::{FileKind, slurp};
 use crate::scan;
 
 /// What opens the file.
@@ -51,14 +51,7 @@ pub fn read_fit(path: &Path) -> Result<(Fit, PathBuf), RecordError> {
 /// As [`read_fit`].
 pub fn parse_fit(path: &Path, bytes: &[u8]) -> Result<Fit, RecordError> {
     scan::check(path, bytes, &scan::RECORD)?;
-    let fit: Fit = match serde_json::from_slice(bytes) {
-        Ok(fit) => fit,
-        // The fields of another version differ: the error is its version, not a field.
-        Err(_) => {
-            FIT_KIND.check_header(path, bytes)?;
-            decode(path, bytes)?
-        }
-    };
+    let fit: Fit = FIT_KIND.decode(path, bytes)?;
     FIT_KIND.check(path, Some(&fit.format), Some(fit.version.into()))?;
     match promises(&fit) {
         Err(Broken { place, reason }) => Err(RecordError::malformed(path, place, reason)),

@@ -9,7 +9,7 @@ use super::{
 use crate::bounds::{Bounds, Broken, at_most, cpu, ensure, histogram};
 use crate::error::RecordError;
 use crate::experiment::is_sound;
-use crate::read::{FileKind, decode, slurp};
+use crate::read::{FileKind, slurp};
 use crate::scan;
 
 /// What opens the file.
@@ -57,14 +57,7 @@ pub fn read_ladder(path: &Path) -> Result<(Ladder, PathBuf), RecordError> {
 /// As [`read_ladder`].
 pub fn parse_ladder(path: &Path, bytes: &[u8]) -> Result<Ladder, RecordError> {
     scan::check(path, bytes, &scan::RECORD)?;
-    let ladder: Ladder = match serde_json::from_slice(bytes) {
-        Ok(ladder) => ladder,
-        // The fields of another version differ: the error is its version, not a field.
-        Err(_) => {
-            LADDER_KIND.check_header(path, bytes)?;
-            decode(path, bytes)?
-        }
-    };
+    let ladder: Ladder = LADDER_KIND.decode(path, bytes)?;
     LADDER_KIND.check(path, Some(&ladder.format), Some(ladder.version.into()))?;
     match promises(&ladder) {
         Err(Broken { place, reason }) => Err(RecordError::malformed(path, place, reason)),

@@ -1,0 +1,183 @@
+//! Which tests are the gate's (`make test`), and which belong to a group of `make test-all`.
+//!
+//! A test is in the gate unless a rule of a group takes it; of several rules the longest beginning of its
+//! name decides. Of several tests of one property the cheapest is the gate's.
+
+use crate::guest::Guests;
+use crate::suite::{self, Step};
+
+/// A program of tests, as [`crate::programs::TestProgram::id`] names it, and the beginning of tests' names:
+/// the empty one is that of all.
+type Rule = (&'static str, &'static str);
+
+/// What `make test-all ARGS=NAME` runs.
+#[derive(Debug)]
+pub struct Group {
+    pub name: &'static str,
+    pub about: &'static str,
+    tests: &'static [Rule],
+    pub steps: &'static [Step],
+    /// Tests that run in guests.
+    pub guests: &'static [Guests],
+}
+
+impl Group {
+    /// Whether it has a test of a program.
+    pub fn has(&self, program: &str) -> bool {
+        self.tests.iter().any(|(of, _)| *of == program)
+    }
+}
+
+/// What the gate keeps of programs that a group takes otherwise.
+const GATE: &[Rule] = &[
+    // One guest for each kernel, and what needs none.
+    ("punctual/lab", "repeat::"),
+    ("punctual/lab", "input::"),
+];
+
+pub const GROUPS: &[Group] = &[
+    Group {
+        name: "lab",
+        about: "real kernels in virtual time",
+        tests: &[("punctual/lab", "")],
+        steps: &[],
+        guests: &[],
+    },
+    Group {
+        name: "arm64",
+        about: "kernels for arm64 in virtual time, and the library's tests on them",
+        tests: &[("punctual/lab", "arm64::")],
+        steps: &[],
+        guests: &[Guests::Arm64],
+    },
+    Group {
+        name: "guests",
+        about: "the privileged tests on PREEMPT_RT and on the standard kernel",
+        tests: &[],
+        steps: &[],
+        guests: &[Guests::Own],
+    },
+    Group {
+        name: "packages",
+        about: "Debian packages and the container image, made, installed and removed",
+        tests: &[("punctual/packages", "")],
+        steps: &[],
+        guests: &[],
+    },
+    Group {
+        name: "fleet",
+        about: "Slurm, Ansible and Kubernetes' manifests",
+        tests: &[("punctual/fleet", "")],
+        steps: &[],
+        guests: &[],
+    },
+    Group {
+        name: "kubernetes",
+        about: "the manifests on a Kubernetes of four nodes, which it builds the first time",
+        tests: &[],
+        steps: &[suite::KUBERNETES],
+        guests: &[],
+    },
+    Group {
+        name: "hotplug",
+        about: "CPUs that go offline",
+        tests: &[("punctual/hotplug", "")],
+        steps: &[],
+        guests: &[],
+    },
+    Group {
+        name: "code",
+        about: "Miri, the oldest Rust, licences, rustdoc",
+        tests: &[],
+        steps: &[
+            suite::MIRI,
+            suite::OLDEST,
+            suite::LICENCES,
+            suite::DOCUMENTS,
+        ],
+        guests: &[],
+    },
+];
+
+/// The group of a test; none for the gate's.
+pub fn group_of(program: &str, test: &str) -> Option<&'static Group> {
+    rules()
+        .filter(|((of, beginning), _)| *of == program && test.starts_with(beginning))
+        .max_by_key(|((_, beginning), _)| beginning.len())
+        .and_then(|(_, group)| group)
+}
+
+/// Whether the gate has a test of a program.
+pub fn gate_has(program: &str) -> bool {
+    let of_program = |rules: &[Rule], all: bool| {
+        let mut rules = rules.iter();
+        rules.any(|(of, beginning)| *of == program && (!all || beginning.is_empty()))
+    };
+    of_program(GATE, false) || !GROUPS.iter().any(|group| of_program(group.tests, true))
+}
+
+/// The programs that rules name.
+pub fn programs() -> impl Iterator<Item = &'static str> {
+    rules().map(|((program, _), _)| program)
+}
+
+pub fn named(name: &str) -> Option<&'static Group> {
+    GROUPS.iter().find(|group| group.name == name)
+}
+
+/// Rules of a program that take none of its tests: a test was renamed, and is in another tier now.
+pub fn unused<'a>(program: &'a str, tests: &'a [String]) -> impl Iterator<Item = String> + 'a {
+    let rules = rules().map(|(rule, _)| rule);
+    rules
+        .filter(move |(of, beginning)| {
+            *of == program && !tests.iter().any(|test| test.starts_with(beginning))
+        })
+        .map(|(of, beginning)| {
+            format!("xtask/src/tiers.rs: no test of {of} begins with {beginning}")
+        })
+}
+
+fn rules() -> impl Iterator<Item = (Rule, Option<&'static Group>)> {
+    let gate = GATE.iter().map(|rule| (*rule, None));
+    let groups = GROUPS.iter().flat_map(|group| {
+        let rules = group.tests.iter();
+        rules.map(move |rule| (*rule, Some(group)))
+    });
+    gate.chain(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_rule_and_each_name_is_unique() {
+        let rules: Vec<Rule> = rules().map(|(rule, _)| rule).collect();
+        assert_eq!(rules.iter().collect::<BTreeSet<_>>().len(), rules.len());
+        let names: BTreeSet<_> = GROUPS.iter().map(|group| group.name).collect();
+        assert_eq!(names.len(), GROUPS.len());
+        let does = |group: &Group| {
+            !(group.tests.is_empty() && group.steps.is_empty() && group.guests.is_empty())
+        };
+        assert!(GROUPS.iter().all(does));
+    }
+
+    #[test]
+    fn the_longest_beginning_decides() {
+        let group = |program, test| group_of(program, test).map(|group| group.name);
+        assert_eq!(group("punctual/lab", "gate::a_growth_fails"), Some("lab"));
+        assert_eq!(group("punctual/lab", "arm64::the_table"), Some("arm64"));
+        assert_eq!(group("punctual-stats/lib", "misses::a_burst"), None);
+        assert!(gate_has("punctual/lab") && gate_has("punctual-stats/lib"));
+        assert!(!gate_has("punctual/packages"));
+    }
+
+    #[test]
+    fn a_rule_that_takes_no_test_is_reported() {
+        let tests = ["arm64::one".to_owned()];
+        assert!(unused("punctual/lab", &tests).any(|line| line.contains("begins with ")));
+        assert_eq!(unused("punctual/none", &tests).count(), 0);
+    }
+}
