@@ -22,24 +22,20 @@ const CRATES: &[(&str, &[&str])] = &[
     ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     ("machine", &["rt", "record"]),
+    ("probe", &["stats", "rt", "record"]),
     // Itself: its tests take the schema, a feature.
     ("taskset", &["rt", "record", "sched", "taskset"]),
     (
         "punctual",
         &[
             "stats", "rt", "record", "report", "load", "trace", "lab", "machine", "sched",
-            "taskset", "exec", "network", "fleet",
+            "taskset", "exec", "network", "fleet", "probe",
         ],
     ),
 ];
 
 /// The rooms, and what each may name beside itself: rooms of the same crate, and crates.
 const ROOMS: &[Room] = &[
-    Room {
-        folder: "crates/punctual/src/probe/",
-        rooms: &[],
-        crates: &["record", "stats", "rt"],
-    },
     Room {
         folder: "crates/punctual/src/system/",
         rooms: &[],
@@ -206,14 +202,14 @@ mod tests {
                  punctual_report",
             ),
             (
-                "crates/punctual/src/probe/tally.rs",
+                "crates/punctual/src/launch/exec.rs",
                 "\nuse punctual_report::style;",
-                "crates/punctual/src/probe/tally.rs:2: probe may not name punctual_report",
+                "crates/punctual/src/launch/exec.rs:2: launch may not name punctual_report",
             ),
             (
-                "crates/punctual/src/probe/mod.rs",
+                "crates/punctual/src/launch/mod.rs",
                 "use crate::*;",
-                "crates/punctual/src/probe/mod.rs:1: probe may not name crate::*",
+                "crates/punctual/src/launch/mod.rs:1: launch may not name crate::*",
             ),
             (
                 "crates/punctual/src/system/mod.rs",
@@ -245,12 +241,12 @@ mod tests {
                 "use punctual_report::style; use crate::conduct::Plan;",
             ),
             (
-                "punctual/src/probe/mod.rs",
+                "punctual/src/launch/mod.rs",
                 "// use crate::cli;\nlet punctual_shown = 1;",
             ),
             (
-                "punctual/src/probe/gaps.rs",
-                "use super::ring; use crate::probe::cycle;",
+                "punctual/src/launch/exec.rs",
+                "use super::ring; use crate::launch::cycle;",
             ),
             ("punctual/src/main.rs", "punctual_tool::cli::main()"),
             ("trace/src/attribute/mod.rs", "mod tests { use super::*; }"),

@@ -24,6 +24,7 @@ const COMPUTE: &[&str] = &[
     "xtask",
 ];
 const GUESTS: &str = "punctual/lab";
+const KILLS: &str = "PUNCTUAL_TEST_KILLS";
 /// What computes is nicer by this than what measures: a share of a fourth beside it.
 pub const NICER: &str = "5";
 
@@ -33,6 +34,8 @@ pub struct Selection<'a> {
     pub programs: &'a dyn Fn(&str) -> bool,
     /// Whether a test of a program is one of them.
     pub takes: &'a dyn Fn(&str, &str) -> bool,
+    /// How often tests kill what they test, at random instants.
+    pub kills: u32,
 }
 
 /// What runs in the second lane besides tests.
@@ -73,11 +76,12 @@ pub fn tests(
     }
     let (beside, alone): (Vec<_>, Vec<_>) = chosen.into_iter().partition(Chosen::is_beside);
     let told = Mutex::new(Told::new(tally)?);
+    let kills = selection.kills;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let begin = Instant::now();
             for chosen in &alone {
-                run(chosen, None, &told);
+                run(chosen, None, kills, &told);
             }
             locked(&told, |told| told.took("lane of what measures", begin));
         });
@@ -85,7 +89,7 @@ pub fn tests(
             let begin = Instant::now();
             first(&told);
             for chosen in longest_first(&beside) {
-                run(chosen, Some(NICER), &told);
+                run(chosen, Some(NICER), kills, &told);
             }
             last(&told);
             locked(&told, |told| told.took("lane of what computes", begin));
@@ -188,7 +192,7 @@ pub fn niced(nicer: Option<&str>, command: Command) -> Command {
     niced
 }
 
-fn run(chosen: &Chosen, nicer: Option<&str>, told: Shared<'_, '_>) {
+fn run(chosen: &Chosen, nicer: Option<&str>, kills: u32, told: Shared<'_, '_>) {
     let program = &chosen.program;
     let mut command = niced(nicer, program.command());
     // libtest reports times only where unstable options are allowed. This value allows them to it, and to
@@ -198,6 +202,9 @@ fn run(chosen: &Chosen, nicer: Option<&str>, told: Shared<'_, '_>) {
         "-Zunstable-options",
         "--report-time",
     ]);
+    if std::env::var_os(KILLS).is_none() {
+        command.env(KILLS, kills.to_string());
+    }
     if !chosen.whole {
         command.arg("--exact").args(&chosen.tests);
     }

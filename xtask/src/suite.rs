@@ -125,6 +125,7 @@ pub fn gate() -> ExitCode {
     let selection = Selection {
         programs: &tiers::gate_has,
         takes: &|program, test| tiers::group_of(program, test).is_none(),
+        kills: 20,
     };
     // The lints compile beside tests that wait.
     let lints = |told: Shared<'_, '_>| step(&LINTS, Some(NICER), told);
@@ -156,14 +157,14 @@ pub fn all(names: &[String]) -> ExitCode {
     let begin = Instant::now();
     let commit = page::Commit::now();
     let mut tally = Tally::default();
-    let is_one = |group: &Group| groups.iter().any(|one| one.name == group.name);
     if groups.iter().any(|group| group.name == "arm64") {
         // Before the tests that need it, which have limits of time.
         guest::prepare();
     }
     let selection = Selection {
         programs: &|program| groups.iter().any(|group| group.has(program)),
-        takes: &|program, test| tiers::group_of(program, test).is_some_and(is_one),
+        takes: &|program, test| groups.iter().any(|group| group.takes(program, test)),
+        kills: 1_000,
     };
     let last = |told: Shared<'_, '_>| {
         for group in &groups {
@@ -194,6 +195,7 @@ pub fn check() -> ExitCode {
     let selection = Selection {
         programs: &|program| program.ends_with("/lib"),
         takes: &|program, test| tiers::group_of(program, test).is_none(),
+        kills: 20,
     };
     let lints = |told: Shared<'_, '_>| step(&LINTS, None, told);
     if let Err(error) = lanes::tests(&selection, &lints, &|_| (), &mut tally) {

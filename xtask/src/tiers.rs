@@ -17,6 +17,8 @@ pub struct Group {
     pub about: &'static str,
     tests: &'static [Rule],
     pub steps: &'static [Step],
+    /// Tests of the gate that run here too, and kill more often.
+    longer: &'static [Rule],
     /// Tests that run in guests.
     pub guests: &'static [Guests],
 }
@@ -24,7 +26,17 @@ pub struct Group {
 impl Group {
     /// Whether it has a test of a program.
     pub fn has(&self, program: &str) -> bool {
-        self.tests.iter().any(|(of, _)| *of == program)
+        let mut rules = self.tests.iter().chain(self.longer);
+        rules.any(|(of, _)| *of == program)
+    }
+
+    /// Whether a test is one of its.
+    pub fn takes(&self, program: &str, test: &str) -> bool {
+        let longer = || {
+            let mut rules = self.longer.iter();
+            rules.any(|(of, beginning)| *of == program && test.starts_with(beginning))
+        };
+        group_of(program, test).is_some_and(|group| group.name == self.name) || longer()
     }
 }
 
@@ -41,6 +53,7 @@ pub const GROUPS: &[Group] = &[
         about: "real kernels in virtual time",
         tests: &[("punctual/lab", "")],
         steps: &[],
+        longer: &[],
         guests: &[],
     },
     Group {
@@ -48,6 +61,7 @@ pub const GROUPS: &[Group] = &[
         about: "kernels for arm64 in virtual time, and the library's tests on them",
         tests: &[("punctual/lab", "arm64::")],
         steps: &[],
+        longer: &[],
         guests: &[Guests::Arm64],
     },
     Group {
@@ -55,6 +69,7 @@ pub const GROUPS: &[Group] = &[
         about: "the privileged tests on PREEMPT_RT and on the standard kernel",
         tests: &[],
         steps: &[],
+        longer: &[],
         guests: &[Guests::Own],
     },
     Group {
@@ -62,6 +77,7 @@ pub const GROUPS: &[Group] = &[
         about: "Debian packages and the container image, made, installed and removed",
         tests: &[("punctual/packages", "")],
         steps: &[],
+        longer: &[],
         guests: &[],
     },
     Group {
@@ -69,6 +85,7 @@ pub const GROUPS: &[Group] = &[
         about: "Slurm, Ansible and Kubernetes' manifests",
         tests: &[("punctual/fleet", "")],
         steps: &[],
+        longer: &[],
         guests: &[],
     },
     Group {
@@ -76,6 +93,18 @@ pub const GROUPS: &[Group] = &[
         about: "the manifests on a Kubernetes of four nodes, which it builds the first time",
         tests: &[],
         steps: &[suite::KUBERNETES],
+        longer: &[],
+        guests: &[],
+    },
+    Group {
+        name: "kills",
+        about: "settings and experiments after a thousand kills",
+        tests: &[],
+        steps: &[],
+        longer: &[
+            ("punctual-machine/tune", "after_a_kill"),
+            ("punctual/lib", "conduct::experiment::kills_tests::"),
+        ],
         guests: &[],
     },
     Group {
@@ -83,6 +112,7 @@ pub const GROUPS: &[Group] = &[
         about: "CPUs that go offline",
         tests: &[("punctual/hotplug", "")],
         steps: &[],
+        longer: &[],
         guests: &[],
     },
     Group {
@@ -95,6 +125,7 @@ pub const GROUPS: &[Group] = &[
             suite::LICENCES,
             suite::DOCUMENTS,
         ],
+        longer: &[],
         guests: &[],
     },
 ];
@@ -127,7 +158,8 @@ pub fn named(name: &str) -> Option<&'static Group> {
 
 /// Rules of a program that take none of its tests: a test was renamed, and is in another tier now.
 pub fn unused<'a>(program: &'a str, tests: &'a [String]) -> impl Iterator<Item = String> + 'a {
-    let rules = rules().map(|(rule, _)| rule);
+    let longer = GROUPS.iter().flat_map(|group| group.longer).copied();
+    let rules = rules().map(|(rule, _)| rule).chain(longer);
     rules
         .filter(move |(of, beginning)| {
             *of == program && !tests.iter().any(|test| test.starts_with(beginning))

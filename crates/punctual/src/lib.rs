@@ -3,5 +3,5 @@
 pub mod cli;
 pub mod conduct;
 pub mod launch;
-pub mod probe;
+pub use punctual_probe as probe;
 pub mod system;

@@ -153,7 +153,11 @@ pub fn path_at(text: &[u8], line: usize, column: usize) -> String {
         None => 0,
     };
     let end = text.len().min(begin + column.saturating_sub(1));
-    let levels = levels(&text[..end]);
+    let mut levels = levels(&text[..end]);
+    // An object that lacks something, or a list that is too short: itself, not its last entry.
+    if let Some(b'}' | b']') = text.get(end) {
+        levels.pop();
+    }
     let mut path = String::new();
     for level in levels {
         match level {
@@ -282,7 +286,7 @@ mod tests {
     }
 
     /// Where serde_json fails on a text, by the path of the value.
-    fn fails_at<'t, T: serde::Deserialize<'t>>(text: &'t str) -> String {
+    fn fails_at<T: serde::de::DeserializeOwned>(text: &str) -> String {
         let error = serde_json::from_str::<T>(text).err().expect("it fails");
         path_at(text.as_bytes(), error.line(), error.column())
     }
@@ -304,7 +308,7 @@ mod tests {
 
     #[test]
     fn an_error_has_the_path_of_its_value() {
-        let at = fails_at::<Outer>;
+        let at = |text: &str| fails_at::<Outer>(text);
         let inner = r#"{"number": 1, "word": "]}\"[{"}"#;
         assert_eq!(at(&format!(r#"{{"one key": [{inner}, 1]}}"#)), "one key[1]");
         let wrong = r#"{"word": "a", "number": 256}"#;

@@ -29,9 +29,16 @@ struct Cost {
 }
 
 pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
-    let mut rows = match tools::output(&mut Command::new(&tools.bench_cycle)) {
-        Ok(text) => stepped(&text)?,
-        Err(reason) => vec![Row::not_measured("instructions per cycle", reason)],
+    let count = |program: &PathBuf| tools::output(&mut Command::new(program));
+    let mut rows = match (count(&tools.bench_cycle), count(&tools.bench_cycle_quick)) {
+        (Ok(release), Ok(quick)) => {
+            let mut rows = stepped(&release)?;
+            rows.push(in_quick(&release, &quick)?);
+            rows
+        }
+        (Err(reason), _) | (_, Err(reason)) => {
+            vec![Row::not_measured("instructions per cycle", reason)]
+        }
     };
     rows.extend(beside_peers(tools)?);
     Ok(rows)
@@ -63,6 +70,23 @@ fn stepped(text: &str) -> Result<Vec<Row>, String> {
             format!("{vdso:.0}"),
         ),
     ])
+}
+
+/// What `make` builds measures as the release does: the probe takes as many instructions, and the collector
+/// at most one more.
+fn in_quick(release: &str, quick: &str) -> Result<Row, String> {
+    let of = |name: &str| -> Result<(f64, f64), String> {
+        Ok((tools::value(release, name)?, tools::value(quick, name)?))
+    };
+    let (probe, probe_quick) = of("probe_instructions")?;
+    let (collector, collector_quick) = of("collector_instructions")?;
+    Ok(Row {
+        ours: format!("probe {probe_quick:.0}, collector {collector_quick:.1}"),
+        target: "the release's; the collector at most 1 more".to_owned(),
+        standing: Standing::of(probe == probe_quick && collector_quick <= collector + 1.0),
+        exact: true,
+        ..Row::new("  the same in the profile quick")
+    })
 }
 
 fn beside_peers(tools: &Tools) -> Result<Vec<Row>, String> {
@@ -231,6 +255,18 @@ mod tests {
         let rows = stepped(&text("25.01")).unwrap();
         assert_eq!(rows[0].standing, Standing::NotMet);
         assert!(rows[0].exact && stepped("probe_instructions 45\n").is_err());
+    }
+
+    #[test]
+    fn the_quick_profile_has_the_releases_probe() {
+        let text = |probe, collector| {
+            format!("probe_instructions {probe}\ncollector_instructions {collector}\n")
+        };
+        let standing = |quick: &str| in_quick(&text(45, "24.89"), quick).unwrap().standing;
+        assert_eq!(standing(&text(45, "25.35")), Standing::Met);
+        assert_eq!(standing(&text(46, "24.89")), Standing::NotMet);
+        assert_eq!(standing(&text(45, "58.58")), Standing::NotMet);
+        assert!(in_quick("", "").is_err());
     }
 
     #[test]

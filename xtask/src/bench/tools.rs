@@ -13,6 +13,8 @@ pub struct Tools {
     pub punctual: PathBuf,
     pub bench_collector: PathBuf,
     pub bench_cycle: PathBuf,
+    /// As `make` builds it, in the profile `quick`.
+    pub bench_cycle_quick: PathBuf,
     pub bench_runs: PathBuf,
     pub stack_bench: PathBuf,
     pub sync_bench: PathBuf,
@@ -31,12 +33,12 @@ impl Drop for Tools {
     }
 }
 
-/// Builds for release, and returns what cargo says of it.
-fn build(what: &[&str]) -> Result<String, String> {
+/// Builds in a profile, and returns what cargo says of it.
+fn build(profile: &str, what: &[&str]) -> Result<String, String> {
     let mut command = Command::new("scripts/cargo");
     command
         .current_dir(root())
-        .args(["build", "--release", "--locked"])
+        .args(["build", "--profile", profile, "--locked"])
         .args(what);
     messages(command)
 }
@@ -44,24 +46,32 @@ fn build(what: &[&str]) -> Result<String, String> {
 impl Tools {
     /// Builds what isn't built.
     pub fn ready(all: bool) -> Result<Self, String> {
-        // Alone, as `make` builds it: the laboratory's figures are those of one build.
-        let mut messages = build(&["--package=punctual"])?;
-        messages += &build(&[
-            "--package=punctual",
-            "--package=punctual-rt",
-            "--example=bench_collector",
-            "--example=bench_cycle",
-            "--example=bench_runs",
-            "--example=stack_bench",
-            "--example=sync_bench",
-            "--example=truth",
-        ])?;
+        let cycle = ["--package=punctual-probe", "--example=bench_cycle"];
+        let quick = build("quick", &cycle)?;
+        // By itself, as `make release` builds it: the laboratory's figures are those of one build.
+        let mut messages = build("release", &["--package=punctual"])?;
+        messages += &build(
+            "release",
+            &[
+                "--package=punctual",
+                "--package=punctual-rt",
+                "--package=punctual-probe",
+                "--example=bench_collector",
+                "--example=bench_cycle",
+                "--example=bench_runs",
+                "--example=stack_bench",
+                "--example=sync_bench",
+                "--example=truth",
+            ],
+        )?;
         let built = |name: &str| executable(&messages, name).ok_or(format!("no {name} was built"));
         let directory = std::env::temp_dir().join(format!("punctual-bench-{}", std::process::id()));
         let tools = Self {
             punctual: built("punctual")?,
             bench_collector: built("bench_collector")?,
             bench_cycle: built("bench_cycle")?,
+            bench_cycle_quick: executable(&quick, "bench_cycle")
+                .ok_or("no bench_cycle was built in the profile quick")?,
             bench_runs: built("bench_runs")?,
             stack_bench: built("stack_bench")?,
             sync_bench: built("sync_bench")?,
@@ -226,10 +236,12 @@ mod tests {
             std::env::temp_dir().join(format!("punctual-fake-cargo-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let release = told(&folder, &["build", "--release"], "");
+        let quick = told(&folder, &["build", "--profile", "quick"], "");
         let own = told(&folder, &["build", "--release"], "-C x");
         let debug = told(&folder, &["build"], "");
         fs::remove_dir_all(&folder).unwrap();
         assert!(release.contains("target.here.rustflags="), "{release}");
+        assert!(quick.contains("target.here.rustflags="), "{quick}");
         let root = root();
         for path in [root.to_str().unwrap(), "/some/home"] {
             let remapped = format!("--remap-path-prefix={path}=");

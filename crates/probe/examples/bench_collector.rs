@@ -8,11 +8,11 @@
 
 use std::time::{Duration, Instant};
 
+use punctual_probe::collector::{Collector, Lane};
+use punctual_probe::cycle::Sample;
+use punctual_probe::tally::{Halves, Tally};
 use punctual_rt::ring::{Producer, ring};
 use punctual_rt::sys::task::process_usage;
-use punctual_tool::probe::collector::{Collector, Lane};
-use punctual_tool::probe::cycle::Sample;
-use punctual_tool::probe::tally::{Halves, Tally};
 
 const INTERVAL_NS: u64 = 1_000_000;
 const DEADLINE_NS: u64 = 100_000;
@@ -82,7 +82,7 @@ fn main() {
     let lost: u64 = collector.lanes.iter().map(Lane::lost).sum();
     assert_eq!((counted, lost), (taken, 0), "a sample was not counted");
     let rows = collector.lanes[0].tally.rows().clone();
-    let timeline = punctual_tool::probe::timeline::merged([&rows], 0);
+    let timeline = punctual_probe::timeline::merged([&rows], 0);
     let peak = process_usage().map_or(0, |usage| usage.ru_maxrss.max(0) as u64 * 1024);
     println!("samples {taken}");
     println!("collector_ns {}", collecting.as_nanos());

@@ -23,7 +23,7 @@ pub trait WaitSource {
 /// Counts the expirations of a periodic timer up to the one that is due, so that
 /// a late thread does not mistake an old expiration for the next one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Expirations {
+pub(crate) struct Expirations {
     period_ns: u64,
     /// The instant of the last expiration that was read.
     reached_ns: u64,
@@ -31,7 +31,7 @@ pub(super) struct Expirations {
 }
 
 impl Expirations {
-    pub(super) fn every(period_ns: u64) -> Self {
+    pub(crate) fn every(period_ns: u64) -> Self {
         Self {
             period_ns,
             reached_ns: 0,
@@ -42,7 +42,7 @@ impl Expirations {
     /// Waits until the expiration at `due_ns`. `arm` takes an instant and a period,
     /// `wait` returns how many expirations there were.
     #[inline]
-    pub(super) fn reach(
+    pub(crate) fn reach(
         &mut self,
         due_ns: u64,
         arm: impl FnOnce(u64, u64) -> io::Result<()>,

@@ -34,14 +34,14 @@ mod counted {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use punctual_probe::collector::{Collector, Lane};
+    use punctual_probe::cycle::{self, Bounds, Halt, Sample};
+    use punctual_probe::nanosleep::Nanosleep;
+    use punctual_probe::stops::{StopEvidence, StopWindow};
+    use punctual_probe::tally::{Halves, Tally};
     use punctual_rt::clock::{mark_wake_up, now_ns};
     use punctual_rt::periodic::{Fixed, Schedule};
     use punctual_rt::ring::ring;
-    use punctual_tool::probe::collector::{Collector, Lane};
-    use punctual_tool::probe::cycle::{self, Bounds, Halt, Sample};
-    use punctual_tool::probe::nanosleep::Nanosleep;
-    use punctual_tool::probe::stops::{StopEvidence, StopWindow};
-    use punctual_tool::probe::tally::{Halves, Tally};
 
     /// Cycles of the probe that are counted.
     const CYCLES: u64 = 24;

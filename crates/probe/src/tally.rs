@@ -431,7 +431,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::timeline;
+    use crate::timeline;
 
     fn tally(deadline_ns: u64, halves: Halves) -> Tally {
         Tally::new(1_000_000, deadline_ns, halves, 16)

@@ -201,7 +201,7 @@ fn skip_missed<I: Intervals>(mut schedule: Schedule<I>, woke_ns: u64) -> (Schedu
 
 /// A signal handler ran: the same instant is still due.
 #[cold]
-pub(super) fn wait_again<S: WaitSource>(
+pub(crate) fn wait_again<S: WaitSource>(
     source: &mut S,
     requested_ns: u64,
     mut waited: io::Result<()>,
