@@ -3,6 +3,7 @@
 //! those that only compute, or whose time is that of a guest: they have what the first leaves.
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -55,7 +56,7 @@ pub fn tests(
     let built = built(selection.programs)?;
     tally.took("compilation of the tests", begin);
     let mut chosen = Vec::new();
-    for program in built {
+    for program in built.programs {
         let tests = program.tests()?;
         let id = program.id();
         for fault in tiers::unused(&id, &tests) {
@@ -76,12 +77,16 @@ pub fn tests(
     }
     let (beside, alone): (Vec<_>, Vec<_>) = chosen.into_iter().partition(Chosen::is_beside);
     let told = Mutex::new(Told::new(tally)?);
-    let kills = selection.kills;
+    let environment = Environment {
+        kills: selection.kills,
+        examples: built.examples,
+    };
+    let environment = &environment;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let begin = Instant::now();
             for chosen in &alone {
-                run(chosen, None, kills, &told);
+                run(chosen, None, environment, &told);
             }
             locked(&told, |told| told.took("lane of what measures", begin));
         });
@@ -89,7 +94,7 @@ pub fn tests(
             let begin = Instant::now();
             first(&told);
             for chosen in longest_first(&beside) {
-                run(chosen, Some(NICER), kills, &told);
+                run(chosen, Some(NICER), environment, &told);
             }
             last(&told);
             locked(&told, |told| told.took("lane of what computes", begin));
@@ -100,7 +105,7 @@ pub fn tests(
 }
 
 /// Builds programs of tests: as for the whole workspace, so that no crate is compiled twice.
-fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<TestProgram>, String> {
+fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Built, String> {
     let known = programs::known(&deps::metadata(&["--no-deps"])?);
     if let Some(unknown) = tiers::programs().find(|program| !known.iter().any(|id| id == program)) {
         return Err(format!(
@@ -114,11 +119,14 @@ fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<TestProgram>, String> {
     let mut messages = String::new();
     if !others.is_empty() {
         let mut build = suite::cargo(BUILD);
+        build.args(["--example", EXAMPLE]);
         for id in others {
             build.args(["--test", id.rsplit('/').next().unwrap_or_default()]);
         }
         messages += &programs::messages(build)?;
     }
+    let examples = programs::executable(&messages, EXAMPLE)
+        .and_then(|example| Some(example.parent()?.to_owned()));
     if !units.is_empty() {
         let mut build = suite::cargo(BUILD);
         // `--lib` would make a static program of what `run` loads, which looks for the next
@@ -128,8 +136,17 @@ fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<TestProgram>, String> {
     }
     let mut programs = programs::of_tests(&messages);
     programs.retain(|program| wanted(&program.id()));
-    Ok(programs)
+    Ok(Built { programs, examples })
 }
+
+struct Built {
+    programs: Vec<TestProgram>,
+    /// The folder of the example that tests run.
+    examples: Option<PathBuf>,
+}
+
+/// An example that tests run as a program.
+const EXAMPLE: &str = "truth";
 
 const BUILD: &[&str] = &["test", "--locked", "--workspace", "--no-run"];
 
@@ -192,7 +209,24 @@ pub fn niced(nicer: Option<&str>, command: Command) -> Command {
     niced
 }
 
-fn run(chosen: &Chosen, nicer: Option<&str>, kills: u32, told: Shared<'_, '_>) {
+/// What tests are told.
+struct Environment {
+    kills: u32,
+    examples: Option<PathBuf>,
+}
+
+impl Environment {
+    fn give(&self, command: &mut Command) {
+        if std::env::var_os(KILLS).is_none() {
+            command.env(KILLS, self.kills.to_string());
+        }
+        if let Some(folder) = &self.examples {
+            command.env("PUNCTUAL_TEST_EXAMPLES", folder);
+        }
+    }
+}
+
+fn run(chosen: &Chosen, nicer: Option<&str>, environment: &Environment, told: Shared<'_, '_>) {
     let program = &chosen.program;
     let mut command = niced(nicer, program.command());
     // libtest reports times only where unstable options are allowed. This value allows them to it, and to
@@ -202,9 +236,7 @@ fn run(chosen: &Chosen, nicer: Option<&str>, kills: u32, told: Shared<'_, '_>) {
         "-Zunstable-options",
         "--report-time",
     ]);
-    if std::env::var_os(KILLS).is_none() {
-        command.env(KILLS, kills.to_string());
-    }
+    environment.give(&mut command);
     if !chosen.whole {
         command.arg("--exact").args(&chosen.tests);
     }
@@ -230,7 +262,7 @@ fn run(chosen: &Chosen, nicer: Option<&str>, kills: u32, told: Shared<'_, '_>) {
         told.failed_in(&id)
     });
     for test in again(&failed) {
-        let passed = repeated(program, test, nicer);
+        let passed = repeated(program, test, nicer, environment);
         let word = if passed { "passes" } else { "fails" };
         locked(told, |told| {
             println!("{id}: {test} {word} when it runs again by itself");
@@ -254,9 +286,15 @@ fn again(failed: &[String]) -> &[String] {
     }
 }
 
-fn repeated(program: &TestProgram, test: &str, nicer: Option<&str>) -> bool {
+fn repeated(
+    program: &TestProgram,
+    test: &str,
+    nicer: Option<&str>,
+    environment: &Environment,
+) -> bool {
     let mut command = niced(nicer, program.command());
     command.args(["--exact", test]);
+    environment.give(&mut command);
     suite::hotplug(&mut command);
     let output = command.output();
     output.is_ok_and(|output| {
