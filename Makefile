@@ -13,8 +13,8 @@ ARGS    ?=
 RUN     := scripts/cargo
 XTASK   := $(RUN) run --quiet --locked --package xtask --
 
-.PHONY: all build qualify test test-kubernetes check miri emulated bench fuzz report-demo man completions library \
-	deb image install uninstall clean help
+.PHONY: all build qualify test test-kubernetes check miri emulated bench fuzz report-demo man completions schemas \
+	library deb image install uninstall clean help
 .DEFAULT_GOAL := all
 
 all: build
@@ -60,17 +60,21 @@ report-demo: build
 man completions: build
 	@scripts/generate
 
+# Out of the program's types.
+schemas:
+	@scripts/schemas
+
 library:
 	@scripts/library
 
 # Of Debian's, for ARCH or this machine.
-deb: build man library
+deb: build man schemas library
 	@scripts/deb
 
 image: build
 	@scripts/image
 
-install: build man library
+install: build man schemas library
 	@scripts/install install "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)"
 
 uninstall:
