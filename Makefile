@@ -14,8 +14,8 @@ ARGS    ?=
 RUN     := scripts/cargo
 XTASK   := $(RUN) run --quiet --locked --package xtask --
 
-.PHONY: all build release qualify test test-all test-kubernetes check miri emulated bench fuzz report-demo man completions library \
-	deb image install uninstall clean help
+.PHONY: all build release qualify test test-all test-kubernetes check miri emulated bench fuzz report-demo man \
+	completions schemas library deb image install uninstall clean help
 .DEFAULT_GOAL := all
 
 all: build
@@ -69,18 +69,22 @@ report-demo: release
 man completions: build
 	@scripts/generate
 
+# Out of the program's types.
+schemas:
+	@scripts/schemas
+
 library:
 	@scripts/library
 
 # Of Debian's, for ARCH or this machine.
-deb: release library
+deb: release schemas library
 	@scripts/generate
 	@scripts/deb
 
 image: release
 	@scripts/image
 
-install: release library
+install: release schemas library
 	@scripts/generate
 	@scripts/install install "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)"
 

@@ -96,9 +96,12 @@ pub fn line_of_step(
     }
 }
 
-/// The JSON schema of the TOML format.
+/// The JSON schemas of all formats of punctual, each with its name and version: those of the records, and
+/// that of the TOML format.
 #[cfg(feature = "schema")]
 #[must_use]
-pub fn schema() -> schemars::Schema {
-    toml::schema()
+pub fn schemas() -> Vec<(String, serde_json::Value)> {
+    let mut all = punctual_record::schema::all();
+    all.push(toml::schema());
+    all
 }

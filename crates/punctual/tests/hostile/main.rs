@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 mod channel_frames;
 mod cost;
 mod cyclictest;
+#[path = "../../../record/tests/made/damaged.rs"]
+mod damaged;
 mod fit;
 mod foreign;
 mod kernel_image;
@@ -88,10 +90,16 @@ fn every_parser_reads_every_file_without_a_panic() {
         );
     }
     assert!(files.len() > 80, "{files:?}");
-    for path in files {
+    let read = |path: PathBuf| {
         let bytes = fs::read(&path).expect("a file");
+        (path.display().to_string(), bytes)
+    };
+    let files = files.into_iter().map(read);
+    let damaged = damaged::records().into_iter();
+    let damaged = damaged.map(|it| (format!("{}: {}", it.name, it.error), it.bytes));
+    for (file, bytes) in files.chain(damaged) {
         for (name, check) in TARGETS {
-            println!("{name}: {}", path.display());
+            println!("{name}: {file}");
             check(&bytes);
         }
     }

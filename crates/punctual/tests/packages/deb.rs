@@ -59,6 +59,8 @@ fn packages_have_their_files_and_fields() {
         (&tool, "usr/share/fish/vendor_completions.d/punctual.fish"),
         (&tool, "usr/share/punctual/integrations/slurm/submit.sh"),
         (&tool, "usr/share/doc/punctual/docs/install.md"),
+        (&tool, "usr/share/doc/punctual/schema/README.md"),
+        (&tool, "usr/share/doc/punctual/schema/run-2.schema.json"),
         (&tool, "usr/share/doc/punctual/copyright"),
         (&tool, "usr/share/doc/punctual/changelog.Debian.gz"),
         (&library, "DEBIAN/shlibs"),

@@ -57,6 +57,19 @@ fn built() -> &'static Path {
                 .args(["--", "copyright"]),
         );
         fs::write(built.join("copyright"), copyright.stdout).expect("written");
+        succeeds(
+            Command::new(env!("CARGO"))
+                .current_dir(root())
+                .args([
+                    "run",
+                    "--quiet",
+                    "--locked",
+                    "--package",
+                    "punctual-taskset",
+                ])
+                .args(["--features", "schema", "--bin", "schemas", "--"])
+                .arg(built.join("schema")),
+        );
         built
     })
 }
@@ -66,7 +79,7 @@ pub fn by(script: &str, name: &str, more: &[(&str, &Path)]) -> PathBuf {
     let folder = work().join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder");
-    for part in ["punctual", "library", "man", "completions"] {
+    for part in ["punctual", "library", "man", "completions", "schema"] {
         symlink(built().join(part), folder.join(part)).expect("a link");
     }
     succeeds(

@@ -476,7 +476,7 @@ fn measurement_has_the_programs_numbers() {
         format!("at most {} rows", punctual_record::Timeline::ROWS),
         format!("a part each {} s", punctual_record::samples::PART_SECONDS),
         format!("\"{}\"", punctual_record::FORMAT),
-        format!("schema/run-{}.schema.json", punctual_record::VERSION),
+        format!("`run-{}.schema.json`", punctual_record::VERSION),
     ] {
         assert!(text.contains(&words), "docs/measurement.md lacks: {words}");
     }

@@ -6,6 +6,8 @@ mod budget;
 mod cost;
 #[path = "../made/costs.rs"]
 mod costs;
+#[path = "../made/damaged.rs"]
+mod damaged;
 mod directory;
 mod experiment;
 #[path = "../made/experiments.rs"]

@@ -9,8 +9,10 @@ use punctual_report::findings::{
     command, document, explain, junit, page, sentence, summary, text, undo,
 };
 use punctual_report::style::Style;
+use serde_json::json;
 
-use crate::findings_of_run::{items, seen, sources};
+use crate::findings_of_run::{findings_of_every_kind, items, seen, sources};
+use crate::formats::schema::{Walk, named, published};
 
 /// A text that would control a terminal or end an element.
 const HOSTILE: &str = "a\u{1b}[2J</script>\"&'\u{7}";
@@ -108,6 +110,44 @@ fn tool() -> Tool {
     Tool {
         name: "punctual".to_owned(),
         version: "0".to_owned(),
+    }
+}
+
+#[test]
+fn a_check_of_every_kind_is_valid_under_the_schema() {
+    let schema = published("check-1");
+    assert!(jsonschema::meta::is_valid(&schema));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut whole = made();
+    for bad in findings_of_every_kind().bad {
+        whole.findings.push(Finding {
+            id: bad.id,
+            state: FindingState::Bad { fault: bad.fault },
+            readings: bad.readings,
+            fixes: bad.fixes,
+        });
+    }
+    let json = serde_json::to_value(&whole).unwrap();
+    let errors: Vec<_> = validator
+        .iter_errors(&json)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let mut walk = Walk::of(&schema);
+    walk.whole(&schema, &json, "check");
+    let names = named(&schema);
+    let unused = walk.unused(&names);
+    assert!(unused.is_empty(), "no check holds {unused:#?}");
+    for (pointer, value) in [
+        ("/version", json!("1")),
+        ("/cpus/0", json!(-1)),
+        ("/findings/0/id", json!("imaginary")),
+        ("/findings/0/state/state", json!("imaginary")),
+        ("/findings/0/readings/0/result", json!({})),
+    ] {
+        let mut json = json.clone();
+        *json.pointer_mut(pointer).unwrap() = value;
+        assert!(!validator.is_valid(&json), "{pointer}");
     }
 }
 

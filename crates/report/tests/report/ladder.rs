@@ -11,6 +11,7 @@ use punctual_report::words::duration;
 use punctual_stats::Histogram;
 use serde_json::Value;
 
+use crate::formats::schema::published;
 use crate::ladders::{ladder, of_every_kind, single};
 
 fn said(change: impl Fn(&mut Ladder)) -> String {
@@ -21,12 +22,7 @@ fn said(change: impl Fn(&mut Ladder)) -> String {
 
 #[test]
 fn ladders_of_every_kind_are_valid_under_the_schema() {
-    let place = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../schema/ladder-1.schema.json"
-    );
-    let schema: Value = serde_json::from_slice(&std::fs::read(place).expect(place)).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let validator = jsonschema::validator_for(&published("ladder-1")).expect("a schema");
     for ladder in of_every_kind() {
         let mut value = serde_json::to_value(&ladder).expect("JSON");
         assert!(validator.is_valid(&value), "{value}");

@@ -259,16 +259,14 @@ pub(super) struct WrittenChain {
     pub age: Option<Time>,
 }
 
-/// The schema of the format.
+/// The schema of the format, with its name.
 #[cfg(feature = "schema")]
-pub(crate) fn schema() -> schemars::Schema {
-    let mut schema = schemars::SchemaGenerator::default().into_root_schema_for::<WrittenSet>();
-    schema.insert("title".to_owned(), "punctual task set, version 1".into());
-    schema.insert(
-        "description".to_owned(),
+pub(crate) fn schema() -> (String, serde_json::Value) {
+    punctual_record::schema::described::<WrittenSet>(
+        "taskset",
+        1,
+        "punctual task set",
         "The file that `punctual exec` reads, in TOML. Times are text with a unit: \"500us\", \
-         \"1.5ms\"; a number without one is in us."
-            .into(),
-    );
-    schema
+         \"1.5ms\"; a number without one is in us.",
+    )
 }
