@@ -45,7 +45,7 @@ test-kubernetes: build
 
 check:
 	@scripts/need build
-	@$(XTASK) check $(ARGS)
+	@$(XTASK) check
 
 miri:
 	@scripts/need build

@@ -28,16 +28,7 @@ fn both_kernels_repeat_exactly_and_differ_as_expected() {
         skip!("{reason}");
     }
     let place = Place::new();
-    let words = [
-        "--load",
-        "exit",
-        "-o",
-        "a",
-        "--",
-        "measure",
-        "-l",
-        "300",
-    ];
+    let words = ["--load", "exit", "-o", "a", "--", "measure", "-l", "300"];
     let shown = lab(&place, &words).expect(0).stdout;
     for words in [
         "rt, exit",
