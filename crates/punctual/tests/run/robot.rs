@@ -85,11 +85,11 @@ fn the_robot_runs_as_a_program_of_its_own_without_a_page_fault() {
         .map(|line| line.split_whitespace().collect())
         .collect();
     let figure = |row: usize, column: usize| -> i64 { rows[row][column].parse().expect(&text) };
-    // Jobs and missed periods; the thread may see the end a period late.
+    // Jobs and missed periods. What was missed since the last job isn't counted, and the thread that ends
+    // the others is an ordinary one: on a busy machine it wakes up late.
     for (row, periods) in [(0, 3000), (2, 1500)] {
         let all = figure(row, 1) + figure(row, 2);
-        // What was missed since the last job isn't counted.
-        assert!((periods - 500..=periods + 2).contains(&all), "{text}");
+        assert!((periods - 500..=periods + 500).contains(&all), "{text}");
     }
     for (row, by) in [(1, 0), (3, 2)] {
         let all = figure(row, 1) + figure(row, 2);
