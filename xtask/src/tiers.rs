@@ -126,7 +126,7 @@ pub const GROUPS: &[Group] = &[
     },
     Group {
         name: "watch",
-        about: "watches that take long: runtimes, containers, units of systemd",
+        about: "watches that take long: runtimes, containers, units of systemd, Prometheus",
         tests: &[
             ("punctual/watch", "runtime::the_safepoints"),
             ("punctual/watch", "runtime::a_jvm"),
@@ -135,6 +135,7 @@ pub const GROUPS: &[Group] = &[
             ("punctual/watch", "unit::"),
             ("punctual/watch", "containers::"),
             ("punctual/watch", "service::"),
+            ("punctual-report/report", "formats::metrics_peers::"),
         ],
         steps: &[],
         longer: &[],
@@ -154,7 +155,12 @@ pub const GROUPS: &[Group] = &[
     Group {
         name: "lab",
         about: "real kernels in virtual time",
-        tests: &[("punctual/lab", "")],
+        tests: &[
+            ("punctual/lab", ""),
+            ("punctual-lab/kernel", "real::"),
+            ("punctual-lab/kernel", "damage::"),
+            ("punctual-lab/kernel", "images::each_packing"),
+        ],
         steps: &[],
         longer: &[],
         guests: &[],
@@ -174,6 +180,19 @@ pub const GROUPS: &[Group] = &[
         steps: &[],
         longer: &[],
         guests: &[Guests::Own],
+    },
+    Group {
+        name: "pages",
+        about: "pages in a browser",
+        tests: &[
+            ("punctual-report/report", "browser::the_page"),
+            ("punctual-report/report", "browser::a_telephone"),
+            ("punctual-report/report", "lab::hostile_names"),
+            ("punctual-report/report", "page::no_short_word"),
+        ],
+        steps: &[],
+        longer: &[],
+        guests: &[],
     },
     Group {
         name: "packages",
