@@ -2,7 +2,6 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use punctual_machine::Root;
 use punctual_machine::survey::thread::last_cpu;

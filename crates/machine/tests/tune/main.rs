@@ -25,7 +25,7 @@ use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Change, Restored, Setting};
 use tempfile::TempDir;
 
-use needs::{Absent, skip};
+use needs::{Absent, need, skip};
 use turn::turn;
 
 mod turn;
@@ -421,6 +421,7 @@ fn a_torn_last_line_is_no_change_and_a_damaged_one_is_an_error() {
 
 #[test]
 fn on_a_full_disk_nothing_is_changed() {
+    need!(needs::mounts());
     let _turn = turn();
     let folder = TempDir::new().expect("a folder");
     let full = folder.path().join("full");

@@ -245,6 +245,13 @@ fn tried(what: &str, words: &[&str]) -> Result<(), Absent> {
 
 /// Namespaces, by the flags of unshare(1).
 pub fn namespaces(flags: &[&str]) -> Result<(), Absent> {
+    // With a limit of none the kernel's error is "No space left on device".
+    for name in ["user", "pid", "mnt"] {
+        let file = format!("/proc/sys/user/max_{name}_namespaces");
+        if fs::read_to_string(&file).is_ok_and(|most| most.trim() == "0") {
+            return Err(Absent::right(format!("{file} above 0")));
+        }
+    }
     tried("namespaces", &[&["unshare"], flags, &["true"]].concat())
 }
 

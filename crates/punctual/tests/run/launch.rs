@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use crate::common::{is_root, need};
 use crate::common::needs::{self, Absent};
+use crate::common::{is_root, need};
 
 fn work() -> &'static Path {
     static WORK: OnceLock<PathBuf> = OnceLock::new();

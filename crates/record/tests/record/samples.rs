@@ -5,7 +5,7 @@ use super::support as record_support;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::needs::{self, need};
 use parquet::basic::Type;
