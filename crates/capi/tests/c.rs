@@ -1,6 +1,9 @@
 //! The C tests, built by both compilers, in both languages, with either library.
 #![allow(unsafe_code, reason = "geteuid, and a kill of what a test started")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 mod cost;
 mod debugging;
 mod documents;
@@ -13,15 +16,30 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use needs::Absent;
 use support::{Build, C11, CXX17, Linked, runs, succeeds};
 
+/// What a program lacks that prints on standard error what it did not test.
+fn unsaid(line: &str) -> Absent {
+    let about_rights = [
+        "priorities",
+        "policies",
+        "SCHED_FIFO",
+        "lock memory",
+        "locked",
+    ];
+    match about_rights.iter().any(|word| line.contains(word)) {
+        true => needs::not_permitted(line),
+        false => Absent::kernel(line),
+    }
+}
+
 /// A program prints on standard error what it could not test on this machine.
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn everywhere(source: &str) {
     for build in Build::all() {
         let output = runs(&mut Command::new(build.compile(source)));
         for line in String::from_utf8_lossy(&output.stderr).lines() {
-            eprintln!("SKIPPED: {line}");
+            unsaid(line).report();
         }
     }
 }
@@ -228,8 +246,7 @@ fn the_stack_example_runs() {
 fn faults_of_the_ladder(program: &std::path::Path, steps: &str) -> Option<u64> {
     let output = support::ends(Command::new(program).args([steps, "1000"]));
     if output.status.code() == Some(77) {
-        let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-        eprintln!("SKIPPED: {steps} steps: {reason}");
+        needs::not_permitted(&String::from_utf8_lossy(&output.stderr)).report();
         return None;
     }
     assert!(output.status.success(), "{output:?}");
@@ -279,8 +296,7 @@ fn real_time(build: Build, source: &str) -> Option<String> {
         output
     });
     if output.status.code() == Some(77) {
-        let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-        eprintln!("SKIPPED: {source}: {reason}");
+        needs::not_permitted(&String::from_utf8_lossy(&output.stderr)).report();
         return None;
     }
     assert!(output.status.success(), "{source}: {output:?}");

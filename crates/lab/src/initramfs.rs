@@ -242,7 +242,7 @@ mod tests {
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut child) = child else {
-            return eprintln!("SKIPPED: no cpio here (package cpio)");
+            return eprintln!("SKIPPED: program: cpio");
         };
         let mut input = child.stdin.take().unwrap();
         input.write_all(&sample().bytes()).unwrap();

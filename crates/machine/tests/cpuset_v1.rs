@@ -3,10 +3,14 @@
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 #![expect(unsafe_code, reason = "tests call the C library")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use needs::{Absent, skip};
 use punctual_machine::tune::{
     Journal, RestoreRequest, apply, partition_changes, read, restore, status,
 };
@@ -79,13 +83,13 @@ fn isolated_cpus(last: usize) -> StateKind {
 #[test]
 fn an_exclusive_set_isolates_and_everything_is_as_before_then() {
     if std::env::var_os("PUNCTUAL_LAB_OUT").is_none() {
-        println!("SKIPPED: it moves every task of the machine: only in the laboratory");
-        return;
+        skip!(Absent::Consent(
+            "it moves every task of the machine: only in the laboratory"
+        ));
     }
     let online = affinity::get(0).expect("its CPUs");
     let [first, last] = online[..] else {
-        println!("SKIPPED: not two CPUs");
-        return;
+        skip!(Absent::cpus(2));
     };
     fs::create_dir_all(MOUNT).expect("a folder");
     // SAFETY: each argument is a C string that lives during the call.

@@ -6,11 +6,15 @@
     reason = "tests say what they skipped and changed"
 )]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use needs::Absent;
 use punctual_machine::tune::{
     Journal, RestoreRequest, apply, apply_accepted, changes_of, find_thread, restore, status,
 };
@@ -67,11 +71,7 @@ const SHOWN: &[FindingId] = &[FindingId::DirtyWriteback];
 const LATER: &[FindingId] = &[FindingId::IrqAffinity];
 
 fn is_root() -> bool {
-    let is_root = punctual_rt::sys::file::effective_user() == 0;
-    if !is_root {
-        println!("SKIPPED: only root may change a setting");
-    }
-    is_root
+    needs::root().inspect_err(Absent::report).is_ok()
 }
 
 /// The values before the test, which come back with its end.

@@ -1,8 +1,12 @@
 //! A partition of isolated CPUs begins and ends, and the kernel's threads have their CPUs again.
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 use std::fs;
 
+use needs::{Absent, need, skip};
 use punctual_machine::tune::{
     Journal, RestoreRequest, TuneError, apply, partition_changes, read, restore, status, write,
 };
@@ -17,25 +21,21 @@ fn values(changes: &[Change]) -> Vec<String> {
 
 #[test]
 fn a_partition_ends_with_every_thread_of_the_kernel_as_before() {
-    if punctual_rt::sys::file::effective_user() != 0 {
-        println!("SKIPPED: only root may make a partition");
-        return;
-    }
+    need!(needs::root());
     let online = fs::read_to_string("/sys/devices/system/cpu/online").expect("CPUs");
     let online = punctual_rt::cpulist::numbers(online.trim()).expect("a list");
     let [first, .., last] = online[..] else {
-        println!("SKIPPED: one CPU alone");
-        return;
+        skip!(Absent::cpus(2));
     };
     if Cpusets::of_this_machine().is_ok_and(|sets| sets.version() == Version::One) {
-        println!("SKIPPED: the controller is that of cgroup v1: see cpuset_v1");
-        return;
+        skip!(Absent::kernel(
+            "the cpuset controller of control groups version 2"
+        ));
     }
     let changes = match partition_changes(&[last]) {
         Ok(changes) => changes,
         Err(error @ TuneError::Partition(_)) => {
-            println!("SKIPPED: {error}");
-            return;
+            skip!(Absent::kernel(error));
         }
         Err(error) => panic!("{error}"),
     };

@@ -1,6 +1,10 @@
 //! The preloaded library in unchanged programs that are difficult for it.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
+use needs::need;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -81,10 +85,7 @@ fn a_malloc_that_starts_threads_does_not_hang() {
 /// the next thread.
 #[test]
 fn a_java_machine_with_its_own_stack_guards_runs() {
-    if Command::new("java").arg("-version").output().is_err() {
-        println!("SKIPPED: no java");
-        return;
-    }
+    need!(needs::program("java"));
     let source = work().join("Many.java");
     let text = "public class Many {
         public static void main(String[] unused) throws Exception {

@@ -11,7 +11,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use common::hotplug::Offline;
-use common::{Place, cpus, event_kinds, read_json, skip};
+use common::needs::{self, Absent};
+use common::{Place, cpus, event_kinds, need, read_json, skip};
 use punctual_machine::Root;
 use punctual_machine::survey::online;
 use punctual_record::Happening;
@@ -20,23 +21,21 @@ use punctual_tool::system::monitor::{Monitor, Monitored};
 /// One at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn is_allowed() -> bool {
-    std::env::var_os("PUNCTUAL_TEST_HOTPLUG").is_some()
+fn allowed() -> Result<(), Absent> {
+    needs::consent(
+        "PUNCTUAL_TEST_HOTPLUG",
+        "it takes the pinning from other programs' threads: \
+         set PUNCTUAL_TEST_HOTPLUG=1 on a machine that you may do that to",
+    )
 }
-
-/// Why it is not.
-const SPARED: &str = "it takes the pinning from other programs' threads: \
-    set PUNCTUAL_TEST_HOTPLUG=1 on a machine that you may do that to";
 
 #[test]
 fn a_cpu_taken_offline_under_a_probe_is_noticed() {
-    if !is_allowed() {
-        skip!("{SPARED}");
-    }
+    need!(allowed());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let root = Root::live();
     let Some(&cpu) = online(&root).iter().rev().find(|cpu| **cpu != 0) else {
-        skip!("no CPU to spare");
+        skip!(Absent::cpus(2));
     };
     let (stop, stopped) = mpsc::channel::<()>();
     let (tell, told) = mpsc::channel();
@@ -54,9 +53,10 @@ fn a_cpu_taken_offline_under_a_probe_is_noticed() {
     let tid = told.recv().unwrap();
     let mut monitor = Monitor::start(&root, &[Monitored { cpu, tid }]);
     let switch = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    need!(needs::kernel_file(&switch));
     let offline = match Offline::take(&switch) {
         Ok(offline) => offline,
-        Err(error) => skip!("{switch}: {error}"),
+        Err(error) => skip!(Absent::refused(&switch, error)),
     };
     let events = monitor.poll(1_000_000_000);
     drop(offline);
@@ -77,13 +77,13 @@ fn a_cpu_taken_offline_under_a_probe_is_noticed() {
 
 #[test]
 fn a_cpu_taken_offline_during_the_run_makes_it_invalid() {
-    if !is_allowed() {
-        skip!("{SPARED}");
-    }
+    need!(allowed());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(cpu) = cpus().into_iter().rev().find(|cpu| *cpu != 0) else {
-        skip!("no CPU to spare");
+        skip!(Absent::cpus(2));
     };
+    let switch = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    need!(needs::kernel_file(&switch));
     let place = Place::new();
     let all = cpus()
         .iter()
@@ -104,11 +104,7 @@ fn a_cpu_taken_offline_during_the_run_makes_it_invalid() {
     let mut running = place.start(&[&flags[..], &["-D", "5", "-a", &all, "-o", "run"]].concat());
     running.await_probes(cpus().len());
     sleep(Duration::from_millis(500));
-    let offline = Offline::take(&format!("/sys/devices/system/cpu/cpu{cpu}/online"));
-    let offline = match offline {
-        Ok(offline) => offline,
-        Err(error) => skip!("CPU {cpu} can't be taken offline: {error}"),
-    };
+    let offline = Offline::take(&switch).expect("it could be written");
     sleep(Duration::from_secs(2));
     drop(offline);
     let ended = running.end().expect(4);

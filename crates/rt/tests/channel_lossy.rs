@@ -4,6 +4,9 @@
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 #![allow(clippy::print_stdout, reason = "figures for the documentation")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 mod channel_support;
 
 use std::io::{Read, Write};
@@ -15,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use channel_support::{LONG, any_port, in_time, watchdog};
+use needs::{Absent, need, skip};
 use punctual_rt::channel::{Channel, Listener, Options};
 use punctual_rt::sched::{self, Policy};
 use punctual_rt::sys::task;
@@ -215,13 +219,12 @@ const EVERY_FIFTH: &str = "table inet loss {
 #[test]
 fn the_loss_of_a_last_message_costs_a_twentieth_of_a_plain_sockets() {
     watchdog();
+    need!(needs::root());
+    need!(needs::program("ip"));
+    need!(needs::program("nft"));
     let (mut plain, mut ours) = match exchanges(EVERY_FIFTH, 60) {
         Ok(both) => both,
-        Err(reason) if reason.contains("panicked") => panic!("{reason}"),
-        Err(reason) => {
-            eprintln!("SKIPPED: two network namespaces with nft: {reason}");
-            return;
-        }
+        Err(reason) => skip!(Absent::refused("two network namespaces with nft", reason)),
     };
     // Of 60 messages and 15 that were sent again every fifth, 15, was lost.
     assert!((14..=16).contains(&plain.lost.len()), "{:?}", plain.lost);

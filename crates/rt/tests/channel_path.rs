@@ -3,6 +3,9 @@
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 mod channel_support;
 mod stack_support;
 
@@ -13,6 +16,7 @@ use std::process::Command;
 use std::thread;
 
 use channel_support::{LONG, in_time, pair, watchdog};
+use needs::need;
 use punctual_rt::channel::{Channel, Counts, Options, Sent, WhenFull};
 use stack_support::faults;
 
@@ -138,10 +142,7 @@ fn rounds_under_strace() {
 
 #[test]
 fn a_message_makes_exactly_the_stated_system_calls() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("SKIPPED: there is no strace");
-        return;
-    }
+    need!(needs::program("strace"));
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("channel");
     fs::create_dir_all(&folder).unwrap();
     for (way, expected) in [

@@ -2,6 +2,9 @@
 //! end, readers that read nothing.
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 mod channel_support;
 
 use std::io::{Read, Write};
@@ -12,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use channel_support::{LONG, any_port, errno, in_time, pair, watchdog, with_plain_peer};
+use needs::need;
 use punctual_rt::channel::{
     Age, Channel, Clock, HEADER, Header, Kind, LARGEST, Listener, Options, Sent, SocketOption,
     SocketOptions, WhenFull,
@@ -45,10 +49,7 @@ fn documented_python() -> String {
 #[test]
 fn a_plain_socket_in_python_speaks_the_documented_framing() {
     watchdog();
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no python3");
-        return;
-    }
+    need!(needs::program("python3"));
     let options = Options { pads: 3, ..small() };
     let listener = Listener::bind(&any_port(), &options).unwrap();
     let address = listener.address().unwrap();

@@ -2,36 +2,32 @@
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use needs::{Absent, need, skip};
 use punctual_rt::affinity;
 use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets, Version};
 
-/// The sets of this machine, and a CPU for one; `None` where sets aren't possible.
-fn sets() -> Option<(MutexGuard<'static, ()>, Cpusets, usize)> {
+/// The sets of this machine, and a CPU for one; or why sets aren't possible.
+fn sets() -> Result<(MutexGuard<'static, ()>, Cpusets, usize), Absent> {
     // Two tests need the same CPU exclusively.
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: geteuid has no precondition.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("SKIPPED: processor sets are root's");
-        return None;
-    }
+    needs::root()?;
     let sets = match Cpusets::of_this_machine() {
         Ok(sets) => sets,
         Err(error) => {
             assert_eq!(error.errno(), libc::ENOTSUP);
-            println!("SKIPPED: {error}");
-            return None;
+            return Err(Absent::kernel(error));
         }
     };
+    needs::cpus(2)?;
     let cpus = affinity::get(0).expect("affinity");
-    if cpus.len() < 2 {
-        println!("SKIPPED: one CPU alone");
-        return None;
-    }
-    Some((alone, sets, cpus[cpus.len() - 1]))
+    Ok((alone, sets, cpus[cpus.len() - 1]))
 }
 
 /// Removes a set even when the test fails.
@@ -58,23 +54,19 @@ fn name(part: &str) -> String {
 
 #[test]
 fn a_set_is_created_used_and_removed() {
-    let Some((_alone, sets, cpu)) = sets() else {
-        return;
-    };
+    let (_alone, sets, cpu) = need!(sets());
     let name = name("used");
     let set = match sets.create(&name, &[cpu]) {
         Ok(set) => Removed(set),
         Err(error @ CpusetError::NotIsolated(_)) => {
             assert_eq!(error.errno(), libc::EBUSY);
             assert!(sets.find(&name).is_err(), "it was removed again");
-            println!("SKIPPED: {error}");
-            return;
+            skip!(Absent::kernel(error));
         }
         Err(CpusetError::System(path, error))
             if matches!(error.raw_os_error(), Some(libc::EROFS | libc::EACCES)) =>
         {
-            println!("SKIPPED: {}: {error}", path.display());
-            return;
+            skip!(Absent::refused(&path.display().to_string(), error));
         }
         Err(error) => panic!("{error}"),
     };
@@ -112,13 +104,12 @@ fn a_process_that_waits() {
 
 #[test]
 fn a_cpu_of_another_set_is_refused_with_the_kernels_reason() {
-    let Some((_alone, sets, cpu)) = sets() else {
-        return;
-    };
+    let (_alone, sets, cpu) = need!(sets());
     let first = name("first");
-    let Ok(set) = sets.create(&first, &[cpu]) else {
-        println!("SKIPPED: no set can be made here");
-        return;
+    let set = match sets.create(&first, &[cpu]) {
+        Ok(set) => set,
+        Err(error @ CpusetError::NotIsolated(_)) => skip!(Absent::kernel(error)),
+        Err(error) => skip!(Absent::refused("a set", error)),
     };
     let _set = Removed(set);
     let second = name("second");

@@ -2,10 +2,14 @@
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 mod stack_support;
 
 use std::sync::Barrier;
 
+use needs::{Absent, skip};
 use punctual_rt::advice::{Attempt, advice};
 use punctual_rt::sched::{self, Policy};
 use punctual_rt::stack::{self, Class, StackError};
@@ -85,8 +89,9 @@ fn the_limit_of_locked_memory_gives_eagain() {
         error_at_the_limit().errno()
     });
     if end == End::Exit(NOT_TRIED) {
-        eprintln!("SKIPPED: memory could not be locked under the limit");
-        return;
+        skip!(needs::not_permitted(
+            "memory could not be locked under the limit"
+        ));
     }
     assert_eq!(end, End::Exit(libc::EAGAIN));
 }
@@ -118,8 +123,8 @@ fn impossible_deadline_parameters_are_refused() {
     let said = advice(Attempt::Policy(longer), libc::EINVAL).to_string_lossy();
     assert!(said.contains("longer than the deadline"), "{said}");
     if errno_of(policy(MS, 100 * MS, 100 * MS), None) == Some(libc::EPERM) {
-        eprintln!("SKIPPED: SCHED_DEADLINE is not permitted here");
-        return;
+        // Also with the capability, where control groups have real-time budgets.
+        skip!(Absent::right("SCHED_DEADLINE"));
     }
     let cpus = affinity::get(0).unwrap();
     if cpus.len() > 1 {

@@ -2,9 +2,13 @@
 //! while a thread in between computes. With inheritance, the wait takes only as long as the
 //! holder's work.
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use needs::skip;
 use punctual_rt::clock::{now_ns, sleep_until};
 use punctual_rt::sched::Policy;
 use punctual_rt::sync::PiMutex;
@@ -101,11 +105,10 @@ fn waited(lock: impl Lock) -> Result<u64, SpawnError> {
 }
 
 #[test]
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn the_holder_inherits_the_priority_of_the_waiting_thread() {
     let inheriting = match waited(PiMutex::new(()).unwrap()) {
         Ok(waited) => waited,
-        Err(error) => return eprintln!("SKIPPED: {error}"),
+        Err(error) => skip!(needs::not_permitted(&error.to_string())),
     };
     let plain = waited(Mutex::new(())).unwrap();
     // With a plain mutex it waits for the whole computation of the thread in between.

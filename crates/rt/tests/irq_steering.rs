@@ -2,10 +2,14 @@
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use needs::{Absent, need, skip};
 use punctual_rt::irq::{Change, Interrupts};
 
 fn folder(name: &str) -> PathBuf {
@@ -228,18 +232,11 @@ fn a_file_above_the_size_limit_of_a_journal_is_refused() {
 /// Changes the real interrupts for a moment.
 #[test]
 fn interrupts_of_this_machine_are_steered_and_restored() {
-    // SAFETY: geteuid has no precondition.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("SKIPPED: steering interrupts is root's");
-        return;
-    }
+    need!(needs::root());
     let interrupts = Interrupts::of_this_machine();
     let numbers = match interrupts.numbers() {
         Ok(numbers) if !numbers.is_empty() => numbers,
-        _ => {
-            println!("SKIPPED: no interrupts in /proc/irq");
-            return;
-        }
+        _ => skip!(Absent::kernel("interrupts in /proc/irq")),
     };
     let before: Vec<_> = numbers
         .iter()

@@ -1,11 +1,15 @@
 //! In a memory cgroup, whose limit kills, a reservation above the limit is refused.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 mod stack_support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use needs::{Absent, skip};
 use punctual_rt::heap;
 use punctual_rt::records::Records;
 use punctual_rt::ring::try_ring;
@@ -46,8 +50,7 @@ impl Drop for Group {
 fn an_allocation_above_the_cgroup_limit_is_refused_and_nothing_is_killed() {
     const MB: u64 = 1 << 20;
     let Some(group) = Group::new(48 * MB) else {
-        println!("SKIPPED: no memory control group can be made here");
-        return;
+        skip!(Absent::right("a control group with a limit of memory"));
     };
     let class = Class::exact(2 << 20).unwrap();
     let ended = in_child(|| {

@@ -1,5 +1,9 @@
 //! The real-time examples run under load without page faults.
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
+use needs::{Absent, skip};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,13 +32,7 @@ fn beside_a_load(example: &str) -> Option<String> {
         output.unwrap()
     });
     if output.status.code() == Some(77) {
-        #[allow(clippy::print_stderr, reason = "says what was not tried")]
-        {
-            eprintln!(
-                "SKIPPED: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
+        needs::not_permitted(&String::from_utf8_lossy(&output.stderr)).report();
         return None;
     }
     assert!(output.status.success(), "{output:?}");
@@ -78,11 +76,7 @@ fn each_step_of_the_ladder_runs_and_the_third_ends_its_page_faults() {
             .output()
             .unwrap();
         if output.status.code() == Some(77) {
-            #[allow(clippy::print_stderr, reason = "says what was not tried")]
-            {
-                let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-                eprintln!("SKIPPED: {steps} steps: {reason}");
-            }
+            needs::not_permitted(&String::from_utf8_lossy(&output.stderr)).report();
             continue;
         }
         assert!(output.status.success(), "{output:?}");
@@ -107,12 +101,10 @@ fn the_partition_check_passes_where_it_is_possible() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.code() == Some(77) {
-        let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-        #[allow(clippy::print_stderr, reason = "says what was not tried")]
-        {
-            eprintln!("SKIPPED: {said}{reason}");
-        }
-        return;
+        let reason = String::from_utf8_lossy(&output.stderr);
+        skip!(Absent::kernel(format!(
+            "partitions of CPUs: {said}{reason}"
+        )));
     }
     assert!(output.status.success(), "{output:?}");
     assert!(said.ends_with("removed: true\n"), "{said}");

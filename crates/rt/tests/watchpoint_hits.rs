@@ -2,9 +2,13 @@
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+#[path = "../../punctual/tests/common/needs.rs"]
+mod needs;
+
 use std::ptr::read_volatile;
 use std::sync::{Mutex, MutexGuard};
 
+use needs::Absent;
 use punctual_rt::clock;
 use punctual_rt::stack::Stack;
 use punctual_rt::watchpoint::{self, Access, KEPT, WatchError, Watchpoint};
@@ -31,7 +35,7 @@ fn watch(place: *const u64, access: Access) -> Option<Watchpoint> {
     match watchpoint::watch(place as usize, 8, access) {
         Ok(found) => Some(found),
         Err(error @ (WatchError::NoHardware | WatchError::Forbidden(_))) => {
-            println!("SKIPPED: {error}");
+            Absent::hardware(error).report();
             None
         }
         Err(error) => panic!("{error}"),

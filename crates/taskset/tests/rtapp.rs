@@ -272,7 +272,7 @@ fn what_cannot_be_mapped_is_refused_by_its_keyword_and_line() {
 )]
 fn each_example_of_rt_app_runs_or_names_the_keyword_that_it_needs() {
     let Some(folder) = std::env::var_os("RT_APP_EXAMPLES") else {
-        println!("SKIPPED: RT_APP_EXAMPLES names no directory doc/examples of rt-app");
+        println!("SKIPPED: program: RT_APP_EXAMPLES names no directory doc/examples of rt-app");
         return;
     };
     let mut files = Vec::new();

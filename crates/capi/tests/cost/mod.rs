@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::needs::{self, Absent, need, skip};
 use crate::support::{self, Build, Linked};
 
 /// Instructions per allocation and free of a stack, by gcc on x86-64, including the loop.
@@ -25,9 +26,6 @@ fn executed(program: &Path, pairs: u64) -> Result<u64, String> {
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
         .arg(pairs.to_string());
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return Err("no valgrind".to_owned());
-    }
     let Output { status, stderr, .. } = support::ends(&mut command);
     let text = String::from_utf8_lossy(&stderr).into_owned();
     let found = text
@@ -39,11 +37,9 @@ fn executed(program: &Path, pairs: u64) -> Result<u64, String> {
 }
 
 #[test]
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn allocating_and_freeing_a_stack_stays_within_its_instruction_budget() {
     if cfg!(not(target_arch = "x86_64")) {
-        eprintln!("SKIPPED: the figure is of x86-64");
-        return;
+        skip!(Absent::hardware("x86-64, of which the figure is"));
     }
     for linked in [Linked::Static, Linked::Shared] {
         let program = Build {
@@ -58,13 +54,11 @@ fn allocating_and_freeing_a_stack_stays_within_its_instruction_budget() {
         };
         let cost = match measured(counted) {
             Ok(cost) => cost,
-            Err(no_counter) => match measured(executed) {
-                Ok(cost) => cost,
-                Err(reason) => {
-                    eprintln!("SKIPPED: {no_counter}; {reason}");
-                    return;
-                }
-            },
+            // The processor has no counter here.
+            Err(_) => {
+                need!(needs::program("valgrind"));
+                measured(executed).expect("valgrind counts")
+            }
         };
         let range = PAIR * (1.0 - 2.0 * LEEWAY)..PAIR * (1.0 + LEEWAY);
         assert!(
@@ -80,11 +74,9 @@ fn allocating_and_freeing_a_stack_stays_within_its_instruction_budget() {
 const SEND: f64 = 145.0;
 
 #[test]
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn sending_a_message_executes_few_instructions_more_than_a_write() {
     if cfg!(not(target_arch = "x86_64")) {
-        eprintln!("SKIPPED: the figure is of x86-64");
-        return;
+        skip!(Absent::hardware("x86-64, of which the figure is"));
     }
     let each = |more: &'static [&'static str]| {
         let build = Build {
@@ -97,14 +89,11 @@ fn sending_a_message_executes_few_instructions_more_than_a_write() {
         let (some, more) = (executed(&program, PAIRS)?, executed(&program, 3 * PAIRS)?);
         Ok::<f64, String>(more.saturating_sub(some) as f64 / (2 * PAIRS) as f64)
     };
-    match (each(&[]), each(&["-DPLAIN"])) {
-        (Ok(send), Ok(write)) => {
-            let beyond = send - write;
-            assert!(
-                (SEND * 0.7..SEND * 1.2).contains(&beyond),
-                "{send:.1} instructions, a write {write:.1}: {beyond:.1} more, expected {SEND}"
-            );
-        }
-        (Err(reason), _) | (_, Err(reason)) => eprintln!("SKIPPED: {reason}"),
-    }
+    need!(needs::program("valgrind"));
+    let [send, write] = [&[][..], &["-DPLAIN"]].map(|more| each(more).expect("valgrind counts"));
+    let beyond = send - write;
+    assert!(
+        (SEND * 0.7..SEND * 1.2).contains(&beyond),
+        "{send:.1} instructions, a write {write:.1}: {beyond:.1} more, expected {SEND}"
+    );
 }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Program;
+use crate::needs::{Absent, skip};
 use crate::support::{Linked, here, succeeds, work};
 
 static LEAK: Program = Program::new("tests/c/leak.c");
 
 /// The output of gdb for some commands; `None`, with the reason, where gdb is not available.
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn gdb(arguments: &[&str], files: &[&Path]) -> Option<String> {
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "120", "gdb", "-nx", "-batch"]);
@@ -22,21 +22,20 @@ fn gdb(arguments: &[&str], files: &[&Path]) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     if errors.contains("ptrace: Operation not permitted") {
-        eprintln!("SKIPPED: gdb may not trace programs here");
+        Absent::right("ptrace").report();
         return None;
     }
     assert!(!errors.contains("Python Exception"), "{text}{errors}");
     Some(text + &errors)
 }
 
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn there_is() -> bool {
     let asked = Command::new("gdb")
         .args(["-nx", "-batch", "-ex", "python print(6 * 7)"])
         .output();
     let there = asked.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).contains("42"));
     if !there {
-        eprintln!("SKIPPED: no gdb with Python here (package gdb)");
+        Absent::program("gdb with Python").report();
     }
     there
 }
@@ -135,7 +134,6 @@ fn gdb_lists_the_stacks_of_a_core_file_and_finds_the_lost_ones() {
 
 /// A core file of the kernel, complete and truncated, as on a full disk.
 #[test]
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn a_core_file_of_the_kernel_is_read_and_a_truncated_one_is_reported() {
     if !there_is() {
         return;
@@ -153,8 +151,9 @@ fn a_core_file_of_the_kernel_is_read_and_a_truncated_one_is_reported() {
     assert!(!ended.success());
     let found = fs::read_dir(&folder).expect("a folder").next();
     let Some(Ok(core)) = found else {
-        eprintln!("SKIPPED: the kernel writes no core file here (ulimit -c, core_pattern)");
-        return;
+        skip!(Absent::kernel(
+            "core files in the program's folder (core_pattern)"
+        ));
     };
     let script = script();
     let asked = |core: &Path| {

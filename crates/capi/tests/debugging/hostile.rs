@@ -4,6 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
 use super::{Program, begins, ran, traces};
+use crate::needs::{Absent, skip};
 use crate::support::{self, Build, CXX17, Linked};
 
 static HOSTILE: Program = Program::new("tests/c/hostile.c");
@@ -115,7 +116,6 @@ fn the_lines_of_simultaneous_reports_do_not_mix() {
 
 /// Otherwise a report of thousands of stacks takes minutes.
 #[test]
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn each_address_of_a_report_is_looked_up_once() {
     let mut command = Command::new(HOSTILE.linked(Linked::Shared));
     command.arg("many").env("PUNCTUAL_STACK_DEBUG", "audit");
@@ -123,8 +123,9 @@ fn each_address_of_a_report_is_looked_up_once() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let reads: i64 = said.trim().parse().expect("a number");
     if reads < 0 {
-        eprintln!("SKIPPED: this kernel doesn't count what a process reads (/proc/self/io)");
-        return;
+        skip!(Absent::kernel(
+            "counts of what a process reads (/proc/self/io)"
+        ));
     }
     // Some 40 addresses, each with a list of a thousand mappings, read 40 lines at a time, and
     // symbols: 2000.

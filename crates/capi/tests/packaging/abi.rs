@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use crate::needs::{self, Absent, need, skip};
 use crate::support::{here, libraries, succeeds, work};
 
 /// A shared library with the types of the header, which are missing from the real one once it is
@@ -41,15 +42,10 @@ fn compare(old: &std::path::Path, new: &std::path::Path) -> (bool, String) {
 }
 
 #[test]
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn the_binary_interface_equals_the_committed_snapshot() {
-    if Command::new("abidiff").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: no abidiff here (package abigail-tools)");
-        return;
-    }
+    need!(needs::program("abidiff"));
     if std::env::consts::ARCH != "x86_64" {
-        eprintln!("SKIPPED: the snapshot is that of x86_64");
-        return;
+        skip!(Absent::hardware("x86-64, of which the snapshot is"));
     }
     let header = fs::read_to_string(here().join("include/punctual.h")).expect("the header");
     let build = |name: &str, header: &str| {

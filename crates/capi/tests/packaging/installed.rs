@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::declared;
+use crate::needs::Absent;
 use crate::support::{here, libraries, succeeds, work};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -43,11 +44,10 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-#[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn there_is(program: &str, package: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
-        eprintln!("SKIPPED: no {program} here (package {package})");
+        Absent::program(format!("{program} (package {package})")).report();
     }
     there
 }

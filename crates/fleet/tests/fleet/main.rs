@@ -1,5 +1,8 @@
 //! Datasets from runs with known figures, and what engines answer.
 
+#[path = "../../../punctual/tests/common/needs.rs"]
+mod needs;
+
 mod duckdb;
 #[path = "../../../record/tests/made/runs.rs"]
 mod made;
@@ -12,6 +15,7 @@ mod states;
 
 use std::path::{Path, PathBuf};
 
+use needs::Absent;
 use punctual_fleet::{Naming, Rows, Unfit};
 use punctual_record::Run;
 
@@ -33,12 +37,7 @@ fn engine() -> Option<PathBuf> {
     let mut found = places.into_iter().map(|place| place.join("duckdb"));
     let found = found.find(|file| file.is_file());
     if found.is_none() {
-        skipped("there is no duckdb");
+        Absent::program("duckdb").report();
     }
     found
-}
-
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
-fn skipped(why: &str) {
-    eprintln!("SKIPPED: {why}");
 }

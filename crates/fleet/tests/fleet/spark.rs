@@ -8,6 +8,7 @@ use punctual_fleet::{Dataset, Engine, QUERIES};
 use serde_json::Value;
 
 use crate::duckdb::answer;
+use crate::needs::{Absent, skip};
 use crate::sample::{Random, anywhere, run};
 use crate::{engine, skipped};
 
@@ -97,8 +98,7 @@ fn same(one: &Value, other: &Value) -> bool {
 fn spark_and_duckdb_answer_each_query_alike() {
     let Some(engine) = engine() else { return };
     let Some(python) = python() else {
-        skipped("there is no pyspark (make test unpacks it), or no java");
-        return;
+        skip!(Absent::program("pyspark (make test unpacks it), or java"));
     };
     let place = tempfile::tempdir().expect("a folder");
     // No sign in the name of a folder means a pattern.

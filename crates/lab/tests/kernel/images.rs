@@ -4,8 +4,8 @@ use std::fs;
 
 use punctual_record::laboratory::Architecture;
 
-use super::common::skip;
 use super::made::{self, RELEASE};
+use super::needs::{Absent, skip};
 use super::{Place, line};
 
 /// The programs that a kernel's build packs it with.
@@ -28,7 +28,7 @@ fn each_packing_gives_back_the_image_byte_for_byte() {
     for (name, command) in PACKINGS {
         match made::through(command, &image) {
             Some(packed) => images.push((name, made::bz_image(&packed, Some(image.len() as u32)))),
-            None => eprintln!("SKIPPED: {} isn't there: {name}", command[0]),
+            None => Absent::program(command[0]).report(),
         }
     }
     for (name, bz_image) in images {
@@ -203,7 +203,7 @@ fn what_is_no_file_is_named() {
     assert!(line(place.find("".as_ref())).contains("expected a file, rt, standard"));
     let fifo = place.directory.path().join("fifo");
     if made::through(&["mkfifo", fifo.to_str().expect("text")], b"").is_none() {
-        skip!("there is no mkfifo");
+        skip!(Absent::program("mkfifo"));
     }
     assert!(line(place.find(&fifo)).contains("not a regular file"));
 }
@@ -239,7 +239,7 @@ fn a_stream_that_wants_too_much_memory_is_refused() {
     );
 
     let Some(mut xz) = made::through(&["xz", "--check=crc32"], b"little") else {
-        skip!("there is no xz");
+        skip!(Absent::program("xz"));
     };
     // The dictionary of the first block: 4 GiB - 1; then the header's checksum.
     let header = 12..12 + (usize::from(xz[12]) + 1) * 4;

@@ -6,7 +6,7 @@
 )]
 
 #[path = "../../../punctual/tests/common/needs.rs"]
-mod common;
+mod needs;
 
 mod cache;
 mod damage;

@@ -5,6 +5,7 @@ use std::fs;
 use punctual_lab::kernel::Package;
 
 use super::made::{self, CONTROL, RELEASE};
+use super::needs::Absent;
 use super::{Place, line};
 
 #[test]
@@ -85,7 +86,7 @@ fn each_packing_of_a_package_is_read() {
     ] {
         match made::through(command, &tar) {
             Some(bytes) => packed.push((name, bytes)),
-            None => eprintln!("SKIPPED: {} isn't there: {name}", command[0]),
+            None => Absent::program(command[0]).report(),
         }
     }
     for (name, data) in packed {

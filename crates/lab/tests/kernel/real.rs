@@ -4,14 +4,12 @@ use std::path::Path;
 
 use punctual_lab::kernel::{self, Cache};
 
-use super::common::{has, skip};
+use super::needs::{self, Absent, need, skip};
 use punctual_record::laboratory::Architecture;
 
 #[test]
 fn the_archives_kernels_are_found_with_all_that_a_guest_needs() {
-    if !has("apt-get") {
-        skip!("there is no apt here");
-    }
+    need!(needs::program("apt-get"));
     // Kept from one run of the tests to the next.
     let cache = Cache::at(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels"));
     for (asked, is_rt) in [("rt", true), ("standard", false)] {
@@ -21,7 +19,7 @@ fn the_archives_kernels_are_found_with_all_that_a_guest_needs() {
         });
         let kernel = match found {
             Ok(kernel) => kernel,
-            Err(error @ kernel::Error::Package { .. }) => skip!("{error}"),
+            Err(error @ kernel::Error::Package { .. }) => skip!(Absent::program(error)),
             Err(error) => panic!("{error}"),
         };
         assert_eq!(kernel.release.contains("-rt-"), is_rt, "{kernel:?}");

@@ -4,6 +4,9 @@
     reason = "tests say what they skipped and counted"
 )]
 
+#[path = "../../../punctual/tests/common/needs.rs"]
+mod needs;
+
 mod boot;
 mod boot_kills;
 mod persist;
@@ -22,6 +25,7 @@ use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Change, Restored, Setting};
 use tempfile::TempDir;
 
+use needs::{Absent, need, skip};
 use turn::turn;
 
 mod turn;
@@ -417,6 +421,7 @@ fn a_torn_last_line_is_no_change_and_a_damaged_one_is_an_error() {
 
 #[test]
 fn on_a_full_disk_nothing_is_changed() {
+    need!(needs::mounts());
     let _turn = turn();
     let folder = TempDir::new().expect("a folder");
     let full = folder.path().join("full");
@@ -431,13 +436,8 @@ fn on_a_full_disk_nothing_is_changed() {
         .env(FOLDER, &full)
         .env(SETTINGS, folder.path())
         .output();
-    let ended = match ended {
-        Ok(ended) if ended.status.code() != Some(77) => ended,
-        other => {
-            println!("SKIPPED: no file system can be mounted here: {other:?}");
-            return;
-        }
-    };
+    let ended = ended.expect("unshare runs");
+    assert_ne!(ended.status.code(), Some(77), "the mount failed: {ended:?}");
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(
         said.contains("no space left on device: the journal"),
@@ -486,8 +486,7 @@ fn a_value_that_is_accepted_without_effect_is_an_error() {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let (setting, value) = setting_of_file(path, "no-such-clock");
     if fs::OpenOptions::new().write(true).open(path).is_err() {
-        println!("SKIPPED: {path} can't be written");
-        return;
+        skip!(Absent::right(format!("{path}, to be written")));
     }
     let before = read(&setting).expect("a clock");
     let error = write(&setting, &value).expect_err("no such clock");

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::needs::{self, Absent};
 use super::{Place, Running, program};
 
 /// Makes a command join a control group before it executes the program.
@@ -31,6 +32,17 @@ pub fn join(command: &mut Command, group: &Path) {
 
 /// A group of the first version's `cpu` hierarchy; removed when dropped.
 pub struct Group(pub PathBuf);
+
+/// Whether groups can have real-time budgets here.
+///
+/// # Errors
+/// What is missing for them.
+pub fn real_time_groups() -> Result<(), Absent> {
+    needs::root()?;
+    let file = "/sys/fs/cgroup/cpu/cpu.rt_runtime_us";
+    let found = needs::kernel_file(file);
+    found.map_err(|_| Absent::kernel("CONFIG_RT_GROUP_SCHED with control groups of version 1"))
+}
 
 impl Group {
     /// A group with limits, given as files and values; the sum of all groups' real-time budgets

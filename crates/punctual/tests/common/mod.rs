@@ -15,6 +15,7 @@
 
 pub mod examples;
 pub mod groups;
+pub mod host;
 pub mod hotplug;
 pub mod mounts;
 pub mod namespaces;
@@ -33,10 +34,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use punctual_record::proc_status::Capabilities;
 use serde_json::Value;
 
-pub(crate) use needs::{has, is_root, skip};
+pub(crate) use needs::{has, is_root, need, skip};
 
 /// The time limit for any step, on a machine that is shared.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,13 +54,7 @@ pub fn program() -> &'static Path {
 
 /// Whether this process has the rights that a run usually requests: priority, memory, idle states.
 pub fn has_rights() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let held = Capabilities::effective(&status).unwrap_or_default();
-    let capable = held.has(Capabilities::IPC_LOCK) && held.has(Capabilities::SYS_NICE);
-    let device = fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/cpu_dma_latency");
-    capable && device.is_ok()
+    needs::rights().is_ok()
 }
 
 /// CPUs that this process may use.

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use super::needs::{self, Absent};
 use super::{Place, program};
 
 /// A machine with Debian's GRUB.
@@ -20,19 +21,19 @@ END
         chmod +x /usr/sbin/update-grub
 ";
 
-/// Runs a script that mounts file systems, in a mount namespace of its own; it ends with 77 where
-/// it can't.
+/// Runs a script that mounts file systems, in a mount namespace of its own; it ends with 77 if a
+/// mount fails.
 ///
 /// # Errors
-/// Why not.
-pub fn in_own_mounts(place: &Place, script: &str) -> Result<Output, String> {
+/// No file system can be mounted here.
+pub fn in_own_mounts(place: &Place, script: &str) -> Result<Output, Absent> {
+    needs::mounts()?;
     let ended = Command::new("unshare")
         .args(["-m", "sh", "-c", script])
         .env("PUNCTUAL", program())
         .current_dir(place.path())
-        .output();
-    match ended {
-        Ok(ended) if ended.status.code() != Some(77) => Ok(ended),
-        other => Err(format!("{other:?}")),
-    }
+        .output()
+        .expect("unshare runs");
+    assert_ne!(ended.status.code(), Some(77), "a mount failed: {ended:?}");
+    Ok(ended)
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Place;
-use super::needs::{has, is_root};
+use super::needs::{self, Absent};
 
 /// The address of the near side.
 pub const NEAR: &str = "10.79.1.1";
@@ -29,15 +29,11 @@ impl Namespaces {
     /// Makes them.
     ///
     /// # Errors
-    /// Why a test that needs them is skipped.
-    pub fn pair() -> Result<Self, String> {
+    /// What is missing for them.
+    pub fn pair() -> Result<Self, Absent> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        if !is_root() {
-            return Err("network namespaces need root".to_owned());
-        }
-        if !has("ip") {
-            return Err("there is no ip (package iproute2)".to_owned());
-        }
+        needs::root()?;
+        needs::program("ip")?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let base = format!("punctual-{}-{number}", std::process::id());
         let pair = Self {
@@ -56,7 +52,7 @@ impl Namespaces {
             format!("-n {far} link set veth0 up"),
         ];
         for step in steps {
-            ip(&step).map_err(|error| format!("ip {step}: {error}"))?;
+            ip(&step).map_err(|error| Absent::refused(&format!("ip {step}"), error))?;
         }
         Ok(pair)
     }
@@ -104,11 +100,9 @@ impl Namespaces {
     /// Filters what arrives on a side: rules of nftables' chain `input`, a line each.
     ///
     /// # Errors
-    /// Why a test that needs the filter is skipped.
-    pub fn filter(&self, side: Side, rules: &str) -> Result<(), String> {
-        if !has("nft") {
-            return Err("there is no nft (package nftables)".to_owned());
-        }
+    /// What is missing for it.
+    pub fn filter(&self, side: Side, rules: &str) -> Result<(), Absent> {
+        needs::program("nft")?;
         let table = format!(
             "flush ruleset\ntable inet t {{\nchain input {{\ntype filter hook input priority 0\n\
              {rules}\n}}\n}}\n"
@@ -118,12 +112,15 @@ impl Namespaces {
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| error.to_string())?;
+            .expect("ip runs");
         let written = nft.stdin.take().unwrap().write_all(table.as_bytes());
-        let output = nft.wait_with_output().map_err(|error| error.to_string())?;
+        let output = nft.wait_with_output().expect("its end");
         match (written, output.status.success()) {
             (Ok(()), true) => Ok(()),
-            _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            _ => Err(Absent::refused(
+                "nft",
+                String::from_utf8_lossy(&output.stderr),
+            )),
         }
     }
 }

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Place, has, is_root, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, need, skip};
 use punctual_record::explanation::{NotSeen, RecordedEvents};
 use punctual_trace::attribute::{self, Bill, Cause};
 use punctual_trace::foreign::Recording;
@@ -169,9 +170,9 @@ fn hold(place: &Place, file: &str) -> String {
 
 #[test]
 fn a_hog_in_perfs_recording_is_named() {
-    if !is_root() || !has("perf") || !has("python3") {
-        skip!("perf, python3 or root are missing");
-    }
+    need!(needs::root());
+    need!(needs::program("perf"));
+    need!(needs::program("python3"));
     let place = Place::new();
     let events: Vec<&str> = EVENTS.iter().flat_map(|event| ["-e", event]).collect();
     let mut command = place.command("perf");
@@ -181,10 +182,7 @@ fn a_hog_in_perfs_recording_is_named() {
     let done = command.args(["python3", "-c", HOG]).output().expect("perf");
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        skip!(
-            "perf can't record here: {}",
-            said.lines().next().unwrap_or_default()
-        );
+        skip!(Absent::refused("perf", said));
     }
     hold(&place, "perf.data");
     // Without perf the error names it.
@@ -208,9 +206,9 @@ const RECORD: &str = "set -e\n: >empty; echo 1 >one\n\
 
 #[test]
 fn a_hog_in_trace_cmds_recording_is_named_in_both_versions() {
-    if !is_root() || !has("trace-cmd") || !has("python3") {
-        skip!("trace-cmd, python3 or root are missing");
-    }
+    need!(needs::root());
+    need!(needs::program("trace-cmd"));
+    need!(needs::program("python3"));
     let place = Place::new();
     let events: Vec<&str> = EVENTS.iter().flat_map(|event| ["-e", event]).collect();
     let mut command = place.command("unshare");
@@ -221,10 +219,7 @@ fn a_hog_in_trace_cmds_recording_is_named_in_both_versions() {
         .expect("trace-cmd");
     if !done.status.success() || !place.path().join("trace.dat").exists() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        skip!(
-            "trace-cmd can't record here: {}",
-            said.lines().next().unwrap_or_default()
-        );
+        skip!(Absent::refused("trace-cmd", said));
     }
     let newer = hold(&place, "trace.dat");
     let mut convert = Command::new("trace-cmd");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::common::{flat, program, read_json, skip};
+use super::common::{flat, need, program, read_json};
 use super::farm::{Farm, HOSTS};
 
 /// Flags of a short run for the variable of a host, as JSON.
@@ -14,10 +14,7 @@ fn flags(words: &str) -> String {
 
 #[test]
 fn the_playbook_fails_on_fail_and_reports_other_verdicts_apart() {
-    let farm = match Farm::start() {
-        Ok(farm) => farm,
-        Err(why) => skip!("{why}"),
-    };
+    let farm = need!(Farm::start());
     // A test's binary is large: its symbols need not travel.
     let binary = farm.at("binary");
     let stripped = Command::new("strip")

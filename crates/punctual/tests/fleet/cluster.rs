@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::common::{Ended, Place, Running, is_root, program, until};
+use super::common::needs::{self, Absent};
+use super::common::{Ended, Place, Running, program, until};
 use super::tools::{find, library_folder, library_path, path};
 
 pub const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
@@ -32,7 +33,7 @@ struct Programs {
     munged: PathBuf,
 }
 
-fn programs() -> Result<Programs, String> {
+fn programs() -> Result<Programs, Absent> {
     find(&["sbatch"], "slurm-client")?;
     Ok(Programs {
         controller: find(&["slurmctld-wlm", "slurmctld"], "slurmctld")?,
@@ -52,14 +53,12 @@ impl Cluster {
     /// Starts it, and waits until its nodes take jobs.
     ///
     /// # Errors
-    /// Why a test that needs it is skipped.
-    pub fn start() -> Result<Self, String> {
-        if !is_root() {
-            return Err("Slurm's daemons need root".to_owned());
-        }
+    /// What is missing for it.
+    pub fn start() -> Result<Self, Absent> {
+        needs::root()?;
         programs()?;
         let plugins = library_folder("slurm-wlm/auth_munge.so")
-            .ok_or("there are no plugins of Slurm (package slurm-wlm-basic-plugins)")?
+            .ok_or_else(|| Absent::program("Slurm's plugins (package slurm-wlm-basic-plugins)"))?
             .join("slurm-wlm");
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let place = Place::new();

@@ -13,7 +13,8 @@ use punctual_stats::histogram::SparseHistogram;
 use serde_json::Value;
 
 use super::cluster::{Cluster, NODES};
-use super::common::{Ended, Place, Running, program, skip};
+use super::common::needs::Absent;
+use super::common::{Ended, Place, Running, need, program};
 use super::tools;
 
 fn report(place: &Place, path: impl AsRef<OsStr>, flags: &[&str]) -> Ended {
@@ -23,7 +24,7 @@ fn report(place: &Place, path: impl AsRef<OsStr>, flags: &[&str]) -> Ended {
     Running::start(command).end()
 }
 
-fn duckdb() -> Result<PathBuf, String> {
+fn duckdb() -> Result<PathBuf, Absent> {
     tools::find(&["duckdb"], "duckdb-cli of PyPI")
 }
 
@@ -44,14 +45,8 @@ fn counted(duckdb: &Path, dataset: &Path) -> BTreeMap<u64, u64> {
 
 #[test]
 fn runs_of_a_cluster_in_a_dataset_are_those_that_merge_adds_bucket_for_bucket() {
-    let duckdb = match duckdb() {
-        Ok(duckdb) => duckdb,
-        Err(why) => skip!("{why}"),
-    };
-    let cluster = match Cluster::start() {
-        Ok(cluster) => cluster,
-        Err(why) => skip!("{why}"),
-    };
+    let duckdb = need!(duckdb());
+    let cluster = need!(Cluster::start());
     let flags = "--repeat 2 -o night -- qualify -l 300 -i 1000 --deadline 1s --load=none --no-explain --best-effort";
     let flags: Vec<&str> = flags.split(' ').collect();
     let ended = cluster.run(&flags);
@@ -166,9 +161,7 @@ fn what_duckdb_lacks_or_says_is_told_in_a_line() {
 
 #[test]
 fn a_batch_without_its_table_is_no_smaller_fleet() {
-    if let Err(why) = duckdb() {
-        skip!("{why}");
-    }
+    need!(duckdb());
     let place = with_duckdb("");
     let more = [
         "measure",

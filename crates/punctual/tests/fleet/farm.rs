@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::common::{Ended, Place, Running, is_root, until};
+use super::common::needs::{self, Absent};
+use super::common::{Ended, Place, Running, until};
 use super::tools::{find, library_path, path};
 
 pub const HOSTS: [&str; 4] = ["farm1", "farm2", "farm3", "farm4"];
@@ -26,11 +27,9 @@ impl Farm {
     /// Starts it, and waits until each host answers.
     ///
     /// # Errors
-    /// Why a test that needs it is skipped.
-    pub fn start() -> Result<Self, String> {
-        if !is_root() {
-            return Err("network namespaces need root".to_owned());
-        }
+    /// What is missing for it.
+    pub fn start() -> Result<Self, Absent> {
+        needs::root()?;
         for (program, package) in [
             ("ip", "iproute2"),
             ("ansible-playbook", "ansible-core"),
@@ -69,7 +68,7 @@ impl Farm {
     }
 
     /// The hosts, and the test's own side, `control`.
-    fn network(&self) -> Result<(), String> {
+    fn network(&self) -> Result<(), Absent> {
         let control = format!("{}-control", self.base);
         let mut steps = vec![
             format!("netns add {control}"),
@@ -93,10 +92,10 @@ impl Farm {
             let output = Command::new("ip")
                 .args(step.split(' '))
                 .output()
-                .map_err(|error| error.to_string())?;
+                .expect("ip runs");
             if !output.status.success() {
                 let said = String::from_utf8_lossy(&output.stderr);
-                return Err(format!("ip {step}: {}", said.trim()));
+                return Err(Absent::refused(&format!("ip {step}"), said.trim()));
             }
         }
         Ok(())

@@ -9,7 +9,8 @@ use std::process::Command;
 use punctual_stats::verdict::Outcome;
 use serde_json::{Value, json};
 
-use super::common::{Ended, Place, Running, has, skip};
+use super::common::needs::{self, Absent};
+use super::common::{Ended, Place, Running, need};
 
 const MANIFESTS: [&str; 4] = [
     "namespace.yaml",
@@ -40,17 +41,15 @@ fn go(place: &Place, arguments: &[&str]) -> Command {
 /// The program that decodes manifests, where its modules can be fetched.
 ///
 /// # Errors
-/// Why a test that needs it is skipped.
-fn decoder(place: &Place) -> Result<PathBuf, String> {
-    if !has("go") {
-        return Err("there is no go (package golang-go)".to_owned());
-    }
+/// What is missing for it.
+fn decoder(place: &Place) -> Result<PathBuf, Absent> {
+    needs::program("go")?;
     let limit = std::time::Duration::from_secs(120);
     // Its modules, and no more: the rest must not be mistaken for a missing network.
     let fetched = Running::start(go(place, &["list", "-deps", "."])).end_within(limit);
     if !fetched.status.success() {
         let last = fetched.stderr.lines().last().unwrap_or_default();
-        return Err(format!("Kubernetes' Go modules can't be had: {last}"));
+        return Err(Absent::program(format!("Kubernetes' Go modules: {last}")));
     }
     let program = place.path().join("decode");
     let path = program.display().to_string();
@@ -78,10 +77,7 @@ fn constant(name: &str) -> i64 {
 #[test]
 fn manifests_are_of_kubernetes_api_and_say_what_they_should() {
     let place = Place::new();
-    let decoder = match decoder(&place) {
-        Ok(decoder) => decoder,
-        Err(why) => skip!("{why}"),
-    };
+    let decoder = need!(decoder(&place));
     let ended = decode(&place, &decoder, &manifests()).expect(0);
     let objects: Vec<Value> = ended
         .stdout
@@ -194,10 +190,7 @@ fn each_exit_code_has_its_action(job: &Value) {
 #[test]
 fn a_manifest_with_an_unknown_field_or_a_wrong_type_is_refused() {
     let place = Place::new();
-    let decoder = match decoder(&place) {
-        Ok(decoder) => decoder,
-        Err(why) => skip!("{why}"),
-    };
+    let decoder = need!(decoder(&place));
     let good = std::fs::read_to_string(&manifests()[1]).expect("a file");
     let bad = place.path().join("bad.yaml");
     for (from, to, said) in [

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::cluster::{Cluster, NODES, kill};
-use super::common::{Running, read_json, until};
+use super::common::{Running, need, read_json, until};
 
 /// Flags of a short run that misses its deadline wherever it is made.
 const FAILS: [&str; 10] = [
@@ -88,19 +88,9 @@ fn each_once(directory: &Path, repeat: usize) -> Vec<PathBuf> {
     runs
 }
 
-fn cluster() -> Option<Cluster> {
-    match Cluster::start() {
-        Ok(cluster) => Some(cluster),
-        Err(why) => {
-            eprintln!("SKIPPED: {why}");
-            None
-        }
-    }
-}
-
 #[test]
 fn each_node_has_its_runs_and_the_most_severe_verdict_counts() {
-    let Some(cluster) = cluster() else { return };
+    let cluster = need!(Cluster::start());
     let ended = cluster
         .run(&with(&["--repeat", "2", "-o", "night"], &FAILS))
         .expect(2);
@@ -182,7 +172,7 @@ fn each_node_has_its_runs_and_the_most_severe_verdict_counts() {
 
 /// n2 crashes, on n3 the daemon alone dies and its run goes on, and the controller is killed.
 fn with_deaths(seconds: &'static str, before: Duration, check: impl Fn(&[PathBuf])) {
-    let Some(mut cluster) = cluster() else { return };
+    let mut cluster = need!(Cluster::start());
     let running = cluster.begin(&with(&["--repeat", "2", "-o", "night"], &long(seconds)));
     until("a run on each node", || {
         let runs = |node: &&str| !cluster.job_processes(node, "qualify").is_empty();
@@ -222,7 +212,7 @@ fn no_run_is_lost_or_counted_twice_when_daemons_die() {
 
 #[test]
 fn a_run_that_is_killed_is_started_again_and_one_with_a_verdict_is_not() {
-    let Some(cluster) = cluster() else { return };
+    let cluster = need!(Cluster::start());
     let running = cluster.begin(&with(&["--nodes", "n[1-2]", "-o", "night"], &long("4")));
     let mut found = Vec::new();
     until("a run on two nodes", || {
@@ -250,7 +240,7 @@ fn a_run_that_is_killed_is_started_again_and_one_with_a_verdict_is_not() {
 
 #[test]
 fn interrupted_or_cancelled_it_keeps_what_is_complete() {
-    let Some(cluster) = cluster() else { return };
+    let cluster = need!(Cluster::start());
     let list = ["--nodes", "n1", "--repeat", "2"];
     let begin = |name| {
         let running = cluster.begin(&with(&[&list[..], &["-o", name]].concat(), &long("3")));
@@ -288,7 +278,7 @@ fn interrupted_or_cancelled_it_keeps_what_is_complete() {
 
 #[test]
 fn errors_name_what_to_do() {
-    let Some(mut cluster) = cluster() else { return };
+    let mut cluster = need!(Cluster::start());
     for (flags, status, words) in [
         (vec!["--partition", "nope"], 64, "no such partition"),
         (vec!["--nodes", "n[1-9]"], 64, "no node named n5"),

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::common::needs::Absent;
+
 /// Where packages are unpacked.
 fn unpacked() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
@@ -20,8 +22,8 @@ fn places() -> Vec<PathBuf> {
 /// The file of a program that has one of these names.
 ///
 /// # Errors
-/// Why a test that needs it is skipped.
-pub fn find(names: &[&str], package: &str) -> Result<PathBuf, String> {
+/// It is neither installed nor unpacked.
+pub fn find(names: &[&str], package: &str) -> Result<PathBuf, Absent> {
     let files = names
         .iter()
         .flat_map(|name| places().into_iter().map(move |place| place.join(name)));
@@ -29,7 +31,7 @@ pub fn find(names: &[&str], package: &str) -> Result<PathBuf, String> {
         .into_iter()
         .find(|file| file.is_file())
         .and_then(|file| file.canonicalize().ok())
-        .ok_or_else(|| format!("there is no {} (package {package})", names[0]))
+        .ok_or_else(|| Absent::program(format!("{} (package {package})", names[0])))
 }
 
 /// A folder of libraries, installed or unpacked, that has this file.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use punctual_record::{CrossCheckFault, CrossFigureName, KernelTracer, Run};
 use punctual_rt::sched::{Policy, set_current};
 
-use super::common::{Place, said, skip};
+use super::common::{Place, need, said};
 use super::inside::{in_guest, is_rt, punctual};
 use super::{exact, known, ready, several, waits};
 
@@ -18,9 +18,7 @@ use super::{exact, known, ready, several, waits};
 const PARTS: usize = 11;
 
 fn all_parts(kernel: &str) {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let watched = known::watched().to_str().expect("UTF-8");
     let family = known::family().to_str().expect("UTF-8");

@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 
 use punctual_record::laboratory::Architecture;
 
-use super::common::{Ended, Place, Running, program, read_json, skip};
+use super::common::needs::Absent;
+use super::common::{Ended, Place, Running, need, program, read_json};
 use super::{HANGS, ready_for};
 
 /// This tool, built for arm64.
-fn guest_program() -> Result<&'static Path, String> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+fn guest_program() -> Result<&'static Path, Absent> {
+    static BUILT: OnceLock<Result<PathBuf, Absent>> = OnceLock::new();
     // `make test` has built it before: then it is up to date.
     let build = || {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -26,24 +27,21 @@ fn guest_program() -> Result<&'static Path, String> {
                 "punctual",
             ])
             .output()
-            .map_err(|error| error.to_string())?;
+            .expect("bash runs");
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(said.lines().last().unwrap_or_default().to_owned());
+            let last = said.lines().last().unwrap_or_default();
+            return Err(Absent::program(format!("this tool for arm64: {last}")));
         }
         // target/TRIPLE/debug/punctual
-        let target = program().ancestors().nth(3);
-        let target = target.ok_or("no target directory")?;
+        let target = program().ancestors().nth(3).expect("a target directory");
         Ok(target.join("aarch64-unknown-linux-gnu/debug/punctual"))
     };
-    BUILT
-        .get_or_init(build)
-        .as_deref()
-        .map_err(String::to_owned)
+    BUILT.get_or_init(build).as_deref().map_err(Clone::clone)
 }
 
 /// The file of this tool for guests, if they can run here.
-fn ready() -> Result<&'static Path, String> {
+fn ready() -> Result<&'static Path, Absent> {
     ready_for(Architecture::Arm64)?;
     guest_program()
 }
@@ -57,10 +55,7 @@ fn lab(place: &Place, guest: &Path, arguments: &[&str]) -> Ended {
 
 #[test]
 fn both_kernels_repeat_bit_for_bit_and_each_worst_wake_up_has_its_bill() {
-    let guest = match ready() {
-        Ok(guest) => guest,
-        Err(reason) => skip!("{reason}"),
-    };
+    let guest = need!(ready());
     let place = Place::new();
     let words = ["--arch", "arm64", "--load", "idle,fork", "-o", "made", "--"];
     let measured = ["measure", "nanosleep", "-p", "80", "-i", "509", "-l", "400"];
@@ -107,10 +102,7 @@ fn both_kernels_repeat_bit_for_bit_and_each_worst_wake_up_has_its_bill() {
 
 #[test]
 fn what_is_not_for_these_guests_is_refused_in_one_line() {
-    let guest = match ready() {
-        Ok(guest) => guest,
-        Err(reason) => skip!("{reason}"),
-    };
+    let guest = need!(ready());
     let place = Place::new();
     let image = |architecture| {
         let cache = punctual_lab::kernel::Cache::for_user().expect("a cache");
@@ -164,10 +156,7 @@ fn what_is_not_for_these_guests_is_refused_in_one_line() {
 
 #[test]
 fn the_guests_kernel_is_traced_and_explains_each_wake_up() {
-    let guest = match ready() {
-        Ok(guest) => guest,
-        Err(reason) => skip!("{reason}"),
-    };
+    let guest = need!(ready());
     let place = Place::new();
     let words = ["--arch", "arm64", "--load", "fork", "-o", "made", "--"];
     let measured = [

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::common::{Place, Running, has, program, skip};
+use super::common::{Place, Running, need, needs, program};
 use super::{HANGS, lab, ready};
 
 /// On the standard kernel the exit of a large process delays a wake-up by milliseconds, on
@@ -13,12 +13,8 @@ const JUDGE: &str = "exec \"$PUNCTUAL\" lab bisect --build 'sh ./build.sh' --ker
 
 #[test]
 fn git_bisect_finds_the_commit_that_increased_the_latency() {
-    if !has("git") {
-        skip!("there is no git");
-    }
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(needs::program("git"));
+    need!(ready());
     let place = Place::new();
     let repository = place.path().join("repository");
     fs::create_dir(&repository).expect("made");
@@ -106,9 +102,7 @@ fn an_error_that_no_commit_can_fix_ends_the_bisection() {
 
 #[test]
 fn a_commit_that_cannot_be_tested_is_skipped() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     for (words, said) in [
         (

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::common::{Place, flat, read_json, skip};
+use super::common::{Place, flat, need, read_json};
 use super::userspace::userspace;
 use super::{lab, ready};
 
@@ -18,9 +18,7 @@ fn total(bound: &Value) -> u64 {
 
 #[test]
 fn no_seed_is_later_than_the_bound_of_another_and_the_guest_runs_as_without() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let guests = ["--load", "fork,exit"];
     let work = [
@@ -89,9 +87,7 @@ const HWLAT: &str = "T=/sys/kernel/tracing/; echo 300 >$T/hwlat_detector/width; 
 
 #[test]
 fn a_window_of_known_length_is_found_and_named() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     userspace(&place.path().join("root"));
     let flags = ["bound", "--kernel", "rt", "--rootfs", "root", "-o", "a"];
@@ -115,9 +111,7 @@ fn a_window_of_known_length_is_found_and_named() {
 
 #[test]
 fn what_has_no_bound_says_why() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     for (words, status, said) in [
         (&["--explain"][..], 64, "--explain, --no-explain"),
         (&["--cpus", "2"], 64, "a probe on one processor"),

@@ -1,7 +1,7 @@
 //! `cost` on real kernels: their instructions in virtual time, and a preemption model that is switched
 //! and restored.
 
-use crate::common::{Place, skip};
+use crate::common::{Place, need};
 use crate::userspace::write;
 use crate::{HANGS, lab, ready};
 use punctual_record::cost::{CostOutcome, CostPart, read_cost};
@@ -9,9 +9,7 @@ use punctual_stats::cost::CostMeasure;
 
 #[test]
 fn processes_cost_more_instructions_on_preempt_rt_by_more_than_any_seed_does() {
-    if let Err(why) = ready() {
-        skip!("{why}");
-    }
+    need!(ready());
     let place = Place::new();
     let script = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); /lab/bin/cat /proc/self/status; done";
     let ended = place
@@ -67,9 +65,7 @@ mode
 
 #[test]
 fn a_preemption_model_is_restored_after_the_runs_and_after_a_kill() {
-    if let Err(why) = ready() {
-        skip!("{why}");
-    }
+    need!(ready());
     let place = Place::new();
     write(
         &place.path().join("switched.sh"),

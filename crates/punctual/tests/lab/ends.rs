@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::common::{Place, Running, program, skip, until};
+use super::common::{Place, Running, need, program, until};
 use super::{lab, machines, ready};
 
 const SHELL: [&str; 5] = ["--kernel", "rt", "--", "sh", "-c"];
@@ -20,9 +20,7 @@ fn one_line(place: &Place, arguments: &[&str], words: &str) {
 
 #[test]
 fn a_panic_a_hang_and_lost_time_are_distinguished() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let panics = [&SHELL[..], &["echo c >/proc/sysrq-trigger"]].concat();
     one_line(
@@ -38,9 +36,7 @@ fn a_panic_a_hang_and_lost_time_are_distinguished() {
 
 #[test]
 fn a_guest_that_dies_before_it_has_a_console_is_explained() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     // Too little memory for its own files: the kernel stops before it prints anything.
     let early = [
@@ -67,9 +63,7 @@ fn folders(within: &Path) -> usize {
 
 #[test]
 fn no_guest_outlives_the_tool() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     for (signal, cleans) in [
         (libc::SIGINT, true),
         (libc::SIGTERM, true),

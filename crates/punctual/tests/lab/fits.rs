@@ -11,7 +11,7 @@ use punctual_record::fit::{FitOutcome, FitWork, read_fit};
 use punctual_rt::sched::{Policy, set_current};
 use punctual_stats::verdict::Outcome;
 
-use super::common::{Place, skip};
+use super::common::{Place, need};
 use super::inside::{in_guest, punctual};
 use super::ready;
 
@@ -19,9 +19,7 @@ const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
 #[test]
 fn a_fit_keeps_the_setting_that_meets_the_deadline() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let flags = ["--kernel", "rt", "--mem", "2G"];
     let (passed, shown) = in_guest(&place, &flags, "fits::guest_");

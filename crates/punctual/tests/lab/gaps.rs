@@ -1,7 +1,7 @@
 //! The kernel's own tracers, on kernels with and without them: hwlat instead
 //! of a polling thread, timerlat next to our wake-ups, and nothing left behind.
 
-use super::common::{Place, skip};
+use super::common::{Place, need, needs};
 use super::{lab, ready};
 use punctual_record::{CrossCheckFault, CrossFigureName, KernelTracer, Method, Run};
 
@@ -11,9 +11,7 @@ fn run(place: &Place, kernel: &str) -> Run {
 
 #[test]
 fn hardware_is_measured_by_hwlat_where_there_is_one_and_by_polling_elsewhere() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     for (kernel, method) in [("rt", Method::Hwlat), ("standard", Method::Polling)] {
         let place = Place::new();
         let lab_flags = ["--kernel", kernel, "-o", kernel, "--"];
@@ -34,9 +32,7 @@ fn hardware_is_measured_by_hwlat_where_there_is_one_and_by_polling_elsewhere() {
 
 #[test]
 fn timerlat_agrees_or_is_reported_as_missing() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let words = ["measure", "-l", "500", "--cross-check", "--load", "none"];
     let place = Place::new();
     let flags = ["--kernel", "rt", "-o", "rt", "--"];
@@ -87,12 +83,8 @@ const SCRIPT: &str = "\
 
 #[test]
 fn hwlats_settings_are_restored_after_any_end() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
-    if !super::common::has("bash") {
-        skip!("no bash");
-    }
+    need!(ready());
+    need!(needs::program("bash"));
     let place = Place::new();
     let ended = lab(
         &place,

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::common::{Place, read_json, skip};
+use super::common::needs::Absent;
+use super::common::{Place, need, read_json, skip};
 use super::{flat, lab, ready};
 
 fn baseline(place: &Place, load: &str) {
@@ -28,9 +29,7 @@ fn better(place: &Place, to: &str, by_ns: u64) {
 
 #[test]
 fn what_grew_by_more_than_is_allowed_fails_and_nothing_else_does() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     baseline(&place, "idle");
     let shown = lab(&place, &["gate", "a", "-o", "b"]).expect(0).stdout;
@@ -67,9 +66,7 @@ fn what_grew_by_more_than_is_allowed_fails_and_nothing_else_does() {
 
 #[test]
 fn another_kernel_that_is_worse_fails_by_the_function_that_holds_off_preemption() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     baseline(&place, "exit");
     let words = [
@@ -131,9 +128,7 @@ fn a_gate_without_a_baseline_that_fits_is_refused_in_one_line() {
 /// tests use; its `lab.json` is kept.
 #[test]
 fn the_wake_up_of_our_own_probe_is_no_longer_than_before() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/gate");
     let before = read_json(&kept.join("lab.json"));
@@ -146,7 +141,9 @@ fn the_wake_up_of_our_own_probe_is_no_longer_than_before() {
     for part in ["kernel_sha256", "emulator_sha256"] {
         let of = |lab: &Value| lab["cells"][0]["laboratory"]["fingerprint"][part].clone();
         if of(&before) != of(&now) {
-            skip!("the baseline has another {part}: make it again");
+            skip!(Absent::kernel(format!(
+                "the {part} of the baseline: make it again"
+            )));
         }
     }
     ended.expect(0);

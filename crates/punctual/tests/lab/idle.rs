@@ -10,15 +10,13 @@ use punctual_lab::kernel::{self, Cache, Kernel};
 
 use serde_json::Value;
 
-use super::common::{Place, read_json, skip};
+use super::common::{Place, need, read_json};
 use super::{lab, ready};
 use punctual_record::laboratory::Architecture;
 
 #[test]
 fn a_guest_is_the_same_with_the_pause_of_its_idle_loop_and_without() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let cache = Cache::for_user().expect("a cache");
     let find = |asked: &str| -> Kernel {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use punctual_record::laboratory::Architecture;
 
-use super::common::{Place, Running, program};
+use super::common::{Place, Running, need, program};
 
 pub fn refused(
     place: &Place,
@@ -103,7 +103,7 @@ fn a_file_that_is_no_kernel_is_refused() {
     let place = Place::new();
     let qemu = [("PUNCTUAL_QEMU", "")];
     if punctual_lab::Qemu::find(Architecture::OWN).is_err() {
-        super::common::skip!("there is no QEMU");
+        super::common::skip!(super::common::needs::Absent::program("qemu-system-*"));
     }
     refused(
         &place,
@@ -118,9 +118,7 @@ fn a_file_that_is_no_kernel_is_refused() {
 
 #[test]
 fn a_file_that_cannot_be_copied_into_the_guest_is_named() {
-    if let Err(reason) = super::ready() {
-        super::common::skip!("{reason}");
-    }
+    need!(super::ready());
     let place = Place::new();
     for (files, words) in [
         (&["--bring", "/nowhere/a"][..], "/nowhere/a"),

@@ -10,7 +10,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::common::{Place, groups, skip};
+use super::common::{Place, groups, need};
 use super::{lab, ready};
 
 /// Runs some of our own tests in a guest, and returns how many passed.
@@ -35,9 +35,7 @@ pub fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
 const PARTS: usize = 7;
 
 fn all_parts(kernel: &str) {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let flags = ["--kernel", kernel, "--cpus", "2", "--mem", "2G"];
     let (passed, shown) = in_guest(&place, &flags, "inside::guest_");
@@ -57,9 +55,7 @@ fn privileged_features_work_on_the_standard_kernel() {
 
 #[test]
 fn isolated_processors_are_probed_and_named_ones_are_reached() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     for kernel in ["rt", "standard"] {
         let place = Place::new();
         let flags = ["--kernel", kernel, "--cpus", "2", "--param", "isolcpus=1"];
@@ -71,9 +67,7 @@ fn isolated_processors_are_probed_and_named_ones_are_reached() {
 
 #[test]
 fn late_wake_ups_of_an_application_are_explained() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let flags = ["--kernel", "standard", "--load", "exit", "--explain"];
     let (_, shown) = in_guest(&place, &flags, "inside::a_loop_");

@@ -2,14 +2,12 @@
 
 use serde_json::Value;
 
-use super::common::{Place, skip};
+use super::common::{Place, need};
 use super::{lab, ready};
 
 #[test]
 fn on_a_kernel_with_one_lock_for_all_mappings_faults_and_readers_of_proc_wait_for_the_mappers() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let command = [
         "punctual",

@@ -3,14 +3,12 @@
 use punctual_record::ladder::{Rung, read_ladder};
 use serde_json::Value;
 
-use super::common::{Place, read_json, skip};
+use super::common::{Place, need, read_json};
 use super::{lab, ready};
 
 #[test]
 fn each_rung_gains_what_it_must_on_both_kernels_and_locked_memory_ends_every_fault() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let words = ["run", "ladder", "--load", "idle", "--no-explain", "-o", "a"];
     lab(&place, &words).expect(0);

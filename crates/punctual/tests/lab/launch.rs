@@ -1,6 +1,6 @@
 //! Launch times in a guest: the queueing discipline `fq` sends at them, and what does not is noticed.
 
-use crate::common::{Place, skip};
+use crate::common::{Place, need};
 use crate::path::between_namespaces;
 use crate::ready;
 
@@ -28,9 +28,7 @@ for to in plain udp raw passed; do ./cat /tmp/$to/run.json; done
 
 #[test]
 fn messages_leave_at_their_launch_times_or_the_run_is_invalid() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let ended = between_namespaces(&place, &["sch_fq", "sch_prio"], SCRIPT);
     let (said, records) = ended

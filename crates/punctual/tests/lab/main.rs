@@ -43,24 +43,29 @@ mod work;
 
 use std::time::Duration;
 
+use common::needs::Absent;
 use common::{Ended, Place, flat};
 use punctual_record::laboratory::Architecture;
 
-/// The kernels' names, if both are available and QEMU is installed; otherwise why not.
-pub fn ready() -> Result<(), String> {
+/// Whether both kernels are available and QEMU is installed.
+pub fn ready() -> Result<(), Absent> {
     use std::sync::OnceLock;
-    static READY: OnceLock<Result<(), String>> = OnceLock::new();
+    static READY: OnceLock<Result<(), Absent>> = OnceLock::new();
     READY.get_or_init(|| ready_for(Architecture::Amd64)).clone()
 }
 
 /// The same for guests of an architecture.
-pub fn ready_for(architecture: Architecture) -> Result<(), String> {
+pub fn ready_for(architecture: Architecture) -> Result<(), Absent> {
     use punctual_lab::{Qemu, kernel};
-    Qemu::find(architecture).map_err(|error| error.to_string())?;
-    let cache = kernel::Cache::for_user().map_err(|error| error.to_string())?;
+    Qemu::find(architecture).map_err(Absent::program)?;
+    let cache = kernel::Cache::for_user().expect("a cache");
     for name in ["rt", "standard"] {
-        let found = kernel::find(name, architecture, &cache, &mut |_| {});
-        found.map_err(|error| error.to_string())?;
+        match kernel::find(name, architecture, &cache, &mut |_| {}) {
+            Ok(_) => {}
+            // The archive can't be reached.
+            Err(error @ kernel::Error::Package { .. }) => return Err(Absent::program(error)),
+            Err(error) => panic!("{error}"),
+        }
     }
     Ok(())
 }

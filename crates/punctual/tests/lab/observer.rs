@@ -13,7 +13,7 @@ use punctual_lab::observer::trail::Trail;
 use punctual_lab::observer::{Observer, bill};
 use punctual_lab::{CellPlan, CellResult, Qemu, Watcher, kernel};
 
-use super::common::{Place, Running, program, read_json, skip};
+use super::common::{Place, Running, need, program, read_json};
 use super::{HANGS, lab, ready};
 use punctual_record::laboratory::Architecture;
 
@@ -31,9 +31,7 @@ fn rows(cell: &serde_json::Value) -> Vec<(String, u64)> {
 
 #[test]
 fn bills_are_exact_and_the_guest_runs_as_without_the_observer() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let words = |folder: &'static str, explain: &'static str| {
         let kernels = ["--kernel", "standard", "--load", "poll,exit", "-o", folder];
@@ -127,9 +125,7 @@ const INTERRUPTED_SHARE: usize = 20;
 
 #[test]
 fn as_many_instructions_are_counted_as_nanoseconds_pass() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let qemu = Qemu::find(Architecture::Amd64).expect("ready");
     let cache = kernel::Cache::for_user().expect("ready");
     let kernel = kernel::find("rt", Architecture::Amd64, &cache, &mut |_| {}).expect("ready");
@@ -187,9 +183,7 @@ fn as_many_instructions_are_counted_as_nanoseconds_pass() {
 /// run for its bill.
 #[test]
 fn a_wake_up_that_is_late_by_more_than_half_a_period_needs_no_second_guest() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let own = std::env::var("PUNCTUAL_QEMU").unwrap_or_else(|_| "qemu-system-x86_64".to_owned());
     let qemu = place.path().join("qemu");

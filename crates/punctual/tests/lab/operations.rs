@@ -2,7 +2,7 @@
 
 use punctual_record::lab::{Lab, LabCell, LabOperation, Operation, read_lab};
 
-use super::common::{Place, flat, skip};
+use super::common::{Place, flat, need, needs};
 use super::{lab, ready};
 
 fn counted(cell: &LabCell, operation: Operation) -> &LabOperation {
@@ -21,9 +21,7 @@ fn ratio(lab: &Lab, operation: Operation) -> f64 {
 
 #[test]
 fn two_runs_count_the_same_and_preempt_rt_takes_more_where_tasks_wake_each_other() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let flags = [
         "cost",
@@ -84,9 +82,8 @@ const LOOP: &str = "__asm__ volatile(\"1: dec %0\\n jnz 1b\" : \"+r\"(left) :: \
 
 #[test]
 fn a_program_takes_what_it_executes_and_a_failure_names_its_status() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
+    need!(needs::compiler());
     let place = Place::new();
     let source = format!("int main(void) {{ long left = 100000000; {LOOP} return 0; }}\n");
     std::fs::write(place.path().join("loop.c"), source).expect("a file");
@@ -94,9 +91,7 @@ fn a_program_takes_what_it_executes_and_a_failure_names_its_status() {
         .args(["-O2", "-static", "-o", "loop", "loop.c"])
         .current_dir(place.path())
         .status();
-    if !built.is_ok_and(|status| status.success()) {
-        skip!("no C compiler that links statically");
-    }
+    assert!(built.is_ok_and(|status| status.success()), "loop.c");
     let flags = [
         "cost",
         "--kernel",
@@ -141,9 +136,7 @@ fn a_program_takes_what_it_executes_and_a_failure_names_its_status() {
 
 #[test]
 fn a_column_whose_word_the_kernel_does_not_know_is_named_and_a_gate_counts_again() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let words = ["cost", "--only", "call,pipe", "-o", "a", "preempt=ful"];
     let ended = lab(&place, &words).expect(1);

@@ -1,7 +1,7 @@
 //! A path between two network namespaces of a guest, in virtual time: the messages that the queue drops
 //! are the late ones, and the bills say so.
 
-use crate::common::{Ended, Place, skip};
+use crate::common::{Ended, Place, need};
 use crate::userspace::write;
 use crate::{lab, ready};
 
@@ -44,9 +44,7 @@ pub fn between_namespaces(place: &Place, modules: &[&str], script: &str) -> Ende
 
 #[test]
 fn what_a_queue_dropped_is_named_as_lost_and_never_as_a_queue_or_a_thread() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let ended = between_namespaces(&place, &["sch_netem"], SCRIPT);
     let (queue, run) = ended

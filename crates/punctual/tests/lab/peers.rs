@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::common::{Place, has, read_json, skip};
+use super::common::{Place, need, needs, read_json};
 use super::{flat, lab, ready};
 
 const EXPERIMENT: &str = r#"
@@ -25,12 +25,8 @@ result = "x.json"
 
 #[test]
 fn a_peer_and_punctual_read_as_many_wake_ups_under_the_same_load() {
-    if !has("cyclictest") {
-        skip!("there is no cyclictest (Debian: rt-tests)");
-    }
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(needs::program("cyclictest"));
+    need!(ready());
     let place = Place::new();
     fs::write(place.path().join("two.toml"), EXPERIMENT).expect("written");
     let shown = lab(&place, &["run", "two.toml", "-o", "a"])

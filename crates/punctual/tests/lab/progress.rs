@@ -1,7 +1,7 @@
 //! The progress of a lab: a line for each finished cell, and on a terminal one that is
 //! redrawn in place.
 
-use super::common::{Place, Running, has, program, skip};
+use super::common::{Place, Running, need, needs, program};
 use super::{HANGS, ready};
 
 /// Cells that all end soon, without a result.
@@ -21,9 +21,7 @@ const SHORT: [&str; 11] = [
 
 #[test]
 fn a_log_has_a_line_for_each_cell_and_the_time_left() {
-    if let Err(why) = ready() {
-        skip!("{why}");
-    }
+    need!(ready());
     let place = Place::new();
     let ended = super::lab(&place, &SHORT[1..]).expect(1);
     let lines: Vec<&str> = ended.stdout.lines().collect();
@@ -53,12 +51,8 @@ fn a_log_has_a_line_for_each_cell_and_the_time_left() {
 
 #[test]
 fn on_a_terminal_a_line_is_redrawn_and_removed() {
-    if let Err(why) = ready() {
-        skip!("{why}");
-    }
-    if !has("script") {
-        skip!("no script to make a terminal with");
-    }
+    need!(ready());
+    need!(needs::program("script"));
     let place = Place::new();
     let words = format!("{} {}", program().display(), SHORT.join(" "));
     let mut command = place.command("script");

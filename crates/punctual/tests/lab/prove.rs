@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::common::{Place, Running, program, read_json, skip};
+use super::common::{Place, Running, need, program, read_json};
 use super::{HANGS, flat, lab, ready};
 
 /// In one line, with nothing left.
@@ -64,9 +64,7 @@ fn parameters_that_mean_nothing_in_a_guest_are_refused() {
 
 #[test]
 fn parameters_that_the_kernel_does_not_know_are_refused() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let unknown = "unknown to kernel standard, its name or its value";
     refused(
         &["threadirqs", "thredirqs"],
@@ -88,9 +86,7 @@ fn row(proof: &Value, parameter: usize) -> &Value {
 
 #[test]
 fn a_parameter_that_helps_is_named_and_the_control_that_only_moves_what_follows_is_not() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     // To poll many files the standard kernel disables preemption for milliseconds, except with
     // this parameter.
@@ -157,9 +153,7 @@ fn lab_report(place: &Place) -> String {
 
 #[test]
 fn an_interrupted_experiment_is_inconclusive_and_keeps_its_seeds() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let mut command = place.command(program());
     command.args([

@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use super::common::{Place, read_json, skip};
+use super::common::{Place, need, read_json};
 use super::{flat, lab, ready};
 
 /// Ends what keeps a CPU of the host busy.
@@ -24,9 +24,7 @@ fn text(value: &Value) -> &str {
 
 #[test]
 fn both_kernels_repeat_exactly_and_differ_as_expected() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let words = ["--load", "exit", "-o", "a", "--", "measure", "-l", "300"];
     let shown = lab(&place, &words).expect(0).stdout;

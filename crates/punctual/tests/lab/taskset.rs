@@ -7,7 +7,7 @@ use punctual_record::lab::{ChainTime, LabCell, LabTask, read_lab};
 use punctual_record::taskset::TaskRun;
 use punctual_stats::verdict::Outcome;
 
-use super::common::{Place, has, skip};
+use super::common::{Place, need, needs};
 use super::input::refused;
 use super::{flat, lab, ready};
 
@@ -47,9 +47,7 @@ fn worst_ns(cell: &LabCell, name: &str) -> u64 {
 
 #[test]
 fn a_set_repeats_exactly_tells_jobs_beyond_bounds_and_a_plain_lock_inverts_priorities() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     fs::write(place.path().join("set.toml"), inversions()).expect("written");
     let words = [
@@ -145,12 +143,8 @@ fn a_set_repeats_exactly_tells_jobs_beyond_bounds_and_a_plain_lock_inverts_prior
 
 #[test]
 fn libraries_and_commands_come_along_and_jobs_are_explained_if_that_is_requested() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
-    if !has("cc") {
-        skip!("there is no C compiler");
-    }
+    need!(ready());
+    need!(needs::program("cc"));
     let place = Place::new();
     let write = |name: &str, text: &str| fs::write(place.path().join(name), text).expect("written");
     write(

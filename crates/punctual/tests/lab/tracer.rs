@@ -5,7 +5,7 @@ use std::path::Path;
 use punctual_record::Run;
 use punctual_record::explanation::{Bill, BillRow, Cause, RowNote};
 
-use super::common::{Place, skip};
+use super::common::{Place, need};
 use super::{lab, ready};
 
 /// Runs one probe in a guest, and reads its record.
@@ -38,9 +38,7 @@ fn traced(run: &Run) -> usize {
 /// its programs execute.
 #[test]
 fn a_traced_wake_up_executes_1_600_instructions_more_at_most() {
-    if let Err(why) = ready() {
-        skip!("{why}");
-    }
+    need!(ready());
     let place = Place::new();
     let flags = [("without", "--no-explain"), ("with", "--explain-above 1ms")];
     let [without, with] = flags.map(|(name, flag)| {
@@ -69,9 +67,7 @@ fn a_traced_wake_up_executes_1_600_instructions_more_at_most() {
 /// is due again, the bill says where it was.
 #[test]
 fn a_late_wake_up_is_not_made_later_by_its_explanation() {
-    if let Err(why) = ready() {
-        skip!("{why}");
-    }
+    need!(ready());
     let place = Place::new();
     let runs = explained(&place, "default", 5, &[]);
     let all_rows = || runs.iter().flat_map(bills).flat_map(|bill| &bill.rows);

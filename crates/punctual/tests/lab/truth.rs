@@ -3,7 +3,7 @@
 #![cfg(feature = "trace")]
 
 use super::common::truth::{Trouble, Wanted, hold, lines};
-use super::common::{Place, examples, skip};
+use super::common::{Place, examples, need};
 use super::{lab, ready};
 
 /// The requirements in the laboratory.
@@ -19,9 +19,7 @@ const THERE: Wanted = Wanted {
 
 #[test]
 fn bills_on_both_kernels_name_the_injected_culprits() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let program = examples::build("truth");
     let program = program.to_str().expect("UTF-8");

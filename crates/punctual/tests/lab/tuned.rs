@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use super::common::mounts::{GRUB, in_own_mounts};
-use super::common::{Place, is_root, skip};
+use super::common::{Place, need, needs};
 use super::inside::{in_guest, is_rt, punctual};
 use super::ready;
 
@@ -26,21 +26,14 @@ fn parameters(drop_in: &str) -> Vec<String> {
 
 #[test]
 fn boot_parameters_of_tune_are_in_force_after_the_boot_or_named() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
-    if !is_root() {
-        skip!("only root may mount a file system");
-    }
+    need!(ready());
+    need!(needs::root());
     let place = Place::new();
     let script = "online=$(cat /sys/devices/system/cpu/online); [ $online != 0 ] || exit 77
         \"$PUNCTUAL\" tune apply --boot isolated-cpus rcu-nocbs split-lock -a 1 \
             --state . || exit 1
         cp /etc/default/grub.d/zz-punctual.cfg .";
-    let ended = match in_own_mounts(&place, &[GRUB, script].concat()) {
-        Ok(ended) => ended,
-        Err(why) => skip!("no machine with two CPUs and GRUB can be made here: {why}"),
-    };
+    let ended = need!(in_own_mounts(&place, &[GRUB, script].concat()));
     assert!(ended.status.success(), "{ended:?}");
     // As it would be written on a kernel that has one more parameter.
     for name in ["zz-punctual.cfg", "journal.jsonl"] {
@@ -116,9 +109,7 @@ fn status_after_the_boot() {
 
 #[test]
 fn a_softirq_thread_of_a_cpu_that_comes_later_gets_its_priority() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let flags = ["--kernel", "rt", "--cpus", "2", "--param", "maxcpus=1"];
     let (passed, shown) = in_guest(&place, &flags, "tuned::later_");

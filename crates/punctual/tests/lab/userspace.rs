@@ -6,7 +6,7 @@ use std::path::Path;
 
 use punctual_lab::kernel::{self, Cache};
 
-use super::common::{Place, read_json, skip};
+use super::common::{Place, need, read_json};
 use super::{HANGS, lab, ready};
 use punctual_record::laboratory::Architecture;
 
@@ -28,9 +28,7 @@ fn data(place: &Place) {
 
 #[test]
 fn a_script_and_its_data_are_copied_with_their_modes() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     data(&place);
     write(&place.path().join("work.sh"), SCRIPT, 0o755);
@@ -107,9 +105,7 @@ fn layout(place: &Path, lower: &[u8], upper: &[u8]) {
 
 #[test]
 fn a_root_file_system_in_any_form_is_the_guests_userspace() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let path = |name: &str| place.path().join(name);
     data(&place);
@@ -183,9 +179,7 @@ fn a_root_file_system_in_any_form_is_the_guests_userspace() {
 
 #[test]
 fn missing_files_of_a_root_file_system_are_named_before_anything_boots() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let root = place.path().join("root");
     userspace(&root);
@@ -217,9 +211,7 @@ fn missing_files_of_a_root_file_system_are_named_before_anything_boots() {
 /// The module of the kernel's own package, as a user's file.
 #[test]
 fn a_module_file_is_checked_and_loaded_or_refused_with_the_kernels_error() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let cache = Cache::for_user().expect("a cache");
     let rt = kernel::find("rt", Architecture::Amd64, &cache, &mut |_| {}).expect("a kernel");
     let mut module = rt.module("null_blk").expect("a module").pop().expect("it");

@@ -5,14 +5,12 @@ use std::process::Command;
 
 use punctual_stats::verdict::Outcome;
 
-use super::common::{Place, has, read_json, skip};
+use super::common::{Place, need, needs, read_json};
 use super::{HANGS, flat, lab, ready};
 
 #[test]
 fn a_program_is_copied_with_its_libraries_and_its_status_is_returned() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let script = "cat /proc/sys/kernel/osrelease; cat /sys/kernel/realtime; id -u; \
                   pwd; echo \"$PUNCTUAL_LAB_SEED\"; echo left >file; echo words >&2; exit 7";
@@ -43,9 +41,7 @@ fn a_program_is_copied_with_its_libraries_and_its_status_is_returned() {
 
 #[test]
 fn a_module_is_loaded_with_its_dependencies() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let words = |module: &'static str| {
         let script = "test -b /dev/nullb0 && read names </proc/modules && echo $names";
@@ -64,9 +60,7 @@ fn a_module_is_loaded_with_its_dependencies() {
 
 #[test]
 fn with_several_cpus_no_latency_is_reported() {
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(ready());
     let place = Place::new();
     let words = [
         "--kernel", "rt", "--load", "idle", "--cpus", "2", "-o", "a", "--", "measure", "-l", "100",
@@ -83,12 +77,8 @@ fn with_several_cpus_no_latency_is_reported() {
 
 #[test]
 fn missing_dependencies_of_a_program_are_named() {
-    if !has("gcc") {
-        skip!("there is no gcc");
-    }
-    if let Err(reason) = ready() {
-        skip!("{reason}");
-    }
+    need!(needs::program("gcc"));
+    need!(ready());
     let place = Place::new();
     let write = |name: &str, text: &str| fs::write(place.path().join(name), text).expect("written");
     write("lost.c", "int lost(void) { return 0; }\n");

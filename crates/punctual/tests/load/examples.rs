@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use crate::needs::{self, skip};
 use crate::support::{Build, CXX17, Linked};
 use punctual_load::{LoadSet, LoadSettings, LoadSpec};
 
@@ -56,9 +57,9 @@ fn examples_take_no_page_fault_under_the_standard_load() {
     for program in &programs {
         let output = run(program);
         if output.status.code() == Some(77) {
-            let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-            eprintln!("SKIPPED: {reason}");
-            return;
+            skip!(needs::not_permitted(&String::from_utf8_lossy(
+                &output.stderr
+            )));
         }
         assert!(output.status.success(), "{program:?}: {output:?}");
         let text = String::from_utf8_lossy(&output.stdout);

@@ -8,6 +8,8 @@ mod build;
 mod cleanup;
 mod examples;
 mod generators;
+#[path = "../common/needs.rs"]
+mod needs;
 #[path = "../../../capi/tests/support/mod.rs"]
 #[allow(dead_code, reason = "each test program takes what it needs")]
 mod support;

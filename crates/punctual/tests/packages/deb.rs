@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Place, has, skip};
-use crate::made::{by, lacks_dpkg, only, packages, root, with_units};
+use crate::common::{Place, need, needs};
+use crate::made::{by, dpkg, only, packages, root, with_units};
 use crate::support::{ends, libraries, succeeds};
 
 const NAMES: [&str; 3] = ["punctual_", "libpunctual0_", "libpunctual-dev_"];
@@ -45,9 +45,7 @@ fn units(package: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn packages_have_their_files_and_fields() {
-    if let Some(why) = lacks_dpkg() {
-        skip!("{why}");
-    }
+    need!(dpkg());
     let place = Place::new();
     let [tool, library, headers] = NAMES.map(|name| unpacked(&place, name));
     for (package, path) in [
@@ -98,9 +96,7 @@ fn packages_have_their_files_and_fields() {
 
 #[test]
 fn symbols_of_the_package_are_those_of_the_library() {
-    if let Some(why) = lacks_dpkg() {
-        skip!("{why}");
-    }
+    need!(dpkg());
     let place = Place::new();
     let library = unpacked(&place, "libpunctual0_");
     let text = fs::read_to_string(library.join("DEBIAN/symbols")).expect("a file");
@@ -128,9 +124,7 @@ fn symbols_of_the_package_are_those_of_the_library() {
 
 #[test]
 fn the_same_files_make_the_same_packages() {
-    if let Some(why) = lacks_dpkg() {
-        skip!("{why}");
-    }
+    need!(dpkg());
     let place = Place::new();
     // Another directory, mask, home of temporary files, time zone.
     let again = by(
@@ -167,9 +161,7 @@ fn the_same_files_make_the_same_packages() {
 
 #[test]
 fn units_of_systemd_are_installed() {
-    if let Some(why) = lacks_dpkg() {
-        skip!("{why}");
-    }
+    need!(dpkg());
     let place = Place::new();
     let tree = place.path().join("tree");
     let package = only(with_units(), "punctual_", ".deb");
@@ -184,12 +176,8 @@ fn units_of_systemd_are_installed() {
 
 #[test]
 fn lintian_finds_no_error_and_no_warning() {
-    if let Some(why) = lacks_dpkg() {
-        skip!("{why}");
-    }
-    if !has("lintian") {
-        skip!("there is no lintian (package lintian)");
-    }
+    need!(dpkg());
+    need!(needs::program("lintian"));
     let mut command = Command::new("lintian");
     command.args(["--allow-root", "--fail-on", "error,warning"]);
     command.args(NAMES.map(|name| only(packages(), name, ".deb")));
@@ -208,9 +196,7 @@ fn lintian_finds_no_error_and_no_warning() {
 
 #[test]
 fn the_program_in_the_package_is_the_one_that_was_built() {
-    if let Some(why) = lacks_dpkg() {
-        skip!("{why}");
-    }
+    need!(dpkg());
     let place = Place::new();
     let tool = unpacked(&place, "punctual_").join("usr/bin/punctual");
     let built = packages().join("punctual");

@@ -10,7 +10,8 @@ use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::common::{Place, has, is_root, read_json, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, need, read_json, skip};
 use crate::made::{by, image, only};
 use crate::support::{runs, succeeds};
 
@@ -110,9 +111,7 @@ fn the_same_binary_makes_the_same_image() {
 
 #[test]
 fn skopeo_reads_the_image() {
-    if !has("skopeo") {
-        skip!("there is no skopeo (package skopeo)");
-    }
+    need!(needs::program("skopeo"));
     let place = Place::new();
     let source = format!("oci-archive:{}", image().display());
     let output = runs(Command::new("skopeo").args(["inspect", &source]));
@@ -128,14 +127,9 @@ fn skopeo_reads_the_image() {
 /// A container with what a measurement needs, in namespaces of its own.
 #[test]
 fn the_image_measures_in_a_container() {
-    for (program, package) in [("umoci", "umoci"), ("runc", "runc")] {
-        if !has(program) {
-            skip!("there is no {program} (package {package})");
-        }
-    }
-    if !is_root() {
-        skip!("a container with capabilities needs root");
-    }
+    need!(needs::program("umoci"));
+    need!(needs::program("runc"));
+    need!(needs::root());
     let place = Place::new();
     let layout = place.path().join("layout");
     fs::create_dir(&layout).expect("a folder");
@@ -182,7 +176,7 @@ fn the_image_measures_in_a_container() {
     let version = run(&["--version"]);
     let errors = String::from_utf8_lossy(&version.stderr).into_owned();
     if !version.status.success() && errors.contains("runc") {
-        skip!("runc runs no container here: {errors}");
+        skip!(Absent::refused("runc", errors));
     }
     let said = String::from_utf8_lossy(&version.stdout).into_owned();
     assert_eq!(

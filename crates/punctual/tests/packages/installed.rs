@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::mounts::in_own_mounts;
-use crate::common::{Place, flat, is_root, skip};
-use crate::made::{lacks_dpkg, only, packages, with_units};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, flat, need};
+use crate::made::{dpkg, only, packages, with_units};
 
 /// What is written goes into `upper`. The script `inside` runs with the packages beside it.
 const COPY: &str = "mkdir files || exit 77
@@ -14,7 +15,7 @@ cd files
 mkdir upper work copy
 mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work copy || exit 77
 # A machine whose folders are mounts has not all of them below its root.
-[ -x copy/bin/sh ] && [ -d copy/var/lib/dpkg/info ] || exit 77
+[ -x copy/bin/sh ] && [ -d copy/var/lib/dpkg/info ] || exit 78
 # A journal of this machine's own settings is not for the packages.
 rm -rf copy/var/lib/punctual*
 for folder in proc sys dev; do mount --rbind /$folder copy/$folder || exit 77; done
@@ -26,15 +27,12 @@ rm -rf copy/tmp/debs
 ";
 
 /// Runs a script inside of the copy and one outside after it, or says why that can't be.
-fn with_copy(packages: fn() -> &'static Path, inside: &str, after: &str) -> Result<String, String> {
-    if let Some(why) = lacks_dpkg() {
-        return Err(why.to_owned());
-    }
-    if !is_root() {
-        return Err("mounts need root".to_owned());
-    }
+fn with_copy(packages: fn() -> &'static Path, inside: &str, after: &str) -> Result<String, Absent> {
+    dpkg()?;
+    needs::overlays()?;
     if fs::exists("/var/lib/dpkg/info/punctual.list").unwrap_or_default() {
-        return Err("the package punctual is installed on this machine".to_owned());
+        let what = "a system without the package punctual, which is installed here";
+        return Err(Absent::program(what));
     }
     let place = Place::new();
     for name in ["punctual_", "libpunctual0_", "libpunctual-dev_"] {
@@ -44,6 +42,9 @@ fn with_copy(packages: fn() -> &'static Path, inside: &str, after: &str) -> Resu
     }
     fs::write(place.path().join("inside"), inside).expect("written");
     let ended = in_own_mounts(&place, &[COPY, after].concat())?;
+    if ended.status.code() == Some(78) {
+        return Err(Absent::hardware("a root file system with /bin and /var"));
+    }
     let (said, errors) = (
         String::from_utf8_lossy(&ended.stdout).into_owned(),
         String::from_utf8_lossy(&ended.stderr).into_owned(),
@@ -80,10 +81,7 @@ END
             elif [ -f \"$path\" ]; then echo \"CHANGED $path\"; fi
         done
     ";
-    let said = match with_copy(packages, inside, after) {
-        Ok(said) => said,
-        Err(why) => skip!("{why}"),
-    };
+    let said = need!(with_copy(packages, inside, after));
     let version = concat!("punctual ", env!("CARGO_PKG_VERSION"));
     assert!(said.contains(version), "{said}");
     // Caches and journals of others, which dpkg and its triggers write.
@@ -134,10 +132,7 @@ fn removal_restores_settings_or_is_refused() {
         dpkg --purge punctual >/dev/null
         [ ! -e /usr/bin/punctual ]
         [ ! -e /var/lib/punctual ]";
-    let said = match with_copy(packages, inside, "") {
-        Ok(said) => flat(&said),
-        Err(why) => skip!("{why}"),
-    };
+    let said = flat(&need!(with_copy(packages, inside, "")));
     for words in [
         "changed to 2",
         "still 2",
@@ -153,7 +148,6 @@ fn removal_restores_settings_or_is_refused() {
 #[test]
 fn units_are_not_enabled_and_end_with_the_package() {
     let inside = "
-        if ! command -v systemctl; then echo NO SYSTEMCTL; exit 0; fi
         dpkg -i ./punctual_*.deb >/dev/null
         systemctl --root=/ is-enabled punctual-a.service || true
         systemctl --root=/ enable punctual-a.service punctual-b@1.service
@@ -166,11 +160,8 @@ fn units_are_not_enabled_and_end_with_the_package() {
         ls /var/lib/punctual-watch/
         dpkg --purge punctual
         ls /var/lib/private /var/lib | grep punctual || echo purged";
-    let said = match with_copy(with_units, inside, "") {
-        Ok(said) if said.contains("NO SYSTEMCTL") => skip!("there is no systemctl"),
-        Ok(said) => said,
-        Err(why) => skip!("{why}"),
-    };
+    need!(needs::program("systemctl"));
+    let said = need!(with_copy(with_units, inside, ""));
     let lines: Vec<&str> = said.lines().collect();
     for line in ["disabled", "run", "purged"] {
         assert!(lines.contains(&line), "{line}: {said}");

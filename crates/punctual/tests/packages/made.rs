@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use punctual_tool::launch::Library;
 
+use crate::common::needs::{self, Absent};
 use crate::common::{has, program};
 use crate::support::{libraries, succeeds, work};
 
@@ -97,9 +98,9 @@ pub fn by(script: &str, name: &str, more: &[(&str, &Path)]) -> PathBuf {
     folder
 }
 
-/// Whether packages can be made here; otherwise why not.
-pub fn lacks_dpkg() -> Option<&'static str> {
-    (!has("dpkg-deb")).then_some("there is no dpkg-deb: this is neither Debian nor Ubuntu")
+/// Packages are made by dpkg, of Debian and Ubuntu.
+pub fn dpkg() -> Result<(), Absent> {
+    needs::program("dpkg-deb").map(drop)
 }
 
 /// The packages.

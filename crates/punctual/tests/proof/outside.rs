@@ -6,12 +6,13 @@ use std::fs;
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
-use crate::common::{Place, Running, cpus, each, has, has_rights, in_force, read_json, skip};
+use crate::common::{Place, Running, cpus, each, in_force, need, needs, read_json};
 use punctual_rt::sched::{Policy, set_current};
 use punctual_tool::probe::kinds::KINDS;
 
 #[test]
 fn no_page_fault_in_the_loop_of_any_wait_source() {
+    need!(needs::rights());
     for kind in KINDS {
         for interval in ["fixed", "primes"] {
             let place = Place::new();
@@ -25,9 +26,7 @@ fn no_page_fault_in_the_loop_of_any_wait_source() {
                 "--json",
             ];
             let summary = place.run(&flags).json();
-            if !in_force(&summary, "locked-memory") {
-                skip!("memory may not be locked");
-            }
+            assert!(in_force(&summary, "locked-memory"), "{}", kind.name);
             for thread in summary["threads"].as_array().expect("threads") {
                 let name = kind.name;
                 assert_eq!(thread["faults"]["minor"], 0, "{name}, {interval}: {thread}");
@@ -80,9 +79,7 @@ fn calls_in_loop(flags: &[&str]) -> (Vec<String>, serde_json::Value) {
 
 #[test]
 fn one_system_call_a_cycle_and_no_other() {
-    if !has("strace") {
-        skip!("no strace");
-    }
+    need!(needs::program("strace"));
     let cpu = cpus()[0].to_string();
     for kind in KINDS {
         for interval in ["fixed", "primes"] {
@@ -130,13 +127,10 @@ fn one_system_call_a_cycle_and_no_other() {
 
 #[test]
 fn the_heap_does_not_grow_while_probes_run() {
-    if !has("strace") {
-        skip!("no strace");
-    }
+    need!(needs::rights());
+    need!(needs::program("strace"));
     let (trace, record) = under_strace(&["-e", "trace=brk,mlockall"], &["-D", "2", "--no-explain"]);
-    if !in_force(&record, "locked-memory") {
-        skip!("memory may not be locked");
-    }
+    assert!(in_force(&record, "locked-memory"), "{}", record["demands"]);
     // Until the first of the threads, a probe, ends.
     let running = trace
         .lines()
@@ -151,9 +145,7 @@ fn the_heap_does_not_grow_while_probes_run() {
 fn polling_makes_one_system_call_a_period_and_has_no_page_fault() {
     let cpu = cpus()[0].to_string();
     let flags = ["noise", "-D", "1", "-a", &cpu];
-    if !has("strace") {
-        skip!("no strace");
-    }
+    need!(needs::program("strace"));
     let (calls, record) = calls_in_loop(&[&flags[..], &["--no-explain"]].concat());
     let sleeps = |call: &String| call.starts_with("clock_nanosleep(");
     assert!(calls.iter().all(sleeps), "{calls:#?}");
@@ -205,9 +197,7 @@ impl Preempting {
 /// twentieth of the time.
 #[test]
 fn the_record_counts_each_preemption_of_a_probe_as_the_kernel_does() {
-    if !has_rights() {
-        skip!("no right to real-time priorities");
-    }
+    need!(needs::rights());
     let cpu = cpus()[0];
     let place = Place::new();
     let flags = ["measure", "noise", "-D", "2", "-p", "30", "-a"];

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::common::{self, Place, Running, cpus, has, has_rights, skip};
+use crate::common::{self, Place, Running, cpus, need, needs};
 
 /// Two tasks, of which one releases the other by each means in turn; both take a lock.
 fn set(by: &str) -> String {
@@ -40,12 +40,8 @@ fn calls(trace: &str, tid: i32) -> BTreeMap<String, usize> {
 
 #[test]
 fn a_job_makes_no_system_call_but_its_wait_and_the_release_of_the_next_task() {
-    if !has("strace") {
-        skip!("there is no strace");
-    }
-    if !has_rights() {
-        skip!("it takes real-time priorities");
-    }
+    need!(needs::program("strace"));
+    need!(needs::rights());
     // What the first task calls to release the second, and what the second waits in.
     for (by, releases, waits) in [
         ("futex", "futex", "futex"),
@@ -108,9 +104,7 @@ fn a_job_makes_no_system_call_but_its_wait_and_the_release_of_the_next_task() {
 
 #[test]
 fn no_page_fault_in_the_jobs_of_a_task() {
-    if !has_rights() {
-        skip!("it takes real-time priorities and locked memory");
-    }
+    need!(needs::rights());
     let place = Place::new();
     fs::write(place.path().join("set.toml"), set("condvar")).unwrap();
     let _ = place.run(&["exec", "set.toml", "-D", "1", "-o", "run"]);

@@ -5,7 +5,8 @@ use crate::bills;
 use std::process::Command;
 use std::sync::mpsc;
 
-use crate::common::{cpus, has, is_root, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{cpus, need, skip};
 use punctual_record::Run;
 use punctual_record::explanation::{Cause, Stage};
 use punctual_report::explain::fix;
@@ -79,11 +80,13 @@ fn advice(cause: &Cause) -> String {
 
 #[test]
 fn advice_lowers_or_moves_the_thread_in_the_way() {
-    if !is_root() || !has("pgrep") || !has("xargs") || !has("chrt") || !has("taskset") {
-        skip!("it takes root, pgrep, xargs, chrt and taskset");
-    }
+    need!(needs::root());
+    need!(needs::program("pgrep"));
+    need!(needs::program("xargs"));
+    need!(needs::program("chrt"));
+    need!(needs::program("taskset"));
     if cpus() != [0, 1] {
-        skip!("it takes CPUs 0 and 1");
+        skip!(Absent::hardware("CPUs 0 and 1, and no others"));
     }
     // Threads, not programs, two of them, and a name that is not a valid regular expression.
     let name = "hog.of [it]'s*";

@@ -7,7 +7,8 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Ended, Place, Running, has, is_root, program, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Ended, Place, Running, need, program, skip};
 
 /// The other user: `nobody`.
 const OTHER: &str = "65534";
@@ -19,11 +20,10 @@ struct Scene {
 }
 
 impl Scene {
-    /// `None` if there can't be two users.
-    fn new() -> Option<Self> {
-        if !is_root() || !has("setpriv") {
-            return None;
-        }
+    /// Root can become another user.
+    fn new() -> Result<Self, Absent> {
+        needs::root()?;
+        needs::program("setpriv")?;
         let scene = Self {
             place: Place::new(),
         };
@@ -32,7 +32,8 @@ impl Scene {
         }
         fs::write(scene.at("roots/victim"), SECRET).unwrap();
         chown(scene.at("theirs"), Some(65534), Some(65534)).unwrap();
-        scene.other("test -w theirs").then_some(scene)
+        assert!(scene.other("test -w theirs"), "the other user's directory");
+        Ok(scene)
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -75,9 +76,7 @@ impl Scene {
 
 #[test]
 fn planted_links_are_not_followed() {
-    let Some(scene) = Scene::new() else {
-        skip!("this test needs two users");
-    };
+    let scene = need!(Scene::new());
     scene.run();
     let victim = scene.at("roots/victim");
     let victim = victim.to_str().unwrap();
@@ -121,9 +120,7 @@ fn planted_links_are_not_followed() {
 
 #[test]
 fn planted_fifos_block_nothing() {
-    let Some(scene) = Scene::new() else {
-        skip!("this test needs two users");
-    };
+    let scene = need!(Scene::new());
     scene.run();
     assert!(scene.other("mkfifo theirs/a.csv theirs/a.csv.tmp theirs/latency.dat"));
     let export = ["export", "made", "--format", "csv", "-o", "theirs/a.csv"];
@@ -151,9 +148,7 @@ fn planted_fifos_block_nothing() {
 
 #[test]
 fn a_run_directory_that_other_users_may_change_is_refused() {
-    let Some(scene) = Scene::new() else {
-        skip!("this test needs two users");
-    };
+    let scene = need!(Scene::new());
     let measure = |name: &str| {
         let flags = ["measure", "-q", "-D", "1", "--best-effort", "-o", name];
         scene.punctual(&flags)
@@ -198,9 +193,7 @@ fn a_run_directory_that_other_users_may_change_is_refused() {
 
 #[test]
 fn a_run_stays_in_its_directory_even_if_it_is_replaced() {
-    let Some(scene) = Scene::new() else {
-        skip!("this test needs two users");
-    };
+    let scene = need!(Scene::new());
     let roots = scene.at("roots");
     for name in ["run.json", "latency.dat", "report.html"] {
         fs::write(roots.join(name), SECRET).unwrap();
@@ -297,9 +290,7 @@ fn standard_output_devices_and_own_fifos_are_written_to() {
 
 #[test]
 fn no_other_user_can_change_the_files_of_a_run() {
-    let Some(scene) = Scene::new() else {
-        skip!("this test needs two users");
-    };
+    let scene = need!(Scene::new());
     let mut modes = Vec::new();
     let flags = [
         "measure",
@@ -338,9 +329,7 @@ fn look(directory: &Path, modes: &mut Vec<(PathBuf, u32)>) {
 /// The advice as it is printed, with an existing group.
 #[test]
 fn only_the_group_can_execute_a_copy_with_capabilities() {
-    let Some(scene) = Scene::new() else {
-        skip!("this test needs two users");
-    };
+    let scene = need!(Scene::new());
     let copy = scene.at("copy");
     fs::copy(program(), &copy).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
@@ -363,8 +352,10 @@ fn only_the_group_can_execute_a_copy_with_capabilities() {
         command.args(["-c", script]);
         Running::start(command).end()
     };
-    if !has("setcap") || root(&of_file[2]).code() != 0 {
-        skip!("no setcap, or a file system without capabilities");
+    need!(needs::program("setcap"));
+    let tried = root(&of_file[2]);
+    if tried.code() != 0 {
+        skip!(Absent::refused("capabilities of files", tried.stderr));
     }
     let shell = |user: &str, group: &str, script: &str| {
         let mut command = scene.place.command("setpriv");
@@ -383,9 +374,6 @@ fn only_the_group_can_execute_a_copy_with_capabilities() {
     assert!(nobody.stderr.contains("fifo 99 is refused"), "{nobody:?}");
     root(&of_file[2]).expect(0);
     let anybody = as_user("65533", "65533");
-    if anybody.stderr.contains("is refused") {
-        skip!("file capabilities give no real-time priority here: {anybody:?}");
-    }
     // Also with the library in a memory file: the program's loader finds it, although it
     // has none of the file's capabilities.
     assert_eq!(anybody.expect(0).stdout.trim(), "99 1");

@@ -8,7 +8,7 @@ use punctual_record::cost::{Cost, CostOutcome, read_cost};
 use punctual_stats::cost::{CostEffect, CostMeasure};
 
 use crate::alone::alone;
-use crate::common::{Place, flat, has_rights, skip, until};
+use crate::common::{Place, flat, need, needs, until};
 
 /// A command whose work is three times as long where its memory is locked: what locks it is in its
 /// environment.
@@ -33,9 +33,7 @@ fn lines(place: &Place, file: &str) -> usize {
 
 #[test]
 fn a_planted_cost_is_named_and_every_run_is_counted() {
-    if !has_rights() {
-        skip!("memory can't be locked here");
-    }
+    need!(needs::rights());
     let place = Place::new();
     let script = format!("echo run; {PLANTED}");
     let ended = place
@@ -99,9 +97,7 @@ fn a_planted_cost_is_named_and_every_run_is_counted() {
 
 #[test]
 fn real_time_treatments_are_in_force_and_have_a_break_even() {
-    if !has_rights() {
-        skip!("no real-time priority here");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let script = "chrt -p $$ | head -1; grep Cpus_allowed_list /proc/self/status; \
@@ -197,9 +193,7 @@ fn the_time_of_children_counts_and_what_is_left_running_is_ended() {
             .expect(0);
         read(&place, output)
     };
-    if crate::common::cpus().len() < 2 {
-        skip!("one CPU");
-    }
+    need!(needs::cpus(2));
     let of = |cost: &Cost| {
         let times = cost.runs.iter().map(|run| run.usage.cpu_ns());
         times.min().unwrap() as f64
@@ -259,9 +253,7 @@ fn a_command_that_fails_is_one_line_and_leaves_no_record() {
             ],
             _ => flags,
         };
-        if crate::common::cpus().len() < 2 {
-            skip!("one CPU");
-        }
+        need!(needs::cpus(2));
         let ended = place.run(&[&flags[..], command].concat()).expect(*code);
         assert!(ended.stderr.contains(says), "{says}: {}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
@@ -308,9 +300,7 @@ fn a_command_that_fails_is_one_line_and_leaves_no_record() {
 
 #[test]
 fn a_signal_ends_it_and_what_was_run_is_kept() {
-    if crate::common::cpus().len() < 2 {
-        skip!("one CPU");
-    }
+    need!(needs::cpus(2));
     let place = Place::new();
     let flags = [
         "cost",
@@ -344,9 +334,7 @@ fn a_signal_ends_it_and_what_was_run_is_kept() {
 
 #[test]
 fn a_kill_leaves_no_process_of_the_command() {
-    if crate::common::cpus().len() < 2 {
-        skip!("one CPU");
-    }
+    need!(needs::cpus(2));
     let place = Place::new();
     // One that ignores what it can, has a session of its own, and a child.
     let script = "trap '' TERM INT HUP; echo x; setsid sleep 600 & sleep 600";

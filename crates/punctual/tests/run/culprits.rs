@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
-use crate::common::groups::Group;
-use crate::common::{Ended, Place, cpus, is_root, skip};
+use crate::common::groups::{Group, real_time_groups};
+use crate::common::{Ended, Place, cpus, need};
 use punctual_record::explanation::{Bill, Cause, Culprit, Explanation};
 use punctual_report::explain::bill_section;
 use punctual_report::style::Style;
@@ -40,9 +40,8 @@ pub fn measure_for_bills(place: &Place, cpu: usize) -> Ended {
 #[test]
 fn a_bill_names_the_culprits_process_command_line_and_group() {
     let files = [("cpu.rt_runtime_us", "300000")];
-    let Some(group) = is_root().then(|| Group::with("culprit", &files)).flatten() else {
-        skip!("no real-time control group");
-    };
+    need!(real_time_groups());
+    let group = Group::with("culprit", &files).expect("a group");
     let cpu = cpus()[0];
     let over = Arc::new(AtomicBool::new(false));
     let (ended, tasks) = (Arc::clone(&over), group.0.join("tasks"));

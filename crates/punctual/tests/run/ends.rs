@@ -9,9 +9,9 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::common::needs::{self, Absent};
 use crate::common::{
-    Ended, Place, Running, counts, cpus, event_kinds, has, in_force, is_root, read_json, skip,
-    until,
+    Ended, Place, Running, counts, cpus, event_kinds, in_force, need, read_json, skip, until,
 };
 
 /// Flags with which a valid run passes, whatever this machine does.
@@ -135,9 +135,7 @@ fn many_signals_at_once_end_a_run_once() {
 
 #[test]
 fn a_run_under_nohup_survives_the_end_of_its_terminal() {
-    if !has("nohup") {
-        skip!("no nohup");
-    }
+    need!(needs::program("nohup"));
     let place = Place::new();
     let mut command = place.command("nohup");
     command
@@ -312,9 +310,7 @@ fn records_saved_before_kill_9_remain_readable() {
 
 #[test]
 fn a_full_disk_loses_the_record_and_is_reported_with_the_verdict() {
-    if !is_root() || !has("unshare") {
-        skip!("only root can mount a small file system");
-    }
+    need!(needs::mounts());
     let place = Place::new();
     fs::create_dir(place.path().join("disk")).unwrap();
     let script = "mount -t tmpfs -o size=32k none disk || exit 99; \
@@ -326,9 +322,7 @@ fn a_full_disk_loses_the_record_and_is_reported_with_the_verdict() {
     command.args(["measure", "-D", "6", "-o", "disk/run", "--json", "-t", "8"]);
     command.args(PASSING);
     let ended = Running::start(command).end();
-    if ended.code() == 99 {
-        skip!("a file system can't be mounted: {}", ended.stderr);
-    }
+    assert_ne!(ended.code(), 99, "the mount failed: {ended:?}");
     let summary = ended.json();
     let failed: Vec<&serde_json::Value> = summary["events"]
         .as_array()
@@ -441,6 +435,7 @@ fn closed_descriptors_cause_no_failure() {
 
 #[test]
 fn a_probe_that_loses_its_priority_makes_the_run_invalid() {
+    need!(needs::rights());
     let place = Place::new();
     let mut running = place.start(&arguments(&["-D", "3", "-o", "run"]));
     let probes = running.await_probes(cpus().len().min(3));
@@ -452,9 +447,7 @@ fn a_probe_that_loses_its_priority_makes_the_run_invalid() {
     assert_eq!(lowered, 0);
     let ended = running.end();
     let record = read_json(&place.path().join("run/run.json"));
-    if !in_force(&record, "priority") {
-        skip!("no privilege");
-    }
+    assert!(in_force(&record, "priority"), "{}", record["demands"]);
     assert!(
         event_kinds(&record).contains(&"priority"),
         "{}",
@@ -507,12 +500,11 @@ fn a_load_that_is_killed_makes_the_run_invalid() {
 
 #[test]
 fn a_clock_that_is_set_back_is_recorded_and_changes_no_figure() {
-    if std::env::var_os("PUNCTUAL_TEST_CLOCK").is_none() {
-        skip!(
-            "it sets the wall clock of the whole machine back for a moment: \
-             set PUNCTUAL_TEST_CLOCK=1 on a machine that you may do that to"
-        );
-    }
+    need!(needs::consent(
+        "PUNCTUAL_TEST_CLOCK",
+        "it sets the wall clock of the whole machine back for a moment: \
+         set PUNCTUAL_TEST_CLOCK=1 on a machine that you may do that to"
+    ));
     let shift = |seconds: i64| {
         let mut now = libc::timespec {
             tv_sec: 0,
@@ -529,10 +521,8 @@ fn a_clock_that_is_set_back_is_recorded_and_changes_no_figure() {
     running.await_probes(cpus().len().min(3));
     sleep(Duration::from_millis(300));
     if !shift(-1) {
-        skip!(
-            "the clock may not be set: {}",
-            std::io::Error::last_os_error()
-        );
+        let error = std::io::Error::last_os_error();
+        skip!(Absent::refused("CLOCK_REALTIME", error));
     }
     sleep(Duration::from_millis(1500));
     shift(1);

@@ -9,7 +9,7 @@ use punctual_record::{Run, State};
 use punctual_stats::verdict::Outcome;
 
 use crate::alone::alone;
-use crate::common::{Ended, Place, cpus, flat, has_rights, skip, until};
+use crate::common::{Ended, Place, cpus, flat, need, needs, until};
 
 /// The repository's own examples.
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tasksets");
@@ -44,9 +44,7 @@ fn share(bills: &JobBills, of: impl Fn(&Cause) -> bool) -> f64 {
 
 #[test]
 fn every_arrival_is_a_job_or_was_skipped_and_the_record_holds_all_of_them() {
-    if !has_rights() {
-        skip!("it takes real-time priorities");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let cpu = cpus()[0];
@@ -182,18 +180,15 @@ fn check_bills(run: &Run) {
 
 #[test]
 fn a_job_that_waits_for_a_lock_is_billed_to_its_holder_and_one_that_is_preempted_to_the_task() {
-    if !has_rights() {
-        skip!("it takes real-time priorities");
-    }
+    need!(needs::rights());
+    need!(needs::tracing());
     let _alone = alone();
     let place = Place::new();
     // Without a protocol: middle keeps low off the CPU while low holds what high waits for.
     let text = inversion("plain", "1ms");
     let (ended, run) = executed(&place, &text, &["-D", "2", "--miss", "0"]);
     ended.expect(2);
-    let Some(bills) = &tasks(&run).tasks[0].bills else {
-        skip!("wake-ups can't be explained here");
-    };
+    let bills = tasks(&run).tasks[0].bills.as_ref().expect("bills");
     assert!(
         tasks(&run).tasks[0].jobs.late >= 190,
         "{}",
@@ -250,9 +245,9 @@ fn a_job_that_waits_for_a_lock_is_billed_to_its_holder_and_one_that_is_preempted
 
 #[test]
 fn a_task_of_several_cpus_is_followed_over_them_and_billed_to_the_thread_in_its_way() {
-    if !has_rights() || cpus().len() < 2 {
-        skip!("it takes real-time priorities and two CPUs");
-    }
+    need!(needs::rights());
+    need!(needs::tracing());
+    need!(needs::cpus(2));
     let _alone = alone();
     let place = Place::new();
     let (one, other) = (cpus()[0], cpus()[1]);
@@ -285,9 +280,7 @@ work = "3ms"
     let (ended, run) = executed(&place, &text, &["-D", "1", "--miss", "0"]);
     ended.expect(2);
     let figures = &tasks(&run).tasks[0];
-    let Some(bills) = &figures.bills else {
-        skip!("wake-ups can't be explained here");
-    };
+    let bills = figures.bills.as_ref().expect("bills");
     assert!(figures.jobs.late >= 45, "{}", figures.jobs.late);
     assert!(bills.explained >= 30, "{}", bills.explained);
     let by_hogs = share(bills, |cause| match cause {
@@ -315,9 +308,7 @@ work = "3ms"
 
 #[test]
 fn a_step_that_fails_makes_the_run_invalid_and_names_the_task() {
-    if !has_rights() {
-        skip!("it takes real-time priorities");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let text = r#"
@@ -360,9 +351,7 @@ fn text_with_command(command: &str) -> String {
 
 #[test]
 fn an_interrupted_set_is_judged_by_what_it_did_and_a_killed_one_is_unfinished() {
-    if !has_rights() {
-        skip!("it takes real-time priorities");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let text = "[[task]]\nname = \"t\"\nperiod = \"5ms\"\ndeadline = \"10s\"\nwork = \"10us\"\n";
@@ -396,9 +385,8 @@ fn an_interrupted_set_is_judged_by_what_it_did_and_a_killed_one_is_unfinished() 
 
 #[test]
 fn the_examples_are_executed_whole() {
-    if !has_rights() || cpus().len() < 2 {
-        skip!("it takes real-time priorities and two CPUs");
-    }
+    need!(needs::rights());
+    need!(needs::cpus(2));
     let _alone = alone();
     for (name, count) in [("rt-exec", 17), ("robot", 5), ("audio", 0), ("deadline", 0)] {
         let place = Place::new();
@@ -418,8 +406,8 @@ fn the_examples_are_executed_whole() {
     }
 }
 
-/// Compiles a shared object; `None` without a compiler.
-fn object(place: &Place, name: &str, code: &str) -> Option<()> {
+/// Compiles a shared object.
+fn object(place: &Place, name: &str, code: &str) {
     let source = place.path().join(format!("{name}.c"));
     fs::write(&source, code).unwrap();
     let mut command = place.command("cc");
@@ -427,9 +415,7 @@ fn object(place: &Place, name: &str, code: &str) -> Option<()> {
     command
         .arg(place.path().join(format!("{name}.so")))
         .arg(&source);
-    let status = command.status().ok()?;
-    assert!(status.success());
-    Some(())
+    assert!(command.status().expect("a compiler").success());
 }
 
 /// Counts its calls in a file, with what it was called by; the fifth result is as the code says.
@@ -460,9 +446,8 @@ int step(void **place) {
 
 #[test]
 fn a_function_of_a_shared_object_is_called_once_for_each_job_with_the_tasks_priority() {
-    if !has_rights() {
-        skip!("it takes real-time priorities");
-    }
+    need!(needs::rights());
+    need!(needs::compiler());
     let _alone = alone();
     let place = Place::new();
     let cpu = cpus()[0];
@@ -471,9 +456,7 @@ fn a_function_of_a_shared_object_is_called_once_for_each_job_with_the_tasks_prio
         ("fails", "3"),
         ("crashes", "*(volatile int *)0"),
     ] {
-        if object(&place, name, &STEP.replace("FIFTH", fifth)).is_none() {
-            skip!("there is no C compiler");
-        }
+        object(&place, name, &STEP.replace("FIFTH", fifth));
     }
     let set = |object: &str, function: &str| {
         format!(
@@ -527,9 +510,8 @@ fn a_function_of_a_shared_object_is_called_once_for_each_job_with_the_tasks_prio
 
 #[test]
 fn functions_of_one_object_share_its_memory_and_the_one_that_crashed_is_named() {
-    if !has_rights() {
-        skip!("it takes real-time priorities");
-    }
+    need!(needs::rights());
+    need!(needs::compiler());
     let _alone = alone();
     let place = Place::new();
     let code = r#"
@@ -539,9 +521,7 @@ int writes(void **place) { (void)place; if (++written == CRASH) abort(); return 
 int reads(void **place) { (void)place; static int n; return ++n > 50 && written == 0 ? 7 : 0; }
 "#;
     for (name, crash) in [("shares", "-1"), ("crashes", "40")] {
-        if object(&place, name, &code.replace("CRASH", crash)).is_none() {
-            skip!("there is no C compiler");
-        }
+        object(&place, name, &code.replace("CRASH", crash));
     }
     let cpu = cpus()[0];
     let set = |object: &str| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::common::{Place, cpus, in_force, is_root, read_json, skip};
+use crate::common::{Place, cpus, in_force, need, needs, read_json};
 use punctual_record::{Cause, Gaps, Run, Subject};
 use punctual_rt::sched::{self, Policy};
 use punctual_rt::sys::task;
@@ -83,18 +83,17 @@ fn share_watched_gaps_and_the_rest_add_up_at_any_duty() {
 #[test]
 fn a_thread_in_the_way_is_listed_by_name_as_often_as_it_ran() {
     let _alone = alone();
-    if !is_root() {
-        skip!("needs a real-time priority above the probe's");
-    }
+    need!(needs::rights());
+    need!(needs::tracing());
     let cpu = last_cpu();
     let over = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&over);
     let hog = std::thread::spawn(move || {
         let _ = task::name_current_thread("gap-hog");
         affinity::set_current(&[cpu]).expect("its CPU");
-        let allowed = sched::set_current(Policy::Fifo(99)).is_ok();
+        sched::set_current(Policy::Fifo(99)).expect("a priority above the probe's");
         let mut stints = Vec::new();
-        while allowed && !ended.load(Ordering::Relaxed) {
+        while !ended.load(Ordering::Relaxed) {
             let from_ns = clock::now_ns();
             while clock::now_ns() < from_ns + 400_000 {
                 std::hint::spin_loop();
@@ -121,16 +120,11 @@ fn a_thread_in_the_way_is_listed_by_name_as_often_as_it_ran() {
     let run = place.run_of();
     let gaps = sound(&run);
     let (Some(start_ns), Some(explanation)) = (run.start_ns, &run.explanation) else {
-        skip!("nothing is traced here: {:?}", run.events);
+        panic!("nothing was traced: {:?}", run.events);
     };
-    if stints.is_empty()
-        || run
-            .demands
-            .iter()
-            .any(|d| d.name() == "priority" && d.fix.is_some())
-    {
-        skip!("no real-time priority");
-    }
+    let mut demands = run.demands.iter();
+    let lacks = demands.find(|it| it.name() == "priority" && it.fix.is_some());
+    assert!(lacks.is_none(), "{lacks:?}");
     // Watched without a pause, from the first reading on.
     let thread = &gaps.threads[0];
     let end_ns = start_ns + thread.span_ns;
@@ -167,6 +161,7 @@ fn a_thread_in_the_way_is_listed_by_name_as_often_as_it_ran() {
 #[test]
 fn gaps_of_the_kernel_do_not_count_as_the_hardwares() {
     let _alone = alone();
+    need!(needs::tracing());
     let place = Place::new();
     let cpu = last_cpu().to_string();
     place.run(&[
@@ -175,10 +170,8 @@ fn gaps_of_the_kernel_do_not_count_as_the_hardwares() {
     let run = place.run_of();
     let gaps = sound(&run);
     assert_eq!((gaps.subject, gaps.above_ns), (Subject::Hardware, 2_000));
-    let Some(explanation) = &run.explanation else {
-        assert!(!gaps.sifted);
-        skip!("nothing is traced here: {:?}", run.events);
-    };
+    let explanation = run.explanation.as_ref();
+    let explanation = explanation.unwrap_or_else(|| panic!("nothing was traced: {:?}", run.events));
     assert!(gaps.sifted);
     // The tick alone runs a hundred times a second.
     assert!(gaps.threads[0].set_aside > 50, "{gaps:?}");
@@ -252,9 +245,9 @@ fn ctrl_c_and_the_break_value_end_a_run_and_everything_is_kept() {
     let record = read_json(&place.path().join("run/run.json"));
     assert_eq!(record["state"]["reason"], "interrupt");
     sound(&place.run_of_path("run"));
-    if !in_force(&record, "priority") {
-        skip!("no real-time priority");
-    }
+    // The rest takes a priority.
+    need!(needs::rights());
+    assert!(in_force(&record, "priority"), "{}", record["demands"]);
     let flags = [
         "-D", "60", "-b", "3us", "--gap", "1us", "-o", "broke", "-a", &cpu,
     ];

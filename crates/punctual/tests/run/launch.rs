@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use crate::common::needs::{self, Absent};
+use crate::common::{is_root, need};
+
 fn work() -> &'static Path {
     static WORK: OnceLock<PathBuf> = OnceLock::new();
     WORK.get_or_init(|| {
@@ -98,11 +101,6 @@ fn refused(flags: &[&str], command: &[&str], status: i32, words: &str) {
     assert!(complained.contains(words), "{complained}");
 }
 
-fn is_root() -> bool {
-    // SAFETY: geteuid takes no argument and never fails.
-    unsafe { libc::geteuid() == 0 }
-}
-
 fn faults(text: &str) -> Vec<i64> {
     text.split_whitespace()
         .filter_map(|word| word.parse().ok())
@@ -123,7 +121,7 @@ fn a_thread_that_touches_200_kb_takes_no_page_fault() {
         &["--stack-size", "256K"],
     ] {
         if flags.contains(&"--lock") && !is_root() {
-            println!("SKIPPED: locking without a limit is root's");
+            Absent::Root.report();
             continue;
         }
         let (said, _) = succeeds(flags, &[program, "faults"]);
@@ -214,7 +212,7 @@ assert child.stdout == b'child\\n' and child.stderr == b'', child";
         let (_, told) = succeeds(&["-v"], &[python, "-c", script]);
         assert!(told.contains("pool 20 "), "{told}");
     } else {
-        println!("SKIPPED: no {python}");
+        Absent::program(python).report();
     }
     let script = small("script", "#!/bin/sh\nexec \"$@\"\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
@@ -224,10 +222,7 @@ assert child.stdout == b'child\\n' and child.stderr == b'', child";
 
 #[test]
 fn java_runs_on_pooled_stacks() {
-    if Command::new("java").arg("-version").output().is_err() {
-        println!("SKIPPED: no java");
-        return;
-    }
+    need!(needs::program("java"));
     let source = small(
         "Deep.java",
         "public class Deep {
@@ -314,10 +309,7 @@ fn a_library_that_cannot_be_loaded_is_reported() {
 
 #[test]
 fn policy_affinity_and_locked_memory_are_in_force() {
-    if !is_root() {
-        println!("SKIPPED: real-time priorities are root's");
-        return;
-    }
+    need!(needs::root());
     let status = "cat /proc/self/status; chrt -p $$";
     let (said, _) = succeeds(&["--lock", "-p", "7", "--cpus", "0"], &["sh", "-c", status]);
     assert!(said.contains("Cpus_allowed_list:\t0\n"), "{said}");
@@ -336,10 +328,7 @@ fn policy_affinity_and_locked_memory_are_in_force() {
 
 #[test]
 fn a_user_without_rights_gets_a_fix() {
-    if !is_root() {
-        println!("SKIPPED: root can become another user, others can't");
-        return;
-    }
+    need!(needs::root());
     // In a place that every user may read: the build's folder may be closed to other users.
     let tool = std::env::temp_dir().join(format!("punctual-run-{}", std::process::id()));
     // By another process: a file that is open for writing here can't be executed by others.
@@ -379,15 +368,12 @@ fn a_user_without_rights_gets_a_fix() {
 /// Root's capabilities in a user namespace do not allow locking memory.
 #[test]
 fn root_of_a_user_namespace_cannot_lock_and_learns_why() {
+    need!(needs::namespaces(&["-r"]));
     let output = Command::new("sh")
         .args(["-c", "ulimit -l 64; exec unshare -r \"$@\"", "sh"])
         .args([env!("CARGO_BIN_EXE_punctual"), "run", "--lock", "true"])
         .output()
         .expect("runs");
-    if errors(&output).contains("unshare failed") {
-        println!("SKIPPED: no user namespace: {}", errors(&output));
-        return;
-    }
     assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
     assert!(
         errors(&output).contains("locked memory is 64 KB"),

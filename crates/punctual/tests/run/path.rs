@@ -9,7 +9,10 @@ use punctual_record::{Run, Standing};
 use punctual_stats::verdict::Outcome;
 
 use crate::common::namespaces::{FAR, Namespaces, Side};
-use crate::common::{Ended, Place, Running, event_kinds, flat, has_rights, program, skip, until};
+use crate::common::needs::Absent;
+use crate::common::{
+    Ended, Place, Running, event_kinds, flat, has_rights, need, program, skip, until,
+};
 
 pub const TOKEN: &str = "a-token-of-this-test";
 
@@ -18,7 +21,10 @@ macro_rules! namespaces {
     () => {
         match Namespaces::pair() {
             Ok(pair) => pair,
-            Err(why) => skip!("{why}"),
+            Err(absent) => {
+                absent.report();
+                return;
+            }
         }
     };
 }
@@ -194,9 +200,7 @@ fn a_number_of_messages_ends_a_run_exactly() {
 fn datagrams_that_are_dropped_are_lost_and_miss() {
     let pair = namespaces!();
     let place = Place::new();
-    if let Err(why) = pair.filter(Side::Far, "udp dport 7380 numgen inc mod 10 < 1 drop") {
-        skip!("{why}");
-    }
+    need!(pair.filter(Side::Far, "udp dport 7380 numgen inc mod 10 < 1 drop"));
     let _responder = respond(&pair, &place, &["--once"]);
     let flags = [
         "measure",
@@ -404,7 +408,7 @@ fn a_link_local_address_has_the_zone_of_each_side() {
         )
         .is_err()
     {
-        skip!("this kernel has no IPv6, or it is turned off");
+        skip!(Absent::kernel("IPv6, turned on"));
     }
     let far = format!("{}%veth0", link_local(&pair, Side::Far));
     link_local(&pair, Side::Near);

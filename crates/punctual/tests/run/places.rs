@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Ended, Place, Running, cpus, flat, groups, is_root, program, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Ended, Place, Running, cpus, flat, groups, need, program, skip};
 use punctual_record::{Chosen, Run};
 
 const SHORT: &[&str] = &["-l", "50", "--no-explain", "--best-effort", "-o", "r"];
@@ -38,7 +39,7 @@ fn pinned(cpu: usize) -> impl FnOnce(&mut Command) {
 #[test]
 fn a_named_cpu_wins_over_the_affinity_at_start() {
     let [first, second, ..] = cpus()[..] else {
-        skip!("one CPU only");
+        skip!(Absent::cpus(2));
     };
     let place = Place::new();
     let words = ["-a", &second.to_string(), "--load", "cpu"];
@@ -74,7 +75,7 @@ fn a_named_cpu_wins_over_the_affinity_at_start() {
 #[test]
 fn without_a_list_the_initial_affinity_is_probed_and_reported() {
     let [first, second, ..] = cpus()[..] else {
-        skip!("one CPU only");
+        skip!(Absent::cpus(2));
     };
     for cpu in [first, second] {
         let place = Place::new();
@@ -99,7 +100,7 @@ fn affinity_all_means_every_cpu_that_can_be_reached() {
 #[test]
 fn a_load_alone_stays_in_the_initial_affinity_unless_cpus_are_named() {
     let [first, second, ..] = cpus()[..] else {
-        skip!("one CPU only");
+        skip!(Absent::cpus(2));
     };
     let on = |words: &[&str]| {
         let place = Place::new();
@@ -119,7 +120,7 @@ fn a_load_alone_stays_in_the_initial_affinity_unless_cpus_are_named() {
 #[test]
 fn an_affinity_that_cannot_be_changed_is_reported() {
     let [first, second, ..] = cpus()[..] else {
-        skip!("one CPU only");
+        skip!(Absent::cpus(2));
     };
     let place = Place::new();
     let words = ["-a", &second.to_string()];
@@ -170,18 +171,19 @@ fn forbid_set_affinity() -> std::io::Result<()> {
 struct Cpuset(PathBuf);
 
 impl Cpuset {
-    fn make(cpu: usize) -> Option<Self> {
-        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    fn make(cpu: usize) -> Self {
+        let own = fs::read_to_string("/proc/self/cgroup").expect("the groups");
         let own = own
             .lines()
-            .find_map(|line| line.split_once(":cpuset:")?.1.strip_prefix('/'))?;
+            .find_map(|line| line.split_once(":cpuset:")?.1.strip_prefix('/'))
+            .expect("its cpuset");
         let parent = Path::new("/sys/fs/cgroup/cpuset").join(own);
         let set = Self(parent.join(format!("punctual-test-{}", std::process::id())));
-        fs::create_dir(&set.0).ok()?;
-        fs::write(set.0.join("cpuset.cpus"), cpu.to_string()).ok()?;
-        let memory = fs::read(parent.join("cpuset.mems")).ok()?;
-        fs::write(set.0.join("cpuset.mems"), memory).ok()?;
-        Some(set)
+        fs::create_dir(&set.0).expect("a cpuset");
+        fs::write(set.0.join("cpuset.cpus"), cpu.to_string()).expect("its CPU");
+        let memory = fs::read(parent.join("cpuset.mems")).expect("memory");
+        fs::write(set.0.join("cpuset.mems"), memory).expect("its memory");
+        set
     }
 }
 
@@ -194,14 +196,11 @@ impl Drop for Cpuset {
 #[test]
 fn a_cpuset_is_the_limit_and_is_named() {
     let [first, second, ..] = cpus()[..] else {
-        skip!("one CPU only");
+        skip!(Absent::cpus(2));
     };
-    if !is_root() {
-        skip!("only root makes a cpuset");
-    }
-    let Some(set) = Cpuset::make(second) else {
-        skip!("no cpuset of version 1 can be made here");
-    };
+    need!(needs::root());
+    need!(needs::kernel_file("/sys/fs/cgroup/cpuset/cpuset.cpus"));
+    let set = Cpuset::make(second);
     let enter = |command: &mut Command| groups::join(command, &set.0);
     let place = Place::new();
     let ended = measure(&place, enter, &["--load", "cpu"]).expect(0);

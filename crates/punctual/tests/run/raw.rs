@@ -7,7 +7,7 @@ use punctual_record::Run;
 use punctual_record::path::Transport;
 
 use crate::common::namespaces::{FAR, Namespaces, Side};
-use crate::common::{Place, Running, flat, has, program, skip, until};
+use crate::common::{Place, Running, flat, need, needs, program, until};
 use crate::path::{assert_complete, measure, namespaces, path, respond};
 
 /// 500 frames each second, none of which is late.
@@ -77,9 +77,7 @@ fn forge(pair: &Namespaces, place: &Place, from: &str, to: &str, number: u32) {
 
 #[test]
 fn frames_of_another_address_or_another_session_are_not_answered() {
-    if !has("python3") {
-        skip!("there is no python3, which forges frames");
-    }
+    need!(needs::program("python3"));
     let pair = namespaces!();
     let place = Place::new();
     let responder = respond(&pair, &place, &["--once", "--raw"]);
@@ -153,9 +151,7 @@ fn what_can_not_send_frames_is_refused_in_one_line() {
         .unwrap();
     let long = "veth0: messages of 1401 bytes: this interface takes at most 1400 (its MTU)";
     refused(&["--raw"], &["--size", "64,1401"], long);
-    if !has("setpriv") {
-        skip!("there is no setpriv, which gives privileges up");
-    }
+    need!(needs::program("setpriv"));
     let place = Place::new();
     let _responder = respond(&pair, &place, &["--raw"]);
     let without = |side, arguments: &[&str]| {

@@ -6,24 +6,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Ended, Place, Running, flat, has, in_force, is_root, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Ended, Place, Running, flat, in_force, need, skip};
 
 /// The user id of these runs.
 const NOBODY: &str = "65534";
 
 /// A place with a copy of the program, because the build's directory may be closed to other users.
-fn place() -> Option<Place> {
-    if !is_root()
-        || !["setpriv", "unshare", "prlimit"]
-            .iter()
-            .all(|program| has(program))
-    {
-        return None;
+fn place() -> Result<Place, Absent> {
+    needs::mounts()?;
+    for name in ["setpriv", "prlimit"] {
+        needs::program(name)?;
     }
     let place = Place::new();
     fs::create_dir(place.path().join("bin")).unwrap();
     fs::copy(common::program(), place.path().join("bin/punctual")).unwrap();
-    Some(place)
+    Ok(place)
 }
 
 /// The command that runs the program as an ordinary user with ordinary limits.
@@ -57,7 +55,7 @@ fn advised(text: &str) -> Vec<String> {
 /// Runs shell lines with private /etc and /dev: `sudo` exists, and so does the user
 /// who gets the advice, and what they write there stays in `place`. `None` if this is not
 /// possible.
-fn in_a_world_of_its_own(place: &Place, lines: &str) -> Option<Ended> {
+fn in_a_world_of_its_own(place: &Place, lines: &str) -> Ended {
     let tools = place.path().join("tools");
     fs::create_dir_all(&tools).unwrap();
     for (name, text) in [
@@ -93,14 +91,13 @@ fn in_a_world_of_its_own(place: &Place, lines: &str) -> Option<Ended> {
         .args(["--mount", "sh", "-c", &format!("{world}{lines}")])
         .env("PLACE", place.path());
     let ended = Running::start(command).end();
-    ended.stderr.contains("READY").then_some(ended)
+    assert!(ended.stderr.contains("READY"), "{ended:?}");
+    ended
 }
 
 #[test]
 fn a_run_that_would_be_invalid_is_not_started() {
-    let Some(place) = place() else {
-        skip!("only root can become another user, with setpriv");
-    };
+    let place = need!(place());
     // Without a prior check, this would measure for a minute under load.
     let ended = run(&place, &["qualify"]).expect(4);
     assert_eq!(ended.stdout, "");
@@ -145,9 +142,7 @@ fn a_run_that_would_be_invalid_is_not_started() {
 
 #[test]
 fn only_explicitly_requested_conditions_are_a_reason_to_refuse() {
-    let Some(place) = place() else {
-        skip!("only root can become another user, with setpriv");
-    };
+    let place = need!(place());
     let flags = ["measure", "-l", "50", "--best-effort", "-o", "run"];
     let ended = run(&place, &flags).expect(0);
     assert!(!ended.stderr.contains("INVALID"), "{}", ended.stderr);
@@ -161,18 +156,14 @@ fn only_explicitly_requested_conditions_are_a_reason_to_refuse() {
 
 #[test]
 fn in_a_user_namespace_missing_rights_are_reported_as_well() {
-    let Some(place) = place() else {
-        skip!("only root can become another user, with setpriv");
-    };
+    let place = need!(place());
+    need!(needs::namespaces(&["-r"]));
     let mut command = place.command("unshare");
     command
         .arg("-r")
         .arg(common::program())
         .args(["measure", "-l", "5"]);
     let ended = Running::start(command).end();
-    if ended.stderr.contains("unshare failed") {
-        skip!("no user namespace: {}", ended.stderr);
-    }
     let ended = ended.expect(4);
     assert!(
         ended.stderr.contains("nothing was measured"),
@@ -185,12 +176,8 @@ fn in_a_user_namespace_missing_rights_are_reported_as_well() {
 
 #[test]
 fn the_advised_capabilities_make_the_run_valid() {
-    let Some(place) = place() else {
-        skip!("only root can become another user, with setpriv");
-    };
-    if !has("setcap") {
-        skip!("no setcap");
-    }
+    let place = need!(place());
+    need!(needs::program("setcap"));
     let told = run(&place, &["measure", "-l", "50"]).expect(4);
     let commands = advised(&told.stderr);
     let setcap = commands
@@ -215,11 +202,8 @@ fn the_advised_capabilities_make_the_run_valid() {
          {given}\n"
     );
     let ended = in_a_world_of_its_own(&place, &lines);
-    let Some(ended) = ended else {
-        skip!("no mount namespace");
-    };
     if ended.code() == 9 {
-        skip!("no capabilities of files here: {}", ended.stderr);
+        skip!(Absent::refused("capabilities of files", ended.stderr));
     }
     // usermod added the user who got the advice to the group, and no other.
     assert!(ended.stderr.contains(":probeuser\n"), "{}", ended.stderr);
@@ -248,9 +232,7 @@ fn limits(place: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn following_advice_twice_does_not_undo_it() {
-    let Some(place) = place() else {
-        skip!("only root can become another user, with setpriv");
-    };
+    let place = need!(place());
     let whole = [
         ["probeuser", "-", "memlock", "unlimited"],
         ["probeuser", "-", "rtprio", "99"],
@@ -268,10 +250,7 @@ fn following_advice_twice_does_not_undo_it() {
         setcaps.extend(commands.iter().find(|it| it.contains("setcap")).cloned());
         let writes = commands.iter().filter(|it| it.contains("limits.d"));
         for command in writes {
-            let Some(ended) = in_a_world_of_its_own(&place, &format!("{command}\n")) else {
-                skip!("no mount namespace");
-            };
-            ended.expect(0);
+            in_a_world_of_its_own(&place, &format!("{command}\n")).expect(0);
             let found = limits(place.path());
             assert_eq!(found, whole, "{arguments:?}: {command}");
         }
@@ -288,9 +267,7 @@ fn following_advice_twice_does_not_undo_it() {
 /// A shell parses every advised command, whatever the program's path.
 #[test]
 fn every_advised_command_parses() {
-    let Some(place) = place() else {
-        skip!("only root can become another user, with setpriv");
-    };
+    let place = need!(place());
     let odd = place.path().join("o'neil a $(b)");
     fs::create_dir(&odd).unwrap();
     fs::copy(common::program(), odd.join("punctual")).unwrap();

@@ -9,7 +9,7 @@ use punctual_record::Run;
 use punctual_record::taskset::{ChainHop, TaskRun, Times};
 
 use crate::alone::alone;
-use crate::common::{Place, cpus, has_rights, skip};
+use crate::common::{Place, need, needs};
 use crate::support::{Build, Linked, ends, succeeds};
 
 const SOURCE: &str = "../../examples/robot/robot.c";
@@ -70,13 +70,11 @@ fn the_robot_reaches_its_targets_without_threads_on_every_machine() {
 
 #[test]
 fn the_robot_runs_as_a_program_of_its_own_without_a_page_fault() {
+    need!(needs::rights());
     let _alone = alone();
     let program = compiled(Linked::Shared, &[]);
     let output = ends(Command::new(program).arg("3"));
-    if output.status.code() == Some(77) {
-        let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-        skip!("{reason}");
-    }
+    assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
     let rows: Vec<Vec<&str>> = text
         .lines()
@@ -112,9 +110,8 @@ fn of(times: &Times) -> (u64, u64, u64, u128) {
 
 #[test]
 fn the_budget_of_a_chain_adds_up_to_what_was_measured_end_to_end() {
-    if !has_rights() || cpus().len() < 2 {
-        skip!("it takes real-time priorities and two CPUs");
-    }
+    need!(needs::rights());
+    need!(needs::cpus(2));
     let _alone = alone();
     let place = Place::new();
     placed(&place, |set| set);
@@ -251,9 +248,8 @@ fn the_budget_of_a_chain_adds_up_to_what_was_measured_end_to_end() {
 
 #[test]
 fn what_is_missing_is_named_with_file_and_line() {
-    if !has_rights() || cpus().len() < 2 {
-        skip!("it takes real-time priorities and two CPUs");
-    }
+    need!(needs::rights());
+    need!(needs::cpus(2));
     let place = Place::new();
     for (from, to, words) in [
         (

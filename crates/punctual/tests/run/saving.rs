@@ -5,7 +5,8 @@ use crate::common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Ended, Place, Running, has, is_root, program, read_json, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Ended, Place, Running, need, program, read_json};
 
 /// A run that writes everything that a run can write, and passes if it is valid.
 const RUN: &str = "qualify -q -a 0 --load none -i 500 --samples --explain-above 20 \
@@ -18,12 +19,12 @@ struct Left {
     _place: Place,
 }
 
-/// Runs a script in `disk`, which has a file system of its own; `$P` is the program. `None` if
-/// none can be mounted.
-fn on_disk(size: &str, script: &str) -> Option<Left> {
-    if !is_root() || !has("unshare") {
-        return None;
-    }
+/// Runs a script in `disk`, which has a file system of its own; `$P` is the program.
+///
+/// # Errors
+/// None can be mounted here.
+fn on_disk(size: &str, script: &str) -> Result<Left, Absent> {
+    needs::mounts()?;
     let place = Place::new();
     fs::create_dir(place.path().join("disk")).unwrap();
     let whole = format!(
@@ -34,7 +35,8 @@ fn on_disk(size: &str, script: &str) -> Option<Left> {
     command.args(["-m", "sh", "-c", &whole]);
     command.env("P", program()).env("RUN", RUN);
     let ended = Running::start(command).end();
-    (ended.code() != 99).then(|| Left {
+    assert_ne!(ended.code(), 99, "the mount failed: {ended:?}");
+    Ok(Left {
         ended,
         files: place.path().join("kept"),
         _place: place,
@@ -117,9 +119,7 @@ fn told(left: &Left, named: &[&str]) {
 fn a_disk_of_any_size_has_a_complete_record_or_an_error() {
     let mut refused = 0;
     for size in ["16k", "48k", "128k", "256k", "600k", "16m"] {
-        let Some(left) = on_disk(size, "$P $RUN -D 2") else {
-            skip!("no small file system can be mounted: it takes root");
-        };
+        let left = need!(on_disk(size, "$P $RUN -D 2"));
         whole(&left);
         let run = left.files.join("run");
         let state = |state: &str| {
@@ -147,9 +147,10 @@ fn a_disk_of_any_size_has_a_complete_record_or_an_error() {
 
 #[test]
 fn a_full_disk_is_refused_before_the_measurement() {
-    let Some(left) = on_disk("256k", "cat /dev/zero >ballast 2>/dev/null; $P $RUN -D 600") else {
-        skip!("no small file system can be mounted: it takes root");
-    };
+    let left = need!(on_disk(
+        "256k",
+        "cat /dev/zero >ballast 2>/dev/null; $P $RUN -D 600"
+    ));
     assert!(matches!(left.ended.code(), 1 | 64), "{:#?}", left.ended);
     assert!(
         left.ended.stderr.contains("No space left"),
@@ -164,9 +165,7 @@ fn a_disk_that_fills_up_loses_the_samples_but_not_the_record() {
     // The samples are opened after the record has reserved its space.
     let script = "(while [ ! -d run/samples ]; do sleep 0.02; done; \
                   cat /dev/zero >ballast 2>/dev/null) & $P $RUN -D 3";
-    let Some(left) = on_disk("1m", script) else {
-        skip!("no small file system can be mounted: it takes root");
-    };
+    let left = need!(on_disk("1m", script));
     told(&left, &["samples", "No space left"]);
     whole(&left);
     let record = read_json(&left.files.join("run/run.json"));
@@ -192,9 +191,7 @@ fn a_file_system_that_becomes_read_only_keeps_what_was_saved() {
     let script = "(while [ ! -f run/run.json ]; do sleep 0.02; done; \
                   until mount -o remount,ro . 2>/dev/null; do sleep 0.02; done) & \
                   $P qualify -q -a 0 --load none --deadline 1h --miss 0.99 -o run -D 3";
-    let Some(left) = on_disk("4m", script) else {
-        skip!("no small file system can be mounted: it takes root");
-    };
+    let left = need!(on_disk("4m", script));
     told(&left, &["run.json", "Read-only file system"]);
     let record = read_json(&left.files.join("run/run.json"));
     assert_eq!(record["state"]["state"], "unfinished");
@@ -231,9 +228,7 @@ fn files_of_other_verbs_are_complete_or_reported() {
          try $P merge -q -o sum {made} {other}; \
          rm ballast; cp $notes/* .; rm -r $notes"
     );
-    let Some(left) = on_disk("256k", &script) else {
-        skip!("no small file system can be mounted: it takes root");
-    };
+    let left = need!(on_disk("256k", &script));
     let read = |name: &str| fs::read_to_string(left.files.join(name)).unwrap();
     let codes: Vec<String> = read("codes").lines().map(str::to_owned).collect();
     assert_eq!(codes.len(), 5);

@@ -5,7 +5,7 @@ use crate::common;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::{Place, Running, has, skip, until};
+use crate::common::{Place, Running, need, needs, until};
 
 /// A terminal with its own tmux server; closed when dropped.
 struct Terminal<'a> {
@@ -55,9 +55,7 @@ fn run(flags: &str) -> String {
 
 #[test]
 fn the_block_is_redrawn_in_place_and_ctrl_c_leaves_nothing_of_it() {
-    if !has("tmux") {
-        skip!("no tmux");
-    }
+    need!(needs::program("tmux"));
     let place = Place::new();
     let flags = "-D 600 --load timers --deadline 1ms --miss 0.99";
     let terminal = Terminal::start(&place, "80", "24", &run(flags));
@@ -107,9 +105,7 @@ fn the_block_is_redrawn_in_place_and_ctrl_c_leaves_nothing_of_it() {
 
 #[test]
 fn no_color_is_honoured_on_a_terminal() {
-    if !has("tmux") {
-        skip!("no tmux");
-    }
+    need!(needs::program("tmux"));
     let place = Place::new();
     let command = format!("NO_COLOR=1 {}", run("-D 1"));
     let terminal = Terminal::start(&place, "80", "24", &command);
@@ -123,9 +119,7 @@ fn no_color_is_honoured_on_a_terminal() {
 
 #[test]
 fn the_block_fits_into_a_small_terminal() {
-    if !has("tmux") {
-        skip!("no tmux");
-    }
+    need!(needs::program("tmux"));
     let place = Place::new();
     // A light load, because the terminal itself needs a CPU on a small machine.
     let flags = "-D 600 -t 12 --load timers --deadline 1ms";
@@ -147,9 +141,7 @@ fn the_block_fits_into_a_small_terminal() {
 
 #[test]
 fn cyclictests_lines_are_redrawn_too() {
-    if !has("tmux") {
-        skip!("no tmux");
-    }
+    need!(needs::program("tmux"));
     let place = Place::new();
     let terminal = Terminal::start(&place, "120", "24", &run("-D 600 --live -t 2"));
     until("the lines", || terminal.screen().contains("T: 1 ("));

@@ -3,8 +3,9 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::common::needs::{self, Absent};
 use crate::common::stops::{FREEZERS, Freezer, trace};
-use crate::common::{Place, Running, cpus, event_kinds, has, is_root, skip, why_invalid};
+use crate::common::{Place, Running, cpus, event_kinds, need, skip, why_invalid};
 use punctual_record::{Run, StopCause};
 
 const MS: u64 = 1_000_000;
@@ -126,9 +127,7 @@ fn stops_of_more_than_5_percent_make_a_run_invalid() {
 /// A process that sends SIGCONT all the time excuses nothing: the run was never stopped.
 #[test]
 fn a_stall_of_the_machine_counts_as_late_whatever_signals_come() {
-    if !is_root() {
-        skip!("not root");
-    }
+    need!(needs::root());
     let place = Place::new();
     let cpu = cpus()[0];
     let flags = ["-a", &cpu.to_string(), "--deadline", "20ms", "--no-explain"];
@@ -153,9 +152,7 @@ fn a_stall_of_the_machine_counts_as_late_whatever_signals_come() {
 
 #[test]
 fn a_frozen_container_is_not_late() {
-    if !is_root() {
-        skip!("not root");
-    }
+    need!(needs::root());
     let mut frozen = 0;
     for group in FREEZERS.iter().filter_map(Freezer::group) {
         let place = Place::new();
@@ -175,7 +172,7 @@ fn a_frozen_container_is_not_late() {
         frozen += 1;
     }
     if frozen == 0 {
-        skip!("no freezer");
+        skip!(Absent::kernel("a freezer, mounted"));
     }
 }
 
@@ -186,7 +183,7 @@ fn a_probe_that_a_debugger_stops_is_not_late() {
     let (tid, cpu) = probes[0];
     let length = Duration::from_millis(900);
     if !trace(tid, length) {
-        skip!("no thread may be traced here");
+        skip!(Absent::refused("ptrace", std::io::Error::last_os_error()));
     }
     running.end();
     let run = place.run_of();
@@ -200,9 +197,7 @@ fn a_probe_that_a_debugger_stops_is_not_late() {
 
 #[test]
 fn threads_that_a_debugger_stops_are_not_late() {
-    if !has("gdb") {
-        skip!("no gdb");
-    }
+    need!(needs::program("gdb"));
     let place = Place::new();
     let (running, _) = under_way(&place, &["--deadline", "1h", "--no-explain"]);
     let pid = running.pid().to_string();
@@ -218,7 +213,7 @@ fn threads_that_a_debugger_stops_are_not_late() {
     ]);
     let ended = Running::start(gdb).end();
     if !ended.stdout.contains("detached") {
-        skip!("gdb may not attach: {}", ended.stderr);
+        skip!(Absent::refused("gdb", ended.stderr));
     }
     running.end();
     let run = place.run_of();

@@ -5,7 +5,8 @@ use std::fs;
 use std::sync::MutexGuard;
 
 use crate::alone::alone;
-use crate::common::{Place, Running, cpus, event_kinds, is_root, skip, until, why_invalid};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, Running, cpus, event_kinds, need, until, why_invalid};
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::Setting;
 
@@ -23,32 +24,40 @@ fn values() -> [String; 2] {
     })
 }
 
-/// The settings as they are, if all can be changed here; they are put back at the end in any case.
+/// The settings with values that are to be changed; their own are put back at the end in any case.
 struct Before {
     values: [String; 2],
+    own: [String; 2],
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Before {
-    fn read() -> Option<Self> {
+    fn read() -> Result<Self, Absent> {
         // One test at a time changes them, and none while real-time threads are throttled.
         let alone = alone();
-        let has_files = FILES.iter().all(|file| fs::metadata(file).is_ok());
-        if !is_root() || !has_files {
-            return None;
+        needs::root()?;
+        for file in FILES {
+            needs::kernel_file(file)?;
         }
-        let values = values();
-        let all_bad = values.iter().zip(FIXED).all(|(now, fixed)| now != fixed);
-        all_bad.then_some(Self {
-            values,
+        let mut before = Self {
+            values: values(),
+            own: values(),
             _alone: alone,
-        })
+        };
+        // A machine may be tuned already.
+        for (at, file) in FILES.iter().enumerate() {
+            if before.own[at] == FIXED[at] {
+                fs::write(file, "1").expect("root may");
+            }
+        }
+        before.values = values();
+        Ok(before)
     }
 }
 
 impl Drop for Before {
     fn drop(&mut self) {
-        for (file, value) in FILES.iter().zip(&self.values) {
+        for (file, value) in FILES.iter().zip(&self.own) {
             let _ = fs::write(file, value);
         }
     }
@@ -91,9 +100,7 @@ fn restore(place: &Place) {
 
 #[test]
 fn a_run_has_its_settings_records_them_and_restores_them() {
-    let Some(before) = Before::read() else {
-        skip!("the settings can't be changed here, or are good already");
-    };
+    let before = need!(Before::read());
     let place = Place::new();
     let mut running = start(&place, "3");
     running.await_probes(1);
@@ -142,9 +149,7 @@ fn a_run_has_its_settings_records_them_and_restores_them() {
 
 #[test]
 fn an_interrupted_run_restores_its_settings() {
-    let Some(before) = Before::read() else {
-        skip!("the settings can't be changed here, or are good already");
-    };
+    let before = need!(Before::read());
     let place = Place::new();
     let mut running = start(&place, "60");
     running.await_probes(1);
@@ -161,9 +166,7 @@ fn an_interrupted_run_restores_its_settings() {
 
 #[test]
 fn what_a_killed_run_left_changed_is_restored_and_no_run_is_tuned_before() {
-    let Some(before) = Before::read() else {
-        skip!("the settings can't be changed here, or are good already");
-    };
+    let before = need!(Before::read());
     let place = Place::new();
     let mut running = start(&place, "60");
     running.await_probes(1);
@@ -184,9 +187,7 @@ fn what_a_killed_run_left_changed_is_restored_and_no_run_is_tuned_before() {
 
 #[test]
 fn a_setting_that_another_program_changes_makes_the_run_invalid_and_is_left_alone() {
-    let Some(before) = Before::read() else {
-        skip!("the settings can't be changed here, or are good already");
-    };
+    let before = need!(Before::read());
     let place = Place::new();
     let mut running = start(&place, "3");
     running.await_probes(1);

@@ -1,14 +1,16 @@
 //! Requirements, verdicts and exit statuses; and the contents of each output.
 
 use crate::common;
-use crate::common::{Place, counts, cpus, each, event_kinds, in_force, is_root, read_json, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, counts, cpus, each, event_kinds, in_force, need, read_json};
 
-/// A hundred times less often than usual, so that a busy machine hardly ever
-/// skips a period, which counts as a miss of any deadline.
+/// A hundred times less often than usual, so that no period is skipped unless the machine stands
+/// still for that long. How late a skipped one was is recorded: no limit here is near it.
 const CALM: [&str; 2] = ["-i", "100ms"];
 
 #[test]
 fn a_deadline_without_a_miss_is_a_pass() {
+    need!(needs::rights());
     let place = Place::new();
     let flags = [
         "measure",
@@ -22,9 +24,7 @@ fn a_deadline_without_a_miss_is_a_pass() {
     ];
     let ended = place.run(&[&flags[..], &CALM].concat());
     let record = place.record();
-    if !in_force(&record, "priority") || !in_force(&record, "locked-memory") {
-        skip!("no privilege");
-    }
+    all_in_force(&record);
     let ended = ended.expect(0);
     assert!(ended.stdout.starts_with("PASS: "), "{}", ended.stdout);
     assert!(ended.stdout.contains("1 s") && ended.stdout.contains("95 % confidence"));
@@ -59,30 +59,30 @@ fn a_run_keeps_blocks_of_time_and_no_sample_is_in_two() {
     );
 }
 
-/// Runs `measure` with the flags until no period was skipped, and returns the
-/// verdict if it could be other than INVALID here.
-fn outcome(flags: &[&str], code: i32) -> Option<(serde_json::Value, String)> {
-    for _ in 0..5 {
-        let place = Place::new();
-        let ended = place.run(&[&["measure", "-q"], flags, &CALM].concat());
-        let record = place.record();
-        if !in_force(&record, "priority") || !in_force(&record, "locked-memory") {
-            return None;
-        }
-        if each(&record, "missed").iter().any(|missed| *missed > 0) {
-            continue;
-        }
-        let word = record["verdict"]["outcome"].as_str().expect("a verdict");
-        let line = ended.expect(code).stdout;
-        assert!(line.starts_with(&format!("{word}: ")), "{line}");
-        assert_eq!(line.lines().count(), 1, "{line}");
-        return Some((record["verdict"].clone(), line));
+/// What a run needs to be valid.
+#[track_caller]
+fn all_in_force(record: &serde_json::Value) {
+    for name in ["priority", "locked-memory", "cpu-dma-latency"] {
+        assert!(in_force(record, name), "{name}: {}", record["demands"]);
     }
-    panic!("the machine stands still for 100 ms in every second");
+}
+
+/// Runs `measure` with the flags, and returns the verdict and its line.
+fn outcome(flags: &[&str], code: i32) -> (serde_json::Value, String) {
+    let place = Place::new();
+    let ended = place.run(&[&["measure", "-q"], flags, &CALM].concat());
+    let record = place.record();
+    all_in_force(&record);
+    let word = record["verdict"]["outcome"].as_str().expect("a verdict");
+    let line = ended.expect(code).stdout;
+    assert!(line.starts_with(&format!("{word}: ")), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    (record["verdict"].clone(), line)
 }
 
 #[test]
 fn every_verdict_has_its_exit_status() {
+    need!(needs::rights());
     let table: [(&[&str], i32, &str); 9] = [
         (&["-D", "1", "--deadline", "1us"], 2, "FAIL"),
         (&["-D", "1", "--deadline", "1us", "--miss", "0"], 2, "FAIL"),
@@ -107,9 +107,7 @@ fn every_verdict_has_its_exit_status() {
         ),
     ];
     for (flags, code, word) in table {
-        let Some((verdict, _)) = outcome(flags, code) else {
-            skip!("no privilege");
-        };
+        let (verdict, _) = outcome(flags, code);
         assert_eq!(verdict["outcome"], word, "{flags:?}: {verdict}");
         let needed = &verdict["needed_seconds"];
         assert!(
@@ -121,10 +119,8 @@ fn every_verdict_has_its_exit_status() {
 
 #[test]
 fn an_inconclusive_verdict_says_how_long_to_run() {
-    let Some((verdict, line)) = outcome(&["-D", "1", "--deadline", "1h", "--miss", "1e-6"], 3)
-    else {
-        skip!("no privilege");
-    };
+    need!(needs::rights());
+    let (verdict, line) = outcome(&["-D", "1", "--deadline", "1h", "--miss", "1e-6"], 3);
     assert!(
         verdict["needed_seconds"].as_u64().is_some_and(|s| s > 100),
         "{verdict}"
@@ -134,12 +130,11 @@ fn an_inconclusive_verdict_says_how_long_to_run() {
 
 #[test]
 fn without_a_requirement_there_is_no_verdict_and_no_failure() {
+    need!(needs::rights());
     let place = Place::new();
     let ended = place.run(&[&["measure", "-l", "4", "-q"], &CALM[..]].concat());
     let record = place.record();
-    if !in_force(&record, "priority") || !in_force(&record, "locked-memory") {
-        skip!("no privilege");
-    }
+    all_in_force(&record);
     let line = ended.expect(0).stdout;
     assert!(
         line.starts_with("No verdict (nothing was required)"),
@@ -150,9 +145,7 @@ fn without_a_requirement_there_is_no_verdict_and_no_failure() {
 
 #[test]
 fn a_verdict_at_best_effort_says_so() {
-    let Some((place, user)) = unprivileged() else {
-        skip!("only root can become another user, with setpriv");
-    };
+    let (place, user) = need!(unprivileged());
     let flags = [
         "measure",
         "-D",
@@ -176,6 +169,7 @@ fn a_verdict_at_best_effort_says_so() {
 
 #[test]
 fn best_effort_with_everything_in_force_is_a_normal_run() {
+    need!(needs::rights());
     let place = Place::new();
     let flags = [
         "measure",
@@ -190,19 +184,17 @@ fn best_effort_with_everything_in_force_is_a_normal_run() {
     ];
     let ended = place.run(&[&flags[..], &CALM].concat());
     let record = place.record();
-    if !in_force(&record, "priority") || !in_force(&record, "cpu-dma-latency") {
-        skip!("no privilege");
-    }
+    all_in_force(&record);
     assert!(!ended.expect(0).stdout.contains("effort"));
 }
 
 type RunAs = fn(&Place, &[&str]) -> common::Ended;
 
 /// A place in which the program runs as `nobody`, with ordinary limits.
-fn unprivileged() -> Option<(Place, RunAs)> {
-    if !is_root() || !common::has("setpriv") || !common::has("prlimit") {
-        return None;
-    }
+fn unprivileged() -> Result<(Place, RunAs), Absent> {
+    needs::root()?;
+    needs::program("setpriv")?;
+    needs::program("prlimit")?;
     let place = Place::new();
     // The build's directory may be closed to other users.
     std::fs::create_dir(place.path().join("bin")).unwrap();
@@ -217,7 +209,7 @@ fn unprivileged() -> Option<(Place, RunAs)> {
             .args(arguments);
         common::Running::start(command).end()
     };
-    Some((place, run))
+    Ok((place, run))
 }
 
 #[test]

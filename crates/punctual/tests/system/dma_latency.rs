@@ -6,6 +6,8 @@ use punctual_tool::system::{DmaLatency, demands, dma_latency};
 
 use crate::support::Machine;
 
+use crate::needs::{Absent, skip};
+
 #[test]
 fn a_process_that_keeps_cpu_dma_latency_open_is_found() {
     let machine = Machine::empty();
@@ -21,7 +23,7 @@ fn a_process_that_keeps_cpu_dma_latency_open_is_found() {
 fn the_limit_of_idle_states_is_set_and_removed() {
     let free = match DmaLatency::hold(i32::MAX) {
         Ok(held) => held.in_force_us().unwrap(),
-        Err(error) => return eprintln!("SKIPPED: {error}"),
+        Err(error) => skip!(Absent::refused("/dev/cpu_dma_latency", error)),
     };
     let held = DmaLatency::hold(7).unwrap();
     let in_force = held.in_force_us().unwrap();

@@ -1,6 +1,7 @@
 //! The machine that the tests run on. Tests that it does not allow report that they are skipped.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,21 +13,17 @@ use punctual_tool::system;
 use punctual_tool::system::demands::{self, ProbeFound, Requested};
 use punctual_tool::system::monitor::{Monitor, Monitored};
 
+use crate::needs::{self, Absent, need, skip};
 use crate::threads::{Sleeper, output, own_tid, set_affinity, set_fifo};
 
 const SECOND: u64 = 1_000_000_000;
-
-fn is_root() -> bool {
-    // SAFETY: geteuid takes no argument and never fails.
-    unsafe { libc::geteuid() == 0 }
-}
 
 #[test]
 fn a_changed_affinity_and_priority_is_noticed() {
     let root = Root::live();
     let usable = allowed(&root);
     if usable.len() < 2 {
-        return eprintln!("SKIPPED: one CPU only");
+        skip!(Absent::cpus(2));
     }
     let sleeper = Sleeper::pinned(usable[1]);
     let probe = Monitored {
@@ -110,31 +107,34 @@ fn child_asks_for_a_priority() {
     eprintln!("DEMAND {}", serde_json::to_string(&demand).unwrap());
 }
 
-/// Runs the child after a prefix of shell commands.
-fn child_behind(prefix: &str) -> Option<Demand> {
-    let me = std::env::current_exe().unwrap();
+/// Runs the child after a prefix of shell commands: a copy, because the build's directory may be closed
+/// to other users.
+fn child_behind(prefix: &str) -> Demand {
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = place.path().join("child");
+    // By another process: a file that is open for writing here can't be executed by others.
+    let copied = Command::new("cp")
+        .arg(std::env::current_exe().unwrap())
+        .arg(&copy)
+        .status();
+    assert!(copied.unwrap().success());
     let command = format!(
         "{prefix} {} --exact live::child_asks_for_a_priority --ignored --nocapture",
-        me.display()
+        copy.display()
     );
     let output = Command::new("sh").args(["-c", &command]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find_map(|line| line.split_once("DEMAND "));
-    // It ran, so it answers.
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(line.is_some() || !said.contains("running "), "{said}{text}");
-    Some(serde_json::from_str(line?.1).unwrap())
+    let (_, demand) = line.unwrap_or_else(|| panic!("{output:?}"));
+    serde_json::from_str(demand).unwrap()
 }
 
 #[test]
 fn without_rights_the_fix_works() {
-    if !is_root() {
-        return eprintln!("SKIPPED: only root can give up its rights");
-    }
+    need!(needs::root());
     let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
-    let Some(demand) = child_behind(nobody) else {
-        return eprintln!("SKIPPED: the test binary can't be run by nobody");
-    };
+    let demand = child_behind(nobody);
     assert_eq!(demand.standing, Standing::NotInForce);
     assert_eq!(
         facts::found(&demand),
@@ -145,9 +145,9 @@ fn without_rights_the_fix_works() {
     assert!(fix.contains("rtprio 99"), "{fix}");
     // The effect of the fix's limit.
     if output("prlimit --rtprio=80 echo done") != "done" {
-        return eprintln!("SKIPPED: half of it: the limit can't be raised here");
+        skip!(Absent::right("CAP_SYS_RESOURCE, to raise a limit"));
     }
-    let demand = child_behind(&format!("prlimit --rtprio=80 {nobody}")).unwrap();
+    let demand = child_behind(&format!("prlimit --rtprio=80 {nobody}"));
     assert_eq!(demand.standing, Standing::InForce, "{demand:?}");
 }
 
@@ -164,15 +164,12 @@ impl Drop for Group {
 fn in_a_group_without_runtime_the_fix_works() {
     let directory = format!("/sys/fs/cgroup/cpu/punctual-test-{}", std::process::id());
     let runtime = format!("{directory}/cpu.rt_runtime_us");
-    if let Err(error) = fs::create_dir(&directory) {
-        return eprintln!("SKIPPED: {directory}: {error}");
-    }
+    need!(needs::root());
+    need!(needs::kernel_file("/sys/fs/cgroup/cpu/cpu.rt_runtime_us"));
+    fs::create_dir(&directory).expect("a group");
     let group = Group(directory);
-    if !fs::exists(&runtime).unwrap() {
-        return eprintln!("SKIPPED: this kernel has no real-time group scheduling");
-    }
     let enter = format!("echo $$ > {}/tasks && exec", group.0);
-    let demand = child_behind(&enter).unwrap();
+    let demand = child_behind(&enter);
     assert_eq!(demand.standing, Standing::NotInForce);
     let fix = facts::fix_of(&demand).unwrap();
     let command = format!("echo 950000 | sudo tee {runtime}");
@@ -183,6 +180,6 @@ fn in_a_group_without_runtime_the_fix_works() {
     );
     // The groups share the root's runtime: half of it is certainly available.
     fs::write(&runtime, "100000").unwrap();
-    let demand = child_behind(&enter).unwrap();
+    let demand = child_behind(&enter);
     assert_eq!(demand.standing, Standing::InForce, "{demand:?}");
 }

@@ -6,6 +6,8 @@ mod demands;
 mod dma_latency;
 mod live;
 mod monitor;
+#[path = "../common/needs.rs"]
+mod needs;
 #[path = "../../../machine/tests/survey/support.rs"]
 mod support;
 #[path = "../../../machine/tests/survey/threads.rs"]

@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::os::unix::process::CommandExt;
 
-use crate::common::{Place, cpus, is_root, skip};
+use crate::common::{Place, cpus, need, needs};
 
 /// Flags of the measuring verbs with nonsense values, and the parts of the error.
 const FLAGS: &[(&[&str], &[&str])] = &[
@@ -522,9 +522,7 @@ fn a_directory_that_is_not_empty_or_not_writable_is_refused() {
     );
     assert_eq!(fs::read_dir(place.path().join("full")).unwrap().count(), 1);
 
-    if !is_root() {
-        skip!("only root can become another user");
-    }
+    need!(needs::root());
     let theirs = place.path().join("punctual");
     fs::copy(common::program(), &theirs).unwrap();
     fs::create_dir(place.path().join("locked")).unwrap();

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use punctual_record::explanation::{Cause, Stage};
 use punctual_record::{Ledger, Run};
 
-use super::tune::KNOB;
+use super::tune::{KNOB, bad_knob};
 use crate::bills::bill_of;
-use crate::common::{Place, is_root, skip};
+use crate::common::{Place, need, needs};
 use crate::turn::turn;
 
 /// A run of this machine on CPU 0 with these late wake-ups, each of one cause.
@@ -88,27 +88,12 @@ fn a_plan_names_cost_knob_and_obstacle_by_the_time() {
     assert_eq!(plan.stderr, "");
 }
 
-/// Writes the setting back, however the test ends.
-struct Restored(String);
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        let _ = fs::write(KNOB, &self.0);
-    }
-}
-
 #[test]
 fn what_the_bills_ask_for_is_changed_and_nothing_else() {
-    if !is_root() {
-        skip!("only root may change a setting");
-    }
+    need!(needs::root());
     let _turn = turn();
     let place = Place::new();
-    let before = fs::read_to_string(KNOB).expect("a setting");
-    if before.trim().parse::<u32>().is_ok_and(|it| it >= 10) {
-        skip!("{KNOB} is good already: {before}");
-    }
-    let _restored = Restored(before.clone());
+    let (before, _own) = bad_knob();
     // A hog is no setting; that it is changed by hand alone is said.
     run_with(&place, "hogged", &[(hog(), 900_000)], |_| {});
     let apply = |run: &str| place.run(&["tune", "apply", "--from", run, "--state", "state"]);

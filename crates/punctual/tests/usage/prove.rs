@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::process::CommandExt;
 
-use crate::common::{Place, Running, is_root, program, skip};
+use crate::common::{Place, Running, need, needs, program};
 
 /// `KNOB` is a file of the test that holds 1.
 const REFUSED: &[(&[&str], &[&str])] = &[
@@ -221,9 +221,7 @@ fn a_file_that_is_absent_or_cannot_be_written_is_refused_before_anything_is_meas
 
 #[test]
 fn without_the_right_to_write_a_knob_nothing_is_measured() {
-    if !is_root() {
-        skip!("only root can become another user");
-    }
+    need!(needs::root());
     let (place, words) = prepared(&["KNOB=0"]);
     let theirs = place.path().join("state");
     fs::copy(program(), &theirs).expect("a copy");

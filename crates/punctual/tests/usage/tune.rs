@@ -7,26 +7,42 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::common::mounts::{GRUB, in_own_mounts};
-use crate::common::{Place, is_root, skip, until};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, need, until};
 use crate::turn::turn;
 
 pub const KNOB: &str = "/proc/sys/vm/stat_interval";
 
-#[test]
-fn a_knob_is_changed_and_restored() {
-    if !is_root() {
-        skip!("only root may change a setting");
+/// Restores the knob at the end, whatever a test did.
+pub struct OwnValue(String);
+
+impl Drop for OwnValue {
+    fn drop(&mut self) {
+        let _ = fs::write(KNOB, &self.0);
     }
-    let _turn = turn();
-    let place = Place::new();
-    let before = fs::read_to_string(KNOB).expect("a setting");
-    if before
+}
+
+/// The knob with a value that is to be changed, also on a machine whose own is good.
+pub fn bad_knob() -> (String, OwnValue) {
+    let read = || fs::read_to_string(KNOB).expect("a setting");
+    let own = OwnValue(read());
+    if own
+        .0
         .trim()
         .parse::<u32>()
         .is_ok_and(|seconds| seconds >= 10)
     {
-        skip!("{KNOB} is good already: {before}");
+        fs::write(KNOB, "1").expect("root may");
     }
+    (read(), own)
+}
+
+#[test]
+fn a_knob_is_changed_and_restored() {
+    need!(needs::root());
+    let _turn = turn();
+    let place = Place::new();
+    let (before, _own) = bad_knob();
     let tune = |words: &[&str]| place.run(&[&["tune"], words, &["--state", "state"]].concat());
     let planned = tune(&["plan", "vmstat-interval"]).expect(0).stdout;
     assert!(planned.contains(&format!("echo 10 > {KNOB}")), "{planned}");
@@ -58,15 +74,10 @@ fn a_knob_is_changed_and_restored() {
 
 #[test]
 fn what_apply_changed_is_made_again_at_each_boot_until_it_is_restored() {
-    if !is_root() {
-        skip!("only root may change a setting");
-    }
+    need!(needs::root());
     let _turn = turn();
     let place = Place::new();
-    let before = fs::read_to_string(KNOB).expect("a setting");
-    if before.trim() == "10" {
-        skip!("{KNOB} is good already: {before}");
-    }
+    let (before, _own) = bad_knob();
     // The journal as `apply` leaves it: a sysctl, and a file that only a unit can set.
     let other = place.path().join("other");
     fs::write(&other, "1\n").expect("a file");
@@ -96,10 +107,7 @@ fn what_apply_changed_is_made_again_at_each_boot_until_it_is_restored() {
     let ended = in_own_mounts(&place, script);
     // Whatever it did, this machine is as before.
     place.run(&["tune", "restore", "--state", "state"]);
-    let ended = match ended {
-        Ok(ended) => ended,
-        Err(why) => skip!("no file system can be mounted here: {why}"),
-    };
+    let ended = need!(ended);
     assert!(ended.status.success(), "{ended:?}");
     let text = |name: &str| fs::read_to_string(place.path().join(name)).expect(name);
     let program = fs::canonicalize(crate::common::program()).expect("a path");
@@ -155,15 +163,10 @@ const SLEEPS: &str = "exec sleep 20 > /dev/null 2>&1";
 /// The knob has its value for the program alone, whatever ends the program, or punctual.
 #[test]
 fn a_command_runs_with_changed_settings_which_are_restored_after_it() {
-    if !is_root() {
-        skip!("only root may change a setting");
-    }
+    need!(needs::root());
     let _turn = turn();
     let place = Place::new();
-    let before = fs::read_to_string(KNOB).expect("a setting");
-    if before.trim() == "10" {
-        skip!("{KNOB} is good already: {before}");
-    }
+    let (before, _own) = bad_knob();
     let tune = |command: &[&str]| {
         let fixed = ["tune", "run", "vmstat-interval", "--state", "state", "--"];
         place.run(&[&fixed, command].concat())
@@ -255,14 +258,9 @@ fn each_verb_names_what_a_killed_punctual_left_changed() {
         "completions bash",
         "help",
     ];
-    if !is_root() {
-        skip!("only root may mount a file system");
-    }
+    need!(needs::root());
     let _turn = turn();
-    let before = fs::read_to_string(KNOB).expect("a setting");
-    if before.trim() == "10" {
-        skip!("{KNOB} is good already");
-    }
+    let (before, _own) = bad_knob();
     let place = Place::new();
     let each = |verbs: &[&str]| verbs.join("\n");
     fs::write(place.path().join("verbs"), each(&SAYING)).expect("a file");
@@ -288,10 +286,7 @@ fn each_verb_names_what_a_killed_punctual_left_changed() {
     if now != before {
         fs::write(KNOB, &before).expect("root may");
     }
-    let ended = match ended {
-        Ok(ended) => ended,
-        Err(why) => skip!("no file system can be mounted here: {why}"),
-    };
+    let ended = need!(ended);
     let text = |name: &str| fs::read_to_string(place.path().join(name)).expect(name);
     assert_eq!(text("left"), "10\n", "the kill came while it was changed");
     let expected = |verbs: &[&str], count: u32| -> Vec<String> {
@@ -306,9 +301,7 @@ fn each_verb_names_what_a_killed_punctual_left_changed() {
 
 #[test]
 fn a_boot_parameter_is_written_for_grub_and_restored() {
-    if !is_root() {
-        skip!("only root may mount a file system");
-    }
+    need!(needs::root());
     let place = Place::new();
     let script = "set -x
         \"$PUNCTUAL\" tune plan isolated-cpus -a 0 --state state
@@ -318,10 +311,7 @@ fn a_boot_parameter_is_written_for_grub_and_restored() {
         \"$PUNCTUAL\" tune status --state state
         \"$PUNCTUAL\" tune restore --state state isolated-cpus
         cat /boot/grub/grub.cfg; ls /etc/default/grub.d";
-    let ended = match in_own_mounts(&place, &[GRUB, script].concat()) {
-        Ok(ended) => ended,
-        Err(why) => skip!("no file system can be mounted here: {why}"),
-    };
+    let ended = need!(in_own_mounts(&place, &[GRUB, script].concat()));
     let stdout = String::from_utf8_lossy(&ended.stdout);
     let lines: Vec<&str> = stdout.lines().map(str::trim).collect();
     let parameter = "isolcpus=managed_irq,domain,0";
@@ -386,18 +376,15 @@ struct Device {
 impl Device {
     /// # Errors
     /// What this machine lacks.
-    fn new(place: &Place) -> Result<Self, &'static str> {
-        if !is_root() {
-            return Err("only root may make a network device");
-        }
+    fn new(place: &Place) -> Result<Self, Absent> {
+        needs::root()?;
+        needs::compiler()?;
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/usage/napi.c");
         let built = Command::new("cc")
             .args([source, "-o"])
             .arg(place.path().join("napi"))
             .status();
-        if !built.is_ok_and(|status| status.success()) {
-            return Err("no C compiler");
-        }
+        assert!(built.is_ok_and(|status| status.success()), "napi.c");
         let mut process = Command::new(place.path().join("napi"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -409,7 +396,7 @@ impl Device {
         let name = name.trim().to_owned();
         let device = Device { process, name };
         match device.name.is_empty() || !Path::new(&device.threaded()).exists() {
-            true => Err("no network device can be made here, or it has no threaded NAPI"),
+            true => Err(Absent::kernel("network devices of TUN with threaded NAPI")),
             false => Ok(device),
         }
     }
@@ -430,10 +417,7 @@ impl Drop for Device {
 #[test]
 fn a_device_receives_in_threads_with_a_priority_and_as_before_then() {
     let place = Place::new();
-    let device = match Device::new(&place) {
-        Ok(device) => device,
-        Err(why) => skip!("{why}"),
-    };
+    let device = need!(Device::new(&place));
     // Another test changes the threads of every device.
     let _turn = turn();
     let mode = || fs::read_to_string(device.threaded()).expect("threaded");
@@ -481,10 +465,7 @@ fn a_device_receives_in_threads_with_a_priority_and_as_before_then() {
 #[test]
 fn after_a_kill_at_any_moment_a_device_receives_as_before() {
     let place = Place::new();
-    let device = match Device::new(&place) {
-        Ok(device) => device,
-        Err(why) => skip!("{why}"),
-    };
+    let device = need!(Device::new(&place));
     let _turn = turn();
     let on = format!("napi@{}=threads:71", device.name);
     let mut changed = 0;
@@ -512,10 +493,7 @@ fn after_a_kill_at_any_moment_a_device_receives_as_before() {
 #[test]
 fn a_thread_that_appears_later_is_changed_while_apply_stays() {
     let place = Place::new();
-    let device = match Device::new(&place) {
-        Ok(device) => device,
-        Err(why) => skip!("{why}"),
-    };
+    let device = need!(Device::new(&place));
     let _turn = turn();
     let (name, threaded) = (device.name.as_str(), device.threaded());
     // A virtual machine may have no idle states.

@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::sync::LazyLock;
 
-use crate::common::{Place, Running, counts, cpus, has, read_json, skip};
+use crate::common::{Place, Running, counts, cpus, has, need, needs, read_json};
 
 const FORMATS: [&str; 9] = [
     "cyclictest",
@@ -281,9 +281,7 @@ fn several_runs_are_compared_in_columns() {
 
 #[test]
 fn the_cpus_of_one_run_are_compared() {
-    if cpus().len() < 2 {
-        skip!("one CPU");
-    }
+    need!(needs::cpus(2));
     let json = RUNS.run(&["compare", "one", "--json"]).expect(0).json();
     assert_eq!(json["kind"], "cpus");
     assert_eq!(json["cpus"].as_array().unwrap().len(), cpus().len());
@@ -425,9 +423,7 @@ fn the_man_page_renders() {
     let place = Place::new();
     let page = place.run(&["man"]).expect(0).stdout;
     assert!(page.contains(".TH punctual 1"), "{page}");
-    if !has("man") {
-        skip!("no man to render it with");
-    }
+    need!(needs::program("man"));
     fs::write(place.path().join("punctual.1"), page).unwrap();
     let mut command = place.command("man");
     command
@@ -482,9 +478,7 @@ fn help_lists_every_verb_and_says_what_statuses_mean() {
 /// Output of cyclictest and jitterdebugger that was just made.
 #[test]
 fn output_of_the_peers_is_compared() {
-    if !has("cyclictest") {
-        skip!("no cyclictest");
-    }
+    need!(needs::program("cyclictest"));
     let place = Place::new();
     let mut command = place.command("cyclictest");
     let cpu = cpus()[0].to_string();

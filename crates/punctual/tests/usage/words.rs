@@ -4,7 +4,7 @@
 use crate::common;
 use std::fs;
 
-use crate::common::{Place, Running, has, skip};
+use crate::common::{Place, Running, need, needs};
 
 /// Runs a command line that must be refused with one line that contains all of `wanted`.
 #[track_caller]
@@ -333,9 +333,7 @@ const COMPLETED: &[(&str, &str)] = &[
 
 #[test]
 fn bash_completes_values() {
-    if !has("bash") {
-        skip!("no bash");
-    }
+    need!(needs::program("bash"));
     let place = Place::new();
     let script = place.run(&["completions", "bash"]).expect(0).stdout;
     fs::write(place.path().join("script"), script).unwrap();
@@ -355,9 +353,7 @@ fn bash_completes_values() {
 
 #[test]
 fn fish_completes_values() {
-    if !has("fish") {
-        skip!("no fish");
-    }
+    need!(needs::program("fish"));
     let place = Place::new();
     let script = place.run(&["completions", "fish"]).expect(0).stdout;
     fs::write(place.path().join("script"), script).unwrap();
@@ -379,9 +375,7 @@ fn fish_completes_values() {
 
 #[test]
 fn zsh_completes_values() {
-    if !has("zsh") {
-        skip!("no zsh");
-    }
+    need!(needs::program("zsh"));
     let place = Place::new();
     let script = place.run(&["completions", "zsh"]).expect(0).stdout;
     fs::write(place.path().join("_punctual"), script).unwrap();

@@ -5,7 +5,7 @@ use crate::common;
 use crate::exact;
 use std::process::Command;
 
-use crate::common::{Place, Running, has, skip};
+use crate::common::{Place, Running, need, needs};
 use crate::exact::thread;
 use crate::known::{Known, watch, watched};
 use punctual_record::Run;
@@ -15,30 +15,22 @@ use punctual_record::explanation::{Cause, Stage};
 const CONTAINERS: [&[&str]; 2] = [&["-p", "-m", "-f", "--mount-proc"], &["-p", "-f"]];
 
 /// A run in a container in which every wake-up is late.
-fn measured_in(container: &[&str]) -> Result<Run, String> {
+fn measured_in(container: &[&str]) -> Run {
     let place = Place::new();
     let mut command = place.command("unshare");
     command.args(container).arg(common::program());
     command.args(["measure", "-q", "-D", "2", "--best-effort"]);
     command.args(["--deadline", "1ns", "--miss", "0.5"]);
-    let ended = Running::start(command).end();
-    if ended.stderr.contains("unshare failed") {
-        return Err(ended.stderr);
-    }
-    Ok(place.run_of())
+    Running::start(command).end();
+    place.run_of()
 }
 
 #[test]
 fn late_wake_ups_are_explained_in_a_container() {
     needed!();
-    if !has("unshare") {
-        skip!("there is no unshare");
-    }
     for container in CONTAINERS {
-        let run = match measured_in(container) {
-            Ok(run) => run,
-            Err(why) => skip!("no namespace can be had: {why}"),
-        };
+        need!(needs::namespaces(container));
+        let run = measured_in(container);
         let not = run.events.iter().find(|it| it.kind() == "not-explained");
         assert!(not.is_none(), "{container:?}: {not:?}");
         let explanation = run.explanation.expect("an explanation");
@@ -94,9 +86,7 @@ fn child_watches() {
 #[test]
 fn a_program_is_watched_in_a_container() {
     needed!();
-    if !has("unshare") {
-        skip!("there is no unshare");
-    }
+    need!(needs::namespaces(CONTAINERS[0]));
     let own = std::env::current_exe().expect("this program");
     let done = Command::new("unshare")
         .args(CONTAINERS[0])
@@ -110,8 +100,5 @@ fn a_program_is_watched_in_a_container() {
         .output()
         .expect("unshare runs");
     let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
-    if said.contains("unshare failed") {
-        skip!("no namespace can be had: {said}");
-    }
     assert!(done.status.success() && said.contains("1 passed"), "{said}");
 }

@@ -16,6 +16,7 @@ use punctual_rt::sched::{Policy, set_current};
 use punctual_rt::sys::task;
 use punctual_stats::histogram::Histogram;
 
+use super::common::needs::Absent;
 use super::common::{Place, until};
 use super::known::{Known, watch, watched as program};
 
@@ -179,7 +180,7 @@ pub fn late_waits_and_skipped_instants_are_counted() {
 
 /// A watch of a program with a thread under SCHED_DEADLINE, and the program's output; or why such a
 /// thread is not possible here.
-fn of_deadline_jobs(what: &[&str]) -> Result<(Run, BTreeMap<String, u64>), String> {
+fn of_deadline_jobs(what: &[&str]) -> Result<(Run, BTreeMap<String, u64>), Absent> {
     let place = Place::new();
     let mut known = Known::start(program(), what);
     let number = known.pid.to_string();
@@ -188,13 +189,16 @@ fn of_deadline_jobs(what: &[&str]) -> Result<(Run, BTreeMap<String, u64>), Strin
     running.signal(libc::SIGINT);
     running.end();
     match did.get("refused") {
-        Some(error) => Err(format!("SCHED_DEADLINE is refused here: errno {error}")),
+        Some(error) => {
+            let error = std::io::Error::from_raw_os_error(*error as i32);
+            Err(Absent::refused("SCHED_DEADLINE", error))
+        }
         None => Ok((place.run_of(), did)),
     }
 }
 
 /// Jobs of a deadline thread, some of them too long; or why such a thread is not possible here.
-pub fn late_jobs_are_counted() -> Result<(), String> {
+pub fn late_jobs_are_counted() -> Result<(), Absent> {
     let (run, did) = of_deadline_jobs(&["cycles", "100", "jobs", "25"])?;
     let (_, watched) = thread(&run, "dl-loop");
     assert_eq!(watched.task.policy, "deadline");
@@ -214,7 +218,7 @@ pub fn late_jobs_are_counted() -> Result<(), String> {
 }
 
 /// The budget that jobs use; or why such a thread is not possible here.
-pub fn the_budget_that_jobs_use_is_counted() -> Result<(), String> {
+pub fn the_budget_that_jobs_use_is_counted() -> Result<(), Absent> {
     const JOBS: u64 = 25;
     const LONG: u64 = JOBS / 5;
     let (run, did) = of_deadline_jobs(&["cycles", "100", "budget", "25"])?;

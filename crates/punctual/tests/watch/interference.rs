@@ -1,15 +1,13 @@
 //! `punctual interference`: each operation is counted, and what waited for `mmap_lock` waited for the
 //! threads that map memory.
 
-use super::common::{Place, cpus, skip, until};
+use super::common::{Place, need, needs, until};
 use super::runtime::alone;
 
 #[test]
 fn operations_are_counted_on_both_sides_and_their_waits_for_the_lock_are_parts_of_them() {
     needed!();
-    if cpus().len() < 2 {
-        skip!("it takes two CPUs");
-    }
+    need!(needs::cpus(2));
     let _alone = alone();
     let place = Place::new();
     let ended = place.run(&["interference", "-D", "3", "--json"]).expect(0);

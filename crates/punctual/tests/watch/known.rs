@@ -7,24 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use super::common::{Place, Running, is_root, until};
+use super::common::needs::{self, Absent};
+use super::common::{Place, Running, until};
 
-/// Why no watch is possible here.
+/// What it takes to watch another program.
 #[allow(dead_code, reason = "not every test may be skipped")]
-pub fn cant() -> Option<String> {
-    if !is_root() {
-        return Some("it takes root to watch another program".to_owned());
-    }
-    punctual_trace::capture::unavailable::check()
-        .err()
-        .map(|why| punctual_report::facts::unavailable(&why))
+pub fn watching() -> Result<(), Absent> {
+    needs::root()?;
+    needs::tracing()
 }
 
 #[allow(unused_macros, reason = "not every test may be skipped")]
 macro_rules! needed {
     () => {
-        if let Some(why) = crate::known::cant() {
-            skip!("{why}");
+        if let Err(absent) = crate::known::watching() {
+            absent.report();
+            return;
         }
     };
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::common::{Place, cpus, skip};
+use super::common::needs::{self, Absent};
+use super::common::{Place, cpus, need, skip};
 use super::known::{Known, stopping, unmarked, watch, watched};
 use punctual_record::Run;
 use punctual_record::explanation::Doing;
@@ -97,9 +98,7 @@ fn sound(run: &Run) {
 #[test]
 fn each_pause_counts_once_and_holds_the_ticks_that_wake_in_it() {
     needed!();
-    if cpus().len() < 2 {
-        skip!("it takes two CPUs");
-    }
+    need!(needs::cpus(2));
     let _alone = alone();
     let mut known = Known::start(stopping(), &["pauses", "10"]);
     let (run, did, _) = went(&mut known, &["--runtime", "jvm", "-q"]);
@@ -156,9 +155,7 @@ fn each_pause_counts_once_and_holds_the_ticks_that_wake_in_it() {
 #[test]
 fn a_pause_whose_thread_has_no_cpu_is_the_schedulers_and_the_thread_in_its_place_has_a_name() {
     needed!();
-    if cpus().len() < 2 {
-        skip!("it takes two CPUs");
-    }
+    need!(needs::cpus(2));
     let _alone = alone();
     let mut known = Known::start(stopping(), &["pauses", "10", "hog", "30"]);
     let (run, did, shown) = went(&mut known, &["--runtime", "jvm"]);
@@ -186,9 +183,7 @@ fn a_pause_whose_thread_has_no_cpu_is_the_schedulers_and_the_thread_in_its_place
 #[test]
 fn a_runtimes_marks_take_limits_and_are_named_once() {
     needed!();
-    if cpus().len() < 2 {
-        skip!("it takes two CPUs");
-    }
+    need!(needs::cpus(2));
     let _alone = alone();
     let mut known = Known::start(stopping(), &["pauses", "3"]);
     let limit = ["--runtime", "jvm", "-q", "--mark-max", "safepoint=5ms"];
@@ -265,11 +260,6 @@ fn source(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Whether a program can be started here.
-fn there(program: &str) -> bool {
-    Command::new(program).arg("--help").output().is_ok()
-}
-
 /// A JVM with `Ticks.java`, and its log of safepoints.
 struct Java {
     known: Known,
@@ -312,9 +302,10 @@ impl Java {
     }
 }
 
-/// Why there is no JVM to watch.
-fn no_java() -> Option<&'static str> {
-    (!there("java") || !there("javac")).then_some("no java and javac (openjdk-17-jdk-headless)")
+/// A JVM, and its compiler.
+fn java() -> Result<(), Absent> {
+    needs::program("java")?;
+    needs::program("javac").map(drop)
 }
 
 /// Ends by itself with the last of its owner.
@@ -356,9 +347,7 @@ impl Drop for Hog {
 #[test]
 fn the_safepoints_of_a_jvm_are_those_of_its_log_whatever_collects() {
     needed!();
-    if let Some(why) = no_java() {
-        skip!("{why}");
-    }
+    need!(java());
     let _alone = alone();
     for collector in ["-XX:+UseSerialGC", "-XX:+UseG1GC", "-XX:+UseZGC"] {
         // The log and the watch begin in a JVM that does nothing.
@@ -404,9 +393,7 @@ fn the_safepoints_of_a_jvm_are_those_of_its_log_whatever_collects() {
 #[test]
 fn a_jvm_that_a_real_time_thread_stops_in_a_safepoint_has_that_thread_in_its_bill() {
     needed!();
-    if let Some(why) = no_java() {
-        skip!("{why}");
-    }
+    need!(java());
     let _alone = alone();
     let cpu = cpus()[0];
     let mut java = Java::start(&["-XX:+UseSerialGC"], &["10000", "300", "64"]);
@@ -442,7 +429,7 @@ fn each_collection_of_python_counts_once() {
     needed!();
     let python = Path::new("/usr/bin/python3");
     if !python.exists() {
-        skip!("no /usr/bin/python3 (python3)");
+        skip!(Absent::program("/usr/bin/python3"));
     }
     let script = source("collect.py");
     let mut known = Known::start(python, &[script.to_str().expect("UTF-8"), "50"]);
@@ -462,9 +449,7 @@ fn each_collection_of_python_counts_once() {
 #[test]
 fn each_stop_of_the_world_of_go_counts_once() {
     needed!();
-    if !there("go") {
-        skip!("no go (golang-go)");
-    }
+    need!(needs::program("go"));
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("stops");
     let built = Command::new("go")

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Place, Running, skip, until};
+use crate::common::needs::Absent;
+use crate::common::{Place, Running, need, until};
 use crate::known::watch;
 use punctual_rt::sched::{Policy, set_current};
 
@@ -21,12 +22,13 @@ pub fn integrations() -> PathBuf {
 }
 
 /// A program of the path, or one that `make test` has unpacked.
-fn tool(name: &str) -> Option<PathBuf> {
+fn tool(name: &str) -> Result<PathBuf, Absent> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
     places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/usr/bin"));
     let mut found = places.into_iter().map(|place| place.join(name));
-    found.find(|file| file.is_file())
+    let found = found.find(|file| file.is_file());
+    found.ok_or_else(|| Absent::program(name))
 }
 
 /// A server on a free port; killed when dropped.
@@ -144,10 +146,8 @@ fn beside_a_real_time_thread<T>(what: impl FnOnce() -> T) -> T {
 #[test]
 fn every_panel_shows_something_of_a_watch_and_its_alert_fires() {
     needed!();
-    let names = ["prometheus", "prometheus-node-exporter"];
-    let [Some(prometheus), Some(exporter)] = names.map(tool) else {
-        skip!("there is no prometheus or no prometheus-node-exporter");
-    };
+    let prometheus = need!(tool("prometheus"));
+    let exporter = need!(tool("prometheus-node-exporter"));
     let (dashboard, expressions) = dashboard();
     assert!(expressions.len() > 15, "{expressions:?}");
     let place = Place::new();
@@ -242,9 +242,7 @@ fn every_panel_shows_something_of_a_watch_and_its_alert_fires() {
 
 #[test]
 fn the_alerts_fire_when_they_should_and_only_then() {
-    let Some(promtool) = tool("promtool") else {
-        skip!("there is no promtool");
-    };
+    let promtool = need!(tool("promtool"));
     let rules = integrations().join("prometheus/punctual.rules.yml");
     let place = Place::new();
     let alerts = |minute: u32, name: &str, of: &str| {

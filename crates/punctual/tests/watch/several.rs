@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use punctual_record::Run;
 use punctual_record::watch::{Following, Subject, WatchedProgram, WatchedThread};
 
+use super::common::needs::Absent;
 use super::common::{Place, Running};
 use super::exact::{counted_but_for_unseen, times};
 use super::known::{Known, family, watch};
@@ -119,8 +120,8 @@ pub fn programs_of_a_name_are_followed() {
 struct Own(PathBuf);
 
 impl Own {
-    /// In a hierarchy that accepts real-time threads; `None` if there is none.
-    fn make(name: &str) -> Option<Self> {
+    /// In a hierarchy that accepts real-time threads.
+    fn make(name: &str) -> Result<Self, Absent> {
         let name = format!("{name}-{}", std::process::id());
         let mounts = [
             "/sys/fs/cgroup/unified",
@@ -128,13 +129,18 @@ impl Own {
             "/sys/fs/cgroup/freezer",
             "/tmp/groups",
         ];
-        mounts.into_iter().find_map(|mount| {
-            let mount = Path::new(mount);
-            mount.join("cgroup.procs").exists().then_some(())?;
+        let mut absent = Absent::kernel("control groups, mounted");
+        for mount in mounts.map(Path::new) {
+            if !mount.join("cgroup.procs").exists() {
+                continue;
+            }
             let group = mount.join(&name);
-            fs::create_dir(&group).ok()?;
-            Some(Self(group))
-        })
+            match fs::create_dir(&group) {
+                Ok(()) => return Ok(Self(group)),
+                Err(error) => absent = Absent::refused(&group.display().to_string(), error),
+            }
+        }
+        Err(absent)
     }
 
     fn take(&self, pid: u32) {
@@ -149,8 +155,8 @@ impl Drop for Own {
 }
 
 /// Or why no group is available.
-pub fn programs_that_join_and_leave_a_group_are_followed() -> Result<(), String> {
-    let group = Own::make("punctual-watch").ok_or("no control group can be made here")?;
+pub fn programs_that_join_and_leave_a_group_are_followed() -> Result<(), Absent> {
+    let group = Own::make("punctual-watch")?;
     let inner = Own(group.0.join("inner"));
     fs::create_dir(&inner.0).expect("a group within");
     let place = Place::new();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::mounts::in_own_mounts;
-use crate::common::{Place, skip, until};
+use crate::common::{Place, need, until};
 use crate::known::watch;
 use punctual_record::{Happening, State};
 
@@ -103,10 +103,7 @@ fn on_a_full_disk_no_half_file_appears_and_the_next_write_tries_again() {
         ls -A small
         cat err";
     let place = Place::new();
-    let ended = match in_own_mounts(&place, script) {
-        Ok(ended) => ended,
-        Err(why) => skip!("no mount namespace: {why}"),
-    };
+    let ended = need!(in_own_mounts(&place, script));
     let said = String::from_utf8_lossy(&ended.stdout);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(

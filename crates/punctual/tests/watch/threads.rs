@@ -4,7 +4,7 @@ use crate::several;
 use punctual_report::facts;
 use std::fs;
 
-use crate::common::{Place, skip, until};
+use crate::common::{Place, need, until};
 
 #[test]
 fn a_tree_of_three_programs_is_followed_and_each_cycle_counted() {
@@ -21,9 +21,7 @@ fn programs_with_a_name_are_followed_whenever_they_start() {
 #[test]
 fn programs_that_join_a_control_group_are_counted_until_they_leave_it() {
     needed!();
-    if let Err(why) = several::programs_that_join_and_leave_a_group_are_followed() {
-        skip!("{why}");
-    }
+    need!(several::programs_that_join_and_leave_a_group_are_followed());
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use crate::common::{Place, Running, has, program, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, Running, need, program, skip};
 use crate::service::integrations;
 
 fn unit() -> String {
@@ -26,9 +27,7 @@ fn setting(unit: &str, name: &str) -> String {
 
 #[test]
 fn systemd_finds_nothing_wrong_with_the_unit_and_little_exposed() {
-    if !has("systemd-analyze") {
-        skip!("there is no systemd-analyze");
-    }
+    need!(needs::program("systemd-analyze"));
     let place = Place::new();
     // This binary in place of the installed one, whose manual isn't installed either.
     let unit: String = unit()
@@ -98,13 +97,13 @@ fn the_unit_keeps_the_newest_records() {
 #[test]
 fn systemd_runs_the_unit_as_an_ordinary_user_and_its_metrics_go_with_it() {
     needed!();
-    let mut programs = ["unshare", "setpriv", "systemctl"].into_iter();
-    if let Some(lacks) = programs.find(|it| !has(it)) {
-        skip!("there is no {lacks}");
+    for name in ["setpriv", "systemctl"] {
+        need!(needs::program(name));
     }
     if !Path::new("/lib/systemd/systemd").exists() {
-        skip!("there is no systemd");
+        skip!(Absent::program("/lib/systemd/systemd"));
     }
+    need!(needs::overlays());
     let place = Place::new();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/watch/systemd.sh");
     let mut command = place.command("unshare");
@@ -113,7 +112,7 @@ fn systemd_runs_the_unit_as_an_ordinary_user_and_its_metrics_go_with_it() {
     command.arg(program());
     let ended = Running::start(command).end_within(Duration::from_secs(120));
     if ended.code() == 77 {
-        skip!("no systemd of its own: {}", ended.stderr);
+        skip!(Absent::refused("a systemd of its own", ended.stderr));
     }
     let ended = ended.expect(0);
     let mask: u64 = ["CAP_PERFMON", "CAP_BPF"]
@@ -165,9 +164,7 @@ fn as_the_service(place: &Place, capabilities: &str) -> Command {
 #[test]
 fn the_units_capabilities_suffice_and_all_are_needed() {
     needed!();
-    if !has("setpriv") {
-        skip!("there is no setpriv");
-    }
+    need!(needs::program("setpriv"));
     let unit = unit();
     let capabilities = setting(&unit, "CapabilityBoundingSet");
     assert_eq!(capabilities, setting(&unit, "AmbientCapabilities"));
@@ -217,11 +214,8 @@ fn calls_of(set: &str) -> Vec<String> {
 #[test]
 fn the_unit_permits_the_system_calls_that_the_watch_makes() {
     needed!();
-    if let Some(lacks) = ["systemd-analyze", "setpriv", "strace"]
-        .into_iter()
-        .find(|it| !has(it))
-    {
-        skip!("there is no {lacks}");
+    for name in ["systemd-analyze", "setpriv", "strace"] {
+        need!(needs::program(name));
     }
     let unit = unit();
     let mut permitted: Vec<String> = Vec::new();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::needs::{self, Absent, need};
 use punctual_record::{Ending, RUN_FILE, RecordError, RunDirectory, State, read};
 
 fn at(seconds: u64) -> SystemTime {
@@ -115,19 +116,14 @@ fn a_float_that_is_none_costs_the_analysis_not_the_run() {
 struct Tiny(PathBuf);
 
 impl Tiny {
-    fn mount(at: &Path) -> Option<Self> {
+    fn mount(at: &Path) -> Result<Self, Absent> {
+        needs::mounts()?;
         let done = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"])
             .arg(at)
-            .stderr(Stdio::null())
             .status();
-        match done {
-            Ok(status) if status.success() => Some(Self(at.to_owned())),
-            _ => {
-                eprintln!("SKIPPED: a file system can't be mounted here (not root?)");
-                None
-            }
-        }
+        assert!(done.is_ok_and(|status| status.success()), "a mount");
+        Ok(Self(at.to_owned()))
     }
 }
 
@@ -140,9 +136,7 @@ impl Drop for Tiny {
 #[test]
 fn a_full_disk_leaves_what_was_saved() {
     let parent = tempfile::tempdir().unwrap();
-    let Some(tiny) = Tiny::mount(parent.path()) else {
-        return;
-    };
+    let tiny = need!(Tiny::mount(parent.path()));
     let directory = RunDirectory::create(Some(&tiny.0.join("run")), "qualify", at(0)).unwrap();
     let run = record_support::run(1);
     directory.save(&run).unwrap();

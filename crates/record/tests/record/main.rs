@@ -1,5 +1,8 @@
 //! Records: written, read, merged, damaged.
 
+#[path = "../../../punctual/tests/common/needs.rs"]
+mod needs;
+
 #[path = "../made/bills.rs"]
 mod bills;
 mod budget;

@@ -9,6 +9,7 @@ use super::fixtures as report_fixtures;
 use std::path::Path;
 use std::process::Command;
 
+use crate::needs::Absent;
 use punctual_report::html;
 
 /// The document as the browser has it after loading, and what it logged.
@@ -17,7 +18,7 @@ pub fn render(page: &Path, profile: &Path, more: &[&str]) -> Option<(String, Str
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok());
     let Some(browser) = browser else {
-        eprintln!("SKIPPED: no chromium is installed");
+        Absent::program("chromium").report();
         return None;
     };
     let output = Command::new(browser)

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::needs::Absent;
 use punctual_record::Tool;
 use punctual_record::explanation::Cause;
 use punctual_record::finding::FindingId;
@@ -329,7 +330,7 @@ fn systemd_reads_the_files_as_they_are_meant() {
     let unit = root.join("etc/systemd/system/punctual-tune.service");
     let unit = unit.to_str().expect("UTF-8");
     match run("systemd-analyze", &["verify", "--man=no", unit]) {
-        None => eprintln!("SKIPPED: no systemd-analyze"),
+        None => Absent::program("systemd-analyze").report(),
         Some((is_sound, said)) => {
             // It also reads the units of this machine.
             let about = said.lines().filter(|line| line.contains("punctual"));
@@ -338,7 +339,7 @@ fn systemd_reads_the_files_as_they_are_meant() {
     }
     let root_flag = format!("--root={}", root.display());
     match run("systemd-tmpfiles", &["--create", &root_flag]) {
-        None => eprintln!("SKIPPED: no systemd-tmpfiles"),
+        None => Absent::program("systemd-tmpfiles").report(),
         Some((is_sound, said)) => {
             assert!(is_sound, "{said}");
             let now = std::fs::read_to_string(root.join("sys/kernel/mm/ksm/run")).expect("it");

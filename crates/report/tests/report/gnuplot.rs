@@ -7,14 +7,12 @@ use super::fixtures as report_fixtures;
 
 use std::process::Command;
 
+use crate::needs::{self, need};
 use punctual_report::gnuplot;
 
 #[test]
 fn gnuplot_draws_every_fixture_without_a_word() {
-    if Command::new("gnuplot").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: gnuplot is not installed");
-        return;
-    }
+    need!(needs::program("gnuplot"));
     let scratch = tempfile::tempdir().expect("a temporary directory");
     let gallery = std::env::var_os("PUNCTUAL_GALLERY").map(std::path::PathBuf::from);
     for (name, run) in report_fixtures::all() {

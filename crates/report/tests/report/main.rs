@@ -1,5 +1,8 @@
 //! What people see: terminal, page, pictures.
 
+#[path = "../../../punctual/tests/common/needs.rs"]
+mod needs;
+
 #[path = "../../../record/tests/made/bills.rs"]
 mod bills;
 mod browser;

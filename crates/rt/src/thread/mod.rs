@@ -489,6 +489,17 @@ mod tests {
         assert_eq!(Builder::new().start(|| 5).unwrap().join().unwrap(), 5);
     }
 
+    /// The rest of a test isn't tried without CAP_SYS_NICE, and for no other reason.
+    #[allow(clippy::print_stderr, reason = "says what was not tried")]
+    fn not_permitted(error: &str) {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let mut lines = status.lines();
+        let held = lines.find_map(|line| line.strip_prefix("CapEff:"));
+        let held = u64::from_str_radix(held.unwrap().trim(), 16).unwrap();
+        assert_eq!(held >> 23 & 1, 0, "{error}");
+        eprintln!("SKIPPED: right: CAP_SYS_NICE");
+    }
+
     #[test]
     fn a_real_time_thread_can_start_an_ordinary_one() {
         let creator = Builder::new().policy(Policy::Fifo(3)).start(|| {
@@ -500,12 +511,7 @@ mod tests {
                 creator.join().unwrap(),
                 (Some(Policy::Fifo(3)), Some(Policy::Other))
             ),
-            Err(error) => {
-                #[allow(clippy::print_stderr, reason = "says what was not tried")]
-                {
-                    eprintln!("SKIPPED: {error}");
-                }
-            }
+            Err(error) => not_permitted(&error.to_string()),
         }
     }
 
@@ -542,12 +548,7 @@ mod tests {
         });
         match creator.join().unwrap() {
             Ok(made) => assert_eq!((made.policy, made.nice), (libc::SCHED_OTHER as u32, 5)),
-            Err(error) => {
-                #[allow(clippy::print_stderr, reason = "says what was not tried")]
-                {
-                    eprintln!("SKIPPED: {error}");
-                }
-            }
+            Err(error) => not_permitted(&error.to_string()),
         }
     }
 

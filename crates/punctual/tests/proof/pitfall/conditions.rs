@@ -5,7 +5,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::{MS, measure};
-use crate::common::{Place, Running, cpus, in_force, read_json, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, Running, cpus, in_force, need, read_json, skip};
 
 /// Whether a process limits the exit latency of idle states.
 fn holds_dma_latency(running: &Running) -> bool {
@@ -18,6 +19,7 @@ fn holds_dma_latency(running: &Running) -> bool {
 
 #[test]
 fn pitfall_05_what_is_tuned_is_said_and_nothing_is_with_as_deployed() {
+    need!(needs::rights());
     for tuned in [true, false] {
         let place = Place::new();
         let flags: &[&str] = if tuned { &[] } else { &["--as-deployed"] };
@@ -27,9 +29,12 @@ fn pitfall_05_what_is_tuned_is_said_and_nothing_is_with_as_deployed() {
         let held = holds_dma_latency(&running);
         let ended = running.end();
         let record = read_json(&place.path().join("run/run.json"));
-        if tuned && !in_force(&record, "cpu-dma-latency") {
-            skip!("the device can't be opened");
-        }
+        assert_eq!(
+            in_force(&record, "cpu-dma-latency"),
+            tuned,
+            "{}",
+            record["demands"]
+        );
         assert_eq!(held, tuned);
         assert_eq!(record["request"]["as_deployed"], !tuned);
         let stated = &record["system"]["power"]["cpu_dma_latency_held_us"];
@@ -81,9 +86,8 @@ fn pitfall_06_every_thread_has_priority_80_and_the_same_start() {
     assert_eq!(record["request"]["policy"], "fifo");
     assert_eq!(record["request"]["priority"], 80);
     assert_eq!(record["request"]["interval"]["interval_ns"], MS);
-    if !in_force(&record, "priority") {
-        skip!("no privilege");
-    }
+    need!(needs::rights());
+    assert!(in_force(&record, "priority"), "{}", record["demands"]);
     assert_eq!(seen, [(libc::SCHED_FIFO, 80); 4]);
     // Not staggered: all requested instants are on one grid.
     let run = place.run_of_path("run");
@@ -158,7 +162,7 @@ fn pitfall_07_a_run_without_load_says_so() {
 fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
     let cpus = cpus();
     let (Some(&probed), true) = (cpus.last(), cpus.len() > 1) else {
-        skip!("one CPU alone");
+        skip!(Absent::cpus(2));
     };
     let place = Place::new();
     let mut running = place.start(&[
@@ -204,10 +208,10 @@ fn pitfall_09_siblings_and_throttling_are_stated() {
     measure(&place, &["-l", "50", "-q", "-o", "run"]);
     let record = read_json(&place.path().join("run/run.json"));
     assert!(record["system"]["processor"]["siblings"].is_array());
-    let runtime = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
-    let Ok(runtime) = runtime.unwrap_or_default().trim().parse::<i64>() else {
-        skip!("no throttling to be read");
-    };
+    let file = "/proc/sys/kernel/sched_rt_runtime_us";
+    need!(needs::kernel_file(file));
+    let runtime = fs::read_to_string(file).expect("a number");
+    let runtime: i64 = runtime.trim().parse().expect("a number");
     assert_eq!(record["system"]["scheduler"]["rt_runtime_us"], runtime);
     let demands = record["demands"].as_array().unwrap();
     let stated = demands

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::{MS, SECOND, measure};
-use crate::common::{Place, counts, cpus, each, event_kinds, is_root, read_json, skip};
+use crate::common::{Place, counts, cpus, each, event_kinds, need, needs, read_json};
 use punctual_rt::affinity;
 use punctual_rt::periodic::{Fixed, Schedule};
 use punctual_rt::ring::ring;
@@ -112,9 +112,7 @@ fn pitfall_02_no_latency_is_beyond_the_histogram() {
 
 #[test]
 fn pitfall_02_exports_keep_the_tail() {
-    if !is_root() {
-        skip!("only root can keep a CPU from a real-time thread");
-    }
+    need!(needs::root());
     let place = Place::new();
     let cpu = cpus()[cpus().len() - 1];
     let number = cpu.to_string();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use punctual_record::experiment::{ExperimentOutcome, LeftOut, Phase};
 
 use super::planted::Planted;
-use super::{SECOND, alone, begin, obstacle};
-use crate::common::{Place, Running, cpus, is_root, program, skip, until};
+use super::{SECOND, alone, begin};
+use crate::common::{Place, Running, cpus, need, needs, program, until};
 
 /// Long enough that no test waits for its end.
 const LONG: [&str; 3] = ["-D", "100", "--no-explain"];
@@ -37,9 +37,7 @@ fn status(place: &Place) -> String {
 
 #[test]
 fn an_interrupt_restores_and_keeps_what_was_measured() {
-    if let Some(why) = obstacle() {
-        skip!("{why}");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let planted = Planted::begin(place.path(), &cpus());
@@ -77,9 +75,7 @@ fn an_interrupt_restores_and_keeps_what_was_measured() {
 /// A stop of the whole process falls into blocks that say nothing then.
 #[test]
 fn blocks_in_which_punctual_was_stopped_are_left_out() {
-    if let Some(why) = obstacle() {
-        skip!("{why}");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let planted = Planted::begin(place.path(), &cpus());
@@ -130,9 +126,7 @@ fn blocks_in_which_punctual_was_stopped_are_left_out() {
 
 #[test]
 fn a_program_that_writes_the_same_file_ends_it_and_is_left_alone() {
-    if let Some(why) = obstacle() {
-        skip!("{why}");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let planted = Planted::begin(place.path(), &cpus());
@@ -161,9 +155,7 @@ fn a_program_that_writes_the_same_file_ends_it_and_is_left_alone() {
 
 #[test]
 fn a_budget_too_small_for_the_effect_is_refused_before_anything_is_switched() {
-    if let Some(why) = obstacle() {
-        skip!("{why}");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let planted = Planted::begin(place.path(), &cpus());
@@ -227,18 +219,9 @@ exit 0
 
 #[test]
 fn after_a_kill_at_any_instant_the_left_over_is_named_and_restored() {
-    if let Some(why) = obstacle() {
-        skip!("{why}");
-    }
-    if !is_root() {
-        skip!("only root may mount a file system");
-    }
-    let tried = Command::new("unshare")
-        .args(["-m", "sh", "-c", "mount -t tmpfs none /var/lib"])
-        .status();
-    if !tried.is_ok_and(|status| status.success()) {
-        skip!("no file system can be mounted here");
-    }
+    need!(needs::rights());
+    need!(needs::root());
+    need!(needs::mounts());
     let _alone = alone();
     let mut changed = 0;
     for batch in 0..KILLS / AT_ONCE {

@@ -9,17 +9,15 @@ use punctual_stats::experiment::{
 };
 
 use super::planted::{Change, Planted};
-use super::{SLOT_NS, alone, begin, obstacle};
-use crate::common::{Place, cpus, skip};
+use super::{SLOT_NS, alone, begin};
+use crate::common::{Place, cpus, need, needs};
 
 /// The time by which the log of the file may be late.
 const SLACK_NS: u64 = 60_000_000;
 
 #[test]
 fn a_planted_knob_is_found_and_the_record_says_when_it_was_on() {
-    if let Some(why) = obstacle() {
-        skip!("{why}");
-    }
+    need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
     let planted = Planted::begin(place.path(), &cpus());
@@ -179,13 +177,11 @@ fn the_results_follow_from_the_blocks(experiment: &Experiment) {
     assert!((ratio / effect.ratio - 1.0).abs() < 1e-9, "{effect:?}");
 }
 
-/// Where wake-ups were explained, these threads cost more with the knob off.
+/// These threads cost more with the knob off.
 fn the_burning_threads_are_named(experiment: &Experiment) {
+    need!(needs::tracing());
     let costs = experiment.costs(0);
-    let Some(first) = costs.first() else {
-        println!("SKIPPED: no late wake-up was explained");
-        return;
-    };
+    let first = costs.first().expect("late wake-ups that were explained");
     assert!(first.off_ns > 5 * first.on_ns, "{costs:#?}");
     let name = format!("{:?}", first.cause);
     assert!(name.contains(super::planted::THREAD), "{costs:#?}");

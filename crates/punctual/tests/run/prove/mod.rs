@@ -8,7 +8,7 @@ mod planted;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::common::{Place, Running, has_rights};
+use crate::common::{Place, Running};
 use planted::Planted;
 
 const SECOND: u64 = 1_000_000_000;
@@ -22,11 +22,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Why no experiment with a planted knob can be made here.
-fn obstacle() -> Option<&'static str> {
-    (!has_rights()).then_some("no right to real-time priorities and /dev/cpu_dma_latency")
 }
 
 /// Begins an experiment on the planted knob.

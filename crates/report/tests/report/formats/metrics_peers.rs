@@ -15,6 +15,7 @@ use punctual_record::Run;
 use punctual_report::formats::{Format, Metrics, write};
 use punctual_stats::verdict::Outcome;
 
+use crate::needs::Absent;
 use crate::support::{latencies, run, run_of, thread};
 
 /// A program of the path, or one that `make test` has unpacked.
@@ -25,7 +26,7 @@ fn find(program: &str) -> Option<PathBuf> {
     let mut found = places.into_iter().map(|place| place.join(program));
     let found = found.find(|file| file.is_file());
     if found.is_none() {
-        eprintln!("SKIPPED: there is no {program}");
+        Absent::program(program).report();
     }
     found
 }
