@@ -6,6 +6,7 @@ use std::time::Duration;
 use punctual_machine::Root;
 use punctual_machine::survey::group_limits::GroupLimits;
 use punctual_record::explanation::Instants;
+use punctual_rt::sched::{self, Policy};
 use punctual_rt::{affinity, clock};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
@@ -205,6 +206,9 @@ impl Stage {
         let begun_ns = clock::now_ns().max(self.beat.start_ns);
         let until_ns = begun_ns + (count + 1) * self.every * PERIOD_NS;
         let mut late: Vec<Sample> = Vec::new();
+        // Above every ordinary thread of the other CPU: a recorder that waits for its turn while those
+        // compile finds events overwritten. All culprits have started; they would inherit this.
+        let is_beside = cpus().len() > 1 && sched::set_current(Policy::Fifo(1)).is_ok();
         loop {
             let ended = clock::now_ns() >= until_ns;
             let from = seen.samples.len();
@@ -225,6 +229,9 @@ impl Stage {
                 break;
             }
             std::thread::sleep(NAP);
+        }
+        if is_beside {
+            let _ = sched::set_current(Policy::Other);
         }
         for injection in injections {
             seen.truths.extend(injection.end());

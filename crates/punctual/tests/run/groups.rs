@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::groups::{Group, in_group};
 use crate::common::{Place, Running, cpus, has, is_root, skip};
 use punctual_record::Run;
-use punctual_record::explanation::{Bill, Cause, Explanation};
+use punctual_record::explanation::{Bill, Cause, Explanation, Stage};
 use punctual_rt::sched::{Policy, set_current};
 
 /// A probe of ordinary priority in a group with a quota that another thread of the group uses up: the
@@ -21,7 +21,8 @@ use punctual_rt::sched::{Policy, set_current};
 #[test]
 fn bills_name_the_group_whose_quota_was_used_up() {
     let _alone = alone();
-    let files = [("cpu.cfs_quota_us", "20000")];
+    // Beside others' threads, it would not use up its quota with its usual share.
+    let files = [("cpu.cfs_quota_us", "20000"), ("cpu.shares", "262144")];
     let group = is_root().then(|| Group::with("bills", &files)).flatten();
     let Some(group) = group.filter(|_| has("taskset")) else {
         skip!("no control group with a quota, or no taskset");
@@ -70,14 +71,15 @@ fn bills_name_the_group_whose_quota_was_used_up() {
         its.count >= 2 && its.total_ns <= counted.ns,
         "{its:?} {counted:?}"
     );
-    // It is not billed to the idle CPU, by bills which show no other cause.
-    for ranked in &explanation.ranking {
-        let idle = match &ranked.cause {
+    // It is not billed to the idle CPU, by bills which show no other cause. Before its timer's interrupt the
+    // probe was not ready: a host that stops an idle CPU makes that late.
+    for row in explanation.bills.iter().flat_map(|bill| &bill.rows) {
+        let idle = match &row.cause {
             Cause::Throttled { task } => task.is_empty(),
-            Cause::IdleExit { .. } => ranked.worst_ns > 1_000_000,
+            Cause::IdleExit { .. } => row.stage != Stage::Interrupt && row.ns > 1_000_000,
             _ => false,
         };
-        assert!(!idle, "{ranked:?}");
+        assert!(!idle, "{row:?}");
     }
     let advice = punctual_report::explain::fix(&its.cause, &run).expect("an advice");
     let file = format!("echo -1 > {directory}/cpu.cfs_quota_us");
@@ -98,8 +100,9 @@ fn is_seen(bill: &Bill) -> bool {
     bill.lost == 0 && blind.map(|row| row.ns).sum::<u64>() <= bill.latency_ns / 10
 }
 
-/// A run of a probe whose real-time group has a tenth of each second, which another of the group's
-/// threads uses up now and then.
+/// A run of a probe whose real-time group has a tenth of each 100 ms, which another of the group's threads
+/// uses up now and then. In a wake-up that waits for a whole second, other programs may do more on the CPU
+/// than a window has room for.
 fn run_in_used_up_group(group: &Group, cpu: usize) -> Run {
     let over = Arc::new(AtomicBool::new(false));
     let (ended, tasks) = (Arc::clone(&over), group.0.join("tasks"));
@@ -144,7 +147,11 @@ fn run_in_used_up_group(group: &Group, cpu: usize) -> Run {
 fn bills_name_the_group_whose_real_time_budget_was_used_up() {
     let _alone = alone();
     // The tracer is in the group as well, and must not wait for others' threads.
-    let files = [("cpu.rt_runtime_us", "100000"), ("cpu.shares", "262144")];
+    let files = [
+        ("cpu.rt_runtime_us", "10000"),
+        ("cpu.rt_period_us", "100000"),
+        ("cpu.shares", "262144"),
+    ];
     let Some(group) = is_root().then(|| Group::with("budget", &files)).flatten() else {
         skip!("no real-time control group");
     };
@@ -159,27 +166,29 @@ fn bills_name_the_group_whose_real_time_budget_was_used_up() {
             Cause::Throttled { .. } | Cause::LateInterrupt { .. } | Cause::PreemptOff { .. }
         )
     };
-    // Other programs may do so much on the CPU that events of each wake-up are left out.
-    for _ in 0..3 {
-        let run = run_in_used_up_group(&group, cpus()[0]);
-        let explanation = run.explanation.as_ref().expect("it was traced");
-        let limit = explanation.limits.iter().find(|it| it.group == directory);
-        assert_eq!(limit.map(|it| it.runtime_us), Some(100_000));
-        let ranked = explanation.ranking.iter();
-        let ranked = ranked.filter(|ranked| of_group(&ranked.cause));
-        let ranked: u64 = ranked.map(|ranked| ranked.tail_ns).sum();
-        assert!(ranked > 100_000_000, "{:?}", explanation.ranking);
-        assert!(explanation.outliers <= Explanation::BILLS as u64);
-        let seen: Vec<&Bill> = explanation.bills.iter().filter(|it| is_seen(it)).collect();
-        let ns = |is: &dyn Fn(&Cause) -> bool| -> u64 {
-            let rows = seen.iter().flat_map(|bill| &bill.rows);
-            rows.filter(|row| is(&row.cause)).map(|row| row.ns).sum()
-        };
-        let (its, bystanders) = (ns(&of_group), ns(&of_bystander));
-        if its > 100_000_000 {
-            assert!(its / 10 > bystanders, "{its} {bystanders} {seen:?}");
-            return;
-        }
-    }
-    skip!("events of all late wake-ups were left out: other programs keep the CPU too busy");
+    let run = run_in_used_up_group(&group, cpus()[0]);
+    let explanation = run.explanation.as_ref().expect("it was traced");
+    let limit = explanation.limits.iter().find(|it| it.group == directory);
+    assert_eq!(limit.map(|it| it.runtime_us), Some(10_000));
+    let ranked = explanation.ranking.iter();
+    let ranked = ranked.filter(|ranked| of_group(&ranked.cause));
+    let ranked: u64 = ranked.map(|ranked| ranked.tail_ns).sum();
+    assert!(ranked > 100_000_000, "{:?}", explanation.ranking);
+    assert!(explanation.outliers <= Explanation::BILLS as u64);
+    let seen: Vec<&Bill> = explanation.bills.iter().filter(|it| is_seen(it)).collect();
+    let ns = |is: &dyn Fn(&Cause) -> bool| -> u64 {
+        let rows = seen.iter().flat_map(|bill| &bill.rows);
+        rows.filter(|row| is(&row.cause)).map(|row| row.ns).sum()
+    };
+    let (its, bystanders) = (ns(&of_group), ns(&of_bystander));
+    eprintln!(
+        "{its} {bystanders} ns in {} seen bills of {}",
+        seen.len(),
+        explanation.bills.len()
+    );
+    assert!(
+        its > 100_000_000,
+        "{its} of {ranked} in bills without losses"
+    );
+    assert!(its / 10 > bystanders, "{its} {bystanders} {seen:?}");
 }

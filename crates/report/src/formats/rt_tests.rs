@@ -1,6 +1,7 @@
 //! What `cyclictest --json` writes (rt-tests' `file_version` 1).
 
 use punctual_record::Field;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -50,6 +51,20 @@ struct ThreadResults {
     cpu: Option<i64>,
     #[serde(default)]
     node: Option<i64>,
+}
+
+/// The mean of a thread that never woke, as C prints it: its sign differs between machines.
+const NO_MEANS: [&str; 2] = [r#""avg": -nan,"#, r#""avg": nan,"#];
+
+/// cyclictest divides by the number of samples, and writes no JSON if a thread has none: on a busy
+/// machine one may not run before the first one has ended. The words can't be part of a string, in which
+/// their quotes would be escaped.
+pub(super) fn with_null_for_nan(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let Some(word) = NO_MEANS.iter().find(|word| text.contains(**word)) else {
+        return Cow::Borrowed(bytes);
+    };
+    Cow::Owned(text.replace(word, r#""avg": null,"#).into_bytes())
 }
 
 /// Reads the file.

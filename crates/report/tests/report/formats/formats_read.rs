@@ -108,6 +108,63 @@ fn rt_tests_json_states_more() {
     assert!(run.knows(Field::Resolution) && !run.knows(Field::Policy) && !run.knows(Field::Load));
 }
 
+/// As cyclictest 2.40 writes it while something else has the second thread's CPU.
+const NEVER_WOKE: &str = r#"{
+  "file_version": 1,
+  "cmdline:": "cyclictest -m -p 80 -i 500 -h 50 -q -l 2 -S --json=results.json",
+  "rt_test_version:": "2.40",
+  "num_threads": 2,
+  "resolution_in_ns": 0,
+  "thread": {
+    "0": {
+      "histogram": {
+        "11": 1,
+        "49": 1
+      },
+      "cycles": 2,
+      "min": 11,
+      "max": 49,
+      "avg": 30.00,
+      "cpu": 0,
+      "node": -1
+    },
+    "1": {
+      "histogram": {      },
+      "cycles": 0,
+      "min": 1000000,
+      "max": 0,
+      "avg": -nan,
+      "cpu": 1,
+      "node": -1
+    }
+  }
+}
+"#;
+
+#[test]
+fn a_thread_that_never_woke_has_no_mean() {
+    for avg in ["-nan", "nan", "null"] {
+        let text = NEVER_WOKE.replace("-nan", avg);
+        let run = detect_and_parse(Path::new("results.json"), text.as_bytes()).unwrap();
+        assert_eq!(counts(&run), [(2, 11_000, 49_000, 0), (0, 0, 0, 0)]);
+        let imported = run.imported.as_ref().unwrap();
+        assert_eq!(imported.threads[1].mean_ns, None);
+        // A run in which a thread measured nothing says nothing of its CPU.
+        let kinds: Vec<_> = run
+            .events
+            .iter()
+            .map(|it| (it.kind(), it.invalidates))
+            .collect();
+        assert_eq!(kinds, [("no-samples", true)]);
+    }
+    // Elsewhere it is no number.
+    for (from, to) in [("30.00", "30.00nan"), ("\"max\": 49", "\"max\": -nan")] {
+        let text = NEVER_WOKE.replace(from, to);
+        let error = detect_and_parse(Path::new("results.json"), text.as_bytes());
+        assert!(error.is_err(), "{to}");
+    }
+}
+
 #[test]
 fn summaries_alone_are_read_as_such() {
     for (name, resolution) in [
