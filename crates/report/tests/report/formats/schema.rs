@@ -487,11 +487,26 @@ impl<'s> Walk<'s> {
         validator.is_valid(value)
     }
 
-    /// The choice that a value is valid under.
+    /// The choice that a value is valid under. Where the tag leaves one, it is that one: whether the
+    /// record is valid is another test.
     fn chosen(&mut self, list: &[Value], value: &Value, place: &str) -> usize {
-        let at = list.iter().position(|option| self.fits(option, value));
-        at.unwrap_or_else(|| panic!("{place}: no choice for {value}"))
+        let mut left: Vec<usize> = (0..list.len())
+            .filter(|at| !differs(&list[*at], value))
+            .collect();
+        if left.len() > 1 {
+            left.retain(|at| self.fits(&list[*at], value));
+        }
+        let first = left.first();
+        *first.unwrap_or_else(|| panic!("{place}: no choice for {value}"))
     }
+}
+
+/// Whether a constant of a choice is another one in the value.
+fn differs(option: &Value, value: &Value) -> bool {
+    let is_other = |rule: &Value, found: &Value| rule.get("const").is_some_and(|it| it != found);
+    let mut fields = option["properties"].as_object().into_iter().flatten();
+    is_other(option, value)
+        || fields.any(|(name, rule)| value.get(name).is_some_and(|found| is_other(rule, found)))
 }
 
 /// Every field that the schema names.
