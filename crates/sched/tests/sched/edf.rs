@@ -4,9 +4,7 @@ use punctual_sched::demand::{Demand, EdfTask, From, Sharing, edf};
 use punctual_sched::simulate::{Options, Random, simulate};
 use punctual_sched::{Lock, Policy, Protocol, Section, Task, TaskSet};
 
-mod support;
-
-use support::uunifast;
+use crate::support::uunifast;
 
 fn tasks(random: &mut Random) -> Vec<EdfTask> {
     let count = 2 + random.up_to(3) as usize;

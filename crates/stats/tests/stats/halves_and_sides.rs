@@ -1,12 +1,10 @@
 //! Comparisons of the halves of one run, and Cliff's delta.
 
-mod support;
-
+use crate::support::Rng;
 use proptest::prelude::*;
 use punctual_stats::compare::cliffs_delta;
 use punctual_stats::stationarity::{StationarityStatement, stationarity};
 use punctual_stats::{HalfEvidence, Histogram};
-use support::Rng;
 
 fn exponential(seed: u64, samples: u64, mean: f64) -> Histogram {
     let mut rng = Rng::new(seed);

@@ -1,13 +1,11 @@
 //! What a treatment costs: machines on which it costs nothing, planted costs, and break-evens by hand.
 
-mod support;
-
+use crate::support::Rng;
 use punctual_stats::Histogram;
 use punctual_stats::cost::{
     BreakEvenKind, CostEffect, CostMeasure, Price, TailQuantile, Usage, UsagePair, break_even,
     judge_apart, judge_costs, least_pairs, tail_of_runs,
 };
-use support::Rng;
 
 /// A shared machine: CPU time varies by some per cent, elapsed time up to half, both drift, and now
 /// and then a run is disturbed.

@@ -1,10 +1,8 @@
 //! No simulated job is later than its bound, on thousands of random sets.
 
-mod support;
-
+use crate::support::{CEILING, INHERIT, Shape, bounds, compare, holds, random_set, runs};
 use punctual_sched::simulate::Random;
 use punctual_sched::{Policy, Protocol, Rank, TaskSet, analyse};
-use support::{CEILING, INHERIT, Shape, bounds, compare, holds, random_set, runs};
 
 #[test]
 fn no_job_is_later_than_its_bound() {

@@ -1,14 +1,12 @@
 //! The verdict and its text.
 
-mod support;
-
+use crate::support::{PERIOD, Rng};
 use punctual_stats::miss::TimeUnknown;
 use punctual_stats::verdict::{RequirementResult, Seen};
 use punctual_stats::{
     Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, Settings,
     ThreadEvidence, Verdict, analyse, judge,
 };
-use support::{PERIOD, Rng};
 
 struct Thread {
     histogram: Histogram,

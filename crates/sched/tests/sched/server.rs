@@ -1,13 +1,11 @@
 //! Time for ordinary tasks: where the fair server may run, and what it takes.
 
-mod support;
-
+use crate::support::{self, INHERIT, Shape, random_set};
 use punctual_sched::server::ServerCase;
 use punctual_sched::simulate::{Options, Random, simulate};
 use punctual_sched::{
     Lock, Part, Policy, Protocol, Section, Server, Source, Task, TaskSet, Unbounded, analyse,
 };
-use support::{INHERIT, Shape, random_set};
 
 const MS: u64 = 1_000_000;
 

@@ -1,10 +1,8 @@
 //! Experiments without an effect on a recorded machine: real drift and real bursts.
 #![allow(clippy::print_stdout, reason = "docs/prove.md states these figures")]
 
-mod support;
-
+use crate::support::Rng;
 use punctual_stats::experiment::{BlockLatencies, KnobPairs, Pair, judge_knobs, pair_order};
-use support::Rng;
 
 const CONFIDENCE: f64 = 0.95;
 /// Pairs of an experiment: 2.2 min.
@@ -13,7 +11,7 @@ const EXPERIMENTS: u64 = 2_000;
 
 /// The recorded blocks, without those that were left out.
 fn recorded() -> Vec<BlockLatencies> {
-    let text = include_str!("data/blocks-without-effect.csv");
+    let text = include_str!("../data/blocks-without-effect.csv");
     let lines = text.lines().filter(|line| !line.starts_with('#')).skip(1);
     let block = |line: &str| {
         let numbers: Vec<u64> = line.split(',').map_while(|it| it.parse().ok()).collect();

@@ -1,14 +1,12 @@
 //! Experiments with a known truth: how often a knob without effect is named, how often one with
 //! an effect is found.
 
-mod support;
-
+use crate::support::Rng;
 use punctual_stats::Histogram;
 use punctual_stats::experiment::{
     BlockLatencies, KnobConclusion, KnobPairs, KnobResult, LEAST_PAIRS, Measure, Pair, Power,
     ScreeningPair, Spread, judge_knobs, pair_order, screen, screening_order,
 };
-use support::Rng;
 
 const CONFIDENCE: f64 = 0.95;
 
@@ -420,7 +418,7 @@ fn an_excess_is_the_sum_above_the_limit() {
 /// varies.
 #[test]
 fn the_times_in_the_documentation_are_those_of_the_plan() {
-    let page = include_str!("../../../docs/prove.md");
+    let page = include_str!("../../../../docs/prove.md");
     let power = Power {
         confidence: 0.95,
         power: 0.8,

@@ -1,7 +1,6 @@
 //! Another implementation, of analyses that PROSA has proved in Coq, says the same.
 
-mod support;
-
+use crate::support::uunifast;
 use punctual_sched::demand::{Demand, EdfTask, From, Sharing, edf};
 use punctual_sched::simulate::Random;
 use punctual_sched::{Policy, Task, TaskSet, analyse};
@@ -12,7 +11,6 @@ use response_time_analysis::fixed_priority::floating_nonpreemptive::{
 };
 use response_time_analysis::time::{Duration, Service};
 use response_time_analysis::{edf as oracle_edf, wcet};
-use support::uunifast;
 
 /// Beyond it the oracle says that there is no bound.
 const LIMIT: u64 = 10_000_000;

@@ -1,11 +1,9 @@
 //! Reaction time and data age in the simulator, never above their bounds.
 
-mod support;
-
+use crate::support::{PERIODS, uunifast};
 use punctual_sched::chain::{Broken, Latency, latency};
 use punctual_sched::simulate::{Job, Options, Random, simulate};
 use punctual_sched::{Policy, Task, TaskSet, analyse};
-use support::{PERIODS, uunifast};
 
 /// Five tasks on two CPUs, some of them released by the one before; the first four are a chain.
 fn set(random: &mut Random) -> TaskSet {

@@ -1,9 +1,7 @@
 //! "Run N longer": runs that are extended as advised pass.
 #![allow(clippy::print_stdout, reason = "the table is what one runs this for")]
 
-mod support;
-
-use support::{Rng, Run};
+use crate::support::{self, Rng, Run};
 
 const CONFIDENCE: f64 = 0.95;
 const ALLOWED: f64 = 0.01;

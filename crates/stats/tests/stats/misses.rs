@@ -2,15 +2,13 @@
 //! deadline and interval: simulated machines whose truth is known.
 #![allow(clippy::print_stdout, reason = "the table is what one runs this for")]
 
-mod support;
-
+use crate::support::{PERIOD, Rng, Run, Stall, stalled};
 use proptest::prelude::*;
 use punctual_stats::miss::definition::misses_of;
 use punctual_stats::verdict::Seen;
 use punctual_stats::{
     Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict, judge,
 };
-use support::{PERIOD, Rng, Run, Stall, stalled};
 
 const CONFIDENCE: f64 = 0.95;
 

@@ -82,7 +82,7 @@ fn bounds(text: &str) -> Vec<Option<u64>> {
 #[test]
 fn files_are_bounded_as_simso_executes_them() {
     let mut sets: BTreeMap<u32, Vec<(Written, u64)>> = BTreeMap::new();
-    let recorded = include_str!("../../sched/tests/data/simso-responses.csv");
+    let recorded = include_str!("../../../sched/tests/data/simso-responses.csv");
     for line in recorded.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields[at].parse::<u64>().expect("a number");

@@ -2,14 +2,12 @@
 //! real difference is found. The machine drifts and stalls; the rates are printed.
 #![allow(clippy::print_stdout, reason = "the rates are the point")]
 
-mod support;
-
+use crate::support::Rng;
 use punctual_stats::Histogram;
 use punctual_stats::compare::{
     BlockFigures, Comparand, Comparison, Conclusion, Confounded, Order, RunComparand, Unit,
     Untested, members, pair, sides,
 };
-use support::Rng;
 
 const CONFIDENCE: f64 = 0.95;
 

@@ -1,13 +1,11 @@
 //! What is commonly claimed instead of a bound is exceeded by the simulator, on the same sets on
 //! which the bounds hold.
 
-mod support;
-
+use crate::support::{CEILING, INHERIT, Shape, bounds, compare, holds};
 use punctual_sched::simulate::{Options, simulate};
 use punctual_sched::{
     Outcome, Overheads, Policy, Protocol, Rank, Task, TaskSet, Unbounded, analyse,
 };
-use support::{CEILING, INHERIT, Shape, bounds, compare, holds};
 
 #[test]
 fn a_reservation_whose_task_wakes_up_early_takes_more_than_one_in_each_period() {

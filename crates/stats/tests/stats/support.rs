@@ -1,5 +1,4 @@
 //! Seeded streams of latencies with a known miss probability.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use punctual_stats::miss::definition::misses_of;
 use punctual_stats::miss::{MissEvent, MissEvidence, MissRows};

@@ -1,12 +1,12 @@
 //! Tasks that arrive strictly by their periods: bounds at their offsets, by hand, exact where they can
 //! be, and never exceeded.
 
-mod support;
-
+use crate::support::{
+    CEILING, INHERIT, Shape, Tally, bounds, compare, holds, random_set, uunifast,
+};
 use punctual_sched::sensitivity::largest_factor_ppm;
 use punctual_sched::simulate::{Lateness, Options, Random, simulate};
 use punctual_sched::{Arrivals, Policy, Task, TaskSet, analyse};
-use support::{CEILING, INHERIT, Shape, Tally, bounds, compare, holds, random_set, uunifast};
 
 /// Tasks of execution time, period and offset, highest priority first.
 fn set(tasks: &[(u64, u64, u64)]) -> TaskSet {

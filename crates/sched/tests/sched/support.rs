@@ -1,5 +1,4 @@
 //! Random task sets, and the comparison of a bound with what the simulator does.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use punctual_sched::simulate::{Lateness, Options, Random, Simulation, Times, simulate};
 use punctual_sched::{

@@ -1,9 +1,7 @@
 //! The extremal index of processes for which it is known.
 
-mod support;
-
+use crate::support::{self, Rng};
 use punctual_stats::extremal::{extremal_index, intervals_estimator, ring_gaps, separating_gap};
-use support::Rng;
 
 #[test]
 fn the_extremal_index_of_known_processes_is_found() {

@@ -27,8 +27,8 @@ fn check(text: &str) {
     }
 }
 
-const ROBOT: &str = include_str!("../../../examples/tasksets/robot.toml");
-const AUDIO: &str = include_str!("../../../examples/tasksets/audio.toml");
+const ROBOT: &str = include_str!("../../../../examples/tasksets/robot.toml");
+const AUDIO: &str = include_str!("../../../../examples/tasksets/audio.toml");
 const THREADS: &str = r#"{ "tasks" : { "tick" : { "policy" : "SCHED_FIFO", "cpus" : [0],
     "resume" : "b", "timer" : { "ref" : "x", "period" : 1000 } },
     "b" : { "lock" : "m", "run" : 10, "unlock" : "m", "suspend" : "b", }, },

@@ -1,9 +1,7 @@
 //! The bounds hold as often as they state: simulated runs with a known truth.
 #![allow(clippy::print_stdout, reason = "the table is what one runs this for")]
 
-mod support;
-
-use support::{Rng, Run};
+use crate::support::{self, Rng, Run};
 
 const CYCLES: u64 = 20_000;
 const RUNS: u64 = 240;

@@ -30,7 +30,7 @@ fn the_committed_schema_is_that_of_the_types() {
     let committed = std::fs::read_to_string(FILE).unwrap_or_default();
     assert!(
         committed == made,
-        "PUNCTUAL_BLESS=1 cargo test -p punctual-taskset --test schema"
+        "PUNCTUAL_BLESS=1 cargo test -p punctual-taskset --test taskset -- schema::"
     );
 }
 

@@ -1,10 +1,8 @@
 //! Tails with a known truth: estimated for suitable distributions, refused for others.
 
-mod support;
-
+use crate::support::{PERIOD, Rng};
 use punctual_stats::tail::{RETURN_CYCLES, TailEstimate, TailRefusal, extrapolate};
 use punctual_stats::{Peak, Peaks};
-use support::{PERIOD, Rng};
 
 const CYCLES: u64 = 2_000_000;
 

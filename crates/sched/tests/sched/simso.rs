@@ -9,7 +9,7 @@ use punctual_sched::{Policy, Task, TaskSet, analyse};
 #[test]
 fn the_simulator_and_simso_see_the_same_worst_responses() {
     let mut sets: BTreeMap<u32, (u64, TaskSet, Vec<u64>)> = BTreeMap::new();
-    for line in include_str!("data/simso-responses.csv").lines().skip(1) {
+    for line in include_str!("../data/simso-responses.csv").lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields[at].parse::<u64>().expect("a number");
         let (cost, period) = (number(3), number(4));
