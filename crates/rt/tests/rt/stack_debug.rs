@@ -115,7 +115,7 @@ fn ran(case: &str, debug: &str) -> (ExitStatus, String) {
     let output = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
-            "case",
+            "stack_debug::case",
             "--ignored",
             "--nocapture",
             "--test-threads=1",

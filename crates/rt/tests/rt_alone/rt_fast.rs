@@ -2,11 +2,8 @@
 //! fault.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
-mod stack_support;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
+use crate::counting;
+use crate::stack_support::{alone, confined};
 use punctual_rt::advice::{Attempt, advice};
 use punctual_rt::heap::FaultMark;
 use punctual_rt::periodic::{Loop, Overrun};
@@ -15,40 +12,6 @@ use punctual_rt::sched::Policy;
 use punctual_rt::sync::{Condvar, PiMutex};
 use punctual_rt::thread::Builder;
 use punctual_rt::{clock, log};
-use stack_support::{exit_thread, forbid_system_calls};
-
-/// Counts the calls of the watched thread.
-struct Counting;
-
-/// The handle of the watched thread; 0 for none.
-static WATCHED: AtomicUsize = AtomicUsize::new(0);
-static ASKED: AtomicU64 = AtomicU64::new(0);
-
-fn note() {
-    let watched = WATCHED.load(Ordering::Relaxed);
-    // SAFETY: pthread_self has no precondition.
-    if watched != 0 && unsafe { libc::pthread_self() } as usize == watched {
-        ASKED.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-// SAFETY: every call is passed to the system allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note();
-        // SAFETY: the contract of the caller is that of the system allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        note();
-        // SAFETY: the contract of the caller is that of the system allocator.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The calls in a real-time section, without waits.
 struct Duty {
@@ -100,6 +63,7 @@ fn duty() -> (Duty, log::Writer) {
 
 #[test]
 fn the_calls_of_a_real_time_section_allocate_nothing_and_take_no_page_fault() {
+    let _alone = alone();
     let (mut duty, writer) = duty();
     let thread = Builder::new().start(move || {
         // The pages of the code are faulted in by its first use, since nothing is locked here.
@@ -107,39 +71,31 @@ fn the_calls_of_a_real_time_section_allocate_nothing_and_take_no_page_fault() {
         let mut every = Loop::every(50_000, Overrun::Skip);
         every.wait().unwrap();
         let mark = FaultMark::now().unwrap();
-        // SAFETY: pthread_self has no precondition.
-        WATCHED.store(unsafe { libc::pthread_self() } as usize, Ordering::Relaxed);
+        let calls = counting::calls();
         for _ in 0..2_000 {
             every.wait().unwrap();
             duty.once();
         }
-        WATCHED.store(0, Ordering::Relaxed);
-        mark.check()
+        let calls = counting::calls() - calls;
+        (mark.check(), calls)
     });
-    assert_eq!(thread.unwrap().join().unwrap(), Ok(()));
-    assert_eq!(ASKED.load(Ordering::Relaxed), 0, "calls of the allocator");
+    let (checked, calls) = thread.unwrap().join().unwrap();
+    assert_eq!(checked, Ok(()));
+    assert_eq!(calls, 0, "calls of the allocator");
     writer.close().unwrap();
 }
 
 #[test]
 fn the_calls_of_a_real_time_section_make_no_system_call() {
-    static DONE: AtomicBool = AtomicBool::new(false);
-    let (mut duty, writer) = duty();
-    let confined = std::thread::spawn(move || {
+    let _alone = alone();
+    let (duty, writer) = duty();
+    let prepare = move || {
+        let mut duty = duty;
         duty.without_time();
-        forbid_system_calls();
+        duty
+    };
+    confined(prepare, |duty| {
         (0..1_000).for_each(|_| duty.without_time());
-        DONE.store(true, Ordering::SeqCst);
-        exit_thread(0)
     });
-    // The thread exits by the raw system call, so it can't be joined.
-    for _ in 0..5_000 {
-        if DONE.load(Ordering::SeqCst) {
-            writer.close().unwrap();
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    drop(confined);
-    panic!("the thread was killed at a system call");
+    writer.close().unwrap();
 }

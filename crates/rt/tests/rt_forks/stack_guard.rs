@@ -1,13 +1,11 @@
 //! An access to any guard page of any class ends the process.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
-mod stack_support;
-
 use std::ptr::NonNull;
 
+use crate::stack_support::{End, alone, in_child};
 use punctual_rt::stack::{SIZES, Stack};
 use punctual_rt::sys::map;
-use stack_support::{End, in_child};
 
 /// Touches the byte at `offset` from a stack's base, as a stack overflow does.
 fn touch_at(base: NonNull<u8>, offset: isize, write: bool) {
@@ -24,6 +22,7 @@ fn touch_at(base: NonNull<u8>, offset: isize, write: bool) {
 
 #[test]
 fn each_guard_of_each_class_ends_the_process() {
+    let _alone = alone();
     for size in SIZES {
         let stack = Stack::new(size).unwrap();
         let page = map::page_size() as isize;

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
+use crate::stack_support::alone;
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use punctual_rt::stack::{self, Class, SIZES, StackError, Stats};
 
 #[derive(Clone, Debug)]
@@ -123,15 +123,15 @@ impl Model {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
+#[test]
+fn the_allocator_behaves_like_the_model() {
+    let _alone = alone();
+    let config = ProptestConfig {
         cases: 200,
-        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+        failure_persistence: None,
         ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn the_allocator_behaves_like_the_model(steps in steps()) {
+    };
+    proptest!(config, |(steps in steps())| {
         let mut model = Model::default();
         for step in steps {
             model.apply(step);
@@ -139,5 +139,5 @@ proptest! {
         for (address, index) in model.used {
             assert_eq!(free(address, class(index)), Ok(()));
         }
-    }
+    });
 }

@@ -2,8 +2,6 @@
 //! end, readers that read nothing.
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
-mod channel_support;
-
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use channel_support::{LONG, any_port, errno, in_time, pair, watchdog, with_plain_peer};
+use crate::channel_support::{LONG, any_port, errno, in_time, pair, watchdog, with_plain_peer};
 use punctual_rt::channel::{
     Age, Channel, Clock, HEADER, Header, Kind, LARGEST, Listener, Options, Sent, SocketOption,
     SocketOptions, WhenFull,
@@ -44,7 +42,7 @@ fn documented_python() -> String {
 
 #[test]
 fn a_plain_socket_in_python_speaks_the_documented_framing() {
-    watchdog();
+    let _watchdog = watchdog();
     if Command::new("python3").arg("--version").output().is_err() {
         eprintln!("SKIPPED: there is no python3");
         return;
@@ -82,7 +80,7 @@ fn a_plain_socket_in_python_speaks_the_documented_framing() {
 
 #[test]
 fn bytes_that_are_no_frame_end_the_channel_with_an_error() {
-    watchdog();
+    let _watchdog = watchdog();
     for (sent, expected) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), libc::EPROTO),
         (vec![0; 16], libc::EPROTO),
@@ -113,7 +111,7 @@ fn bytes_that_are_no_frame_end_the_channel_with_an_error() {
 
 #[test]
 fn whole_messages_before_a_fault_are_delivered() {
-    watchdog();
+    let _watchdog = watchdog();
     let (mut channel, mut peer) = with_plain_peer(&small());
     let mut bytes = header(Kind::Message, 2).to_vec();
     bytes.extend(b"ok");
@@ -128,7 +126,7 @@ fn whole_messages_before_a_fault_are_delivered() {
 
 #[test]
 fn a_reset_is_an_error_of_both_directions() {
-    watchdog();
+    let _watchdog = watchdog();
     let (mut channel, peer) = with_plain_peer(&small());
     assert_eq!(channel.send(b"not read", 0).unwrap(), Sent::Whole);
     // Closed with unread data: the kernel sends a reset.
@@ -164,7 +162,7 @@ fn fill(channel: &mut Channel, deadline_ns: u64) -> (u64, i32) {
 
 #[test]
 fn a_slow_reader_loses_no_part_of_a_message() {
-    watchdog();
+    let _watchdog = watchdog();
     for when_full in [WhenFull::Refuse, WhenFull::Wait] {
         for pads in [0, 2] {
             let options = Options {
@@ -232,7 +230,7 @@ fn a_slow_reader_loses_no_part_of_a_message() {
 
 #[test]
 fn a_dead_reader_ends_the_connection_after_the_user_timeout() {
-    watchdog();
+    let _watchdog = watchdog();
     let options = Options {
         when_full: WhenFull::Wait,
         socket: SocketOptions {
@@ -252,7 +250,7 @@ fn a_dead_reader_ends_the_connection_after_the_user_timeout() {
 
 #[test]
 fn a_flood_of_padding_does_not_hold_a_receive_beyond_its_instant() {
-    watchdog();
+    let _watchdog = watchdog();
     let (mut channel, mut peer) = with_plain_peer(&small());
     let flood = thread::spawn(move || {
         let padding = header(Kind::Padding, 0).repeat(4096);
@@ -273,7 +271,7 @@ fn a_flood_of_padding_does_not_hold_a_receive_beyond_its_instant() {
 
 #[test]
 fn messages_are_received_into_the_callers_buffer() {
-    watchdog();
+    let _watchdog = watchdog();
     let (mut one, mut other) = pair(&small());
     one.send(&[7; 100], 0).map(drop).unwrap();
     let mut buffer = [0; 100];
@@ -289,7 +287,7 @@ fn messages_are_received_into_the_callers_buffer() {
 
 #[test]
 fn deadlines_are_judged_by_the_clock_that_there_is() {
-    watchdog();
+    let _watchdog = watchdog();
     for clock in [Clock::Own, Clock::Shared] {
         let (mut one, mut other) = pair(&Options { clock, ..small() });
         // The fastest of these: with clocks of their own, later ones are compared with it.
@@ -357,7 +355,7 @@ fn impossible_options_and_addresses_are_refused() {
 
 #[test]
 fn both_ends_report_their_options() {
-    watchdog();
+    let _watchdog = watchdog();
     let options = Options {
         socket: SocketOptions {
             send_buffer: 50_000,

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::stack_support::alone;
 use punctual_rt::stack::{self, Class, SIZES, Stack, StackError, Stats};
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// A generator of sufficiently random numbers (xorshift).
 struct Numbers(u64);
@@ -36,7 +35,7 @@ fn signature(stack: &Stack) -> u64 {
 
 #[test]
 fn no_stack_is_allocated_twice() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let (give, take) = mpsc::channel::<(Stack, u64)>();
     let take = Mutex::new(take);
     thread::scope(|scope| {
@@ -94,7 +93,7 @@ fn no_stack_is_allocated_twice() {
 
 #[test]
 fn exactly_one_of_many_frees_of_one_stack_succeeds() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = Class::exact(2 << 20).unwrap();
     for _ in 0..300 {
         let address = stack::alloc(class).unwrap().as_ptr() as usize;

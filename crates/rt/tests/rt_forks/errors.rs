@@ -2,15 +2,13 @@
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
-mod stack_support;
-
 use std::sync::Barrier;
 
+use crate::stack_support::{End, alone, in_child};
 use punctual_rt::advice::{Attempt, advice};
 use punctual_rt::sched::{self, Policy};
 use punctual_rt::stack::{self, Class, StackError};
 use punctual_rt::{affinity, memory};
-use stack_support::{End, in_child};
 
 const MB: u64 = 1 << 20;
 
@@ -54,6 +52,7 @@ fn error_at_the_limit() -> StackError {
 
 #[test]
 fn the_limit_of_address_space_gives_enomem() {
+    let _alone = alone();
     stack::init();
     let end = in_child(|| {
         limit(libc::RLIMIT_AS, 32 * MB);
@@ -72,6 +71,7 @@ fn locked() -> u64 {
 
 #[test]
 fn the_limit_of_locked_memory_gives_eagain() {
+    let _alone = alone();
     const NOT_TRIED: i32 = 177;
     stack::init();
     let end = in_child(|| {
@@ -107,6 +107,7 @@ fn errno_of(policy: Policy, cpus: Option<&[usize]>) -> Option<i32> {
 
 #[test]
 fn impossible_deadline_parameters_are_refused() {
+    let _alone = alone();
     const MS: u64 = 1_000_000;
     let policy = |runtime_ns, deadline_ns, period_ns| Policy::Deadline {
         runtime_ns,

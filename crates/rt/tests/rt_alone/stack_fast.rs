@@ -1,20 +1,13 @@
 //! An allocation that finds a free stack makes no system call and takes no page fault, in any
 //! thread.
-//!
-//! The tests run one at a time: the allocator is global, and these tests count its stacks.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
-mod stack_support;
-
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr::NonNull;
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
+use crate::stack_support::{alone, confined, faults};
 use punctual_rt::stack::{self, Class, Stack, Stats};
-use stack_support::{End, exit_thread, faults, forbid_system_calls, in_child};
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn class(size: usize) -> Class {
     Class::exact(size).unwrap()
@@ -32,73 +25,80 @@ fn pair(class: Class) {
 
 #[test]
 fn allocating_a_free_stack_makes_no_system_call() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = class(256 << 10);
-    pair(class);
-    let ended = in_child(|| {
-        // The child's first allocation of each stack prefaults it again, see `fork`.
-        pair(class);
-        forbid_system_calls();
-        for _ in 0..100_000 {
-            pair(class);
-        }
-        exit_thread(7)
-    });
-    assert_eq!(ended, End::Exit(7));
-}
-
-#[test]
-fn a_first_use_on_a_new_thread_takes_no_fault() {
-    let _alone = ALONE.lock().unwrap();
-    let class = class(128 << 10);
-    stack::reserve(class, 8).unwrap();
-    let made = Stats::of(class).made;
-    let taken = thread::spawn(move || {
-        // The thread's own stack is a default one: touch its pages before counting.
-        let mut room = [0_u8; 32 << 10];
-        std::hint::black_box(&mut room);
-        faults();
-        let before = faults();
-        let held: [_; 8] = std::array::from_fn(|_| stack::alloc(class).unwrap());
-        let taken = faults() - before;
-        for base in held {
-            // SAFETY: allocated above and not used any more.
-            unsafe { stack::free(base.as_ptr() as usize, class) }.unwrap();
-        }
-        taken
-    })
-    .join()
-    .unwrap();
-    assert_eq!(taken, 0, "page faults");
-    assert_eq!(Stats::of(class).made, made);
+    let prepare = move || pair(class);
+    confined(prepare, move |()| (0..100_000).for_each(|_| pair(class)));
 }
 
 #[test]
 fn a_first_use_on_a_new_thread_makes_no_system_call() {
-    static DONE: AtomicBool = AtomicBool::new(false);
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = class(128 << 10);
     stack::reserve(class, 1).unwrap();
-    let confined = thread::spawn(move || {
-        forbid_system_calls();
-        pair(class);
-        DONE.store(true, Ordering::SeqCst);
-        exit_thread(0)
-    });
-    // The thread exits by the raw system call, so it can't be joined.
-    for _ in 0..2_000 {
-        if DONE.load(Ordering::SeqCst) {
-            return;
+    confined(|| (), move |()| pair(class));
+}
+
+/// Stacks that a thread of the next test allocates.
+const EACH: usize = 8;
+
+/// The page faults of a thread that allocates stacks and writes to each of their pages.
+fn faults_of_use(class: Class) -> (i64, [NonNull<u8>; EACH]) {
+    // The thread's own stack is a default one: touch its pages before counting.
+    let mut room = [0_u8; 32 << 10];
+    std::hint::black_box(&mut room);
+    faults();
+    let before = faults();
+    let held = std::array::from_fn(|_| stack::alloc(class).unwrap());
+    for base in held {
+        for offset in (0..class.size()).step_by(4096) {
+            // SAFETY: the offset is within the stack.
+            let place: NonNull<u8> = unsafe { base.add(offset) };
+            // SAFETY: the stack was allocated above.
+            unsafe { place.write_volatile(1) };
         }
-        thread::sleep(Duration::from_millis(1));
     }
-    drop(confined);
-    panic!("the thread was killed at a system call");
+    (faults() - before, held)
+}
+
+#[test]
+fn a_first_use_on_a_new_thread_takes_no_fault() {
+    let _alone = alone();
+    let class = class(128 << 10);
+    let made = Stats::of(class).made;
+    let taken = thread::scope(|scope| {
+        // The threads live, and hold what they have, until these are dropped.
+        let mut ends = Vec::new();
+        let mut three_threads = || {
+            stack::reserve(class, 3 * EACH).unwrap();
+            [(); 3].map(|()| {
+                let (tell, told) = mpsc::channel();
+                let (end, wait) = mpsc::channel::<()>();
+                ends.push(end);
+                scope.spawn(move || {
+                    let (taken, held) = faults_of_use(class);
+                    tell.send(taken).unwrap();
+                    let _ = wait.recv();
+                    for base in held {
+                        // SAFETY: allocated above and not used any more.
+                        unsafe { stack::free(base.as_ptr() as usize, class) }.unwrap();
+                    }
+                });
+                told.recv().unwrap()
+            })
+        };
+        // The pages of the program's code and data are faulted in by their first use: by threads that
+        // find stacks in the depot, in their own magazines and, the third, in those of the others.
+        three_threads();
+        three_threads()
+    });
+    assert_eq!(taken, [0; 3], "page faults");
+    assert_eq!(Stats::of(class).made - made, 6 * EACH as u64);
 }
 
 #[test]
 fn reserved_stacks_are_available_to_every_thread() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = class(64 << 10);
     stack::reserve(class, 12).unwrap();
     let made = Stats::of(class).made;
@@ -119,7 +119,7 @@ fn reserved_stacks_are_available_to_every_thread() {
 
 #[test]
 fn a_thread_that_ends_returns_the_stacks_of_its_magazines() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = class(32 << 10);
     thread::spawn(move || {
         let held: Vec<_> = (0..10).map(|_| Stack::new(class.size()).unwrap()).collect();
@@ -134,7 +134,7 @@ fn a_thread_that_ends_returns_the_stacks_of_its_magazines() {
 
 #[test]
 fn trim_unmaps_free_stacks_including_those_in_magazines() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = class(1 << 20);
     let held: Vec<_> = (0..6).map(|_| Stack::new(class.size()).unwrap()).collect();
     let addresses: Vec<_> = held
@@ -162,7 +162,7 @@ fn trim_unmaps_free_stacks_including_those_in_magazines() {
 
 #[test]
 fn every_one_of_many_stacks_is_found() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = class(32 << 10);
     // More than the first two sections of the table hold.
     let held: Vec<_> = (0..2_000)

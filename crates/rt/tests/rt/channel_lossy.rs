@@ -4,8 +4,6 @@
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 #![allow(clippy::print_stdout, reason = "figures for the documentation")]
 
-mod channel_support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
@@ -14,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use channel_support::{LONG, any_port, in_time, watchdog};
+use crate::channel_support::{LONG, any_port, in_time, watchdog};
 use punctual_rt::channel::{Channel, Listener, Options};
 use punctual_rt::sched::{self, Policy};
 use punctual_rt::sys::task;
@@ -214,7 +212,7 @@ const EVERY_FIFTH: &str = "table inet loss {
 
 #[test]
 fn the_loss_of_a_last_message_costs_a_twentieth_of_a_plain_sockets() {
-    watchdog();
+    let _watchdog = watchdog();
     let (mut plain, mut ours) = match exchanges(EVERY_FIFTH, 60) {
         Ok(both) => both,
         Err(reason) if reason.contains("panicked") => panic!("{reason}"),
@@ -267,7 +265,7 @@ fn figures_of_random_loss() {
 /// acknowledged, which the peer delays.
 #[test]
 fn two_messages_in_a_row_cost_a_twentieth_of_two_writes_of_a_plain_socket() {
-    watchdog();
+    let _watchdog = watchdog();
     let listener = TcpListener::bind(any_port()).unwrap();
     let to_plain = listener.local_addr().unwrap();
     let ours = Listener::bind(&any_port(), &Options::default()).unwrap();

@@ -1,22 +1,14 @@
-//! Watchpoints of the processor, on variables and on stacks.
+//! Watchpoints of the processor, on variables and on stacks. There are few slots, and each test
+//! uses all of them.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::ptr::read_volatile;
-use std::sync::{Mutex, MutexGuard};
 
+use crate::stack_support::alone;
 use punctual_rt::clock;
 use punctual_rt::stack::Stack;
 use punctual_rt::watchpoint::{self, Access, KEPT, WatchError, Watchpoint};
-
-/// There are few slots, and each test uses all of them.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 /// The store is an instruction of this function in every profile: a call of `write_volatile` would
 /// be one of the standard library.

@@ -3,16 +3,16 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::process::{Child, Command};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
+use crate::stack_support::alone;
 use punctual_rt::affinity;
 use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets, Version};
 
 /// The sets of this machine, and a CPU for one; `None` where sets aren't possible.
 fn sets() -> Option<(MutexGuard<'static, ()>, Cpusets, usize)> {
-    // Two tests need the same CPU exclusively.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // Two tests need the same CPU exclusively, and others pin threads to CPUs.
+    let alone = alone();
     // SAFETY: geteuid has no precondition.
     if unsafe { libc::geteuid() } != 0 {
         println!("SKIPPED: processor sets are root's");
@@ -86,7 +86,7 @@ fn a_set_is_created_used_and_removed() {
     ));
     let own = std::env::current_exe().expect("this program");
     let mut child = Command::new(own);
-    child.args(["--ignored", "--exact", "a_process_that_waits"]);
+    child.args(["--ignored", "--exact", "cpuset_sets::a_process_that_waits"]);
     let mut child = Ended(child.spawn().expect("a child"));
     let process = child.0.id() as libc::pid_t;
     set.0.move_process(process).expect("moved");

@@ -1,17 +1,15 @@
 //! The bounds of stacks, and which of their pages are in memory.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
-mod stack_support;
-
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crate::stack_support::{alone, faults, run_on};
 use punctual_rt::stack::{self, Bounds, Part, Stack, StackError};
 use punctual_rt::sys::map::page_size;
-use stack_support::{faults, run_on};
 
 fn tid() -> libc::pid_t {
     // SAFETY: gettid has no precondition.
@@ -20,6 +18,7 @@ fn tid() -> libc::pid_t {
 
 #[test]
 fn bounds_of_a_blocked_thread_contain_its_frames() {
+    let _alone = alone();
     let (say, hear) = mpsc::channel();
     let (end, wait) = mpsc::channel::<()>();
     let other = thread::spawn(move || {
@@ -55,6 +54,7 @@ type Channels = (mpsc::Sender<libc::pid_t>, mpsc::Receiver<()>);
 
 #[test]
 fn bounds_of_a_thread_on_a_stack_of_the_allocator_are_that_stacks() {
+    let _alone = alone();
     let stack = Stack::new(128 << 10).unwrap();
     let expected = stack.bounds();
     let (say, hear) = mpsc::channel();
@@ -75,6 +75,7 @@ fn bounds_of_a_thread_on_a_stack_of_the_allocator_are_that_stacks() {
 
 #[test]
 fn bounds_of_a_thread_that_never_blocks_give_running() {
+    let _alone = alone();
     let over = std::sync::atomic::AtomicBool::new(false);
     let (say, hear) = mpsc::channel();
     thread::scope(|scope| {
@@ -96,6 +97,7 @@ fn bounds_of_a_thread_that_never_blocks_give_running() {
 
 #[test]
 fn locate_distinguishes_the_stack_and_both_guards() {
+    let _alone = alone();
     let stack = Stack::new(32 << 10).unwrap();
     let Bounds { low, high } = stack.bounds();
     let part = |address| stack::locate(address).map(|place| place.part);
@@ -121,9 +123,12 @@ fn go_down(bytes: usize) -> usize {
 
 #[test]
 fn a_prefaulted_default_stack_takes_no_page_fault() {
+    let _alone = alone();
     thread::Builder::new()
         .stack_size(4 << 20)
         .spawn(|| {
+            // The pages of the code are faulted in by its first use, with two frames of the stack.
+            go_down(2 * 8192);
             assert!(stack::prefault(2 << 20).unwrap() >= 2 << 20);
             faults();
             let before = faults();
@@ -140,6 +145,7 @@ fn a_prefaulted_default_stack_takes_no_page_fault() {
 
 #[test]
 fn residency_refuses_a_range_that_is_not_mapped() {
+    let _alone = alone();
     let stack = Stack::new(32 << 10).unwrap();
     let Bounds { low, high } = stack.bounds();
     assert_eq!(

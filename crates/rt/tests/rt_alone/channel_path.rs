@@ -3,48 +3,14 @@
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
-mod channel_support;
-mod stack_support;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fs;
 use std::process::Command;
 use std::thread;
 
-use channel_support::{LONG, in_time, pair, watchdog};
+use crate::channel_support::{LONG, in_time, pair, watchdog};
+use crate::counting::calls;
+use crate::stack_support::{alone, faults};
 use punctual_rt::channel::{Channel, Counts, Options, Sent, WhenFull};
-use stack_support::faults;
-
-/// Counts the calls of each thread.
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn note() {
-    // A thread that ends has no counter any more.
-    let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
-}
-
-// SAFETY: every call is passed to the system allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note();
-        // SAFETY: the contract of the caller is that of the system allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        note();
-        // SAFETY: the contract of the caller is that of the system allocator.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn padded() -> Options {
     Options {
@@ -77,17 +43,18 @@ fn once(one: &mut Channel, other: &mut Channel, large: &[u8]) {
 
 #[test]
 fn a_message_makes_no_allocation_and_takes_no_page_fault() {
-    watchdog();
+    let _alone = alone();
+    let _watchdog = watchdog();
     for options in [Options::default(), padded()] {
         let (mut one, mut other) = pair(&options);
         let large = vec![3; 50_000];
         // The pages of the code are faulted in by its first use, since nothing is locked here.
         once(&mut one, &mut other, &large);
-        let (calls, faulted) = (CALLS.get(), faults());
+        let (called, faulted) = (calls(), faults());
         for _ in 0..500 {
             once(&mut one, &mut other, &large);
         }
-        assert_eq!(CALLS.get() - calls, 0, "calls of the allocator");
+        assert_eq!(calls() - called, 0, "calls of the allocator");
         assert_eq!(faults() - faulted, 0, "page faults");
     }
 }
@@ -138,6 +105,7 @@ fn rounds_under_strace() {
 
 #[test]
 fn a_message_makes_exactly_the_stated_system_calls() {
+    let _alone = alone();
     if Command::new("strace").arg("-V").output().is_err() {
         eprintln!("SKIPPED: there is no strace");
         return;
@@ -156,7 +124,7 @@ fn a_message_makes_exactly_the_stated_system_calls() {
             .args(["-f", "-o"])
             .arg(&trace)
             .arg(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "rounds_under_strace"])
+            .args(["--ignored", "--exact", "channel_path::rounds_under_strace"])
             .env("CHANNEL_WAY", way)
             .output()
             .unwrap();
@@ -206,8 +174,9 @@ fn resident() -> u64 {
 
 #[test]
 fn a_million_messages_need_constant_memory_and_are_counted_exactly() {
+    let _alone = alone();
     const MANY: u64 = 1_000_000;
-    watchdog();
+    let _watchdog = watchdog();
     let options = Options {
         when_full: WhenFull::Wait,
         ..Options::default()
@@ -216,7 +185,7 @@ fn a_million_messages_need_constant_memory_and_are_counted_exactly() {
     let (mut sender, _) = one.split();
     let (_, mut receiver) = other.split();
     let sending = thread::spawn(move || {
-        let before = CALLS.get();
+        let before = calls();
         for number in 0..MANY {
             // With a deadline that no message can miss, each 16th.
             let deadline = if number % 16 == 0 {
@@ -230,7 +199,7 @@ fn a_million_messages_need_constant_memory_and_are_counted_exactly() {
                 .unwrap();
         }
         sender.flush(u64::MAX).unwrap();
-        (sender.counts(), CALLS.get() - before)
+        (sender.counts(), calls() - before)
     });
     let mut at_first = 0;
     for number in 0..MANY {
@@ -255,6 +224,6 @@ fn a_million_messages_need_constant_memory_and_are_counted_exactly() {
         (received.received, received.late, received.not_judged),
         (MANY, 0, 0)
     );
-    // Other tests of this process allocate too.
+    // Other threads of this process allocate too.
     assert!(grown < 2_000, "{grown} kB");
 }

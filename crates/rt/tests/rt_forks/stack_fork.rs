@@ -1,17 +1,12 @@
 //! After a fork at any moment, the allocator works in both processes.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
-mod stack_support;
-
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::stack_support::{End, alone, faults, in_child};
 use punctual_rt::stack::{self, Class, Stack, Stats};
-use stack_support::{End, faults, in_child};
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// Writes to each page of 64 KB.
 #[inline(never)]
@@ -26,7 +21,7 @@ fn write_each_page(base: NonNull<u8>) {
 
 #[test]
 fn the_child_can_allocate_free_stacks_and_free_inherited_ones() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = Class::exact(64 << 10).unwrap();
     let held = Stack::new(class.size()).unwrap();
     stack::reserve(class, 6).unwrap();
@@ -60,7 +55,7 @@ fn the_child_can_allocate_free_stacks_and_free_inherited_ones() {
 
 #[test]
 fn stacks_of_threads_that_dont_exist_in_the_child_are_free_there() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let class = Class::exact(512 << 10).unwrap();
     let live = Stack::new(class.size()).unwrap();
     assert!(live.mark_live());
@@ -84,7 +79,7 @@ impl Drop for Over<'_> {
 
 #[test]
 fn a_fork_while_other_threads_allocate_leaves_a_working_child() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = alone();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _over = Over(&over);

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::stack_support::alone;
 use punctual_rt::clock::{now_ns, sleep_until};
 use punctual_rt::sched::Policy;
 use punctual_rt::sync::PiMutex;
@@ -103,6 +104,7 @@ fn waited(lock: impl Lock) -> Result<u64, SpawnError> {
 #[test]
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn the_holder_inherits_the_priority_of_the_waiting_thread() {
+    let _alone = alone();
     let inheriting = match waited(PiMutex::new(()).unwrap()) {
         Ok(waited) => waited,
         Err(error) => return eprintln!("SKIPPED: {error}"),

@@ -1,20 +1,16 @@
 //! A stack is present and usable by a thread, and wrong frees of it are refused.
-//!
-//! No test here forks: a fork makes the pages of every thread copy-on-write, and each thread
-//! faults again at its next write.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
-
-mod stack_support;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
+use crate::stack_support::{alone, faults, run_on};
 use punctual_rt::stack::{self, Class, SIZES, Stack, StackError};
 use punctual_rt::sys::map;
-use stack_support::{faults, run_on};
 
 #[test]
 fn every_page_of_every_class_is_present() {
+    let _alone = alone();
     for size in SIZES {
         let stack = Stack::new(size).unwrap();
         assert_eq!(stack.len(), size);
@@ -26,6 +22,7 @@ fn every_page_of_every_class_is_present() {
 
 #[test]
 fn a_size_above_the_largest_class_is_refused() {
+    let _alone = alone();
     assert_eq!(
         Stack::new((2 << 20) + 1).err(),
         Some(StackError::NoSuchClass((2 << 20) + 1))
@@ -54,6 +51,10 @@ extern "C" fn count_faults(_: *mut c_void) -> *mut c_void {
 
 #[test]
 fn a_thread_that_touches_200_kb_of_its_stack_takes_no_page_fault() {
+    let _alone = alone();
+    // The pages of the code are faulted in by its first use; the next thread has another stack.
+    let first = Stack::new(256 << 10).unwrap();
+    run_on(&first, count_faults, null_mut());
     let stack = Stack::new(256 << 10).unwrap();
     assert_eq!(
         run_on(&stack, count_faults, null_mut()),
@@ -86,15 +87,18 @@ extern "C" fn free_my_stack(stack: *mut c_void) -> *mut c_void {
 
 #[test]
 fn a_thread_cant_free_its_own_stack() {
+    let _alone = alone();
     let stack = Stack::new(128 << 10).unwrap();
     run_on(&stack, free_my_stack, (&raw const stack).cast_mut().cast());
 }
 
 #[test]
 fn a_stack_with_a_live_thread_cant_be_freed() {
-    let stack = Stack::new(64 << 10).unwrap();
+    let _alone = alone();
+    // Of a class whose stacks no other test counts.
+    let class = Class::exact(2 << 20).unwrap();
+    let stack = Stack::new(class.size()).unwrap();
     let base = stack.base().as_ptr() as usize;
-    let class = Class::exact(64 << 10).unwrap();
     assert!(stack.mark_live());
     assert!(!stack.mark_live());
     // SAFETY: a wrong free, which must be refused and change nothing.
@@ -109,6 +113,7 @@ fn a_stack_with_a_live_thread_cant_be_freed() {
 
 #[test]
 fn wrong_frees_are_refused_and_change_nothing() {
+    let _alone = alone();
     let class = Class::exact(512 << 10).unwrap();
     let base = stack::alloc(class).unwrap();
     let address = base.as_ptr() as usize;
