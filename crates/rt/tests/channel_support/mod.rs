@@ -1,8 +1,9 @@
 //! Shared functions of the tests of channels.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -46,14 +47,24 @@ pub fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {
     result.expect_err("an error").raw_os_error().unwrap()
 }
 
-/// Ends the process if the test does not end: a channel that hangs is a fault.
-pub fn watchdog() {
-    thread::spawn(|| {
-        thread::sleep(2 * LONG);
-        #[allow(clippy::print_stderr, reason = "says why it ends")]
-        {
-            eprintln!("a test of the channel hangs");
+/// Ends the process unless this is dropped in time.
+#[must_use]
+pub struct Watchdog(
+    #[expect(dead_code, reason = "the thread sees that it is dropped")] mpsc::Sender<()>,
+);
+
+/// Ends the process if the test does not end: a channel that hangs is a fault. Other tests of the
+/// process may take as long as they like.
+pub fn watchdog() -> Watchdog {
+    let (end, wait) = mpsc::channel();
+    thread::spawn(move || {
+        if wait.recv_timeout(2 * LONG) == Err(RecvTimeoutError::Timeout) {
+            #[allow(clippy::print_stderr, reason = "says why it ends")]
+            {
+                eprintln!("a test of the channel hangs");
+            }
+            std::process::abort();
         }
-        std::process::abort();
     });
+    Watchdog(end)
 }

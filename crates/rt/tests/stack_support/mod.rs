@@ -1,9 +1,31 @@
 //! Shared functions of the tests of stacks.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(unsafe_code, reason = "getrusage, and pages that are touched")]
 
 use std::ffi::c_void;
+use std::fs;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use punctual_rt::stack::{self, Class, Stack};
+use punctual_rt::sys::task;
+
+/// The turn of a test, among all tests of its program: it ends when the value is dropped. A test
+/// that failed takes no turn away from the others.
+///
+/// The allocator is one for the process. It has no free stack at the beginning of a turn, so that
+/// what a test counts does not depend on the tests before it.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let turn = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for class in Class::all() {
+        stack::trim(class, 0).unwrap();
+    }
+    turn
+}
 
 /// Page faults of the calling thread so far.
 pub fn faults() -> i64 {
@@ -46,9 +68,38 @@ pub fn in_child(body: impl FnOnce() -> i32) -> End {
     }
 }
 
+/// Runs `prepare` on a new thread, and then `body`, which may make no system call.
+pub fn confined<T>(
+    prepare: impl FnOnce() -> T + Send + 'static,
+    body: impl FnOnce(&mut T) + Send + 'static,
+) {
+    let done = Arc::new(AtomicBool::new(false));
+    let (tell, told) = mpsc::channel();
+    let is_done = Arc::clone(&done);
+    // It ends by the raw system call or is killed, so it can't be joined.
+    thread::spawn(move || {
+        let mut prepared = prepare();
+        tell.send(task::current_tid()).unwrap();
+        forbid_system_calls();
+        body(&mut prepared);
+        is_done.store(true, Ordering::Release);
+        exit_thread(0)
+    });
+    let itself = format!("/proc/self/task/{}", told.recv().unwrap());
+    while !done.load(Ordering::Acquire) {
+        let lives = fs::exists(&itself).unwrap();
+        // It may have ended well since.
+        assert!(
+            lives || done.load(Ordering::Acquire),
+            "the thread was killed at a system call"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Makes every system call except `read`, `write`, `_exit` and `sigreturn` kill the calling
 /// thread.
-pub fn forbid_system_calls() {
+fn forbid_system_calls() {
     // PR_SET_SECCOMP in strict mode.
     // SAFETY: the call restricts this thread and touches no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_SECCOMP, 1_u64, 0_u64, 0_u64, 0_u64) };
@@ -56,7 +107,7 @@ pub fn forbid_system_calls() {
 }
 
 /// The raw `_exit` of the calling thread, allowed under [`forbid_system_calls`].
-pub fn exit_thread(status: i32) -> ! {
+fn exit_thread(status: i32) -> ! {
     // SAFETY: SYS_exit ends the calling thread.
     unsafe { libc::syscall(libc::SYS_exit, status) };
     unreachable!()
@@ -64,7 +115,7 @@ pub fn exit_thread(status: i32) -> ! {
 
 /// Runs `body` on a new thread on `stack` and returns its result.
 pub fn run_on(
-    stack: &punctual_rt::stack::Stack,
+    stack: &Stack,
     body: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> usize {

@@ -9,7 +9,7 @@ use crate::binomial;
 const ENOUGH_IN: f64 = 0.9;
 /// What a run without a miss is taken to have seen, and one with misses to have seen in addition.
 /// In simulated runs that were extended as advised, 9 in 10 then pass
-/// (`crates/stats/tests/advice.rs`).
+/// (`crates/stats/tests/stats/advice.rs`).
 const ADDED_BURSTS: f64 = 0.5;
 /// A run so short that it says nothing is taken to meet the requirement this many times over.
 const AT_LEAST_BETTER: f64 = 2.0;

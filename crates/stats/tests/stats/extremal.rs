@@ -1,0 +1,69 @@
+//! The extremal index of processes for which it is known.
+
+use crate::support::{self, Rng};
+use punctual_stats::extremal::{extremal_index, intervals_estimator, ring_gaps, separating_gap};
+
+#[test]
+fn the_extremal_index_of_known_processes_is_found() {
+    let cycles = 200_000;
+    for (width, low, high) in [
+        (1, 0.85, 1.0),
+        (2, 0.4, 0.62),
+        (5, 0.15, 0.26),
+        (20, 0.035, 0.075),
+    ] {
+        let mut below = 0;
+        for seed in 0..10 {
+            let run = support::moving_maxima(&mut Rng::new(seed), cycles, 1e-4, width);
+            let index = extremal_index(&run.peaks, cycles, run.duration_ns, u64::MAX)
+                .expect("enough peaks");
+            assert!(
+                (low..=high).contains(&index.theta),
+                "{width}: {}",
+                index.theta
+            );
+            assert!(index.theta_lower <= index.theta);
+            below += i32::from(index.theta_lower <= 1.0 / width as f64);
+        }
+        assert!(
+            below >= 9,
+            "{width}: the lower limit holds in {below} of 10"
+        );
+    }
+}
+
+#[test]
+fn several_cpus_stopped_at_once_are_one_burst() {
+    // The same stream on four CPUs: a burst is four times as large.
+    let cycles = 50_000;
+    let run = support::independent(&mut Rng::new(1), cycles, 1e-3);
+    let mut all = run.peaks.clone();
+    for _ in 0..3 {
+        all.merge(&run.peaks);
+    }
+    let index = extremal_index(&all, 4 * cycles, run.duration_ns, u64::MAX).expect("enough");
+    assert!((0.2..0.32).contains(&index.theta), "{}", index.theta);
+}
+
+#[test]
+fn one_burst_and_a_stream_that_always_exceeds_differ() {
+    let in_a_row: Vec<u64> = (0..40).map(|i| i * 1000).collect();
+    let long = ring_gaps(&in_a_row, 1000.0, 100_000_000);
+    let theta = intervals_estimator(&long).expect("gaps");
+    assert!((theta * 40.0 - 1.0).abs() < 0.1, "{theta}");
+    let separator = separating_gap(&long, theta);
+    assert_eq!(long.iter().filter(|gap| **gap >= separator).count(), 1);
+    let always = ring_gaps(&in_a_row, 1000.0, 40_000);
+    assert_eq!(intervals_estimator(&always), Some(1.0));
+    assert_eq!(intervals_estimator(&[]), None);
+}
+
+#[test]
+fn too_few_peaks_give_no_index() {
+    let run = support::independent(&mut Rng::new(1), 20, 1e-3);
+    assert_eq!(
+        extremal_index(&run.peaks, 20, run.duration_ns, u64::MAX),
+        None
+    );
+    assert_eq!(extremal_index(&run.peaks, 0, 0, u64::MAX), None);
+}

@@ -1,0 +1,24 @@
+//! The figures of measurements, each compared with brute force, another implementation, or a truth
+//! that the test knows. One program: it is linked once, and nothing here has state of the process.
+
+mod advice;
+mod binomial;
+mod budget;
+mod compare;
+mod cost;
+mod coverage;
+mod experiment;
+mod experiment_recorded;
+mod experiment_seeds;
+mod extremal;
+mod format;
+mod gaps;
+mod halves_and_sides;
+mod histogram;
+mod lengths;
+mod misses;
+mod peaks;
+mod speed;
+mod support;
+mod tail;
+mod verdict;

@@ -1,0 +1,407 @@
+//! The verdict and its text.
+
+use crate::support::{PERIOD, Rng};
+use punctual_stats::miss::TimeUnknown;
+use punctual_stats::verdict::{RequirementResult, Seen};
+use punctual_stats::{
+    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, Settings,
+    ThreadEvidence, Verdict, analyse, judge,
+};
+
+struct Thread {
+    histogram: Histogram,
+    peaks: Peaks,
+    late: u64,
+    missed: u64,
+    lost: u64,
+    may_be_empty: bool,
+}
+
+/// Independent latencies around 8 µs, plus `extra` ones at given cycles.
+fn thread(cycles: u64, deadline: u64, extra: &[(u64, u64)]) -> Thread {
+    let mut thread = Thread {
+        histogram: Histogram::new(),
+        peaks: Peaks::new(),
+        late: 0,
+        missed: 0,
+        lost: 0,
+        may_be_empty: false,
+    };
+    let mut rng = Rng::new(5);
+    for cycle in 0..cycles {
+        let planted = extra.iter().find(|(at, _)| *at == cycle);
+        let latency = planted.map_or_else(
+            || 3_000 + rng.exponential(3_000.0).min(60_000.0) as u64,
+            |(_, latency)| *latency,
+        );
+        thread.histogram.record(latency);
+        thread
+            .peaks
+            .offer(Peak::new(cycle, cycle * PERIOD, latency));
+        thread.late += u64::from(latency > deadline);
+    }
+    thread
+}
+
+fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidence<'a> {
+    RunEvidence {
+        threads: threads
+            .iter()
+            .enumerate()
+            .map(|(cpu, t)| ThreadEvidence {
+                cpu: Some(cpu as u32),
+                histogram: &t.histogram,
+                late: t.late,
+                missed: t.missed,
+                missed_late: t.missed,
+                interval_ns: Some(1_000_000),
+                lost: t.lost,
+                unseen: 0,
+                may_be_empty: t.may_be_empty,
+                peaks: &t.peaks,
+            })
+            .collect(),
+        duration_ns: cycles * PERIOD,
+        deadline_ns: Some(deadline),
+        seconds: cycles / 1000,
+        seconds_with_miss: threads
+            .iter()
+            .map(|t| t.late)
+            .sum::<u64>()
+            .min(cycles / 1000),
+        halves: None,
+        rows: None,
+    }
+}
+
+const DEADLINE: u64 = 100_000;
+const CYCLES: u64 = 100_000;
+
+fn miss(allowed: f64) -> Requirement {
+    Requirement::MissProbability {
+        deadline_ns: DEADLINE,
+        allowed,
+    }
+}
+
+fn verdict(threads: &[Thread], requirements: &[Requirement]) -> Verdict {
+    judge(requirements, &evidence(threads, DEADLINE, CYCLES), 0.95)
+}
+
+fn only(verdict: &Verdict) -> &RequirementResult {
+    assert_eq!(verdict.requirements.len(), 1);
+    &verdict.requirements[0]
+}
+
+#[test]
+fn no_miss_in_enough_cycles_passes() {
+    let threads = [thread(CYCLES, DEADLINE, &[])];
+    let verdict = verdict(&threads, &[miss(1e-4)]);
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    let result = only(&verdict);
+    let seen = Seen::WakeUps {
+        samples: CYCLES,
+        skipped: 0,
+        worst_ns: Some(threads[0].histogram.max().expect("samples")),
+    };
+    assert_eq!((result.seen, result.bound.misses), (seen, 0));
+    assert!((4.5e-5..4.6e-5).contains(&result.bound.upper), "{result:?}");
+    assert_eq!(verdict.needed_seconds, None);
+}
+
+#[test]
+fn no_miss_in_too_few_cycles_says_how_long_to_run() {
+    let verdict = verdict(&[thread(CYCLES, DEADLINE, &[])], &[miss(1e-6)]);
+    assert_eq!(verdict.outcome, Outcome::Inconclusive);
+    // Independent cycles would need 2,996 s; bursts make it a little longer.
+    let result = only(&verdict);
+    let needed = result.needed_without_miss_seconds.expect("known");
+    assert!((2_896..5_000).contains(&needed), "{needed}");
+    // A machine that misses half as often as allowed will show some misses: some 20 expected in
+    // total.
+    let likely = verdict.needed_seconds.expect("known");
+    assert!((20_000..90_000).contains(&likely), "{likely}");
+    assert_eq!((result.needed_seconds, result.never), (Some(likely), None));
+}
+
+#[test]
+fn the_stated_time_suffices() {
+    let verdict = verdict(
+        &[thread(CYCLES, DEADLINE, &[(5_000, 200_000)])],
+        &[miss(2e-4)],
+    );
+    let bound = &only(&verdict).bound;
+    for allowed in [5e-5, 2e-5] {
+        let needed = bound.time_needed(allowed).expect("the rate is 1e-5");
+        let times = 1.0 + needed.likely_ns as f64 / bound.duration_ns as f64;
+        // Independent cycles need at least as much.
+        let n = bound.cycles as f64 * times;
+        assert!(punctual_stats::binomial::upper(times, n, 0.95) <= allowed);
+    }
+    assert!(bound.time_needed(1e-5).is_err());
+    assert!(bound.time_needed(0.0).is_err());
+}
+
+#[test]
+fn many_misses_fail_with_their_number_worst_and_bursts() {
+    let planted: Vec<(u64, u64)> = (0..40).map(|i| (1_000 + 2_311 * i, 1_520_000)).collect();
+    let verdict = verdict(&[thread(CYCLES, DEADLINE, &planted)], &[miss(1e-5)]);
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    let (bound, seen) = (&only(&verdict).bound, only(&verdict).seen);
+    assert_eq!((bound.misses, bound.late, bound.cycles), (40, 40, CYCLES));
+    assert_eq!((bound.bursts, bound.largest_burst), (Some(40), Some(1)));
+    assert_eq!(bound.observed_probability, 4e-4);
+    assert!((2.9e-4..3.1e-4).contains(&bound.lower), "{bound:?}");
+    let worst_ns = Some(1_520_000);
+    assert!(matches!(seen, Seen::WakeUps { worst_ns: it, .. } if it == worst_ns));
+}
+
+#[test]
+fn one_burst_of_forty_misses_counts_as_one_event() {
+    // The same forty in a row: one event, which proves next to nothing.
+    let planted: Vec<(u64, u64)> = (0..40).map(|i| (1_000 + i, 1_520_000)).collect();
+    let verdict = verdict(&[thread(CYCLES, DEADLINE, &planted)], &[miss(2e-4)]);
+    assert_eq!(verdict.outcome, Outcome::Inconclusive);
+    assert_eq!(only(&verdict).bound.bursts, Some(1));
+    assert_eq!(only(&verdict).bound.late, 40);
+}
+
+#[test]
+fn where_no_miss_is_allowed_the_first_one_fails() {
+    let clean = thread(CYCLES, DEADLINE, &[]);
+    let dirty = thread(CYCLES, DEADLINE, &[(77, DEADLINE + 1)]);
+    let max = Requirement::Max { limit_ns: DEADLINE };
+    assert_eq!(
+        verdict(std::slice::from_ref(&clean), &[miss(0.0)]).outcome,
+        Outcome::Pass
+    );
+    assert_eq!(
+        verdict(std::slice::from_ref(&clean), &[max]).outcome,
+        Outcome::Pass
+    );
+    assert_eq!(
+        verdict(std::slice::from_ref(&dirty), &[miss(0.0)]).outcome,
+        Outcome::Fail
+    );
+    assert_eq!(
+        verdict(std::slice::from_ref(&dirty), &[max]).outcome,
+        Outcome::Fail
+    );
+    // Exactly at the limit is in time.
+    let edge = thread(CYCLES, DEADLINE, &[(77, DEADLINE)]);
+    assert_eq!(
+        verdict(std::slice::from_ref(&edge), &[max]).outcome,
+        Outcome::Pass
+    );
+    // A maximum always comes with its sample size.
+    let verdict = verdict(&[clean], &[max]);
+    assert!(matches!(
+        only(&verdict).seen,
+        Seen::WakeUps {
+            samples: CYCLES,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn percentiles_are_bounds_on_the_share_beyond() {
+    let threads = [thread(CYCLES, DEADLINE, &[])];
+    let percentile = |percentile, limit_ns| Requirement::Percentile {
+        percentile,
+        limit_ns,
+    };
+    // exp(-7000/3000) = 9.7 % are later than 10 µs.
+    assert_eq!(
+        verdict(&threads, &[percentile(85.0, 10_000)]).outcome,
+        Outcome::Pass
+    );
+    assert_eq!(
+        verdict(&threads, &[percentile(95.0, 10_000)]).outcome,
+        Outcome::Fail
+    );
+    assert_eq!(percentile(99.9, 1).allowed(), 0.001);
+}
+
+#[test]
+fn skipped_periods_are_misses_of_a_deadline_within_the_interval() {
+    let mut stalled = thread(CYCLES, DEADLINE, &[(500, 50_500_000)]);
+    stalled.missed = 50;
+    let verdict = verdict(&[stalled], &[miss(1e-4)]);
+    let bound = &only(&verdict).bound;
+    assert_eq!((bound.misses, bound.cycles), (51, 100_050));
+    assert_eq!((bound.bursts, bound.largest_burst), (Some(1), Some(51)));
+    assert_eq!(verdict.outcome, Outcome::Inconclusive);
+    assert_eq!((bound.late, bound.missed), (1, 50));
+    assert!(matches!(
+        only(&verdict).seen,
+        Seen::WakeUps { skipped: 50, .. }
+    ));
+}
+
+#[test]
+fn lost_samples_and_silent_threads_are_invalid_whatever_was_measured() {
+    let mut lossy = thread(CYCLES, DEADLINE, &[]);
+    lossy.lost = 2;
+    let v = verdict(&[lossy], &[miss(0.0)]);
+    assert_eq!(v.outcome, Outcome::Invalid);
+    assert_eq!(v.invalid, [InvalidEvidence::Lost { samples: 2 }]);
+    let v = verdict(
+        &[thread(CYCLES, DEADLINE, &[]), thread(0, DEADLINE, &[])],
+        &[miss(0.0)],
+    );
+    assert_eq!(v.invalid, [InvalidEvidence::NeverWoke { cpu: Some(1) }]);
+    let v = verdict(&[], &[miss(0.0)]);
+    assert_eq!(v.outcome, Outcome::Invalid);
+    // A thread that had ended before its first wake-up proves nothing against the others; alone
+    // it leaves nothing to judge.
+    let mut ended = thread(0, DEADLINE, &[]);
+    ended.may_be_empty = true;
+    let v = verdict(&[ended], &[miss(0.0)]);
+    assert_eq!(v.invalid, [InvalidEvidence::NoWakeUp]);
+    let mut ended = thread(0, DEADLINE, &[]);
+    ended.may_be_empty = true;
+    let v = verdict(&[thread(CYCLES, DEADLINE, &[]), ended], &[miss(0.0)]);
+    assert_eq!(v.outcome, Outcome::Pass);
+    let threads = [thread(CYCLES, DEADLINE, &[])];
+    // As where the priority was not in force.
+    let good = verdict(&threads, &[miss(0.0), miss(1e-6)]);
+    assert_eq!(good.outcome, Outcome::Inconclusive);
+    let v = good.clone().invalidated();
+    assert_eq!((v.outcome, v.outcome.exit_code()), (Outcome::Invalid, 4));
+    for (result, before) in v.requirements.iter().zip(&good.requirements) {
+        assert_eq!(result.outcome, Outcome::Invalid);
+        assert_eq!(result.needed_seconds, None);
+        assert_eq!((&result.bound, result.seen), (&before.bound, before.seen));
+    }
+    assert_eq!((v.needed_seconds, v.invalid.len()), (None, 0));
+}
+
+#[test]
+fn the_worst_of_several_outcomes_decides() {
+    let threads = [thread(CYCLES, DEADLINE, &[])];
+    let max = |limit_ns| Requirement::Max { limit_ns };
+    let v = verdict(&threads, &[max(DEADLINE), max(4_000), miss(1e-6)]);
+    assert_eq!(v.outcome, Outcome::Fail);
+    let outcomes: Vec<_> = v.requirements.iter().map(|r| r.outcome).collect();
+    let (pass, fail) = (Outcome::Pass, Outcome::Fail);
+    assert_eq!(outcomes, [pass, fail, Outcome::Inconclusive]);
+    assert_eq!(v.needed_seconds, None);
+    let v = verdict(&threads, &[max(DEADLINE), miss(1e-6)]);
+    assert_eq!(v.outcome, Outcome::Inconclusive);
+    assert_eq!(verdict(&threads, &[]).outcome, Outcome::Inconclusive);
+}
+
+#[test]
+fn an_analysis_is_whole_repeatable_and_readable() {
+    let threads = [
+        thread(CYCLES, DEADLINE, &[]),
+        thread(CYCLES, DEADLINE, &[(9, 150_000)]),
+    ];
+    let evidence = evidence(&threads, DEADLINE, CYCLES);
+    let settings = Settings {
+        requirements: vec![miss(1e-3)],
+        ..Settings::default()
+    };
+    let analysis = analyse(&evidence, &settings);
+    assert_eq!(analysis, analyse(&evidence, &settings));
+    assert_eq!(analysis.total.samples, 2 * CYCLES);
+    assert_eq!(analysis.total.max_ns, Some(150_000));
+    assert_eq!(analysis.threads.len(), 2);
+    let json = serde_json::to_string(&analysis).expect("serialises");
+    let back: punctual_stats::Analysis = serde_json::from_str(&json).expect("reads back");
+    assert_eq!(back.verdict.requirements.len(), 1);
+    assert_eq!(
+        back.verdict.requirements[0].seen,
+        analysis.verdict.requirements[0].seen
+    );
+    assert_eq!(back.total.max_ns, analysis.total.max_ns);
+}
+
+#[test]
+fn a_few_samples_prove_nothing() {
+    for cycles in [1u64, 2, 5, 31] {
+        let threads = [thread(cycles, DEADLINE, &[])];
+        let v = judge(&[miss(1e-3)], &evidence(&threads, DEADLINE, cycles), 0.95);
+        assert_eq!(v.outcome, Outcome::Inconclusive, "{cycles}");
+        let b = &v.requirements[0].bound;
+        assert!(
+            b.upper.is_finite() && b.upper <= 1.0 && b.upper > 0.05,
+            "{}",
+            b.upper
+        );
+        assert_eq!(b.lower, 0.0);
+    }
+    // Only ties, and only misses.
+    for limit in [DEADLINE, 1_000] {
+        let mut tied = thread(0, limit, &[]);
+        for cycle in 0..20_000 {
+            tied.histogram.record(5_000);
+            tied.peaks.offer(Peak::new(cycle, cycle * PERIOD, 5_000));
+            tied.late += u64::from(5_000 > limit);
+        }
+        let v = judge(
+            &[Requirement::MissProbability {
+                deadline_ns: limit,
+                allowed: 0.5,
+            }],
+            &evidence(&[tied], limit, 20_000),
+            0.95,
+        );
+        let expected = if limit == DEADLINE {
+            Outcome::Pass
+        } else {
+            Outcome::Fail
+        };
+        assert_eq!(v.outcome, expected, "{v:?}");
+    }
+}
+
+#[test]
+fn a_run_without_a_cycle_still_makes_a_record() {
+    let threads = [thread(0, DEADLINE, &[])];
+    let settings = Settings {
+        requirements: vec![miss(1e-3)],
+        ..Settings::default()
+    };
+    for cycles in [0, 1000] {
+        let analysis = analyse(&evidence(&threads, DEADLINE, cycles), &settings);
+        assert_eq!(analysis.verdict.outcome, Outcome::Invalid);
+        let json = serde_json::to_string(&analysis).expect("serialises");
+        let back: punctual_stats::Analysis = serde_json::from_str(&json).expect("reads back");
+        assert_eq!(back, analysis);
+    }
+}
+
+#[test]
+fn the_collectors_count_and_the_peaks_are_exact_although_buckets_are_not() {
+    // 200,003 ns and 200,001 ns share a bucket.
+    let one = thread(CYCLES, 200_001, &[(10, 200_003), (900, 200_001)]);
+    let threads = [one];
+    let evidence = evidence(&threads, 200_001, CYCLES);
+    assert!(threads[0].histogram.count_above(200_001) == 2);
+    assert_eq!(evidence.late(200_001), (1, 1));
+    assert_eq!(evidence.late(200_002), (1, 1));
+    assert_eq!(evidence.late(200_000), (2, 2));
+}
+
+/// Only their number is known: a PASS must hold even if all of them were late.
+#[test]
+fn wake_ups_that_went_unseen_may_have_been_late() {
+    let one = thread(CYCLES, DEADLINE, &[]);
+    let judged = |unseen: u64, allowed: f64| {
+        let threads = [&one];
+        let mut evidence = evidence(std::slice::from_ref(threads[0]), DEADLINE, CYCLES);
+        evidence.threads[0].unseen = unseen;
+        judge(&[miss(allowed)], &evidence, 0.95)
+    };
+    assert_eq!(judged(0, 1e-4).outcome, Outcome::Pass);
+    assert_eq!(judged(2, 1e-4).outcome, Outcome::Pass);
+    for (unseen, allowed) in [(9, 1e-4), (1, 0.0)] {
+        let verdict = judged(unseen, allowed);
+        assert_eq!(verdict.outcome, Outcome::Inconclusive, "{verdict:?}");
+    }
+    let never = only(&judged(9, 1e-4)).never;
+    assert_eq!(never, Some(TimeUnknown::Unseen));
+    assert_eq!(judged(9, 1e-3).outcome, Outcome::Pass);
+}
