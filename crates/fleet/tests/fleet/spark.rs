@@ -8,9 +8,9 @@ use punctual_fleet::{Dataset, Engine, QUERIES};
 use serde_json::Value;
 
 use crate::duckdb::answer;
+use crate::engine;
 use crate::needs::{Absent, skip};
 use crate::sample::{Random, anywhere, run};
-use crate::{engine, skipped};
 
 const RUNS: u64 = 10_000;
 
