@@ -14,7 +14,7 @@ use punctual_trace::capture::{Capture, Options, ring_events};
 use crate::hog::hog;
 use crate::session::{Billed, Plan, measure};
 use crate::wire::Net;
-use crate::{MS, Truth, alone, is_possible, judge, require};
+use crate::{MS, Truth, alone, is_possible, judge, prompt_softirqs, require, witness};
 
 /// Records what all CPUs do until it is told to end.
 fn record(mut capture: Capture, over: &AtomicBool) -> (Vec<Event>, u64) {
@@ -109,8 +109,10 @@ fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
         return;
     }
     let _alone = alone();
+    let _prompt = prompt_softirqs();
     let (own, other) = (0, 1);
     let net = Net::with_napi(0, own, Arc::new(|_| false), true).unwrap();
+    net.no_loss_probe();
     if let Err(error) = bind_napi(&net, other) {
         eprintln!("SKIPPED: no threaded NAPI: {error}");
         return;
@@ -136,7 +138,10 @@ fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
     let truth: Truth = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&truth);
     let plan = Plan::new(256, 17 * MS, 240);
+    let witness = witness();
     let mut all = measure(&net, plan, move |done| hog(other, &noted, done));
+    let stalls = witness.stalls();
+    drop(witness);
     over.store(true, Ordering::Relaxed);
     let (mut events, lost) = recording.join().unwrap();
     events.sort_by_key(|event| event.at_ns);
@@ -157,5 +162,6 @@ fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
         _ => false,
     };
     let name = "threaded NAPI below FIFO";
-    require(name, judge(name, &all, &truth, 5 * MS, is_napi), 20).unwrap();
+    let judged = judge(name, &all, &truth, &stalls, 5 * MS, is_napi);
+    require(name, judged, 20).unwrap();
 }

@@ -37,6 +37,8 @@ mod rights;
 mod robot;
 mod saving;
 mod screen;
+#[path = "../../../network/tests/injected/stalls.rs"]
+mod stalls;
 mod stops;
 #[path = "../../../capi/tests/support/mod.rs"]
 #[allow(dead_code, reason = "each test program takes what it needs")]

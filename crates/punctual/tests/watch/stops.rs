@@ -9,14 +9,16 @@ use crate::common::stops::{FREEZERS, Freezer, await_stopped, trace};
 use crate::common::{Place, said, skip, why_invalid};
 use crate::exact::thread;
 use crate::known::{Known, watch, watched};
-use punctual_record::watch::{OffCpuPlace, OffCpuWhy};
-use punctual_record::{Run, Stop, StopCause, Stops};
+use punctual_record::watch::{OffCpuPlace, OffCpuWhy, WatchedThread};
+use punctual_record::{Run, Stop, StopCause, Stops, Thread};
 use punctual_report::facts;
 use punctual_stats::verdict::Outcome;
 
 const MS: u64 = 1_000_000;
-/// Longer than any stall that a busy machine has.
+/// Long enough for hundreds of periods.
 const STOP: Duration = Duration::from_millis(300);
+/// As long as threads may take to run again after a stop, in ms.
+const RESUME_MS: u64 = 10;
 /// Long enough for a period to be found.
 const BEFORE: Duration = Duration::from_millis(500);
 
@@ -35,12 +37,12 @@ fn signal(pid: u32, number: i32) {
 struct Held(Duration, Duration);
 
 /// Stops a process for a while.
-fn stop(pid: u32) -> Held {
+fn stop(pid: u32, length: Duration) -> Held {
     let begun = Instant::now();
     signal(pid, libc::SIGSTOP);
     await_stopped(pid);
     let stopped = Instant::now();
-    sleep(STOP);
+    sleep(length);
     let least = stopped.elapsed();
     signal(pid, libc::SIGCONT);
     Held(least, begun.elapsed())
@@ -89,13 +91,7 @@ fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
     assert_eq!(told.count() as u64, stops.count);
     let (counted, watched) = thread(run, "rt-loop");
     assert_eq!(counted.lost, 0);
-    assert!(
-        counted.latency.max_ns < ns(STOP) / 2,
-        "{}",
-        counted.latency.max_ns
-    );
-    // Its periods are within it. Skipped ones are due to the machine itself, which may be busy, and
-    // then a program that skips none is late for them.
+    // Its periods are within it, and no others but those that passed while the threads resumed.
     let periods = ns(held.0) / MS;
     let within = stops.cycles + watched.unseen;
     assert!(
@@ -103,10 +99,40 @@ fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
         "{within} of {periods} within; {} skipped",
         counted.missed
     );
-    let skipped_longest = watched.skips.iter().map(|skip| skip.most_ns).max();
-    assert!(skipped_longest < Some(ns(STOP) / 2), "{:?}", watched.skips);
-    assert!(watched.worst_overrun_ns < ns(STOP) / 2);
+    let most = stops.total_ns / MS + stops.count * (RESUME_MS + 2);
+    assert!(stops.cycles <= most, "{} within {stops:?}", stops.cycles);
+    nothing_lies_over(stop, counted, watched);
     (stops, stop)
+}
+
+/// Neither a wake-up nor a skipped period of a thread lies over a stop. How late others are, and how many
+/// periods are skipped, is the machine's part: a thread that catches up arms a timer for each of 300
+/// instants, and as long as that takes, more of them pass.
+#[track_caller]
+fn nothing_lies_over(stop: &Stop, counted: &Thread, watched: &WatchedThread) {
+    const NEAR_NS: u64 = 2 * MS;
+    let (from_ns, to_ns) = (stop.at_ns, stop.at_ns + stop.length_ns);
+    let overlap_ns =
+        |begin_ns: u64, end_ns: u64| end_ns.min(to_ns).saturating_sub(begin_ns.max(from_ns));
+    let longest = counted.peaks.iter().map(|peak| peak.latency_ns).max();
+    assert_eq!(longest, Some(counted.latency.max_ns));
+    for peak in &counted.peaks {
+        let over_ns = overlap_ns(peak.asked_ns, peak.asked_ns + peak.latency_ns);
+        assert!(over_ns < NEAR_NS, "{peak:?} {stop:?}");
+    }
+    for skip in watched.skips.iter() {
+        // Those before the stop are late until it begins, those after it from their own instants on.
+        let last_ns = skip.at_ns + (skip.count - 1) * skip.period_ns;
+        let end_ns = last_ns + skip.least_ns;
+        let over_ns = overlap_ns(skip.at_ns, last_ns).max(overlap_ns(last_ns, end_ns));
+        assert!(over_ns < NEAR_NS, "{skip:?} {stop:?}");
+    }
+    // The waits after it begin late because of the stop, and not by the thread's own work.
+    let overran_ns = watched.worst_overrun_ns;
+    assert!(
+        overran_ns + NEAR_NS < stop.length_ns,
+        "{overran_ns} {stop:?}"
+    );
 }
 
 /// Wake-ups, skipped periods and those within stops sum to the thread's schedule.
@@ -126,20 +152,25 @@ fn no_cycle_is_lost(run: &Run, due: u64) {
 fn a_program_that_is_stopped_and_continued_is_not_late() {
     needed!();
     let place = Place::new();
-    // 300 ms of 7 s: the record is valid.
+    // 150 ms of 7 s: the record is valid, also if a busy machine continues it only after 300.
     let (run, did, held) = watched_while(
         &place,
         &["cycles", "6500"],
         &["--deadline", "100ms", "--miss", "1e-2", "--max", "140ms"],
-        |pid, _| stop(pid),
+        |pid, _| stop(pid, STOP / 2),
     );
     let (_, stopped) = the_stop(&run, &held);
     // Two real-time threads, one stop.
     assert_eq!((stopped.cause, stopped.tid), (StopCause::Signal, None));
     no_cycle_is_lost(&run, 6500 + did["skipped"]);
     let verdict = run.verdict.as_ref().expect("a verdict");
-    let stands = matches!(verdict.outcome, Outcome::Pass | Outcome::Inconclusive);
-    assert!(stands, "{}", said(&run));
+    // Of the stop nothing is late; what this machine does besides may be.
+    let is_late = thread(&run, "rt-loop").0.latency.max_ns > 140 * MS;
+    match verdict.outcome {
+        Outcome::Pass | Outcome::Inconclusive => assert!(!is_late, "{}", said(&run)),
+        Outcome::Fail => assert!(is_late, "{}", said(&run)),
+        Outcome::Invalid => panic!("{}", said(&run)),
+    }
 }
 
 #[test]
@@ -150,16 +181,20 @@ fn a_program_that_catches_up_after_a_stop_skips_nothing_of_it() {
         &place,
         &["cycles", "3000", "catch-up", "1"],
         &["--deadline", "100ms", "--miss", "1e-2"],
-        |pid, _| stop(pid),
+        |pid, _| stop(pid, STOP),
     );
-    the_stop(&run, &held);
+    let (stops, _) = the_stop(&run, &held);
     no_cycle_is_lost(&run, 3000);
     // 300 ms of 3 s are too much, and a stop is not a missed deadline.
     let verdict = run.verdict.as_ref().expect("a verdict");
     assert_eq!(verdict.outcome, Outcome::Invalid, "{}", said(&run));
     let reasons = why_invalid(&run);
+    let told = "threads of the watched program were stopped for ";
+    let told = reasons.split_once(told).map(|(_, rest)| rest);
+    let told = told.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+    let total = stops.total_ns as f64 / 1e9;
     assert!(
-        reasons.contains("threads of the watched program were stopped for 0.3"),
+        told.is_some_and(|told| (told - total).abs() < 0.1),
         "{reasons}"
     );
 }
@@ -225,7 +260,8 @@ fn a_program_whose_control_group_is_frozen_is_not_late() {
         };
         let (frozen_ns, asleep_ns) = (of_loop(OffCpuWhy::Stopped), of_loop(OffCpuWhy::Asleep));
         assert!(frozen_ns >= ns(held.0).saturating_sub(2 * MS), "{places:?}");
-        assert!(asleep_ns < ns(STOP) / 2, "{places:?}");
+        let not_frozen_ns = ns(held.0).saturating_sub(2 * MS);
+        assert!(asleep_ns < not_frozen_ns, "{places:?}");
         no_cycle_is_lost(&run, 2000 + did["skipped"]);
         frozen += 1;
     }
@@ -274,7 +310,7 @@ fn a_stop_across_the_bounds_of_a_watch_is_clipped_to_them() {
         first.length_ns >= ns(before) && second.length_ns >= ns(after),
         "{stops:?}"
     );
-    let (counted, _) = thread(&run, "rt-loop");
-    assert!(counted.missed < ns(STOP) / MS / 2, "{}", counted.missed);
-    assert!(counted.latency.max_ns < ns(STOP) / 2);
+    let (counted, watched) = thread(&run, "rt-loop");
+    nothing_lies_over(first, counted, watched);
+    nothing_lies_over(second, counted, watched);
 }

@@ -8,10 +8,12 @@ use punctual_network::responder::privileges::{Further, give_up};
 use punctual_network::responder::{Config, Explain, Machine, Notice, serve};
 use punctual_rt::memory;
 use punctual_rt::sched::Policy;
+use punctual_rt::sys::task;
 use punctual_rt::thread::Refusal;
 
 use super::clocks;
 use super::delays::Delays;
+use crate::conduct::housekeeper::NICE;
 use crate::conduct::signals::Signals;
 use crate::system::dma_latency;
 use punctual_machine::Root;
@@ -155,7 +157,11 @@ impl Machine for Here {
 
     fn explain(&self, tid: i32, device: Option<String>) -> Result<Box<dyn Explain>, Unavailable> {
         let cpu = self.cpus.first().copied().unwrap_or(0);
-        Ok(Box::new(Delays::begin(tid, cpu, device, &Root::live())?))
+        let delays = Delays::begin(tid, cpu, device, &Root::live())?;
+        // This thread examines them as the session goes on. Optional: what it can't examine in time, it
+        // does not explain.
+        let _ = task::set_nice(NICE);
+        Ok(Box::new(delays))
     }
 }
 

@@ -132,9 +132,7 @@ impl Followed {
         if wake.due_ns.is_some() {
             let passed = from_ns <= last_end_ns;
             // Otherwise it waits for the same instant again: not a new wait.
-            let overran_ns = self.pace(wake, passed)?;
-            let begun_ns = wake.armed_ns.unwrap_or(from_ns);
-            if let Some(late_ns) = overran_ns.filter(|_| !self.stops.between(from_ns, begun_ns)) {
+            if let Some(late_ns) = self.pace(wake, passed)? {
                 self.overruns += 1;
                 self.worst_overrun_ns = self.worst_overrun_ns.max(late_ns);
             }
@@ -166,8 +164,13 @@ impl Followed {
             Timer::Instant => Key::Instant(wake.call),
             Timer::Object(number) => Key::Object(number),
         };
+        let due_ns = wake.from_ns();
+        // What began late because of a stop is not the thread's own: nor is that of the waits after it
+        // by which it catches up.
+        let stopped = (self.stops).between(due_ns, wake.armed_ns.unwrap_or(due_ns));
+        let overran_ns = |last| overran_ns(last, due_ns, wake.armed_ns).filter(|_| !stopped);
         if self.rhythms.len() >= RHYTHMS && !self.rhythms.contains_key(&key) {
-            return Some(overran_ns(None, wake.from_ns(), wake.armed_ns));
+            return Some(overran_ns(None));
         }
         let paced = self.rhythms.entry(key).or_insert_with(|| Paced {
             rhythm: match key {
@@ -176,13 +179,12 @@ impl Followed {
             },
             ..Paced::default()
         });
-        let due_ns = wake.from_ns();
         let instant = Instant {
             due_ns,
             begun_ns: wake.armed_ns,
             end_ns: wake.end_ns,
             passed,
-            overran_ns: overran_ns(paced.last.as_ref(), due_ns, wake.armed_ns),
+            overran_ns: overran_ns(paced.last.as_ref()),
             unseen: wake.unseen,
         };
         if let Some(last) = paced.last {
@@ -301,6 +303,7 @@ impl Followed {
 mod tests {
     use super::*;
     use crate::probe::tally::Halves;
+    use punctual_record::StopCause;
     use punctual_trace::watch::Other;
 
     const PERIOD: u64 = 1_000_000;
@@ -431,6 +434,36 @@ mod tests {
         };
         let thread = after((1..100).map(both));
         assert_eq!((thread.overruns, thread.worst_overrun_ns), (2, 1_000_000));
+    }
+
+    #[test]
+    fn a_wait_that_begins_late_after_a_stop_has_not_overrun() {
+        // Stopped from 0.2 periods after instant 50 on for 300, then each wait takes 0.05: those for the next
+        // 315 instants begin late.
+        let mut thread = followed();
+        let (from_ns, to_ns) = (BEGIN + 50_200_000, BEGIN + 350_200_000);
+        for period in 1..500 {
+            if period == 51 {
+                thread.add_stop(&StoppedThread {
+                    tid: 7,
+                    from_ns,
+                    to_ns,
+                    end_ns: to_ns + 1_000,
+                    cause: StopCause::Signal,
+                });
+            }
+            let late = 300_200_000 - 950_000 * (period as i64 - 50);
+            thread.add_wake_up(&match late {
+                1.. if period > 50 => wait(period, late, late.unsigned_abs() + 40_000),
+                _ => wait(period, -500_000, 10_000),
+            });
+        }
+        thread.end();
+        // Instants that were due after the stop were skipped because of it, and not by the thread.
+        assert!(thread.tally.missed > 10, "{}", thread.tally.missed);
+        assert_eq!(thread.stops.cycles + thread.tally.missed, 315);
+        assert_eq!((thread.overruns, thread.skipped_itself), (0, 0));
+        assert_eq!(thread.worst_overrun_ns, 0);
     }
 
     #[test]
