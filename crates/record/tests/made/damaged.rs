@@ -42,7 +42,7 @@ fn whole_texts() -> Vec<Damaged> {
         (
             "truncated",
             SOUND[..SOUND.len() / 2].to_owned(),
-            "line 341, column 2, at analysis: EOF while parsing an object",
+            "line 341, column 2, at analysis.total.percentiles[2]: EOF while parsing an object",
         ),
         (
             "two records",
