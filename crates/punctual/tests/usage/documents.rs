@@ -282,7 +282,7 @@ fn sources_formats_and_shells_are_all_named() {
         assert!(completions.contains(&word), "docs/completions.md: {word}");
     }
     let architecture = read("docs/architecture.md");
-    let rooms = ["cli", "conduct", "launch", "probe", "system"];
+    let rooms = ["cli", "conduct", "launch", "system"];
     for room in rooms.map(|room| format!("| `{room}/` |")) {
         assert!(architecture.contains(&room), "{room}");
     }
