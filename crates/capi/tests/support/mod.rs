@@ -34,7 +34,8 @@ pub fn libraries() -> &'static Path {
             .args([
                 "build",
                 "--quiet",
-                "--release",
+                "--profile",
+                "library",
                 "--package",
                 "punctual-capi",
             ])
@@ -42,7 +43,7 @@ pub fn libraries() -> &'static Path {
             .arg("--target-dir")
             .arg(&target);
         succeeds(&mut cargo);
-        let built = target.join(triple).join("release");
+        let built = target.join(triple).join("library");
         let folder = work().join("libraries");
         std::fs::create_dir_all(&folder).expect("a folder for the libraries");
         succeeds(
