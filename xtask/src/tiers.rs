@@ -205,7 +205,7 @@ pub const GROUPS: &[Group] = &[
     Group {
         name: "fleet",
         about: "Slurm, Ansible and Kubernetes' manifests",
-        tests: &[("punctual/fleet", "")],
+        tests: &[("punctual/fleet", ""), ("punctual-fleet/fleet", "spark::")],
         steps: &[],
         longer: &[],
         guests: &[],
