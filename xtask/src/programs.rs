@@ -34,9 +34,14 @@ impl TestProgram {
             Some((name, _)) => name,
             None => place.rsplit('/').next()?,
         };
+        let kind = word(&target["kind"][0])?;
+        // Built as the tests are, and none itself.
+        if kind == "example" {
+            return None;
+        }
         Some(Self {
             package: package.to_owned(),
-            kind: word(&target["kind"][0])?,
+            kind,
             name: word(&target["name"])?,
             folder,
             file: PathBuf::from(word(&message["executable"])?),
@@ -182,6 +187,7 @@ mod tests {
             message(id, "bin", "punctual", false),
             message(id, "bin", "punctual", true),
             message(library, "lib", "punctual_rt", true),
+            message(id, "example", "truth", true),
         ]
         .join("\n");
         let found = of_tests(&messages);

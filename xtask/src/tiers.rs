@@ -142,6 +142,22 @@ pub const GROUPS: &[Group] = &[
         guests: &[],
     },
     Group {
+        name: "simulations",
+        about: "how often bounds and conclusions are right, by simulation with known truth",
+        tests: &[
+            ("punctual-stats/stats", "advice::nine_in_ten"),
+            ("punctual-stats/stats", "coverage::"),
+            ("punctual-stats/stats", "compare::only_the_cpu"),
+            ("punctual-stats/stats", "compare::two_runs_of_one"),
+            ("punctual-stats/stats", "experiment::of_eight"),
+            ("punctual-stats/stats", "experiment_recorded::of_a_thousand"),
+            ("punctual-fleet/fleet", "outliers::"),
+        ],
+        steps: &[],
+        longer: &[],
+        guests: &[],
+    },
+    Group {
         name: "kills",
         about: "settings and experiments after a thousand kills",
         tests: &[],
