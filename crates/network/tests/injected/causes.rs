@@ -276,12 +276,15 @@ fn bulk_in_the_queue(witness: &Witness) -> Result<(), String> {
     require(name, judged, 20)
 }
 
+/// Injects a cause; an error says what was not named.
+type Injection = fn(&Witness) -> Result<(), String>;
+
 #[test]
 fn causes_in_tcp_and_below_it_are_named() {
     if !is_possible() {
         return;
     }
-    let causes: [fn(&Witness) -> Result<(), String>; 8] = [
+    let causes: [Injection; 8] = [
         loss_of_the_last,
         loss_in_the_middle,
         held_by_nagle,
