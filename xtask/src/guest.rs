@@ -1,6 +1,7 @@
 //! Our privileged tests on real kernels: the laboratory boots PREEMPT_RT and the standard kernel
 //! with two processors, and the very test programs that ran here run there.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -13,31 +14,31 @@ const KERNELS: &[&str] = &["rt", "standard"];
 /// architecture. What `make emulated` has to leave out (page faults, residency, robust lists) is there.
 /// Left out are what needs a file of this machine, what compares times, and watchpoints, which QEMU 7.2
 /// reports again and again.
-const ARM64: &[&str] = &[
-    "punctual_rt",
-    "stack_guard",
-    "stack_storm",
-    "stack_fork",
-    "inversion",
-    "channel_peers",
+const ARM64: &[(&str, &str)] = &[
+    ("punctual_rt", ""),
+    ("rt", "channel_peers::"),
+    ("rt_alone", "inversion::"),
+    ("rt_alone", "stack_storm::"),
+    ("rt_forks", "stack_fork::"),
+    ("rt_forks", "stack_guard::"),
 ];
-/// Test programs, and a part of their tests' names: what needs the kernel's privileged side. They
-/// need no other program, for the guest has none but ours.
+/// Test programs, and a part of their tests' names, a file each: what needs the kernel's privileged
+/// side. They need no other program, for the guest has none but ours.
 const PROGRAMS: &[(&str, &str)] = &[
     // Isolated partitions of cgroup v2.
-    ("cpuset_sets", ""),
+    ("rt_alone", "cpuset_sets::"),
     // The same, with a journal.
-    ("partition", ""),
+    ("tune", "partition::"),
     // With cgroup v1.
-    ("cpuset_v1", ""),
+    ("tune", "cpuset_v1::"),
     // Every fix of a running kernel, changed and restored.
-    ("knobs", ""),
+    ("tune", "knobs::"),
     // Interrupts moved to other processors, and back.
-    ("irq_steering", ""),
+    ("rt", "irq_steering::"),
     // Priority inheritance.
-    ("inversion", ""),
+    ("rt_alone", "inversion::"),
     // Hardware breakpoints.
-    ("watchpoint_hits", ""),
+    ("rt_alone", "watchpoint_hits::"),
     // The loop of every wait source: no allocation.
     ("proof", "allocates_nothing"),
 ];
@@ -108,7 +109,8 @@ impl Program {
 fn build() -> Result<Built, String> {
     // As the tests before were built, so that nothing is built again.
     let mut command = suite::cargo(&["test", "--locked", "--workspace", "--no-run"]);
-    for (name, _) in PROGRAMS {
+    let names: BTreeSet<_> = PROGRAMS.iter().map(|(name, _)| name).collect();
+    for name in names {
         command.args(["--test", name]);
     }
     let messages = messages(command)?;
@@ -139,10 +141,10 @@ fn build_arm64() -> Result<(PathBuf, Vec<Program>), String> {
     let tests = messages(for_arm64(&["test", "--no-run", "--package", "punctual-rt"]))?;
     let programs = ARM64
         .iter()
-        .map(|name| {
+        .map(|(name, part)| {
             Ok(Program {
                 name,
-                part: "",
+                part,
                 file: file(&tests, name)?,
                 is_arm64: true,
             })
@@ -201,10 +203,11 @@ fn run(built: &Built, kernel: &str, program: &Program) -> Result<Output, String>
 
 /// Tells what a program said.
 fn say(kernel: &str, program: &Program, output: &Output, told: Shared<'_, '_>) {
+    let what = [program.name, program.part].join(" ");
+    let kernel = program.kernel(kernel);
     let title = format!(
-        "     Running {} on {} (the laboratory)",
-        program.name,
-        program.kernel(kernel)
+        "     Running {} on {kernel} (the laboratory)",
+        what.trim_end()
     );
     locked(told, |told| {
         told.lines([title.as_bytes()].into_iter());
@@ -215,4 +218,27 @@ fn say(kernel: &str, program: &Program, output: &Output, told: Shared<'_, '_>) {
             println!("{}", String::from_utf8_lossy(&output.stderr).trim());
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::tracked;
+
+    /// A name that is misspelt would run no test and say nothing.
+    #[test]
+    fn each_part_is_a_module_of_its_program_with_tests() {
+        let files = tracked(root());
+        for (name, part) in PROGRAMS.iter().chain(ARM64) {
+            let Some(module) = part.strip_suffix("::") else {
+                continue;
+            };
+            let end = format!("/tests/{name}/{module}.rs");
+            let file = files.iter().find(|file| file.path.ends_with(&end));
+            assert!(
+                file.is_some_and(|file| file.text.contains("#[test]")),
+                "{end}"
+            );
+        }
+    }
 }

@@ -11,7 +11,7 @@ use punctual_machine::survey::{
 };
 use punctual_record::system::TaskAbove;
 
-use crate::threads::{Sleeper, output, set_affinity, set_fifo};
+use super::threads::{Sleeper, output, set_affinity, set_fifo};
 
 #[test]
 fn online_and_allowed_agree_with_other_tools() {
@@ -140,7 +140,7 @@ fn locked_memory_is_read_back() {
     let output = Command::new(me)
         .args([
             "--exact",
-            "live::child_locks_its_memory",
+            "survey::live::child_locks_its_memory",
             "--ignored",
             "--nocapture",
         ])

@@ -6,6 +6,9 @@
 
 mod boot;
 mod boot_kills;
+mod cpuset_v1;
+mod knobs;
+mod partition;
 mod persist;
 mod session;
 

@@ -19,9 +19,7 @@ use punctual_record::finding::{Check, FindingFix, FindingId, FindingState, State
 use punctual_record::tuning::{Applied, Change, Restored, Setting};
 use tempfile::TempDir;
 
-#[path = "tune/turn.rs"]
-mod turn;
-use turn::turn;
+use crate::turn::turn;
 
 /// Files and values that a finding calls bad, or that are worth knowing. `CPUS` is the mask of all
 /// CPUs, `LIST` their list.

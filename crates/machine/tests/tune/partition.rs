@@ -10,6 +10,8 @@ use punctual_record::tuning::{Applied, Change, Setting};
 use punctual_rt::cpuset::{Cpusets, Version};
 use tempfile::TempDir;
 
+use crate::turn::turn;
+
 fn values(changes: &[Change]) -> Vec<String> {
     let value = |change: &Change| read(&change.setting).expect("it was read before");
     changes.iter().map(value).collect()
@@ -21,6 +23,7 @@ fn a_partition_ends_with_every_thread_of_the_kernel_as_before() {
         println!("SKIPPED: only root may make a partition");
         return;
     }
+    let _turn = turn();
     let online = fs::read_to_string("/sys/devices/system/cpu/online").expect("CPUs");
     let online = punctual_rt::cpulist::numbers(online.trim()).expect("a list");
     let [first, .., last] = online[..] else {

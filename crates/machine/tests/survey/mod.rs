@@ -6,5 +6,5 @@ mod cpus;
 mod live;
 mod process;
 mod support;
-mod survey;
 mod threads;
+mod trees;

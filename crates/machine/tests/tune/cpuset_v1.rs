@@ -16,6 +16,8 @@ use punctual_record::tuning::{Applied, Change, Setting};
 use punctual_rt::affinity;
 use punctual_rt::cpuset::{Cpusets, Version};
 
+use crate::turn::turn;
+
 const MOUNT: &str = "/run/cpuset";
 
 /// A process that sleeps, with these CPUs.
@@ -26,7 +28,7 @@ impl Sleeper {
         let own = std::env::current_exe().expect("this program");
         let mut child = Command::new(own);
         child
-            .args(["--ignored", "--exact", "a_process_that_sleeps"])
+            .args(["--ignored", "--exact", "cpuset_v1::a_process_that_sleeps"])
             .stdout(Stdio::null());
         let sleeper = Self(child.spawn().expect("a child"));
         affinity::set(sleeper.tid(), cpus).expect("its CPUs");
@@ -82,6 +84,7 @@ fn an_exclusive_set_isolates_and_everything_is_as_before_then() {
         println!("SKIPPED: it moves every task of the machine: only in the laboratory");
         return;
     }
+    let _turn = turn();
     let online = affinity::get(0).expect("its CPUs");
     let [first, last] = online[..] else {
         println!("SKIPPED: not two CPUs");
