@@ -28,11 +28,11 @@ const PROGRAMS: &[(&str, &str)] = &[
     // Isolated partitions of cgroup v2.
     ("rt_alone", "cpuset_sets::"),
     // The same, with a journal.
-    ("partition", ""),
+    ("tune", "partition::"),
     // With cgroup v1.
-    ("cpuset_v1", ""),
+    ("tune", "cpuset_v1::"),
     // Every fix of a running kernel, changed and restored.
-    ("knobs", ""),
+    ("tune", "knobs::"),
     // Interrupts moved to other processors, and back.
     ("rt", "irq_steering::"),
     // Priority inheritance.

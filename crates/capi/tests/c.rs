@@ -1,4 +1,4 @@
-//! The C tests, built by both compilers, in both languages, with either library.
+//! The header, and the C tests, built by both compilers, in both languages, with either library.
 #![allow(unsafe_code, reason = "geteuid, and a kill of what a test started")]
 
 #[path = "../../punctual/tests/common/needs.rs"]
@@ -7,6 +7,7 @@ mod needs;
 mod cost;
 mod debugging;
 mod documents;
+mod header;
 mod linking;
 mod packaging;
 mod support;

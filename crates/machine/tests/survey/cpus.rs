@@ -1,6 +1,6 @@
 //! CPU lists and the choice of CPUs to probe.
 
-use crate::support::Machine;
+use super::support::Machine;
 use proptest::prelude::*;
 use punctual_machine::survey;
 use punctual_machine::survey::cpus::{

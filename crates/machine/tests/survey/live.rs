@@ -10,8 +10,8 @@ use punctual_machine::survey::{
 };
 use punctual_record::system::TaskAbove;
 
-use crate::needs::{self, Absent, skip};
-use crate::threads::{Sleeper, output, set_affinity, set_fifo};
+use super::needs::{self, Absent, skip};
+use super::threads::{Sleeper, output, set_affinity, set_fifo};
 
 #[test]
 fn online_and_allowed_agree_with_other_tools() {
@@ -143,7 +143,7 @@ fn locked_memory_is_read_back() {
     let output = Command::new(me)
         .args([
             "--exact",
-            "live::child_locks_its_memory",
+            "survey::live::child_locks_its_memory",
             "--ignored",
             "--nocapture",
         ])

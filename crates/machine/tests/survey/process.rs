@@ -2,7 +2,7 @@
 
 use punctual_machine::survey::process::find;
 
-use crate::support::Machine;
+use super::support::Machine;
 
 const STAT: &str = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0";
 

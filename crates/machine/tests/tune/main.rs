@@ -9,6 +9,9 @@ mod needs;
 
 mod boot;
 mod boot_kills;
+mod cpuset_v1;
+mod knobs;
+mod partition;
 mod persist;
 mod session;
 

@@ -5,8 +5,8 @@ use punctual_machine::{Root, Snapshot, check};
 use punctual_record::finding::{Check, StateKind};
 use serde_json::Value;
 
-use crate::table::{Step, cases};
-use crate::tree::{Tree, request};
+use super::table::{Step, cases};
+use super::tree::{Tree, request};
 
 /// Every file that the table of findings names.
 fn files() -> Vec<&'static str> {

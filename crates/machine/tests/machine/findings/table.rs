@@ -2,17 +2,12 @@
 
 use punctual_record::finding::{Fault, FindingFix, FindingId, Item, StateKind};
 
-use crate::tree::Policy;
+use super::tree::Policy;
 
-#[path = "table/isolation.rs"]
 mod isolation;
-#[path = "table/kernel.rs"]
 mod kernel;
-#[path = "table/others.rs"]
 mod others;
-#[path = "table/power.rs"]
 mod power;
-#[path = "table/scheduler.rs"]
 mod scheduler;
 
 /// A step towards a machine.

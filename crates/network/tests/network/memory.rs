@@ -1,8 +1,7 @@
 //! The account of messages needs no more memory for many than for few. `PUNCTUAL_MESSAGES=1e9` with
 //! `--release` tries a billion of them.
 
-use std::fs;
-
+use crate::allocated;
 use punctual_network::ancillary::SentStage;
 use punctual_network::bill::Context;
 use punctual_network::sender::join::{Joiner, Rules};
@@ -73,13 +72,6 @@ fn received(sequence: u64, after_ns: u64) -> Received {
     }
 }
 
-fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let words: Vec<&str> = line.unwrap().split_whitespace().collect();
-    words[1].parse::<u64>().unwrap() << 10
-}
-
 #[test]
 #[allow(clippy::print_stderr, reason = "the figures of a longer run")]
 fn a_joiner_needs_the_same_memory_for_any_number_of_messages() {
@@ -94,7 +86,8 @@ fn a_joiner_needs_the_same_memory_for_any_number_of_messages() {
     });
     joiner.await_peer();
     let (mut fates, mut lost) = (0u64, 0u64);
-    let mut first_bytes = 0;
+    let at_first = allocated::held();
+    let (mut held, mut most) = (0, 0);
     for sequence in 1..=count {
         joiner.sent(&sent(sequence));
         let at_ns = sequence * MS + 6_000;
@@ -130,12 +123,15 @@ fn a_joiner_needs_the_same_memory_for_any_number_of_messages() {
             });
         }
         if sequence == FIRST {
-            first_bytes = resident_bytes();
+            (held, most) = (allocated::held(), allocated::most());
         }
     }
-    let grown = resident_bytes().saturating_sub(first_bytes);
-    eprintln!("{count} messages: {first_bytes} bytes, {grown} more at the end");
-    assert!(grown < 1 << 20, "{grown} bytes more than at first");
+    let (held, most) = (held - at_first, most - at_first);
+    let later = [allocated::held(), allocated::most()].map(|bytes| bytes - at_first);
+    eprintln!("{count} messages: {held} bytes, at most {most}; then {later:?}");
+    assert!(held > 0, "{held}");
+    assert!(later[0] < held + (1 << 20), "{later:?}, at first {held}");
+    assert!(later[1] < most + (1 << 20), "{later:?}, at first {most}");
     joiner.finish(|_| fates += 1);
     assert_eq!(fates, count);
     let delays = (1..=count.min(1_024)).map(|sequence| PeerDelay {

@@ -6,15 +6,12 @@
     reason = "tests say what they skipped and changed"
 )]
 
-#[path = "../../punctual/tests/common/needs.rs"]
-mod needs;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use needs::Absent;
+use crate::needs::{self, Absent};
 use punctual_machine::tune::{
     Journal, RestoreRequest, apply, apply_accepted, changes_of, find_thread, restore, status,
 };
@@ -23,9 +20,7 @@ use punctual_record::finding::{Check, FindingFix, FindingId, FindingState, State
 use punctual_record::tuning::{Applied, Change, Restored, Setting};
 use tempfile::TempDir;
 
-#[path = "tune/turn.rs"]
-mod turn;
-use turn::turn;
+use crate::turn::turn;
 
 /// Files and values that a finding calls bad, or that are worth knowing. `CPUS` is the mask of all
 /// CPUs, `LIST` their list.

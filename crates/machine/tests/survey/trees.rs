@@ -1,7 +1,7 @@
 //! Surveys of recorded machines, of a machine where nothing can be read, and of
 //! trees full of garbage.
 
-use crate::support::Machine;
+use super::support::Machine;
 use punctual_machine::READ_LIMIT;
 use punctual_machine::survey::{self, SurveyRequest, cpus, memory, survey};
 use punctual_record::system::{IdleState, Node, Siblings};

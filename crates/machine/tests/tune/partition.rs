@@ -1,18 +1,17 @@
 //! A partition of isolated CPUs begins and ends, and the kernel's threads have their CPUs again.
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
-#[path = "../../punctual/tests/common/needs.rs"]
-mod needs;
-
 use std::fs;
 
-use needs::{Absent, need, skip};
+use crate::needs::{self, Absent, need, skip};
 use punctual_machine::tune::{
     Journal, RestoreRequest, TuneError, apply, partition_changes, read, restore, status, write,
 };
 use punctual_record::tuning::{Applied, Change, Setting};
 use punctual_rt::cpuset::{Cpusets, Version};
 use tempfile::TempDir;
+
+use crate::turn::turn;
 
 fn values(changes: &[Change]) -> Vec<String> {
     let value = |change: &Change| read(&change.setting).expect("it was read before");
@@ -22,6 +21,7 @@ fn values(changes: &[Change]) -> Vec<String> {
 #[test]
 fn a_partition_ends_with_every_thread_of_the_kernel_as_before() {
     need!(needs::root());
+    let _turn = turn();
     let online = fs::read_to_string("/sys/devices/system/cpu/online").expect("CPUs");
     let online = punctual_rt::cpulist::numbers(online.trim()).expect("a list");
     let [first, .., last] = online[..] else {

@@ -6,7 +6,7 @@ use punctual_record::path::bill::{
     MessageBill, MessageBills, MessageCause as Cause, MessageRow, MessageSide, Runner,
 };
 
-use crate::made::*;
+use super::made::*;
 
 fn at(number: u64, made: Made) -> Exchange {
     let shift = |ns: u64| ns + number * 100 * MS;

@@ -3,7 +3,7 @@
 use punctual_record::finding::{Fault, FindingId as Id, Item, StateKind};
 
 use super::{Case, Step, bad, expected, file, information, kernels, missing, present, program};
-use crate::tree::Policy;
+use crate::findings::tree::Policy;
 use Step::File;
 
 const LIMITS: &str = "/proc/self/limits";

@@ -2,7 +2,7 @@ use punctual_record::finding::{Fault, FindingFix, FindingId as Id, Item, ItemKin
 
 use super::scheduler::GOVERNORS;
 use super::{Case, Step, bad, expected, file, information, kernels, present, program};
-use crate::tree::Policy;
+use crate::findings::tree::Policy;
 use Step::File;
 
 const CMDLINE: &str = "/proc/cmdline";

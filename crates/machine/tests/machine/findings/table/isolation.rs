@@ -1,7 +1,7 @@
 use punctual_record::finding::{Fault, FindingFix, FindingId as Id, Item, StateKind};
 
 use super::{Case, Step, bad, file, information, interrupt, kernels, missing, present, program};
-use crate::tree::Policy;
+use crate::findings::tree::Policy;
 use Step::File;
 
 const CMDLINE: &str = "/proc/cmdline";

@@ -5,7 +5,7 @@ use punctual_record::path::bill::{
     MessageCause as Cause, MessageEvidence as Evidence, MessageStage as Stage,
 };
 
-use crate::made::*;
+use super::made::*;
 use punctual_network::bill::{Held, Holder};
 
 const ASLEEP: Cause = Cause::NotScheduled { by: None };

@@ -9,5 +9,5 @@ mod cpus;
 mod live;
 mod process;
 mod support;
-mod survey;
 mod threads;
+mod trees;

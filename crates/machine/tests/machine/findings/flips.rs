@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use punctual_record::finding::{Fault, Finding, FindingFix, FindingId, FindingState, StateKind};
 
-use crate::table::{Case, Step, cases};
-use crate::tree::Tree;
+use super::table::{Case, Step, cases};
+use super::tree::Tree;
 
 /// What has no good or bad value: it is only shown. `dma-latency-access` and `posix-options` ask
 /// the live machine.

@@ -4,7 +4,7 @@
 use punctual_machine::{Root, Snapshot, check};
 use punctual_record::finding::{Counted, Fault, FindingId, FindingState, Item, StateKind, Unknown};
 
-use crate::tree::request;
+use super::tree::request;
 
 const QUESTION: &str = "/dev/kmsg: Unknown kernel command line parameters";
 

@@ -3,7 +3,7 @@ use punctual_record::finding::{Fault, FindingFix, FindingId as Id, StateKind};
 use super::{
     Case, Step, bad, expected, file, information, kernels, missing, present, program, thread_at,
 };
-use crate::tree::Policy::{Fifo, Other};
+use crate::findings::tree::Policy::{Fifo, Other};
 use Step::File;
 
 const CMDLINE: &str = "/proc/cmdline";

@@ -3,7 +3,7 @@
 use punctual_machine::{CheckRequest, check};
 use punctual_record::finding::{FindingFix, FindingId, StateKind};
 
-use crate::tree::{Policy, Tree};
+use super::tree::{Policy, Tree};
 
 /// The counts in the order of [`StateKind::ALL`], and the names of what is bad.
 fn line(tree: &Tree, cpus: Option<Vec<usize>>) -> (Vec<usize>, Vec<&'static str>) {

@@ -4,7 +4,7 @@ use punctual_machine::{CheckRequest, Root, Snapshot, check};
 use punctual_record::finding::{FindingId, FindingState, ReadResult, StateKind, Unknown};
 use serde_json::{Value, json};
 
-use crate::tree::{Policy, Tree, request};
+use super::tree::{Policy, Tree, request};
 
 fn why(tree: &Tree, id: FindingId) -> Unknown {
     let finding = tree.finding(id);

@@ -3,14 +3,11 @@
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 #![expect(unsafe_code, reason = "tests call the C library")]
 
-#[path = "../../punctual/tests/common/needs.rs"]
-mod needs;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use needs::{Absent, skip};
+use crate::needs::{Absent, skip};
 use punctual_machine::tune::{
     Journal, RestoreRequest, apply, partition_changes, read, restore, status,
 };
@@ -19,6 +16,8 @@ use punctual_record::finding::{FindingId, StateKind};
 use punctual_record::tuning::{Applied, Change, Setting};
 use punctual_rt::affinity;
 use punctual_rt::cpuset::{Cpusets, Version};
+
+use crate::turn::turn;
 
 const MOUNT: &str = "/run/cpuset";
 
@@ -30,7 +29,7 @@ impl Sleeper {
         let own = std::env::current_exe().expect("this program");
         let mut child = Command::new(own);
         child
-            .args(["--ignored", "--exact", "a_process_that_sleeps"])
+            .args(["--ignored", "--exact", "cpuset_v1::a_process_that_sleeps"])
             .stdout(Stdio::null());
         let sleeper = Self(child.spawn().expect("a child"));
         affinity::set(sleeper.tid(), cpus).expect("its CPUs");
@@ -87,6 +86,7 @@ fn an_exclusive_set_isolates_and_everything_is_as_before_then() {
             "it moves every task of the machine: only in the laboratory"
         ));
     }
+    let _turn = turn();
     let online = affinity::get(0).expect("its CPUs");
     let [first, last] = online[..] else {
         skip!(Absent::cpus(2));

@@ -44,7 +44,7 @@ fn the_committed_header_is_the_generated_one() {
     assert!(
         found == made,
         "include/punctual.h differs from the sources; regenerate it with \
-         PUNCTUAL_WRITE_HEADER=1 cargo test -p punctual-capi --test header"
+         PUNCTUAL_WRITE_HEADER=1 cargo test -p punctual-capi --test c -- header::"
     );
 }
 
