@@ -119,14 +119,11 @@ fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Built, String> {
     let mut messages = String::new();
     if !others.is_empty() {
         let mut build = suite::cargo(BUILD);
-        build.args(["--example", EXAMPLE]);
         for id in others {
             build.args(["--test", id.rsplit('/').next().unwrap_or_default()]);
         }
         messages += &programs::messages(build)?;
     }
-    let examples = programs::executable(&messages, EXAMPLE)
-        .and_then(|example| Some(example.parent()?.to_owned()));
     if !units.is_empty() {
         let mut build = suite::cargo(BUILD);
         // `--lib` would make a static program of what `run` loads, which looks for the next
@@ -136,6 +133,11 @@ fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Built, String> {
     }
     let mut programs = programs::of_tests(&messages);
     programs.retain(|program| wanted(&program.id()));
+    // With `cargo test` an example would be a program of tests.
+    let example = ["build", "--locked", "--workspace", "--example", EXAMPLE];
+    let example = programs::messages(suite::cargo(&example))?;
+    let examples = programs::executable(&example, EXAMPLE)
+        .and_then(|example| Some(example.parent()?.to_owned()));
     Ok(Built { programs, examples })
 }
 
