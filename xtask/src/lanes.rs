@@ -117,12 +117,18 @@ fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Built, String> {
         .filter(|id| wanted(id))
         .partition(|id| id.ends_with("/lib") || id.ends_with("/bin"));
     let mut messages = String::new();
+    let mut examples = None;
     if !others.is_empty() {
         let mut build = suite::cargo(BUILD);
         for id in others {
             build.args(["--test", id.rsplit('/').next().unwrap_or_default()]);
         }
         messages += &programs::messages(build)?;
+        // With `cargo test` an example would be a program of tests.
+        let example = ["build", "--locked", "--workspace", "--example", EXAMPLE];
+        let example = programs::messages(suite::cargo(&example))?;
+        examples = programs::executable(&example, EXAMPLE)
+            .and_then(|example| Some(example.parent()?.to_owned()));
     }
     if !units.is_empty() {
         let mut build = suite::cargo(BUILD);
@@ -133,11 +139,6 @@ fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Built, String> {
     }
     let mut programs = programs::of_tests(&messages);
     programs.retain(|program| wanted(&program.id()));
-    // With `cargo test` an example would be a program of tests.
-    let example = ["build", "--locked", "--workspace", "--example", EXAMPLE];
-    let example = programs::messages(suite::cargo(&example))?;
-    let examples = programs::executable(&example, EXAMPLE)
-        .and_then(|example| Some(example.parent()?.to_owned()));
     Ok(Built { programs, examples })
 }
 

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::alone::alone;
 use crate::common::{Ended, Place, Running, has, is_root, program, read_json, skip, until};
 use serde_json::Value;
 
@@ -63,13 +63,6 @@ impl Drop for Tracing {
     }
 }
 
-/// Scenes delay each other: they run in turns, and share the instance's name.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Longer than any stall of a machine that is only busy, so that the breach is the scene's.
@@ -98,7 +91,7 @@ while True:
 
 #[test]
 fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
-    let _turn = turn();
+    let _turn = alone();
     let tracing = match Tracing::begin() {
         Ok(tracing) => tracing,
         Err(reason) => skip!("{reason}"),
@@ -231,7 +224,7 @@ impl Drop for Sleeper {
 
 #[test]
 fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
-    let _turn = turn();
+    let _turn = alone();
     let tracing = match Tracing::begin() {
         Ok(tracing) => tracing,
         Err(reason) => skip!("{reason}"),
@@ -313,7 +306,7 @@ fn a_breach_ends_a_watch_of_the_system_and_names_the_late_thread() {
     if !is_root() || !has("python3") {
         skip!("python3 or root are missing");
     }
-    let _turn = turn();
+    let _turn = alone();
     let place = Place::new();
     let _sleeper = Sleeper::python(&place, SLEEPER);
     // Any wake-up takes longer than that.

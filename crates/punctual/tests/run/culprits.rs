@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
+use crate::alone::alone;
 use crate::common::groups::{Group, real_time_groups};
 use crate::common::{Ended, Place, cpus, need};
 use punctual_record::explanation::{Bill, Cause, Culprit, Explanation};
@@ -41,6 +42,7 @@ pub fn measure_for_bills(place: &Place, cpu: usize) -> Ended {
 fn a_bill_names_the_culprits_process_command_line_and_group() {
     let files = [("cpu.rt_runtime_us", "300000")];
     need!(real_time_groups());
+    let _alone = alone();
     let group = Group::with("culprit", &files).expect("a group");
     let cpu = cpus()[0];
     let over = Arc::new(AtomicBool::new(false));

@@ -1,6 +1,7 @@
 //! Runs that explain their late wake-ups: what is in the record and beside it, what
 //! happens if the kernel doesn't allow it, and that nothing is left in the kernel.
 
+use crate::alone::alone;
 use crate::common;
 use std::fs;
 use std::net::UdpSocket;
@@ -119,6 +120,7 @@ fn a_program_started_by_others_has_its_own_name_in_the_bill() {
     need!(needs::root());
     need!(needs::program("chrt"));
     need!(needs::program("taskset"));
+    let _alone = alone();
     let place = Place::new();
     let cpu = cpus()[0].to_string();
     let mut running = place.start(&[
