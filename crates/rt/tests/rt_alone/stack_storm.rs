@@ -39,7 +39,7 @@ fn no_stack_is_allocated_twice() {
     let (give, take) = mpsc::channel::<(Stack, u64)>();
     let take = Mutex::new(take);
     thread::scope(|scope| {
-        for thread in 1..=6_u64 {
+        let threads = (1..=6_u64).map(|thread| {
             let (give, take) = (give.clone(), &take);
             scope.spawn(move || {
                 let mut numbers = Numbers(thread * 0x9e37_79b9);
@@ -75,7 +75,11 @@ fn no_stack_is_allocated_twice() {
                 for (stack, name) in held {
                     assert_eq!(signature(&stack), name);
                 }
-            });
+            })
+        });
+        // A scope ends before its threads have given their free stacks back; a join waits for that.
+        for thread in threads.collect::<Vec<_>>() {
+            thread.join().unwrap();
         }
     });
     drop(take);

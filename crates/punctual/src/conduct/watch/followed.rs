@@ -552,11 +552,8 @@ mod tests {
         let mut wakes: Vec<Wake> = each(1, 3).chain(each(2, 7)).collect();
         wakes.sort_by_key(|wake| wake.end_ns);
         wakes.dedup_by_key(|wake| wake.due_ns);
-        let thread = after(
-            wakes
-                .into_iter()
-                .filter(|wake| wake.due_ns.is_some_and(|it| it % 21 != 0)),
-        );
+        wakes.retain(|wake| wake.due_ns.is_some_and(|it| it % 21 != 0));
+        let thread = after(wakes);
         assert_eq!(thread.period_ns(), Some(3 * PERIOD));
     }
 
