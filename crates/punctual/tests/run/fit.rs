@@ -14,6 +14,10 @@ fn fit(place: &Place, words: &[&str]) -> (Ended, Fit) {
     ]
     .concat();
     let ended = place.run(&all);
+    // What it keeps is kept on the machine that the other tests run on, too.
+    if place.path().join("state").exists() {
+        place.run(&["tune", "restore", "--state", "state"]);
+    }
     let text = fs::read(place.path().join("fit/fit.json")).expect("the fit was saved");
     (ended, serde_json::from_slice(&text).expect("a fit"))
 }

@@ -1,10 +1,11 @@
 //! `measure noise` and `measure hardware`: complete runs. The lengths of gaps here
 //! are not checked; sums are.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::alone::alone;
 use crate::common::{Place, cpus, in_force, need, needs, read_json};
 use punctual_record::{Cause, Gaps, Run, Subject};
 use punctual_rt::sched::{self, Policy};
@@ -40,12 +41,6 @@ fn sound(run: &Run) -> &Gaps {
         }
     }
     gaps
-}
-
-/// One at a time: a polling thread, and one that is put in its way, need a CPU for themselves.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]

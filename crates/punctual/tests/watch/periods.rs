@@ -64,7 +64,15 @@ pub fn periods_that_a_thread_skips_itself_miss_the_deadline() {
     let (counted, watched) = thread(&run, "rt-loop");
     assert!(skipped >= 60);
     assert_eq!(watched.timing, Timing::Periodic);
-    counted_but_for_unseen(counted.missed, skipped, watched);
+    // A wake-up that the kernel did not show looks like a period that was skipped, and one that ends a
+    // skip leaves it out.
+    let off = counted.missed.abs_diff(skipped);
+    assert!(
+        off <= watched.unseen,
+        "{} of {skipped}, {} unseen",
+        counted.missed,
+        watched.unseen
+    );
     let skipped = counted.missed;
     assert_eq!(watched.skips.count(), skipped);
     let least = 60_u64.saturating_sub(watched.unseen);

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use punctual_record::experiment::{ExperimentOutcome, LeftOut, Phase};
 
 use super::planted::Planted;
-use super::{SECOND, alone, begin};
+use super::{SECOND, begin};
+use crate::alone::alone;
 use crate::common::{Place, Running, cpus, need, needs, program, until};
 
 /// Long enough that no test waits for its end.

@@ -9,7 +9,8 @@ use punctual_stats::experiment::{
 };
 
 use super::planted::{Change, Planted};
-use super::{SLOT_NS, alone, begin};
+use super::{SLOT_NS, begin};
+use crate::alone::alone;
 use crate::common::{Place, cpus, need, needs};
 
 /// The time by which the log of the file may be late.

@@ -6,8 +6,6 @@ mod found;
 mod path;
 mod planted;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use crate::common::{Place, Running};
 use planted::Planted;
 
@@ -16,13 +14,6 @@ const SECOND: u64 = 1_000_000_000;
 const SLOT_NS: u64 = 1_200_000_000;
 /// The shortest blocks and pilot there are.
 const LENGTHS: [&str; 6] = ["--pilot", "7", "--block", "1", "--settle", "200ms"];
-
-/// Experiments disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Begins an experiment on the planted knob.
 fn begin(place: &Place, planted: &Planted, flags: &[&str]) -> Running {
