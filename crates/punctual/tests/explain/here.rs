@@ -27,6 +27,7 @@ const KINDS: usize = 21;
 
 #[test]
 fn culprits_are_named_and_quiet_wake_ups_have_all_stages() {
+    let _alone = crate::tracing_alone();
     let output = Command::new("timeout")
         .args(["-s", "KILL", "400"])
         .arg(examples::build("truth"))

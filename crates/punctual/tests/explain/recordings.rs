@@ -173,6 +173,7 @@ fn a_hog_in_perfs_recording_is_named() {
     need!(needs::root());
     need!(needs::program("perf"));
     need!(needs::program("python3"));
+    let _alone = crate::tracing_alone();
     let place = Place::new();
     let events: Vec<&str> = EVENTS.iter().flat_map(|event| ["-e", event]).collect();
     let mut command = place.command("perf");
@@ -209,6 +210,7 @@ fn a_hog_in_trace_cmds_recording_is_named_in_both_versions() {
     need!(needs::root());
     need!(needs::program("trace-cmd"));
     need!(needs::program("python3"));
+    let _alone = crate::tracing_alone();
     let place = Place::new();
     let events: Vec<&str> = EVENTS.iter().flat_map(|event| ["-e", event]).collect();
     let mut command = place.command("unshare");
