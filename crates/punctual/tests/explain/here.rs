@@ -10,8 +10,7 @@ use crate::common::truth::{Trouble, Wanted, hold, lines};
 /// half of the durations must be right whatever else the machine does. In the laboratory 99
 /// in 100 are required, and their durations.
 pub const HERE: Wanted = Wanted {
-    // An ordinary thread is in the way only as often as the machine's other work lets it run.
-    least: 10,
+    least: 30,
     blind: 10,
     named: 80,
     timed: 60,
@@ -45,13 +44,21 @@ fn culprits_are_named_and_quiet_wake_ups_have_all_stages() {
     assert!(lines.len() >= KINDS, "{text}");
     let sum = |key: &str| -> u64 { lines.iter().filter_map(|line| line[key].as_u64()).sum() };
     assert!(sum("named") * 10 >= sum("injected") * 9, "{text}");
-    let mut wrong = Vec::new();
+    let (mut wrong, mut seldom) = (Vec::new(), 0);
     for line in &lines {
+        let injected = line["injected"].as_u64();
+        if injected.is_some_and(|injected| injected < HERE.least) && line["skipped"].is_null() {
+            // On a busy machine a culprit seldom gets in the way: shares of few say nothing, sums do.
+            assert_eq!(line["summed"], line["injected"], "{line:#}");
+            seldom += 1;
+            continue;
+        }
         match hold(line, HERE) {
             Ok(()) => {}
             Err(Trouble::Skipped(why)) => eprintln!("SKIPPED: {why}"),
             Err(Trouble::Wrong(what)) => wrong.push(what),
         }
     }
+    assert!(seldom * 2 < lines.len(), "{text}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
