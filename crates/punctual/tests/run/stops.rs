@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::alone::alone;
 use crate::common::needs::{self, Absent};
 use crate::common::stops::{FREEZERS, Freezer, trace};
 use crate::common::{Place, Running, cpus, event_kinds, need, skip, why_invalid};
@@ -72,6 +73,8 @@ fn no_cycle_is_lost(run: &Run) {
 
 #[test]
 fn a_process_that_is_stopped_and_continued_is_not_late() {
+    // Beside other real-time threads it may be throttled.
+    let _alone = alone();
     for tracing in [&["--no-explain"][..], &[]] {
         let place = Place::new();
         let flags = [
