@@ -112,13 +112,18 @@ fn what_the_bills_ask_for_is_changed_and_nothing_else() {
     assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");
     // What is fixed is ok now, and no longer proposed.
     let plan = place.run(&["tune", "plan", "--from", "run"]).expect(0);
-    assert!(
-        plan.stdout
-            .contains("Ok here or not applicable: competing-priorities, vmstat-interval"),
-        "{plan:?}"
-    );
     let restore = ["tune", "restore", "--state", "state"];
     place.run(&restore).expect(0);
+    // Another test's probe is a real-time thread that competes.
+    let competes = plan
+        .stdout
+        .contains("Threads at or above the program's priority");
+    let fine = if competes {
+        "Ok here or not applicable: vmstat-interval"
+    } else {
+        "Ok here or not applicable: competing-priorities, vmstat-interval"
+    };
+    assert!(plan.stdout.contains(fine), "{plan:?}");
     assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
 }
 
