@@ -187,7 +187,12 @@ const THREAD: &str = "tracer";
 
 /// The longest time in which a thread got no CPU, by the kernel's account of it, in a process that runs.
 /// Its own sleep counts too.
-fn longest_absence(running: &mut Running, thread: &str, enough: impl Fn() -> bool) -> Duration {
+fn longest_absence(
+    running: &mut Running,
+    thread: &str,
+    found: impl Fn(),
+    enough: impl Fn(Instant) -> bool,
+) -> Duration {
     let tasks = format!("/proc/{}/task", running.pid());
     let ran_ns = |tid: &str| -> Option<u64> {
         let text = fs::read_to_string(format!("{tasks}/{tid}/schedstat")).ok()?;
@@ -205,8 +210,10 @@ fn longest_absence(running: &mut Running, thread: &str, enough: impl Fn() -> boo
         tid.is_some()
     });
     let tid = tid.expect("it was found");
+    found();
+    let begun = Instant::now();
     let (mut seen, mut since, mut longest) = (ran_ns(&tid), Instant::now(), Duration::ZERO);
-    while !running.is_over() && !enough() {
+    while !running.is_over() && !enough(begun) {
         std::thread::sleep(Duration::from_millis(5));
         let now = ran_ns(&tid);
         longest = longest.max(since.elapsed());
@@ -232,10 +239,12 @@ fn a_flood_of_events_leaves_no_bill_blind() {
         }
         let flags = ["measure", "-q", "-D", "60", "--best-effort"];
         let mut running = place.start(&[&flags[..], &["--explain-above", "50us"]].concat());
-        let begun = Instant::now();
-        let enough =
-            || begun.elapsed() > Duration::from_secs(3) && sent.load(Ordering::Relaxed) > DATAGRAMS;
-        let absent = longest_absence(&mut running, THREAD, enough);
+        // Those that were sent before were not recorded.
+        let found = || sent.store(0, Ordering::Relaxed);
+        let enough = |since: Instant| {
+            since.elapsed() > Duration::from_secs(3) && sent.load(Ordering::Relaxed) > DATAGRAMS
+        };
+        let absent = longest_absence(&mut running, THREAD, found, enough);
         running.signal(libc::SIGINT);
         running.end();
         over.store(true, Ordering::Relaxed);
