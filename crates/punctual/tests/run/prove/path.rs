@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use punctual_record::experiment::Experiment;
+use punctual_record::experiment::{Experiment, ExperimentBlock};
 use punctual_stats::experiment::{KnobConclusion, LEAST_PAIRS};
 
 use crate::common::namespaces::{FAR, Namespaces, Side};
@@ -102,7 +102,9 @@ fn a_shorter_time_out_of_the_route_helps_against_losses_and_the_control_does_not
         "late {late_off} of {off} off, {late_on} of {on} on; {}",
         ended.stdout
     );
-    assert!(off.min(on) >= 20, "{off} and {on} messages count");
+    let left_out = |it: &ExperimentBlock| it.left_out.map(|why| (why, it.switching_ns));
+    let left_out: Vec<_> = experiment.blocks.iter().filter_map(left_out).collect();
+    assert!(off.min(on) >= 20, "{off} and {on} messages; {left_out:?}");
     // A machine that is stopped for 20 ms makes some messages late.
     assert!(late_off * 100 > off * 15, "{late_off} of {off}");
     assert!(late_on * off * 2 < late_off * on, "{late_on} of {on}");
