@@ -281,8 +281,8 @@ fn run(chosen: &Chosen, nicer: Option<&str>, environment: &Environment, told: Sh
 /// More than these are no accident, and need no hint.
 const MOST_AGAIN: usize = 3;
 
-/// Tests that failed run once more by themselves: whoever looks for the cause should know whether they
-/// pass then. They have failed all the same.
+/// Tests that failed run once more by themselves: that they pass then hints at their neighbours as the cause.
+/// They have failed all the same.
 fn again(failed: &[String]) -> &[String] {
     if failed.len() > MOST_AGAIN {
         &[]
