@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use punctual_record::parquet::{Column, Values};
+
 use super::error::FleetError;
 use super::ids::{self, Id};
 use super::rows::{CauseRow, HistogramRow, RequirementRow, Rows, RunRow};
-use super::table::{Column, Values, write};
+use super::table::write;
 
 /// Runs of one month that become visible together.
 #[derive(Debug, Default)]
@@ -73,7 +75,7 @@ impl Batch {
         ];
         for (name, columns) in tables {
             let path = folder.join(format!("{name}.parquet"));
-            write(&path, &columns).map_err(|error| FleetError::table(&path, error))?;
+            write(&path, &columns)?;
         }
         let listed = ids::write(folder, &self.ids());
         listed.map_err(|error| FleetError::file(&folder.join(ids::FILE), error))?;

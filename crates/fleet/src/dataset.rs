@@ -16,6 +16,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use punctual_record::parquet::{Column, Values};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ use super::error::FleetError;
 use super::ids::{self, Id};
 use super::queries::TABLES;
 use super::rows::Rows;
-use super::table::{Column, Values, write};
+use super::table::write;
 
 const FORMAT: &str = "punctual fleet";
 /// The version of the dataset that this program writes.
@@ -260,7 +261,7 @@ fn begin(folder: &Path, mark: &Path) -> Result<(), FleetError> {
             values: Values::Long(all().map(|it| number(buckets::highest_ns(it))).collect()),
         },
     ];
-    write(&path, &columns).map_err(|error| FleetError::table(&path, error))?;
+    write(&path, &columns)?;
     let text = format!("{}\n", json!({ "format": FORMAT, "version": VERSION }));
     let unfinished = folder.join(format!("{UNFINISHED}{MARK}"));
     let written = File::create(&unfinished).and_then(|mut file| {

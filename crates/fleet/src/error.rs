@@ -4,8 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use parquet::errors::ParquetError;
-
 /// Why a dataset can't be used.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -16,13 +14,6 @@ pub enum FleetError {
         path: PathBuf,
         /// Why.
         source: io::Error,
-    },
-    /// A table of it can't be read or written.
-    Table {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: ParquetError,
     },
     /// The directory is not empty, and no dataset.
     NotADataset {
@@ -70,20 +61,12 @@ impl FleetError {
             source,
         }
     }
-
-    pub(crate) fn table(path: &Path, source: ParquetError) -> Self {
-        Self::Table {
-            path: path.to_owned(),
-            source,
-        }
-    }
 }
 
 impl fmt::Display for FleetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::Table { path, source } => write!(f, "{}: {source}", path.display()),
             Self::NotADataset { path } => write!(
                 f,
                 "{}: not empty, and no dataset of punctual: name a new directory",
@@ -128,7 +111,6 @@ impl std::error::Error for FleetError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::File { source, .. } => Some(source),
-            Self::Table { source, .. } => Some(source),
             _ => None,
         }
     }

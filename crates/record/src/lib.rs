@@ -35,6 +35,7 @@ pub mod live;
 mod load;
 pub mod merge;
 mod named;
+pub mod parquet;
 pub mod path;
 mod peaks;
 mod placement;

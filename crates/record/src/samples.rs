@@ -15,10 +15,6 @@
 //! | `latency_ns` | int64 | wake-up time minus that instant |
 //! | `missed` | int64 | periods that passed while the thread was late |
 
-mod delta;
-mod parquet;
-mod thrift;
-
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -28,6 +24,7 @@ use std::time::{Duration, Instant};
 use super::error::RecordError;
 use super::time;
 use crate::files::{Folder, Unfinished, hold_space};
+use crate::parquet::{Column, Packing, Values, Writer};
 
 /// The directory of the parts within the run directory.
 pub const SAMPLES_DIRECTORY: &str = "samples";
@@ -67,7 +64,7 @@ pub struct SampleWriter {
 
 #[derive(Debug)]
 struct Part {
-    writer: parquet::Writer<BufWriter<File>>,
+    writer: Writer<BufWriter<File>>,
     name: String,
     unfinished: Unfinished,
     opened: Instant,
@@ -192,16 +189,15 @@ impl SampleWriter {
         let name = format!("samples-{:05}.parquet", self.next_part);
         self.next_part += 1;
         let begun = self.directory.begin(OsStr::new(&name));
-        let opened =
-            begun.and_then(
-                |(file, unfinished)| match parquet::Writer::new(BufWriter::new(file)) {
-                    Ok(writer) => Ok((writer, unfinished)),
-                    Err(error) => {
-                        self.directory.abandon(unfinished);
-                        Err(error)
-                    }
-                },
-            );
+        let opened = begun.and_then(|(file, unfinished)| {
+            match Writer::new(BufWriter::new(file), Packing::None) {
+                Ok(writer) => Ok((writer, unfinished)),
+                Err(error) => {
+                    self.directory.abandon(unfinished);
+                    Err(error)
+                }
+            }
+        });
         match opened {
             Ok((writer, unfinished)) => {
                 self.part = Some(Part {
@@ -235,7 +231,7 @@ impl SampleWriter {
         };
         let rows = self.buffer.len() as u64;
         let held = hold_space();
-        let done = part.writer.write_group(&self.buffer);
+        let done = part.writer.write_group(&columns(&self.buffer));
         drop(held);
         self.buffer.clear();
         match done {
@@ -296,7 +292,30 @@ impl Drop for SampleWriter {
     }
 }
 
-fn close(writer: parquet::Writer<BufWriter<File>>) -> io::Result<File> {
+/// A row group. What Parquet's numbers don't hold is the largest that they do.
+fn columns(samples: &[Sample]) -> [Column; 5] {
+    let long = |name, of: fn(&Sample) -> u64| {
+        let all = samples.iter().map(of);
+        let all = all.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        let values = Values::Long(all.collect());
+        Column { name, values }
+    };
+    let cpus = samples.iter().map(|sample| sample.cpu);
+    let cpus = cpus.map(|cpu| i32::try_from(cpu).unwrap_or(i32::MAX));
+    let cpu = Column {
+        name: "cpu",
+        values: Values::Int(cpus.collect()),
+    };
+    [
+        cpu,
+        long("cycle", |sample| sample.cycle),
+        long("asked_ns", |sample| sample.asked_ns),
+        long("latency_ns", |sample| sample.latency_ns),
+        long("missed", |sample| sample.missed),
+    ]
+}
+
+fn close(writer: Writer<BufWriter<File>>) -> io::Result<File> {
     let created = format!(
         "punctual {} {}",
         env!("CARGO_PKG_VERSION"),

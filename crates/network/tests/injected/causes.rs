@@ -11,10 +11,11 @@ use punctual_network::sys::set_option;
 use punctual_record::path::bill::{MessageCause as Cause, MessageStage as Stage};
 use punctual_rt::clock;
 
+use crate::needs::need;
 use crate::session::{Billed, Plan, measure};
 use crate::stalls::Witness;
 use crate::wire::{Frame, Net, Rule};
-use crate::{MS, Truth, is_possible, judge, prompt_softirqs, require, witness};
+use crate::{MS, Truth, judge, prompt_softirqs, require, wired, witness};
 
 /// The wire of the causes that run at once.
 const CPU: usize = 0;
@@ -281,9 +282,7 @@ type Injection = fn(&Witness) -> Result<(), String>;
 
 #[test]
 fn causes_in_tcp_and_below_it_are_named() {
-    if !is_possible() {
-        return;
-    }
+    need!(wired(1));
     let causes: [Injection; 8] = [
         loss_of_the_last,
         loss_in_the_middle,

@@ -12,6 +12,8 @@
 mod causes;
 mod hog;
 mod napi;
+#[path = "../../../punctual/tests/common/needs.rs"]
+mod needs;
 mod netns;
 mod session;
 mod stalls;
@@ -21,6 +23,7 @@ mod wire;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use hog::Truth;
+use needs::Absent;
 use punctual_record::path::bill::{MessageCause, MessageStage};
 use punctual_rt::sched::{self, Policy};
 use session::Billed;
@@ -149,19 +152,14 @@ fn require(name: &str, judged: Judged, least: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether this machine permits namespaces and TAP devices; prints why not.
-fn is_possible() -> bool {
-    let refused = |what: &str, why: &dyn std::fmt::Display| {
-        eprintln!("SKIPPED: {what}: {why}");
-        false
-    };
-    let a = match netns::Namespace::new() {
-        Ok(a) => a,
-        Err(error) => return refused("no network namespace", &error),
-    };
-    if let Err(error) = a.tap("t0", false) {
-        return refused("no TAP device", &error);
-    }
-    let has_ip = a.run(|| std::process::Command::new("ip").arg("-V").output());
-    has_ip.is_ok() || refused("no program", &"ip")
+/// Namespaces with TAP devices, and that many CPUs.
+fn wired(cpus: usize) -> Result<(), Absent> {
+    needs::cpus(cpus)?;
+    needs::real_time()?;
+    needs::program("ip")?;
+    needs::kernel_file("/dev/net/tun")?;
+    let refused = |what, error: std::io::Error| Absent::refused(what, error);
+    let a = netns::Namespace::new().map_err(|error| refused("a network namespace", error))?;
+    let tap = a.tap("t0", false).map(drop);
+    tap.map_err(|error| refused("a TAP device", error))
 }

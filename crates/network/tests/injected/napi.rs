@@ -12,9 +12,10 @@ use punctual_trace::attribute::message::{Activity, Moments, Recording, divide};
 use punctual_trace::capture::{Capture, Options, ring_events};
 
 use crate::hog::hog;
+use crate::needs::{self, Absent, need};
 use crate::session::{Billed, Plan, measure};
 use crate::wire::Net;
-use crate::{MS, Truth, alone, is_possible, judge, prompt_softirqs, require, witness};
+use crate::{MS, Truth, alone, judge, prompt_softirqs, require, wired, witness};
 
 /// Records what all CPUs do until it is told to end.
 fn record(mut capture: Capture, over: &AtomicBool) -> (Vec<Event>, u64) {
@@ -100,23 +101,15 @@ fn divided((exchange, bill): &mut Billed, events: &[Event]) {
 
 #[test]
 fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
-    if !is_possible() {
-        return;
-    }
+    need!(wired(2));
+    need!(needs::tracing());
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    if cpus < 2 {
-        eprintln!("SKIPPED: one CPU");
-        return;
-    }
     let _alone = alone();
     let _prompt = prompt_softirqs();
     let (own, other) = (0, 1);
     let net = Net::with_napi(0, own, Arc::new(|_| false), true).unwrap();
     net.no_loss_probe();
-    if let Err(error) = bind_napi(&net, other) {
-        eprintln!("SKIPPED: no threaded NAPI: {error}");
-        return;
-    }
+    need!(bind_napi(&net, other).map_err(|error| Absent::refused("threaded NAPI", error)));
     let capture = Capture::start(&Options {
         targets: Vec::new(),
         all_wakings: true,
@@ -125,13 +118,7 @@ fn a_thread_of_napi_below_a_real_time_thread_is_named_with_what_ran() {
         ring_events: ring_events(cpus),
         roaming: Vec::new(),
     });
-    let capture = match capture {
-        Ok(capture) => capture,
-        Err(error) => {
-            eprintln!("SKIPPED: no events of the kernel: {error:?}");
-            return;
-        }
-    };
+    let capture = capture.expect("events of the kernel");
     let over = Arc::new(AtomicBool::new(false));
     let its_over = Arc::clone(&over);
     let recording = thread::spawn(move || record(capture, &its_over));

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use punctual_record::path::bill::{MessageCause as Cause, MessageStage as Stage};
 
 use crate::hog::hog;
+use crate::needs::need;
 use crate::session::{Billed, Plan, measure};
 use crate::wire::Net;
-use crate::{MS, Truth, alone, is_possible, judge, prompt_softirqs, require, witness};
+use crate::{MS, Truth, alone, judge, prompt_softirqs, require, wired, witness};
 
 /// Without those of which nobody can say, without the kernel's events, that the thread did not run: a later
 /// message came as the hog ended, and what is read with it has its time stamp.
@@ -49,14 +50,7 @@ fn preempted(name: &str, hog_cpu: usize, stages: &'static [Stage]) -> Result<(),
 
 #[test]
 fn threads_that_do_not_run_are_named() {
-    if !is_possible() {
-        return;
-    }
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    if cpus < 2 {
-        eprintln!("SKIPPED: one CPU");
-        return;
-    }
+    need!(wired(2));
     let _alone = alone();
     let _prompt = prompt_softirqs();
     preempted("receiver asleep", 1, &[Stage::PeerWakeUp, Stage::PeerWork]).unwrap();

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::alone::alone;
-use crate::common::{Ended, Place, Running, has, is_root, program, read_json, skip, until};
+use crate::common::needs::{self, Absent};
+use crate::common::{Ended, Place, Running, need, program, read_json, until};
 use serde_json::Value;
 
 const TRACING: &str = "/sys/kernel/tracing";
@@ -19,10 +20,10 @@ const WITHIN: &str = "mount --bind \"$0\" /sys/kernel/tracing && exec \"$@\"";
 struct Tracing(PathBuf);
 
 impl Tracing {
-    fn begin() -> Result<Self, String> {
-        if !is_root() || !has("python3") {
-            return Err("python3 or root are missing".to_owned());
-        }
+    fn begin() -> Result<Self, Absent> {
+        needs::root()?;
+        needs::program("python3")?;
+        needs::tracing()?;
         if !Path::new(TRACING).join("instances").exists() {
             let _ = Command::new("mount")
                 .args(["-t", "tracefs", "none", TRACING])
@@ -30,7 +31,8 @@ impl Tracing {
         }
         let name = format!("instances/punctual-{}", std::process::id());
         let tracing = Self(Path::new(TRACING).join(name));
-        let failed = |error| format!("{}: {error}", tracing.0.display());
+        let place = tracing.0.display().to_string();
+        let failed = |error| Absent::refused(&place, error);
         fs::create_dir(&tracing.0).map_err(failed)?;
         fs::write(tracing.0.join("set_event"), "sched:sched_switch").map_err(failed)?;
         Ok(tracing)
@@ -92,10 +94,7 @@ while True:
 #[test]
 fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
     let _turn = alone();
-    let tracing = match Tracing::begin() {
-        Ok(tracing) => tracing,
-        Err(reason) => skip!("{reason}"),
-    };
+    let tracing = need!(Tracing::begin());
     let place = Place::new();
     // No breach: the trace is not frozen, nothing more is kept, no command runs.
     let quiet = [
@@ -153,9 +152,6 @@ fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
     assert!(!tracing.is_on());
     drop(tracing);
     frozen(&place, &record, "probe/0");
-    if let Err(why) = punctual_trace::capture::unavailable::check() {
-        skip!("{}", punctual_report::facts::unavailable(&why));
-    }
     assert!(!record["explanation"].is_null(), "{}", record["events"]);
     kept(&place);
 }
@@ -225,10 +221,7 @@ impl Drop for Sleeper {
 #[test]
 fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
     let _turn = alone();
-    let tracing = match Tracing::begin() {
-        Ok(tracing) => tracing,
-        Err(reason) => skip!("{reason}"),
-    };
+    let tracing = need!(Tracing::begin());
     let place = Place::new();
     let sleeper = Sleeper::python(&place, SLEEPER);
     let tid = sleeper.0.id().to_string();
@@ -303,9 +296,8 @@ fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
 
 #[test]
 fn a_breach_ends_a_watch_of_the_system_and_names_the_late_thread() {
-    if !is_root() || !has("python3") {
-        skip!("python3 or root are missing");
-    }
+    need!(needs::root());
+    need!(needs::program("python3"));
     let _turn = alone();
     let place = Place::new();
     let _sleeper = Sleeper::python(&place, SLEEPER);

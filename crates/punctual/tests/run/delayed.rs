@@ -15,7 +15,8 @@ use punctual_report::facts;
 
 use crate::alone::alone;
 use crate::common::namespaces::{FAR, Namespaces, Side};
-use crate::common::{self, Ended, Place, Running, cpus, flat, has, is_root, skip, why_invalid};
+use crate::common::needs::{self, Absent};
+use crate::common::{self, Ended, Place, Running, cpus, flat, need, why_invalid};
 use crate::hog::{NAME, PRIORITY, Truth, hog};
 use crate::path::{measure, namespaces, path, respond};
 use crate::stalls::{HIGHEST, Stalls, Witness};
@@ -214,17 +215,13 @@ fn is_hog(by: &Runner) -> bool {
 
 #[test]
 fn a_hog_on_the_receivers_cpu_is_named() {
-    if cpus().len() < 2 {
-        skip!("one CPU");
-    }
+    need!(explained_pair(&[]));
     let pair = namespaces!();
     let _alone = alone();
     let (sender, receiver) = (cpus()[0], cpus()[1]);
     let both = format!("{sender},{receiver}");
     let (run, by) = hogged(&pair, receiver, &["-a", &both]);
-    if let Some(why) = why_not(&run) {
-        skip!("{why}");
-    }
+    assert_eq!(why_not(&run), None);
     let is_expected = |stage, cause: &Cause| match cause {
         Cause::NotScheduled { by: Some(by) } => stage == Stage::WakeUp && is_hog(by),
         _ => false,
@@ -243,9 +240,16 @@ fn a_hog_on_the_receivers_cpu_is_named() {
 const BELOW: u32 = PRIORITY - 20;
 
 /// What [`threaded_napi`] uses and this machine lacks.
-fn lacks_for_napi() -> Option<&'static str> {
-    let mut used = ["ethtool", "pgrep", "taskset", "chrt"].into_iter();
-    used.find(|it| !has(it))
+/// What a thread of NAPI of one's own takes.
+const FOR_NAPI: &[&str] = &["ethtool", "pgrep", "taskset", "chrt"];
+
+/// What two sides and the events of their CPUs take, and these programs.
+fn explained_pair(programs: &[&str]) -> Result<(), Absent> {
+    needs::cpus(2)?;
+    needs::tracing()?;
+    programs
+        .iter()
+        .try_for_each(|it| needs::program(it).map(drop))
 }
 
 /// The device of a side has a thread of NAPI, with this priority and bound to a CPU.
@@ -285,22 +289,14 @@ fn is_napi_below_hog(cause: &Cause) -> bool {
 
 #[test]
 fn a_hog_above_the_thread_of_napi_is_named() {
-    if cpus().len() < 2 {
-        skip!("one CPU");
-    }
-    if let Some(lacks) = lacks_for_napi() {
-        skip!("there is no {lacks}");
-    }
+    need!(explained_pair(FOR_NAPI));
     let pair = namespaces!();
     let _alone = alone();
     let (ours, other) = (cpus()[0], cpus()[1]);
-    if let Err(why) = threaded_napi(&pair, Side::Near, other, BELOW) {
-        skip!("no threaded NAPI: {why}");
-    }
+    let napi = threaded_napi(&pair, Side::Near, other, BELOW);
+    need!(napi.map_err(|why| Absent::refused("threaded NAPI", why)));
     let (run, by) = hogged(&pair, other, &["-a", &ours.to_string()]);
-    if let Some(why) = why_not(&run) {
-        skip!("{why}");
-    }
+    assert_eq!(why_not(&run), None);
     let is_expected = |stage, cause: &Cause| stage == Stage::Receive && is_napi_below_hog(cause);
     require(&run, &judged(bills(&run), &by, is_expected));
 }
@@ -355,21 +351,12 @@ fn heavy_softirq(pair: &Namespaces, cpu: usize) -> Result<(), String> {
 
 #[test]
 fn a_softirq_that_was_busy_is_named_and_not_the_thread_that_nothing_had_woken() {
-    if cpus().len() < 2 {
-        skip!("one CPU");
-    }
-    if let Some(lacks) = ["nft", "python3", "taskset", "chrt"]
-        .into_iter()
-        .find(|it| !has(it))
-    {
-        skip!("there is no {lacks}");
-    }
+    need!(explained_pair(&["nft", "python3", "taskset", "chrt"]));
     let pair = namespaces!();
     let _alone = alone();
     let (ours, other) = (cpus()[0], cpus()[1]);
-    if let Err(why) = heavy_softirq(&pair, other) {
-        skip!("no rules of nft: {why}");
-    }
+    let rules = heavy_softirq(&pair, other);
+    need!(rules.map_err(|why| Absent::refused("rules of nft", why)));
     without_tcps_part(&pair).expect("root may");
     let place = Place::new();
     let _responder = respond(&pair, &place, &["--once", "-a", &ours.to_string()]);
@@ -400,9 +387,7 @@ fn a_softirq_that_was_busy_is_named_and_not_the_thread_that_nothing_had_woken() 
     let flooded = flooding.end();
     let stalls = witness.stalls();
     drop(witness);
-    if let Some(why) = why_not(&run) {
-        skip!("{why}");
-    }
+    assert_eq!(why_not(&run), None);
     let pairs = flooded
         .stdout
         .lines()
@@ -428,9 +413,8 @@ fn a_softirq_that_was_busy_is_named_and_not_the_thread_that_nothing_had_woken() 
 
 #[test]
 fn without_the_privilege_or_the_wish_messages_have_bills_without_events() {
-    if !is_root() || !has("setpriv") {
-        skip!("it takes root and setpriv to give privileges up");
-    }
+    need!(needs::root());
+    need!(needs::program("setpriv"));
     let pair = namespaces!();
     // Every message is late.
     let flags = ["measure", "tcp", FAR, "-D", "1", "--deadline", "1us"];
@@ -473,9 +457,8 @@ fn without_the_privilege_or_the_wish_messages_have_bills_without_events() {
 
 #[test]
 fn a_responder_that_can_not_explain_says_why_and_answers() {
-    if !is_root() || !has("setpriv") {
-        skip!("it takes root and setpriv to give privileges up");
-    }
+    need!(needs::root());
+    need!(needs::program("setpriv"));
     let pair = namespaces!();
     let place = Place::new();
     let ended = place.run(&["respond", "127.0.0.1:0", "--explain"]);

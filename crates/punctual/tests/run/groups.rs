@@ -10,7 +10,8 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use crate::common::groups::{Group, in_group};
-use crate::common::{Place, Running, cpus, has, is_root, skip};
+use crate::common::needs::{self, Absent};
+use crate::common::{Place, Running, cpus, need, skip};
 use punctual_record::Run;
 use punctual_record::explanation::{Bill, Cause, Explanation, Stage};
 use punctual_rt::sched::{Policy, set_current};
@@ -23,9 +24,10 @@ fn bills_name_the_group_whose_quota_was_used_up() {
     let _alone = alone();
     // Beside others' threads, it would not use up its quota with its usual share.
     let files = [("cpu.cfs_quota_us", "20000"), ("cpu.shares", "262144")];
-    let group = is_root().then(|| Group::with("bills", &files)).flatten();
-    let Some(group) = group.filter(|_| has("taskset")) else {
-        skip!("no control group with a quota, or no taskset");
+    need!(needs::root());
+    need!(needs::program("taskset"));
+    let Some(group) = Group::with("bills", &files) else {
+        skip!(Absent::kernel("control groups with a quota"));
     };
     let cpu = cpus()[0].to_string();
     let place = Place::new();
@@ -152,8 +154,9 @@ fn bills_name_the_group_whose_real_time_budget_was_used_up() {
         ("cpu.rt_period_us", "100000"),
         ("cpu.shares", "262144"),
     ];
-    let Some(group) = is_root().then(|| Group::with("budget", &files)).flatten() else {
-        skip!("no real-time control group");
+    need!(needs::root());
+    let Some(group) = Group::with("budget", &files) else {
+        skip!(Absent::kernel("real-time control groups"));
     };
     let directory = group.0.to_string_lossy().into_owned();
     let of_group = |cause: &Cause| {

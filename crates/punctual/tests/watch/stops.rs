@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
+use crate::common::needs::Absent;
 use crate::common::stops::{FREEZERS, Freezer, await_stopped, trace};
 use crate::common::{Place, said, skip, why_invalid};
 use crate::exact::thread;
@@ -214,7 +215,7 @@ fn a_thread_that_a_debugger_stops_is_not_late() {
         },
     );
     let Some((tid, held)) = held else {
-        skip!("no thread may be traced here");
+        skip!(Absent::right("to trace a thread"));
     };
     let (_, stopped) = the_stop(&run, &held);
     assert_eq!(stopped.cause, StopCause::Debugger);
@@ -266,7 +267,7 @@ fn a_program_whose_control_group_is_frozen_is_not_late() {
         frozen += 1;
     }
     if frozen == 0 {
-        skip!("no freezer");
+        skip!(Absent::kernel("the freezer of control groups"));
     }
 }
 

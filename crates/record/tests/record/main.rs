@@ -6,6 +6,7 @@ mod needs;
 #[path = "../made/bills.rs"]
 mod bills;
 mod budget;
+mod columns;
 mod cost;
 #[path = "../made/costs.rs"]
 mod costs;

@@ -16,17 +16,13 @@ fn is_doubtful(bill: &MessageBill, truth: &[(u64, u64)]) -> bool {
 
 #[test]
 fn a_hog_on_the_responders_cpu_is_named_by_the_responder() {
-    if cpus().len() < 2 {
-        skip!("one CPU");
-    }
+    need!(explained_pair(&[]));
     let pair = namespaces!();
     let _alone = alone();
     let (responder, ours) = (cpus()[0], cpus()[1]);
     let flags = ["-a", &ours.to_string(), "--deadline", DEADLINE];
     let (run, by, _) = hogged_with(&pair, responder, &flags, &["--explain"]);
-    if let Some(why) = why_not(&run) {
-        skip!("{why}");
-    }
+    assert_eq!(why_not(&run), None);
     let is_expected = |stage, cause: &Cause| match cause {
         Cause::NotScheduled { by: Some(by) } => stage == Stage::PeerWakeUp && is_hog(by),
         _ => false,
@@ -57,32 +53,22 @@ fn a_hog_on_the_responders_cpu_is_named_by_the_responder() {
 /// A run while the hog takes the CPU to which the thread of NAPI of the responder's device is bound, and
 /// when it did; absent if that can't be on this machine. The sender records no events: both sides are one
 /// machine here, and it would see that thread itself.
-fn with_napi(priority: u32, deadline: &str) -> Result<(Run, Injected), String> {
-    if cpus().len() < 2 {
-        return Err("one CPU".to_owned());
-    }
-    if let Some(lacks) = lacks_for_napi() {
-        return Err(format!("there is no {lacks}"));
-    }
+fn with_napi(priority: u32, deadline: &str) -> Result<(Run, Injected), Absent> {
+    explained_pair(FOR_NAPI)?;
     let pair = Namespaces::pair()?;
     let _alone = alone();
     let (ours, other) = (cpus()[0].to_string(), cpus()[1]);
     threaded_napi(&pair, Side::Far, other, priority)
-        .map_err(|why| format!("no threaded NAPI: {why}"))?;
+        .map_err(|why| Absent::refused("threaded NAPI", why))?;
     let flags = ["-a", &ours, "--no-explain", "--deadline", deadline];
     let (run, by, said) = hogged_with(&pair, other, &flags, &["--explain"]);
-    match said.contains("are not explained") {
-        true => Err(said),
-        false => Ok((run, by)),
-    }
+    assert!(!said.contains("are not explained"), "{said}");
+    Ok((run, by))
 }
 
 #[test]
 fn a_hog_above_the_responders_thread_of_napi_is_named_by_the_responder() {
-    let (run, by) = match with_napi(BELOW, DEADLINE) {
-        Ok(found) => found,
-        Err(why) => skip!("{why}"),
-    };
+    let (run, by) = need!(with_napi(BELOW, DEADLINE));
     let is_expected =
         |stage, cause: &Cause| stage == Stage::PeerReceive && is_napi_below_hog(cause);
     let bills = bills(&run);
@@ -120,10 +106,7 @@ fn named_there(bills: &MessageBills) -> (u64, u64) {
 #[test]
 fn a_hog_below_the_responders_thread_of_napi_is_not_named() {
     // Every message is late, and has a bill.
-    let (run, by) = match with_napi(PRIORITY + 5, "1us") {
-        Ok(found) => found,
-        Err(why) => skip!("{why}"),
-    };
+    let (run, by) = need!(with_napi(PRIORITY + 5, "1us"));
     let bills = bills(&run);
     let hog_ns: u64 = by
         .truth

@@ -3,8 +3,8 @@
 //!
 //! Debian's packages: rt-tests, jitterdebugger, gnuplot-nox; for jitterplot, which
 //! Debian doesn't ship, python3-matplotlib and python3-pandas besides.
-#![allow(clippy::print_stderr, reason = "a test that can't run says why")]
 
+use crate::needs::{self, Absent, need};
 use crate::support as record_support;
 use punctual_record::Field;
 
@@ -15,27 +15,13 @@ use punctual_record::Run;
 use punctual_report::compare::{TextStyle, compare, compare_text};
 use punctual_report::formats::{Format, detect_and_parse, detect_and_read, write};
 
-/// Runs a program; `None` says why it can't be run here.
-fn peer(program: &str, arguments: &[&str]) -> Option<Output> {
-    match Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-    {
-        Ok(output) if output.status.success() => Some(output),
-        Ok(output) => {
-            let error = String::from_utf8_lossy(&output.stderr);
-            eprintln!(
-                "SKIPPED: {program} failed here: {}",
-                error.lines().next().unwrap_or("")
-            );
-            None
-        }
-        Err(error) => {
-            eprintln!("SKIPPED: {program}: {error}");
-            None
-        }
-    }
+/// Runs a program.
+fn peer(program: &str, arguments: &[&str]) -> Result<Output, Absent> {
+    let mut command = Command::new(needs::program(program)?);
+    let output = command.args(arguments).stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program}: {output:?}");
+    Ok(output)
 }
 
 fn samples(run: &Run) -> u64 {
@@ -50,9 +36,8 @@ fn cyclictest_text_just_written() {
     let arguments = [
         "-m", "-p", "80", "-i", "500", "-h", "100000", "-q", "-l", "2000",
     ];
-    let Some(output) = peer("cyclictest", &arguments) else {
-        return;
-    };
+    need!(needs::real_time());
+    let output = need!(peer("cyclictest", &arguments));
     let run = detect_and_parse(Path::new("stdout"), &output.stdout).unwrap();
     // It may skip the last one.
     assert!((1999..=2000).contains(&samples(&run)), "{}", samples(&run));
@@ -93,9 +78,8 @@ fn cyclictest_json_just_written() {
     let arguments = [
         "-m", "-p", "80", "-i", "500", "-h", "50", "-q", "-l", "2000", "-S", &json,
     ];
-    let Some(_) = peer("cyclictest", &arguments) else {
-        return;
-    };
+    need!(needs::real_time());
+    need!(peer("cyclictest", &arguments));
     let run = detect_and_read(&file).unwrap();
     // It ends with the first thread that is done. On a busy machine the others may not have woken yet.
     let text = std::fs::read_to_string(&file).unwrap();
@@ -139,9 +123,8 @@ fn jitterdebugger_just_written() {
         "-o",
         out.to_str().unwrap(),
     ];
-    let Some(_) = peer("jitterdebugger", &arguments) else {
-        return;
-    };
+    need!(needs::real_time());
+    need!(peer("jitterdebugger", &arguments));
     // Its directory, as a person would name it.
     let run = detect_and_read(&out).unwrap();
     assert_eq!(samples(&run), run.threads.len() as u64 * 2000);
@@ -191,9 +174,7 @@ fn gnuplot_takes_our_histogram() {
         plot.display(),
         data = data.display()
     );
-    let Some(output) = peer("gnuplot", &["-e", &script]) else {
-        return;
-    };
+    let output = need!(peer("gnuplot", &["-e", &script]));
     assert!(
         output.stderr.is_empty(),
         "{}",
@@ -212,6 +193,7 @@ fn jitterplot_takes_our_results() {
         write(Format::Jitterdebugger, &record_support::run(1)).unwrap(),
     )
     .unwrap();
+    need!(needs::program("jitterplot"));
     for plot in ["hist", "cdf"] {
         let picture = directory.path().join(format!("{plot}.png"));
         let done = Command::new("jitterplot")
@@ -222,13 +204,10 @@ fn jitterplot_takes_our_results() {
                 plot.as_ref(),
                 results.as_os_str(),
             ])
-            .output();
-        match done {
-            Ok(output) if output.status.success() => {
-                assert!(std::fs::metadata(&picture).unwrap().len() > 1000);
-            }
-            Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
-            Err(error) => eprintln!("SKIPPED: jitterplot: {error}"),
-        }
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{said}");
+        assert!(std::fs::metadata(&picture).unwrap().len() > 1000);
     }
 }

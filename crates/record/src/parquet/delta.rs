@@ -10,6 +10,16 @@ const MINIBLOCK: usize = BLOCK / MINIBLOCKS;
 
 /// Appends the encoded values.
 pub(super) fn encode(out: &mut Vec<u8>, values: &[i64]) {
+    encode_differences(out, values, |delta| delta);
+}
+
+/// The same of small numbers, whose differences are of their own size: 2^31 - 1 is -1 after -2^31.
+pub(super) fn encode_i32(out: &mut Vec<u8>, values: &[i32]) {
+    let values: Vec<i64> = values.iter().map(|value| i64::from(*value)).collect();
+    encode_differences(out, &values, |delta| i64::from(delta as i32));
+}
+
+fn encode_differences(out: &mut Vec<u8>, values: &[i64], wrapped: fn(i64) -> i64) {
     put_varint(out, BLOCK as u64);
     put_varint(out, MINIBLOCKS as u64);
     put_varint(out, values.len() as u64);
@@ -19,7 +29,7 @@ pub(super) fn encode(out: &mut Vec<u8>, values: &[i64]) {
     while start < values.len() {
         let count = (values.len() - start).min(BLOCK);
         for (offset, delta) in deltas[..count].iter_mut().enumerate() {
-            *delta = values[start + offset].wrapping_sub(values[start + offset - 1]);
+            *delta = wrapped(values[start + offset].wrapping_sub(values[start + offset - 1]));
         }
         encode_block(out, &deltas[..count]);
         start += count;
