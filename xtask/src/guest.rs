@@ -204,11 +204,11 @@ fn run(built: &Built, kernel: &str, program: &Program) -> Result<Output, String>
 
 /// Tells what a program said.
 fn say(kernel: &str, program: &Program, output: &Output, told: Shared<'_, '_>) {
-    let what = [program.name, program.part].join(" ");
-    let kernel = program.kernel(kernel);
+    // One word, as the list of what is skipped has it.
+    let processor = if program.is_arm64 { "-arm64" } else { "" };
     let title = format!(
-        "     Running {} on {kernel} (the laboratory)",
-        what.trim_end()
+        "     Running {}@{kernel}{processor} (the laboratory)",
+        program.name
     );
     locked(told, |told| {
         told.lines([title.as_bytes()].into_iter());

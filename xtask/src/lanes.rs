@@ -125,9 +125,11 @@ fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Built, String> {
         }
         messages += &programs::messages(build)?;
         // With `cargo test` an example would be a program of tests.
-        let example = ["build", "--locked", "--workspace", "--example", EXAMPLE];
-        let example = programs::messages(suite::cargo(&example))?;
-        examples = programs::executable(&example, EXAMPLE)
+        let mut build = suite::cargo(&["build", "--locked", "--workspace"]);
+        for example in EXAMPLES {
+            build.args(["--example", example]);
+        }
+        examples = programs::executable(&programs::messages(build)?, EXAMPLES[0])
             .and_then(|example| Some(example.parent()?.to_owned()));
     }
     if !units.is_empty() {
@@ -144,12 +146,12 @@ fn built(wanted: &dyn Fn(&str) -> bool) -> Result<Built, String> {
 
 struct Built {
     programs: Vec<TestProgram>,
-    /// The folder of the example that tests run.
+    /// The folder of the examples that tests run.
     examples: Option<PathBuf>,
 }
 
-/// An example that tests run as a program.
-const EXAMPLE: &str = "truth";
+/// Examples that tests run as programs.
+const EXAMPLES: &[&str] = &["truth", "control_loop", "injection"];
 
 const BUILD: &[&str] = &["test", "--locked", "--workspace", "--no-run"];
 

@@ -118,7 +118,8 @@ impl Tally {
             } else if let Some((name, rest)) = test.split_once(" ... ignored") {
                 let reason = rest.trim_start_matches([',', ' ']);
                 // A part of another test, that runs it as a process of its own.
-                if reason.starts_with("run by ") || reason.starts_with("the child of ") {
+                const PARTS: [&str; 4] = ["run by ", "the child of ", "a helper of ", "a part of "];
+                if PARTS.iter().any(|part| reason.starts_with(part)) {
                     return true;
                 }
                 let reason = if reason.is_empty() { "ignored" } else { reason };

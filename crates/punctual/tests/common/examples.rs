@@ -8,7 +8,9 @@ use std::process::Command;
 /// Where all tests run, it was built with them: cargo would wait for the lints, which run meanwhile.
 pub fn build(example: &str) -> PathBuf {
     if let Some(folder) = std::env::var_os("PUNCTUAL_TEST_EXAMPLES") {
-        return PathBuf::from(folder).join(example);
+        let built = PathBuf::from(folder).join(example);
+        assert!(built.exists(), "{example} is none of xtask's EXAMPLES");
+        return built;
     }
     let output = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--workspace"])

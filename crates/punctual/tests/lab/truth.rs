@@ -2,7 +2,7 @@
 //! has the CPU, so every kind must meet the requirements.
 #![cfg(feature = "trace")]
 
-use super::common::truth::{Trouble, Wanted, hold, lines};
+use super::common::truth::{Trouble, Wanted, hold, is_seldom, lines};
 use super::common::{Place, examples, need};
 use super::{lab, ready};
 
@@ -32,12 +32,19 @@ fn bills_on_both_kernels_name_the_injected_culprits() {
         kernels += 1;
         let kernel = part.lines().next().unwrap_or_default();
         let lines = lines(part);
+        let mut seldom = 0;
         assert!(lines.len() >= 12, "{shown}");
         let sum = |key: &str| -> u64 { lines.iter().filter_map(|line| line[key].as_u64()).sum() };
         assert!(sum("injected") > 600, "{shown}");
         assert!(sum("traced") * 20 <= sum("injected"), "{kernel}: {shown}");
-        for line in lines {
-            match hold(&line, THERE) {
+        for line in &lines {
+            if is_seldom(line, THERE) {
+                // Time repeats, and with it how often a culprit is in the way.
+                assert_eq!(line["named"], line["injected"], "{kernel}: {line:#}");
+                seldom += 1;
+                continue;
+            }
+            match hold(line, THERE) {
                 Ok(()) => {}
                 // There is only one CPU.
                 Err(Trouble::Skipped(why)) if why.starts_with("call: ") => {}
@@ -46,6 +53,7 @@ fn bills_on_both_kernels_name_the_injected_culprits() {
                 }
             }
         }
+        assert!(seldom * 4 <= lines.len(), "{kernel}: {shown}");
     }
     assert_eq!(kernels, 2, "{shown}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
