@@ -4,7 +4,7 @@ use punctual_rt::clock;
 use punctual_rt::ring::Consumer;
 
 use super::cycle::Sample;
-use super::stops::{self, Excluded, StopEvidence, StopWindow, Waiting};
+use super::stops::{self, Excluded, Lateness, SeenStopped, StopEvidence, StopWindow, Waiting};
 use super::tally::Tally;
 use punctual_record::{StopCause, Stops};
 
@@ -30,14 +30,16 @@ pub struct Lane {
     pub stopped: Excluded,
     /// Samples that may be within a stop: that isn't known yet.
     waiting: Vec<Sample>,
+    /// How many of these the stops so far were taken out of: that can be done once.
+    examined: usize,
     /// The nominal interval; 0 for a polling thread.
     interval_ns: u64,
     /// Whether its samples are passed to the sinks.
     has_sinks: bool,
     /// When it last made progress, or was checked.
     seen_ns: u64,
-    /// An instant at which it was seen stopped, while its end is not known yet.
-    stopped_at_ns: Option<u64>,
+    /// It was seen stopped, in a wait that has not ended yet.
+    seen_stopped: Option<SeenStopped>,
 }
 
 /// Samples that were removed before they were counted.
@@ -82,10 +84,11 @@ impl Lane {
             sifted: Sifted::default(),
             stopped: Excluded::default(),
             waiting: Vec::new(),
+            examined: 0,
             interval_ns: 1_000_000,
             has_sinks: true,
             seen_ns: 0,
-            stopped_at_ns: None,
+            seen_stopped: None,
         }
     }
 
@@ -101,6 +104,13 @@ impl Lane {
     pub fn with_sinks(mut self, has_sinks: bool) -> Self {
         self.has_sinks = has_sinks;
         self
+    }
+
+    fn lateness(&self) -> Lateness {
+        Lateness {
+            interval_ns: self.interval_ns,
+            certain_ns: self.interval_ns.min(self.tally.deadline_ns()).max(1),
+        }
     }
 
     /// Samples that were lost because the ring was full.
@@ -160,6 +170,8 @@ pub struct Collector {
     pub stops: Stops,
     /// The last of them: a thread that got its CPU late has its sample still to come.
     recent: Vec<(u64, u64)>,
+    /// How many of these were taken out of samples: those after them are new.
+    known_stops: usize,
 }
 
 impl Collector {
@@ -175,6 +187,7 @@ impl Collector {
             evidence: None,
             stops: Stops::default(),
             recent: Vec::new(),
+            known_stops: 0,
         }
     }
 
@@ -228,6 +241,7 @@ impl Collector {
                 false => &mut [],
             };
             let waiting = &mut lane.waiting;
+            lane.examined = 0;
             if !waiting.is_empty() {
                 let known = known(waiting, settled_ns);
                 count(tally, probe, &waiting[..known], start_ns, sinks);
@@ -268,9 +282,10 @@ impl Collector {
         for lane in &mut self.lanes {
             let stopped_ns = match settled_ns {
                 u64::MAX => u64::MAX,
-                _ => lane.stopped_at_ns.unwrap_or(u64::MAX),
+                _ => lane.seen_stopped.map_or(u64::MAX, |seen| seen.at_ns),
             };
             let known = known(&lane.waiting, settled_ns.min(stopped_ns));
+            lane.examined = lane.examined.saturating_sub(known);
             batches.push(lane.waiting.drain(..known).collect());
         }
         self.classify(&mut batches);
@@ -338,52 +353,62 @@ impl Collector {
 
     /// Removes what is within the last stops of the whole process.
     fn exclude(&mut self) {
-        for stop in &self.recent {
-            for lane in &mut self.lanes {
-                let excluded =
-                    stops::exclude(&mut lane.waiting, *stop, lane.interval_ns, self.start_ns);
-                lane.stopped.cycles += excluded.cycles;
-                lane.stopped.ns += excluded.ns;
+        for lane in &mut self.lanes {
+            let lateness = lane.lateness();
+            let mut fresh = lane
+                .waiting
+                .split_off(lane.examined.min(lane.waiting.len()));
+            for (number, stop) in self.recent.iter().enumerate() {
+                let mut excluded = stops::exclude(&mut fresh, *stop, lateness, self.start_ns);
+                if number >= self.known_stops {
+                    let before = &mut lane.waiting;
+                    let of_others = stops::exclude(before, *stop, lateness, self.start_ns);
+                    excluded = excluded.and(of_others);
+                }
+                lane.stopped = lane.stopped.and(excluded);
                 self.stops.cycles += excluded.cycles;
                 // Its end is known now.
-                lane.stopped_at_ns = lane.stopped_at_ns.filter(|at_ns| *at_ns > stop.1);
+                lane.seen_stopped = lane.seen_stopped.filter(|seen| seen.at_ns > stop.1);
             }
+            lane.waiting.append(&mut fresh);
+            lane.examined = lane.waiting.len();
         }
         let longest_ns = self.lanes.iter().map(|lane| lane.interval_ns).max();
         let patience_ns = RECENT_NS.saturating_add(longest_ns.unwrap_or(0).saturating_mul(2));
         let now_ns = clock::now_ns();
         self.recent
             .retain(|(_, to_ns)| now_ns.saturating_sub(*to_ns) < patience_ns);
+        self.known_stops = self.recent.len();
     }
 
     fn any_stopped(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.stopped_at_ns.is_some())
+        self.lanes.iter().any(|lane| lane.seen_stopped.is_some())
     }
 
     /// Removes the wake-ups in which single threads were seen stopped.
     fn exclude_single(&mut self) {
         for lane in &mut self.lanes {
-            let Some(seen_ns) = lane.stopped_at_ns else {
+            let Some(seen) = lane.seen_stopped else {
                 continue;
             };
-            let Some(stop) = stops::of_thread(&lane.waiting, seen_ns) else {
+            let Some(stop) = stops::of_thread(&lane.waiting, &seen) else {
                 if lane
                     .waiting
                     .last()
-                    .is_some_and(|last| last.requested_ns > seen_ns)
+                    .is_some_and(|last| last.requested_ns > seen.at_ns)
                 {
-                    lane.stopped_at_ns = None;
+                    lane.seen_stopped = None;
                 }
                 continue;
             };
-            lane.stopped_at_ns = None;
+            lane.seen_stopped = None;
             if stop.1 <= self.start_ns {
                 continue;
             }
-            let (interval_ns, start_ns) = (lane.interval_ns, self.start_ns);
-            let excluded = stops::exclude(&mut lane.waiting, stop, interval_ns, start_ns);
-            lane.stopped.cycles += excluded.cycles;
-            lane.stopped.ns += excluded.ns;
+            let (lateness, start_ns) = (lane.lateness(), self.start_ns);
+            let excluded = stops::exclude(&mut lane.waiting, stop, lateness, start_ns);
+            lane.stopped = lane.stopped.and(excluded);
+            lane.examined = lane.waiting.len();
             self.stops.cycles += excluded.cycles;
             let cpu = Some(lane.cpu);
             self.stops
@@ -408,13 +433,23 @@ impl Collector {
                 0 => POLLING_NS,
                 ns => SILENT_NS.saturating_add(ns.saturating_mul(2)),
             };
-            if lane.stopped_at_ns.is_some() || now_ns.saturating_sub(lane.seen_ns) < patience_ns {
+            if let Some(seen) = &mut lane.seen_stopped {
+                if seen.to_ns == u64::MAX && !evidence.is_stopped(lane.tid) {
+                    seen.to_ns = clock::now_ns();
+                }
+                continue;
+            }
+            if now_ns.saturating_sub(lane.seen_ns) < patience_ns {
                 continue;
             }
             // Time passes between the two, so the thread was stopped at this instant.
             let at_ns = clock::now_ns();
             if evidence.is_stopped(lane.tid) {
-                lane.stopped_at_ns = Some(at_ns);
+                lane.seen_stopped = Some(SeenStopped {
+                    from_ns: lane.seen_ns,
+                    at_ns,
+                    to_ns: u64::MAX,
+                });
             }
             lane.seen_ns = at_ns;
         }
@@ -587,6 +622,55 @@ mod tests {
         let stops = &collector.stops;
         assert_eq!((stops.count, stops.cycles), (1, 605));
         assert_eq!(stops.total_ns, 301 * MS);
+    }
+
+    /// A thread stalls for 400 ms, in the midst of which all are stopped for 100 ms: its wake-up comes after
+    /// the stop is known, and waits until no later one can lie in it.
+    #[test]
+    fn a_stop_is_taken_out_of_a_wait_once() {
+        const MS: u64 = 1_000_000;
+        let now_ns = clock::now_ns();
+        let told = Arc::new(Mutex::new(Told {
+            settled_ns: now_ns,
+            windows: Vec::new(),
+        }));
+        let (mut rings, lanes): (Vec<_>, Vec<_>) = (0..2)
+            .map(|cpu| {
+                let (producer, consumer) = ring(64);
+                let tally = Tally::new(now_ns, 10 * MS, Halves::At(u64::MAX), 8);
+                (producer, Lane::new(cpu, 77, consumer, tally))
+            })
+            .unzip();
+        let evidence: Box<dyn StopEvidence> = Box::new(Arc::clone(&told));
+        let mut collector = Collector::new(lanes, now_ns, Vec::new()).with_evidence(Some(evidence));
+        let sample = |ms: u64, late_ms: u64| Sample {
+            requested_ns: now_ns + ms * MS,
+            late_ns: (late_ms * MS) as i64,
+            missed: late_ms,
+        };
+        for (ms, late_ms) in [(100, 0), (101, 100), (202, 0)] {
+            rings[0].push(sample(ms, late_ms));
+        }
+        collector.collect();
+        *told.lock().unwrap() = Told {
+            settled_ns: now_ns + 250 * MS,
+            windows: vec![StopWindow {
+                from_ns: now_ns + 90 * MS,
+                to_ns: now_ns + 210 * MS,
+                cause: StopCause::Signal,
+            }],
+        };
+        collector.collect();
+        rings[1].push(sample(2, 400));
+        collector.collect();
+        collector.collect();
+        told.lock().unwrap().settled_ns = now_ns + 500 * MS;
+        collector.collect();
+        let stalled = &collector.lanes[1];
+        assert_eq!((stalled.tally.late, stalled.tally.missed), (1, 299));
+        assert_eq!(stalled.tally.latency().max(), Some(299 * MS));
+        assert_eq!(stalled.stopped.cycles, 101);
+        assert_eq!(collector.lanes[0].tally.late, 0);
     }
 
     #[test]

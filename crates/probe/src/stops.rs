@@ -86,12 +86,33 @@ pub struct Excluded {
     pub ns: u64,
 }
 
-/// Removes from a lane's samples what is within the stop from `from_ns` to `to_ns`.
-/// `interval_ns` is 0 for a thread that polls; samples before `start_ns` are left alone.
+impl Excluded {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            cycles: self.cycles.saturating_add(other.cycles),
+            ns: self.ns.saturating_add(other.ns),
+        }
+    }
+}
+
+/// What is known of a lane's delays.
+#[derive(Debug, Clone, Copy)]
+pub struct Lateness {
+    /// 0 for a thread that polls.
+    pub interval_ns: u64,
+    /// A wake-up that a stop cut short had been late already if it was due this long before. Of a shorter
+    /// wait nobody knows how long it would have been.
+    pub certain_ns: u64,
+}
+
+/// Takes the stop from `from_ns` to `to_ns` out of a lane's samples, once: what was late before stays late,
+/// and what the stop added is gone. Samples before `start_ns` are left alone.
 pub fn exclude(
     samples: &mut Vec<Sample>,
     (from_ns, to_ns): (u64, u64),
-    interval_ns: u64,
+    lateness: Lateness,
     start_ns: u64,
 ) -> Excluded {
     let mut excluded = Excluded::default();
@@ -115,12 +136,14 @@ pub fn exclude(
             return true;
         }
         let cycles = sample.missed.saturating_add(1);
-        let rest = if woke_ns > to_ns.saturating_add(RESUME_NS) {
-            remainder(sample, to_ns, interval_ns)
+        let rest = if requested_ns < from_ns {
+            without(sample, (from_ns, to_ns), lateness)
+        } else if is_late_after(sample, to_ns) {
+            remainder(sample, to_ns, lateness.interval_ns)
         } else {
             None
         };
-        let left = rest.map_or(0, |rest| match interval_ns {
+        let left = rest.map_or(0, |rest| match lateness.interval_ns {
             0 => 0,
             _ => rest.missed.saturating_add(1),
         });
@@ -139,6 +162,31 @@ pub fn exclude(
         samples.insert(at, rest);
     }
     excluded
+}
+
+fn is_late_after(sample: &Sample, to_ns: u64) -> bool {
+    sample.woke_ns() > to_ns.saturating_add(RESUME_NS)
+}
+
+/// A wake-up that was due before a stop, as if there had been none: it ends where the stop began, or as much
+/// later as the thread ran after it. Periods that passed in the stop are no skipped ones.
+fn without(sample: &Sample, (from_ns, to_ns): (u64, u64), lateness: Lateness) -> Option<Sample> {
+    let before_ns = from_ns - sample.requested_ns;
+    let (after_ns, shift_ns) = match is_late_after(sample, to_ns) {
+        // It still ends when the thread woke.
+        true => (sample.woke_ns() - to_ns, to_ns - from_ns),
+        false => (0, 0),
+    };
+    if after_ns == 0 && before_ns < lateness.certain_ns {
+        return None;
+    }
+    let late_ns = before_ns.saturating_add(after_ns);
+    let passed = late_ns.checked_div(lateness.interval_ns).unwrap_or(0);
+    Some(Sample {
+        requested_ns: sample.requested_ns.saturating_add(shift_ns),
+        late_ns: i64::try_from(late_ns).unwrap_or(i64::MAX),
+        missed: sample.missed.min(passed),
+    })
 }
 
 /// The part of a sample after the end of a stop: it begins at the first instant that was due then.
@@ -164,13 +212,27 @@ fn remainder(sample: &Sample, to_ns: u64, interval_ns: u64) -> Option<Sample> {
     })
 }
 
-/// The stop of a single thread, which was observed at an instant.
+/// What is known of a stop of a single thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeenStopped {
+    /// It was not stopped then.
+    pub from_ns: u64,
+    /// It was stopped then.
+    pub at_ns: u64,
+    /// It was not stopped any more then; the end of time as long as it is.
+    pub to_ns: u64,
+}
+
+/// The longest stop of a single thread that fits what was seen, within the wait that it lies in.
 #[must_use]
-pub fn of_thread(samples: &[Sample], seen_ns: u64) -> Option<(u64, u64)> {
+pub fn of_thread(samples: &[Sample], seen: &SeenStopped) -> Option<(u64, u64)> {
     let sample = samples
         .iter()
-        .find(|sample| sample.requested_ns <= seen_ns && seen_ns <= sample.woke_ns())?;
-    Some((sample.requested_ns, sample.woke_ns()))
+        .find(|sample| sample.requested_ns <= seen.at_ns && seen.at_ns <= sample.woke_ns())?;
+    Some((
+        sample.requested_ns.max(seen.from_ns),
+        sample.woke_ns().min(seen.to_ns),
+    ))
 }
 
 /// The stop in the form of the record.
@@ -211,6 +273,15 @@ mod tests {
             polls: false,
         }
     }
+
+    const EACH_MS: Lateness = Lateness {
+        interval_ns: MS,
+        certain_ns: MS,
+    };
+    const POLLS: Lateness = Lateness {
+        interval_ns: 0,
+        certain_ns: 1,
+    };
 
     const WINDOW: StopWindow = StopWindow {
         from_ns: 5 * MS,
@@ -264,7 +335,12 @@ mod tests {
             sample(12, 298_100, 298),
             sample(311, 20, 0),
         ];
-        let excluded = exclude(&mut samples, (11 * MS + 30_000, 310 * MS + 100_000), MS, 0);
+        let excluded = exclude(
+            &mut samples,
+            (11 * MS + 30_000, 310 * MS + 100_000),
+            EACH_MS,
+            0,
+        );
         assert_eq!(samples, [sample(11, 30, 0), sample(311, 20, 0)]);
         assert_eq!(excluded.cycles, 299);
     }
@@ -273,12 +349,12 @@ mod tests {
     fn a_wake_up_that_is_late_after_the_stop_is_late() {
         // The stop is over at 310.1 ms; the thread runs 50 ms later.
         let mut samples = vec![sample(12, 348_100, 348), sample(361, 20, 0)];
-        let excluded = exclude(&mut samples, (11 * MS, 310 * MS + 100_000), MS, 0);
+        let excluded = exclude(&mut samples, (11 * MS, 310 * MS + 100_000), EACH_MS, 0);
         assert_eq!(samples, [sample(311, 49_100, 49), sample(361, 20, 0)]);
         assert_eq!(excluded.cycles, 299);
         // Polling threads: the time after it is a separate gap.
         let mut gaps = vec![sample(12, 348_100, 0)];
-        let excluded = exclude(&mut gaps, (12 * MS, 310 * MS + 100_000), 0, 0);
+        let excluded = exclude(&mut gaps, (12 * MS, 310 * MS + 100_000), POLLS, 0);
         assert_eq!(gaps[0].woke_ns(), 360 * MS + 100_000);
         assert_eq!(
             (gaps[0].latency_ns(), excluded.ns),
@@ -287,16 +363,62 @@ mod tests {
     }
 
     #[test]
+    fn what_was_late_before_the_stop_stays_late() {
+        // Due at 12 ms; stopped from 312 to 412 ms; awake at 412.1 ms.
+        let stop = (312 * MS, 412 * MS);
+        let mut samples = vec![sample(12, 400_100, 400), sample(413, 20, 0)];
+        let excluded = exclude(&mut samples, stop, EACH_MS, 0);
+        assert_eq!(samples, [sample(12, 300_000, 300), sample(413, 20, 0)]);
+        assert_eq!((excluded.cycles, excluded.ns), (100, 100 * MS + 100_000));
+        // It stalls for 50 ms more: both parts are one delay, which ends when it woke.
+        let mut samples = vec![sample(12, 450_000, 450), sample(463, 20, 0)];
+        let excluded = exclude(&mut samples, stop, EACH_MS, 0);
+        assert_eq!(samples, [sample(112, 350_000, 350), sample(463, 20, 0)]);
+        assert_eq!((excluded.cycles, excluded.ns), (100, 100 * MS));
+        // A gap of a thread that polls.
+        let mut gaps = vec![sample(12, 400_100, 0)];
+        exclude(&mut gaps, stop, POLLS, 0);
+        assert_eq!(gaps, [sample(12, 300_000, 0)]);
+        // How long this one would have taken nobody knows.
+        let mut samples = vec![Sample {
+            requested_ns: stop.0 - MS / 2,
+            late_ns: (100 * MS) as i64,
+            missed: 100,
+        }];
+        let excluded = exclude(&mut samples, stop, EACH_MS, 0);
+        assert_eq!((samples.len(), excluded.cycles), (0, 101));
+    }
+
+    #[test]
+    fn of_several_stops_in_one_wait_each_is_taken_out() {
+        let mut samples = vec![sample(10, 70_000, 70)];
+        for stop in [(20 * MS, 30 * MS), (50 * MS, 60 * MS)] {
+            assert_eq!(exclude(&mut samples, stop, EACH_MS, 0).cycles, 10);
+        }
+        assert_eq!(samples, [sample(30, 50_000, 50)]);
+    }
+
+    #[test]
     fn nothing_is_removed_before_the_start() {
         let mut samples = vec![sample(12, 298_100, 298)];
-        let excluded = exclude(&mut samples, (11 * MS, 310 * MS), MS, 13 * MS);
+        let excluded = exclude(&mut samples, (11 * MS, 310 * MS), EACH_MS, 13 * MS);
         assert_eq!((samples.len(), excluded), (1, Excluded::default()));
     }
 
     #[test]
     fn a_single_stopped_thread_is_excused_for_that_wake_up_only() {
         let samples = [sample(10, 20, 0), sample(11, 400_000, 400)];
-        assert_eq!(of_thread(&samples, 100 * MS), Some((11 * MS, 411 * MS)));
-        assert_eq!(of_thread(&samples, 10_500_000), None);
+        let seen = |from_ms, at_ns, to_ms| SeenStopped {
+            from_ns: from_ms * MS,
+            at_ns,
+            to_ns: to_ms * MS,
+        };
+        let of_thread = |seen| of_thread(&samples, &seen);
+        let all = Some((11 * MS, 411 * MS));
+        assert_eq!(of_thread(seen(2, 100 * MS, 900)), all);
+        assert_eq!(of_thread(seen(2, 10_500_000, 900)), None);
+        // It ran a while before and after.
+        let part = Some((90 * MS, 300 * MS));
+        assert_eq!(of_thread(seen(90, 100 * MS, 300)), part);
     }
 }

@@ -139,6 +139,12 @@ impl Tally {
         }
     }
 
+    /// A wake-up later than this is late; [`u64::MAX`] where none is.
+    #[must_use]
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
     /// Sets the length of the shortest interval: only a wake-up that is this late can have
     /// skipped a period, so others are not checked.
     #[must_use]

@@ -32,7 +32,7 @@ pub fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
 }
 
 /// The number of tests below whose name begins with `guest_`.
-const PARTS: usize = 7;
+const PARTS: usize = 8;
 
 fn all_parts(kernel: &str) {
     need!(ready());
@@ -153,6 +153,34 @@ fn guest_every_wait_source_wakes_a_real_time_thread() {
             .collect();
         assert!(broken.is_empty(), "{}: {broken:?}", kind.name);
     }
+}
+
+/// A thread that waits for a lock within the kernel isn't stopped, and one that is stopped is.
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_a_stop_is_told_from_a_wait_within_the_kernel() {
+    let words = ["measure", "-p", "80", "-t", "2", "-D", "3", "-q"];
+    let stops_of = |folder: &str, stop: bool| {
+        let words = [&words[..], &["--no-explain", "-o", folder]].concat();
+        let mut command = Command::new("/bin/punctual");
+        let mut child = command.args(words).spawn().expect("it starts");
+        if stop {
+            use rustix::process::{Pid, Signal, kill_process};
+            let pid = Pid::from_child(&child);
+            for (after_ms, signal) in [(2_000, Signal::STOP), (300, Signal::CONT)] {
+                std::thread::sleep(std::time::Duration::from_millis(after_ms));
+                kill_process(pid, signal).expect("it runs");
+            }
+        }
+        child.wait().expect("it ends");
+        let run = punctual_record::read(folder.as_ref()).expect("a record");
+        run.stops
+            .map_or((0, 0), |it| (it.count, it.total_ns / 1_000_000))
+    };
+    assert_eq!(stops_of("/tmp/unstopped", false), (0, 0));
+    let (count, length_ms) = stops_of("/tmp/stopped", true);
+    assert_eq!(count, 1);
+    assert!((300..360).contains(&length_ms), "{length_ms} ms");
 }
 
 /// The number of this thread.

@@ -1,7 +1,7 @@
 //! Clocks and timers.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{check, check_returned, raw, vdso};
 
@@ -142,6 +142,12 @@ pub fn sleep_for(length_ns: u64) -> io::Result<()> {
 /// A timer on CLOCK_MONOTONIC that is read as a file.
 #[derive(Debug)]
 pub struct TimerFd(OwnedFd);
+
+impl AsFd for TimerFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl TimerFd {
     /// Creates a disarmed timer. Not real-time safe (allocates in the kernel).

@@ -4,9 +4,16 @@
 //! A stop (SIGSTOP, a freezer, a debugger) wakes it and makes it sleep again without a system call of
 //! its own, which counts another. A machine that halts, a host that takes the CPU, or a thread of
 //! higher priority adds no switch: those remain late wake-ups.
+//!
+//! Under PREEMPT_RT a thread that waits for a lock within the kernel counts such a switch, too
+//! (`rtlock_slowlock`), and the timer's lock is often held as it wakes up. There it waits by epoll_wait(2),
+//! which a stop ends with EINTR although the thread blocks all signals (signal(7)). A freezer of control
+//! groups version 1 isn't seen there.
 
 use std::fs;
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -15,6 +22,8 @@ use std::time::Duration;
 use punctual_rt::clock;
 use punctual_rt::sys::task::thread_usage;
 use punctual_rt::sys::time::{TimerFd, block_asynchronous_signals};
+use rustix::event::epoll;
+use rustix::io::Errno;
 
 use super::pace::Pace;
 use crate::conduct::error::ConductError;
@@ -56,9 +65,14 @@ impl StopDetector {
             windows: Mutex::default(),
         });
         let timer = TimerFd::new().map_err(ConductError::Collector)?;
+        let is_real_time =
+            fs::read_to_string("/sys/kernel/realtime").is_ok_and(|word| word.trim() == "1");
+        let interruptible = is_real_time.then(|| Interruptible::new(&timer)).transpose();
+        let interruptible = interruptible.map_err(ConductError::Collector)?;
         let mut detector = Detector {
             told: Arc::clone(&told),
             timer,
+            interruptible,
             pace: Arc::clone(pace),
             continued: signals.continued(),
             seen: None,
@@ -126,10 +140,43 @@ impl Seen {
     }
 }
 
+/// How it waited.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waited {
+    /// How often.
+    times: i64,
+    /// Whether it was woken by something that no thread sent it.
+    interrupted: bool,
+}
+
+/// Waits for the timer in a way that a stop interrupts.
+struct Interruptible(OwnedFd);
+
+impl Interruptible {
+    fn new(timer: &TimerFd) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&epoll, timer, data, epoll::EventFlags::IN)?;
+        Ok(Self(epoll))
+    }
+
+    /// Waits until the timer has expired; whether anything else ended the wait.
+    fn is_interrupted(&self) -> bool {
+        let mut interrupted = false;
+        let mut events = [MaybeUninit::uninit()];
+        while let Err(Errno::INTR) = epoll::wait(&self.0, &mut events, None) {
+            interrupted = true;
+        }
+        interrupted
+    }
+}
+
 /// The thread's own.
 struct Detector {
     told: Arc<Told>,
     timer: TimerFd,
+    /// What it waits by where switches prove nothing.
+    interruptible: Option<Interruptible>,
     pace: Arc<Pace>,
     continued: Arc<AtomicBool>,
     seen: Option<Seen>,
@@ -144,7 +191,7 @@ impl Detector {
             let _ = block_asynchronous_signals();
             self.seen = Seen::now().ok();
         }
-        let waits = if last { 0 } else { self.wait() };
+        let waited = if last { Waited::default() } else { self.wait() };
         let (Some(before), Ok(now)) = (self.seen, Seen::now()) else {
             // Stops cannot be detected here: nothing waits for this thread.
             self.told.settled_ns.store(u64::MAX, Ordering::Release);
@@ -152,13 +199,16 @@ impl Detector {
             return;
         };
         self.seen = Some(now);
-        let stopped = now.switches - before.switches > waits;
+        let (stopped, is_certain) = match self.interruptible {
+            Some(_) => (waited.interrupted, true),
+            None => (now.switches - before.switches > waited.times, false),
+        };
         if !stopped && self.stale {
             self.continued.store(false, Ordering::Release);
         }
         let continued = self.continued.load(Ordering::Acquire);
         self.stale = continued && !stopped;
-        if stopped && (continued || now.faults == before.faults) {
+        if stopped && (is_certain || continued || now.faults == before.faults) {
             let to_ns = clock::now_ns();
             let cause = self.cause();
             lock(&self.told.windows).push(StopWindow {
@@ -176,21 +226,28 @@ impl Detector {
         self.told.settled_ns.store(settled_ns, Ordering::Release);
     }
 
-    /// Waits for the next round, and returns how often it waited.
-    fn wait(&self) -> i64 {
+    /// Waits for the next round.
+    fn wait(&self) -> Waited {
         let due_ns = self.pace.after(LOOK_NS);
         if self.timer.arm(due_ns, 0).is_err() {
             thread::sleep(Duration::from_nanos(LOOK_NS));
-            return i64::MAX;
+            return Waited {
+                times: i64::MAX,
+                interrupted: false,
+            };
         }
-        let mut waits = 1;
+        let interrupted = self
+            .interruptible
+            .as_ref()
+            .is_some_and(Interruptible::is_interrupted);
+        let mut times = 1;
         while let Err(error) = self.timer.wait() {
             if error.raw_os_error() != Some(libc::EINTR) {
                 break;
             }
-            waits += 1;
+            times += 1;
         }
-        waits
+        Waited { times, interrupted }
     }
 
     fn cause(&self) -> StopCause {

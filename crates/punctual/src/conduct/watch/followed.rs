@@ -82,7 +82,7 @@ impl Followed {
             sleeper,
             met_on,
             calls: Vec::new(),
-            stops: ThreadStops::new(tally.start_ns()),
+            stops: ThreadStops::new(tally.start_ns(), tally.deadline_ns()),
             tally,
             by_timer: Histogram::new(),
             by_others: Histogram::new(),

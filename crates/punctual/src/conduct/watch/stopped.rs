@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::probe::cycle::Sample;
-use crate::probe::stops::{RESUME_NS, exclude, recorded};
+use crate::probe::stops::{Lateness, RESUME_NS, exclude, recorded};
 use punctual_record::{Stop, StopCause, Stops};
 
 /// Stops of a thread that are kept: events that arrive late may be in one of them.
@@ -15,6 +15,7 @@ const OPEN: usize = 1024;
 /// The stops of one thread.
 pub struct ThreadStops {
     start_ns: u64,
+    lateness: Lateness,
     kept: VecDeque<(u64, u64)>,
     /// The number of stops.
     pub count: u64,
@@ -39,10 +40,14 @@ pub struct Part {
 }
 
 impl ThreadStops {
-    /// No stops; what was before the start does not count.
-    pub fn new(start_ns: u64) -> Self {
+    /// No stops; what was before the start does not count. A wake-up later than the deadline is late.
+    pub fn new(start_ns: u64, deadline_ns: u64) -> Self {
         Self {
             start_ns,
+            lateness: Lateness {
+                interval_ns: 0,
+                certain_ns: deadline_ns.min(RESUME_NS),
+            },
             kept: VecDeque::new(),
             count: 0,
             cycles: 0,
@@ -64,14 +69,14 @@ impl ThreadStops {
         self.kept.iter().any(lies)
     }
 
-    /// The part of a wake-up outside stops: all of it, the part after a stop, or nothing.
+    /// The part of a wake-up outside stops: all of it, some, or nothing.
     pub fn left_of(&mut self, sample: Sample) -> Option<Sample> {
         if !self.between(sample.requested_ns, sample.woke_ns()) {
             return Some(sample);
         }
         let mut left = vec![sample];
         for stop in &self.kept {
-            exclude(&mut left, *stop, 0, self.start_ns);
+            exclude(&mut left, *stop, self.lateness, self.start_ns);
         }
         let left = left.first().copied();
         self.cycles += u64::from(left.is_none());
@@ -205,7 +210,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn stopped(stops: &[(u64, u64)]) -> ThreadStops {
-        let mut thread = ThreadStops::new(5 * MS);
+        let mut thread = ThreadStops::new(5 * MS, u64::MAX);
         for (from_ms, to_ms) in stops {
             thread.add(from_ms * MS, to_ms * MS);
         }
@@ -261,7 +266,10 @@ mod tests {
         assert_eq!(thread.left_of(wait(25, 41)), None);
         assert_eq!(thread.left_of(wait(10, 19)), Some(wait(10, 19)));
         assert_eq!(thread.left_of(wait(41, 80)), Some(wait(41, 80)));
-        assert_eq!(thread.left_of(wait(25, 80)), Some(wait(40, 80)));
+        // The 1 ms between the two stops, and the 40 ms after them.
+        assert_eq!(thread.left_of(wait(25, 80)), Some(wait(39, 80)));
+        // The 12 ms before them, and that 1 ms.
+        assert_eq!(thread.left_of(wait(8, 41)), Some(wait(18, 31)));
         assert_eq!(thread.cycles, 1);
         assert!(thread.between(35, 36 * MS) && !thread.between(41 * MS, 80 * MS));
     }
