@@ -19,11 +19,13 @@ pub struct Job {
     pub skipped: u64,
 }
 
-/// Takes what a task finds out. Both are called by the task's own thread, between two jobs: neither
-/// may allocate, wait or call the kernel.
+/// Takes what a task finds out. All are called by the task's own thread, between two jobs: none may
+/// allocate, wait or call the kernel.
 pub trait Sink: Send + 'static {
     /// A job has ended.
     fn job(&mut self, job: Job);
+    /// Releases found as many pending as may be: these jobs, at about this instant, will never be started.
+    fn dropped(&mut self, at_ns: u64, jobs: u64);
     /// A value came out of a chain.
     fn passed(&mut self, passed: Passed);
 }

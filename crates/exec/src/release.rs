@@ -37,6 +37,13 @@ struct Shared {
     refused: AtomicU64,
 }
 
+impl Shared {
+    /// How many may be pending: one place is kept for the end.
+    fn most(&self) -> u32 {
+        self.bell.most() - 1
+    }
+}
+
 /// An arrival that stands for the end of the set.
 const OVER: u64 = u64::MAX;
 
@@ -77,8 +84,7 @@ impl Releaser {
     /// The kernel's.
     #[inline]
     pub fn release(&mut self, release: Release) -> io::Result<()> {
-        // One place is kept for the end.
-        if self.shared.pending.load(Ordering::Relaxed) + 1 >= self.shared.bell.most() {
+        if self.shared.pending.load(Ordering::Relaxed) >= self.shared.most() {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
@@ -140,6 +146,12 @@ impl Released {
             released_ns: slot.released_ns.load(Ordering::Relaxed),
             job: slot.job.load(Ordering::Relaxed),
         }))
+    }
+
+    /// How many may be pending.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        self.shared.most()
     }
 
     /// The releases that were refused since the last call. Real-time safe.

@@ -86,6 +86,10 @@ pub struct Outcome {
     pub ended: Ended,
     /// Jobs that it executed.
     pub jobs: u64,
+    /// Jobs that it never started: as many releases were pending as may be.
+    pub dropped: u64,
+    /// So many.
+    pub most_pending: u32,
     /// Page faults and preemptions while it executed jobs.
     pub disturbances: Option<Disturbances>,
     /// Processor time meanwhile, in ns.

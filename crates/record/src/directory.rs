@@ -48,6 +48,7 @@ impl RunDirectory {
             Some(path) => Self::create_named(path)?,
             None => Self::create_default(Path::new(""), verb, now)?,
         }
+        .taken_alone()?
         .proved_writable()
     }
 
@@ -57,7 +58,9 @@ impl RunDirectory {
     /// # Errors
     /// As [`RunDirectory::create`].
     pub fn create_within(parent: &Path, verb: &str, now: SystemTime) -> Result<Self, RecordError> {
-        Self::create_default(parent, verb, now)?.proved_writable()
+        Self::create_default(parent, verb, now)?
+            .taken_alone()?
+            .proved_writable()
     }
 
     fn create_named(path: &Path) -> Result<Self, RecordError> {
@@ -101,11 +104,6 @@ impl RunDirectory {
             source,
         };
         refuse(path, folder.fault().map_err(error)?)?;
-        if !folder.is_empty().map_err(error)? {
-            return Err(RecordError::Exists {
-                path: path.to_owned(),
-            });
-        }
         Ok(Self::of(folder, None))
     }
 
@@ -138,6 +136,20 @@ impl RunDirectory {
             reserve: Mutex::new(None),
             unsaved: Mutex::new(BTreeMap::new()),
         }
+    }
+
+    /// Of two runs that find the same empty directory one has it.
+    fn taken_alone(self) -> Result<Self, RecordError> {
+        let path = || self.path().to_owned();
+        let error = |source| RecordError::Create {
+            path: path(),
+            source,
+        };
+        let alone = self.folder.take().map_err(error)? && self.folder.is_empty().map_err(error)?;
+        if !alone {
+            return Err(RecordError::Exists { path: path() });
+        }
+        Ok(self)
     }
 
     /// Permission bits don't tell (read-only mounts, quotas): a file does.

@@ -304,6 +304,15 @@ pub enum Happening {
     },
     /// What watches counted of their threads is not in a merged record.
     WatchLeftOut,
+    /// Jobs of a released task were never started: as many releases were pending as may be.
+    JobsDropped {
+        /// The task.
+        task: String,
+        /// How many.
+        jobs: u64,
+        /// How many releases may be pending.
+        pending: u32,
+    },
 }
 
 impl Happening {
@@ -320,6 +329,7 @@ impl Happening {
             Self::Debugger { .. } => "debugger",
             Self::Governor { .. } => "governor",
             Self::HistogramOverflow { .. } => "histogram-overflow",
+            Self::JobsDropped { .. } => "jobs-dropped",
             Self::KernelMessage { .. } => "kernel-message",
             Self::LeftOut { .. } => "left-out",
             Self::LoadFailed { .. } => "load-failed",

@@ -4,7 +4,7 @@
 mod decoded;
 mod parts;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use punctual_stats::histogram::{DecodeError, Histogram, SparseHistogram};
@@ -47,6 +47,15 @@ pub enum MergeError {
         /// When it was begun.
         started: String,
     },
+    /// A run that measured the same CPUs in the same time as one of the sum: its evidence would count twice.
+    Overlapping {
+        /// Which, counted from 0.
+        run: usize,
+        /// When it was begun.
+        started: String,
+        /// When the other one was begun.
+        other: String,
+    },
     /// A run that executed a set of tasks: its jobs aren't added up.
     TaskSet {
         /// Which, counted from 0.
@@ -81,6 +90,16 @@ impl fmt::Display for MergeError {
                 "run {} (begun {started}) was given twice: name each run once",
                 run + 1
             ),
+            Self::Overlapping {
+                run,
+                started,
+                other,
+            } => write!(
+                f,
+                "run {} (begun {started}) measured in the same time, on the same machine, what the one \
+                 begun {other} did: name one of the two",
+                run + 1
+            ),
             Self::TaskSet { run } => write!(
                 f,
                 "run {} executed a task set, whose runs can't be merged: execute it for longer with \
@@ -105,6 +124,7 @@ impl std::error::Error for MergeError {
             Self::Nothing
             | Self::Different { .. }
             | Self::Twice { .. }
+            | Self::Overlapping { .. }
             | Self::TaskSet { .. }
             | Self::Path { .. } => None,
         }
@@ -115,7 +135,7 @@ impl std::error::Error for MergeError {
 #[derive(Debug)]
 pub struct Merger {
     force: bool,
-    seen: BTreeSet<Beginning>,
+    seen: Vec<Beginning>,
     first: Option<Box<Run>>,
     threads: BTreeMap<usize, MergedThread>,
     timeline: MergedTimeline,
@@ -146,7 +166,7 @@ impl Merger {
     pub fn new(force: bool) -> Self {
         Self {
             force,
-            seen: BTreeSet::new(),
+            seen: Vec::new(),
             first: None,
             threads: BTreeMap::new(),
             timeline: MergedTimeline::default(),
@@ -269,12 +289,20 @@ impl Merger {
     }
 
     fn check(&mut self, number: usize, run: &Run) -> Result<(), MergeError> {
-        let twice = beginnings(run).find(|begun| self.seen.contains(begun));
-        if let Some(Beginning { started, .. }) = twice {
-            return Err(MergeError::Twice {
-                run: number,
-                started,
-            });
+        for begun in beginnings(run) {
+            if self.seen.iter().any(|seen| seen.is(&begun)) {
+                return Err(MergeError::Twice {
+                    run: number,
+                    started: begun.started,
+                });
+            }
+            if let Some(seen) = self.seen.iter().find(|seen| seen.overlaps(&begun)) {
+                return Err(MergeError::Overlapping {
+                    run: number,
+                    started: begun.started,
+                    other: seen.started.clone(),
+                });
+            }
         }
         let Some(first) = &self.first else {
             return Ok(());
@@ -487,12 +515,7 @@ impl Merger {
 /// When the run began, or each of those that it is the sum of; none for what doesn't say.
 fn beginnings(run: &Run) -> impl Iterator<Item = Beginning> {
     let of_sum = run.merged.iter().flat_map(|merged| &merged.begun).cloned();
-    let own = run.start_ns.map(|start_ns| Beginning {
-        hostname: run.system.hostname.clone(),
-        started: run.started.clone(),
-        start_ns,
-    });
-    of_sum.chain(own)
+    of_sum.chain(Beginning::of(run))
 }
 
 /// Wake-ups of a thread later than `limit_ns`. Where the run counted for another

@@ -13,6 +13,9 @@ use super::unread::Unread;
 pub struct SystemState {
     /// Host name.
     pub hostname: String,
+    /// The ID of the boot: another one each time that the machine starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// Distribution's pretty name.
     pub distribution: Option<String>,
     /// The kernel.

@@ -7,9 +7,9 @@ pub(crate) mod gantt;
 mod rows;
 mod split;
 
-use punctual_record::Run;
 use punctual_record::explanation::Cause;
 use punctual_record::taskset::{JobBill, TaskFault, TaskRun};
+use punctual_record::{Judgement, Run};
 use punctual_stats::lengths::LengthResult;
 use punctual_stats::shares::Shares;
 use punctual_stats::tasks::TaskResult;
@@ -59,7 +59,10 @@ pub(crate) fn claim(verdict: &Verdict, repeats: bool) -> String {
     if !deciding.is_empty() {
         sentences.push(match verdict.outcome {
             Outcome::Pass => passed(verdict),
-            _ => named(&deciding, verdict, repeats),
+            _ => {
+                let needed = verdict.needed_seconds;
+                named(&deciding, verdict.confidence, needed, repeats)
+            }
         });
     }
     sentences.extend(chains.map(chain));
@@ -109,8 +112,20 @@ fn passed(verdict: &Verdict) -> String {
     )
 }
 
-/// The tasks that decided, the worst first.
-fn named(deciding: &[&TaskResult], verdict: &Verdict, repeats: bool) -> String {
+/// The verdict on one task in a sentence, without the word.
+pub(crate) fn task(result: &TaskResult, judgement: &Judgement) -> String {
+    let (verdict, needed) = (&judgement.verdict, result.result.needed_seconds);
+    named(&[result], verdict.confidence, needed, judgement.repeats)
+}
+
+/// The tasks that decided, all in the same way, the worst first.
+fn named(
+    deciding: &[&TaskResult],
+    confidence: f64,
+    needed_seconds: Option<u64>,
+    repeats: bool,
+) -> String {
+    let outcome = deciding.first().map(|task| task.result.outcome);
     let mut worst: Vec<&&TaskResult> = deciding.iter().collect();
     worst.sort_by(|a, b| {
         let share = |task: &TaskResult| task.result.bound.observed_probability;
@@ -121,8 +136,8 @@ fn named(deciding: &[&TaskResult], verdict: &Verdict, repeats: bool) -> String {
         let limit = words::duration(bound.limit_ns);
         let jobs = words::count(bound.cycles);
         let shares = Shares::for_values(&[bound.upper, bound.lower]);
-        match (verdict.outcome, bound.misses) {
-            (Outcome::Inconclusive, 0) => format!(
+        match (outcome, bound.misses) {
+            (Some(Outcome::Inconclusive), 0) => format!(
                 "{}: none of {jobs} jobs missed {limit}, which shows fewer than {}",
                 task.name,
                 shares.at_most(bound.upper)
@@ -147,11 +162,11 @@ fn named(deciding: &[&TaskResult], verdict: &Verdict, repeats: bool) -> String {
         true => format!(
             "; allowed {}, with {} confidence.",
             shares.exactly(allowed),
-            words::percent(verdict.confidence)
+            words::percent(confidence)
         ),
         false => "; none may.".to_owned(),
     };
-    if let (Outcome::Inconclusive, Some(seconds)) = (verdict.outcome, verdict.needed_seconds) {
+    if let (Some(Outcome::Inconclusive), Some(seconds)) = (outcome, needed_seconds) {
         let time = words::duration_f64(seconds as f64 * 1e9);
         text += &match repeats {
             true => format!(" Run {time} longer."),

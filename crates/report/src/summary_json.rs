@@ -6,6 +6,7 @@ use punctual_stats::Histogram;
 use punctual_stats::histogram::HistogramRecord;
 use serde_json::{Value, json};
 
+use super::exec;
 use super::facts;
 use super::figures::{Figures, Row};
 use super::findings::of_run::in_words;
@@ -102,12 +103,12 @@ fn executed(value: &mut Value, run: &Run, tasks: &TaskRun) {
             chain.remove("split");
         }
     }
-    for (at, budget) in crate::exec::chain_budgets(run, tasks) {
+    for (at, budget) in exec::chain_budgets(run, tasks) {
         let mut said = json!(budget);
         said["sentence"] = json!(crate::budget::sentence(&budget));
         value["chains"][at]["budget"] = said;
     }
-    value["beyond_bounds"] = json!(crate::exec::beyond(tasks));
+    value["beyond_bounds"] = json!(exec::beyond(tasks));
 }
 
 /// A lab's record with its verdicts in words.
@@ -177,6 +178,9 @@ fn say(said: &mut Value, judgement: &Judgement) {
     }
     for (at, result) in verdict.lengths.iter().enumerate() {
         said["lengths"][at]["sentence"] = json!(verdict::length(result));
+    }
+    for (at, result) in verdict.tasks.iter().enumerate() {
+        said["tasks"][at]["sentence"] = json!(exec::task(result, judgement));
     }
 }
 

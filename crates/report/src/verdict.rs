@@ -97,7 +97,10 @@ pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String 
             let limit = words::duration(result.requirement.limit_ns());
             let watched = watched(time);
             match longest_ns {
-                None => format!("no gap in {watched}{load} was longer than {limit}."),
+                None => format!(
+                    "no gap in {watched}{load} was longer than {limit}.{}",
+                    how_to_show_it(result, judgement.repeats)
+                ),
                 Some(longest) => format!(
                     "{} (worst {}) in {watched}{load} longer than {limit}; none may be.",
                     words::plural(*longer, "gap", "gaps"),
@@ -278,7 +281,7 @@ fn how_to_show_it(result: &RequirementResult, repeats: bool) -> String {
     let time = |seconds: u64| words::duration_f64(seconds as f64 * 1e9);
     let (likely, least) = (time(likely), time(least));
     match result.bound.misses {
-        0 if repeats => format!(" Run {least} longer: enough if no miss comes."),
+        0 if repeats || least == likely => format!(" Run {least} longer: enough if no miss comes."),
         _ if repeats => format!(
             " Run {likely} longer: enough if misses come as they did ({least} if none \
              comes)."

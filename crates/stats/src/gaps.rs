@@ -7,7 +7,8 @@
 use crate::evidence::RunEvidence;
 use crate::requirement::Requirement;
 use crate::verdict::{
-    InvalidEvidence, Outcome, RequirementResult, Seen, Verdict, decided, lost_samples,
+    InvalidEvidence, Outcome, RequirementResult, Seen, Verdict, decided, lost_samples, seconds,
+    shorter_than,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,11 +49,13 @@ pub fn judge_gaps(
         let limit_ns = requirement.limit_ns();
         let (fewest, most) = evidence.late(limit_ns);
         let longest_ns = evidence.max_ns().filter(|max| *max > limit_ns);
+        let missing = shorter_than(limit_ns, evidence.duration_ns).map(seconds);
         RequirementResult {
             requirement: *requirement,
-            outcome: match longest_ns {
-                None => Outcome::Pass,
-                Some(_) => Outcome::Fail,
+            outcome: match (longest_ns, missing) {
+                (None, None) => Outcome::Pass,
+                (None, Some(_)) => Outcome::Inconclusive,
+                (Some(_), _) => Outcome::Fail,
             },
             seen: Seen::Gaps {
                 longer: longest_ns.map_or(0, |_| fewest.max(1)),
@@ -62,8 +65,8 @@ pub fn judge_gaps(
             bound: evidence
                 .misses(limit_ns, most, None, &peaks)
                 .bound(confidence),
-            needed_seconds: None,
-            needed_without_miss_seconds: None,
+            needed_seconds: missing.filter(|_| longest_ns.is_none()),
+            needed_without_miss_seconds: missing.filter(|_| longest_ns.is_none()),
             never: None,
         }
     };

@@ -11,7 +11,7 @@
 use crate::evidence::RunEvidence;
 use crate::gaps::WatchedTime;
 use crate::lengths::LengthResult;
-use crate::miss::{MissBound, TimeUnknown};
+use crate::miss::{MissBound, TimeNeeded, TimeUnknown};
 use crate::peaks::Peaks;
 use crate::requirement::Requirement;
 use crate::tasks::TaskResult;
@@ -305,14 +305,25 @@ pub(crate) fn judge_one(
     } else {
         Outcome::Inconclusive
     };
-    let (mut needed, mut never) = (None, None);
-    if outcome == Outcome::Inconclusive {
+    let too_short = match outcome {
+        Outcome::Pass => too_short(&bound, limit_ns),
+        _ => None,
+    };
+    let outcome = too_short.map_or(outcome, |_| Outcome::Inconclusive);
+    let (mut needed, mut never) = (too_short, None);
+    if outcome == Outcome::Inconclusive && needed.is_none() {
         let time = match bound.upper + unseen_share <= allowed || bound.upper > allowed {
             false => Err(TimeUnknown::Unseen),
             true => bound.time_needed(allowed),
         };
         match time {
-            Ok(time) => needed = Some(time),
+            Ok(time) => {
+                let of_limit = shorter_than(limit_ns, bound.duration_ns).unwrap_or(0);
+                needed = Some(TimeNeeded {
+                    without_miss_ns: time.without_miss_ns.max(of_limit),
+                    likely_ns: time.likely_ns.max(of_limit),
+                });
+            }
             Err(reason) => never = Some(reason),
         }
     }
@@ -335,6 +346,28 @@ pub(crate) fn judge_one(
     }
 }
 
-fn seconds(ns: u64) -> u64 {
+/// How much longer a run without a miss has to be to say anything.
+fn too_short(bound: &MissBound, limit_ns: u64) -> Option<TimeNeeded> {
+    let of_cycles = (bound.upper > MOST_UNKNOWN && bound.cycles < ENOUGH_CYCLES)
+        .then(|| (bound.duration_ns / bound.cycles.max(1)).saturating_mul(ENOUGH_CYCLES));
+    let without_miss_ns = shorter_than(limit_ns, bound.duration_ns).max(of_cycles)?;
+    Some(TimeNeeded {
+        without_miss_ns,
+        likely_ns: without_miss_ns,
+    })
+}
+
+/// Nothing can be later than a limit that is as long as the run: how much longer it has to be, in ns.
+pub(crate) fn shorter_than(limit_ns: u64, duration_ns: u64) -> Option<u64> {
+    let missing_ns = limit_ns.saturating_mul(2).saturating_sub(duration_ns);
+    (1..=limit_ns).contains(&duration_ns).then_some(missing_ns)
+}
+
+/// A run passes only if it shows that a cycle rather meets its limit than misses it.
+const MOST_UNKNOWN: f64 = 0.5;
+/// With as many that is shown, at any usual confidence.
+const ENOUGH_CYCLES: u64 = 10;
+
+pub(crate) fn seconds(ns: u64) -> u64 {
     ns.div_ceil(1_000_000_000).max(1)
 }

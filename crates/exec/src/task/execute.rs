@@ -23,6 +23,8 @@ pub(super) struct Executor<S> {
     sink: S,
     /// Jobs that were executed.
     jobs: u64,
+    /// Jobs that were never started.
+    dropped: u64,
     /// When the job before, and what it set off, was over.
     over_ns: u64,
     /// The phase, and how many jobs of it are left.
@@ -53,6 +55,7 @@ impl<S: Sink> Executor<S> {
             end,
             sink,
             jobs: 0,
+            dropped: 0,
             over_ns: 0,
             phase: (0, jobs),
             random,
@@ -103,6 +106,8 @@ impl<S: Sink> Executor<S> {
         Outcome {
             ended: done.map_or_else(Ended::Failed, |()| Ended::Completed),
             jobs: self.jobs,
+            dropped: self.dropped,
+            most_pending: self.task.released.as_ref().map_or(0, Released::most),
             disturbances: disturbances.map(|(before, after)| {
                 let here = Used {
                     cpu_ns,
@@ -176,17 +181,25 @@ impl<S: Sink> Executor<S> {
     }
 
     fn until_released_no_more(&mut self, released: &mut Released) -> Result<(), Fault> {
+        let mut last_ns = 0;
         loop {
-            let Some(release) = released.wait().map_err(Fault::Wait)? else {
+            let release = released.wait().map_err(Fault::Wait)?;
+            let refused = released.take_refused();
+            if refused > 0 {
+                let at_ns = release.map_or(last_ns, |release| release.arrival_ns);
+                self.dropped += refused;
+                self.sink.dropped(at_ns, refused);
+            }
+            let Some(release) = release else {
                 return Ok(());
             };
+            last_ns = release.arrival_ns;
             let due = Due {
                 arrival_ns: release.arrival_ns,
                 released_ns: release.released_ns,
                 by: release.job,
             };
-            let (mut job, _) = self.execute(&due)?;
-            job.skipped = released.take_refused();
+            let (job, _) = self.execute(&due)?;
             self.sink.job(job);
         }
     }

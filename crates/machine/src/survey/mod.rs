@@ -67,6 +67,7 @@ pub fn survey(root: &Root, request: &SurveyRequest) -> SystemState {
     let cgroups = cgroup::read(reader);
     let mut state = SystemState {
         hostname: reader.text("/proc/sys/kernel/hostname").unwrap_or_default(),
+        boot_id: reader.optional("/proc/sys/kernel/random/boot_id"),
         distribution: distribution(reader),
         processor: processor::read(reader, &request.probed_cpus),
         hardware: hardware::read(reader),

@@ -69,7 +69,7 @@ work = "50us"
 [[task]]
 name = "slow"
 period = "100ms"
-deadline = "10s"
+deadline = "1900ms"
 work = "1ms"
 [[chain]]
 name = "beat to slow"
@@ -527,7 +527,7 @@ int reads(void **place) { (void)place; static int n; return ++n > 50 && written 
         let task = |name: &str| {
             format!(
                 "[[task]]\nname = \"{name}\"\npriority = 42\ncpu = {cpu}\nperiod = \"10ms\"\n\
-                 deadline = \"10s\"\n\
+                 deadline = \"900ms\"\n\
                  work = [{{ library = \"./{object}.so\", function = \"{name}\" }}]\n"
             )
         };

@@ -12,7 +12,7 @@ use crate::path::{assert_complete, measure, namespaces, path, respond};
 
 /// 500 frames each second, none of which is late.
 const FLAGS: [&str; 6] = ["measure", "raw", FAR, "-q", "-i", "2ms"];
-const DEADLINE: [&str; 4] = ["--deadline", "10s", "--timeout", "20"];
+const DEADLINE: [&str; 4] = ["--deadline", "900ms", "--timeout", "20"];
 
 fn raw(pair: &Namespaces, place: &Place, seconds: &str, flags: &[&str]) -> Running {
     let all = [&FLAGS[..], &DEADLINE, &["-D", seconds], flags].concat();

@@ -10,7 +10,7 @@ use crate::common::{Ended, Place, Running, need, program, read_json};
 
 /// A run that writes everything that a run can write, and passes if it is valid.
 const RUN: &str = "qualify -q -a 0 --load none -i 500 --samples --explain-above 20 \
-                   --deadline 1h --miss 0.99 -o run";
+                   --deadline 500ms --miss 0.99 -o run";
 
 /// The contents of a disk after a script has run on it.
 struct Left {
@@ -190,7 +190,7 @@ fn a_file_system_that_becomes_read_only_keeps_what_was_saved() {
     // Samples would keep a file open, so that the file system could not be made read-only.
     let script = "(while [ ! -f run/run.json ]; do sleep 0.02; done; \
                   until mount -o remount,ro . 2>/dev/null; do sleep 0.02; done) & \
-                  $P qualify -q -a 0 --load none --deadline 1h --miss 0.99 -o run -D 3";
+                  $P qualify -q -a 0 --load none --deadline 500ms --miss 0.99 -o run -D 3";
     let left = need!(on_disk("4m", script));
     told(&left, &["run.json", "Read-only file system"]);
     let record = read_json(&left.files.join("run/run.json"));

@@ -23,7 +23,7 @@ const FORMATS: [&str; 9] = [
 static RUNS: LazyLock<Place> = LazyLock::new(|| {
     let place = Place::new();
     for output in ["one", "two"] {
-        let flags = ["--deadline", "1h", "--miss", "0.99", "-q", "-o", output];
+        let flags = ["--deadline", "150ms", "--miss", "0.99", "-q", "-o", output];
         place.run(&[&["measure", "-l", "200"], &flags[..]].concat());
     }
     place

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
 
@@ -166,6 +166,23 @@ impl Folder {
             }
         }
         Ok(true)
+    }
+
+    /// Takes it for as long as it is held open; false where somebody else has. Where the file system knows
+    /// no locks, everybody has it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take(&self) -> io::Result<bool> {
+        let lock = FlockOperation::NonBlockingLockExclusive;
+        match retry_on_intr(|| rustix::fs::flock(&self.held, lock)) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                Ok(true)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether it was removed since it was opened.

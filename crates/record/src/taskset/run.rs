@@ -5,6 +5,7 @@ use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
 use super::analysis::{Response, SetAnalysis};
+use super::is_zero;
 use super::{ChainSplit, JobBills, TaskSet};
 use crate::run::{Thread, Timeline};
 
@@ -51,7 +52,7 @@ pub struct CpuSpeed {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskFigures {
     /// Its jobs: latencies are from the arrival of a job to its end, `late` are those beyond the
-    /// deadline, `missed` those that were never started because their deadline had passed.
+    /// deadline, `missed` those that were never started.
     pub jobs: Thread,
     /// The response times over time.
     pub timeline: Timeline,
@@ -62,6 +63,9 @@ pub struct TaskFigures {
     /// or could not be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bills: Option<JobBills>,
+    /// Jobs of them that were never started because as many releases were pending as may be.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u64,
     /// Why it ended before the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<TaskFault>,

@@ -157,6 +157,11 @@ fn happenings() -> Vec<Happening> {
             error: text("EPERM"),
         },
         Happening::WatchLeftOut,
+        Happening::JobsDropped {
+            task: "consumer".to_owned(),
+            jobs: 3_209,
+            pending: 9,
+        },
     ];
     let no_names = crate::bills::no_kernel_names();
     all.extend(no_names.map(|why| Happening::OffCpuNames { why }));

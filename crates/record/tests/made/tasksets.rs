@@ -312,6 +312,7 @@ pub fn executed() -> Run {
             timeline: Timeline::default(),
             cpu_ns: Some(250 * MS),
             bills: None,
+            dropped: 0,
             fault: None,
         });
     }

@@ -47,8 +47,11 @@ fn a_directory_in_use_is_refused() {
         0,
         "nothing is left behind"
     );
-    // Empty, so it may be taken again.
-    RunDirectory::create(Some(&path), "qualify", at(0)).unwrap();
+    // Empty, but another run's.
+    let error = RunDirectory::create(Some(&path), "qualify", at(0)).unwrap_err();
+    assert!(matches!(error, RecordError::Exists { .. }));
+    drop(made);
+    let made = RunDirectory::create(Some(&path), "qualify", at(0)).unwrap();
     made.save_file("report.html", b"x").unwrap();
     let error = RunDirectory::create(Some(&path), "qualify", at(0)).unwrap_err();
     assert!(matches!(error, RecordError::Exists { .. }));

@@ -195,6 +195,35 @@ fn a_run_that_a_sum_holds_already_is_not_counted_again() {
 }
 
 #[test]
+fn the_same_time_of_the_same_cpus_is_counted_once() {
+    let began = |run: &mut Run, start_ns: u64, boot: &str| {
+        run.start_ns = Some(start_ns);
+        run.system.boot_id = Some(boot.to_owned());
+    };
+    let [mut first, mut second, mut third] = [run(1), run(2), run(3)];
+    let length_ns = first.measured_ns;
+    began(&mut first, 5_000, "a");
+    began(&mut second, 5_000 + length_ns, "a");
+    let sum = exact(&[first.clone(), second.clone()], false);
+    // One ns of the second.
+    began(&mut third, 5_000 + 2 * length_ns - 1, "a");
+    for runs in [[sum.clone(), third.clone()], [third.clone(), sum.clone()]] {
+        let said = merge(&runs, true, Vec::new()).unwrap_err().to_string();
+        assert!(said.contains("in the same time"), "{said}");
+    }
+    // Other CPUs, after a new start of the machine, or later.
+    let mut elsewhere = third.clone();
+    for thread in &mut elsewhere.threads {
+        thread.cpu = thread.cpu.map(|cpu| cpu + 100);
+    }
+    assert!(merge(&[sum.clone(), elsewhere], true, Vec::new()).is_ok());
+    began(&mut third, 5_000, "b");
+    assert!(merge(&[sum.clone(), third.clone()], false, Vec::new()).is_ok());
+    began(&mut third, 5_000 + 2 * length_ns, "a");
+    assert!(merge(&[sum, third], false, Vec::new()).is_ok());
+}
+
+#[test]
 fn peaks_stay_complete_above_their_threshold() {
     let all: Vec<Vec<u64>> = (0..5).map(|seed| latencies(seed, 8000, 400_000)).collect();
     let runs: Vec<Run> = all

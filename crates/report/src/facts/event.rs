@@ -10,6 +10,7 @@ use punctual_record::event::{
 
 use super::not_seen::no_kernel_names;
 use super::{load_failure, missing_samples, scheduling, unavailable, unsaved};
+use crate::words;
 
 /// What happened. `tool` names who measured.
 #[must_use]
@@ -206,6 +207,15 @@ fn happening(what: &Happening, tool: &str) -> String {
         Happening::TraceFrozen { directory, file } => format!(
             "the kernel's trace buffer is frozen ({directory}/tracing_on is 0) and saved in \
              {file}; echo 1 >{directory}/tracing_on resumes"
+        ),
+        Happening::JobsDropped {
+            task,
+            jobs,
+            pending,
+        } => format!(
+            "task {task}: {} never started, and count as missed: each found {pending} releases pending, \
+             and no more may be",
+            words::plural(*jobs, "job was", "jobs were")
         ),
         Happening::TraceNotFrozen { file, error } => {
             format!("{file} cannot be set to 0: {error}")

@@ -1,12 +1,14 @@
-//! What is judged of a run, a case each: its requirements, the conditions that were requested, the events
+//! What is judged of a run, a case each: its requirements, tasks and experiment, the conditions that were requested, the events
 //! that make it INVALID, and whether its record is whole. A FAIL is a failure, an INCONCLUSIVE one, too (what
 //! was to be shown was not shown), INVALID is an error. The words are the terminal's.
 
+use punctual_record::experiment::Experiment;
 use punctual_record::{Demand, Event, Judgement, Run, Standing, State};
 use punctual_stats::lengths::LengthResult;
+use punctual_stats::tasks::TaskResult;
 use punctual_stats::verdict::{Outcome, RequirementResult};
 
-use crate::{facts, verdict};
+use crate::{exec, experiment, facts, verdict, words};
 
 /// How a case ended.
 pub(super) enum Found {
@@ -37,6 +39,8 @@ pub(super) fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
             cases.extend(waking.map(|result| requirement(result, judgement)));
             let taking = verdict.lengths.iter();
             cases.extend(taking.map(|result| length(result, judgement)));
+            let tasks = verdict.tasks.iter();
+            cases.extend(tasks.map(|result| task(result, judgement)));
         }
         None => cases.extend(run.request.requirements.iter().map(|requirement| Case {
             class: "requirement",
@@ -48,6 +52,9 @@ pub(super) fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
             output: String::new(),
             timed: true,
         })),
+    }
+    if let Some(found) = &run.experiment {
+        cases.push(experiment(found));
     }
     // Of another tool's run there is but one, that its conditions are not known: no case.
     let demands = run.demands.iter().filter(|_| run.imported.is_none());
@@ -82,6 +89,34 @@ fn length(result: &LengthResult, judgement: &Judgement) -> Case {
         verdict::length(result),
         judgement,
     )
+}
+
+fn task(result: &TaskResult, judgement: &Judgement) -> Case {
+    let asked = facts::requirement(&result.result.requirement);
+    judged(
+        format!("{}: {asked}", words::clean(&result.name)),
+        result.result.outcome,
+        exec::task(result, judgement),
+        judgement,
+    )
+}
+
+/// Whether an experiment was made as planned; what it has shown is no success or failure of it.
+fn experiment(found: &Experiment) -> Case {
+    let sentence = experiment::sentence(found);
+    let result = match experiment::outcome(found) {
+        Some(Outcome::Pass) => Found::Good,
+        Some(Outcome::Invalid) => Found::Error(Outcome::Invalid.word(), sentence.clone()),
+        Some(outcome) => Found::Failure(outcome.word(), sentence.clone()),
+        None => Found::Error(Outcome::Invalid.word(), sentence.clone()),
+    };
+    Case {
+        class: "experiment",
+        name: "conclusive".to_owned(),
+        result,
+        output: sentence,
+        timed: true,
+    }
 }
 
 fn judged(name: String, outcome: Outcome, sentence: String, judgement: &Judgement) -> Case {

@@ -14,7 +14,7 @@ use punctual_stats::verdict::Outcome;
 
 use super::WriteError;
 use super::rows::{self, Known};
-use crate::{conditions, facts};
+use crate::{conditions, experiment, facts};
 use punctual_record::{Run, Thread, time};
 
 /// Upper edges of the buckets: 1, 2 and 5 in each decade from 1 µs to 10 s.
@@ -104,6 +104,7 @@ fn written(
         counters(&mut out, run, &labels);
     }
     watch::write(&mut out, run);
+    jobs(&mut out, run);
     about(&mut out, run);
     if dialect == Dialect::OpenMetrics {
         out.text.push_str("# EOF\n");
@@ -311,7 +312,9 @@ fn about(out: &mut Page<'_>, run: &Run) {
         out.put(format_args!(",{label}={}", quoted(value)));
     }
     out.text.push_str("} 1\n");
-    if let Some(verdict) = &run.verdict {
+    let of_experiment = run.experiment.as_ref().and_then(experiment::outcome);
+    let judged = run.verdict.as_ref().map(|verdict| verdict.outcome);
+    if let Some(judged) = of_experiment.or(judged) {
         let name = "punctual_verdict";
         out.family(name, "stateset", "", "The verdict on all requirements.");
         for outcome in [
@@ -320,7 +323,7 @@ fn about(out: &mut Page<'_>, run: &Run) {
             Outcome::Inconclusive,
             Outcome::Invalid,
         ] {
-            let on = u8::from(outcome == verdict.outcome);
+            let on = u8::from(outcome == judged);
             // The label of a set of states is the family's name.
             let label = match out.dialect {
                 Dialect::OpenMetrics => name,
@@ -329,6 +332,38 @@ fn about(out: &mut Page<'_>, run: &Run) {
             out.put(format_args!(
                 "{name}{{host={host},{label}=\"{outcome}\"}} {on}\n"
             ));
+        }
+    }
+}
+
+/// The jobs of a set of tasks.
+fn jobs(out: &mut Page<'_>, run: &Run) {
+    let Some(tasks) = &run.tasks else {
+        return;
+    };
+    type Figure = fn(&Thread) -> u64;
+    let figures: [(&str, &str, Figure); 3] = [
+        ("punctual_jobs", "Jobs that were done.", |jobs| {
+            jobs.latency.count
+        }),
+        (
+            "punctual_late_jobs",
+            "Jobs that ended after their deadline.",
+            |jobs| jobs.late,
+        ),
+        (
+            "punctual_skipped_jobs",
+            "Jobs that were never started.",
+            |jobs| jobs.missed,
+        ),
+    ];
+    let host = quoted(&run.system.hostname);
+    for (name, help, figure) in figures {
+        out.family(name, "counter", "", help);
+        for (task, done) in tasks.set.tasks.iter().zip(&tasks.tasks) {
+            let task = quoted(&task.name);
+            let series = format!("{name}_total{{host={host},task={task}}}");
+            out.count(series, figure(&done.jobs));
         }
     }
 }

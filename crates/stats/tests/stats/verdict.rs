@@ -77,6 +77,58 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
 const DEADLINE: u64 = 100_000;
 const CYCLES: u64 = 100_000;
 
+/// Nothing in a run can be later than a limit that is as long as the run.
+#[test]
+fn a_limit_longer_than_the_run_shows_nothing() {
+    let threads = [thread(1_000, u64::MAX, &[])];
+    let run_ns = 1_000 * PERIOD;
+    for (limit_ns, outcome) in [(run_ns, Outcome::Inconclusive), (run_ns - 1, Outcome::Pass)] {
+        let requirements = [
+            Requirement::Max { limit_ns },
+            Requirement::MissProbability {
+                deadline_ns: limit_ns,
+                allowed: 0.0,
+            },
+            Requirement::MissProbability {
+                deadline_ns: limit_ns,
+                allowed: 0.5,
+            },
+        ];
+        let evidence = evidence(&threads, limit_ns, 1_000);
+        for result in judge(&requirements, &evidence, 0.95).requirements {
+            assert_eq!(result.outcome, outcome, "{result:?}");
+            let longer = (outcome == Outcome::Inconclusive).then_some(1);
+            assert_eq!(result.needed_seconds, longer, "{result:?}");
+        }
+    }
+    // What the share would take is less.
+    let evidence = evidence(&threads, 100 * run_ns, 1_000);
+    let open = Requirement::MissProbability {
+        deadline_ns: 100 * run_ns,
+        allowed: 0.01,
+    };
+    let verdict = judge(&[open], &evidence, 0.95);
+    assert_eq!(
+        verdict.requirements[0].needed_without_miss_seconds,
+        Some(199)
+    );
+}
+
+/// Two wake-ups on time say nothing of the third.
+#[test]
+fn few_cycles_show_nothing() {
+    for (cycles, outcome) in [(2, Outcome::Inconclusive), (10, Outcome::Pass)] {
+        let threads = [thread(cycles, DEADLINE, &[])];
+        let evidence = evidence(&threads, DEADLINE, cycles);
+        let verdict = judge(&[miss(0.0)], &evidence, 0.95);
+        assert_eq!(verdict.outcome, outcome, "{verdict:?}");
+    }
+    // One that was late is one.
+    let threads = [thread(2, DEADLINE, &[(1, 2 * DEADLINE)])];
+    let verdict = judge(&[miss(0.0)], &evidence(&threads, DEADLINE, 2), 0.95);
+    assert_eq!(verdict.outcome, Outcome::Fail);
+}
+
 fn miss(allowed: f64) -> Requirement {
     Requirement::MissProbability {
         deadline_ns: DEADLINE,

@@ -7,7 +7,7 @@ use crate::probe::tally::Tally;
 use crate::probe::timeline;
 use punctual_exec::{Ended, Outcome};
 use punctual_record::taskset::{ChainFigures, TaskFault, TaskFigures};
-use punctual_record::{Faults, Run, Thread};
+use punctual_record::{Event, Faults, Happening, Run, Thread};
 
 /// A copy of the figures of one task.
 pub struct TaskCopy {
@@ -61,6 +61,7 @@ pub fn fill(run: &mut Run, start_ns: u64, copies: &[TaskCopy], chains: Vec<Chain
                     timeline: timeline::merged([copy.jobs.rows()], run.measured_ns),
                     cpu_ns: before.as_ref().and_then(|before| before.cpu_ns),
                     bills: None,
+                    dropped: before.as_ref().map_or(0, |before| before.dropped),
                     fault: before.and_then(|before| before.fault),
                 }
             })
@@ -76,8 +77,10 @@ pub fn finish(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
     let Some(tasks) = &mut run.tasks else {
         return;
     };
+    let mut events = Vec::new();
+    let names = tasks.set.tasks.iter().map(|task| &task.name);
     let each = run.threads.iter_mut().zip(&mut tasks.tasks).zip(outcomes);
-    for ((thread, figures), outcome) in each {
+    for (((thread, figures), outcome), name) in each.zip(names) {
         let Some(outcome) = outcome else {
             figures.fault = Some(TaskFault::StillBusy {});
             continue;
@@ -89,8 +92,18 @@ pub fn finish(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
         thread.preemptions = outcome.disturbances.map(|it| it.preemptions);
         run.own_cost.probes_cpu_ns += outcome.cpu_ns;
         figures.cpu_ns = Some(outcome.cpu_ns);
+        figures.dropped = outcome.dropped;
+        if outcome.dropped > 0 {
+            let happening = Happening::JobsDropped {
+                task: name.clone(),
+                jobs: outcome.dropped,
+                pending: outcome.most_pending,
+            };
+            events.push(Event::new(run.measured_ns, happening));
+        }
         if let Ended::Failed(fault) = outcome.ended {
             figures.fault = Some(fault_of(fault));
         }
     }
+    run.events.extend(events);
 }

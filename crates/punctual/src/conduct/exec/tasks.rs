@@ -164,6 +164,12 @@ impl Sink for Rings {
         }
     }
 
+    #[cold]
+    fn dropped(&mut self, at_ns: u64, jobs: u64) {
+        // A job that is never done misses every deadline.
+        self.jobs.push(Sample::lost(at_ns, jobs - 1));
+    }
+
     #[inline]
     fn passed(&mut self, passed: Passed) {
         self.passed.push(passed);

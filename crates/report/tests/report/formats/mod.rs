@@ -9,5 +9,6 @@ mod fuzz;
 mod imports;
 mod merge_watched;
 mod metrics_peers;
+mod outcomes;
 pub mod schema;
 mod schema_lab;

@@ -183,7 +183,15 @@ fn records() -> Vec<Run> {
     unfinished.analysis = None;
     unfinished.verdict = None;
     let inconclusive = run_of(vec![thread(0, &latencies(1, 150, 90_000), 512)]);
-    let merged = merge(&[run(1), run(2)], false, Vec::new()).unwrap();
+    let mut booted = [run(1), run(2)];
+    for (run, boot) in booted.iter_mut().zip(["first", "second"]) {
+        run.system.boot_id = Some(boot.to_owned());
+    }
+    let merged = merge(&booted, false, Vec::new()).unwrap();
+    let mut dropped = crate::tasksets::executed();
+    if let Some(tasks) = &mut dropped.tasks {
+        tasks.tasks[0].dropped = 3;
+    }
     let mut parts = [run(5), run(6)];
     for part in &mut parts {
         part.explanation = Some(crate::bills::explanation());
@@ -209,7 +217,7 @@ fn records() -> Vec<Run> {
         inconclusive,
         merged,
         watched,
-        crate::tasksets::executed(),
+        dropped,
         crate::tasksets::failed(),
         crate::tasksets::undecided(),
         analysed(),

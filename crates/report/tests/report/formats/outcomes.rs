@@ -1,0 +1,203 @@
+//! The outcome is one, wherever it is read: on the screen and the page, in JSON, JUnit, KTAP, LAVA,
+//! Prometheus and OpenMetrics.
+
+use punctual_record::{Judgement, Run};
+use punctual_report::formats::{Format, write};
+use punctual_report::style::Style;
+use punctual_report::{experiment, html, summary_json, terminal};
+use punctual_stats::verdict::{Outcome, Verdict};
+use serde_json::Value;
+
+use crate::{experiments, support, tasksets, verdicts};
+
+const ALL: [Outcome; 4] = [
+    Outcome::Pass,
+    Outcome::Fail,
+    Outcome::Inconclusive,
+    Outcome::Invalid,
+];
+
+/// Each of the judged things of a verdict by its place, in turn the only one that ends like this.
+fn each_decides(verdict: &Verdict, outcome: Outcome) -> Vec<Verdict> {
+    let count = verdict.requirements.len() + verdict.lengths.len() + verdict.tasks.len();
+    let one = |deciding| {
+        let mut verdict = verdict.clone();
+        let requirements = verdict.requirements.iter_mut().map(|it| &mut it.outcome);
+        let lengths = verdict.lengths.iter_mut().map(|it| &mut it.outcome);
+        let tasks = verdict.tasks.iter_mut().map(|it| &mut it.result.outcome);
+        for (at, its) in requirements.chain(lengths).chain(tasks).enumerate() {
+            *its = if at == deciding {
+                outcome
+            } else {
+                Outcome::Pass
+            };
+        }
+        verdict.outcome = outcome;
+        match outcome {
+            Outcome::Invalid => verdict.invalidated(),
+            _ => verdict,
+        }
+    };
+    (0..count).map(one).collect()
+}
+
+/// Documents of every kind, with every outcome that each may have.
+fn documents() -> Vec<(Run, Outcome)> {
+    let judged = |of: Judgement| {
+        let mut run = support::run(1);
+        run.verdict = Some(of.verdict);
+        run
+    };
+    let kinds = [
+        support::run(1),
+        tasksets::executed(),
+        tasksets::undecided(),
+        tasksets::failed(),
+        judged(verdicts::every_kind()),
+        judged(verdicts::invalid()),
+    ];
+    let mut documents = Vec::new();
+    for run in kinds {
+        let verdict = run.verdict.clone().expect("a verdict");
+        documents.push((run.clone(), verdict.outcome));
+        for outcome in ALL {
+            for verdict in each_decides(&verdict, outcome) {
+                let verdict = Some(verdict);
+                documents.push((
+                    Run {
+                        verdict,
+                        ..run.clone()
+                    },
+                    outcome,
+                ));
+            }
+        }
+    }
+    let of_experiments = experiments::of_every_kind().into_iter();
+    for found in of_experiments.chain([experiments::with_failed_control()]) {
+        let Some(outcome) = experiment::outcome(&found) else {
+            continue;
+        };
+        let mut run = support::run(1);
+        (run.experiment, run.verdict) = (Some(found), None);
+        run.request.requirements.clear();
+        documents.push((run, outcome));
+    }
+    documents
+}
+
+fn text(format: Format, run: &Run) -> String {
+    write(format, run).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What JUnit says: how many failures of each type, and how many errors.
+fn of_junit(run: &Run) -> Outcome {
+    let xml = text(Format::Junit, run);
+    let has = |what: &str| xml.contains(what);
+    let counted = |name: &str| {
+        let (_, rest) = xml.split_once(&format!(" {name}=\"")).expect(name);
+        let (number, _) = rest.split_once('"').expect(name);
+        number.parse::<usize>().expect(name)
+    };
+    let (failures, errors) = (counted("failures"), counted("errors"));
+    assert_eq!(failures, xml.matches("<failure ").count());
+    assert_eq!(errors, xml.matches("<error ").count());
+    match (errors, failures) {
+        (1.., _) => Outcome::Invalid,
+        (_, 0) => Outcome::Pass,
+        _ if has("<failure type=\"FAIL\"") => Outcome::Fail,
+        _ => Outcome::Inconclusive,
+    }
+}
+
+fn of_ktap(run: &Run) -> Outcome {
+    let ktap = text(Format::Ktap, run);
+    let fails = ktap.lines().filter(|line| line.starts_with("not ok"));
+    let fails: Vec<&str> = fails.collect();
+    if fails.iter().any(|line| line.contains("# ERROR")) {
+        Outcome::Invalid
+    } else if fails.is_empty() {
+        Outcome::Pass
+    } else if ktap.lines().any(|line| line.starts_with("# FAIL: ")) {
+        Outcome::Fail
+    } else {
+        Outcome::Inconclusive
+    }
+}
+
+/// LAVA knows no difference between INCONCLUSIVE and INVALID.
+fn agrees_with_lava(run: &Run, outcome: Outcome) -> bool {
+    let lava = text(Format::Lava, run);
+    let cases = lava.lines().filter(|line| !line.contains("MEASUREMENT="));
+    let has = |result: &str| cases.clone().any(|line| line.contains(result));
+    match outcome {
+        Outcome::Pass => !has("RESULT=fail") && !has("RESULT=unknown"),
+        Outcome::Fail => has("RESULT=fail"),
+        Outcome::Inconclusive | Outcome::Invalid => !has("RESULT=fail") && has("RESULT=unknown"),
+    }
+}
+
+fn of_metrics(run: &Run, format: Format, label: &str) -> Vec<Outcome> {
+    let metrics = text(format, run);
+    let is_on = |outcome: &Outcome| {
+        let end = format!("{label}=\"{outcome}\"}} 1");
+        metrics
+            .lines()
+            .any(|line| line.starts_with("punctual_verdict{") && line.ends_with(&end))
+    };
+    ALL.into_iter().filter(is_on).collect()
+}
+
+#[test]
+fn every_output_says_the_same() {
+    let documents = documents();
+    assert!(documents.len() > 40, "{}", documents.len());
+    for (run, outcome) in &documents {
+        let what = format!(
+            "{} {outcome} {:?} {:?}",
+            run.verb,
+            run.verdict,
+            run.experiment.as_ref().map(|it| &it.outcome)
+        );
+        assert_eq!(
+            of_junit(run),
+            *outcome,
+            "{what}\n{}",
+            text(Format::Junit, run)
+        );
+        assert_eq!(
+            of_ktap(run),
+            *outcome,
+            "{what}\n{}",
+            text(Format::Ktap, run)
+        );
+        assert!(
+            agrees_with_lava(run, *outcome),
+            "{what}\n{}",
+            text(Format::Lava, run)
+        );
+        assert_eq!(
+            of_metrics(run, Format::Prometheus, "outcome"),
+            [*outcome],
+            "{what}"
+        );
+        let own = "punctual_verdict";
+        assert_eq!(
+            of_metrics(run, Format::OpenMetrics, own),
+            [*outcome],
+            "{what}"
+        );
+        if run.verdict.is_some() {
+            let json: Value = serde_json::from_str(&summary_json::summary(run)).expect("JSON");
+            assert_eq!(json["verdict"]["outcome"], outcome.word(), "{what}");
+        }
+        // An experiment that was made as planned says what it found, without a word for it.
+        let word = match (&run.experiment, outcome) {
+            (Some(_), Outcome::Pass) => continue,
+            _ => outcome.word(),
+        };
+        let screen = terminal::summary(run, &Style::plain());
+        assert!(screen.starts_with(&format!("{word}:")), "{what}\n{screen}");
+        assert!(html::page(run).contains(word), "{what}");
+    }
+}
