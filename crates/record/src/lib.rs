@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beginning;
 mod begun;
 mod blocks;
 mod bounds;
@@ -60,6 +61,7 @@ mod unsaved;
 mod validate;
 pub mod watch;
 
+pub use beginning::Beginning;
 pub use blocks::{Blocking, Blocks};
 pub use condition::{Condition, Demand, Fix, Scheduling, Standing};
 pub use cpus::{cpu_list, cpu_mask};

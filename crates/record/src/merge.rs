@@ -9,6 +9,7 @@ use std::fmt;
 
 use punctual_stats::histogram::{DecodeError, Histogram, SparseHistogram};
 
+use super::beginning::Beginning;
 use super::blocks::Blocking;
 use super::condition::Demand;
 use super::conditions::{Difference, Role, differences};
@@ -17,7 +18,7 @@ use super::evidence::missed_late;
 use super::gaps::Gaps;
 use super::judgement::analyse_record;
 use super::ledger::Ledger;
-use super::run::{Beginning, FORMAT, Imported, Merged, OwnCost, Run, VERSION};
+use super::run::{FORMAT, Imported, Merged, OwnCost, Run, VERSION};
 use super::stops::Stops;
 use super::watch::{self, Watch};
 pub use decoded::Decoded;

@@ -108,7 +108,7 @@ fn a_path_over_tcp_is_measured_and_judged_with_the_conditions_of_both_sides() {
         "--load",
         "none",
         "--deadline",
-        "10s",
+        "900ms",
         "--miss",
         "0",
         "--timeout",

@@ -83,7 +83,7 @@ fn start(place: &Place, seconds: &str) -> Running {
         "-D",
         seconds,
         "--max",
-        "10s",
+        "2s",
         "-a",
         &cpu,
     ];

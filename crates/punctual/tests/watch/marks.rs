@@ -371,11 +371,8 @@ fn a_limited_mark_that_was_not_measured_makes_the_run_invalid() {
 fn threads_that_end_before_they_wake_up_do_not_invalidate_a_watch() {
     needed!();
     let (code, run, _) = judged(&["rounds", "20", "brief", "2"], &["--max", "10s"]);
-    assert!(run.verdict.is_some(), "a verdict");
-    // A wake-up that went unseen on a busy machine may have been late: such a run says so.
-    let mut threads = run.watch.iter().flat_map(|watch| &watch.threads);
-    let is_whole = threads.all(|thread| thread.unseen == 0);
-    assert_eq!(code, Some(if is_whole { 0 } else { 3 }), "{}", said(&run));
+    // So short a run shows nothing, but it is valid.
+    assert_eq!(code, Some(3), "{}", said(&run));
     let brief = run.watch.iter().flat_map(|watch| &watch.threads);
     let brief = brief
         .zip(&run.threads)

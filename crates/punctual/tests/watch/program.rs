@@ -369,11 +369,11 @@ fn without_the_privilege_nothing_is_watched_or_left_behind() {
 fn every_other_verb_reads_a_watch() {
     needed!();
     let place = Place::new();
-    let mut known = Known::start(watched(), &["cycles", "300", "reads", "3"]);
-    let number = known.pid.to_string();
-    let watches = ["one", "two"].map(|name| watch(&place, &[&number, "-q", "-o", name]));
-    known.go();
-    for running in watches {
+    for name in ["one", "two"] {
+        let mut known = Known::start(watched(), &["cycles", "300", "reads", "3"]);
+        let number = known.pid.to_string();
+        let running = watch(&place, &[&number, "-q", "-o", name]);
+        known.go();
         running.signal(libc::SIGINT);
         running.end();
     }
