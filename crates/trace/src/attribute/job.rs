@@ -78,15 +78,16 @@ pub fn job_picture(around: &Window, release: Option<&Window>, execution: &Window
     if let Some(release) = release {
         amounts.extend(WindowView::from_window(release).amounts());
     }
-    let mut picture = seen.job_picture(&amounts);
+    let waits = path::lock_waits(execution.window, &execution.path);
+    // What the job waited for has its place before what else ran.
+    let kept = waits.len().min(Picture::SPANS / 2);
+    let mut picture = seen.job_picture(&amounts, Picture::SPANS - kept);
     let since = |at_ns: u64| {
         let difference = i128::from(at_ns) - i128::from(around.due_ns);
         difference.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     };
-    let waits = path::lock_waits(execution.window, &execution.path);
-    let room = Picture::SPANS.saturating_sub(picture.spans.len());
-    picture.left_out += waits.len().saturating_sub(room) as u64;
-    for (from_ns, to_ns, label) in waits.into_iter().take(room) {
+    picture.left_out += (waits.len() - kept) as u64;
+    for (from_ns, to_ns, label) in waits.into_iter().take(kept) {
         picture.spans.push(Span {
             lane: Lane::Probe,
             cpu: execution.window.cpu,

@@ -346,10 +346,10 @@ impl<'w> WindowView<'w> {
         self.draft(amounts, shown).picture(&self.timelines, most)
     }
 
-    /// All CPUs around a job.
-    fn job_picture(&self, amounts: &[Amount]) -> Picture {
+    /// All CPUs around a job, in at most so many spans.
+    fn job_picture(&self, amounts: &[Amount], spans: usize) -> Picture {
         let draft = self.draft(amounts, Shown::Job);
-        draft.picture(&self.timelines, Some((Picture::SPANS, 0)))
+        draft.picture(&self.timelines, Some((spans, 0)))
     }
 
     fn draft<'a>(&'a self, amounts: &'a [Amount], shown: Shown) -> PictureSource<'a, 'w> {

@@ -1,5 +1,6 @@
 //! Jobs of task sets: windows made by hand, with the complete bill.
 
+use punctual_record::explanation::Picture;
 use punctual_record::explanation::{Lane, Meanwhile, SpanLabel};
 use punctual_trace::attribute::event::{FUTEX, Kind, Task, Vector, Window};
 use punctual_trace::attribute::{Cause, JobInstants, job_bill, job_picture};
@@ -331,4 +332,15 @@ fn the_picture_of_a_job_shows_all_cpus_and_its_waits_for_locks() {
             .iter()
             .any(|span| span.label == SpanLabel::Idle)
     );
+    // Many interrupts leave room for it.
+    for number in 0..300 {
+        let at = 1_100_000 + number * 5_000;
+        other
+            .irq(at, Vector::LocalTimer)
+            .irq_exit(at + 4_000, Vector::LocalTimer);
+    }
+    around.events.append(&mut other.window.events);
+    let picture = job_picture(&around, None, &made.window);
+    assert_eq!(picture.spans.len(), Picture::SPANS);
+    assert!(picture.left_out > 40 && picture.spans.iter().any(|span| span.label == lock));
 }
