@@ -75,11 +75,15 @@ fn task(name: &str, wake: Wake, work: Vec<Step>) -> Task {
         deadline_ns: 3_600_000 * MS,
         jitter_ns: 0,
         execution_ns: None,
-        phases: vec![Phase {
-            jobs: 1,
-            period_ns: None,
-            work,
-        }],
+        phases: vec![phase(1, work)],
+    }
+}
+
+fn phase(jobs: u64, work: Vec<Step>) -> Phase {
+    Phase {
+        jobs,
+        period_ns: None,
+        work,
     }
 }
 
@@ -247,11 +251,6 @@ fn releases_that_find_no_place_are_dropped_jobs() {
     for (means, most) in [(Means::Pipe, 9), (Means::Mqueue, 9), (Means::Socket, 9)] {
         // The first job takes longer than all releases.
         let mut slow = task("slow", after(0, 1, means), vec![]);
-        let phase = |jobs, work| Phase {
-            jobs,
-            period_ns: None,
-            work,
-        };
         slow.phases = vec![
             phase(1, vec![Step::Sleep { ns: 200 * MS }]),
             phase(100, vec![]),
@@ -275,11 +274,6 @@ fn jobs_whose_deadline_has_passed_are_skipped_and_counted() {
     // One job of 25 ms, then jobs without work: deadlines of the arrivals at 5 and 10 ms pass.
     let mut overrunning = task("t", timer(Timer::Absolute, 5 * MS), vec![]);
     overrunning.deadline_ns = 10 * MS;
-    let phase = |jobs, work| Phase {
-        jobs,
-        period_ns: None,
-        work,
-    };
     overrunning.phases = vec![
         phase(1, vec![Step::Sleep { ns: 25 * MS }]),
         phase(100, vec![]),

@@ -30,8 +30,6 @@ pub struct Lane {
     pub stopped: Excluded,
     /// Samples that may be within a stop: that isn't known yet.
     waiting: Vec<Sample>,
-    /// How many of these the stops so far were taken out of: that can be done once.
-    examined: usize,
     /// The nominal interval; 0 for a polling thread.
     interval_ns: u64,
     /// Whether its samples are passed to the sinks.
@@ -84,7 +82,6 @@ impl Lane {
             sifted: Sifted::default(),
             stopped: Excluded::default(),
             waiting: Vec::new(),
-            examined: 0,
             interval_ns: 1_000_000,
             has_sinks: true,
             seen_ns: 0,
@@ -170,8 +167,6 @@ pub struct Collector {
     pub stops: Stops,
     /// The last of them: a thread that got its CPU late has its sample still to come.
     recent: Vec<(u64, u64)>,
-    /// How many of these were taken out of samples: those after them are new.
-    known_stops: usize,
 }
 
 impl Collector {
@@ -187,7 +182,6 @@ impl Collector {
             evidence: None,
             stops: Stops::default(),
             recent: Vec::new(),
-            known_stops: 0,
         }
     }
 
@@ -241,7 +235,6 @@ impl Collector {
                 false => &mut [],
             };
             let waiting = &mut lane.waiting;
-            lane.examined = 0;
             if !waiting.is_empty() {
                 let known = known(waiting, settled_ns);
                 count(tally, probe, &waiting[..known], start_ns, sinks);
@@ -267,8 +260,12 @@ impl Collector {
     /// search for stops and the preparation of the classifier must see all of them.
     fn collect_slowly(&mut self, settled_ns: u64, windows: &[StopWindow]) -> usize {
         let mut taken = 0;
+        // The stops so far were taken out of what waits already.
+        let mut examined = Vec::with_capacity(self.lanes.len());
+        let known_stops = self.recent.len();
         for lane in &mut self.lanes {
             let waiting = &mut lane.waiting;
+            examined.push(waiting.len());
             taken += lane
                 .ring
                 .drain_slices(|samples| waiting.extend_from_slice(samples));
@@ -276,7 +273,7 @@ impl Collector {
         for window in windows {
             self.find(window);
         }
-        self.exclude();
+        self.exclude(&examined, known_stops);
         self.exclude_single();
         let mut batches: Vec<Vec<Sample>> = Vec::with_capacity(self.lanes.len());
         for lane in &mut self.lanes {
@@ -285,7 +282,6 @@ impl Collector {
                 _ => lane.seen_stopped.map_or(u64::MAX, |seen| seen.at_ns),
             };
             let known = known(&lane.waiting, settled_ns.min(stopped_ns));
-            lane.examined = lane.examined.saturating_sub(known);
             batches.push(lane.waiting.drain(..known).collect());
         }
         self.classify(&mut batches);
@@ -351,16 +347,18 @@ impl Collector {
         self.recent.push(stop);
     }
 
-    /// Removes what is within the last stops of the whole process.
-    fn exclude(&mut self) {
-        for lane in &mut self.lanes {
+    /// Removes what is within the last stops of the whole process: each can be taken out of a sample once.
+    /// The first of each lane were `examined` for those that were known.
+    fn exclude(&mut self, examined: &[usize], known_stops: usize) {
+        if self.recent.is_empty() {
+            return;
+        }
+        for (lane, examined) in self.lanes.iter_mut().zip(examined) {
             let lateness = lane.lateness();
-            let mut fresh = lane
-                .waiting
-                .split_off(lane.examined.min(lane.waiting.len()));
+            let mut fresh = lane.waiting.split_off(*examined);
             for (number, stop) in self.recent.iter().enumerate() {
                 let mut excluded = stops::exclude(&mut fresh, *stop, lateness, self.start_ns);
-                if number >= self.known_stops {
+                if number >= known_stops {
                     let before = &mut lane.waiting;
                     let of_others = stops::exclude(before, *stop, lateness, self.start_ns);
                     excluded = excluded.and(of_others);
@@ -371,14 +369,12 @@ impl Collector {
                 lane.seen_stopped = lane.seen_stopped.filter(|seen| seen.at_ns > stop.1);
             }
             lane.waiting.append(&mut fresh);
-            lane.examined = lane.waiting.len();
         }
         let longest_ns = self.lanes.iter().map(|lane| lane.interval_ns).max();
         let patience_ns = RECENT_NS.saturating_add(longest_ns.unwrap_or(0).saturating_mul(2));
         let now_ns = clock::now_ns();
         self.recent
             .retain(|(_, to_ns)| now_ns.saturating_sub(*to_ns) < patience_ns);
-        self.known_stops = self.recent.len();
     }
 
     fn any_stopped(&self) -> bool {
@@ -408,7 +404,6 @@ impl Collector {
             let (lateness, start_ns) = (lane.lateness(), self.start_ns);
             let excluded = stops::exclude(&mut lane.waiting, stop, lateness, start_ns);
             lane.stopped = lane.stopped.and(excluded);
-            lane.examined = lane.waiting.len();
             self.stops.cycles += excluded.cycles;
             let cpu = Some(lane.cpu);
             self.stops

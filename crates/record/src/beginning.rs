@@ -6,7 +6,7 @@ use super::run::Run;
 
 /// Host, time of day and instant of a clock that starts with the machine: no two runs share
 /// them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Beginning {
     /// The host.

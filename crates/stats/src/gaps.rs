@@ -49,10 +49,14 @@ pub fn judge_gaps(
         let limit_ns = requirement.limit_ns();
         let (fewest, most) = evidence.late(limit_ns);
         let longest_ns = evidence.max_ns().filter(|max| *max > limit_ns);
-        let missing = shorter_than(limit_ns, evidence.duration_ns).map(seconds);
+        let missing_ns = match longest_ns {
+            None => shorter_than(limit_ns, evidence.duration_ns),
+            Some(_) => None,
+        };
+        let needed_seconds = missing_ns.map(seconds);
         RequirementResult {
             requirement: *requirement,
-            outcome: match (longest_ns, missing) {
+            outcome: match (longest_ns, needed_seconds) {
                 (None, None) => Outcome::Pass,
                 (None, Some(_)) => Outcome::Inconclusive,
                 (Some(_), _) => Outcome::Fail,
@@ -65,8 +69,8 @@ pub fn judge_gaps(
             bound: evidence
                 .misses(limit_ns, most, None, &peaks)
                 .bound(confidence),
-            needed_seconds: missing.filter(|_| longest_ns.is_none()),
-            needed_without_miss_seconds: missing.filter(|_| longest_ns.is_none()),
+            needed_seconds,
+            needed_without_miss_seconds: needed_seconds,
             never: None,
         }
     };

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex};
 
-use punctual_rt::ring::ring;
+use punctual_rt::ring::{Producer, ring};
 
 use super::super::tally::Halves;
 use super::*;
@@ -100,15 +100,15 @@ impl StopEvidence for Arc<Mutex<Told>> {
     }
 }
 
-#[test]
-fn samples_are_held_back_until_stops_are_known() {
-    const MS: u64 = 1_000_000;
-    let now_ns = clock::now_ns();
+const MS: u64 = 1_000_000;
+
+/// Two threads of an interval of 1 ms, of which all is known until an instant.
+fn two_lanes(now_ns: u64, settled_ns: u64) -> (Arc<Mutex<Told>>, Vec<Producer<Sample>>, Collector) {
     let told = Arc::new(Mutex::new(Told {
-        settled_ns: now_ns + 2 * MS,
+        settled_ns,
         windows: Vec::new(),
     }));
-    let (mut rings, lanes): (Vec<_>, Vec<_>) = (0..2)
+    let (rings, lanes) = (0..2)
         .map(|cpu| {
             let (producer, consumer) = ring(64);
             let tally = Tally::new(now_ns, 10 * MS, Halves::At(u64::MAX), 8);
@@ -116,12 +116,24 @@ fn samples_are_held_back_until_stops_are_known() {
         })
         .unzip();
     let evidence: Box<dyn StopEvidence> = Box::new(Arc::clone(&told));
-    let mut collector = Collector::new(lanes, now_ns, Vec::new()).with_evidence(Some(evidence));
-    let sample = |ms: u64, late_ms: u64| Sample {
+    let collector = Collector::new(lanes, now_ns, Vec::new()).with_evidence(Some(evidence));
+    (told, rings, collector)
+}
+
+/// A wake-up that was due after so many ms, and came so late.
+fn at_ms(now_ns: u64, ms: u64, late_ms: u64) -> Sample {
+    Sample {
         requested_ns: now_ns + ms * MS,
         late_ns: (late_ms * MS) as i64,
         missed: late_ms,
-    };
+    }
+}
+
+#[test]
+fn samples_are_held_back_until_stops_are_known() {
+    let now_ns = clock::now_ns();
+    let (told, mut rings, mut collector) = two_lanes(now_ns, now_ns + 2 * MS);
+    let sample = |ms, late_ms| at_ms(now_ns, ms, late_ms);
     for ring in &mut rings {
         ring.push(sample(1, 0));
         ring.push(sample(2, 0));
@@ -157,26 +169,9 @@ fn samples_are_held_back_until_stops_are_known() {
 /// the stop is known, and waits until no later one can lie in it.
 #[test]
 fn a_stop_is_taken_out_of_a_wait_once() {
-    const MS: u64 = 1_000_000;
     let now_ns = clock::now_ns();
-    let told = Arc::new(Mutex::new(Told {
-        settled_ns: now_ns,
-        windows: Vec::new(),
-    }));
-    let (mut rings, lanes): (Vec<_>, Vec<_>) = (0..2)
-        .map(|cpu| {
-            let (producer, consumer) = ring(64);
-            let tally = Tally::new(now_ns, 10 * MS, Halves::At(u64::MAX), 8);
-            (producer, Lane::new(cpu, 77, consumer, tally))
-        })
-        .unzip();
-    let evidence: Box<dyn StopEvidence> = Box::new(Arc::clone(&told));
-    let mut collector = Collector::new(lanes, now_ns, Vec::new()).with_evidence(Some(evidence));
-    let sample = |ms: u64, late_ms: u64| Sample {
-        requested_ns: now_ns + ms * MS,
-        late_ns: (late_ms * MS) as i64,
-        missed: late_ms,
-    };
+    let (told, mut rings, mut collector) = two_lanes(now_ns, now_ns);
+    let sample = |ms, late_ms| at_ms(now_ns, ms, late_ms);
     for (ms, late_ms) in [(100, 0), (101, 100), (202, 0)] {
         rings[0].push(sample(ms, late_ms));
     }

@@ -212,15 +212,15 @@ fn a_job_that_waits_for_a_lock_is_billed_to_its_holder_and_one_that_is_preempted
     });
     assert!(by_tasks > 0.2, "{by_tasks}: {:?}", bills.causes);
     check_bills(&run);
-    // In the longest job another test's probe may have been in the way: the picture shows what the bill has.
     let longest = &tasks(&run).tasks[0].bills.as_ref().unwrap().worst[0];
-    let waited = longest.rows.iter().any(|row| of_m(&row.cause, |_| true));
     let mut spans = longest.picture.iter().flat_map(|picture| &picture.spans);
-    let shown = spans.any(|span| {
-        matches!(&span.label, SpanLabel::LockWait { lock, holder }
-            if lock == "m" && holder.as_deref() == Some("low"))
-    });
-    assert_eq!(shown, waited, "{longest:?}");
+    assert!(
+        spans.any(|span| {
+            matches!(&span.label, SpanLabel::LockWait { lock, holder }
+                if lock == "m" && holder.as_deref() == Some("low"))
+        }),
+        "{longest:?}"
+    );
     let shown = place.run(&["report", "run", "-v"]).expect(0).stdout;
     for words in [
         "blocked on lock m held by low",

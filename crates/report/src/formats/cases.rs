@@ -1,6 +1,7 @@
-//! What is judged of a run, a case each: its requirements, tasks and experiment, the conditions that were requested, the events
-//! that make it INVALID, and whether its record is whole. A FAIL is a failure, an INCONCLUSIVE one, too (what
-//! was to be shown was not shown), INVALID is an error. The words are the terminal's.
+//! What is judged of a run, a case each: its requirements, tasks and experiment, the conditions that were
+//! requested, the events that make it INVALID, and whether its record is whole. A FAIL is a failure, an
+//! INCONCLUSIVE one, too (what was to be shown was not shown), INVALID is an error. The words are the
+//! terminal's.
 
 use punctual_record::experiment::Experiment;
 use punctual_record::{Demand, Event, Judgement, Run, Standing, State};
@@ -103,31 +104,34 @@ fn task(result: &TaskResult, judgement: &Judgement) -> Case {
 
 /// Whether an experiment was made as planned; what it has shown is no success or failure of it.
 fn experiment(found: &Experiment) -> Case {
+    // One that has not ended shows nothing.
+    let outcome = experiment::outcome(found).unwrap_or(Outcome::Invalid);
     let sentence = experiment::sentence(found);
-    let result = match experiment::outcome(found) {
-        Some(Outcome::Pass) => Found::Good,
-        Some(Outcome::Invalid) => Found::Error(Outcome::Invalid.word(), sentence.clone()),
-        Some(outcome) => Found::Failure(outcome.word(), sentence.clone()),
-        None => Found::Error(Outcome::Invalid.word(), sentence.clone()),
-    };
-    Case {
-        class: "experiment",
-        name: "conclusive".to_owned(),
-        result,
-        output: sentence,
-        timed: true,
-    }
+    let name = "conclusive".to_owned();
+    case("experiment", name, outcome, sentence, String::clone)
 }
 
 fn judged(name: String, outcome: Outcome, sentence: String, judgement: &Judgement) -> Case {
+    let why = |_: &String| verdict::reasons(judgement).join("; ");
+    case("requirement", name, outcome, sentence, why)
+}
+
+/// `why` it is INVALID.
+fn case(
+    class: &'static str,
+    name: String,
+    outcome: Outcome,
+    sentence: String,
+    why: impl FnOnce(&String) -> String,
+) -> Case {
     let word = outcome.word();
     Case {
-        class: "requirement",
+        class,
         name,
         result: match outcome {
             Outcome::Pass => Found::Good,
             Outcome::Fail | Outcome::Inconclusive => Found::Failure(word, sentence.clone()),
-            Outcome::Invalid => Found::Error(word, verdict::reasons(judgement).join("; ")),
+            Outcome::Invalid => Found::Error(word, why(&sentence)),
         },
         output: sentence,
         timed: true,

@@ -249,8 +249,7 @@ fn extremes(out: &mut Page<'_>, histograms: &[Known], labels: &[String]) {
 }
 
 fn counters(out: &mut Page<'_>, run: &Run, labels: &[String]) {
-    type Figure = fn(&Thread) -> u64;
-    let figures: [(&str, &str, Figure); 4] = [
+    let figures: [Counter; 4] = [
         (
             "punctual_missed_periods",
             "Periods that passed while the thread was late.",
@@ -272,9 +271,25 @@ fn counters(out: &mut Page<'_>, run: &Run, labels: &[String]) {
             |t| t.early,
         ),
     ];
-    for (name, help, figure) in figures {
+    counted(
+        out,
+        &figures,
+        run.threads.iter().zip(labels.iter().cloned()),
+    );
+}
+
+/// A counter, what it counts, and how.
+type Counter = (&'static str, &'static str, fn(&Thread) -> u64);
+
+/// Families of counters; `each` has its labels.
+fn counted<'t>(
+    out: &mut Page<'_>,
+    counters: &[Counter],
+    each: impl Iterator<Item = (&'t Thread, String)> + Clone,
+) {
+    for (name, help, figure) in counters {
         out.family(name, "counter", "", help);
-        for (thread, labels) in run.threads.iter().zip(labels) {
+        for (thread, labels) in each.clone() {
             out.count(format!("{name}_total{{{labels}}}"), figure(thread));
         }
     }
@@ -341,8 +356,7 @@ fn jobs(out: &mut Page<'_>, run: &Run) {
     let Some(tasks) = &run.tasks else {
         return;
     };
-    type Figure = fn(&Thread) -> u64;
-    let figures: [(&str, &str, Figure); 3] = [
+    let figures: [Counter; 3] = [
         ("punctual_jobs", "Jobs that were done.", |jobs| {
             jobs.latency.count
         }),
@@ -358,14 +372,12 @@ fn jobs(out: &mut Page<'_>, run: &Run) {
         ),
     ];
     let host = quoted(&run.system.hostname);
-    for (name, help, figure) in figures {
-        out.family(name, "counter", "", help);
-        for (task, done) in tasks.set.tasks.iter().zip(&tasks.tasks) {
-            let task = quoted(&task.name);
-            let series = format!("{name}_total{{host={host},task={task}}}");
-            out.count(series, figure(&done.jobs));
-        }
-    }
+    let each = tasks.set.tasks.iter().zip(&tasks.tasks);
+    let each = each.map(|(task, done)| {
+        let labels = format!("host={host},task={}", quoted(&task.name));
+        (&done.jobs, labels)
+    });
+    counted(out, &figures, each);
 }
 
 /// When it began: what counts began at zero then. Virtual time has no such instant.
