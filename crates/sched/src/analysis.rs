@@ -14,7 +14,7 @@ use crate::demand::Demand;
 use crate::model::{Fault, Policy, Protocol, Rank, TaskSet};
 use crate::offsets::{at_offsets, offsets};
 use crate::reservation::{self, Reserved};
-use crate::response::{Above, Own, response};
+use crate::response::{Above, Own, Released, response};
 use crate::server::{self, ServerCase};
 use crate::steps::{Request, Work};
 
@@ -167,6 +167,23 @@ pub(crate) fn cost(set: &TaskSet, task: usize) -> u64 {
     task.execution_ns
         .saturating_add(paths)
         .saturating_add(waits)
+}
+
+/// Whether a job of the one task follows the end of a job of the other one with nothing but work of that
+/// one's rank or above in between, on its CPU: where that one has none to do, none of these is pending.
+fn released_at_once(set: &TaskSet, by: usize, task: usize) -> bool {
+    let first = &set.tasks[by];
+    let mut at = task;
+    while at != by {
+        let of = &set.tasks[at];
+        let here = of.cpu == first.cpu && matches!(of.policy, Policy::Fixed { .. });
+        let at_once = of.jitter_ns == 0 && of.suspension.count == 0;
+        match of.after {
+            Some(before) if here && at_once && of.rank() >= first.rank() => at = before,
+            _ => return false,
+        }
+    }
+    first.suspension.count == 0
 }
 
 /// How often a job may find a lock held by a task below on its CPU, and sleep until that one has left it.
@@ -334,10 +351,19 @@ impl Holistic<'_> {
         } = self.reserved(it.cpu)?;
         let overrun = self.overrun();
         let on_time = demand.0 == Demand::Met;
+        let mut released = Vec::new();
         above.extend(reserved.iter().map(|one| one.request(on_time, overrun)));
         for (index, other) in set.tasks.iter().enumerate() {
             let fixed = matches!(other.policy, Policy::Fixed { .. });
             if !fixed || index == task || other.cpu != it.cpu || other.rank() < it.rank() {
+                continue;
+            }
+            if released_at_once(set, task, index) {
+                released.push(Released {
+                    task: index,
+                    cost_ns: self.cost(index),
+                    every: (other.period_ns / it.period_ns).max(1),
+                });
                 continue;
             }
             let cost_ns = self.cost(index);
@@ -366,6 +392,7 @@ impl Holistic<'_> {
             offset_ns: self.offsets[task],
             blocking_ns,
             nonpreemptible_ns: set.overheads.nonpreemptible_ns,
+            released,
         };
         let above = Above {
             requests: above,

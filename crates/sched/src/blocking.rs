@@ -14,7 +14,7 @@
 //! the holder inherits a rank above it.
 
 use crate::bound::Unbounded;
-use crate::model::{Protocol, Rank, TaskSet};
+use crate::model::{Protocol, Rank, Task, TaskSet};
 
 /// The locks of a set, each with its users.
 pub(crate) struct Locks<'a> {
@@ -49,6 +49,16 @@ impl<'a> Locks<'a> {
     /// The longest time that tasks below delay one busy window of a task, or the lock for which
     /// there is none.
     pub(crate) fn blocking_ns(&self, task: usize) -> Result<u64, Unbounded> {
+        self.blocking_by(task, |_| true)
+    }
+
+    /// How much of it ordinary tasks execute at most. What real-time tasks do meanwhile is their own
+    /// execution, which counts once, not with each of the jobs that wait.
+    pub(crate) fn blocking_by_ordinary_ns(&self, task: usize) -> Result<u64, Unbounded> {
+        self.blocking_by(task, |lower| lower.rank() == Rank::Other)
+    }
+
+    fn blocking_by(&self, task: usize, counts: impl Fn(&Task) -> bool) -> Result<u64, Unbounded> {
         let set = self.set;
         let (rank, cpu) = (set.tasks[task].rank(), set.tasks[task].cpu);
         let mut by_task = vec![0u64; set.tasks.len()];
@@ -61,7 +71,7 @@ impl<'a> Locks<'a> {
             let mut of_lock = 0;
             for &(user, longest) in users {
                 let lower = &set.tasks[user];
-                if lower.cpu != cpu || lower.rank() >= rank {
+                if lower.cpu != cpu || lower.rank() >= rank || !counts(lower) {
                     continue;
                 }
                 let length = longest.saturating_add(set.overheads.contention_ns);

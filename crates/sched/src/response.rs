@@ -9,6 +9,14 @@
 //! R    = max over q of J + w(q) - q T,   as long as q T < window + J
 //! ```
 //!
+//! Jobs that the end of its own jobs releases at once, on its CPU and not below it (`D` each, after every
+//! `n`-th), come after the job that releases them: job `q` waits for those of the `q` jobs before it, no
+//! more. None is left from before the window, at the beginning of which nothing of its rank is pending:
+//!
+//! ```text
+//! w(q) = ... + ceil(q / n) D
+//! ```
+//!
 //! A task above that suspends itself counts with the jitter `Rj - Cj`; the task's own suspension
 //! counts as execution, after which tasks below may hold locks once more (Chen et al. 2019, "Many
 //! suspensions, many problems", 4.1 and 4.2.1: both are sound, other treatments were not).
@@ -30,6 +38,23 @@ pub(crate) struct Own {
     pub offset_ns: Option<u64>,
     pub blocking_ns: u64,
     pub nonpreemptible_ns: u64,
+    /// What the end of its jobs releases on its CPU, not below it.
+    pub released: Vec<Released>,
+}
+
+/// A task of which every `every`-th job of the analysed one releases a job, at its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Released {
+    pub task: usize,
+    pub cost_ns: u64,
+    pub every: u64,
+}
+
+impl Released {
+    /// What so many consecutive jobs release.
+    fn after(&self, jobs: u64) -> u64 {
+        jobs.div_ceil(self.every).saturating_mul(self.cost_ns)
+    }
 }
 
 impl Own {
@@ -44,6 +69,12 @@ impl Own {
         let each = self.cost_ns.saturating_add(self.suspended_ns);
         let delays = self.delays(jobs).saturating_mul(delay);
         jobs.saturating_mul(each).saturating_add(delays)
+    }
+
+    /// What this many jobs release.
+    fn released(&self, jobs: u64) -> u64 {
+        let each = self.released.iter().map(|one| one.after(jobs));
+        each.fold(0, u64::saturating_add)
     }
 
     /// How many of its jobs arrive in a window.
@@ -103,7 +134,9 @@ pub(crate) fn response(own: &Own, above: &Above, work: &mut Work) -> Outcome {
         .requests
         .iter()
         .map(|request| (request.cost_ns, request.period_ns));
-    if is_overload(shares.chain([(each, own.period_ns)])) {
+    let released = own.released.iter();
+    let released = released.map(|one| (one.cost_ns, own.period_ns.saturating_mul(one.every)));
+    if is_overload(shares.chain(released).chain([(each, own.period_ns)])) {
         return Err(Unbounded::Overload);
     }
     longest(own, above, work)?.ok_or(Unbounded::TooManySteps)
@@ -116,14 +149,15 @@ pub(crate) fn longest(
     work: &mut Work,
 ) -> Result<Option<Bound>, Unbounded> {
     let window = fixed_point(own.alone(0).max(1), above, work, |window| {
-        own.alone(own.jobs_in(window))
+        let jobs = own.jobs_in(window);
+        own.alone(jobs).saturating_add(own.released(jobs))
     })?;
     let jobs = own.jobs_in(window);
     let mut worst: Option<Bound> = None;
     let mut worst_end = 0;
     let (mut end, mut from_release) = (0u64, 0u64);
     for job in 0..jobs {
-        let alone = own.alone(job + 1);
+        let alone = own.alone(job + 1).saturating_add(own.released(job));
         end = fixed_point(alone.max(end), above, work, |_| alone)?;
         let arrival = job
             .saturating_mul(own.period_ns)
@@ -195,6 +229,9 @@ fn parts(own: &Own, above: &Above, jobs: u64, end_ns: u64) -> Vec<Part> {
     let above = above
         .in_force(end_ns)
         .map(|request| (request.source, request.in_window(end_ns)));
-    let all = first.into_iter().chain(above).filter(|(_, ns)| *ns > 0);
+    let released = own.released.iter();
+    let released = released.map(|one| (Source::Task(one.task), one.after(jobs - 1)));
+    let all = first.into_iter().chain(released).chain(above);
+    let all = all.filter(|(_, ns)| *ns > 0);
     all.map(|(source, ns)| Part { source, ns }).collect()
 }

@@ -113,7 +113,7 @@ pub(crate) fn cases(
 fn blocking(set: &TaskSet) -> Vec<Option<u64>> {
     let locks = Locks::of(set);
     let of = |task: usize| {
-        let once = locks.blocking_ns(task).ok()?;
+        let once = locks.blocking_by_ordinary_ns(task).ok()?;
         let times = u64::from(set.tasks[task].suspension.count) + 1;
         Some(once.saturating_mul(times))
     };

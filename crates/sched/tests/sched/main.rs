@@ -13,3 +13,4 @@ mod server;
 mod shortcuts;
 mod simso;
 mod support;
+mod tight;
