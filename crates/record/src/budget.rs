@@ -161,6 +161,11 @@ pub enum BudgetBasis {
         /// At least so often, as a share.
         at_least: f64,
     },
+    /// The sum of the hops exceeds the deadline however they depend on each other.
+    AtLeast {
+        /// At least so often, as a share.
+        at_least: f64,
+    },
     /// The run of the whole path.
     Whole,
 }

@@ -21,7 +21,7 @@ fn deadline(budget: &Budget) -> String {
 /// All shares of a budget in one notation.
 fn shares(budget: &Budget) -> Shares {
     let mut all = vec![budget.demand.allowed, budget.at_most];
-    if let BudgetBasis::OneHop { at_least, .. } = budget.basis {
+    if let BudgetBasis::OneHop { at_least, .. } | BudgetBasis::AtLeast { at_least } = budget.basis {
         all.push(at_least);
     }
     all.extend(budget.whole.iter().flat_map(|it| [it.at_least, it.at_most]));
@@ -69,6 +69,11 @@ pub fn sentence(budget: &Budget) -> String {
             };
             format!("{word}: {what} ({allowed})")
         }
+        BudgetBasis::AtLeast { at_least } => format!(
+            "{word}: {hops} together take longer than {deadline} in at least {} of cycles, however \
+             they depend on each other ({allowed})",
+            shares.at_least(at_least)
+        ),
         BudgetBasis::AnyDependence if budget.outcome == Outcome::Pass => format!(
             "{word}: {hops} together take longer than {deadline} in at most {} of cycles, however \
              they depend on each other ({allowed})",

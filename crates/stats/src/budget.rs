@@ -10,7 +10,7 @@
 mod exceedance;
 mod split;
 
-pub use exceedance::{Exceedance, ExceedanceError, Step};
+pub use exceedance::{Exceedance, ExceedanceError, Step, Within};
 pub use split::{Share, Split, best_split};
 
 /// Steps that a sum keeps: what is beyond is rounded up, by well below 1 % of the time.
@@ -29,6 +29,56 @@ pub fn independent(hops: &[Exceedance]) -> Exceedance {
 pub fn under_any_dependence(hops: &[Exceedance]) -> Exceedance {
     let sum = |sum: Exceedance, hop: &Exceedance| sum.plus_any(hop, STEPS);
     hops.iter().fold(Exceedance::constant(0), sum)
+}
+
+/// How often the sum exceeds the deadline at least, however the hops depend on each other: for any
+/// `u1 + u2 + ... >= d`, `P(X1 + X2 + ... > d) >= 1 - P(X1 <= u1) - P(X2 <= u2) - ...`. For two hops its
+/// maximum over all splits is sharp, as the other bound is (Makarov 1981).
+#[must_use]
+pub fn at_least_under_any_dependence(hops: &[Vec<Within>], deadline_ns: u64) -> f64 {
+    let none = Within {
+        at_ns: 0,
+        probability: 0.0,
+    };
+    let mut sums = vec![none];
+    for hop in hops {
+        let pairs = sums.iter().flat_map(|sum| {
+            hop.iter().map(|it| Within {
+                at_ns: sum.at_ns.saturating_add(it.at_ns).min(deadline_ns),
+                probability: sum.probability + it.probability,
+            })
+        });
+        let mut pairs: Vec<Within> = pairs.filter(|pair| pair.probability < 1.0).collect();
+        pairs.sort_unstable_by(|a, b| {
+            let lowest_first = a.probability.total_cmp(&b.probability);
+            b.at_ns.cmp(&a.at_ns).then(lowest_first)
+        });
+        // Of those that are as long the likeliest to be exceeded, and no shorter ones but likelier.
+        sums.clear();
+        for pair in pairs {
+            if sums
+                .last()
+                .is_none_or(|it| pair.probability < it.probability)
+            {
+                sums.push(pair);
+            }
+        }
+        // A split that is left out could only raise the bound.
+        while sums.len() > STEPS {
+            let mut odd = false;
+            sums.retain(|_| {
+                odd = !odd;
+                odd
+            });
+        }
+    }
+    let enough = sums.iter().filter(|sum| sum.at_ns >= deadline_ns);
+    let least = enough.map(|sum| sum.probability).min_by(f64::total_cmp);
+    // A sum of zeros does not exceed a deadline of 0.
+    let exceeded = least
+        .filter(|_| deadline_ns > 0)
+        .map_or(0.0, |least| 1.0 - least);
+    exceeded.max(0.0)
 }
 
 /// Stretches of time in which all hops were measured.

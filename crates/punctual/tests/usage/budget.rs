@@ -59,6 +59,35 @@ fn a_budget_is_judged_and_says_what_each_hop_gets() {
     }
 }
 
+/// The figures of the file decide, not their binary fractions; and what no dependence can avoid fails.
+#[test]
+fn as_much_as_is_allowed_passes_and_what_is_late_for_sure_fails() {
+    let place = Place::new();
+    let two = r#"deadline = "2ms"
+miss = 0.01
+[[hop]]
+name = "a"
+points = [["1ms", 0.99], ["9ms", 1.0]]
+[[hop]]
+name = "b"
+constant = "1ms"
+"#;
+    fs::write(place.path().join("exact.toml"), two).unwrap();
+    place.run(&["budget", "exact.toml"]).expect(0);
+    let points = r#"points = [["1ms", 0.0], ["2ms", 0.4], ["3ms", 1.0]]"#;
+    let hops = ["a", "b"].map(|name| format!("[[hop]]\nname = \"{name}\"\n{points}\n"));
+    let late = format!("deadline = \"4ms\"\nmiss = 0.1\n{}", hops.concat());
+    fs::write(place.path().join("late.toml"), late).unwrap();
+    let said = place.run(&["budget", "late.toml"]).expect(2).stdout;
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "FAIL: 2 hops together take longer than 4 ms in at least",
+        "however they depend on each other",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
 #[test]
 fn a_budget_may_contain_others_and_not_itself() {
     let place = Place::new();

@@ -2,7 +2,8 @@
 //! on a run of the whole path; never on independence.
 
 use punctual_stats::budget::{
-    Exceedance, best_split, common_blocks, independent, under_any_dependence,
+    Exceedance, Within, at_least_under_any_dependence, best_split, common_blocks, independent,
+    under_any_dependence,
 };
 use punctual_stats::histogram::DecodeError;
 use punctual_stats::requirement::Requirement;
@@ -58,7 +59,9 @@ pub(super) fn judged(
         .collect();
     let split = best_split(&bounded, demand.deadline_ns);
     let at_most = split.as_ref().map_or(1.0, |split| split.above);
-    let one_hop = least(known, demand, of_a_hop);
+    // What exceeds the deadline for sure is concluded in two ways.
+    let one_hop = least(known, demand, of_a_hop / 2.0);
+    let together = || at_least(known, demand.deadline_ns, of_a_hop / 2.0);
     let whole = whole.map(|whole| whole_figures(whole, demand, doubt));
 
     let mut figures: Vec<HopFigures> = known
@@ -79,7 +82,13 @@ pub(super) fn judged(
             at_most: share.above,
         });
     }
-    let (outcome, basis) = outcome(demand, &figures, at_most, one_hop, whole.as_ref());
+    let (outcome, basis) = outcome(
+        demand,
+        &figures,
+        at_most,
+        (one_hop, together),
+        whole.as_ref(),
+    );
     let sum = |sum: &Exceedance| SumFigures {
         above_deadline: sum.above(demand.deadline_ns),
         quantiles_ns: quantiles(sum),
@@ -103,15 +112,8 @@ fn bounded(known: &Known<'_>, deadline_ns: u64, doubt: f64) -> Exceedance {
     let Some(measured) = &known.measured else {
         return known.seen.clone();
     };
-    let levels: Vec<u64> = match known.within_ns {
-        Some(within_ns) => vec![within_ns],
-        None => (0..LEVELS)
-            .map(|level| level_ns(deadline_ns, level))
-            .collect(),
-    };
-    let each = doubt / levels.len() as f64;
     let mut points: Vec<(u64, f64)> = Vec::new();
-    for (level_ns, (_, upper)) in levels.iter().copied().zip(measured.bounds(&levels, each)) {
+    for (level_ns, (_, upper)) in at_levels(measured, known.within_ns, deadline_ns, doubt) {
         let share = 1.0 - upper.clamp(0.0, 1.0);
         let is_better = points
             .last()
@@ -121,6 +123,47 @@ fn bounded(known: &Known<'_>, deadline_ns: u64, doubt: f64) -> Exceedance {
         }
     }
     Exceedance::of_points(&points).unwrap_or_else(|_| Exceedance::constant(u64::MAX))
+}
+
+/// How often a measured hop exceeds each level: at least, and at most, with this doubt of all together.
+fn at_levels(
+    measured: &Measured<'_>,
+    within_ns: Option<u64>,
+    deadline_ns: u64,
+    doubt: f64,
+) -> impl Iterator<Item = (u64, (f64, f64))> + use<> {
+    let levels: Vec<u64> = match within_ns {
+        Some(within_ns) => vec![within_ns],
+        None => (0..LEVELS)
+            .map(|level| level_ns(deadline_ns, level))
+            .collect(),
+    };
+    let bounds = measured.bounds(&levels, doubt / levels.len() as f64);
+    levels.into_iter().zip(bounds)
+}
+
+/// How often the hops together exceed the deadline at least, however they depend on each other.
+fn at_least(known: &[Known<'_>], deadline_ns: u64, doubt: f64) -> f64 {
+    let constants = known.iter().filter_map(|it| it.constant_ns);
+    let constants = constants.fold(0u64, u64::saturating_add);
+    let Some(left_ns) = deadline_ns.checked_sub(constants) else {
+        return 1.0;
+    };
+    let within = |it: &Known<'_>| {
+        let mut within = it.seen.within();
+        if let Some(measured) = &it.measured {
+            within.truncate(1);
+            let levels = at_levels(measured, it.within_ns, left_ns, doubt);
+            within.extend(levels.map(|(at_ns, (lower, _))| Within {
+                at_ns,
+                probability: 1.0 - lower.clamp(0.0, 1.0),
+            }));
+        }
+        within
+    };
+    let open = known.iter().filter(|it| it.constant_ns.is_none());
+    let hops: Vec<Vec<Within>> = open.map(within).collect();
+    at_least_under_any_dependence(&hops, left_ns)
 }
 
 fn level_ns(deadline_ns: u64, level: i32) -> u64 {
@@ -185,7 +228,7 @@ fn outcome(
     demand: &BudgetDemand,
     hops: &[HopFigures],
     at_most: f64,
-    one_hop: Option<(usize, f64)>,
+    (one_hop, together): (Option<(usize, f64)>, impl FnOnce() -> f64),
     whole: Option<&WholeFigures>,
 ) -> (Outcome, BudgetBasis) {
     let whole_is_valid = whole.is_none_or(|whole| whole.outcome != Outcome::Invalid);
@@ -198,22 +241,29 @@ fn outcome(
         return (whole.outcome, BudgetBasis::Whole);
     }
     if let Some((hop, at_least)) = one_hop
-        && at_least > demand.allowed
+        && is_more(at_least, demand.allowed)
     {
         return (Outcome::Fail, BudgetBasis::OneHop { hop, at_least });
     }
-    let passes = !hops.is_empty() && at_most <= demand.allowed;
-    let outcome = if passes {
-        Outcome::Pass
-    } else {
-        Outcome::Inconclusive
-    };
-    (outcome, BudgetBasis::AnyDependence)
+    if !hops.is_empty() && !is_more(at_most, demand.allowed) {
+        return (Outcome::Pass, BudgetBasis::AnyDependence);
+    }
+    let at_least = together();
+    if is_more(at_least, demand.allowed) {
+        return (Outcome::Fail, BudgetBasis::AtLeast { at_least });
+    }
+    (Outcome::Inconclusive, BudgetBasis::AnyDependence)
+}
+
+/// Whether a probability is above another one by more than binary fractions of decimal ones and their
+/// sums differ: 1 - 0.99 is above 0.01, and 0.1 + 0.2 above 0.3.
+fn is_more(one: f64, than: f64) -> bool {
+    one > than * (1.0 + 1e-9) + 1e-15
 }
 
 fn quantiles(of: &Exceedance) -> Vec<Option<u64>> {
     let above = BUDGET_QUANTILES.iter().map(|quantile| 1.0 - quantile);
-    // A guard against 1 - 0.999 in binary.
+    // As `is_more`.
     above
         .map(|above| of.exceeded_at_most(above * (1.0 + 1e-9)))
         .collect()

@@ -170,6 +170,68 @@ fn a_given_distribution_is_taken_at_its_word() {
     }
 }
 
+/// A share of 0.99 leaves 0.01, and 0.1 with 0.2 are 0.3, whatever binary fractions make of them.
+#[test]
+fn as_much_as_is_allowed_is_no_failure() {
+    let known =
+        |points: &[(u64, f64)]| HopTimes::Known(Exceedance::of_points(points).expect("ascending"));
+    for share in [0.9, 0.99, 0.999, 0.9999, 0.999_999] {
+        let allowed = 1.0 - share;
+        let allowed = (allowed * 1e6_f64).round() / 1e6;
+        let hops = [hop("bus", known(&[(MS, share), (9 * MS, 1.0)]))];
+        let budget = judged(&demand(MS, allowed), &hops, None);
+        assert_eq!(budget.outcome, Outcome::Pass, "{share}: {budget:#?}");
+        let budget = judged(&demand(MS, allowed * 0.999), &hops, None);
+        assert_eq!(budget.outcome, Outcome::Fail, "{share}: {budget:#?}");
+    }
+    let hops = [0.9, 0.8].map(|share| hop("bus", known(&[(MS, share), (9 * MS, 1.0)])));
+    let budget = judged(&demand(2 * MS, 0.3), &hops, None);
+    assert_eq!(budget.outcome, Outcome::Pass, "{budget:#?}");
+}
+
+/// Neither hop alone takes longer than the deadline; together they do, however they depend on each other.
+#[test]
+fn hops_that_exceed_the_deadline_under_every_dependence_fail() {
+    // Each is above 2 ms in 60 %: both are in at least 20 % of all cycles.
+    let points = [(MS, 0.0), (2 * MS, 0.4), (3 * MS, 1.0)];
+    let known = || HopTimes::Known(Exceedance::of_points(&points).expect("ascending"));
+    let hops = [
+        hop("a", known()),
+        hop("b", known()),
+        hop("bus", HopTimes::Constant(MS)),
+    ];
+    let budget = judged(&demand(5 * MS, 0.1), &hops, None);
+    assert_eq!(budget.outcome, Outcome::Fail, "{budget:#?}");
+    let BudgetBasis::AtLeast { at_least } = budget.basis else {
+        panic!("{:?}", budget.basis);
+    };
+    assert!((at_least - 0.2).abs() < 1e-9, "{at_least}");
+    let budget = judged(&demand(5 * MS, 0.25), &hops, None);
+    assert_eq!(budget.outcome, Outcome::Inconclusive);
+    // Each is always longer than 1 ms.
+    let budget = judged(&demand(3 * MS, 0.7), &hops, None);
+    assert_eq!(budget.basis, BudgetBasis::AtLeast { at_least: 1.0 });
+    // Measured: 9 of 10 cycles take 3 ms, 8 of 10 are both at least.
+    let slow = |seed: u64| {
+        let times = latencies(seed, 50_000, 10, 0).into_iter().zip(0..);
+        let times = times.map(|(ns, at): (u64, u64)| {
+            if (at + seed).is_multiple_of(10) {
+                ns
+            } else {
+                ns + 3 * MS
+            }
+        });
+        measured(0, &times.collect::<Vec<_>>())
+    };
+    let hops = [of_run("a", &slow(1)), of_run("b", &slow(2))];
+    let budget = judged(&demand(5 * MS, 0.5), &hops, None);
+    let BudgetBasis::AtLeast { at_least } = budget.basis else {
+        panic!("{budget:#?}");
+    };
+    assert_eq!(budget.outcome, Outcome::Fail);
+    assert!((0.6..=0.8).contains(&at_least), "{at_least}");
+}
+
 /// Between two points it may be as fast as the first: that is no FAIL; nor is what lies beyond the last.
 #[test]
 fn what_a_distribution_leaves_open_is_inconclusive() {

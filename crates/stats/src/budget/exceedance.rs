@@ -11,6 +11,15 @@ pub struct Step {
     pub above: f64,
 }
 
+/// A time is at most `at_ns` with this probability at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Within {
+    /// In ns.
+    pub at_ns: u64,
+    /// The probability that the time is no longer.
+    pub probability: f64,
+}
+
 /// Why a distribution can't be made of points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExceedanceError {
@@ -27,6 +36,8 @@ pub enum ExceedanceError {
 pub struct Exceedance {
     /// `at_ns` rises, `above` falls, both strictly.
     steps: Vec<Step>,
+    /// It is always longer than this, which no step says.
+    longer_than_ns: u64,
 }
 
 impl Exceedance {
@@ -34,7 +45,7 @@ impl Exceedance {
     #[must_use]
     pub fn constant(at_ns: u64) -> Self {
         let step = Step { at_ns, above: 0.0 };
-        Self { steps: vec![step] }
+        Self::of_steps(vec![step])
     }
 
     /// As a histogram has it, each sample at the upper end of its bucket; `None` without
@@ -53,8 +64,7 @@ impl Exceedance {
                 above: left as f64 / total as f64,
             }
         });
-        let steps = steps.collect();
-        Some(Self { steps })
+        Some(Self::of_steps(steps.collect()))
     }
 
     /// From points `(time in ns, share at or below it)`, both ascending. Between two points the time
@@ -68,6 +78,7 @@ impl Exceedance {
             return Err(ExceedanceError::Empty);
         }
         let mut steps: Vec<Step> = Vec::with_capacity(points.len());
+        let mut longer_than_ns = 0;
         for (index, (at_ns, share)) in points.iter().copied().enumerate() {
             if !(0.0..=1.0).contains(&share) {
                 return Err(ExceedanceError::NoProbability(index));
@@ -79,9 +90,21 @@ impl Exceedance {
             }
             if above < 1.0 {
                 steps.push(Step { at_ns, above });
+            } else {
+                longer_than_ns = at_ns;
             }
         }
-        Ok(Self { steps })
+        Ok(Self {
+            steps,
+            longer_than_ns,
+        })
+    }
+
+    fn of_steps(steps: Vec<Step>) -> Self {
+        Self {
+            steps,
+            longer_than_ns: 0,
+        }
     }
 
     /// The steps.
@@ -104,6 +127,22 @@ impl Exceedance {
     pub fn above_at_least(&self, at_ns: u64) -> f64 {
         let next = self.steps.partition_point(|step| step.at_ns < at_ns);
         self.steps.get(next).map_or(0.0, |step| step.above)
+    }
+
+    /// How often the time is at most this long, at most: each step where it is exceeded exactly so
+    /// often, and that no time is negative.
+    #[must_use]
+    pub fn within(&self) -> Vec<Within> {
+        let longer_than = [0, self.longer_than_ns].map(|at_ns| Within {
+            at_ns,
+            probability: 0.0,
+        });
+        let open = self.steps.iter().filter(|step| step.above > 0.0);
+        let steps = open.map(|step| Within {
+            at_ns: step.at_ns,
+            probability: 1.0 - step.above,
+        });
+        longer_than.into_iter().chain(steps).collect()
     }
 
     /// The shortest time in ns that is exceeded with this probability at most; `None` if there is
@@ -178,7 +217,7 @@ impl Exceedance {
                 _ => steps.push(step),
             }
         }
-        Self { steps }.thinned(most)
+        Self::of_steps(steps).thinned(most)
     }
 
     /// With at most so many steps: what is left out is rounded up.

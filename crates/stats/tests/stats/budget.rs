@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use punctual_stats::Histogram;
 use punctual_stats::budget::{
-    CommonBlocks, Exceedance, ExceedanceError, best_split, common_blocks, independent,
-    under_any_dependence,
+    CommonBlocks, Exceedance, ExceedanceError, Within, at_least_under_any_dependence, best_split,
+    common_blocks, independent, under_any_dependence,
 };
 
 /// Times 0, 1, 2 ..., as often as the counts say.
@@ -23,6 +23,23 @@ fn of_samples(samples: &[u64]) -> Exceedance {
     let mut histogram = Histogram::new();
     samples.iter().for_each(|sample| histogram.record(*sample));
     Exceedance::of_histogram(&histogram, 0).expect("samples")
+}
+
+/// How often each of the samples is not exceeded.
+fn exactly(samples: &[u64]) -> Vec<Within> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    let within = |at_ns: u64| {
+        let count = sorted.partition_point(|sample| *sample <= at_ns);
+        Within {
+            at_ns,
+            probability: count as f64 / sorted.len() as f64,
+        }
+    };
+    std::iter::once(0)
+        .chain(sorted.iter().copied())
+        .map(within)
+        .collect()
 }
 
 /// The most cases in which two times, each as often as its counts say, can add up to more than `d`: a
@@ -100,6 +117,32 @@ proptest! {
         }
     }
 
+    /// Sharp too: what the best dependence can't avoid is what is not the most that stays within.
+    #[test]
+    fn the_least_of_two_times_is_what_the_best_dependence_attains(x in shares(), y in shares()) {
+        // Times are 0, 1, 2 ... us: at most 1.999 us is at most 1 us.
+        let within = |counts: &[u64]| -> Vec<Within> {
+            let mut below = 0;
+            let each = counts.iter().zip(1..).map(|(count, next): (&u64, u64)| {
+                below += count;
+                Within { at_ns: next * 1_000 - 1, probability: below as f64 / 200.0 }
+            });
+            [Within { at_ns: 0, probability: 0.0 }].into_iter().chain(each).collect()
+        };
+        let hops = [within(&x), within(&y)];
+        let reversed = |of: &[u64]| of.iter().rev().copied().collect::<Vec<u64>>();
+        for d in 1..x.len() + y.len() {
+            // i + j <= d, counted from the other end: i' + j' > (n - 1) + (m - 1) - d - 1.
+            let kept = match (x.len() + y.len() - 2).checked_sub(d + 1) {
+                Some(d) => most_above(&reversed(&x), &reversed(&y), d),
+                None => 200,
+            };
+            let least = (200 - kept) as f64 / 200.0;
+            let bound = at_least_under_any_dependence(&hops, d as u64 * 1_000);
+            prop_assert!((bound - least).abs() < 1e-9, "{d}: {bound} {least}");
+        }
+    }
+
     #[test]
     fn independent_times_add_up_as_every_pair_counted(x in shares(), y in shares()) {
         let sum = independent(&[counted(&x), counted(&y)]);
@@ -131,6 +174,9 @@ proptest! {
         let share = late as f64 / rows.len() as f64;
         let bound = under_any_dependence(&parts).above(deadline);
         prop_assert!(share <= bound + 1e-12, "{share} {bound}");
+        let exact: Vec<Vec<Within>> = columns.iter().map(|column| exactly(column)).collect();
+        let least = at_least_under_any_dependence(&exact, deadline);
+        prop_assert!(share >= least - 1e-12, "{share} {least}");
         if let Some(split) = best_split(&parts, deadline) {
             prop_assert!(share <= split.above + 1e-12);
             prop_assert!(split.above <= bound + 1e-12, "{split:?} {bound}");
