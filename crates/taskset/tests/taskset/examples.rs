@@ -127,9 +127,9 @@ fn the_robots_bounds_are_those_by_hand() {
         _ => None,
     };
     // The filter is released 100 after the sensor's arrival at the latest, by the end of the sensor's job:
-    // the next one comes at 1,000. The controller: 500, the actuator's 80, and 120 of the logger, which inherits
-    // its priority. The actuator is above all that use the lock, and its release is the controller's end.
-    let (filter, controller) = (100 + 250, 500 + 80 + 120);
+    // the next one comes at 1,000. The controller: 500, and 120 of the logger, which inherits its priority. The
+    // actuator is above all that use the lock; its release is the controller's end, so it delays no job of it.
+    let (filter, controller) = (100 + 250, 500 + 120);
     let actuator = controller + 80;
     let expected = [
         Some(100),
