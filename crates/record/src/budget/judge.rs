@@ -144,9 +144,7 @@ fn at_levels(
 
 /// How often the hops together exceed the deadline at least, however they depend on each other.
 fn at_least(known: &[Known<'_>], deadline_ns: u64, doubt: f64) -> f64 {
-    let constants = known.iter().filter_map(|it| it.constant_ns);
-    let constants = constants.fold(0u64, u64::saturating_add);
-    let Some(left_ns) = deadline_ns.checked_sub(constants) else {
+    let Some(left_ns) = left_ns(known, deadline_ns) else {
         return 1.0;
     };
     let within = |it: &Known<'_>| {
@@ -171,12 +169,17 @@ fn level_ns(deadline_ns: u64, level: i32) -> u64 {
     (deadline_ns as f64 * LOWEST_LEVEL.powf(down)) as u64
 }
 
+/// What the constants leave of the deadline; none where they alone take longer.
+fn left_ns(known: &[Known<'_>], deadline_ns: u64) -> Option<u64> {
+    let constants = known.iter().filter_map(|it| it.constant_ns);
+    deadline_ns.checked_sub(constants.fold(0u64, u64::saturating_add))
+}
+
 /// The hop that alone exceeds the deadline most often for sure, beside the constants of the others.
 fn least(known: &[Known<'_>], demand: &BudgetDemand, doubt: f64) -> Option<(usize, f64)> {
-    let constants = known.iter().map(|it| it.constant_ns.unwrap_or(0));
-    let constants = constants.fold(0u64, u64::saturating_add);
+    let left_ns = left_ns(known, demand.deadline_ns);
     let of = |(index, it): (usize, &Known<'_>)| {
-        let Some(left_ns) = demand.deadline_ns.checked_sub(constants) else {
+        let Some(left_ns) = left_ns else {
             return (index, 1.0);
         };
         let at_least = match (it.constant_ns, &it.measured) {
