@@ -50,23 +50,26 @@ fn a_thread_that_computes_its_sleeps_from_the_clock_has_a_period() {
 #[test]
 fn a_pipe_of_three_processes_is_followed_to_its_end() {
     needed!();
+    let _alone = alone();
     waits::a_pipe_of_three_processes_is_followed_to_its_end();
 }
 
 #[test]
 fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread() {
     needed!();
+    let _alone = alone();
     waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread();
 }
 
 #[test]
 fn a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread() {
     needed!();
+    let _alone = alone();
     waits::a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread();
 }
 
-/// A crowd of real-time threads delays every other one: tests that it would disturb
-/// wait for it.
+/// A crowd of real-time threads delays every other one, and so do those of a scene with waits, all of
+/// which are on the last CPU: tests that they would disturb wait for them.
 static CROWD: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
