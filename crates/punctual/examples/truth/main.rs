@@ -17,6 +17,9 @@
 )]
 
 #[cfg(feature = "trace")]
+#[path = "../../tests/common/agent.rs"]
+mod agent;
+#[cfg(feature = "trace")]
 mod culprit;
 #[cfg(feature = "trace")]
 mod device;

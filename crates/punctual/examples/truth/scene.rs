@@ -12,6 +12,7 @@ use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::capture::{Capture, Options, RING_EVENTS};
 
+use super::agent::Agent;
 use super::culprit::{Culprit, Injection, LEAD_NS, Scene, Truth, is_preempt_rt};
 use super::device::{Device, cpus};
 use super::group::Group;
@@ -34,6 +35,8 @@ pub struct Seen {
     /// The windows of those later than the threshold.
     pub windows: Vec<Window>,
     pub truths: Vec<Truth>,
+    /// When a hypervisor's agent ran.
+    pub agent: Agent,
     pub events: u64,
     pub lost: u64,
     pub preempt_rt: bool,
@@ -198,6 +201,7 @@ impl Stage {
             chains: Vec::new(),
             windows: Vec::new(),
             truths: Vec::new(),
+            agent: Agent::from(clock::now_ns()),
             events: 0,
             lost: 0,
             preempt_rt: is_preempt_rt(),
@@ -216,6 +220,7 @@ impl Stage {
             let fresh = fresh.into_iter().filter(|sample| sample.due_ns > begun_ns);
             seen.samples.extend(fresh);
             self.capture.drain();
+            seen.agent.look(clock::now_ns());
             self.limits.look(clock::now_ns());
             seen.windows.extend(self.windows(&mut late));
             for sample in &seen.samples[from..] {
@@ -237,6 +242,7 @@ impl Stage {
             seen.truths.extend(injection.end());
         }
         self.capture.drain();
+        seen.agent.look(clock::now_ns());
         self.limits.look(clock::now_ns());
         seen.windows.extend(self.windows(&mut late));
         seen.events = self.capture.events() - events;

@@ -18,10 +18,12 @@ pub struct Score {
     pub culprit: String,
     /// Injections.
     pub injected: usize,
-    /// Injections with lost events, with a tenth of their time missing from the events (a
-    /// hypervisor's agent on some kernels), or with more gaps than it could record: nothing is said
-    /// about these.
+    /// Injections with lost events, with a tenth of their time missing from the events, or with more
+    /// gaps than it could record: nothing is said about these.
     pub blind: usize,
+    /// Those with time missing from the events while a hypervisor's agent ran, by the kernel's
+    /// accounts: nothing is said about these either.
+    pub agents: usize,
     /// Injections whose bill says that the host is likely but not certain: nothing is said about
     /// these either.
     #[serde(skip_serializing_if = "is_zero")]
@@ -111,11 +113,16 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
             .filter(|held| held.cause == Cause::Blind)
             .map(|held| overlap(held, truth.was.begin_ns, truth.was.end_ns))
             .sum();
-        let sees = |own: &Own| window.lost == 0 && blind * 10 < own.least_ns.max(1);
-        let Some(own) = own.filter(sees) else {
+        let Some(own) = own.filter(|_| window.lost == 0) else {
             score.blind += 1;
             continue;
         };
+        if blind * 10 >= own.least_ns.max(1) {
+            let agents = seen.agent.ran_in(window.due_ns, window.woken_ns);
+            score.agents += usize::from(agents);
+            score.blind += usize::from(!agents);
+            continue;
+        }
         if own.least_ns < culprit.least_ns() {
             continue;
         }

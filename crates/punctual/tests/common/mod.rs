@@ -13,6 +13,7 @@
     reason = "each test binary uses a part of it; a skipped test says so"
 )]
 
+pub mod agent;
 pub mod examples;
 pub mod groups;
 pub mod host;

@@ -12,6 +12,7 @@ use crate::common::truth::{Trouble, Wanted, hold, is_seldom, lines};
 pub const HERE: Wanted = Wanted {
     least: 30,
     blind: 10,
+    agent: true,
     named: 80,
     timed: 60,
     off_by_ns: 5_000,

@@ -39,6 +39,18 @@ fn bills_that_are_wrong_are_refused() {
 }
 
 #[test]
+fn only_a_hypervisors_agent_excuses_missing_events() {
+    let line = line("agents", 40);
+    assert_eq!(truth::hold(&line, here::HERE), Ok(()));
+    let there = truth::Wanted {
+        agent: false,
+        ..here::HERE
+    };
+    let held = truth::hold(&line, there);
+    assert!(matches!(held, Err(truth::Trouble::Wrong(why)) if why.contains("first process")));
+}
+
+#[test]
 fn a_culprit_that_the_machine_cannot_inject_is_reported() {
     let mut line = line("injected", 0);
     line["skipped"] = "no device to be interrupted by".into();

@@ -10,6 +10,7 @@ use super::{lab, ready};
 const THERE: Wanted = Wanted {
     least: 20,
     blind: 0,
+    agent: false,
     named: 99,
     timed: 95,
     off_by_ns: 5_000,

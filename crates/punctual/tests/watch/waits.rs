@@ -13,7 +13,7 @@ const FIRST: u64 = 20 * MS;
 const SECOND: u64 = 5 * MS;
 
 /// A wait of the real-time thread that a given thread ended, in a scene of the program: the
-/// longest. In the laboratory, whose one CPU the watch shares with the program, the shortest that
+/// longest, without time that was not seen. In the laboratory, whose one CPU the watch shares with the program, the shortest that
 /// is as long as the work in it: the least disturbed.
 fn waits(scene: &str, ended_by: &str, least: u64) -> Wait {
     let place = Place::new();
@@ -32,13 +32,19 @@ fn waits(scene: &str, ended_by: &str, least: u64) -> Wait {
         Some(_) => waits
             .filter(|wait| wait.wait_ns >= least)
             .min_by_key(|wait| wait.wait_ns),
-        None => waits.max_by_key(|wait| wait.wait_ns),
+        None => waits.max_by_key(|wait| wait.wait_ns - unseen(wait)),
     };
     let wait = wait.unwrap_or_else(|| panic!("{:#?}", explanation.waits));
     let sum: u64 = wait.rows.iter().map(|row| row.ns).sum();
     assert_eq!(sum, wait.wait_ns);
     assert_eq!(wait.thread.pid, Some(known.pid));
     wait.clone()
+}
+
+/// For how long there were no events.
+fn unseen(wait: &Wait) -> u64 {
+    let unseen = wait.rows.iter().filter(|row| row.doing == Doing::Unseen);
+    unseen.map(|row| row.ns).sum()
 }
 
 /// How long a thread did something, including interrupts meanwhile.
@@ -75,8 +81,7 @@ fn depth(wait: &Wait, name: &str) -> Option<u32> {
 /// before the wait. Neither happens in the laboratory.
 #[track_caller]
 fn has_worked(wait: &Wait, name: &str, least: u64) {
-    let unseen = wait.rows.iter().filter(|row| row.doing == Doing::Unseen);
-    let unseen: u64 = unseen.map(|row| row.ns).sum();
+    let unseen = unseen(wait);
     let found = worked(wait, name);
     let (least, most) = match std::env::var_os("PUNCTUAL_LAB_OUT") {
         Some(_) => (least - least / 100, 0),
