@@ -147,6 +147,7 @@ pub const GROUPS: &[Group] = &[
         tests: &[
             ("punctual-stats/stats", "advice::nine_in_ten"),
             ("punctual-stats/stats", "coverage::"),
+            ("punctual-stats/stats", "matrix::every_cell"),
             ("punctual-stats/stats", "compare::only_the_cpu"),
             ("punctual-stats/stats", "compare::two_runs_of_one"),
             ("punctual-stats/stats", "experiment::of_eight"),

@@ -193,6 +193,7 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
     let mut facts = vec![fact("Missed", seen)];
     facts.push(bound_fact(bound));
     facts.extend(bursts(bound));
+    facts.extend(episodes(bound));
     if let Some(with_miss) = bound.seconds_with_miss {
         let share = match with_miss {
             0 => String::new(),
@@ -246,11 +247,9 @@ pub fn bounds(bound: &MissBound) -> String {
     )
 }
 
-/// The bursts that misses came in, and how many an hour there may be. A stall that
-/// is yet to be seen is one burst of many misses, which the bound on cycles can't
-/// know of; the bound on bursts holds for it too.
+/// The bursts that misses came in.
 pub(super) fn bursts(bound: &MissBound) -> Option<Fact> {
-    let seen = match bound.bursts? {
+    let text = match bound.bursts? {
         0 => "none seen".to_owned(),
         bursts => {
             let largest = bound
@@ -260,20 +259,25 @@ pub(super) fn bursts(bound: &MissBound) -> Option<Fact> {
             format!("{count}{}", largest.unwrap_or_default())
         }
     };
-    let hours = bound.duration_ns as f64 / 3.6e12;
-    let hourly = bound
-        .burst_upper
-        .map(|upper| upper * bound.cycles as f64 / hours)
-        .filter(|hourly| hourly.is_finite());
-    let text = match hourly {
-        Some(hourly) => format!(
-            "{seen}; fewer than {} an hour with {} confidence",
-            words::count(hourly.ceil() as u64),
-            words::percent(bound.confidence)
-        ),
-        None => seen,
-    };
     Some(fact("Bursts", text))
+}
+
+/// How often there are misses at all. A stall that is yet to be seen is one episode of many misses,
+/// which the bound on cycles can't know of; the bound on episodes holds for it too.
+pub(super) fn episodes(bound: &MissBound) -> Option<Fact> {
+    let episodes = bound.episodes?;
+    let hourly = episodes.per_hour(bound.duration_ns);
+    if !hourly.is_finite() {
+        return None;
+    }
+    let text = format!(
+        "{} (misses less than {} apart are one); fewer than {} an hour with {} confidence",
+        words::count(episodes.seen),
+        words::duration(episodes.gap_ns),
+        words::count(hourly.ceil() as u64),
+        words::percent(bound.confidence)
+    );
+    Some(fact("Episodes", text))
 }
 
 /// What the statistics say: misses, bursts, stationarity, the tail.

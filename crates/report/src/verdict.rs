@@ -201,9 +201,13 @@ fn wake_ups(result: &RequirementResult, load: &str, judgement: &Judgement) -> St
             "; that shows fewer than {upper} with {confidence} confidence, allowed {allowance}"
         ),
     };
+    let lengths = match result.outcome {
+        Outcome::Inconclusive if allowed > 0.0 => lengths_of_stalls(bound),
+        _ => String::new(),
+    };
     let seen = what_was_seen(result, shares, one);
     format!(
-        "{seen}{load}{shown}.{}",
+        "{seen}{load}{shown}.{lengths}{}",
         how_to_show_it(result, judgement.repeats)
     )
 }
@@ -261,6 +265,22 @@ fn late_and_skipped(bound: &MissBound, skipped: u64) -> String {
             words::count(missed),
             words::count(skipped)
         ),
+    }
+}
+
+/// Why the bound is far above what was seen.
+fn lengths_of_stalls(bound: &MissBound) -> String {
+    match &bound.stalls {
+        Some(known) if known.are_few() => format!(
+            " Only {} seen: how long others are is hardly known.",
+            words::plural(known.stalls, "stall was", "stalls were")
+        ),
+        Some(known) if known.heavy => format!(
+            " The three longest of {} stalls hold {} of the misses: longer ones are to be expected.",
+            words::count(known.stalls),
+            Shares::Percent.text(known.longest_share)
+        ),
+        _ => String::new(),
     }
 }
 

@@ -54,18 +54,29 @@ impl ThreadEvidence<'_> {
                 _ => peak.skipped,
             };
             let misses = misses_of(peak.latency_ns, skipped, self.interval_ns, limit_ns);
-            (peak.asked_ns, misses)
+            (peak.asked_ns, peak.latency_ns, misses, self.interval_ns)
         });
         let of_skips = skips
             .iter()
             .filter(move |_| count_skipped)
-            .map(move |skip| (skip.at_ns, skip.later(limit_ns).1));
+            .map(move |skip| {
+                let misses = skip.later(limit_ns).1;
+                (skip.at_ns, skip.most_ns, misses, Some(skip.period_ns))
+            });
         of_wake_ups
             .chain(of_skips)
-            .filter(|(_, misses)| *misses > 0)
-            .map(|(at_ns, misses)| MissEvent {
-                at_ns,
-                weight: misses as f64,
+            .filter(|(_, _, misses, _)| *misses > 0)
+            .map(move |(at_ns, late_ns, misses, interval_ns)| {
+                let weight = misses as f64;
+                let interval_ns = interval_ns.filter(|interval_ns| *interval_ns > 0);
+                let beyond_ns = late_ns.saturating_sub(limit_ns) as f64;
+                MissEvent {
+                    at_ns,
+                    until_ns: at_ns.saturating_add(late_ns),
+                    weight,
+                    beyond: interval_ns
+                        .map_or(weight, |interval_ns| beyond_ns / interval_ns as f64),
+                }
             })
     }
 }
@@ -214,7 +225,10 @@ impl RunEvidence<'_> {
         if known > total {
             // The wake-ups that skipped periods are not known: in proportion.
             let scale = total / known;
-            events.iter_mut().for_each(|event| event.weight *= scale);
+            for event in &mut events {
+                event.weight *= scale;
+                event.beyond *= scale;
+            }
             events.retain(|event| event.weight > 0.0);
             known = total;
         }

@@ -36,13 +36,16 @@
 //! by as much again is to be expected. So the evidence of a run without a miss is the number of
 //! stretches as long as the deadline, however short the interval; a twentieth of the run at most.
 //!
+//! Where stalls differ much in length, or are few, that of `miss/heavy.rs` holds if it is higher; the
+//! dispersion stated is then the one that leads to it.
+//!
 //! The lower bound takes the part of the misses that shows most, so that more misses never
 //! lower it: `miss/lower.rs`.
 //!
 //! # What it can't know
 //! Without a miss, the size of the bursts is that of the highest samples that
 //! were seen, or that above. Should misses, when they come, come in larger bursts than these,
-//! the bound holds for bursts ([`MissBound::burst_upper`]), not for cycles: a stall that comes
+//! the bound holds for episodes ([`MissBound::episodes`]), not for cycles: a stall that comes
 //! twice in a run's length is absent from one run in seven.
 //! The same goes for a run with a handful of bursts whose sizes differ wildly.
 //! And a machine that changes between good and bad states less often than
@@ -53,30 +56,43 @@
 
 mod bursts;
 pub mod definition;
+mod episodes;
+mod heavy;
 mod lower;
+mod stalls;
 mod time;
 
 use crate::binomial;
 use crate::extremal::{ExtremalIndex, extremal_index};
 use crate::peaks::Peaks;
 use crate::special::beta_quantile;
-use bursts::{Bursts, FEW_BURSTS, dispersion_of, per_block, separate};
+use bursts::{Bursts, dispersion_of, for_few, per_block, separate};
+pub use episodes::Episodes;
+use heavy::Carried;
 use lower::Blocks;
 use serde::{Deserialize, Serialize};
+use stalls::Stall;
 pub use time::{TimeNeeded, TimeUnknown};
 
 /// Bursts from which on the misses themselves say enough about their bursts.
 const ENOUGH_BURSTS: usize = 30;
 /// Fewest blocks whose dispersion is looked at.
 const MIN_BLOCKS: f64 = 20.0;
+/// The lower bound looks at fewer too, for machines that change slowly.
+const FEWEST_BLOCKS: f64 = 7.0;
 
 /// A late wake-up with the skipped periods that miss with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissEvent {
     /// The instant that was requested, in ns of the run's clock.
     pub at_ns: u64,
+    /// When the thread ran, in ns of the run's clock.
+    pub until_ns: u64,
     /// Its misses, above 0.
     pub weight: f64,
+    /// How far beyond the limit it was, in intervals of its thread; where these aren't known, as
+    /// many as its misses.
+    pub beyond: f64,
 }
 
 /// The misses of all threads by rows of time: none is left out.
@@ -157,8 +173,12 @@ pub struct MissBound {
     pub bursts: Option<u64>,
     /// Most misses in one burst; `None` as for `bursts`.
     pub largest_burst: Option<u64>,
-    /// Upper bound on the rate of bursts per cycle; `None` as for `bursts`.
-    pub burst_upper: Option<f64>,
+    /// Misses by episodes; `None` as for `bursts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub episodes: Option<Episodes>,
+    /// What is known of the lengths of stalls, where these decide the upper bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<StallLengths>,
     /// Upper bound on the probability of a miss.
     pub upper: f64,
     /// Lower bound on the probability of a miss.
@@ -169,6 +189,38 @@ pub struct MissBound {
     pub seconds_with_miss: Option<u64>,
     /// Duration of the run in ns.
     pub duration_ns: u64,
+}
+
+/// The lengths of stalls.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StallLengths {
+    /// How many stalls are known.
+    pub stalls: u64,
+    /// The share of all misses that the three longest hold, 0..=1.
+    pub longest_share: f64,
+    /// Whether the tail of their lengths is heavy: a few hold most misses, and the next may be many
+    /// times as long.
+    pub heavy: bool,
+}
+
+impl StallLengths {
+    fn of(stalls: &[Stall], misses: f64, heavy: bool) -> Self {
+        let mut each: Vec<f64> = stalls.iter().map(|stall| stall.misses).collect();
+        each.sort_unstable_by(|a, b| b.total_cmp(a));
+        let longest: f64 = each.iter().take(3).sum();
+        StallLengths {
+            stalls: stalls.len() as u64,
+            longest_share: (longest / misses).min(1.0),
+            heavy,
+        }
+    }
+
+    /// Whether there are too few for their lengths to be known.
+    #[must_use]
+    pub fn are_few(&self) -> bool {
+        self.stalls < heavy::ENOUGH as u64
+    }
 }
 
 impl MissEvidence<'_> {
@@ -206,6 +258,16 @@ impl MissEvidence<'_> {
         if !complete && self.rows.is_none() {
             lower = lower.max(self.lower_at(dispersion, confidence));
         }
+        let mut upper =
+            burst_aware_upper(k, n, dispersion, burst_weight, confidence).max(independent_upper);
+        let stalls = stalls::stalls(&self.events);
+        let heavy = self.heavy(&stalls, dispersion, confidence);
+        let heavy = heavy.filter(|heavy| heavy.upper > upper);
+        if let Some(heavy) = heavy {
+            upper = heavy.upper;
+            dispersion = dispersion_for(k, n, burst_weight, confidence, upper).max(dispersion);
+            burst_weight = burst_weight.max(dispersion);
+        }
         MissBound {
             limit_ns: self.limit_ns,
             confidence,
@@ -222,14 +284,68 @@ impl MissEvidence<'_> {
             extremal_index: theta,
             bursts: complete.then_some(bursts.count as u64),
             largest_burst: complete.then_some(bursts.largest.round() as u64),
-            burst_upper: complete.then(|| binomial::upper(bursts.count as f64, n, confidence)),
-            upper: burst_aware_upper(k, n, dispersion, burst_weight, confidence)
-                .max(independent_upper),
+            episodes: complete
+                .then(|| Episodes::of(&stalls, self.limit_ns, self.duration_ns, confidence)),
+            stalls: heavy.map(|heavy| StallLengths::of(&stalls, k, heavy.is_heavy)),
+            upper,
             lower: lower.min(independent_lower),
             seconds: self.seconds,
             seconds_with_miss: self.seconds_with_miss,
             duration_ns: self.duration_ns,
         }
+    }
+
+    /// The upper bound that the lengths of stalls lead to.
+    fn heavy(&self, stalls: &[Stall], dispersion: f64, confidence: f64) -> Option<Carried> {
+        if self.cycles == 0 || self.duration_ns == 0 {
+            return None;
+        }
+        let held: f64 = stalls.iter().map(|stall| stall.misses).sum();
+        let mut stalls = stalls.to_vec();
+        if (1..heavy::ENOUGH).contains(&stalls.len()) {
+            stalls.extend(self.below(heavy::FILLED - stalls.len(), &stalls));
+            stalls.sort_by(|a, b| a.at_ns.total_cmp(&b.at_ns));
+        }
+        let known = heavy::Known {
+            stalls: &stalls,
+            others: (self.misses() as f64 - held).max(0.0),
+            dispersion,
+            cycles: self.cycles as f64,
+            duration_ns: self.duration_ns as f64,
+            confidence,
+        };
+        known.carried()
+    }
+
+    /// So many of the highest latencies that kept the limit, where intervals and all of them are known.
+    /// None if all kept it by far, compared with how far the stalls lasted beyond it: they say nothing of
+    /// these.
+    fn below(&self, count: usize, stalls: &[Stall]) -> Vec<Stall> {
+        let Some(interval_ns) = self.interval_ns.filter(|interval_ns| *interval_ns > 0) else {
+            return Vec::new();
+        };
+        let kept = self.peaks.samples().iter();
+        let mut below: Vec<_> = kept
+            .filter(|peak| peak.latency_ns <= self.limit_ns)
+            .collect();
+        below.sort_unstable_by_key(|peak| std::cmp::Reverse(peak.latency_ns));
+        if below.len() < count {
+            return Vec::new();
+        }
+        let each = below[..count].iter().map(|peak| Stall {
+            at_ns: peak.asked_ns as f64,
+            until_ns: (peak.asked_ns + peak.latency_ns) as f64,
+            misses: 0.0,
+            beyond: -((self.limit_ns - peak.latency_ns) as f64) / interval_ns as f64,
+        });
+        let below: Vec<Stall> = each.collect();
+        let gap = -below[0].beyond;
+        let mean = stalls.iter().map(|stall| stall.beyond).sum::<f64>() / stalls.len() as f64;
+        let range = below[0].beyond - below[count - 1].beyond;
+        if gap > (3.0 * range).max(mean / 2.0) {
+            return Vec::new();
+        }
+        below
     }
 
     /// Weight of a stall that breaks the limit by as much again.
@@ -253,8 +369,7 @@ impl MissEvidence<'_> {
         // geometric sizes do, and more the fewer there are.
         let geometric = 2.0 * known / (bursts.count.max(1) as f64) - 1.0;
         dispersion = dispersion.max(geometric);
-        let effective_bursts = (known / dispersion).max(1.0);
-        dispersion = 1.0 + (dispersion - 1.0) * (1.0 + FEW_BURSTS / effective_bursts);
+        dispersion = for_few(dispersion, known);
         if self.events_complete {
             return dispersion;
         }
@@ -273,15 +388,16 @@ impl MissEvidence<'_> {
             return 0.0;
         }
         let whole = |rows: &MissRows| Blocks::new(rows.weights(1), rows.misses.len() as f64);
+        let weights = self.weights();
         let mut structures: Vec<Blocks> = Vec::new();
         if self.events_complete || self.rows.is_none() {
             // What is known of some misses is a lower bound for all.
             structures.extend(self.block_lengths().map(|length| {
                 let blocks = self.duration_ns as f64 / length;
-                Blocks::new(per_block(&self.events, length), blocks)
+                Blocks::new(per_block(&weights, length), blocks)
             }));
         } else if let Some(rows) = &self.rows {
-            structures.extend(rows.foldings().map(|fold| {
+            structures.extend(rows.foldings(FEWEST_BLOCKS).map(|fold| {
                 let blocks = (rows.misses.len() / fold) as f64;
                 Blocks::new(rows.weights(fold), blocks)
             }));
@@ -304,10 +420,18 @@ impl MissEvidence<'_> {
         binomial::lower(misses / dispersion, cycles / dispersion, confidence)
     }
 
-    /// Lengths of blocks that depend on the length of the run alone, up to a twentieth of it.
+    /// The misses that are known, at their instants.
+    fn weights(&self) -> Vec<(f64, f64)> {
+        let each = self.events.iter();
+        each.map(|event| (event.at_ns as f64, event.weight))
+            .collect()
+    }
+
+    /// Lengths of blocks: a longer run adds longer ones.
     fn block_lengths(&self) -> impl Iterator<Item = f64> {
         const SHORTEST_NS: f64 = 1e9 / 256.0;
-        let longest = self.duration_ns as f64 / MIN_BLOCKS;
+        let duration = self.duration_ns as f64;
+        let longest = duration / FEWEST_BLOCKS;
         std::iter::successors(Some(SHORTEST_NS), |length| Some(length * 2.0))
             .take_while(move |length| *length <= longest)
     }
@@ -323,8 +447,9 @@ impl MissEvidence<'_> {
             return worst;
         }
         let longest = duration / MIN_BLOCKS;
+        let weights = self.weights();
         while length <= longest {
-            let weights = per_block(&self.events, length);
+            let weights = per_block(&weights, length);
             worst = worst.max(dispersion_of(&weights, duration / length));
             if length == longest {
                 break;
@@ -341,7 +466,7 @@ impl MissEvidence<'_> {
             let blocks = (rows.misses.len() / fold) as f64;
             dispersion_of(&rows.weights(fold), blocks)
         };
-        rows.foldings().map(of).reduce(f64::max)
+        rows.foldings(MIN_BLOCKS).map(of).reduce(f64::max)
     }
 
     /// Index of dispersion that the share of seconds with a miss hints at, for
@@ -357,6 +482,21 @@ impl MissEvidence<'_> {
         let bursts = -all * (1.0 - with / all).ln();
         (2.0 * self.misses() as f64 / bursts - 1.0).max(1.0)
     }
+}
+
+/// The dispersion at which the upper bound is `upper`, if a burst of as much is put in.
+fn dispersion_for(k: f64, n: f64, weight: f64, confidence: f64, upper: f64) -> f64 {
+    const STEPS: usize = 40;
+    let (mut low, mut high) = (1.0, n.max(1.0));
+    for _ in 0..STEPS {
+        let middle = (low * high).sqrt();
+        if burst_aware_upper(k, n, middle, weight.max(middle), confidence) < upper {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
 }
 
 /// Upper bound for `k` misses in `n` cycles with an index of dispersion, and
@@ -377,9 +517,9 @@ fn burst_aware_upper(k: f64, n: f64, dispersion: f64, weight: f64, confidence: f
 }
 
 impl MissRows {
-    /// How many rows may be taken as one block: so many that 20 blocks remain.
-    fn foldings(&self) -> impl Iterator<Item = usize> {
-        let longest = self.misses.len() / MIN_BLOCKS as usize;
+    /// How many rows may be taken as one block, so that `fewest` remain.
+    fn foldings(&self, fewest: f64) -> impl Iterator<Item = usize> {
+        let longest = self.misses.len() / fewest as usize;
         std::iter::successors(Some(1), |fold| Some(fold * 2)).take_while(move |f| *f <= longest)
     }
 

@@ -9,7 +9,7 @@ use punctual_record::{
 use punctual_stats::extremal::{ExtremalIndex, ExtremalLevel};
 use punctual_stats::gaps::WatchedTime;
 use punctual_stats::lengths::LengthResult;
-use punctual_stats::miss::{MissBound, TimeUnknown};
+use punctual_stats::miss::{Episodes, MissBound, StallLengths, TimeUnknown};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::{InvalidEvidence, Outcome, RequirementResult, Seen, Verdict};
 
@@ -41,7 +41,16 @@ pub fn bound() -> MissBound {
         }),
         bursts: Some(2),
         largest_burst: Some(3),
-        burst_upper: Some(6.3e-5),
+        episodes: Some(Episodes {
+            gap_ns: 1_000_000_000,
+            seen: 2,
+            upper: 6.3,
+        }),
+        stalls: Some(StallLengths {
+            stalls: 2,
+            longest_share: 1.0,
+            heavy: true,
+        }),
         upper: 1.234e-4,
         lower: 1.234e-5,
         seconds: 100,
@@ -58,6 +67,12 @@ pub fn no_miss() -> MissBound {
         missed: 0,
         observed_probability: 0.0,
         bursts: Some(0),
+        episodes: Some(Episodes {
+            gap_ns: 1_000_000_000,
+            seen: 0,
+            upper: 3.0,
+        }),
+        stalls: None,
         upper: 4.56e-5,
         lower: 0.0,
         ..bound()

@@ -31,15 +31,23 @@ fn it_comes_back_as_it_was_written() {
 #[test]
 fn each_task_is_judged_by_its_own_deadline_and_each_chain_by_its_limits() {
     let verdict = executed().verdict.unwrap();
-    // One of 1,000 jobs where 1 % may: all tasks pass; a reaction was longer than its limit.
+    // A reaction was longer than its limit.
     assert_eq!(verdict.outcome, Outcome::Fail);
     assert_eq!(verdict.tasks.len(), tasks(&executed()).set.tasks.len());
-    let failing = verdict
-        .tasks
-        .iter()
-        .filter(|task| task.result.outcome != Outcome::Pass);
-    let failing: Vec<_> = failing.collect();
-    assert!(failing.is_empty(), "{failing:#?}");
+    // One of 1,000 jobs was late where 1 % may be: how late others are, one does not tell.
+    let outcomes = verdict.tasks.iter().map(|task| task.result.outcome);
+    let open: Vec<(usize, Outcome)> = outcomes
+        .enumerate()
+        .filter(|(_, outcome)| *outcome != Outcome::Pass)
+        .collect();
+    assert_eq!(open, [(1, Outcome::Inconclusive)]);
+    assert!(
+        verdict.tasks[1]
+            .result
+            .bound
+            .stalls
+            .is_some_and(|it| it.are_few())
+    );
     let lengths: Vec<(u64, Outcome)> = verdict
         .lengths
         .iter()

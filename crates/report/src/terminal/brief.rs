@@ -273,9 +273,11 @@ fn statistics(run: &Run, figures: &Figures, mut add: impl FnMut(u8, statements::
         let judged = analysis.total.samples > 0 || analysis.total.missed > 0;
         if let Some(miss) = analysis.miss.as_ref().filter(|_| judged) {
             add(2, statements::bound_fact(miss));
-            if let Some(bursts) = statements::bursts(miss) {
-                add(7, bursts);
-            }
+            let of_bursts = [statements::bursts(miss), statements::episodes(miss)];
+            of_bursts
+                .into_iter()
+                .flatten()
+                .for_each(|fact| add(7, fact));
         }
         let halves = analysis.stationarity.as_ref().filter(|_| judged);
         if let Some(halves) = halves.filter(|halves| halves.statement.changed()) {

@@ -2,7 +2,7 @@
 
 use punctual_record::{Judgement, Run, analyse_record};
 use punctual_report::{statements, summary_json, verdict};
-use punctual_stats::miss::{MissBound, TimeUnknown};
+use punctual_stats::miss::{MissBound, StallLengths, TimeUnknown};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::{InvalidEvidence, Outcome, RequirementResult, Seen, Verdict};
 use serde_json::Value;
@@ -161,6 +161,42 @@ fn an_open_verdict_says_how_long_to_run_or_why_no_time_would_do() {
     ] {
         let words = format!(" A longer run will not show it as things are: {words}");
         ends(open(bound(), None, Some(never)), false, &words);
+    }
+}
+
+#[test]
+fn an_open_verdict_says_why_its_bound_is_far_above_what_was_seen() {
+    let open = |stalls: u64, heavy: bool, allowed: f64| {
+        let stalls = Some(StallLengths {
+            stalls,
+            longest_share: 0.71,
+            heavy,
+        });
+        let bound = MissBound { stalls, ..bound() };
+        said(vec![waking(allowed, Outcome::Inconclusive, bound)])
+    };
+    for (stalls, heavy, words) in [
+        (
+            1,
+            true,
+            " Only 1 stall was seen: how long others are is hardly known.",
+        ),
+        (
+            29,
+            false,
+            " Only 29 stalls were seen: how long others are is hardly known.",
+        ),
+        (
+            64,
+            true,
+            " The three longest of 64 stalls hold 71 % of the misses: longer ones are to be expected.",
+        ),
+    ] {
+        let sentence = open(stalls, heavy, 1e-5);
+        assert!(sentence.contains(words), "{sentence}");
+    }
+    for sentence in [open(64, false, 1e-5), open(1, true, 0.0)] {
+        assert!(!sentence.contains("stall"), "{sentence}");
     }
 }
 

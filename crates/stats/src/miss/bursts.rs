@@ -7,7 +7,7 @@ use crate::extremal;
 const FEW_EVENTS: usize = 10;
 /// Strength of the correction for few bursts: with this many, what the
 /// dispersion has above 1 is doubled.
-pub(super) const FEW_BURSTS: f64 = 3.0;
+const FEW_BURSTS: f64 = 3.0;
 
 /// How misses hang together.
 pub(super) struct Bursts {
@@ -16,19 +16,26 @@ pub(super) struct Bursts {
     pub(super) dispersion: f64,
 }
 
-/// The weights of the blocks of `length` ns that hold an event.
-pub(super) fn per_block(events: &[MissEvent], length: f64) -> Vec<f64> {
+/// The sums of weights, each at its instant in ns and in their order, in the blocks of `length` ns
+/// that hold any.
+pub(super) fn per_block(at: &[(f64, f64)], length: f64) -> Vec<f64> {
     let mut weights: Vec<f64> = Vec::new();
     let mut current = None;
-    for event in events {
-        let block = Some((event.at_ns as f64 / length) as u64);
+    for (at_ns, added) in at {
+        let block = Some((at_ns / length) as u64);
         match weights.last_mut() {
-            Some(weight) if block == current => *weight += event.weight,
-            _ => weights.push(event.weight),
+            Some(weight) if block == current => *weight += added,
+            _ => weights.push(*added),
         }
         current = block;
     }
     weights
+}
+
+/// Few bursts say little about how they differ: the dispersion of misses to reckon with.
+pub(super) fn for_few(dispersion: f64, misses: f64) -> f64 {
+    let bursts = (misses / dispersion).max(1.0);
+    1.0 + (dispersion - 1.0) * (1.0 + FEW_BURSTS / bursts)
 }
 
 /// Index of dispersion of the weights of so many blocks; those without any may be left out.

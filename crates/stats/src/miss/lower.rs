@@ -10,7 +10,7 @@
 //! or is a part of it: for the variance of the sum, Σ weight², grows by at most what the best cap
 //! has been found to be worth. The misses left out leave the number of cycles too.
 
-use super::bursts::{FEW_BURSTS, index_of_dispersion};
+use super::bursts::{for_few, index_of_dispersion};
 use crate::binomial;
 
 /// Misses in blocks of one length.
@@ -67,10 +67,10 @@ impl Blocks {
         } else if misses > 0.0 {
             dispersion = dispersion.max(squares / misses);
         }
-        // Few bursts say little about how they differ.
-        let bursts = (misses / dispersion).max(1.0);
-        dispersion = 1.0 + (dispersion - 1.0) * (1.0 + FEW_BURSTS / bursts);
-        Part { misses, dispersion }
+        Part {
+            misses,
+            dispersion: for_few(dispersion, misses),
+        }
     }
 
     /// Lower bound from the part under `cap`; `misses` and `cycles` are those of the run.

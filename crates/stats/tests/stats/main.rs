@@ -16,6 +16,7 @@ mod gaps;
 mod halves_and_sides;
 mod histogram;
 mod lengths;
+mod matrix;
 mod misses;
 mod peaks;
 mod speed;

@@ -269,8 +269,8 @@ fn machines() -> Vec<Machine> {
 
 /// How often each bound holds. The upper bound of a run can't include a giant stall that the run
 /// didn't contain: for these machines the upper bound is asserted over the runs that contain one,
-/// and the bound on bursts over all runs. (With many stalls, some are close to each other by
-/// chance and count as one burst: in that case the bound on bursts doesn't bound the number of
+/// and the bound on episodes over all runs. (With many stalls, some are close to each other by
+/// chance and are one episode: in that case the bound on episodes doesn't bound the number of
 /// stalls.)
 #[test]
 fn the_bounds_hold_for_every_relation_of_deadline_and_interval() {
@@ -278,12 +278,12 @@ fn the_bounds_hold_for_every_relation_of_deadline_and_interval() {
     const CYCLES: u64 = 60_000;
     println!(
         "{:<26} {:>9} {:>8} {:>8} {:>12} {:>8}",
-        "machine", "deadline", "upper %", "lower %", "upper seen %", "bursts %"
+        "machine", "deadline", "upper %", "lower %", "upper seen %", "episodes %"
     );
     let deviation = |runs: f64| 3.1 * (CONFIDENCE * (1.0 - CONFIDENCE) / runs).sqrt();
     let mut wrong = Vec::new();
     for machine in machines() {
-        let (mut upper, mut lower, mut seen, mut seen_upper, mut bursts) = (0, 0, 0, 0, 0);
+        let (mut upper, mut lower, mut seen, mut seen_upper, mut episodes) = (0, 0, 0, 0, 0);
         let giants = machine.stalls.last().expect("has stalls");
         let all: f64 = machine
             .stalls
@@ -304,7 +304,11 @@ fn the_bounds_hold_for_every_relation_of_deadline_and_interval() {
                 seen_upper += holds;
             }
             let rate = all / CYCLES as f64;
-            bursts += u64::from(bound.burst_upper.is_none_or(|b| b >= rate));
+            episodes += u64::from(
+                bound
+                    .episodes
+                    .is_none_or(|it| it.upper >= rate * CYCLES as f64),
+            );
         }
         let share = |n: u64, of: u64| n as f64 / of.max(1) as f64;
         println!(
@@ -314,7 +318,7 @@ fn the_bounds_hold_for_every_relation_of_deadline_and_interval() {
             100.0 * share(upper, RUNS),
             100.0 * share(lower, RUNS),
             100.0 * share(seen_upper, seen),
-            100.0 * share(bursts, RUNS),
+            100.0 * share(episodes, RUNS),
         );
         let least = CONFIDENCE - deviation(RUNS as f64);
         let mut check = |what: &str, share: f64, least: f64| {
@@ -332,7 +336,7 @@ fn the_bounds_hold_for_every_relation_of_deadline_and_interval() {
             CONFIDENCE - deviation(seen as f64),
         );
         if machine.name.contains("giant stall") {
-            check("bursts", share(bursts, RUNS), least);
+            check("episodes", share(episodes, RUNS), least);
         }
         if machine.common {
             check("upper of all", share(upper, RUNS), least);
