@@ -334,7 +334,7 @@ impl MissEvidence<'_> {
         }
         let each = below[..count].iter().map(|peak| Stall {
             at_ns: peak.asked_ns as f64,
-            until_ns: (peak.asked_ns + peak.latency_ns) as f64,
+            until_ns: peak.asked_ns.saturating_add(peak.latency_ns) as f64,
             misses: 0.0,
             beyond: -((self.limit_ns - peak.latency_ns) as f64) / interval_ns as f64,
         });

@@ -125,6 +125,20 @@ fn a_giant_stall_does_not_take_a_failure_back() {
     }
 }
 
+/// A record may hold any numbers.
+#[test]
+fn instants_at_the_end_of_time_are_judged() {
+    let mut run = Run::new(100_000, 0.0);
+    for at in 0..60 {
+        run.peaks.offer(Peak::new(at, u64::MAX - at, 1_000 + at));
+    }
+    run.peaks.offer(Peak::new(60, u64::MAX, u64::MAX));
+    (run.samples, run.late, run.duration_ns) = (100_000, 1, u64::MAX);
+    let bound = run.evidence().bound(CONFIDENCE);
+    assert!((bound.observed_probability..=1.0).contains(&bound.upper));
+    assert!(bound.episodes.is_some_and(|it| it.upper.is_finite()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 300, ..ProptestConfig::default() })]
 

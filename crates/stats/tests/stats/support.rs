@@ -107,7 +107,7 @@ impl Run {
             .iter()
             .map(|peak| MissEvent {
                 at_ns: peak.asked_ns,
-                until_ns: peak.asked_ns + peak.latency_ns,
+                until_ns: peak.asked_ns.saturating_add(peak.latency_ns),
                 beyond: peak.latency_ns.saturating_sub(self.limit_ns) as f64 / PERIOD as f64,
                 weight: misses_of(peak.latency_ns, peak.skipped, Some(PERIOD), self.limit_ns)
                     as f64,
