@@ -78,6 +78,7 @@ pub mod tail;
 pub mod tasks;
 pub mod verdict;
 
+mod golden;
 mod pareto;
 mod random;
 mod special;

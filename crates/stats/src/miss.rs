@@ -205,7 +205,7 @@ pub struct StallLengths {
 }
 
 impl StallLengths {
-    fn of(stalls: &[Stall], misses: f64, heavy: bool) -> Self {
+    fn new(stalls: &[Stall], misses: f64, heavy: bool) -> Self {
         let mut each: Vec<f64> = stalls.iter().map(|stall| stall.misses).collect();
         each.sort_unstable_by(|a, b| b.total_cmp(a));
         let longest: f64 = each.iter().take(3).sum();
@@ -285,8 +285,8 @@ impl MissEvidence<'_> {
             bursts: complete.then_some(bursts.count as u64),
             largest_burst: complete.then_some(bursts.largest.round() as u64),
             episodes: complete
-                .then(|| Episodes::of(&stalls, self.limit_ns, self.duration_ns, confidence)),
-            stalls: heavy.map(|heavy| StallLengths::of(&stalls, k, heavy.is_heavy)),
+                .then(|| Episodes::new(&stalls, self.limit_ns, self.duration_ns, confidence)),
+            stalls: heavy.map(|heavy| StallLengths::new(&stalls, k, heavy.is_heavy)),
             upper,
             lower: lower.min(independent_lower),
             seconds: self.seconds,

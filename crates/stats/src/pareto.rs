@@ -5,6 +5,7 @@
 //! form (Technometrics 35, 1993): for a given ratio ξ/σ the best shape is a
 //! mean of logarithms, so the search has one dimension.
 
+use crate::golden::{Section, section};
 use crate::random::Random;
 
 /// Shapes that a fit may have.
@@ -45,27 +46,11 @@ impl Pareto {
                 (best, best_value, at) = (*ratio, here, i);
             }
         }
-        let (mut low, mut high) = (
+        let around = (
             sorted[at.saturating_sub(1)],
             sorted[(at + 1).min(sorted.len() - 1)],
         );
-        const GOLDEN: f64 = 0.618_033_988_749_894_8;
-        let (mut a, mut b) = (high - GOLDEN * (high - low), low + GOLDEN * (high - low));
-        let (mut fa, mut fb) = (value(a), value(b));
-        for _ in 0..40 {
-            if fa > fb {
-                (high, b, fb) = (b, a, fa);
-                a = high - GOLDEN * (high - low);
-                fa = value(a);
-            } else {
-                (low, a, fa) = (a, b, fb);
-                b = low + GOLDEN * (high - low);
-                fb = value(b);
-            }
-            if high - low < 1e-7 / mean {
-                break;
-            }
-        }
+        let Section { low, high, .. } = section(value, around, 40, 1e-7 / mean);
         let ratio = 0.5 * (low + high);
         let ratio = if value(ratio) > best_value {
             ratio

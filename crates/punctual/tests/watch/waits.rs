@@ -13,8 +13,8 @@ const FIRST: u64 = 20 * MS;
 const SECOND: u64 = 5 * MS;
 
 /// A wait of the real-time thread that a given thread ended, in a scene of the program: the
-/// longest, without time that was not seen. In the laboratory, whose one CPU the watch shares with the program, the shortest that
-/// is as long as the work in it: the least disturbed.
+/// longest, without time that was not seen. In the laboratory, whose one CPU the watch shares with the
+/// program, the shortest that is as long as the work in it: the least disturbed.
 fn waits(scene: &str, ended_by: &str, least: u64) -> Wait {
     let place = Place::new();
     let mut known = Known::start(chains(), &[scene, &ROUNDS.to_string()]);

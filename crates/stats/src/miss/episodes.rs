@@ -26,7 +26,7 @@ pub struct Episodes {
 }
 
 impl Episodes {
-    pub(super) fn of(stalls: &[Stall], limit_ns: u64, duration_ns: u64, confidence: f64) -> Self {
+    pub(super) fn new(stalls: &[Stall], limit_ns: u64, duration_ns: u64, confidence: f64) -> Self {
         let gap_ns = limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS);
         let duration = duration_ns as f64;
         let episodes = joined(stalls.iter().copied(), gap_ns as f64);

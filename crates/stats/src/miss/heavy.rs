@@ -14,6 +14,7 @@
 
 use super::burst_aware_upper;
 use super::stalls::{Stall, carried_dispersion, joined};
+use crate::golden::section;
 use crate::special::normal_quantile;
 
 /// Fewest blocks that a dispersion is looked at with.
@@ -76,11 +77,19 @@ pub(super) struct Carried {
     pub(super) is_heavy: bool,
 }
 
-/// A tail that was carried on.
+/// A fitted tail, with the misses that it doesn't hold.
 struct Tail {
-    upper: f64,
-    /// The likeliest shape.
-    shape: f64,
+    fit: Fit,
+    /// Each shape with its likeliest scale.
+    likeliest: Vec<Likeliest>,
+    /// The likeliest shape of all.
+    best: Likeliest,
+    /// Misses of stalls above the threshold.
+    misses: f64,
+    /// The other ones, and how many more of these there may be.
+    rest: f64,
+    more_rest: f64,
+    cycles: f64,
 }
 
 impl Known<'_> {
@@ -103,20 +112,19 @@ impl Known<'_> {
         } else {
             LIGHT * distance
         };
-        let light = self.tail(self.stalls, LOW, light);
-        let high = self.tail(self.stalls, HIGH, heavy);
-        let is_heavy = light.shape > HEAVY.0 || high.shape > HEAVY.1;
-        let mut upper = light.upper;
+        let low = self.tail(self.stalls, LOW);
+        let high = self.tail(self.stalls, HIGH);
+        let is_heavy = low.best.shape > HEAVY.0 || high.best.shape > HEAVY.1;
+        let mut upper = low.upper(light);
         if is_heavy {
-            upper = upper.max(self.tail(self.stalls, LOW, heavy).upper);
-            upper = upper.max(high.upper);
+            upper = upper.max(low.upper(heavy)).max(high.upper(heavy));
         }
         let groups = joined(
             self.stalls.iter().copied(),
             self.duration_ns / count as f64 / 5.0,
         );
         if in_groups(count, groups.len()) {
-            upper = upper.max(self.tail(&groups, LOW, distance).upper);
+            upper = upper.max(self.tail(&groups, LOW).upper(distance));
         }
         Some(Carried {
             upper: upper.min(1.0),
@@ -130,8 +138,8 @@ impl Known<'_> {
         carried_dispersion(&weights, self.duration_ns, 4.0 * spacing_ns, FEWEST_BLOCKS)
     }
 
-    /// The bound with stalls above a threshold carried on, at that distance of the likelihood.
-    fn tail(&self, stalls: &[Stall], threshold: Threshold, distance: f64) -> Tail {
+    /// The stalls above a threshold fitted, and the other misses bounded.
+    fn tail(&self, stalls: &[Stall], threshold: Threshold) -> Tail {
         let count = stalls.len();
         let mut longest: Vec<f64> = stalls.iter().map(|stall| stall.beyond).collect();
         longest.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -167,7 +175,9 @@ impl Known<'_> {
             cap: self.cycles / LONGEST_PART,
             excesses,
         };
-        let (most, shape) = fit.upper(distance);
+        let likeliest = fit.likeliest();
+        let best = likeliest.iter().copied();
+        let best = best.max_by(|a, b| a.likelihood.total_cmp(&b.likelihood));
         let rest = misses(&below) + self.others;
         let mut more_rest = 0.0;
         if rest > 0.0 {
@@ -183,12 +193,56 @@ impl Known<'_> {
             let bound = burst_aware_upper(rest, self.cycles, dispersion, weight, self.confidence);
             more_rest = bound * self.cycles - rest;
         }
-        // Both at their bounds at once is rarer than either.
-        let more = f64::hypot(more_rest, (most - tail_misses).max(0.0));
         Tail {
-            upper: (rest + tail_misses + more) / self.cycles,
-            shape,
+            fit,
+            likeliest,
+            best: best.unwrap_or_default(),
+            misses: tail_misses,
+            rest,
+            more_rest,
+            cycles: self.cycles,
         }
+    }
+}
+
+impl Tail {
+    /// The bound on the probability of a miss, at that distance of the likelihood.
+    fn upper(&self, distance: f64) -> f64 {
+        let most = self.most(distance);
+        // Both at their bounds at once is rarer than either.
+        let more = f64::hypot(self.more_rest, (most - self.misses).max(0.0));
+        (self.rest + self.misses + more) / self.cycles
+    }
+
+    /// The most misses of stalls above the threshold in a run.
+    fn most(&self, distance: f64) -> f64 {
+        let fit = &self.fit;
+        let mut most: f64 = 0.0;
+        for Likeliest {
+            shape,
+            scale: likeliest,
+            likelihood,
+        } in &self.likeliest
+        {
+            if self.best.likelihood - likelihood > distance {
+                continue;
+            }
+            // Larger scales, as long as both they and the number are likely enough.
+            let mut scale = *likeliest;
+            while scale <= likeliest + 6.0 {
+                let here = 2.0 * log_likelihood(*shape, scale.exp(), &fit.excesses);
+                let left = distance - (self.best.likelihood - here);
+                if left < 0.0 {
+                    break;
+                }
+                let number = most_events(fit.number / fit.dispersion, left) * fit.dispersion;
+                let (reach, rest) = beyond(*shape, scale.exp(), fit.to_limit);
+                let mean = mean_capped(*shape, rest, fit.cap);
+                most = most.max(number * reach * (fit.before + mean));
+                scale += 0.1;
+            }
+        }
+        most
     }
 }
 
@@ -204,8 +258,17 @@ fn in_groups(count: usize, groups: usize) -> bool {
     (count - groups) as f64 > expected + 2.0 * deviation + 1.0
 }
 
+/// A shape, the logarithm of its likeliest scale, and twice the log-likelihood there.
+#[derive(Clone, Copy, Default)]
+struct Likeliest {
+    shape: f64,
+    scale: f64,
+    likelihood: f64,
+}
+
 /// Stalls above a threshold.
 struct Fit {
+    /// The longest first.
     excesses: Vec<f64>,
     number: f64,
     before: f64,
@@ -216,77 +279,35 @@ struct Fit {
 }
 
 impl Fit {
-    /// The most misses of such stalls in a run, and the likeliest shape.
-    fn upper(&self, distance: f64) -> (f64, f64) {
+    /// Each shape with its likeliest scale.
+    fn likeliest(&self) -> Vec<Likeliest> {
         let steps = ((SHAPES.1 - SHAPES.0) / SHAPE_STEP).round() as i32;
-        let fits: Vec<(f64, f64, f64)> = (0..=steps)
-            .map(|step| {
-                let shape = SHAPES.0 + SHAPE_STEP * f64::from(step);
-                let shape = if shape.abs() < 1e-3 { 0.0 } else { shape };
-                let (scale, likelihood) = self.likeliest_scale(shape);
-                (shape, scale, likelihood)
-            })
-            .collect();
-        let best = fits
-            .iter()
-            .copied()
-            .max_by(|a, b| a.2.total_cmp(&b.2))
-            .unwrap_or((0.0, 0.0, 0.0));
-        let mut most: f64 = 0.0;
-        for (shape, likeliest, likelihood) in &fits {
-            if best.2 - likelihood > distance {
-                continue;
+        let each = (0..=steps).map(|step| {
+            let shape = SHAPES.0 + SHAPE_STEP * f64::from(step);
+            let shape = if shape.abs() < 1e-3 { 0.0 } else { shape };
+            let (scale, likelihood) = self.likeliest_scale(shape);
+            Likeliest {
+                shape,
+                scale,
+                likelihood,
             }
-            // Larger scales, as long as both they and the number are likely enough.
-            let mut scale = *likeliest;
-            while scale <= likeliest + 6.0 {
-                let left =
-                    distance - (best.2 - 2.0 * log_likelihood(*shape, scale.exp(), &self.excesses));
-                if left < 0.0 {
-                    break;
-                }
-                let number = most_events(self.number / self.dispersion, left) * self.dispersion;
-                let (reach, rest) = beyond(*shape, scale.exp(), self.to_limit);
-                let mean = mean_capped(*shape, rest, self.cap);
-                most = most.max(number * reach * (self.before + mean));
-                scale += 0.1;
-            }
-        }
-        (most, best.0)
+        });
+        each.collect()
     }
 
     /// The logarithm of the likeliest scale of a shape, and twice the log-likelihood there.
     fn likeliest_scale(&self, shape: f64) -> (f64, f64) {
-        const GOLDEN: f64 = 0.618_033_988_749_894_8;
         let at = |scale: f64| 2.0 * log_likelihood(shape, scale.exp(), &self.excesses);
         let mean = self.excesses.iter().sum::<f64>() / self.number;
         let (mut low, mut high) = (mean.ln() - 7.0, mean.ln() + 1.5);
         if shape < 0.0 {
             // The end point lies beyond the longest.
-            let longest = self.excesses.iter().copied().fold(0.0, f64::max);
-            low = low.max((-shape * longest * 1.0001).ln());
+            low = low.max((-shape * self.excesses[0] * 1.0001).ln());
             if low > high {
                 high = low + 1.0;
             }
         }
-        let (mut left, mut right) = (high - GOLDEN * (high - low), low + GOLDEN * (high - low));
-        let (mut at_left, mut at_right) = (at(left), at(right));
-        for _ in 0..14 {
-            if at_left > at_right {
-                (high, right, at_right) = (right, left, at_left);
-                left = high - GOLDEN * (high - low);
-                at_left = at(left);
-            } else {
-                (low, left, at_left) = (left, right, at_right);
-                right = low + GOLDEN * (high - low);
-                at_right = at(right);
-            }
-        }
-        if at_left > at_right {
-            (left, at_left)
-        } else {
-            (right, at_right)
-        }
+        section(at, (low, high), 14, 0.0).best
     }
 }
 

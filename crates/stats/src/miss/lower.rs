@@ -12,6 +12,7 @@
 
 use super::bursts::{for_few, index_of_dispersion};
 use crate::binomial;
+use crate::golden::section;
 
 /// Misses in blocks of one length.
 pub(super) struct Blocks {
@@ -87,7 +88,7 @@ impl Blocks {
     /// The best lower bound over all caps.
     pub(super) fn lower(&self, misses: f64, cycles: f64, confidence: f64) -> f64 {
         const STEP: f64 = 1.25;
-        const REFINED: usize = 24;
+        const REFINED: usize = 23;
         let heaviest = self.heaviest();
         if heaviest <= 0.0 {
             return 0.0;
@@ -103,22 +104,13 @@ impl Blocks {
             }
             cap *= STEP;
         }
-        let (mut low, mut high) = (f64::max(best_cap / STEP, 1.0), best_cap * STEP);
-        let ratio = 0.5 * (5f64.sqrt() - 1.0);
-        let (mut left, mut right) = (high - ratio * (high - low), low + ratio * (high - low));
-        let (mut at_left, mut at_right) = (at(left), at(right));
-        for _ in 0..REFINED {
-            best = best.max(at_left).max(at_right);
-            if at_left > at_right {
-                (high, right, at_right) = (right, left, at_left);
-                left = high - ratio * (high - low);
-                at_left = at(left);
-            } else {
-                (low, left, at_left) = (left, right, at_right);
-                right = low + ratio * (high - low);
-                at_right = at(right);
-            }
-        }
+        let around = (f64::max(best_cap / STEP, 1.0), best_cap * STEP);
+        let refine = |cap: f64| {
+            let bound = at(cap);
+            best = best.max(bound);
+            bound
+        };
+        section(refine, around, REFINED, 0.0);
         best
     }
 }
