@@ -256,7 +256,8 @@ static void *run(void *nothing)
 	for (long cycle = 0; cycle < cycles; cycle++) {
 		wait_for_cycle(next);
 		if (stalls && cycle % (cycles / stalls) == cycles / stalls / 2) {
-			long long until = next + 3 * PERIOD + PERIOD / 2;
+			/* From its own wake-up on: what the host took before it is not the thread's. */
+			long long until = now() + 3 * PERIOD + PERIOD / 2;
 			while (now() < until)
 				;
 		}
