@@ -174,7 +174,8 @@ pub struct WatchedThread {
     pub by_timer: HistogramRecord,
     /// Other wake-ups: counted from the moment at which another thread or an interrupt began to wake it.
     pub by_others: HistogramRecord,
-    /// Waits that began when their instant had passed: the work before took too long.
+    /// Waits that began when their instant had passed, and instants that passed while it was awake: the work before
+    /// took too long.
     pub overruns: u64,
     /// The most that one of them was begun late by.
     pub worst_overrun_ns: u64,
@@ -196,8 +197,9 @@ pub struct WatchedThread {
     /// Sleeps in calls that were not recorded for lack of space.
     #[serde(default)]
     pub calls_beyond: u64,
-    /// Wake-ups that the kernel did not show: each may have been late, and the verdict
-    /// takes that into account.
+    /// Wake-ups that the kernel did not show, and instants that passed while the thread was awake for which
+    /// it came back at some time before its next wait: each may have been late, and the verdict takes that
+    /// into account.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen: u64,
     /// It slept all the time, and ran only to be stopped and to go on sleeping: that it was never

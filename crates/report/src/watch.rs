@@ -143,7 +143,7 @@ pub(super) fn subject(run: &Run) -> Option<String> {
         .fold(0_u64, |sum, it| sum.saturating_add(it.unseen));
     if unseen > 0 {
         let them = words::plural(unseen, "wake-up was", "wake-ups were");
-        text += &format!("; {them} not shown by the kernel, and may have been late");
+        text += &format!("; {them} not seen, and may have been late");
     }
     for lack in waits::lacks(run, watch) {
         text += &format!("; {lack}");

@@ -65,6 +65,13 @@ pub fn watched() -> &'static PathBuf {
     built("watched", &BUILT)
 }
 
+/// The loops of many kinds.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn loops() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    built("loops", &BUILT)
+}
+
 /// The programs that are each other's children.
 #[allow(dead_code, reason = "not every test wants this one")]
 pub fn family() -> &'static PathBuf {

@@ -9,6 +9,7 @@ mod known;
 mod containers;
 mod exact;
 mod interference;
+mod loops;
 mod marks;
 mod periods;
 mod program;

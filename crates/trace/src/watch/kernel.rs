@@ -33,6 +33,7 @@ type Counted = [u64; CALL_WORDS];
 const WOKEN: u16 = 1;
 const STOPPED: u16 = 3;
 const JOB: u16 = 4;
+const AWAKE: u16 = 5;
 /// See `enum stop`.
 const BY_SIGNAL: u64 = 1;
 const BY_DEBUGGER: u64 = 2;
@@ -51,8 +52,9 @@ type Coming = [u64; 2];
 const TOLD: u64 = 1 << 63;
 /// `UPDATE_NOEXIST`: an entry of the kernel side stays.
 const UNLESS_THERE: u64 = 1;
-/// `FOR_A_LENGTH` of a wake-up's call.
+/// `FOR_A_LENGTH` and `REARMED` of a wake-up's call.
 const FOR_A_LENGTH: u32 = 1 << 31;
+const REARMED: u32 = 1 << 30;
 
 /// A watch in progress. When it is dropped, or this process is killed, all of it is removed from
 /// the kernel.
@@ -314,7 +316,8 @@ fn cause(stop: u64) -> StopCause {
 fn wake(slot: &Slot) -> Wake {
     let some = |ns: u64| Some(ns).filter(|ns| *ns != 0);
     let (call, object) = ((slot.0[6] >> 32) as u32, slot.0[6] as u32);
-    let (relative, call) = (call & FOR_A_LENGTH != 0, call & !FOR_A_LENGTH);
+    let (relative, rearmed) = (call & FOR_A_LENGTH != 0, call & REARMED != 0);
+    let call = call & !(FOR_A_LENGTH | REARMED);
     Wake {
         tid: slot.a() as u32,
         end_ns: slot.at_ns(),
@@ -324,7 +327,7 @@ fn wake(slot: &Slot) -> Wake {
         waking_cpu: (slot.a() >> 32) as u32 & 0xffff,
         unseen: slot.a() >> 48,
         armed_ns: some(slot.d()),
-        left_ns: some(slot.0[7]),
+        left_ns: some(slot.0[7]).filter(|_| slot.kind() != AWAKE),
         timer: match object {
             _ if relative => Timer::Length,
             0 if calls::takes_a_length(call) => Timer::Length,
@@ -332,7 +335,9 @@ fn wake(slot: &Slot) -> Wake {
             object => Timer::Object(object),
         },
         call,
+        rearmed,
         slept: slot.kind() == WOKEN,
+        next_ns: some(slot.0[7]).filter(|_| slot.kind() == AWAKE),
     }
 }
 

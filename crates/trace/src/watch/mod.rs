@@ -284,10 +284,16 @@ pub struct Wake {
     pub left_ns: Option<u64>,
     /// The timer that woke it; meaningless if none did.
     pub timer: Timer,
+    /// Whether the kernel armed the timer, for the next period, when the thread took the instants before: it read
+    /// a timerfd, or a signal was delivered. So it does after an instant that passed while it was awake.
+    pub rearmed: bool,
     /// What it slept in: see [`super::calls::name`].
     pub call: u32,
     /// Whether it slept at all.
     pub slept: bool,
+    /// If it was awake when the timer expired: the instant for which it armed it next. It had come back
+    /// for the one that had passed by `end_ns`.
+    pub next_ns: Option<u64>,
 }
 
 /// What kind of timer a thread waited for.

@@ -68,7 +68,7 @@ pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> 
         budgets_beyond,
         calls,
         calls_beyond: sleeper.no_room,
-        unseen: sleeper.unseen,
+        unseen: sleeper.unseen.saturating_add(followed.perhaps_late),
         slept_but_for_stops: followed.slept_but_for_stops(),
     }
 }

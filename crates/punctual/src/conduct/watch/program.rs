@@ -298,6 +298,9 @@ impl Watched for Program<'_> {
                 }
             };
             let from_ns = thread.add_wake_up(wake);
+            if wake.next_ns.is_some() && from_ns.is_none() {
+                continue;
+            }
             if let Some(runtime) = &mut self.runtime {
                 runtime.add_wake_up((place, thread), wake, from_ns);
             }
@@ -313,7 +316,9 @@ impl Watched for Program<'_> {
                     woken_ns: wake.end_ns,
                 });
             }
-            if let Some(feed) = &mut self.feed {
+            // What it came back for by itself has no wake-up to explain.
+            let feed = self.feed.as_mut().filter(|_| wake.next_ns.is_none());
+            if let Some(feed) = feed {
                 feed.push(Wake {
                     tid: wake.tid,
                     at: WakeUpPlace {

@@ -10,6 +10,9 @@ pub struct Instant {
     pub due_ns: u64,
     /// When the wait for it began, if that is known.
     pub begun_ns: Option<u64>,
+    /// If the kernel armed the timer when the thread took the instants before: when, and for which instant, this
+    /// one or one that passed as well.
+    pub rearmed: Option<(u64, u64)>,
     pub end_ns: u64,
     /// Whether it had passed when the thread had last woken.
     pub passed: bool,
@@ -31,10 +34,35 @@ pub fn overran_ns(last: Option<&Instant>, due_ns: u64, begun_ns: Option<u64>) ->
     late_ns.checked_sub(of_others_ns)
 }
 
+/// Of `count` instants between two: the last of those that the thread took at once with `from`, because they had
+/// passed too, and how many these are. It came back for that one; the others got no cycle of their own.
+pub fn taken_at_once(
+    from: &Instant,
+    to: &Instant,
+    period_ns: u64,
+    count: u64,
+) -> Option<(Instant, u64)> {
+    let (at_ns, armed_for_ns) = to.rearmed.filter(|_| to.unseen == 0)?;
+    let periods = (armed_for_ns.checked_sub(from.due_ns)? + period_ns / 2) / period_ns.max(1);
+    let first = periods
+        .checked_sub(1)
+        .filter(|it| (1..=count).contains(it))?;
+    let due_ns = armed_for_ns.checked_sub(period_ns)?;
+    let taken = Instant {
+        due_ns,
+        begun_ns: Some(at_ns),
+        rearmed: None,
+        end_ns: at_ns.max(due_ns),
+        passed: true,
+        overran_ns: None,
+        unseen: 0,
+    };
+    Some((taken, first))
+}
+
 /// The periods that were skipped from one instant to the next, and whether the thread caused that
 /// itself: first those that passed before its late wake-up, until it woke; then those that passed
-/// after it, until the next wake-up; then the next instant, if it had passed. Periods in stops do not
-/// count.
+/// after it, until the next wake-up. Periods in stops do not count.
 pub fn skipped(
     stops: &mut ThreadStops,
     from: Instant,
@@ -86,7 +114,5 @@ pub fn skipped(
         None,
         true,
     );
-    let passed = (to.due_ns, u64::from(to.passed));
-    add(passed, to.end_ns, to.end_ns, None, to.overran_ns.is_some());
     skips
 }

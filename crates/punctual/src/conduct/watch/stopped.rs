@@ -69,6 +69,13 @@ impl ThreadStops {
         self.kept.iter().any(lies)
     }
 
+    /// Whether an instant that had passed when the thread came for it was in a stop, which is counted then.
+    pub fn took(&mut self, due_ns: u64) -> bool {
+        let took = due_ns >= self.start_ns && self.between(due_ns, due_ns.saturating_add(1));
+        self.cycles += u64::from(took);
+        took
+    }
+
     /// The part of a wake-up outside stops: all of it, some, or nothing.
     pub fn left_of(&mut self, sample: Sample) -> Option<Sample> {
         if !self.between(sample.requested_ns, sample.woke_ns()) {

@@ -286,6 +286,8 @@ mod tests {
             timer: Timer::Instant,
             call: 202,
             slept: true,
+            next_ns: None,
+            rearmed: false,
         }
     }
 

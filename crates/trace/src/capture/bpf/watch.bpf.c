@@ -20,10 +20,15 @@ enum stop {
 
 /* For a stop that had begun before the watch: its start is not known. */
 enum { BEFORE_THE_WATCH = 1 };
+/* io_uring_enter, on every processor. */
+#define CALL_URING 426
 /* No system call: the thread went to sleep in a page fault or an interrupt. */
 #define NO_CALL 0xffff
 /* In a wake-up's call: its timer was armed for a length of time, not for an instant. */
 #define FOR_A_LENGTH (1U << 31)
+/* The kernel armed it again for the next period when the thread took the instants that had passed: it read a
+ * timerfd, or a signal was delivered. */
+#define REARMED (1U << 30)
 /* A mode of a timer: relative to the moment at which it is armed. */
 enum { MODE_RELATIVE = 1 };
 /* The timer of a sleep is on the stack of the sleeping thread; the stack is at least this large. */
@@ -54,6 +59,14 @@ struct {
 	MAP_TYPE(value, struct call);
 } calls SEC(".maps");
 
+/* Those since the last entry of the thread. */
+static ALWAYS_INLINE u64 unseen_of(struct watched *thread)
+{
+	u64 unseen = thread->unseen_before;
+	thread->unseen_before = 0;
+	return unseen < MOST_UNSEEN ? unseen : MOST_UNSEEN;
+}
+
 static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64 now_ns, u32 cpu, u32 tid, u16 kind)
 {
 	u32 turn;
@@ -61,14 +74,31 @@ static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64
 	if (!slot)
 		return;
 	thread->wake_ups++;
-	u64 unseen = thread->unseen_before;
-	thread->unseen_before = 0;
-	slot->a = (unseen < MOST_UNSEEN ? unseen : MOST_UNSEEN) << 48 | (thread->waking_cpu & 0xffff) << 32 | tid;
+	slot->a = unseen_of(thread) << 48 | (thread->waking_cpu & 0xffff) << 32 | tid;
 	slot->b = thread->due_ns;
 	slot->c = thread->waking_ns;
 	slot->d = thread->armed_for_wake_ns;
 	((u64 *)slot->name)[0] = thread->call << 32 | thread->pace;
 	((u64 *)slot->name)[1] = thread->left_ns;
+	done(slot, turn);
+}
+
+/* An instant passed while the thread was awake, and now it arms the timer for the next: it has come back for
+ * it, if only now. */
+static ALWAYS_INLINE void passed_awake(struct watched *thread, struct lane *lane, u64 now_ns, u32 cpu, u32 tid,
+				       u64 due_ns, u64 armed_ns, u64 next_ns, u64 call, u64 timer)
+{
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, AWAKE, &turn);
+	if (!slot)
+		return;
+	thread->wake_ups++;
+	slot->a = unseen_of(thread) << 48 | (u64)(cpu & 0xffff) << 32 | tid;
+	slot->b = due_ns;
+	slot->c = now_ns;
+	slot->d = armed_ns;
+	((u64 *)slot->name)[0] = call << 32 | timer;
+	((u64 *)slot->name)[1] = next_ns;
 	done(slot, turn);
 }
 
@@ -329,17 +359,44 @@ ON(hrtimer_start)
 		return 0;
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
-	if (thread) {
-		thread->timer = args[0];
+	if (!thread)
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct hrtimer *timer = (struct hrtimer *)args[0];
+	/* Stored and read back it is a number: the verifier allows no arithmetic on the pointer. No callback
+	 * runs here that uses this. */
+	lane->caught_ns = args[0];
+	u64 address = *(volatile u64 *)&lane->caught_ns;
+	u64 next_ns = timer->_softexpires - timer->base->offset;
+	u64 armed_as = call_of(task) | (args[1] & MODE_RELATIVE ? FOR_A_LENGTH : 0);
+	if (address - (u64)task->stack < STACK_BYTES) {
+		/* A retry after a signal is for the same instant, and a wake-up that was not seen is counted as that. */
+		u64 due_ns = thread->own_due_ns;
+		if (due_ns && due_ns <= now_ns && due_ns != next_ns && !thread->unseen_before)
+			passed_awake(thread, lane, now_ns, cpu, tid, due_ns, thread->armed_ns, next_ns,
+				     thread->armed_as, 0);
+		thread->own_due_ns = thread->sleep_due_ns = next_ns;
 		thread->armed_ns = now_ns;
-		thread->armed_relative = args[1] & MODE_RELATIVE;
-		/* Its own sleep; the scheduler may arm others after it. The pointer is read back as a number: the
-		 * verifier of 6.1 allows no arithmetic on it. */
-		struct hrtimer *timer = (struct hrtimer *)args[0];
-		u64 address = *(volatile u64 *)&thread->timer;
-		if (address - (u64)bpf_get_current_task_btf()->stack < STACK_BYTES)
-			thread->sleep_due_ns = timer->_softexpires - timer->base->offset;
+		thread->armed_as = armed_as;
+		return 0;
 	}
+	u32 call = armed_as & 0xffff;
+	if (call == CALL_URING)
+		address = tid;
+	else if (call != CALL_TIMERFD_SETTIME && call != CALL_TIMER_SETTIME)
+		armed_as |= REARMED;
+	struct object_timer *object = bpf_map_lookup_elem(&object_timers, &address);
+	if (!object || object->tid != tid || object->armed_ns < thread->started_ns) {
+		struct object_timer first = {.due_ns = next_ns, .armed_ns = now_ns, .armed_as = armed_as, .tid = tid};
+		bpf_map_update_elem(&object_timers, &address, &first, UPDATE_ANY);
+		return 0;
+	}
+	if (object->wakes && object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns)
+		passed_awake(thread, lane, now_ns, cpu, tid, object->due_ns, object->armed_ns, next_ns,
+			     (object->armed_as & FOR_A_LENGTH) | (armed_as & ~FOR_A_LENGTH), (u32)(address >> 3) | 1);
+	object->due_ns = next_ns;
+	object->armed_ns = now_ns;
+	object->armed_as = armed_as;
 	return 0;
 }
 
@@ -371,6 +428,38 @@ static ALWAYS_INLINE struct watched *meet_stopped(struct task_struct *task)
 	return thread;
 }
 
+/* Which timer wakes the thread, and when and how it was armed. */
+static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *task, struct lane *lane)
+{
+	thread->armed_for_wake_ns = thread->pace = 0;
+	if (!lane->due_ns)
+		return;
+	u64 address = lane->caught_ns, own = task->pid, how;
+	if (address - (u64)task->stack < STACK_BYTES) {
+		if (thread->own_due_ns != lane->due_ns)
+			return;
+		thread->armed_for_wake_ns = thread->armed_ns;
+		how = thread->armed_as & FOR_A_LENGTH;
+		thread->own_due_ns = 0;
+	} else {
+		/* An object that it may wait for in any call. */
+		thread->pace = (u32)(address >> 3) | 1;
+		struct object_timer *object = bpf_map_lookup_elem(&object_timers, &address);
+		if (!object) {
+			object = bpf_map_lookup_elem(&object_timers, &own);
+			if (object && object->due_ns == lane->due_ns)
+				thread->pace = (u32)(own >> 3) | 1;
+		}
+		if (!object || object->tid != task->pid || object->due_ns != lane->due_ns)
+			return;
+		thread->armed_for_wake_ns = object->armed_ns;
+		how = object->armed_as & (FOR_A_LENGTH | REARMED);
+		object->due_ns = 0;
+		object->wakes = 1;
+	}
+	thread->pace |= how << 32;
+}
+
 ON(sched_waking)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
@@ -387,12 +476,7 @@ ON(sched_waking)
 	thread->waking_ns = now_ns;
 	thread->waking_cpu = cpu;
 	thread->due_ns = lane->due_ns;
-	int armed = lane->due_ns && lane->caught_ns == thread->timer;
-	thread->armed_for_wake_ns = armed ? thread->armed_ns : 0;
-	/* A timer that isn't on its stack is an object that it may wait for in any call. */
-	thread->pace = lane->caught_ns - (u64)task->stack < STACK_BYTES ? 0 : (u32)(lane->caught_ns >> 3) | 1;
-	if (armed && thread->armed_relative)
-		thread->pace |= (u64)FOR_A_LENGTH << 32;
+	expired(thread, task, lane);
 	struct task_struct *waker = bpf_get_current_task_btf();
 	thread->waker = waker->pid;
 	thread->waker_priority = (u64)waker->policy << 32 | (u32)waker->normal_prio;

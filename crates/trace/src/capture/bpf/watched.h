@@ -14,6 +14,7 @@ enum kind {
 	UNSLEPT,   /* its timer expired before it had gone to sleep */
 	STOPPED,   /* it was stopped, and runs: `enum stop`, from when, until when */
 	JOB,       /* a job of SCHED_DEADLINE ended: what it used, of what */
+	AWAKE,     /* its timer expired while it was awake, and it arms it for another instant */
 };
 
 enum {
@@ -45,9 +46,9 @@ struct watched {
 	u64 waking_ns;  /* when its waking began; 0: it wasn't woken */
 	u64 due_ns;     /* when its timer was to expire; 0: no timer wakes it */
 	u64 waking_cpu;
-	u64 timer;      /* the timer that it armed last */
+	u64 own_due_ns; /* for when it armed the timer of its own sleep; 0: that woke it, or there was none */
 	u64 armed_ns;   /* when it armed it */
-	u64 armed_relative; /* whether for a length of time */
+	u64 armed_as;   /* in which call; FOR_A_LENGTH */
 	u64 armed_for_wake_ns;
 	u64 pace;       /* FOR_A_LENGTH << 32, if that is known, and which timer; 0: its own sleep */
 	u64 waker, waker_priority;
@@ -77,6 +78,22 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct watched);
 } threads SEC(".maps");
+
+/* A timer that isn't on a thread's stack: a timerfd, a POSIX timer, by its address; timeouts of an io_uring, each
+ * of which has a timer of its own, by the number of the thread that arms them. */
+struct object_timer {
+	u64 due_ns;   /* 0: it woke the thread */
+	u64 armed_ns;
+	u64 armed_as; /* in which call; FOR_A_LENGTH */
+	u32 tid;      /* who armed it */
+	u32 wakes;    /* whether it has woken that thread: the kernel arms timers of its own in any thread's name */
+};
+struct {
+	MAP_UINT(type, MAP_LRU_HASH);
+	MAP_UINT(max_entries, 4096);
+	MAP_TYPE(key, u64);
+	MAP_TYPE(value, struct object_timer);
+} object_timers SEC(".maps");
 
 /* Only a template for new entries: it is too large for the stack. */
 struct {

@@ -1,0 +1,379 @@
+/* Periodic loops of several kinds that also serve messages, with a log of their own by their own clock, to
+ * check what a watch says of them.
+ *
+ * Arguments: the kind, the number of instants. See watched.c for how it is run. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "known.h"
+
+#define PERIOD 1000000LL
+#define DEADLINE 600000LL
+/* One of so many instants takes 2.3 periods of work. */
+#define STALL 50
+
+static long cycles, instants, late, stalls;
+static long long next;
+static int start[2], messages[2];
+/* Messages that nobody has read. */
+static atomic_int tid, ended, unread;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition;
+static int waiting;
+
+static void work(long long ns)
+{
+	long long until = now() + ns;
+	while (now() < until)
+		;
+}
+
+/* It comes back for an instant; so many before it got no cycle of their own. */
+static void serve(long long due, long merged)
+{
+	late += merged + (now() - due > DEADLINE);
+	long before = instants;
+	instants += merged + 1;
+	if (instants / STALL > before / STALL) {
+		stalls++;
+		work(2 * PERIOD + 300000);
+	} else {
+		work(20000);
+	}
+}
+
+static void take_message(void)
+{
+	char byte;
+	if (read(messages[0], &byte, 1) == 1)
+		work(30000);
+	unread--;
+}
+
+static struct timespec timespec_of(long long ns)
+{
+	return (struct timespec){ns / 1000000000, ns % 1000000000};
+}
+
+static int timer_fd(void)
+{
+	struct itimerspec timer = {timespec_of(PERIOD), timespec_of(next)};
+	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	if (fd < 0 || timerfd_settime(fd, TFD_TIMER_ABSTIME, &timer, NULL))
+		fail("a timerfd");
+	return fd;
+}
+
+static void take_ticks(int fd)
+{
+	unsigned long long ticks;
+	if (read(fd, &ticks, sizeof(ticks)) != sizeof(ticks))
+		fail("reading a timerfd");
+	long long due = next + ((long long)ticks - 1) * PERIOD;
+	next = due + PERIOD;
+	serve(due, (long)ticks - 1);
+}
+
+static void by_epoll(void)
+{
+	struct epoll_event of[2] = {{EPOLLIN, {.fd = timer_fd()}}, {EPOLLIN, {.fd = messages[0]}}}, ready[2];
+	int epoll = epoll_create1(0);
+	for (int at = 0; at < 2; at++)
+		if (epoll_ctl(epoll, EPOLL_CTL_ADD, of[at].data.fd, &of[at]))
+			fail("epoll_ctl");
+	while (instants < cycles) {
+		int count = epoll_wait(epoll, ready, 2, -1);
+		for (int at = 0; at < count; at++)
+			if (ready[at].data.fd == messages[0])
+				take_message();
+			else
+				take_ticks(ready[at].data.fd);
+	}
+}
+
+/* Each instant's work takes 1.5 periods. */
+static void overloaded(void)
+{
+	int fd = timer_fd();
+	while (instants < cycles) {
+		take_ticks(fd);
+		work(PERIOD + 500000);
+	}
+}
+
+/* Timeouts from the clock; what passed is left out. */
+static void by_ppoll(void)
+{
+	struct pollfd of = {messages[0], POLLIN, 0};
+	while (instants < cycles) {
+		long long left = next - now();
+		struct timespec timeout = timespec_of(left > 0 ? left : 0);
+		if (left > 0 && ppoll(&of, 1, &timeout, NULL) > 0) {
+			take_message();
+			continue;
+		}
+		long merged = 0;
+		for (; next + PERIOD <= now(); next += PERIOD)
+			merged++;
+		serve(next, merged);
+		next += PERIOD;
+	}
+}
+
+static void on_message(int number)
+{
+	(void)number;
+	work(30000);
+}
+
+/* The same instant again after a signal; it catches up. */
+static void by_sleep(void)
+{
+	while (instants < cycles) {
+		struct timespec until = timespec_of(next);
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+			;
+		serve(next, 0);
+		next += PERIOD;
+	}
+}
+
+/* A length of time after its work: it drifts. */
+static void by_length(void)
+{
+	while (instants < cycles) {
+		struct timespec length = timespec_of(PERIOD);
+		long long due = now() + PERIOD;
+		while (clock_nanosleep(CLOCK_MONOTONIC, 0, &length, &length) == EINTR)
+			;
+		serve(due, 0);
+	}
+}
+
+static void by_timer_signal(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
+	struct itimerspec length = {timespec_of(PERIOD), timespec_of(next)};
+	timer_t timer;
+	sigset_t both;
+	siginfo_t what;
+	event._sigev_un._tid = tid;
+	sigemptyset(&both);
+	sigaddset(&both, SIGRTMIN);
+	sigaddset(&both, SIGUSR1);
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, TIMER_ABSTIME, &length, NULL))
+		fail("a timer");
+	while (instants < cycles) {
+		int number = sigwaitinfo(&both, &what);
+		if (number == SIGUSR1) {
+			work(30000);
+		} else if (number == SIGRTMIN) {
+			next += what.si_overrun * PERIOD;
+			serve(next, what.si_overrun);
+			next += PERIOD;
+		}
+	}
+}
+
+/* It waits for a message until the instant; it catches up. */
+static void by_condition(void)
+{
+	pthread_mutex_lock(&mutex);
+	while (instants < cycles) {
+		struct timespec until = timespec_of(next);
+		int error = waiting ? 0 : pthread_cond_timedwait(&condition, &mutex, &until);
+		if (waiting) {
+			waiting = 0;
+			pthread_mutex_unlock(&mutex);
+			work(30000);
+			pthread_mutex_lock(&mutex);
+		} else if (error == ETIMEDOUT) {
+			pthread_mutex_unlock(&mutex);
+			serve(next, 0);
+			next += PERIOD;
+			pthread_mutex_lock(&mutex);
+		}
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+/* A timeout until the instant, and a wait for the pipe; it catches up. */
+static void by_uring(void)
+{
+	struct io_uring_params of = {0};
+	int ring = (int)syscall(SYS_io_uring_setup, 8, &of);
+	if (ring < 0) {
+		printf("refused %d\n", errno);
+		return;
+	}
+	char *sent = mmap(NULL, of.sq_off.array + of.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+			  ring, IORING_OFF_SQ_RING);
+	char *done = mmap(NULL, of.cq_off.cqes + of.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_CQ_RING);
+	struct io_uring_sqe *entries = mmap(NULL, of.sq_entries * sizeof(*entries), PROT_READ | PROT_WRITE,
+					    MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQES);
+	if (sent == MAP_FAILED || done == MAP_FAILED || entries == MAP_FAILED)
+		fail("mapping a ring");
+	_Atomic unsigned *tail = (_Atomic unsigned *)(sent + of.sq_off.tail);
+	_Atomic unsigned *head = (_Atomic unsigned *)(done + of.cq_off.head);
+	_Atomic unsigned *end = (_Atomic unsigned *)(done + of.cq_off.tail);
+	unsigned *array = (unsigned *)(sent + of.sq_off.array), mask = *(unsigned *)(sent + of.sq_off.ring_mask);
+	unsigned done_mask = *(unsigned *)(done + of.cq_off.ring_mask);
+	struct io_uring_cqe *all = (struct io_uring_cqe *)(done + of.cq_off.cqes);
+	struct __kernel_timespec until;
+	int arm = 1, await = 1;
+	while (instants < cycles) {
+		unsigned count = 0;
+		for (int timeout = 0; timeout < 2; timeout++) {
+			if (!(timeout ? arm : await))
+				continue;
+			unsigned at = *tail & mask;
+			struct io_uring_sqe *entry = &entries[at];
+			memset(entry, 0, sizeof(*entry));
+			if (timeout) {
+				until = (struct __kernel_timespec){next / 1000000000, next % 1000000000};
+				entry->opcode = IORING_OP_TIMEOUT;
+				entry->fd = -1;
+				entry->addr = (unsigned long)&until;
+				entry->len = 1;
+				entry->timeout_flags = IORING_TIMEOUT_ABS;
+			} else {
+				entry->opcode = IORING_OP_POLL_ADD;
+				entry->fd = messages[0];
+				entry->poll32_events = POLLIN;
+			}
+			entry->user_data = timeout;
+			array[at] = at;
+			++*tail;
+			count++;
+		}
+		arm = await = 0;
+		if (syscall(SYS_io_uring_enter, ring, count, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0 && errno != EINTR)
+			fail("io_uring_enter");
+		for (; *head != *end; ++*head) {
+			if (all[*head & done_mask].user_data) {
+				serve(next, 0);
+				next += PERIOD;
+				arm = 1;
+			} else {
+				take_message();
+				await = 1;
+			}
+		}
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*loop)(void);
+	enum { BY_PIPE, BY_SIGNAL, BY_CONDITION, SILENT } messages;
+} KINDS[] = {
+	{"epoll", by_epoll, BY_PIPE},		{"overloaded", overloaded, SILENT},
+	{"ppoll", by_ppoll, BY_PIPE},		{"signalled", by_sleep, BY_SIGNAL},
+	{"catching-up", by_sleep, SILENT},	{"length", by_length, SILENT},
+	{"timer-signal", by_timer_signal, BY_SIGNAL}, {"condition", by_condition, BY_CONDITION},
+	{"uring", by_uring, BY_PIPE},
+};
+static unsigned kind;
+
+static void *run(void *nothing)
+{
+	char byte;
+	struct sched_param priority = {.sched_priority = 60};
+	sigset_t blocked;
+	pthread_setname_np(pthread_self(), "rt-loop");
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGRTMIN);
+	if (KINDS[kind].loop == by_timer_signal)
+		sigaddset(&blocked, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority))
+		fail("scheduling");
+	tid = gettid();
+	if (read(start[0], &byte, 1) != 1)
+		fail("read");
+	next = now() + 2 * PERIOD;
+	KINDS[kind].loop();
+	ended = 1;
+	printf("instants %ld\nlate %ld\nstalls %ld\nDONE\n", instants, late, stalls);
+	fflush(stdout);
+	for (;;)
+		pause();
+	return nothing;
+}
+
+/* Messages at any time. */
+static void send(void)
+{
+	unsigned long long state = 1;
+	while (!ended) {
+		state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+		usleep(100 + (state >> 40) % 200);
+		switch (KINDS[kind].messages) {
+		case BY_PIPE:
+			/* Otherwise they may keep a loop awake for long. */
+			if (unread < 2) {
+				unread++;
+				if (write(messages[1], "m", 1) != 1)
+					fail("write");
+			}
+			break;
+		case BY_SIGNAL:
+			syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
+			break;
+		case BY_CONDITION:
+			pthread_mutex_lock(&mutex);
+			waiting = 1;
+			pthread_cond_signal(&condition);
+			pthread_mutex_unlock(&mutex);
+			break;
+		case SILENT:
+			break;
+		}
+	}
+}
+
+int main(int count, char **words)
+{
+	pthread_t thread;
+	pthread_condattr_t monotonic;
+	char line[16];
+	if (count != 3)
+		return 64;
+	while (kind < sizeof(KINDS) / sizeof(*KINDS) && strcmp(KINDS[kind].name, words[1]))
+		kind++;
+	if (kind == sizeof(KINDS) / sizeof(*KINDS))
+		return 64;
+	cycles = strtol(words[2], NULL, 10);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&condition, &monotonic);
+	signal(SIGUSR1, on_message);
+	if (pipe(start) || pipe(messages))
+		fail("pipe");
+	pthread_create(&thread, NULL, run, NULL);
+	while (!tid)
+		usleep(1000);
+	usleep(10000);
+	printf("READY %d %d\n", getpid(), tid);
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		return 1;
+	if (write(start[1], line, 1) != 1)
+		fail("write");
+	send();
+	for (;;)
+		pause();
+}

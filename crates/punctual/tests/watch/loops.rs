@@ -1,0 +1,91 @@
+//! Loops of many kinds that keep a log by their own clock: a watch says nothing that it disproves.
+
+use punctual_record::watch::Timing;
+use punctual_stats::histogram::Histogram;
+
+use super::common::Place;
+use super::common::needs::Absent;
+use super::exact::thread;
+use super::known::{Known, loops, watch};
+
+/// The deadline of tests/watch/loops.c, in ns.
+const DEADLINE_NS: u64 = 600_000;
+const INSTANTS: u64 = 2_000;
+
+/// A watch of a kind of loop. The program's clock is read after the kernel made the thread come back, so what is
+/// late by the watch is late by the program too.
+fn agrees_with_its_log(kind: &str) {
+    let place = Place::new();
+    let mut known = Known::start(loops(), &[kind, &INSTANTS.to_string()]);
+    let number = known.pid.to_string();
+    let words = [
+        &number,
+        "--deadline",
+        "600us",
+        "--miss",
+        "0.5",
+        "-q",
+        "--no-explain",
+    ];
+    let running = watch(&place, &words);
+    let did = known.go();
+    running.signal(libc::SIGINT);
+    running.end();
+    if let Some(error) = did.get("refused") {
+        let error = std::io::Error::from_raw_os_error(*error as i32);
+        return Absent::refused("io_uring", error).report();
+    }
+    let run = place.run_of();
+    let (counted, watched) = thread(&run, "rt-loop");
+    let skips: Vec<_> = watched.skips.iter().take(16).collect();
+    let said = format!(
+        "{kind}: {did:?}, {} skipped, {} unseen, {} by timer, {:?}, {skips:?}",
+        counted.missed, watched.unseen, watched.by_timer.count, watched.timing
+    );
+    assert_eq!(counted.lost, 0, "{said}");
+    let (timing, period_ns) = match kind {
+        "length" => (Timing::Lengths, None),
+        _ => (Timing::Periodic, Some(1_000_000)),
+    };
+    let off = |it: u64| it.abs_diff(1_000_000) < 1_000;
+    let same = watched.period_ns == period_ns || watched.period_ns.is_some_and(off);
+    assert!(watched.timing == timing && same, "{said}");
+    let by_timer = Histogram::try_from(&watched.by_timer).expect("a histogram");
+    let late = by_timer.count_surely_above(DEADLINE_NS);
+    let missed = late + counted.missed;
+    assert!(missed <= did["late"], "{late} late: {said}");
+    if kind != "length" {
+        // The last stall may be at the end.
+        assert!(
+            missed + watched.unseen + 1 >= did["stalls"],
+            "{late} late: {said}"
+        );
+    }
+    let cycles = by_timer.count() + counted.missed;
+    let instants = did["instants"];
+    assert!(cycles <= instants + 3, "{cycles}: {said}");
+    // Those that it left before it was known that there is a period are no samples.
+    assert!(cycles + watched.unseen + 20 >= instants, "{cycles}: {said}");
+}
+
+macro_rules! kinds {
+    ($($name:ident: $kind:literal,)*) => {$(
+        #[test]
+        fn $name() {
+            needed!();
+            agrees_with_its_log($kind);
+        }
+    )*};
+}
+
+kinds! {
+    a_timerfd_and_messages_in_one_epoll: "epoll",
+    a_timerfd_whose_work_takes_longer_than_its_period: "overloaded",
+    timeouts_of_ppoll_from_the_clock: "ppoll",
+    absolute_sleeps_that_signals_end: "signalled",
+    absolute_sleeps_that_catch_up: "catching-up",
+    relative_sleeps_that_drift: "length",
+    a_posix_timer_whose_signal_is_waited_for: "timer-signal",
+    a_condition_with_a_deadline: "condition",
+    timeouts_of_an_io_uring: "uring",
+}
