@@ -21,6 +21,11 @@ pub trait Call: Send {
     /// Why the task can't go on.
     fn call(&mut self) -> io::Result<()>;
 
+    /// The thread of another process that executes it, if one does.
+    fn thread(&self) -> Option<u32> {
+        None
+    }
+
     /// What it has taken so far, where it runs on a thread of its own. It may allocate: not for jobs.
     fn used(&self) -> Used {
         Used::default()

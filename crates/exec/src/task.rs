@@ -20,6 +20,7 @@ use crate::leave::{Leave, Way};
 use crate::release::{Released, Releaser, connect};
 use crate::speed::Speed;
 use crate::sys::mutex::Mutex;
+use crate::sys::spawn::Started;
 use crate::timer::TaskTimer;
 use crate::work::{Refused, Work};
 use execute::Executor;
@@ -243,6 +244,8 @@ pub struct Running {
     /// Present until their outcomes are taken.
     threads: Vec<Option<Handle<Option<Outcome>>>>,
     ways: Vec<Arc<Way>>,
+    /// The processes of the commands of each task.
+    commands: Vec<Vec<Arc<Started>>>,
     leave: Arc<Leave>,
     line: Arc<StartLine>,
     end: Arc<End>,
@@ -254,6 +257,13 @@ impl Prepared {
     #[must_use]
     pub fn locks(&self) -> Vec<u64> {
         self.locks.iter().map(Mutex::address).collect()
+    }
+
+    /// Of each task, the threads of other processes that execute code of the user's own for it.
+    #[must_use]
+    pub fn threads(&self) -> Vec<Vec<u32>> {
+        let of = |task: &PreparedTask| task.work.iter().flat_map(Work::threads).collect();
+        self.tasks.iter().map(of).collect()
     }
 
     /// Starts the threads; each sets itself up, reports to `ready`, and waits at the start line.
@@ -272,11 +282,14 @@ impl Prepared {
         let mut running = Running {
             threads: Vec::new(),
             ways: Vec::new(),
+            commands: Vec::new(),
             leave: Arc::new(Leave::new(timers.count())),
             line: Arc::clone(line),
             end: Arc::clone(end),
         };
         for (index, task) in self.tasks.into_iter().enumerate() {
+            let commands = task.work.iter().flat_map(Work::commands);
+            running.commands.push(commands.collect());
             let way = Arc::new(Way::default());
             let builder = Builder::new()
                 .name(&task.task.name)
@@ -362,18 +375,20 @@ impl Running {
         self.ways.iter().all(|way| way.is_over())
     }
 
-    /// The outcomes of the tasks, in their order; one that has not ended is left alone, and has none.
+    /// The outcomes of the tasks, in their order; one that has not ended is left alone, and has none. Its
+    /// commands are killed.
     #[must_use]
     pub fn finish(mut self) -> Vec<Option<Outcome>> {
         self.leave.all(&self.ways);
         let threads = std::mem::take(&mut self.threads);
-        let each = threads.into_iter().zip(&self.ways);
-        each.map(|(thread, way)| {
+        let each = threads.into_iter().zip(&self.ways).zip(&self.commands);
+        each.map(|((thread, way), commands)| {
             let thread = thread?;
             if way.is_over() {
                 thread.join().ok().flatten()
             } else {
                 thread.detach();
+                commands.iter().for_each(|command| command.kill());
                 None
             }
         })

@@ -10,7 +10,7 @@ use punctual_rt::clock;
 use crate::call::{Call, Calls, Used};
 use crate::speed::{Speed, turns_of};
 use crate::sys::mutex::Mutex;
-use crate::sys::spawn::Command;
+use crate::sys::spawn::{Command, Started};
 use crate::sys::spin::spin;
 
 /// Values of an area from one cache line to the next.
@@ -169,6 +169,22 @@ impl Work {
             }
         }
         Ok(())
+    }
+
+    /// The threads of other processes that execute code of the user's own.
+    pub fn threads(&self) -> impl Iterator<Item = u32> {
+        self.ops.iter().filter_map(|op| match &op.does {
+            Does::Call(call) => call.thread(),
+            _ => None,
+        })
+    }
+
+    /// The processes of commands that run.
+    pub fn commands(&self) -> impl Iterator<Item = Arc<Started>> {
+        self.ops.iter().filter_map(|op| match &op.does {
+            Does::Start(command) => Some(command.started()),
+            _ => None,
+        })
     }
 
     /// What code of the user's own has taken so far, on threads of its own. It may allocate.

@@ -285,12 +285,14 @@ pub fn beyond(tasks: &TaskRun) -> Vec<String> {
     let each = beyond.iter().take(NAMED).filter_map(|index| {
         let (task, figures) = (tasks.set.tasks.get(*index)?, tasks.tasks.get(*index)?);
         let bill = figures.bills.as_ref().and_then(|bills| bills.worst.first());
-        let what = bill.and_then(JobBill::taken_by).map(|row| {
+        let own = bill.and_then(|bill| bills::declared(task, bill));
+        let what = own.map(|own| format!(" ({own})")).or_else(|| {
+            let row = bill.and_then(JobBill::taken_by)?;
             let cause = match row.cause {
                 Cause::NotReleased => bills::not_released(tasks, task),
                 _ => explain::name(&row.cause),
             };
-            format!(" ({cause}: {})", words::duration(row.ns))
+            Some(format!(" ({cause}: {})", words::duration(row.ns)))
         });
         Some(format!(
             "{}: {} where the analysis allows {}{}",

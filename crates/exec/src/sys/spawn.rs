@@ -2,8 +2,29 @@
 
 use std::ffi::CString;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::check_returned;
+
+/// The process of a command, while it runs; otherwise 0.
+#[derive(Debug, Default)]
+pub struct Started(Mutex<libc::pid_t>);
+
+impl Started {
+    fn set(&self, child: libc::pid_t) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = child;
+    }
+
+    /// Ends it.
+    pub fn kill(&self) {
+        let child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if *child > 0 {
+            // SAFETY: no memory is passed; no other process has the number before this one is waited for, and that
+            // is not done before it is taken out under the lock.
+            unsafe { libc::kill(*child, libc::SIGKILL) };
+        }
+    }
+}
 
 /// A command, ready to be started again and again. Its input is empty, its output is dropped.
 pub struct Command {
@@ -12,6 +33,7 @@ pub struct Command {
     pointers: Vec<*mut libc::c_char>,
     actions: Box<libc::posix_spawn_file_actions_t>,
     attributes: Box<libc::posix_spawnattr_t>,
+    started: Arc<Started>,
 }
 
 // SAFETY: the pointers lead to the strings that it owns itself.
@@ -72,7 +94,13 @@ impl Command {
             pointers,
             actions,
             attributes,
+            started: Arc::default(),
         })
+    }
+
+    /// Its process.
+    pub fn started(&self) -> Arc<Started> {
+        Arc::clone(&self.started)
     }
 
     /// Starts it with the policy and the CPUs of the calling thread, and waits for its end.
@@ -92,6 +120,10 @@ impl Command {
                 environ,
             )
         })?;
+        self.started.set(child);
+        let ended = await_end(child);
+        self.started.set(0);
+        ended?;
         let mut status = 0;
         // SAFETY: the status is a live local.
         while unsafe { libc::waitpid(child, &mut status, 0) } == -1 {
@@ -116,6 +148,29 @@ impl Command {
             }
         }
     }
+}
+
+/// Waits until a process has ended, and leaves it to be waited for.
+fn await_end(child: libc::pid_t) -> io::Result<()> {
+    let number = libc::id_t::try_from(child).unwrap_or_default();
+    // SAFETY: all-zero bytes are a valid value of this C struct.
+    let mut ended: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the result is a live local.
+    while unsafe {
+        libc::waitid(
+            libc::P_PID,
+            number,
+            &mut ended,
+            libc::WEXITED | libc::WNOWAIT,
+        )
+    } == -1
+    {
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINTR) {
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Command {

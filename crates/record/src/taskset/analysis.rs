@@ -359,6 +359,8 @@ pub enum Admission {
     Invalid,
     /// `EBUSY`.
     Busy,
+    /// `EPERM`: as this machine's CPUs are divided, the task is bound to a part of its root domain.
+    Bound,
 }
 
 /// What the real-time tasks of a CPU need.

@@ -52,6 +52,19 @@ pub struct JobBills {
 }
 
 impl JobBill {
+    /// How long it executed, if that is more than its task's declared longest by more than what measuring adds.
+    #[must_use]
+    pub fn beyond_declared(&self, execution_ns: Option<u64>) -> Option<u64> {
+        let declared_ns = execution_ns?;
+        let own = self.rows.iter().filter(|row| row.cause == Cause::Work);
+        let own_ns = own.fold(0_u64, |sum, row| sum.saturating_add(row.ns));
+        let more = own_ns.saturating_sub(declared_ns);
+        (more > (declared_ns / 20).max(Self::MEASURING_NS)).then_some(own_ns)
+    }
+
+    /// What measuring and calling add to a job's own work at most.
+    const MEASURING_NS: u64 = 50_000;
+
     /// From the arrival to the end.
     #[must_use]
     pub fn response_ns(&self) -> u64 {

@@ -6,7 +6,8 @@ mod reasons;
 use punctual_record::cpu_list;
 use punctual_record::taskset::TaskPolicy;
 use punctual_record::taskset::analysis::{
-    AnalysisOutcome, BoundSource, ChainAnalysis, ChainLatency, Response, SetAnalysis, TaskAnalysis,
+    Admission, AnalysisOutcome, BoundSource, ChainAnalysis, ChainLatency, Response, SetAnalysis,
+    TaskAnalysis,
 };
 use punctual_record::text::clean;
 
@@ -40,8 +41,16 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
     match of.outcome {
         AnalysisOutcome::Met => format!(
             "All deadlines are met by analysis: {tasks}{and_chains} of {}, as long as no job takes \
-             longer than the set says",
-            clean(&of.name)
+             longer than the set says{}",
+            clean(&of.name),
+            match of
+                .tasks
+                .iter()
+                .any(|it| it.admission == Some(Admission::Bound))
+            {
+                true => "; but the kernel refuses it here (see Admission)",
+                false => "",
+            }
         ),
         AnalysisOutcome::NotMet => {
             let missed = judged.iter().filter(|task| task.meets() == Some(false));

@@ -85,7 +85,8 @@ fn of_task(run: &Run, tasks: &TaskRun, billed: &Billed<'_>, style: &Style) -> Ve
     };
     let name = words::clean(&billed.task.name);
     let head = format!(
-        "{name}: its longest job with a bill took {}, {}",
+        "{name}: {}its longest job with a bill took {}, {}",
+        declared(billed.task, bill).map_or_else(String::new, |it| format!("{it}; ")),
         words::duration(bill.response_ns()),
         against(bill.response_ns(), billed.task.deadline_ns)
     );
@@ -113,6 +114,16 @@ fn of_task(run: &Run, tasks: &TaskRun, billed: &Billed<'_>, style: &Style) -> Ve
         );
     }
     lines
+}
+
+/// That a job executed for longer than its task declares.
+pub(super) fn declared(task: &Task, bill: &JobBill) -> Option<String> {
+    let own_ns = bill.beyond_declared(task.execution_ns)?;
+    Some(format!(
+        "its own work took {}, its wcet is {}",
+        words::duration(own_ns),
+        words::duration(task.execution_ns?)
+    ))
 }
 
 fn against(response_ns: u64, deadline_ns: u64) -> String {

@@ -12,6 +12,7 @@ mod classify;
 pub mod event;
 mod gap;
 pub mod groups;
+mod helpers;
 pub mod host;
 mod job;
 pub mod message;

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use punctual_machine::root::{Reader, Root};
 use punctual_machine::survey;
-use punctual_record::taskset::analysis::{ServerTime, SetAnalysis, SetOverheads};
+use punctual_record::taskset::analysis::{Admission, ServerTime, SetAnalysis, SetOverheads};
 use punctual_record::taskset::{TaskPolicy, TaskSet};
 use punctual_report::exec as words;
 use punctual_rt::affinity;
+use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_taskset::analyse::{Limits, Machine, analyse};
 use serde_json::Value;
 
@@ -47,7 +48,36 @@ pub(super) fn analysed(flags: &ExecFlags, set: &TaskSet) -> Result<SetAnalysis, 
             }
         },
     };
-    Ok(analyse(set, &machine))
+    let mut analysis = analyse(set, &machine);
+    for task in &mut analysis.tasks {
+        if task.admission == Some(Admission::Admitted) && is_refused_on(&task.cpus) {
+            task.admission = Some(Admission::Bound);
+        }
+    }
+    Ok(analysis)
+}
+
+/// Whether the kernel refuses a reservation to a thread because it is bound to these CPUs: asked with a small
+/// one, which a thread without a binding gets.
+fn is_refused_on(cpus: &[usize]) -> bool {
+    let refusal = |bound: bool| {
+        let cpus = cpus.to_vec();
+        let asked = std::thread::spawn(move || {
+            if bound {
+                affinity::set(0, &cpus).ok()?;
+            }
+            let smallest = SchedAttr {
+                policy: libc::SCHED_DEADLINE as u32,
+                runtime: 10_000,
+                deadline: 1_000_000_000,
+                period: 1_000_000_000,
+                ..SchedAttr::default()
+            };
+            task::set_scheduling(0, &smallest).err()?.raw_os_error()
+        });
+        asked.join().ok().flatten()
+    };
+    !cpus.is_empty() && refusal(true) == Some(libc::EPERM) && refusal(false).is_none()
 }
 
 fn json(analysis: &SetAnalysis) -> Result<String, Failure> {

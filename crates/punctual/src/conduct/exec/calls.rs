@@ -265,6 +265,10 @@ impl Call for Function {
         }
     }
 
+    fn thread(&self) -> Option<u32> {
+        Some(self.thread)
+    }
+
     fn used(&self) -> Used {
         let child = self.host.child.lock();
         let pid = child.unwrap_or_else(PoisonError::into_inner).id();

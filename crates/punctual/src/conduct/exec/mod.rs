@@ -27,6 +27,7 @@ use super::run::in_force::{self, Held};
 use super::run::pace::Pace;
 use super::run::setup;
 use super::run::stops::StopDetector;
+use super::run::time_limit::TimeLimit;
 use super::signals::Signals;
 use super::under_way::{Measured, UnderWay};
 use crate::probe::collector::{Collector, Lane, SampleSink};
@@ -100,6 +101,7 @@ fn start(
     (progress, signals): (&mut dyn Progress, Signals),
 ) -> Result<Run, ConductError> {
     progress.step(&Step::SetUpTasks);
+    let time_limit = TimeLimit::unless(|limit_us, hard_us| plan.beyond(limit_us, hard_us))?;
     // Of a set that can't be started nothing is kept.
     let (tasks, mut figures) = tasks::start(plan, speeds)?;
     save(directory, &run)?;
@@ -169,6 +171,7 @@ fn start(
     let throttling_every = kept.throttling_check_interval();
     let executing = Executing {
         start_ns,
+        duration_ns: plan.duration_ns,
         tasks,
         cpus,
         gathering,
@@ -186,6 +189,7 @@ fn start(
         outcomes: Vec::new(),
         throttling_every,
         next_throttling: Instant::now() + throttling_every,
+        time_limit,
     };
     let under_way = UnderWay {
         kept,
@@ -198,13 +202,15 @@ fn start(
 /// The tasks whose jobs are explained.
 fn seen(plan: &ExecPlan, tasks: &Tasks, cpus: &[Option<usize>]) -> Vec<TaskSeen> {
     let each = plan.set.tasks.iter().zip(&tasks.tids).zip(cpus);
-    each.map(|((task, tid), cpu)| TaskSeen {
-        tid: *tid,
-        name: task.name.clone(),
-        policy: task.policy,
-        cpu: *cpu,
-    })
-    .collect()
+    each.zip(&tasks.helpers)
+        .map(|(((task, tid), cpu), helpers)| TaskSeen {
+            tid: *tid,
+            helpers: helpers.clone(),
+            name: task.name.clone(),
+            policy: task.policy,
+            cpu: *cpu,
+        })
+        .collect()
 }
 
 /// How the run is divided into halves.
@@ -264,6 +270,7 @@ fn lanes(
 /// A set that is being executed.
 struct Executing {
     start_ns: u64,
+    duration_ns: Option<u64>,
     tasks: Tasks,
     /// The CPUs that tasks are bound to.
     cpus: Vec<Option<usize>>,
@@ -282,6 +289,7 @@ struct Executing {
     outcomes: Vec<Option<Outcome>>,
     throttling_every: Duration,
     next_throttling: Instant,
+    time_limit: TimeLimit,
 }
 
 impl Measured for Executing {
@@ -291,14 +299,16 @@ impl Measured for Executing {
 
     fn nap(&self) -> Duration {
         NAP.min(self.throttling_every)
+            .min(self.time_limit.look.unwrap_or(NAP))
     }
 
     fn collect(&mut self, _: u64) {
         self.take_outputs(clock::now_ns());
     }
 
-    fn is_complete(&self, _: u64) -> bool {
-        self.tasks.are_over()
+    fn is_complete(&self, elapsed_ns: u64) -> bool {
+        // A step that never returns doesn't keep the set from its end.
+        self.tasks.are_over() || self.tasks.is_overdue(elapsed_ns, self.duration_ns)
     }
 
     fn note(&mut self, kept: &mut Keeping<'_>) {
@@ -355,7 +365,13 @@ impl Measured for Executing {
 
     fn finish(&mut self, kept: &mut Keeping<'_>) {
         kept.check_throttling();
-        self.outcomes = self.tasks.end();
+        let elapsed_ns = kept.elapsed_ns();
+        let ended_early = self.duration_ns.is_none_or(|it| elapsed_ns < it);
+        if self.time_limit.look.is_some() && ended_early {
+            self.tasks.demote();
+        }
+        let overdue = self.tasks.is_overdue(elapsed_ns, self.duration_ns);
+        self.outcomes = self.tasks.end(overdue);
         self.stops.end();
         self.gathering.end();
         self.take_outputs(u64::MAX);

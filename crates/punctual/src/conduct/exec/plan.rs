@@ -1,9 +1,11 @@
 //! The plan of a set's execution, checked and complete.
 
+use super::tasks::ExecError;
+use crate::conduct::error::ConductError;
 use crate::conduct::plan::TracingPlan;
 use crate::conduct::run::{ConditionsPlan, LoadPlan};
 use punctual_record::taskset::analysis::SetAnalysis;
-use punctual_record::taskset::{TaskPolicy, TaskSet};
+use punctual_record::taskset::{Step, Task, TaskPolicy, TaskSet};
 use punctual_record::{Interval, Request, RunSource};
 
 /// A set that can be executed.
@@ -65,6 +67,24 @@ impl ExecPlan {
         each.max().unwrap_or(0)
     }
 
+    /// The task with the longest run of those that RLIMIT_RTTIME would end, if a job of it reaches a limit.
+    #[must_use]
+    pub fn beyond(&self, limit_us: u64, hard_us: u64) -> Option<ConductError> {
+        let limited =
+            self.set.tasks.iter().filter(|task| {
+                matches!(task.policy, TaskPolicy::Fifo { .. } | TaskPolicy::Rr { .. })
+            });
+        let each = limited.map(|task| (longest_run_ns(task).div_ceil(1000), task));
+        let (needs_us, task) = each.max_by_key(|(needs_us, _)| *needs_us)?;
+        (needs_us >= limit_us).then(|| {
+            ConductError::Exec(ExecError::TimeLimit {
+                task: task.name.clone(),
+                needs_us,
+                hard_us,
+            })
+        })
+    }
+
     /// The request, as the record keeps it.
     #[must_use]
     pub fn request(&self) -> Request {
@@ -91,4 +111,24 @@ impl ExecPlan {
             best_effort: self.conditions.best_effort,
         }
     }
+}
+
+/// How long a job executes without sleeping, as far as its set says it.
+fn longest_run_ns(task: &Task) -> u64 {
+    fn add(steps: &[Step], run_ns: &mut u64, longest_ns: &mut u64) {
+        for step in steps {
+            match step {
+                Step::Run { ns } => *run_ns = run_ns.saturating_add(*ns),
+                Step::Sleep { ns } if *ns > 0 => *run_ns = 0,
+                Step::Lock { work, .. } => add(work, run_ns, longest_ns),
+                _ => {}
+            }
+            *longest_ns = (*longest_ns).max(*run_ns);
+        }
+    }
+    let mut longest_ns = 0;
+    for phase in &task.phases {
+        add(&phase.work, &mut 0, &mut longest_ns);
+    }
+    longest_ns
 }

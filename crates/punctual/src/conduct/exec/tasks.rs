@@ -6,6 +6,7 @@ use std::{fmt, io};
 
 use punctual_rt::clock;
 use punctual_rt::ring::{Consumer, Producer, ring};
+use punctual_rt::sys::task;
 use punctual_rt::thread::Refusal;
 
 use super::calls::Launched;
@@ -47,6 +48,15 @@ pub enum ExecError {
     NotReady(usize),
     /// No ring for the figures of a task.
     Ring(io::Error),
+    /// The kernel would kill this task.
+    TimeLimit {
+        /// Its name.
+        task: String,
+        /// How long a job of it executes without sleeping.
+        needs_us: u64,
+        /// RLIMIT_RTTIME, hard, in µs.
+        hard_us: u64,
+    },
 }
 
 impl fmt::Display for ExecError {
@@ -73,6 +83,17 @@ impl fmt::Display for ExecError {
                 "only {ready} tasks were ready within 30 s: does a real-time task occupy a CPU?"
             ),
             Self::Ring(error) => write!(f, "no memory for the figures of the tasks: {error}"),
+            Self::TimeLimit {
+                task,
+                needs_us,
+                hard_us,
+            } => write!(
+                f,
+                "RLIMIT_RTTIME is {hard_us} µs: the kernel kills a real-time thread that runs longer \
+                 without sleeping, and a job of task {task} executes for {needs_us} µs: expected less than \
+                 half of the limit. Raise the limit (`ulimit -R unlimited`, or LimitRTTIME=infinity in a \
+                 systemd unit), or let the job sleep in between"
+            ),
         }
     }
 }
@@ -192,6 +213,8 @@ pub struct Tasks {
     pub tids: Vec<i32>,
     /// The addresses of the locks of the set: futexes.
     pub locks: Vec<u64>,
+    /// Of each task, the threads that execute code of the user's own for it.
+    pub helpers: Vec<Vec<u32>>,
     line: Arc<StartLine>,
     running: Option<Running>,
     patience: Duration,
@@ -229,7 +252,7 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
     let set = &plan.set;
     let cannot = |error| ExecError::Start(Box::new(set.clone()), error);
     let prepared = prepared(plan, speeds).map_err(cannot)?;
-    let locks = prepared.locks();
+    let (locks, helpers) = (prepared.locks(), prepared.threads());
     let (line, end) = (Arc::<StartLine>::default(), Arc::<End>::default());
     let (tell, told) = mpsc::channel();
     let mut figures = Vec::new();
@@ -267,6 +290,7 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
         end,
         tids,
         locks,
+        helpers,
         line,
         running: Some(running),
         patience: END_WITHIN + Duration::from_nanos(longest_ns.unwrap_or(0)).min(END_WITHIN),
@@ -380,10 +404,32 @@ impl Tasks {
         self.running.as_ref().is_none_or(Running::is_over)
     }
 
-    /// Ends them, waits a while for each, and returns their outcomes.
-    pub fn end(&mut self) -> Vec<Option<Outcome>> {
+    /// Whether one of them may be waited for no longer: the set ended some time ago.
+    pub fn is_overdue(&self, elapsed_ns: u64, duration_ns: Option<u64>) -> bool {
+        duration_ns.is_some_and(|length_ns| {
+            Duration::from_nanos(elapsed_ns.saturating_sub(length_ns)) > self.patience
+        })
+    }
+
+    /// Makes them ordinary threads, which RLIMIT_RTTIME does not end.
+    pub fn demote(&self) {
+        let helpers = self.helpers.iter().flatten();
+        let all = self.tids.iter().copied();
+        let helpers = helpers.filter_map(|tid| i32::try_from(*tid).ok());
+        for tid in all.chain(helpers) {
+            // One that has ended needs none.
+            let _ = task::set_scheduling(tid, &task::SchedAttr::default());
+        }
+    }
+
+    /// Ends them, waits a while for each unless that was done, and returns their outcomes.
+    pub fn end(&mut self, was_overdue: bool) -> Vec<Option<Outcome>> {
         self.end.now();
-        let patience = Instant::now() + self.patience;
+        let patience = match was_overdue {
+            true => Duration::ZERO,
+            false => self.patience,
+        };
+        let patience = Instant::now() + patience;
         while !self.are_over() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(1));
         }

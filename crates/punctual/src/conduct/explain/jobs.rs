@@ -39,6 +39,8 @@ pub struct JobSeen {
 pub struct TaskSeen {
     /// Its thread in this process.
     pub tid: i32,
+    /// Threads that execute a part of its jobs while it waits for them.
+    pub helpers: Vec<u32>,
     /// Its name.
     pub name: String,
     /// How it is scheduled.
@@ -59,8 +61,8 @@ impl JobFeed {
     }
 }
 
-/// A task in the kernel's terms, and its CPU.
-type Known = (Task, Option<u32>);
+/// A task in the kernel's terms, its CPU, and its helpers.
+type Known = (Task, Option<u32>, Vec<u32>);
 
 /// The explaining thread's own.
 pub(super) struct Jobs {
@@ -82,7 +84,8 @@ impl Jobs {
         let known = tasks.iter().map(|task| {
             let tid = numbers.kernels(task.tid.unsigned_abs());
             let cpu = task.cpu.map(super::number);
-            (kernel_task(tid, task), cpu)
+            let helpers = task.helpers.iter().map(|tid| numbers.kernels(*tid));
+            (kernel_task(tid, task), cpu, helpers.collect())
         });
         let jobs = Self {
             tasks: known.collect(),
@@ -164,7 +167,7 @@ impl Jobs {
         job: &JobSeen,
         capture: &Arc<Mutex<Capture>>,
     ) -> Option<(Option<Window>, Window)> {
-        let (task, cpu) = self.tasks.get(job.task)?;
+        let (task, cpu, helpers) = self.tasks.get(job.task)?;
         let at = &job.at;
         let capture = lock(capture);
         let place = match cpu {
@@ -190,6 +193,7 @@ impl Jobs {
         drop(capture);
         for window in release.iter_mut().chain([&mut execution]) {
             self.name_locks(window);
+            window.count_helpers_in(helpers);
         }
         Some((release, execution))
     }

@@ -10,7 +10,7 @@ mod probes;
 mod sampling;
 pub(super) mod setup;
 pub(super) mod stops;
-mod time_limit;
+pub mod time_limit;
 mod tracers;
 mod tuned;
 pub(super) mod view;

@@ -26,19 +26,30 @@ impl TimeLimit {
         if plan.policy.priority() == 0 {
             return Ok(Self::default());
         }
+        Self::unless(|limit_us, hard_us| {
+            let gaps = plan.gaps.as_ref()?;
+            let rests = gaps.runtime_ns < gaps.period_ns;
+            let needs_us = rests.then(|| gaps.runtime_ns.div_ceil(1000));
+            let killed = plan.polls() && needs_us.is_none_or(|needs_us| needs_us >= limit_us);
+            killed.then_some(ConductError::TimeLimit { needs_us, hard_us })
+        })
+    }
+
+    /// The same for threads that `refused` knows: it is told the limit that a run of theirs must stay below, and the
+    /// hard limit, in µs.
+    ///
+    /// # Errors
+    /// That of `refused`.
+    pub fn unless(
+        refused: impl FnOnce(u64, u64) -> Option<ConductError>,
+    ) -> Result<Self, ConductError> {
         let Ok((soft_us, hard_us)) = rt_time_limit() else {
             return Ok(Self::default());
         };
         let wanted_us = hard_us.map(|us| us / 2);
-        if let (Some(gaps), Some(limit_us)) = (&plan.gaps, wanted_us) {
-            let rests = gaps.runtime_ns < gaps.period_ns;
-            let needs_us = rests.then(|| gaps.runtime_ns.div_ceil(1000));
-            if plan.polls() && needs_us.is_none_or(|needs_us| needs_us >= limit_us) {
-                return Err(ConductError::TimeLimit {
-                    needs_us,
-                    hard_us: hard_us.unwrap_or_default(),
-                });
-            }
+        let limits = wanted_us.zip(hard_us);
+        if let Some(error) = limits.and_then(|(limit_us, hard_us)| refused(limit_us, hard_us)) {
+            return Err(error);
         }
         let set = soft_us != wanted_us && set_rt_time_limit(wanted_us, hard_us).is_ok();
         Ok(Self {

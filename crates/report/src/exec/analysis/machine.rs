@@ -57,10 +57,21 @@ pub(super) fn admission(of: &SetAnalysis) -> Option<String> {
             invalid.join(", ")
         ));
     }
-    let bound = of
-        .tasks
-        .iter()
-        .any(|task| task.admission.is_some() && !task.cpus.is_empty());
+    let refused = with(Admission::Bound);
+    if !refused.is_empty() {
+        said.push(format!(
+            "it refuses (EPERM) {}, as tried on this machine: bound to a part of its root domain's CPUs. A \
+             partition that has just these CPUs makes it possible (punctual tune apply --partition \
+             isolated-cpus -a CPUS, and the set is executed in it), or leave the CPUs out",
+            refused.join(", ")
+        ));
+    }
+    let bound = of.tasks.iter().any(|task| {
+        matches!(
+            task.admission,
+            Some(Admission::Invalid | Admission::Busy | Admission::Admitted)
+        ) && !task.cpus.is_empty()
+    });
     if bound && of.cpus > 1 {
         said.push(
             "it refuses (EPERM) a reservation of a task bound to a part of its domain's CPUs, unless an \
