@@ -159,7 +159,7 @@ fn guest_every_wait_source_wakes_a_real_time_thread() {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_a_stop_is_told_from_a_wait_within_the_kernel() {
-    let words = ["measure", "-p", "80", "-t", "2", "-D", "3", "-q"];
+    let words = ["measure", "-p", "80", "-t", "2", "-D", "5", "-q"];
     let stops_of = |folder: &str, stop: bool| {
         let words = [&words[..], &["--no-explain", "-o", folder]].concat();
         let mut command = Command::new("/bin/punctual");
@@ -167,6 +167,10 @@ fn guest_a_stop_is_told_from_a_wait_within_the_kernel() {
         if stop {
             use rustix::process::{Pid, Signal, kill_process};
             let pid = Pid::from_child(&child);
+            // The record is there when all is set up, and the first samples are soon.
+            crate::common::until("its record", || {
+                punctual_record::read(folder.as_ref()).is_ok()
+            });
             for (after_ms, signal) in [(2_000, Signal::STOP), (300, Signal::CONT)] {
                 std::thread::sleep(std::time::Duration::from_millis(after_ms));
                 kill_process(pid, signal).expect("it runs");

@@ -89,8 +89,13 @@ fn a_late_wake_up_is_not_made_later_by_its_explanation() {
     };
     let (all, placed) = (kept.len(), kept.iter().filter(names_its_place).count());
     assert!(all >= 20, "{all}");
-    // One of them may have ended, or slept by itself.
-    assert!(placed + 1 >= all, "{placed} of {all} say where");
+    // Of a thread that has ended meanwhile nobody can tell; one of them may have slept by itself.
+    let ended = |row: &&&BillRow| !names_its_place(row) && row.by.iter().any(|by| by.ended);
+    let gone = kept.iter().filter(ended).count();
+    assert!(
+        placed + gone + 1 >= all && gone * 4 < all,
+        "{placed} of {all} say where, {gone} had ended"
+    );
     // Before Linux 6.7 only where an interrupt comes anyway.
     let at_once = explained(&place, "at-once", 2, &["--stack-above", "200us"]);
     assert!(at_once.iter().map(traced).sum::<usize>() > 0);

@@ -15,7 +15,7 @@ use crate::common::{Ended, Place, cpus, flat, need, needs, until};
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tasksets");
 
 /// Executes a set; `flags` beside the file and the directory.
-fn executed(place: &Place, text: &str, flags: &[&str]) -> (Ended, Run) {
+pub(super) fn executed(place: &Place, text: &str, flags: &[&str]) -> (Ended, Run) {
     fs::write(place.path().join("set.toml"), text).unwrap();
     let all = [&["exec", "set.toml", "-o", "run"], flags].concat();
     let ended = place.run(&all);
@@ -23,11 +23,11 @@ fn executed(place: &Place, text: &str, flags: &[&str]) -> (Ended, Run) {
     (ended, run)
 }
 
-fn tasks(run: &Run) -> &TaskRun {
+pub(super) fn tasks(run: &Run) -> &TaskRun {
     run.tasks.as_ref().unwrap()
 }
 
-fn jobs(run: &Run, task: usize) -> u64 {
+pub(super) fn jobs(run: &Run, task: usize) -> u64 {
     tasks(run).tasks[task].jobs.latency.count
 }
 
@@ -36,7 +36,7 @@ fn skipped(run: &Run, task: usize) -> u64 {
 }
 
 /// The share of the time of all late jobs that causes took.
-fn share(bills: &JobBills, of: impl Fn(&Cause) -> bool) -> f64 {
+pub(super) fn share(bills: &JobBills, of: impl Fn(&Cause) -> bool) -> f64 {
     let all: u64 = bills.causes.iter().map(|cause| cause.total_ns).sum();
     let those = bills.causes.iter().filter(|cause| of(&cause.cause));
     those.map(|cause| cause.total_ns).sum::<u64>() as f64 / all.max(1) as f64
@@ -407,7 +407,7 @@ fn the_examples_are_executed_whole() {
 }
 
 /// Compiles a shared object.
-fn object(place: &Place, name: &str, code: &str) {
+pub(super) fn object(place: &Place, name: &str, code: &str) {
     let source = place.path().join(format!("{name}.c"));
     fs::write(&source, code).unwrap();
     let mut command = place.command("cc");

@@ -15,7 +15,7 @@ const WORDS: &[&str] = &[
     "-t",
     "1",
     "--max",
-    "100s",
+    "2s",
     "--no-explain",
     "--best-effort",
     "-o",

@@ -20,6 +20,7 @@ mod culprits;
 mod delayed;
 mod ends;
 mod exec;
+mod exec_own;
 mod explained;
 mod fit;
 mod gaps;

@@ -1,0 +1,146 @@
+//! Code of the user's own that takes longer than it says, or never returns, and what would end a set.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use punctual_record::explanation::Cause;
+use punctual_record::taskset::TaskFault;
+
+use crate::alone::alone;
+use crate::common::{Place, cpus, flat, need, needs};
+use crate::exec::{executed, jobs, object, share, tasks};
+
+#[test]
+fn a_step_or_a_command_that_never_returns_ends_with_its_set_and_is_named() {
+    need!(needs::root());
+    need!(needs::compiler());
+    let place = Place::new();
+    let cpu = cpus()[0];
+    let code = "#include <unistd.h>\nstatic int n;\n\
+                int step(void **p) { (void)p; if (++n == 5) for (;;) pause(); return 0; }\n";
+    object(&place, "hangs", code);
+    let text = format!(
+        "[[task]]\nname = \"hangs\"\npriority = 42\ncpu = {cpu}\nperiod = \"10ms\"\n\
+         work = [{{ library = \"./hangs.so\", function = \"step\" }}]\n\
+         [[task]]\nname = \"waits\"\ncpu = {cpu}\nperiod = \"100ms\"\n\
+         work = [{{ command = [\"sleep\", \"1000.5\"] }}]\n\
+         [[task]]\nname = \"plain\"\npriority = 50\ncpu = {cpu}\nperiod = \"10ms\"\nwork = \"100us\"\n"
+    );
+    let begun = Instant::now();
+    let (ended, run) = executed(&place, &text, &["-D", "1", "--miss", "0"]);
+    let text = flat(&ended.expect(4).stdout);
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    for name in ["hangs", "waits"] {
+        let named = format!("task {name} did not end in time");
+        assert!(text.contains(&named), "{named}: {text}");
+    }
+    let still = |task: usize| tasks(&run).tasks[task].fault == Some(TaskFault::StillBusy {});
+    assert_eq!([0, 1, 2].map(still), [true, true, false]);
+    assert_eq!((jobs(&run, 0), jobs(&run, 1)), (4, 0));
+    // Neither the command nor the process of the object is left behind.
+    place.await_silence();
+    let all = fs::read_dir("/proc").expect("procfs").flatten();
+    let commands = all.filter_map(|it| fs::read(it.path().join("cmdline")).ok());
+    assert_eq!(commands.filter(|it| it == b"sleep\x001000.5\0").count(), 0);
+}
+
+#[test]
+fn what_a_function_executes_is_its_tasks_own_work_and_more_than_its_wcet_is_said_first() {
+    need!(needs::root());
+    need!(needs::tracing());
+    need!(needs::compiler());
+    let _alone = alone();
+    let place = Place::new();
+    let cpu = cpus()[0];
+    let code = "#include <time.h>\n\
+                static long long at(void) { struct timespec t;\n\
+                clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }\n\
+                int step(void **p) { (void)p; long long end = at() + 3000000; while (at() < end); return 0; }\n";
+    object(&place, "burns", code);
+    let text = format!(
+        "[[task]]\nname = \"burns\"\npriority = 60\ncpu = {cpu}\nperiod = \"20ms\"\ndeadline = \"2ms\"\n\
+         wcet = \"1ms\"\nwork = [{{ library = \"./burns.so\", function = \"step\" }}]\n"
+    );
+    let (ended, run) = executed(&place, &text, &["-D", "2", "--miss", "0"]);
+    let text = flat(&ended.expect(2).stdout);
+    let bills = tasks(&run).tasks[0].bills.as_ref().expect("bills");
+    assert!(bills.explained > 20, "{bills:?}");
+    let worked = share(bills, |cause| *cause == Cause::Work);
+    let total: u64 = bills.causes.iter().map(|it| it.total_ns).sum();
+    let work_ns = worked * total as f64;
+    // 3 ms of each job: whatever the host takes comes on top, and what a missing event hides.
+    let each_ns = work_ns / bills.explained as f64;
+    assert!((2.7e6..3.3e6).contains(&each_ns), "{each_ns}: {bills:?}");
+    assert!(text.contains("burns: its own work took 3"), "{text}");
+    assert!(text.contains("its wcet is 1 ms"), "{text}");
+}
+
+#[test]
+fn a_set_whose_jobs_the_time_limit_of_real_time_threads_would_end_is_refused() {
+    need!(needs::root());
+    need!(needs::program("prlimit"));
+    let place = Place::new();
+    let cpu = cpus()[0];
+    let text = format!(
+        "[[task]]\nname = \"long\"\npriority = 20\ncpu = {cpu}\nperiod = \"500ms\"\n\
+         work = [{{ run = \"150ms\" }}, {{ run = \"100ms\" }}]\n"
+    );
+    fs::write(place.path().join("set.toml"), text).expect("written");
+    let tool = place.command(env!("CARGO_BIN_EXE_punctual"));
+    let mut command = Command::new("prlimit");
+    let output = command
+        .current_dir(place.path())
+        .args(["--rttime=200000:200000", "--"])
+        .arg(tool.get_program())
+        .args(["exec", "set.toml", "--overheads", "none", "-o", "none"])
+        .output()
+        .expect("prlimit");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for words in [
+        "RLIMIT_RTTIME is 200000",
+        "task long executes for 250000",
+        "ulimit -R",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn the_analysis_says_what_the_kernel_refuses_to_a_bound_reservation() {
+    need!(needs::root());
+    need!(needs::cpus(2));
+    let place = Place::new();
+    let cpu = cpus()[1];
+    let text = format!(
+        "[[task]]\nname = \"t0\"\npolicy = \"deadline\"\nruntime = \"2ms\"\nperiod = \"10ms\"\n\
+         deadline = \"8ms\"\ncpu = {cpu}\nwork = \"500us\"\n"
+    );
+    fs::write(place.path().join("set.toml"), text).expect("written");
+    let words = ["exec", "--analyse", "--overheads", "none", "set.toml"];
+    let said = flat(&place.run(&words).expect(0).stdout);
+    let refused = said.contains("it refuses (EPERM) t0, as tried on this machine");
+    // What it says is what happens.
+    let words = [
+        "exec",
+        "set.toml",
+        "--overheads",
+        "none",
+        "-D",
+        "1",
+        "-o",
+        "r",
+    ];
+    let ended = place.run(&words);
+    assert_eq!(
+        ended.stderr.contains("task t0: policy"),
+        refused,
+        "{said} {ended:?}"
+    );
+    assert_eq!(
+        said.contains("the kernel refuses it here"),
+        refused,
+        "{said}"
+    );
+}
