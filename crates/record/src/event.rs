@@ -313,6 +313,13 @@ pub enum Happening {
         /// How many releases may be pending.
         pending: u32,
     },
+    /// The sender's socket had no room for replies.
+    RepliesDropped {
+        /// How many replies.
+        replies: u64,
+        /// Of so many messages.
+        of: u64,
+    },
 }
 
 impl Happening {
@@ -342,6 +349,7 @@ impl Happening {
             Self::OffCpuNames { .. } => "off-cpu-names",
             Self::OffCpuStacks { .. } => "off-cpu-stacks",
             Self::Priority { .. } => "priority",
+            Self::RepliesDropped { .. } => "replies-dropped",
             Self::ProbeFailed { .. } => "probe-failed",
             Self::ProgramEnded { .. } => "program-ended",
             Self::PeerGone { .. } => "peer-gone",

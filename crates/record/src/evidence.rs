@@ -63,8 +63,9 @@ impl Evidence {
                 .enumerate()
                 .map(|(index, (thread, parts))| ThreadEvidence {
                     interval_ns: interval_ns(run, index),
-                    // Those of a watch have names: see `InvalidReason::NeverWoke`.
-                    may_be_empty: run.watch.is_some(),
+                    // Those of a watch have names: see `InvalidReason::NeverWoke`. Of a path that swallows
+                    // all, every message is known to have missed.
+                    may_be_empty: run.watch.is_some() || swallows_all(run),
                     cpu: thread.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
                     histogram: &parts.histogram,
                     late: thread.late,
@@ -166,6 +167,12 @@ fn interval_ns(run: &Run, index: usize) -> Option<u64> {
         None if run.gaps.is_some() || !run.knows(Field::Interval) => None,
         None => Some(run.request.interval.nominal_ns()),
     }
+}
+
+/// Whether messages were sent, and none had a reply.
+fn swallows_all(run: &Run) -> bool {
+    let counts = run.path.as_ref().map(|path| path.counts);
+    counts.is_some_and(|counts| counts.replies == 0 && counts.lost > counts.refused)
 }
 
 /// Skipped periods of a thread that miss the deadline.

@@ -166,7 +166,8 @@ pub struct LaunchCounts {
     pub missed: u64,
 }
 
-/// What became of the messages: every period is in exactly one of `replies`, `lost` and `skipped`.
+/// What became of the messages: every period is in exactly one of `replies`, `lost`,
+/// `dropped_here` and `skipped`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathCounts {
@@ -180,7 +181,11 @@ pub struct PathCounts {
     pub blocked: u64,
     /// Messages without a reply within the time-out.
     pub lost: u64,
-    /// Of these, messages whose reply came after the time-out.
+    /// Messages whose reply came, and found the buffer of the sender's socket full: they are neither lost on the
+    /// path nor samples.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub dropped_here: u64,
+    /// Of those that are lost, messages whose reply came after the time-out.
     pub after_timeout: u64,
     /// Of these, messages that the kernel refused to send: no route, a link that is down.
     pub refused: u64,
@@ -278,6 +283,10 @@ pub struct OneWay {
     pub back: Lateness,
     /// By how much these may be wrong: the errors of both clocks together.
     pub error_ns: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What the record of a path promises beyond its types.

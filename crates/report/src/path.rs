@@ -92,6 +92,11 @@ fn messages(path: &PathRun) -> String {
             counts.refused,
             "of these refused by the kernel here".to_owned(),
         ),
+        (
+            counts.dropped_here,
+            "answered, and dropped on this machine (the receiver was late, and its socket's buffer full)"
+                .to_owned(),
+        ),
         (counts.blocked, "waited for room in the socket".to_owned()),
         (counts.duplicates, "duplicates".to_owned()),
         (counts.reordered, "out of order".to_owned()),
@@ -100,6 +105,10 @@ fn messages(path: &PathRun) -> String {
         if number > 0 {
             text += &format!(", {} {what}", words::count(number));
         }
+    }
+    if counts.replies == 0 && counts.lost > counts.refused {
+        text += "; none came through, though the connection of control does: does the path drop packets \
+                 of this size (its MTU) or of this port (a filter)?";
     }
     text
 }

@@ -8,7 +8,7 @@
 //!
 //! A verdict is data: outcomes, bounds and counts. Whoever shows it finds the words.
 
-use crate::evidence::RunEvidence;
+use crate::evidence::{RunEvidence, ThreadEvidence};
 use crate::gaps::WatchedTime;
 use crate::lengths::LengthResult;
 use crate::miss::{MissBound, TimeNeeded, TimeUnknown};
@@ -230,7 +230,8 @@ impl Verdict {
 
 /// What in the evidence itself makes a run invalid.
 pub(crate) fn invalid_evidence(evidence: &RunEvidence<'_>) -> Vec<InvalidEvidence> {
-    if evidence.samples() == 0 {
+    let misses = |thread: &ThreadEvidence<'_>| thread.may_be_empty && thread.missed > 0;
+    if evidence.samples() == 0 && !evidence.threads.iter().any(misses) {
         return vec![InvalidEvidence::NoWakeUp];
     }
     let threads = evidence.threads.iter();

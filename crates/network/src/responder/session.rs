@@ -161,6 +161,7 @@ pub(super) fn serve(
 /// The socket of a session over UDP: only the sender's address can reach it.
 fn open_udp(own: SocketAddr, peer: SocketAddr, port: u16) -> io::Result<OwnedFd> {
     let socket = UdpSocket::bind(own)?;
+    sys::make_room(socket.as_fd());
     socket.connect(at_port(peer, port))?;
     Ok(socket.into())
 }
@@ -170,6 +171,7 @@ fn open_udp(own: SocketAddr, peer: SocketAddr, port: u16) -> io::Result<OwnedFd>
 fn open_raw(stream: &TcpStream, from: frame::Address) -> io::Result<(OwnedFd, Interface)> {
     let interface = frame::interface_with(stream.local_addr()?.ip())?;
     let socket = frame::open()?;
+    sys::make_room(socket.as_fd());
     frame::receive_from(socket.as_fd(), &interface, from)?;
     Ok((socket, interface))
 }

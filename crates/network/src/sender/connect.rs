@@ -269,6 +269,7 @@ impl Control {
                     SocketAddr::V6(_) => ([0u16; 8], 0).into(),
                 };
                 let socket = UdpSocket::bind(any)?;
+                sys::make_room(socket.as_fd());
                 request.port = socket.local_addr()?.port();
                 Ok(Opened::Udp(socket))
             }
@@ -286,7 +287,9 @@ impl Control {
                     ));
                 }
                 request.ethernet = interface.address;
-                Ok(Opened::Raw(frame::open()?, interface))
+                let socket = frame::open()?;
+                sys::make_room(socket.as_fd());
+                Ok(Opened::Raw(socket, interface))
             }
         }
     }

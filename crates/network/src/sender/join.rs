@@ -41,6 +41,8 @@ pub struct Fate {
     pub replied_ns: Option<u64>,
     /// Messages that were skipped after it.
     pub skipped_after: u64,
+    /// Its reply came, and this machine dropped it: how late it was is not known, and the path lost nothing.
+    pub dropped_here: bool,
 }
 
 struct Pending {
@@ -48,6 +50,7 @@ struct Pending {
     id: u32,
     skipped_after: u64,
     is_lost: bool,
+    dropped_here: bool,
 }
 
 impl Pending {
@@ -114,6 +117,10 @@ pub struct Joiner {
     given_up: u64,
     /// Messages that are neither replied nor lost.
     undecided: u32,
+    /// Replies that the socket dropped, and no message is known of.
+    dropped: u32,
+    /// What the last reading of the session said.
+    dropped_before: u32,
 }
 
 impl Joiner {
@@ -141,6 +148,8 @@ impl Joiner {
             launched: LaunchCounts::default(),
             given_up: 0,
             undecided: 0,
+            dropped: 0,
+            dropped_before: 0,
         }
     }
 
@@ -181,10 +190,11 @@ impl Joiner {
             id: sent.id,
             skipped_after: sent.skipped_after,
             is_lost: false,
+            dropped_here: false,
         });
         self.undecided = self.undecided.saturating_add(1);
         if is_refused {
-            self.lose(self.pending.len() - 1);
+            self.lose(self.pending.len() - 1, true);
         }
     }
 
@@ -257,6 +267,9 @@ impl Joiner {
             true => step_ns,
             false => 0,
         };
+        let dropped = reading.dropped.wrapping_sub(self.dropped_before);
+        self.dropped = self.dropped.saturating_add(dropped);
+        self.dropped_before = reading.dropped;
         self.counters = reading.tcp.or(self.counters);
         self.real_offset_ns = Some(reading.real_offset_ns);
         // The exchanges since the reading before share what was counted.
@@ -282,7 +295,7 @@ impl Joiner {
         }
         while self.pending.len() - self.told > MOST_PENDING {
             self.given_up += 1;
-            self.lose(self.told);
+            self.lose(self.told, false);
             self.told += 1;
             self.close(now_ns);
         }
@@ -309,6 +322,7 @@ impl Joiner {
         self.first = 1;
         self.highest = 0;
         self.undecided = 0;
+        (self.dropped, self.dropped_before) = (0, 0);
         self.lost.clear();
         self.counters = None;
         self.real_offset_ns = None;
@@ -396,20 +410,30 @@ impl Joiner {
                 break;
             }
             if !pending.is_decided() {
-                self.lose(index);
+                self.lose(index, false);
             }
         }
     }
 
-    fn lose(&mut self, index: usize) {
+    /// It has no reply in time; `refused`: it was not sent.
+    fn lose(&mut self, index: usize, refused: bool) {
         let Some(pending) = self.pending.get_mut(index) else {
             return;
         };
         if std::mem::replace(&mut pending.is_lost, true) {
             return;
         }
-        self.counts.lost += u64::from(pending.exchange.requested_ns >= self.from_ns);
-        if pending.exchange.reply.is_none() {
+        let counts = u64::from(pending.exchange.requested_ns >= self.from_ns);
+        let unanswered = pending.exchange.reply.is_none();
+        pending.dropped_here = unanswered && !refused && self.dropped > 0;
+        if pending.dropped_here {
+            self.dropped -= 1;
+            self.undecided = self.undecided.saturating_sub(1);
+            self.counts.dropped_here += counts;
+            return;
+        }
+        self.counts.lost += counts;
+        if unanswered {
             self.undecided = self.undecided.saturating_sub(1);
             if self.lost.len() >= REMEMBERED {
                 self.lost.pop_front();
@@ -428,6 +452,7 @@ impl Joiner {
                 requested_ns: pending.exchange.requested_ns,
                 replied_ns: reply.map(|reply| reply.woke_ns),
                 skipped_after: pending.skipped_after,
+                dropped_here: pending.dropped_here,
             });
             self.told += 1;
         }
@@ -455,7 +480,8 @@ impl Joiner {
             self.has_hardware_stamps |= sent.is_some() && reply.is_some();
             if pending.exchange.requested_ns >= self.from_ns {
                 self.keeper.take(&pending.exchange);
-                self.kept.offer(pending.exchange, pending.is_lost);
+                let is_lost = pending.is_lost && !pending.dropped_here;
+                self.kept.offer(pending.exchange, is_lost);
             }
         }
     }

@@ -105,6 +105,8 @@ pub struct Reading {
     pub sequence: u64,
     /// TCP's counters; absent without TCP.
     pub tcp: Option<TcpCounters>,
+    /// Replies that this socket dropped so far, because its buffer was full.
+    pub dropped: u32,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
     pub real_offset_ns: i64,
 }
@@ -116,6 +118,8 @@ pub struct Shared {
     start_ns: AtomicU64,
     /// No message is sent at this instant or later.
     end_ns: AtomicU64,
+    /// The same as it was planned.
+    planned_ns: AtomicU64,
     /// The receiving thread ends.
     halt: AtomicBool,
     /// The number of the last message that was sent.
@@ -128,6 +132,7 @@ impl Shared {
     pub fn new() -> Arc<Self> {
         let shared = Self::default();
         shared.end_ns.store(u64::MAX, Ordering::Relaxed);
+        shared.planned_ns.store(u64::MAX, Ordering::Relaxed);
         Arc::new(shared)
     }
 
@@ -139,6 +144,7 @@ impl Shared {
 
     /// Sets the instant from which nothing is sent, unless the end was called.
     pub fn end_at(&self, end_ns: u64) {
+        self.planned_ns.store(end_ns, Ordering::Relaxed);
         let _ = self
             .end_ns
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |current| {

@@ -183,9 +183,14 @@ impl Receiver {
             let length = sys::tcp_info(self.line.socket.as_fd(), &mut self.info).unwrap_or(0);
             TcpCounters::parse(&self.info[..length])
         });
+        let dropped = match self.line.transport {
+            Transport::Tcp => 0,
+            Transport::Udp | Transport::Raw => sys::dropped(self.line.socket.as_fd()),
+        };
         self.rings.readings.push(Reading {
             sequence: last,
             tcp,
+            dropped,
             real_offset_ns: self.real_offset_ns,
         });
     }

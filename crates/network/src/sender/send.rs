@@ -62,7 +62,10 @@ impl Sender {
             for left in (0..self.line.burst).rev() {
                 let mut sent = match self.send(due_ns) {
                     Ok(sent) => sent,
-                    Err(ended) => return ended,
+                    Err(ended) => {
+                        self.break_off(due_ns, left, &mut schedule);
+                        return ended;
+                    }
                 };
                 if left == 0 {
                     let passed = schedule.skip_until(self.last_passed_ns(&sent));
@@ -75,6 +78,27 @@ impl Sender {
                 return Ended::Completed;
             }
         }
+    }
+
+    /// A message was not sent to its end: it counts as one that was, without a reply, and what was due until now
+    /// as skipped after it.
+    fn break_off<I: Intervals>(&mut self, due_ns: u64, left: u32, schedule: &mut Schedule<I>) {
+        let now_ns = clock::now_ns();
+        let planned_ns = self.shared.planned_ns.load(Ordering::Relaxed);
+        let passed = schedule.skip_until(now_ns.min(planned_ns.saturating_sub(1)));
+        let passed = passed.saturating_mul(self.line.burst.into());
+        self.sent.push(Sent {
+            sequence: self.sequence,
+            requested_ns: due_ns,
+            begin_ns: due_ns,
+            end_ns: now_ns,
+            skipped_after: passed.saturating_add(left.into()),
+            size: self.line.longest() as u32,
+            id: self.id,
+            blocked: true,
+            ..Sent::default()
+        });
+        self.shared.sent.store(self.sequence, Ordering::Release);
     }
 
     /// Instants up to this one have passed when a message was sent. Those from the end on are none of

@@ -114,6 +114,7 @@ fn a_joiner_needs_the_same_memory_for_any_number_of_messages() {
         joiner.read(&Reading {
             sequence,
             tcp: None,
+            dropped: 0,
             real_offset_ns: 0,
         });
         if sequence % 50 == 0 {

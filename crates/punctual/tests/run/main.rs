@@ -30,6 +30,7 @@ mod hog;
 mod ladder;
 mod launch;
 mod loads;
+mod own_drops;
 mod path;
 mod places;
 mod prove;

@@ -226,6 +226,42 @@ fn datagrams_that_are_dropped_are_lost_and_miss() {
     assert_eq!(seconds, (1, 1));
 }
 
+/// Frames above 700 bytes vanish: small ones, of the connection of control too, come through.
+#[test]
+fn a_path_that_swallows_large_messages_fails_in_time_with_every_period() {
+    for transport in ["tcp", "udp"] {
+        let pair = namespaces!();
+        let place = Place::new();
+        need!(pair.filter(Side::Far, "meta length > 700 drop"));
+        let _responder = respond(&pair, &place, &["--once"]);
+        let flags = [
+            "-D",
+            "2",
+            "-i",
+            "5ms",
+            "--size",
+            "1400",
+            "--deadline",
+            "50ms",
+        ];
+        let words = [&["measure", transport, FAR], &flags[..]].concat();
+        let begun = std::time::Instant::now();
+        let ended = measure(&pair, &place, &words).end().expect(2);
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        let run = place.run_of_path("run");
+        assert_complete(&run, 400);
+        assert_eq!(
+            (path(&run).counts.replies, path(&run).counts.duplicates),
+            (0, 0)
+        );
+        let said = flat(&ended.stdout);
+        assert!(
+            said.contains("none came through, though the connection of control does"),
+            "{said}"
+        );
+    }
+}
+
 /// Waits until the record of the run under way has replies: it is saved every 5 s.
 fn await_replies(place: &Place) {
     until("the record has replies", || {

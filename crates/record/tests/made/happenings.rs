@@ -162,6 +162,10 @@ fn happenings() -> Vec<Happening> {
             jobs: 3_209,
             pending: 9,
         },
+        Happening::RepliesDropped {
+            replies: 521,
+            of: 2_999,
+        },
     ];
     let no_names = crate::bills::no_kernel_names();
     all.extend(no_names.map(|why| Happening::OffCpuNames { why }));

@@ -212,6 +212,7 @@ pub fn measured(transport: Transport) -> Run {
             skipped: 2,
             blocked: 3,
             lost: 10,
+            dropped_here: 2,
             after_timeout: 4,
             refused: 1,
             duplicates: 1,

@@ -217,6 +217,12 @@ fn happening(what: &Happening, tool: &str) -> String {
              and no more may be",
             words::plural(*jobs, "job was", "jobs were")
         ),
+        Happening::RepliesDropped { replies, of } => format!(
+            "{} of {} messages found no room in the socket of this machine, whose receiver was late: they say \
+             nothing of the path. CAP_NET_ADMIN or a larger net.core.rmem_max gives it room",
+            words::plural(*replies, "reply", "replies"),
+            count(*of)
+        ),
         Happening::TraceNotFrozen { file, error } => {
             format!("{file} cannot be set to 0: {error}")
         }

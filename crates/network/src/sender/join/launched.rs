@@ -43,6 +43,6 @@ impl Joiner {
         };
         let requested_ns = self.pending[index].exchange.requested_ns;
         self.launched.missed += u64::from(requested_ns >= self.from_ns);
-        self.lose(index);
+        self.lose(index, true);
     }
 }

@@ -82,7 +82,7 @@ impl Joiner {
             // It is lost, and its stages are known.
             self.counts.after_timeout += u64::from(received.requested_ns >= self.from_ns);
             let index = (sequence - self.first) as usize;
-            self.lose(index);
+            self.lose(index, false);
             return;
         }
         self.counts.replies += u64::from(received.requested_ns >= self.from_ns);

@@ -83,6 +83,48 @@ fn fates_come_in_the_order_of_sending_whatever_the_order_of_replies() {
     assert!(joiner.is_settled());
 }
 
+/// What the socket had dropped when this was read.
+fn reading(sequence: u64, dropped: u32) -> Reading {
+    Reading {
+        sequence,
+        tcp: None,
+        dropped,
+        real_offset_ns: 0,
+    }
+}
+
+#[test]
+fn a_reply_that_this_machine_dropped_is_not_lost_on_the_path() {
+    let mut joiner = Joiner::new(rules(Some(100 * MS)));
+    (1..=6).for_each(|number| joiner.sent(&sent(number)));
+    joiner.sent(&Sent {
+        refused: 101,
+        ..sent(7)
+    });
+    for number in [1, 5] {
+        joiner.received(&received(number, 50_000, None));
+    }
+    // Of those that were never answered two were dropped here, and one was not sent.
+    joiner.read(&reading(1, 0));
+    joiner.read(&reading(5, 2));
+    let mut dropped = 0;
+    joiner.settle(1_000 * MS, |fate| {
+        assert!(!fate.dropped_here || fate.replied_ns.is_none());
+        dropped += u64::from(fate.dropped_here);
+    });
+    assert_eq!(dropped, 2);
+    let counts = joiner.counts();
+    assert_eq!((counts.replies, counts.lost), (2, 3));
+    assert_eq!((counts.dropped_here, counts.refused), (2, 1));
+    assert!(joiner.is_settled());
+    // The count is of the socket, and another session has another.
+    joiner.begin_session();
+    (1..=2).for_each(|number| joiner.sent(&sent(number)));
+    joiner.read(&reading(2, 1));
+    joiner.settle(1_000 * MS, |_| {});
+    assert_eq!((joiner.counts().dropped_here, joiner.counts().lost), (3, 4));
+}
+
 #[test]
 fn a_reply_after_the_time_out_and_a_second_reply_count_as_neither() {
     let mut joiner = Joiner::new(rules(Some(100 * MS)));
@@ -141,6 +183,7 @@ fn replies_to_messages_that_were_never_sent_take_no_memory() {
 fn a_reading_counts_for_the_exchanges_since_the_one_before() {
     let mut joiner = Joiner::new(rules(None));
     let reading = |sequence: u64, retransmits| Reading {
+        dropped: 0,
         sequence,
         tcp: Some(TcpCounters {
             retransmits,
@@ -167,6 +210,7 @@ fn a_reading_counts_for_the_exchanges_since_the_one_before() {
 fn the_stages_of_a_message_come_together_from_four_rings() {
     let mut joiner = Joiner::new(rules(None));
     let reading = |sequence, retransmits| Reading {
+        dropped: 0,
         sequence,
         tcp: Some(TcpCounters {
             retransmits,

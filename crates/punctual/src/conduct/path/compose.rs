@@ -8,7 +8,7 @@ use crate::probe::collector::Lane;
 use crate::probe::timeline;
 use punctual_record::condition::{Condition, Demand, Fix};
 use punctual_record::path::{PathRun, PeerConditions};
-use punctual_record::{Faults, Run, Thread};
+use punctual_record::{Event, Faults, Happening, Run, Stops, Thread};
 
 /// Puts the figures so far into the record.
 pub fn fill(run: &mut Run, start_ns: u64, lane: &Lane, joined: &Joined) {
@@ -37,6 +37,21 @@ pub fn fill(run: &mut Run, start_ns: u64, lane: &Lane, joined: &Joined) {
     }
     leave_out_stopped_seconds(run);
     put_memory(run);
+}
+
+/// That this machine dropped replies; beyond a share, what is left says too little.
+pub fn dropped_here(run: &Run) -> Option<Event> {
+    let counts = run.path.as_ref()?.counts;
+    let what = Happening::RepliesDropped {
+        replies: counts.dropped_here,
+        of: counts.sent,
+    };
+    let share = counts.dropped_here as f64 / counts.sent.max(1) as f64;
+    match counts.dropped_here {
+        0 => None,
+        _ if share > Stops::MOST_SHARE => Some(Event::invalidating(run.measured_ns, what)),
+        _ => Some(Event::new(run.measured_ns, what)),
+    }
 }
 
 /// Adds what both threads reported at their end.

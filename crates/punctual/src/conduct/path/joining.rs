@@ -69,7 +69,7 @@ impl Joined {
         }
         let samples = &mut self.samples;
         joiner.settle(now_ns, |fate| {
-            samples.push(sample(&fate));
+            sample(&fate).map(|it| samples.push(it));
         });
     }
 
@@ -78,19 +78,26 @@ impl Joined {
         self.take();
         let samples = &mut self.samples;
         self.joiner.finish(|fate| {
-            samples.push(sample(&fate));
+            sample(&fate).map(|it| samples.push(it));
         });
     }
 }
 
-fn sample(fate: &Fate) -> Sample {
+/// What the verdict counts of a message; what this machine dropped is no miss of the path, but what was skipped
+/// after it is.
+fn sample(fate: &Fate) -> Option<Sample> {
+    let skipped = fate.skipped_after;
     match fate.replied_ns {
-        Some(replied_ns) => Sample {
+        Some(replied_ns) => Some(Sample {
             requested_ns: fate.requested_ns,
             late_ns: replied_ns.wrapping_sub(fate.requested_ns).cast_signed(),
-            missed: fate.skipped_after,
-        },
-        None => Sample::lost(fate.requested_ns, fate.skipped_after),
+            missed: skipped,
+        }),
+        None if fate.dropped_here => {
+            let others = skipped.checked_sub(1)?;
+            Some(Sample::lost(fate.requested_ns, others))
+        }
+        None => Some(Sample::lost(fate.requested_ns, skipped)),
     }
 }
 

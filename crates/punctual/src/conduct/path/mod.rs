@@ -298,6 +298,9 @@ fn start(
     let throttling_every = kept.throttling_check_interval();
     let measuring = Measuring {
         start_ns,
+        end_ns: plan
+            .duration_ns
+            .map(|length_ns| start_ns.saturating_add(length_ns)),
         timeout_ns: plan.timeout_ns,
         break_ns: plan.break_ns,
         live,
@@ -348,6 +351,8 @@ fn lane(
 /// A measurement under way.
 struct Measuring {
     start_ns: u64,
+    /// When the last message is to be sent.
+    end_ns: Option<u64>,
     timeout_ns: u64,
     break_ns: Option<u64>,
     /// Absent while an experiment has the sessions.
@@ -401,11 +406,15 @@ impl Measured for Measuring {
         if self.is_gone || live.threads.has_received_all() {
             return true;
         }
-        // What is outstanding may still come.
+        // What is outstanding may still come; a sender that waits for room is not waited for any longer.
+        let now_ns = clock::now_ns();
         let Some(sent_ns) = self.sent_all else {
-            return false;
+            let over_ns = self
+                .end_ns
+                .map(|end_ns| end_ns.saturating_add(self.timeout_ns));
+            return over_ns.is_some_and(|over_ns| now_ns > over_ns);
         };
-        let waited_ns = clock::now_ns().saturating_sub(sent_ns);
+        let waited_ns = now_ns.saturating_sub(sent_ns);
         // A round of the joiner, so that it has heard of the last message.
         let heard = waited_ns > 2 * u64::try_from(NAP.as_nanos()).unwrap_or(0);
         waited_ns > self.timeout_ns || (heard && self.joining.look().joiner.is_settled())
@@ -490,6 +499,8 @@ impl Measured for Measuring {
         compose::finish(&mut kept.run, &self.left().outcomes);
         compose::replace_peer_demands(&mut kept.run);
         kept.run.demands.extend(launch::demand(&kept.run));
+        let dropped = compose::dropped_here(&kept.run);
+        kept.run.events.extend(dropped);
         self.held = None;
         state
     }
