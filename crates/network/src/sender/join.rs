@@ -101,8 +101,8 @@ pub struct Joiner {
     early: VecDeque<Received>,
     counts: PathCounts,
     highest: u64,
-    /// Numbers of messages that were lost, in their order.
-    lost: VecDeque<u64>,
+    /// Numbers of messages that were lost, in their order, and whether they count.
+    lost: VecDeque<(u64, bool)>,
     counters: Option<TcpCounters>,
     real_offset_ns: Option<i64>,
     send_lateness: Histogram,
@@ -438,7 +438,7 @@ impl Joiner {
             if self.lost.len() >= REMEMBERED {
                 self.lost.pop_front();
             }
-            self.lost.push_back(pending.exchange.sequence);
+            self.lost.push_back((pending.exchange.sequence, counts > 0));
         }
     }
 

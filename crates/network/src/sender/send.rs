@@ -16,6 +16,8 @@ use crate::wire::limits;
 
 /// How long one wait for room lasts before the end is checked, in ms.
 const ROOM_MS: i32 = 50;
+/// A message that waited for room for less, when the run was called off, is none of it.
+const BLOCKED_NS: u64 = 1_000_000_000;
 
 /// The sending thread's own.
 pub struct Sender {
@@ -85,7 +87,23 @@ impl Sender {
     fn break_off<I: Intervals>(&mut self, due_ns: u64, left: u32, schedule: &mut Schedule<I>) {
         let now_ns = clock::now_ns();
         let planned_ns = self.shared.planned_ns.load(Ordering::Relaxed);
-        let passed = schedule.skip_until(now_ns.min(planned_ns.saturating_sub(1)));
+        // Called off: it had not waited long, and would have been sent.
+        if now_ns < planned_ns && now_ns.saturating_sub(due_ns) < BLOCKED_NS {
+            return;
+        }
+        let until_ns = now_ns.min(planned_ns.saturating_sub(1));
+        let start_ns = self.shared.start_ns.load(Ordering::Relaxed);
+        let (mut due_ns, mut left) = (due_ns, left);
+        // What passed in the warm-up does not count, but what is due after it does, with its first message.
+        if due_ns < start_ns {
+            schedule.skip_until(start_ns.saturating_sub(1));
+            due_ns = schedule.advance();
+            if due_ns > until_ns {
+                return;
+            }
+            left = self.line.burst - 1;
+        }
+        let passed = schedule.skip_until(until_ns);
         let passed = passed.saturating_mul(self.line.burst.into());
         self.sent.push(Sent {
             sequence: self.sequence,

@@ -62,6 +62,10 @@ impl Window {
                 if comes {
                     states.insert(to.tid, State::Running);
                 }
+                // Another of them goes on, on another CPU.
+                if leaves && !comes && states.values().any(|state| *state == State::Running) {
+                    return false;
+                }
                 as_own(from);
                 as_own(to);
                 if leaves && !comes && states.values().any(|state| *state == State::Ready) {

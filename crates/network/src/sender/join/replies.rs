@@ -90,10 +90,10 @@ impl Joiner {
 
     /// A reply of a message that was decided already.
     fn again(&mut self, sequence: u64) {
-        match self.lost.iter().position(|lost| *lost == sequence) {
+        match self.lost.iter().position(|(lost, _)| *lost == sequence) {
             Some(at) => {
-                self.lost.remove(at);
-                self.counts.after_timeout += 1;
+                let counts = self.lost.remove(at).is_some_and(|(_, counts)| counts);
+                self.counts.after_timeout += u64::from(counts);
             }
             None => self.counts.duplicates += 1,
         }

@@ -42,7 +42,9 @@ use punctual_machine::survey::{self, SurveyRequest};
 use punctual_record::event::Halted;
 use punctual_record::live::Step;
 use punctual_record::taskset::{CpuSpeed, TaskRun};
-use punctual_record::{Interval, RecordError, Run, RunDirectory, State, time};
+use punctual_record::{
+    Ending, Event, Happening, Interval, RecordError, Run, RunDirectory, State, time,
+};
 use punctual_trace::attribute::event::Window;
 use suspects::Suspects;
 pub use tasks::ExecError;
@@ -365,13 +367,18 @@ impl Measured for Executing {
 
     fn finish(&mut self, kept: &mut Keeping<'_>) {
         kept.check_throttling();
-        let elapsed_ns = kept.elapsed_ns();
-        let ended_early = self.duration_ns.is_none_or(|it| elapsed_ns < it);
-        if self.time_limit.look.is_some() && ended_early {
+        let reached = |event: &Event| {
+            matches!(
+                event.what,
+                Happening::Signal {
+                    signal: Ending::TimeLimit
+                }
+            )
+        };
+        if kept.run.events.iter().any(reached) {
             self.tasks.demote();
         }
-        let overdue = self.tasks.is_overdue(elapsed_ns, self.duration_ns);
-        self.outcomes = self.tasks.end(overdue);
+        self.outcomes = self.tasks.end();
         self.stops.end();
         self.gathering.end();
         self.take_outputs(u64::MAX);

@@ -218,6 +218,8 @@ pub struct Tasks {
     line: Arc<StartLine>,
     running: Option<Running>,
     patience: Duration,
+    /// How long the last jobs may take after the end: as long as the longest deadline and period.
+    last_jobs: Duration,
 }
 
 /// Measures how fast the CPUs of the tasks are.
@@ -286,6 +288,12 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
     let longest_ns = (0..set.tasks.len())
         .filter_map(|task| set.period_ns(task))
         .max();
+    let deadlines = set.tasks.iter().map(|task| task.deadline_ns);
+    // Without a deadline of its own a job has that of its period.
+    let last_ns = deadlines
+        .filter(|it| *it < u64::MAX)
+        .chain(longest_ns)
+        .max();
     let tasks = Tasks {
         end,
         tids,
@@ -293,6 +301,7 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
         helpers,
         line,
         running: Some(running),
+        last_jobs: END_WITHIN + Duration::from_nanos(last_ns.unwrap_or(0)),
         patience: END_WITHIN + Duration::from_nanos(longest_ns.unwrap_or(0)).min(END_WITHIN),
     };
     Ok((tasks, figures))
@@ -407,7 +416,7 @@ impl Tasks {
     /// Whether one of them may be waited for no longer: the set ended some time ago.
     pub fn is_overdue(&self, elapsed_ns: u64, duration_ns: Option<u64>) -> bool {
         duration_ns.is_some_and(|length_ns| {
-            Duration::from_nanos(elapsed_ns.saturating_sub(length_ns)) > self.patience
+            Duration::from_nanos(elapsed_ns.saturating_sub(length_ns)) > self.last_jobs
         })
     }
 
@@ -422,14 +431,10 @@ impl Tasks {
         }
     }
 
-    /// Ends them, waits a while for each unless that was done, and returns their outcomes.
-    pub fn end(&mut self, was_overdue: bool) -> Vec<Option<Outcome>> {
+    /// Ends them, waits a while for each, and returns their outcomes.
+    pub fn end(&mut self) -> Vec<Option<Outcome>> {
         self.end.now();
-        let patience = match was_overdue {
-            true => Duration::ZERO,
-            false => self.patience,
-        };
-        let patience = Instant::now() + patience;
+        let patience = Instant::now() + self.patience;
         while !self.are_over() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(1));
         }

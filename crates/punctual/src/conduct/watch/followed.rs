@@ -82,6 +82,25 @@ struct Paced {
     early: usize,
 }
 
+/// The instant for which a thread came back.
+struct CameBack {
+    due_ns: u64,
+    /// Whether it was one for certain.
+    measured: bool,
+    /// The distance of its instants as far as it is known, while it is not known whether there is a period.
+    period_ns: Option<u64>,
+}
+
+impl CameBack {
+    fn of(due_ns: u64, measured: bool) -> Self {
+        Self {
+            due_ns,
+            measured,
+            period_ns: None,
+        }
+    }
+}
+
 fn key_of(wake: &Wake) -> Key {
     match wake.timer {
         Timer::Length => Key::Length(wake.call),
@@ -147,14 +166,19 @@ impl Followed {
         self.unseen += wake.unseen;
         let mut from_ns = wake.from_ns();
         let mut measured = true;
+        let mut counted = 0;
         if let Some(next_ns) = wake.next_ns {
-            (from_ns, measured) = self.came_back_for(wake, next_ns)?;
+            let came = self.came_back_for(wake, next_ns)?;
+            (from_ns, measured) = (came.due_ns, came.measured);
+            if let Some(period_ns) = came.period_ns {
+                counted = self.left_out(wake, from_ns, period_ns);
+            }
         }
         let passed = wake.next_ns.is_some() || from_ns <= self.last_end_ns;
         self.last_end_ns = wake.end_ns;
         if wake.due_ns.is_some() {
             // Otherwise it waits for the same instant again: not a new wait.
-            if let Some(late_ns) = self.pace(wake, from_ns, passed)? {
+            if let Some(late_ns) = self.pace(wake, from_ns, passed, counted)? {
                 self.overruns += 1;
                 self.worst_overrun_ns = self.worst_overrun_ns.max(late_ns);
             }
@@ -162,13 +186,13 @@ impl Followed {
         if !measured {
             return None;
         }
+        // What a stop made it miss, it catches up with afterwards.
+        if passed && self.stops.took(from_ns) {
+            return None;
+        }
         let late_ns = wake.end_ns.saturating_sub(from_ns);
         if wake.next_ns.is_some() && !wake.rearmed && late_ns > self.tally.deadline_ns() {
             self.perhaps_late += 1;
-            return None;
-        }
-        // What a stop made it miss, it catches up with afterwards.
-        if passed && self.stops.took(from_ns) {
             return None;
         }
         let sample = self.stops.left_of(Sample {
@@ -188,14 +212,14 @@ impl Followed {
 
     /// For which instant of those that passed while it was awake it came back: the last one; and whether that
     /// is certain. A timeout of its own sleep that is on no grid was no instant of the program.
-    fn came_back_for(&mut self, wake: &Wake, next_ns: u64) -> Option<(u64, bool)> {
+    fn came_back_for(&mut self, wake: &Wake, next_ns: u64) -> Option<CameBack> {
         let due_ns = wake.from_ns();
         let mut paced = self.rhythms.get_mut(&key_of(wake));
         let pattern = (paced.as_ref()).map_or(TimerPattern::Unknown, |it| it.rhythm.pattern());
         if !matches!(wake.timer, Timer::Object(_)) {
             let (paced, last) = paced.as_ref().and_then(|it| Some((it, it.last?)))?;
             match pattern {
-                TimerPattern::Unknown => return Some((due_ns, false)),
+                TimerPattern::Unknown => return Some(CameBack::of(due_ns, false)),
                 _ => paced.rhythm.periods(last.due_ns, due_ns)?,
             };
         }
@@ -207,16 +231,56 @@ impl Followed {
                 let least_ns = paced.least_ns.unwrap_or(length_ns).min(length_ns);
                 *paced.least_ns.insert(least_ns)
             }
-            _ => return Some((due_ns, true)),
+            _ => return Some(CameBack::of(due_ns, true)),
         };
         let last_ns = next_ns.saturating_sub(period_ns);
         let on_grid = last_ns > due_ns.saturating_add(period_ns / 2) && last_ns <= wake.end_ns;
-        Some((if on_grid { last_ns } else { due_ns }, true))
+        Some(CameBack {
+            due_ns: if on_grid { last_ns } else { due_ns },
+            measured: true,
+            period_ns: (!matches!(pattern, TimerPattern::Period(_))).then_some(period_ns),
+        })
+    }
+
+    /// Counts the instants that got no cycle because the thread came back for a later one, while it is not known
+    /// whether there is a period: the gaps of a timer count only when it is. Returns their number.
+    fn left_out(&mut self, wake: &Wake, due_ns: u64, period_ns: u64) -> u64 {
+        let first_ns = wake.from_ns();
+        let count = due_ns.saturating_sub(first_ns) / period_ns.max(1);
+        let bound = |due_ns: u64| Instant {
+            due_ns,
+            begun_ns: Some(wake.end_ns),
+            rearmed: None,
+            end_ns: wake.end_ns,
+            passed: true,
+            overran_ns: None,
+            counted: 0,
+            unseen: 0,
+        };
+        let (from, to) = (bound(first_ns.saturating_sub(period_ns)), bound(due_ns));
+        self.count_skipped(from, to, period_ns, count);
+        count
+    }
+
+    /// Counts so many instants after one as skipped.
+    fn count_skipped(&mut self, from: Instant, to: Instant, period_ns: u64, count: u64) {
+        for (skip, itself) in skipped(&mut self.stops, from, to, period_ns, count) {
+            if self.tally.skip(&skip) {
+                self.skips.push(skip);
+                self.skipped_itself += if itself { skip.count } else { 0 };
+            }
+        }
     }
 
     /// Updates the thread's period from a timer, and returns how late the wait began because of the
     /// thread itself; `None` for an instant that is not new.
-    fn pace(&mut self, wake: &Wake, due_ns: u64, passed: bool) -> Option<Option<u64>> {
+    fn pace(
+        &mut self,
+        wake: &Wake,
+        due_ns: u64,
+        passed: bool,
+        counted: u64,
+    ) -> Option<Option<u64>> {
         let key = key_of(wake);
         // It comes back for what passed while it was awake when it arms the timer for the next.
         let begun_ns = match wake.next_ns {
@@ -247,6 +311,7 @@ impl Followed {
             end_ns: wake.end_ns,
             passed,
             overran_ns: overran_ns(paced.last.as_ref()),
+            counted,
             // Also those before other wake-ups since its last instant.
             unseen: self.unseen - paced.unseen_before,
         };
@@ -284,6 +349,7 @@ impl Followed {
             }
             TimerPattern::Period(period_ns) => period_ns,
         };
+        let mut settled = Vec::new();
         while let Some((from, to)) = paced.gaps.front().copied() {
             let rhythm = &paced.rhythm;
             let on_grid = rhythm.periods(from.due_ns, to.due_ns).is_some();
@@ -299,33 +365,32 @@ impl Followed {
                 continue;
             }
             if !on_grid && !end && paced.gaps.len() < GAPS && !goes_on() {
-                return;
+                break;
             }
             paced.early = paced.early.saturating_sub(1);
             let count = rhythm.skipped(from.due_ns, to.due_ns, to.begun_ns);
-            let mut count = count.saturating_sub(to.unseen);
+            let mut count = count.saturating_sub(to.unseen).saturating_sub(to.counted);
             paced.gaps.pop_front();
             // The last of them it may have served without a call: a program that computes its sleeps from the
             // clock leaves out those whose time is up.
-            let unarmed = matches!(key, Key::Length(_)) && to.begun_ns.is_some();
+            let unarmed = matches!(key, Key::Length(_))
+                && to
+                    .begun_ns
+                    .is_some_and(|begun_ns| !self.stops.between(from.due_ns, begun_ns))
+                && from.due_ns >= self.tally.start_ns();
             if count > 0 && unarmed && self.tally.deadline_ns() <= period_ns {
                 count -= 1;
                 self.perhaps_late += 1;
             }
-            let mut count_of = |from, to, count| {
-                for (skip, itself) in skipped(&mut self.stops, from, to, period_ns, count) {
-                    if self.tally.skip(&skip) {
-                        self.skips.push(skip);
-                        self.skipped_itself += if itself { skip.count } else { 0 };
-                    }
-                }
-            };
+            settled.push((from, to, period_ns, count));
+        }
+        for (from, to, period_ns, count) in settled {
             let Some((taken, first)) = taken_at_once(&from, &to, period_ns, count) else {
-                count_of(from, to, count);
+                self.count_skipped(from, to, period_ns, count);
                 continue;
             };
-            count_of(from, taken, first - 1);
-            count_of(taken, to, count - first);
+            self.count_skipped(from, taken, period_ns, first - 1);
+            self.count_skipped(taken, to, period_ns, count - first);
             let sample = self.stops.left_of(Sample {
                 requested_ns: taken.due_ns,
                 late_ns: i64::try_from(taken.end_ns - taken.due_ns).unwrap_or(i64::MAX),

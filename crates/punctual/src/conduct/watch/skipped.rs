@@ -18,6 +18,8 @@ pub struct Instant {
     pub passed: bool,
     /// How late the wait for it began, if the thread itself caused that.
     pub overran_ns: Option<u64>,
+    /// Instants just before it that are counted already.
+    pub counted: u64,
     /// Lost wake-ups before it: the thread may have waited for instants that are not recorded.
     pub unseen: u64,
 }
@@ -48,6 +50,10 @@ pub fn taken_at_once(
         .checked_sub(1)
         .filter(|it| (1..=count).contains(it))?;
     let due_ns = armed_for_ns.checked_sub(period_ns)?;
+    // Otherwise it worked after it woke, and before it took them: that was no cycle of the last one.
+    if from.end_ns < due_ns {
+        return None;
+    }
     let taken = Instant {
         due_ns,
         begun_ns: Some(at_ns),
@@ -55,6 +61,7 @@ pub fn taken_at_once(
         end_ns: at_ns.max(due_ns),
         passed: true,
         overran_ns: None,
+        counted: 0,
         unseen: 0,
     };
     Some((taken, first))

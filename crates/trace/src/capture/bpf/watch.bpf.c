@@ -362,6 +362,8 @@ ON(hrtimer_start)
 	if (!thread)
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
+	if (!is_counted(task))
+		return 0;
 	struct hrtimer *timer = (struct hrtimer *)args[0];
 	/* Stored and read back it is a number: the verifier allows no arithmetic on the pointer. No callback
 	 * runs here that uses this. */

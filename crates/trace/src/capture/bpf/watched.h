@@ -126,7 +126,7 @@ static ALWAYS_INLINE void forget_job(struct watched *thread)
 static ALWAYS_INLINE void forget_stay(struct watched *thread)
 {
 	thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
-	thread->sleep_due_ns = thread->ran_ns = thread->away_ns = 0;
+	thread->sleep_due_ns = thread->own_due_ns = thread->ran_ns = thread->away_ns = 0;
 	forget_job(thread);
 }
 

@@ -180,6 +180,56 @@ fn a_late_wake_up_of_a_timer_that_is_read_takes_the_last_instant_that_passed() {
 }
 
 #[test]
+fn a_program_that_works_before_it_reads_gave_the_last_instant_no_cycle() {
+    // Woken on time, it works for 1.9 periods, and then one read takes two ticks: every second one.
+    let wakes = (1..200).step_by(2).map(|period| Wake {
+        armed_ns: Some(BEGIN + (period - 1) * PERIOD + 900_000),
+        ..tick(period)
+    });
+    let odd = (1..40).map(tick).chain(wakes.skip(20));
+    let thread = after(odd);
+    assert_eq!(thread.period_ns(), Some(PERIOD));
+    assert_eq!((thread.tally.missed, thread.tally.late), (80, 0));
+}
+
+#[test]
+fn what_one_read_leaves_out_counts_before_the_period_is_known_too() {
+    // Fifteen instants are too few for a period.
+    let one = awake(3, 30_000, 4);
+    let more = awake(8, 2_050_000, 11);
+    let ticks = [
+        tick(1),
+        tick(2),
+        one,
+        tick(4),
+        tick(5),
+        tick(6),
+        tick(7),
+        more,
+    ];
+    let thread = after(ticks.into_iter().chain((11..15).map(tick)));
+    assert_eq!(thread.period_ns(), None);
+    assert_eq!((thread.tally.missed, thread.skipped_itself), (2, 2));
+    assert_eq!((thread.tally.count(), thread.tally.late), (12, 0));
+    // Where it becomes known later, they do not count again.
+    let thread = after(
+        [
+            tick(1),
+            tick(2),
+            awake(3, 30_000, 4),
+            tick(4),
+            tick(5),
+            tick(6),
+            tick(7),
+            awake(8, 2_050_000, 11),
+        ]
+        .into_iter()
+        .chain((11..60).map(tick)),
+    );
+    assert_eq!((thread.period_ns(), thread.tally.missed), (Some(PERIOD), 2));
+}
+
+#[test]
 fn an_instant_that_the_program_leaves_by_arming_the_next_may_have_been_late() {
     let left = |period: u64, after_ns| Wake {
         timer: Timer::Length,
