@@ -56,6 +56,10 @@ impl Evidence {
     #[must_use]
     pub fn view<'a>(&'a self, run: &'a Run) -> RunEvidence<'a> {
         let deadline_ns = run.deadline_ns();
+        let swallowed = run
+            .path
+            .as_ref()
+            .is_some_and(|path| path.counts.are_swallowed());
         let threads =
             run.threads
                 .iter()
@@ -65,7 +69,7 @@ impl Evidence {
                     interval_ns: interval_ns(run, index),
                     // Those of a watch have names: see `InvalidReason::NeverWoke`. Of a path that swallows
                     // all, every message is known to have missed.
-                    may_be_empty: run.watch.is_some() || swallows_all(run),
+                    may_be_empty: run.watch.is_some() || swallowed,
                     cpu: thread.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
                     histogram: &parts.histogram,
                     late: thread.late,
@@ -167,12 +171,6 @@ fn interval_ns(run: &Run, index: usize) -> Option<u64> {
         None if run.gaps.is_some() || !run.knows(Field::Interval) => None,
         None => Some(run.request.interval.nominal_ns()),
     }
-}
-
-/// Whether messages were sent, and none had a reply.
-fn swallows_all(run: &Run) -> bool {
-    let counts = run.path.as_ref().map(|path| path.counts);
-    counts.is_some_and(|counts| counts.replies == 0 && counts.lost > counts.refused)
 }
 
 /// Skipped periods of a thread that miss the deadline.

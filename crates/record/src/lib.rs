@@ -89,3 +89,8 @@ pub use system::SystemState;
 pub use unavailable::{ProbeRefusal, TracingPart, TracingStep, Unavailable};
 pub use unread::{Unread, UnreadReason};
 pub use unsaved::{MissingSamples, Unsaved, UnsavedPart, UnsavedReason};
+
+/// For counts that are left out of a record where there are none.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

@@ -4,6 +4,7 @@
 pub mod bill;
 pub mod fix;
 
+use crate::is_zero;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{Bounds, Broken, at_most, ensure};
@@ -183,7 +184,7 @@ pub struct PathCounts {
     pub lost: u64,
     /// Messages whose reply came, and found the buffer of the sender's socket full: they are neither lost on the
     /// path nor samples.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped_here: u64,
     /// Of those that are lost, messages whose reply came after the time-out.
     pub after_timeout: u64,
@@ -195,6 +196,14 @@ pub struct PathCounts {
     pub reordered: u64,
     /// Data that is no reply of this session.
     pub foreign: u64,
+}
+
+impl PathCounts {
+    /// Whether messages were sent, and none had a reply.
+    #[must_use]
+    pub fn are_swallowed(&self) -> bool {
+        self.replies == 0 && self.lost > self.refused
+    }
 }
 
 /// Which time stamps of the kernel were in force on the sender.
@@ -283,10 +292,6 @@ pub struct OneWay {
     pub back: Lateness,
     /// By how much these may be wrong: the errors of both clocks together.
     pub error_ns: u64,
-}
-
-fn is_none(count: &u64) -> bool {
-    *count == 0
 }
 
 /// What the record of a path promises beyond its types.

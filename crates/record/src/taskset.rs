@@ -10,6 +10,7 @@ mod split;
 
 use std::path::PathBuf;
 
+use crate::is_zero;
 use serde::{Deserialize, Serialize};
 
 pub use bill::{JobBill, JobBills, JobCause};
@@ -306,8 +307,4 @@ impl TaskSet {
         let wake = self.tasks.get(task).map(|task| task.wake);
         matches!(wake, Some(Wake::After { task, .. }) if task == other)
     }
-}
-
-fn is_zero(ns: &u64) -> bool {
-    *ns == 0
 }

@@ -5,7 +5,7 @@ mod marks;
 mod runtime;
 mod waits;
 
-use crate::KernelCall;
+use crate::{KernelCall, is_zero};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
@@ -233,10 +233,6 @@ impl Timing {
     fn is_unknown(&self) -> bool {
         *self == Self::Unknown
     }
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// A task by number, name, policy and priority.

@@ -106,7 +106,7 @@ fn messages(path: &PathRun) -> String {
             text += &format!(", {} {what}", words::count(number));
         }
     }
-    if counts.replies == 0 && counts.lost > counts.refused {
+    if counts.are_swallowed() {
         text += "; none came through, though the connection of control does: does the path drop packets \
                  of this size (its MTU) or of this port (a filter)?";
     }

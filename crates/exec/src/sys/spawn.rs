@@ -126,12 +126,7 @@ impl Command {
         ended?;
         let mut status = 0;
         // SAFETY: the status is a live local.
-        while unsafe { libc::waitpid(child, &mut status, 0) } == -1 {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() != Some(libc::EINTR) {
-                return Err(error);
-            }
-        }
+        uninterrupted(|| unsafe { libc::waitpid(child, &mut status, 0) })?;
         match status {
             0 => Ok(()),
             status if libc::WIFSIGNALED(status) => {
@@ -156,15 +151,19 @@ fn await_end(child: libc::pid_t) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid value of this C struct.
     let mut ended: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: the result is a live local.
-    while unsafe {
+    uninterrupted(|| unsafe {
         libc::waitid(
             libc::P_PID,
             number,
             &mut ended,
             libc::WEXITED | libc::WNOWAIT,
         )
-    } == -1
-    {
+    })
+}
+
+/// Calls again as long as a signal handler interrupts the call.
+fn uninterrupted(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
+    while call() == -1 {
         let error = io::Error::last_os_error();
         if error.raw_os_error() != Some(libc::EINTR) {
             return Err(error);

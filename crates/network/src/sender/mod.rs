@@ -152,6 +152,12 @@ impl Shared {
             });
     }
 
+    /// The instant of [`Shared::end_at`], whether or not the end was called since.
+    #[must_use]
+    pub fn planned_end_ns(&self) -> u64 {
+        self.planned_ns.load(Ordering::Relaxed)
+    }
+
     /// Sends nothing more.
     pub fn end(&self) {
         self.end_ns.store(0, Ordering::Relaxed);

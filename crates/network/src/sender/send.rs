@@ -86,7 +86,7 @@ impl Sender {
     /// as skipped after it.
     fn break_off<I: Intervals>(&mut self, due_ns: u64, left: u32, schedule: &mut Schedule<I>) {
         let now_ns = clock::now_ns();
-        let planned_ns = self.shared.planned_ns.load(Ordering::Relaxed);
+        let planned_ns = self.shared.planned_end_ns();
         // Called off: it had not waited long, and would have been sent.
         if now_ns < planned_ns && now_ns.saturating_sub(due_ns) < BLOCKED_NS {
             return;

@@ -1,5 +1,6 @@
 //! Instructions per operation, as data.
 
+use crate::is_zero;
 use serde::{Deserialize, Serialize};
 
 /// What a guest executed for each operation.
@@ -14,10 +15,6 @@ pub struct LabCost {
     /// Words of the kernel's command line that the kernel doesn't know: they changed nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// An operation that was made again and again.

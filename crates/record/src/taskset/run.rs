@@ -5,8 +5,8 @@ use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
 use super::analysis::{Response, SetAnalysis};
-use super::is_zero;
 use super::{ChainSplit, JobBills, TaskSet};
+use crate::is_zero;
 use crate::run::{Thread, Timeline};
 
 /// A set that was executed. The threads of the run are its tasks, in their order: their latencies

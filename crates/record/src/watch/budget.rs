@@ -3,8 +3,9 @@
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
-use super::{add_histogram, is_zero};
+use super::add_histogram;
 use crate::bounds::{Broken, Extent, at_most, broken, ensure, histogram};
+use crate::is_zero;
 
 /// A budget (`sched_runtime` in each `sched_period`), and what the jobs that had it used of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -66,7 +66,7 @@ pub struct WatchedRuntime {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ticks: Vec<Ticks>,
     /// Ticks that are in none of these, for lack of space.
-    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub beyond: u64,
     /// The latest ticks, each with what made it late; the latest first. None of a sum of runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,7 +7,8 @@ use std::ops::RangeInclusive;
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
-use super::{Watch, WatchedTask, add_histogram, is_zero};
+use super::{Watch, WatchedTask, add_histogram};
+use crate::is_zero;
 pub(super) use check::check;
 
 /// Where threads were while they were off the CPU.

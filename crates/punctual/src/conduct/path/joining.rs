@@ -69,7 +69,9 @@ impl Joined {
         }
         let samples = &mut self.samples;
         joiner.settle(now_ns, |fate| {
-            sample(&fate).map(|it| samples.push(it));
+            if let Some(sample) = sample(&fate) {
+                samples.push(sample);
+            }
         });
     }
 
@@ -78,7 +80,9 @@ impl Joined {
         self.take();
         let samples = &mut self.samples;
         self.joiner.finish(|fate| {
-            sample(&fate).map(|it| samples.push(it));
+            if let Some(sample) = sample(&fate) {
+                samples.push(sample);
+            }
         });
     }
 }

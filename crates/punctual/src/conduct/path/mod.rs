@@ -298,9 +298,6 @@ fn start(
     let throttling_every = kept.throttling_check_interval();
     let measuring = Measuring {
         start_ns,
-        end_ns: plan
-            .duration_ns
-            .map(|length_ns| start_ns.saturating_add(length_ns)),
         timeout_ns: plan.timeout_ns,
         break_ns: plan.break_ns,
         live,
@@ -351,8 +348,6 @@ fn lane(
 /// A measurement under way.
 struct Measuring {
     start_ns: u64,
-    /// When the last message is to be sent.
-    end_ns: Option<u64>,
     timeout_ns: u64,
     break_ns: Option<u64>,
     /// Absent while an experiment has the sessions.
@@ -409,10 +404,11 @@ impl Measured for Measuring {
         // What is outstanding may still come; a sender that waits for room is not waited for any longer.
         let now_ns = clock::now_ns();
         let Some(sent_ns) = self.sent_all else {
-            let over_ns = self
-                .end_ns
-                .map(|end_ns| end_ns.saturating_add(self.timeout_ns));
-            return over_ns.is_some_and(|over_ns| now_ns > over_ns);
+            let over_ns = live
+                .threads
+                .planned_end_ns()
+                .saturating_add(self.timeout_ns);
+            return now_ns > over_ns;
         };
         let waited_ns = now_ns.saturating_sub(sent_ns);
         // A round of the joiner, so that it has heard of the last message.

@@ -166,6 +166,11 @@ impl Threads {
         !matches!(self.line.load(Ordering::Acquire), 0 | u64::MAX)
     }
 
+    /// When the last message is to be sent at the latest; never, without a length.
+    pub fn planned_end_ns(&self) -> u64 {
+        self.shared.planned_end_ns()
+    }
+
     /// Whether the sender has ended.
     pub fn has_sent_all(&self) -> bool {
         self.over[0].load(Ordering::Acquire)

@@ -250,12 +250,9 @@ impl Followed {
         let bound = |due_ns: u64| Instant {
             due_ns,
             begun_ns: Some(wake.end_ns),
-            rearmed: None,
             end_ns: wake.end_ns,
             passed: true,
-            overran_ns: None,
-            counted: 0,
-            unseen: 0,
+            ..Instant::default()
         };
         let (from, to) = (bound(first_ns.saturating_sub(period_ns)), bound(due_ns));
         self.count_skipped(from, to, period_ns, count);

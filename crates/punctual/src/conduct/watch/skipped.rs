@@ -5,7 +5,7 @@ use punctual_stats::skips::Skip;
 use super::stopped::{Instants, ThreadStops};
 
 /// An instant for which the thread waited.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Instant {
     pub due_ns: u64,
     /// When the wait for it began, if that is known.
@@ -57,12 +57,9 @@ pub fn taken_at_once(
     let taken = Instant {
         due_ns,
         begun_ns: Some(at_ns),
-        rearmed: None,
         end_ns: at_ns.max(due_ns),
         passed: true,
-        overran_ns: None,
-        counted: 0,
-        unseen: 0,
+        ..Instant::default()
     };
     Some((taken, first))
 }

@@ -67,10 +67,8 @@ pub(super) fn admission(of: &SetAnalysis) -> Option<String> {
         ));
     }
     let bound = of.tasks.iter().any(|task| {
-        matches!(
-            task.admission,
-            Some(Admission::Invalid | Admission::Busy | Admission::Admitted)
-        ) && !task.cpus.is_empty()
+        let untried = task.admission.is_some_and(|it| it != Admission::Bound);
+        untried && !task.cpus.is_empty()
     });
     if bound && of.cpus > 1 {
         said.push(
