@@ -191,6 +191,20 @@ pub fn takes_a_length(call: u32) -> bool {
     LENGTHS.contains(&number) || OLD_LENGTHS.contains(&number) || is_futex_wait
 }
 
+/// Whether it only says that something has come, which the program then takes with another call.
+#[must_use]
+pub fn polls(call: u32) -> bool {
+    const POLLS: &[libc::c_long] = &[
+        libc::SYS_ppoll,
+        libc::SYS_pselect6,
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+        libc::SYS_io_uring_enter,
+    ];
+    let number = libc::c_long::from(call & 0xffff);
+    POLLS.contains(&number) || OLD_LENGTHS.contains(&number)
+}
+
 /// Whether it waits for a lock whose holder the kernel knows.
 #[must_use]
 pub fn is_futex(call: u32) -> bool {

@@ -12,6 +12,7 @@ use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
 use punctual_record::watch::Timing;
+use punctual_trace::calls;
 use punctual_trace::watch::rhythm::{Rhythm, TimerPattern};
 use punctual_trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
 
@@ -306,6 +307,7 @@ impl Followed {
                 .filter(|_| wake.rearmed)
                 .map(|at_ns| (at_ns, wake.from_ns())),
             end_ns: wake.end_ns,
+            polled: calls::polls(wake.call),
             passed,
             overran_ns: overran_ns(paced.last.as_ref()),
             counted,
@@ -382,15 +384,23 @@ impl Followed {
             settled.push((from, to, period_ns, count));
         }
         for (from, to, period_ns, count) in settled {
-            let Some((taken, first)) = taken_at_once(&from, &to, period_ns, count) else {
+            let woken_late = from.end_ns.saturating_sub(from.due_ns) > self.tally.deadline_ns();
+            let taken = taken_at_once(&from, &to, period_ns, count);
+            // Woken on time it worked, and then took them: that was no cycle of the last one.
+            let Some(taken) = taken.filter(|it| !it.in_between || woken_late) else {
                 self.count_skipped(from, to, period_ns, count);
                 continue;
             };
-            self.count_skipped(from, taken, period_ns, first - 1);
-            self.count_skipped(taken, to, period_ns, count - first);
+            let last = taken.last;
+            self.count_skipped(from, last, period_ns, taken.count - 1);
+            self.count_skipped(last, to, period_ns, count - taken.count);
+            if taken.in_between {
+                self.perhaps_late += 1;
+                continue;
+            }
             let sample = self.stops.left_of(Sample {
-                requested_ns: taken.due_ns,
-                late_ns: i64::try_from(taken.end_ns - taken.due_ns).unwrap_or(i64::MAX),
+                requested_ns: last.due_ns,
+                late_ns: i64::try_from(last.end_ns - last.due_ns).unwrap_or(i64::MAX),
                 missed: 0,
             });
             if let Some(sample) = sample {

@@ -14,6 +14,8 @@ pub struct Instant {
     /// one or one that passed as well.
     pub rearmed: Option<(u64, u64)>,
     pub end_ns: u64,
+    /// Whether its wait only said that it had come: the program took it later, by another call.
+    pub polled: bool,
     /// Whether it had passed when the thread had last woken.
     pub passed: bool,
     /// How late the wait for it began, if the thread itself caused that.
@@ -36,32 +38,34 @@ pub fn overran_ns(last: Option<&Instant>, due_ns: u64, begun_ns: Option<u64>) ->
     late_ns.checked_sub(of_others_ns)
 }
 
+/// Instants that the thread took together with one before them.
+pub struct Taken {
+    pub last: Instant,
+    pub count: u64,
+    pub in_between: bool,
+}
+
 /// Of `count` instants between two: the last of those that the thread took at once with `from`, because they had
 /// passed too, and how many these are. It came back for that one; the others got no cycle of their own.
-pub fn taken_at_once(
-    from: &Instant,
-    to: &Instant,
-    period_ns: u64,
-    count: u64,
-) -> Option<(Instant, u64)> {
+/// `in_between`: it came back before that instant, and took it with a later call. What it did until then nobody saw.
+pub fn taken_at_once(from: &Instant, to: &Instant, period_ns: u64, count: u64) -> Option<Taken> {
     let (at_ns, armed_for_ns) = to.rearmed.filter(|_| to.unseen == 0)?;
     let periods = (armed_for_ns.checked_sub(from.due_ns)? + period_ns / 2) / period_ns.max(1);
     let first = periods
         .checked_sub(1)
         .filter(|it| (1..=count).contains(it))?;
     let due_ns = armed_for_ns.checked_sub(period_ns)?;
-    // Otherwise it worked after it woke, and before it took them: that was no cycle of the last one.
-    if from.end_ns < due_ns {
-        return None;
-    }
-    let taken = Instant {
-        due_ns,
-        begun_ns: Some(at_ns),
-        end_ns: at_ns.max(due_ns),
-        passed: true,
-        ..Instant::default()
-    };
-    Some((taken, first))
+    Some(Taken {
+        last: Instant {
+            due_ns,
+            begun_ns: Some(at_ns),
+            end_ns: at_ns.max(due_ns),
+            passed: true,
+            ..Instant::default()
+        },
+        count: first,
+        in_between: from.polled && from.end_ns < due_ns,
+    })
 }
 
 /// The periods that were skipped from one instant to the next, and whether the thread caused that

@@ -184,12 +184,46 @@ fn a_program_that_works_before_it_reads_gave_the_last_instant_no_cycle() {
     // Woken on time, it works for 1.9 periods, and then one read takes two ticks: every second one.
     let wakes = (1..200).step_by(2).map(|period| Wake {
         armed_ns: Some(BEGIN + (period - 1) * PERIOD + 900_000),
+        call: libc::SYS_epoll_pwait as u32,
         ..tick(period)
     });
-    let odd = (1..40).map(tick).chain(wakes.skip(20));
+    let even = |period| Wake {
+        call: libc::SYS_epoll_pwait as u32,
+        ..tick(period)
+    };
+    let odd = (1..40).map(even).chain(wakes.skip(20));
     let thread = after(odd);
     assert_eq!(thread.period_ns(), Some(PERIOD));
     assert_eq!((thread.tally.missed, thread.tally.late), (80, 0));
+}
+
+#[test]
+fn a_late_wake_up_just_before_the_next_instant_is_one_miss_if_one_call_took_both() {
+    // Woken 0.99 periods late; when it takes the ticks, 30 µs later, there are two.
+    let late = |call| {
+        move |period| match period {
+            50 => Wake {
+                call,
+                end_ns: BEGIN + 50 * PERIOD + 990_000,
+                ..tick(50)
+            },
+            52 => Wake {
+                call,
+                armed_ns: Some(BEGIN + 51 * PERIOD + 20_000),
+                ..tick(52)
+            },
+            other => tick(other),
+        }
+    };
+    let periods = || (1..100).filter(|period| *period != 51);
+    // The call that waited took them.
+    let thread = after(periods().map(late(libc::SYS_rt_sigtimedwait as u32)));
+    assert_eq!((thread.tally.count(), thread.tally.missed), (99, 0));
+    assert_eq!((thread.tally.late, thread.perhaps_late), (1, 0));
+    // Another call took them: it may have worked in between.
+    let thread = after(periods().map(late(libc::SYS_epoll_pwait as u32)));
+    assert_eq!((thread.tally.count(), thread.tally.missed), (98, 0));
+    assert_eq!((thread.tally.late, thread.perhaps_late), (1, 1));
 }
 
 #[test]
