@@ -3,14 +3,12 @@
 mod execute;
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use punctual_record::taskset::{Chain, Means, Task, TaskPolicy, TaskSet, Wake};
 use punctual_rt::memory::Disturbances;
 use punctual_rt::sched::Policy;
-use punctual_rt::thread::{Builder, Handle, Refusal, SpawnError};
+use punctual_rt::thread::{Builder, Handle, Refusal, SpawnError, StartLine};
 
 use crate::call::Calls;
 use crate::chain::{Link, Outputs, Reader};
@@ -27,8 +25,6 @@ use execute::Executor;
 
 /// The stack of a task: its own work needs little, code of the user's own runs elsewhere.
 const STACK_BYTES: usize = 256 << 10;
-/// How often a thread looks whether the set starts.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Why a set can't be executed.
 #[derive(Debug)]
@@ -95,39 +91,6 @@ pub struct Outcome {
     pub disturbances: Option<Disturbances>,
     /// Processor time meanwhile, in ns.
     pub cpu_ns: u64,
-}
-
-/// The instant at which a set starts; 0 as long as it isn't known.
-#[derive(Debug, Default)]
-pub struct StartLine(AtomicU64);
-
-const CALLED_OFF: u64 = u64::MAX;
-
-impl StartLine {
-    /// Starts the set at an instant.
-    pub fn go(&self, at_ns: u64) {
-        let _ = self
-            .0
-            .compare_exchange(0, at_ns, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    /// Lets the tasks end without having started; whether they had not.
-    fn call_off(&self) -> bool {
-        let was = self
-            .0
-            .compare_exchange(0, CALLED_OFF, Ordering::AcqRel, Ordering::Acquire);
-        matches!(was, Ok(_) | Err(CALLED_OFF))
-    }
-
-    fn wait(&self) -> Option<u64> {
-        loop {
-            match self.0.load(Ordering::Acquire) {
-                0 => std::thread::sleep(LOOK),
-                CALLED_OFF => return None,
-                at_ns => return Some(at_ns),
-            }
-        }
-    }
 }
 
 /// A set whose tasks can be started.

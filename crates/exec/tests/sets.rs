@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use punctual_exec::task::StartLine;
 use punctual_exec::{
     Call, Calls, End, Ended, Fault, Job, Outcome, Passed, Ready, Sink, Speed, prepare,
 };
@@ -13,6 +12,7 @@ use punctual_record::taskset::{
     Chain, Lock, LockProtocol, Means, Phase, Step, Task, TaskPolicy, TaskSet, Timer, Wake,
 };
 use punctual_rt::clock;
+use punctual_rt::thread::StartLine;
 
 const MS: u64 = 1_000_000;
 const SPEED: Speed = Speed {

@@ -2,9 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use punctual_rt::clock;
 use punctual_rt::memory::Disturbances;
@@ -12,7 +11,7 @@ use punctual_rt::periodic::{Fixed, Intervals, Primes, Schedule};
 use punctual_rt::ring::Producer;
 use punctual_rt::sched::Policy;
 use punctual_rt::sys::time::clock_now;
-use punctual_rt::thread::{Builder, Handle, SpawnError};
+use punctual_rt::thread::{Builder, Handle, SpawnError, StartLine};
 
 use super::cycle::{self, Bounds, Ended, Halt, Sample};
 use super::gaps::{self, Polling};
@@ -54,42 +53,10 @@ pub struct ProbeRequest {
     pub polling: Option<Polling>,
 }
 
-/// The instant at which all threads start measuring together.
-#[derive(Debug, Default)]
-pub struct StartLine(AtomicU64);
-
-impl StartLine {
-    /// Starts every thread: the measurement begins at `start_ns`, which should
-    /// be [`StartLine::run_up_ns`] in the future.
-    pub fn go(&self, start_ns: u64) {
-        self.0.store(start_ns, Ordering::Release);
-    }
-
-    /// Cancels the start for all waiting threads; returns whether they had not been started before.
-    fn call_off(&self) -> bool {
-        let (never, off) = (0, u64::MAX);
-        let was = self
-            .0
-            .compare_exchange(never, off, Ordering::AcqRel, Ordering::Acquire);
-        matches!(was, Ok(_) | Err(u64::MAX))
-    }
-
-    /// How long before the start the threads must be started for their warm-up.
-    #[must_use]
-    pub fn run_up_ns() -> u64 {
-        (WARM_UP_CYCLES + 8) * WARM_UP_NS + 20_000_000
-    }
-
-    /// Waits without real-time precision: nothing is measured yet.
-    fn wait(&self) -> Option<u64> {
-        loop {
-            match self.0.load(Ordering::Acquire) {
-                0 => std::thread::sleep(Duration::from_millis(1)),
-                u64::MAX => return None,
-                start_ns => return Some(start_ns),
-            }
-        }
-    }
+/// How long before the start the threads must be started for their warm-up.
+#[must_use]
+pub fn run_up_ns() -> u64 {
+    (WARM_UP_CYCLES + 8) * WARM_UP_NS + 20_000_000
 }
 
 /// What a probe thread reports before it is started.
@@ -436,7 +403,7 @@ mod tests {
     fn running_threads_are_ended_without_waiting_for_them() {
         let (line, halt) = (Arc::<StartLine>::default(), Arc::new(Halt::at(u64::MAX)));
         let probes = lined_up(&line, &halt);
-        line.go(clock::now_ns() + StartLine::run_up_ns());
+        line.go(clock::now_ns() + run_up_ns());
         let over: Vec<_> = probes.iter().map(|probe| Arc::clone(&probe.over)).collect();
         drop(probes);
         assert!(halt.called());

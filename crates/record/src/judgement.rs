@@ -13,9 +13,10 @@ use super::condition::Demand;
 use super::evidence::Evidence;
 use super::field::Field;
 use super::invalid::{InvalidReason, invalid_reasons, not_in_force};
+use super::is_zero;
 use super::run::Run;
 use super::taskset::TaskRun;
-use super::watch::WatchedMark;
+use super::watch::{KilledProgram, Watch, WatchedMark};
 
 /// A verdict with what its sentence names beside it. All of it follows from a record; it stands
 /// where there is a verdict without its record.
@@ -40,6 +41,12 @@ pub struct Judgement {
     /// Its cycles are messages to another machine, not wake-ups.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages: bool,
+    /// Wake-ups of a watch that went unseen: each may have been late.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unseen: u64,
+    /// Watched programs that a signal ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub killed: Vec<KilledProgram>,
 }
 
 impl Judgement {
@@ -67,6 +74,8 @@ impl Judgement {
             without: without.cloned().collect(),
             repeats: run.repeats(),
             messages: run.path.is_some(),
+            unseen: run.watch.as_ref().map_or(0, Watch::unseen),
+            killed: run.watch.as_ref().map_or_else(Vec::new, Watch::killed),
         }
     }
 }

@@ -19,7 +19,7 @@ pub use run::{ChainFigures, CpuSpeed, TaskFault, TaskFigures, TaskRun};
 pub use split::{ChainHop, ChainSplit, SPLIT, Times};
 
 /// The most tasks of a set.
-pub const TASKS: usize = 256;
+pub const TASKS: usize = 512;
 /// The most locks.
 pub const LOCKS: usize = 64;
 /// The most chains.

@@ -67,6 +67,41 @@ impl Watch {
     /// Worst wake-ups of a system that are kept.
     pub const WORST: usize = 256;
 
+    /// Wake-ups of its threads that went unseen.
+    #[must_use]
+    pub fn unseen(&self) -> u64 {
+        let each = self.threads.iter().map(|thread| thread.unseen);
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// The programs that a signal ended.
+    #[must_use]
+    pub fn killed(&self) -> Vec<KilledProgram> {
+        let of = |program: &String, pid: &u32, signal: Option<i32>| {
+            let program = program.clone();
+            signal.map(|signal| KilledProgram {
+                program,
+                pid: *pid,
+                signal,
+            })
+        };
+        match &self.subject {
+            Subject::System => Vec::new(),
+            Subject::Program {
+                pid,
+                name,
+                killed_by,
+                ..
+            } => of(name, pid, *killed_by).into_iter().collect(),
+            Subject::Programs { programs, .. } => {
+                let killed = programs
+                    .iter()
+                    .map(|it| of(&it.name, &it.pid, it.killed_by));
+                killed.flatten().collect()
+            }
+        }
+    }
+
     /// Whether it is required of a mark that it takes no longer than a time.
     #[must_use]
     pub fn limits(&self) -> bool {
@@ -91,6 +126,9 @@ pub enum Subject {
         all_threads: bool,
         /// Whether it ended while it was watched.
         ended: bool,
+        /// The signal that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        killed_by: Option<i32>,
     },
     /// Those of several programs, which come and go.
     Programs {
@@ -138,6 +176,21 @@ pub struct WatchedProgram {
     pub name: String,
     /// Whether it ended, or was no longer of those that are watched, before the watch ended.
     pub gone: bool,
+    /// The signal that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub killed_by: Option<i32>,
+}
+
+/// A program that a signal ended while it was watched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KilledProgram {
+    /// Its name.
+    pub program: String,
+    /// Its number.
+    pub pid: u32,
+    /// The signal.
+    pub signal: i32,
 }
 
 impl WatchedProgram {
@@ -202,6 +255,10 @@ pub struct WatchedThread {
     /// into account.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen: u64,
+    /// Threads of its name, but for numbers, that ended before it and are in this entry as well, for want of
+    /// room: what names one thread is of the last.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub others: u64,
     /// It slept all the time, and ran only to be stopped and to go on sleeping: that it was never
     /// woken says nothing against the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -452,6 +509,19 @@ fn add_histogram(sum: &mut HistogramRecord, term: &HistogramRecord) {
 }
 
 impl WatchedThread {
+    /// Itself, and a thread that continues its entry.
+    #[must_use]
+    pub fn followed_by(&self, next: &Self) -> Self {
+        let mut both = self.clone();
+        both.add(next);
+        both.task.clone_from(&next.task);
+        both.ended = next.ended;
+        both.slept_but_for_stops = false;
+        // Which of both it is of would not be known.
+        both.budgets.iter_mut().for_each(|it| it.windows.clear());
+        both
+    }
+
     fn add(&mut self, other: &Self) {
         add_histogram(&mut self.by_timer, &other.by_timer);
         add_histogram(&mut self.by_others, &other.by_others);
@@ -462,6 +532,7 @@ impl WatchedThread {
             (&mut self.migrations, other.migrations),
             (&mut self.calls_beyond, other.calls_beyond),
             (&mut self.unseen, other.unseen),
+            (&mut self.others, other.others),
             (&mut self.budgets_beyond, other.budgets_beyond),
         ] {
             *sum = sum.saturating_add(term);

@@ -89,15 +89,13 @@ pub fn compare_headline(comparison: &Comparison) -> String {
 ///
 /// # Errors
 /// [`CompareError`], where a histogram can't be decoded; runs that were read have none such. Or
-/// where a run stands twice among several.
+/// where a run stands twice.
 pub fn compare(
     first: &[Run],
     second: &[Run],
     confidence: Option<f64>,
 ) -> Result<Comparison, CompareError> {
-    if first.len() + second.len() > 2 {
-        side::each_once(first, second)?;
-    }
+    side::each_once(first, second)?;
     let all = || first.iter().chain(second);
     let resolution_ns = all().map(Run::resolution_ns).max().unwrap_or(1);
     let lowest = all().map(|run| run.request.confidence).fold(1.0, f64::min);

@@ -50,7 +50,7 @@ pub fn method(run: &Run) -> String {
     ];
     let known: Vec<String> = parts
         .into_iter()
-        .filter(|(field, text)| run.knows(*field) && !text.is_empty())
+        .filter(|(field, text)| run.knows(*field) && !text.trim().is_empty())
         .map(|part| part.1)
         .collect();
     known.join(", ")

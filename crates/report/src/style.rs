@@ -67,8 +67,8 @@ impl Style {
 
     /// The same with the place of the report.
     #[must_use]
-    pub fn with_report(mut self, place: impl Into<String>) -> Self {
-        self.report = Some(place.into());
+    pub fn with_report(mut self, place: Option<String>) -> Self {
+        self.report = place;
         self
     }
 

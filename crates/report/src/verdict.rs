@@ -25,9 +25,18 @@ pub fn sentence(judgement: &Judgement) -> String {
     format!("{}: {}", judgement.verdict.outcome, claim(judgement))
 }
 
-/// The same without the word: what decided.
+/// The same without the word: what decided, and whether the program did not live until the end.
 #[must_use]
 pub fn claim(judgement: &Judgement) -> String {
+    let claim = decided(judgement);
+    match facts::killed(&judgement.killed) {
+        None => claim,
+        Some(killed) if claim.ends_with('.') => format!("{claim} {killed}"),
+        Some(killed) => format!("{claim}. {killed}"),
+    }
+}
+
+fn decided(judgement: &Judgement) -> String {
     let verdict = &judgement.verdict;
     if verdict.outcome == Outcome::Invalid {
         let reasons = reasons(judgement);
@@ -202,7 +211,9 @@ fn wake_ups(result: &RequirementResult, load: &str, judgement: &Judgement) -> St
         ),
     };
     let lengths = match result.outcome {
-        Outcome::Inconclusive if allowed > 0.0 => lengths_of_stalls(bound),
+        Outcome::Inconclusive if allowed > 0.0 => {
+            lengths_of_stalls(bound) + &unseen(result, judgement.unseen)
+        }
         _ => String::new(),
     };
     let seen = what_was_seen(result, shares, one);
@@ -266,6 +277,17 @@ fn late_and_skipped(bound: &MissBound, skipped: u64) -> String {
             words::count(skipped)
         ),
     }
+}
+
+/// That the bound counts wake-ups which nobody saw, if their number alone is a part of it that matters.
+fn unseen(result: &RequirementResult, unseen: u64) -> String {
+    let bound = &result.bound;
+    let matters = unseen as f64 > bound.upper / 10.0 * bound.cycles as f64;
+    if !matters || result.never == Some(TimeUnknown::Unseen) {
+        return String::new();
+    }
+    let them = words::plural(unseen, "wake-up", "wake-ups");
+    format!(" {them} went unseen, and each may have been late.")
 }
 
 /// Why the bound is far above what was seen.

@@ -137,10 +137,17 @@ pub(super) fn subject(run: &Run) -> Option<String> {
     if let Some(what) = without_period(watch) {
         text += &format!("; {what}");
     }
-    let unseen = watch
-        .threads
-        .iter()
-        .fold(0_u64, |sum, it| sum.saturating_add(it.unseen));
+    let others = watch.threads.iter().map(|it| it.others);
+    let others = others.fold(0_u64, u64::saturating_add);
+    if others > 0 {
+        let them = words::plural(
+            others,
+            "thread that ended shares",
+            "threads that ended share",
+        );
+        text += &format!("; {them} the row of a later one of the same name");
+    }
+    let unseen = watch.unseen();
     if unseen > 0 {
         let them = words::plural(unseen, "wake-up was", "wake-ups were");
         text += &format!("; {them} not seen, and may have been late");

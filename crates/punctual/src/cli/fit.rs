@@ -8,7 +8,7 @@ use punctual_report::fit as words;
 
 use super::failure::{Failure, SETUP};
 use super::flags::{FitFlags, RunFlags};
-use super::measuring::{failed, make_directory};
+use super::measuring::{failed, make_directory, page_of};
 use super::plan::fit as plans;
 use super::screen::Screen;
 use super::{out, tune};
@@ -93,8 +93,7 @@ fn show(fit: &Fit, flags: &RunFlags, directory: &RunDirectory) {
     } else if flags.quiet {
         out::print(&(words::sentence(fit) + "\n"));
     } else {
-        let page = directory.path().join(FIT_PAGE);
-        let style = out::style().with_report(page.display().to_string());
+        let style = out::style().with_report(page_of(directory, FIT_PAGE));
         out::print(&words::summary(fit, &style));
     }
 }

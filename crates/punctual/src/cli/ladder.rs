@@ -13,7 +13,7 @@ use punctual_stats::format::duration;
 
 use super::failure::{Failure, SETUP};
 use super::flags::LadderFlags;
-use super::measuring::{failed, make_directory};
+use super::measuring::{failed, make_directory, page_of};
 use super::{out, plan};
 use crate::conduct::ladder::{LadderError, LadderProgress, ladder};
 
@@ -75,8 +75,7 @@ fn show(ladder: &Ladder, flags: &LadderFlags, directory: &RunDirectory) {
     } else if flags.quiet {
         out::print(&(words::sentence(ladder) + "\n"));
     } else {
-        let page = directory.path().join(LADDER_PAGE);
-        let style = out::style().with_report(page.display().to_string());
+        let style = out::style().with_report(page_of(directory, LADDER_PAGE));
         out::print(&words::summary(ladder, &style));
     }
 }

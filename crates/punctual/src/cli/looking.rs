@@ -4,12 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use super::failure::{Failure, SETUP};
 use super::flags::{ExportFlags, MergeFlags, ReportFlags};
 use super::foreign;
-use super::measuring::conclude;
+use super::measuring::{conclude, make_directory, page_of};
 use super::out;
 use super::save::save_whole;
 use punctual_record::cost::{is_cost, read_cost};
@@ -199,8 +198,7 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let run = merger.into_run(command).map_err(Failure::setup)?;
-    let directory = RunDirectory::create(flags.output.as_deref(), "merge", SystemTime::now())
-        .map_err(|error| Failure::usage(format!("-o: {error}")))?;
+    let directory = make_directory(flags.output.as_deref(), "merge")?;
     if let Err(error) = directory.save(&run) {
         directory.discard_if_empty();
         return Err(Failure::setup(error));
@@ -216,8 +214,8 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     if flags.quiet {
         out::print(&terminal::verdict_line(&run, &style));
     } else {
-        let place = directory.path().join("report.html").display().to_string();
-        out::print(&terminal::summary(&run, &style.with_report(place)));
+        let style = style.with_report(page_of(&directory, "report.html"));
+        out::print(&terminal::summary(&run, &style));
     }
     Ok(conclude(&run, &directory))
 }

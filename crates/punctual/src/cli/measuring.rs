@@ -1,5 +1,6 @@
 //! `qualify` and `measure`: the same run with different defaults.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
@@ -113,20 +114,33 @@ pub(super) fn conclude(run: &Run, directory: &RunDirectory) -> ExitCode {
 /// Makes the directory of a run.
 ///
 /// # Errors
-/// It cannot be made, or already holds a run.
+/// It cannot be made, or already holds a run. Usage only where another name would help.
 pub(super) fn make_directory(output: Option<&Path>, verb: &str) -> Result<RunDirectory, Failure> {
     RunDirectory::create(output, verb, SystemTime::now()).map_err(|error| {
-        let status = match error {
-            RecordError::Exists { .. }
-            | RecordError::Foreign { .. }
-            | RecordError::Create { .. } => USAGE,
+        let status = match &error {
+            RecordError::Exists { .. } | RecordError::Foreign { .. } => USAGE,
+            RecordError::Create { source, .. } => match source.kind() {
+                ErrorKind::NotFound
+                | ErrorKind::NotADirectory
+                | ErrorKind::AlreadyExists
+                | ErrorKind::InvalidInput
+                | ErrorKind::InvalidFilename => USAGE,
+                _ => SETUP,
+            },
             _ => SETUP,
         };
-        Failure {
-            line: format!("-o: {error}"),
-            status,
-        }
+        let line = match output {
+            Some(_) => format!("-o: {error}"),
+            None => error.to_string(),
+        };
+        Failure { line, status }
     })
+}
+
+/// The page, if it could be saved.
+pub(super) fn page_of(directory: &RunDirectory, name: &str) -> Option<String> {
+    let place = directory.path().join(name);
+    place.exists().then(|| place.display().to_string())
 }
 
 /// The finished run. If nothing was measured, its directory is removed.
@@ -171,13 +185,13 @@ fn not_in_force(demands: &[Demand]) -> Failure {
 
 /// Prints the result of a run.
 pub(super) fn show(run: &Run, json: bool, quiet: bool, verbose: bool, directory: &RunDirectory) {
-    let place = directory.path().join("report.html").display().to_string();
     if json {
         out::print(&summary_json::summary(run));
     } else if quiet {
         out::print(&terminal::verdict_line(run, &out::style()));
     } else {
-        let style = out::style().verbose(verbose).with_report(place);
+        let style = out::style().verbose(verbose);
+        let style = style.with_report(page_of(directory, "report.html"));
         out::print(&terminal::summary(run, &style));
     }
 }

@@ -10,7 +10,7 @@ use punctual_stats::verdict::Outcome;
 
 use super::failure::{Failure, SETUP};
 use super::flags::{KnobArgument, ProveFlags};
-use super::measuring::{conclude, make_directory, settled};
+use super::measuring::{conclude, make_directory, page_of, settled};
 use super::screen::Screen;
 use super::{knobs, out, plan, tune};
 use crate::conduct::prove::{
@@ -36,11 +36,7 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
         None => of_wake_ups(flags, &mut screen)?,
     };
     let run = settled(outcome, &mut screen, &directory)?;
-    show(
-        &run,
-        flags,
-        &directory.path().join("report.html").display().to_string(),
-    );
+    show(&run, flags, page_of(&directory, "report.html"));
     let saved = conclude(&run, &directory);
     Ok(if directory.unsaved().is_empty() {
         exit_code(&run)
@@ -174,7 +170,7 @@ fn one(
     }
 }
 
-fn show(run: &Run, flags: &ProveFlags, place: &str) {
+fn show(run: &Run, flags: &ProveFlags, place: Option<String>) {
     let (Some(experiment), false) = (&run.experiment, flags.run.json) else {
         out::print(&summary_json::summary(run));
         return;

@@ -18,7 +18,8 @@ fn set(by: &str) -> String {
     )
 }
 
-/// The system calls of a thread in its jobs: by name, how often.
+/// The system calls of a thread in its jobs: by name, how often. What it calls for a contended lock with priority
+/// inheritance is left out: how often the other task holds it is up to the machine.
 fn calls(trace: &str, tid: i32) -> BTreeMap<String, usize> {
     let own = trace
         .lines()
@@ -32,6 +33,9 @@ fn calls(trace: &str, tid: i32) -> BTreeMap<String, usize> {
     assert_eq!(marks.len(), 2, "{own:#?}");
     let mut counted = BTreeMap::new();
     for call in &own[marks[0] + 1..marks[1]] {
+        if call.contains("FUTEX_LOCK_PI") || call.contains("FUTEX_UNLOCK_PI") {
+            continue;
+        }
         let name = call.split('(').next().unwrap_or_default();
         *counted.entry(name.to_owned()).or_default() += 1;
     }
@@ -73,7 +77,6 @@ fn a_job_makes_no_system_call_but_its_wait_and_the_release_of_the_next_task() {
         // Each job waits once. The record may have fewer: it leaves out what strace stops.
         let jobs = first.get("clock_nanosleep").copied().unwrap_or(0);
         assert!(jobs > 100, "{by}: {jobs}");
-        // Where a lock is contended, PI futexes are called too: here the first waits for the second.
         let without_futex = |calls: &BTreeMap<String, usize>| {
             let others = calls.iter().filter(|(name, _)| *name != "futex");
             others
@@ -96,8 +99,8 @@ fn a_job_makes_no_system_call_but_its_wait_and_the_release_of_the_next_task() {
         let futexes = first.get("futex").copied().unwrap_or(0);
         let by_futex = if releases == "futex" { jobs } else { 0 };
         assert!(
-            (by_futex..=by_futex + jobs / 4).contains(&futexes),
-            "{by}: {futexes}"
+            (by_futex..=by_futex + 1).contains(&futexes),
+            "{by}: {futexes} of {by_futex}"
         );
     }
 }

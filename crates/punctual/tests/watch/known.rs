@@ -146,6 +146,14 @@ impl Known {
         }
     }
 
+    /// Ends it by a signal.
+    #[allow(dead_code, reason = "not every test wants this one")]
+    pub fn kill(mut self, signal: i32) {
+        // SAFETY: `kill` accesses no memory. The child was not waited for: its ID is still its own.
+        assert_eq!(unsafe { libc::kill(self.pid as i32, signal) }, 0);
+        self.child.wait().expect("it ended");
+    }
+
     /// Lets it run, and waits until it is done; returns its counts by name.
     pub fn go(&mut self) -> BTreeMap<String, u64> {
         self.input.write_all(b"go\n").expect("it listens");

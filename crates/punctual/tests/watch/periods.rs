@@ -1,12 +1,12 @@
 //! Periods that a watched thread skips, and threads without a period: the verdict on them.
 
-use punctual_record::watch::Timing;
+use punctual_record::watch::{OffCpuWhy, Timing, WatchedThread};
 use punctual_record::{InvalidReason, Run, analyse_record};
 use punctual_stats::verdict::Outcome;
 
 use super::common::needs::Absent;
 use super::common::{Place, said, skip};
-use super::exact::{counted_but_for_unseen, thread};
+use super::exact::{counted_but_for_unseen, thread, times};
 use super::known::{Known, watch, watched};
 
 /// A program's output, and the record of a watch of it.
@@ -172,4 +172,43 @@ pub fn a_watch_of_too_many_threads_does_not_pass(many: &str, followed: usize) {
         room: followed as u64,
     };
     assert!(reasons.contains(&unfollowed), "{reasons:?}");
+}
+
+/// Threads that come and go, more than fit: none is left out, and each wake-up is in a row of its name.
+pub fn threads_that_end_make_room_for_others() {
+    let place = Place::new();
+    let asked = ["--deadline", "100ms", "--miss", "0.5", "--off-cpu"];
+    let (_known, run, _) = watched_as(&place, &["cycles", "100", "passing", "600"], &asked);
+    let watch = run.watch.as_ref().expect("a watch");
+    assert_eq!((watch.beyond, watch.unfollowed), (0, 0));
+    assert!(watch.threads.len() <= 256, "{}", watch.threads.len());
+    let passing = || {
+        let both = run.threads.iter().zip(&watch.threads);
+        both.filter(|(_, it)| it.task.name.starts_with("rt-passing-"))
+    };
+    let rows = passing().count() as u64;
+    let others: u64 = passing().map(|(_, it)| it.others).sum();
+    assert_eq!(rows + others, 600, "{rows} rows");
+    let unseen: u64 = passing().map(|(_, it)| it.unseen).sum();
+    let woken: u64 = passing().map(|(thread, _)| thread.latency.count).sum();
+    assert!(
+        (3_000 - unseen..=3_000).contains(&woken),
+        "{woken}, {unseen} unseen"
+    );
+    let slept = |it: &WatchedThread| times(it, "clock_nanosleep");
+    let slept: u64 = passing().map(|(_, it)| slept(it)).sum();
+    assert!((3_000 - unseen..=3_000).contains(&slept), "{slept}");
+    let places = &watch.off_cpu.as_ref().expect("asked for").places;
+    let asleep = places.iter().filter(|it| {
+        let name = &watch.threads[it.thread as usize].task.name;
+        it.why == OffCpuWhy::Asleep && name.starts_with("rt-passing-")
+    });
+    let asleep: u64 = asleep.map(|it| it.count).sum();
+    let most = 3_000 + watch.off_cpu.as_ref().map_or(0, |it| it.beyond.count);
+    assert!(
+        (1_500..=most).contains(&asleep),
+        "{asleep} of 3000 off the CPU"
+    );
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    assert_ne!(verdict.outcome, Outcome::Invalid, "{}", said(&run));
 }

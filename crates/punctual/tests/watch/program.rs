@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::common::needs::{self, Absent};
-use crate::common::{Place, Running, need, skip, until};
+use crate::common::{Place, Running, need, said, skip, until};
 use crate::exact::{counted_but_for_unseen, thread, times};
 use crate::known::{Known, programs_of, watch, watched};
 use punctual_record::watch::{Subject, WatchedThread};
@@ -84,6 +84,13 @@ fn a_watch_of_too_many_threads_does_not_pass() {
 }
 
 #[test]
+fn threads_that_end_make_room_for_others() {
+    needed!();
+    let _alone = alone();
+    periods::threads_that_end_make_room_for_others();
+}
+
+#[test]
 fn a_watch_of_too_many_threads_for_the_kernel_does_not_pass() {
     needed!();
     let _alone = alone();
@@ -96,9 +103,10 @@ fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
     let place = Place::new();
     let mut known = Known::start(watched(), &["cycles", "200"]);
     let number = known.pid.to_string();
-    let running = watch(&place, &[&number, "-q"]);
+    let asked = ["--deadline", "10s", "--miss", "0.9"];
+    let running = watch(&place, &[&[&number, "-q"], &asked[..]].concat());
     known.go();
-    drop(known);
+    known.kill(libc::SIGXCPU);
     running.end();
     let run = place.run_of();
     assert_eq!(run.state, State::Finished);
@@ -109,9 +117,19 @@ fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
     );
     let subject = &run.watch.as_ref().expect("a watch").subject;
     assert!(
-        matches!(subject, Subject::Program { ended: true, .. }),
+        matches!(
+            subject,
+            Subject::Program {
+                ended: true,
+                killed_by: Some(libc::SIGXCPU),
+                ..
+            }
+        ),
         "{subject:?}"
     );
+    let sentence = said(&run);
+    let end = format!("({number}) was ended by SIGXCPU (RLIMIT_RTTIME or RLIMIT_CPU).");
+    assert!(sentence.ends_with(&end), "{sentence}");
     let (counted, watched) = thread(&run, "rt-loop");
     assert_eq!(counted.lost, 0);
     // Its end wakes it, too.

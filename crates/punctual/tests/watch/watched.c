@@ -20,7 +20,7 @@
 #include "known.h"
 
 static const long long PERIOD = 1000000;
-static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, budget, lengths, clocked, many;
+static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, budget, lengths, clocked, many, passing;
 static pthread_mutex_t lock;
 static int request[2], reply[2], start[2], take[2], taken[2];
 static atomic_int periodic_tid;
@@ -178,6 +178,18 @@ static void *crowd(void *nothing)
 	return nothing;
 }
 
+/* One of many of which a few run at once. */
+static void *end_soon(void *number)
+{
+	char name[16];
+	snprintf(name, sizeof(name), "rt-passing-%ld", (long)number);
+	pthread_setname_np(pthread_self(), name);
+	scheduled(SCHED_FIFO, 30);
+	for (int sleep = 0; sleep < 5; sleep++)
+		usleep(2000);
+	return NULL;
+}
+
 struct attributes {
 	unsigned size, policy;
 	unsigned long long flags;
@@ -325,6 +337,15 @@ static void *run(void *nothing)
 		printf("begun %ld\n", begun);
 		sleep_for(300 * PERIOD);
 	}
+	for (long begun = 0; begun < passing; begun++) {
+		pthread_t thread;
+		if (pthread_create(&thread, NULL, end_soon, (void *)begun))
+			fail("a thread");
+		pthread_detach(thread);
+		sleep_for(3 * PERIOD);
+	}
+	if (passing)
+		sleep_for(300 * PERIOD);
 	printf("skipped %ld\nlate %ld\nminor %ld\nmajor %ld\n", skipped, late, after.ru_minflt - before.ru_minflt,
 	       after.ru_majflt - before.ru_majflt);
 	printf("DONE\n");
@@ -363,6 +384,8 @@ int main(int count, char **words)
 			clocked = value;
 		else if (!strcmp(words[at], "many"))
 			many = value;
+		else if (!strcmp(words[at], "passing"))
+			passing = value;
 		else if (!strcmp(words[at], "catch-up"))
 			catch_up = value;
 		else

@@ -65,6 +65,35 @@ impl JobBill {
     /// What measuring and calling add to a job's own work at most.
     const MEASURING_NS: u64 = 50_000;
 
+    /// Joins the rows that took least, of each stage, where there are more than are kept: a job that waits for
+    /// hundreds of tasks has a row for each of them.
+    fn fold(&mut self) {
+        if self.rows.len() <= Self::ROWS {
+            return;
+        }
+        let (own, others) = (self.rows.split_off(Self::ROWS).into_iter())
+            .partition::<Vec<_>, _>(|row| matches!(row.cause, Cause::Work | Cause::WakePath));
+        let mut joined: Vec<BillRow> = Vec::new();
+        for row in others {
+            match joined.iter_mut().find(|it| it.stage == row.stage) {
+                Some(known) => known.ns = known.ns.saturating_add(row.ns),
+                None => joined.push(BillRow {
+                    stage: row.stage,
+                    cause: Cause::Other,
+                    ns: row.ns,
+                    stack: Vec::new(),
+                    by: Vec::new(),
+                    notes: Vec::new(),
+                }),
+            }
+        }
+        self.rows.extend(own.into_iter().chain(joined));
+        self.rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
+    }
+
+    /// Rows that are kept, besides one for the others of each stage.
+    const ROWS: usize = 64;
+
     /// From the arrival to the end.
     #[must_use]
     pub fn response_ns(&self) -> u64 {
@@ -105,7 +134,7 @@ impl JobBills {
     }
 
     /// Counts a bill, and keeps it while it is among the longest.
-    pub fn add(&mut self, bill: JobBill, late: bool) {
+    pub fn add(&mut self, mut bill: JobBill, late: bool) {
         if late {
             self.explained += 1;
             let mut counted: Vec<Cause> = Vec::new();
@@ -123,6 +152,7 @@ impl JobBills {
         }
         let response_ns = bill.response_ns();
         if self.would_keep(response_ns) {
+            bill.fold();
             let at = self
                 .worst
                 .partition_point(|it| it.response_ns() >= response_ns);

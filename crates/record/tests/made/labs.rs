@@ -2,6 +2,7 @@
 
 use punctual_record::lab::*;
 use punctual_record::laboratory::{Architecture, Fingerprint, GuestTime, Laboratory};
+use punctual_record::watch::KilledProgram;
 use punctual_record::{Judgement, Tool};
 use punctual_stats::experiment::{BlockLatencies, KnobConclusion, KnobResult};
 use punctual_stats::verdict::Outcome;
@@ -204,7 +205,15 @@ pub fn no_bills() -> Vec<NoBill> {
 /// FAIL: a part of a program took too long.
 fn too_long() -> Judgement {
     let step = verdicts::length(Outcome::Fail, 2_402, 3, Some(1_370_000));
-    verdicts::judgement(Vec::new(), vec![step])
+    Judgement {
+        unseen: 2,
+        killed: vec![KilledProgram {
+            program: "rt-loop".to_owned(),
+            pid: 312,
+            signal: 11,
+        }],
+        ..verdicts::judgement(Vec::new(), vec![step])
+    }
 }
 
 /// A cell with figures, a bill and a verdict.

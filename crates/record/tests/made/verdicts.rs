@@ -158,6 +158,8 @@ pub fn judgement(requirements: Vec<RequirementResult>, lengths: Vec<LengthResult
         without: Vec::new(),
         repeats: false,
         messages: false,
+        unseen: 0,
+        killed: Vec::new(),
     }
 }
 

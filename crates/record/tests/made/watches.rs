@@ -61,6 +61,7 @@ fn thread(name: &str) -> WatchedThread {
         }],
         calls_beyond: 1,
         unseen: 1,
+        others: 2,
         slept_but_for_stops: true,
     }
 }
@@ -159,6 +160,7 @@ pub fn program(name: &str, threads: usize) -> Watch {
             command: vec![name.to_owned(), "--rate".to_owned()],
             all_threads: true,
             ended: true,
+            killed_by: Some(24),
         },
         threads: (0..threads).map(|_| thread(name)).collect(),
         beyond: 2,
@@ -252,6 +254,7 @@ pub fn programs(name: &str, threads: usize) -> Watch {
         pid,
         name: name.to_owned(),
         gone,
+        killed_by: gone.then_some(9),
     };
     Watch {
         subject: Subject::Programs {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual_record::explanation::Cause;
+use punctual_record::explanation::{BillRow, Cause, Stage};
 use punctual_record::taskset::{JobBills, TaskFault, TaskRun};
 use punctual_record::{InvalidReason, MergeError, Run, invalid_reasons, merge, parse};
 use punctual_stats::verdict::Outcome;
@@ -16,6 +16,39 @@ fn read_back(json: &Value) -> Result<Run, String> {
 
 fn tasks(run: &Run) -> &TaskRun {
     run.tasks.as_ref().unwrap()
+}
+
+#[test]
+fn a_bill_of_hundreds_of_tasks_keeps_its_sum_the_largest_and_its_own_work() {
+    let mut long = bill();
+    let row = |number: u64| BillRow {
+        cause: match number {
+            7 => Cause::Work,
+            _ => Cause::Interrupt {
+                irq: number as u32,
+                name: format!("dev{number}"),
+            },
+        },
+        ns: number,
+        ..long.rows[0].clone()
+    };
+    let mut rows: Vec<BillRow> = (1..=500).rev().map(row).collect();
+    rows[250].stage = Stage::Switch;
+    long.rows = rows;
+    let sum: u64 = long.rows.iter().map(|row| row.ns).sum();
+    let mut bills = JobBills::default();
+    bills.add(long, false);
+    let kept = &bills.worst[0].rows;
+    assert_eq!(kept.iter().map(|row| row.ns).sum::<u64>(), sum);
+    assert!(kept.is_sorted_by(|a, b| a.ns >= b.ns), "{kept:?}");
+    // 64, its own work, and the others of two stages.
+    assert_eq!(kept.len(), 67);
+    assert!(
+        kept.iter()
+            .any(|row| row.cause == Cause::Work && row.ns == 7)
+    );
+    let others = kept.iter().filter(|row| row.cause == Cause::Other);
+    assert_eq!(others.count(), 2);
 }
 
 #[test]

@@ -232,10 +232,16 @@ fn conditions(run: &Run) -> Vec<statements::Fact> {
     if run.watch.is_none() && run.imported.is_none() {
         machine += &format!("; {}", conditions::idle_states(run));
     }
-    let mut facts = vec![
-        fact("Machine", machine),
-        fact(name, format!("{how}, {}", words::duration(run.measured_ns))),
-    ];
+    let long = match run.measured_ns {
+        0 => String::new(),
+        ns => words::duration(ns),
+    };
+    let how: Vec<String> = [how, long]
+        .into_iter()
+        .filter(|it| !it.is_empty())
+        .collect();
+    let mut facts = vec![fact("Machine", machine), fact(name, how.join(", "))];
+    facts.retain(|(_, text)| !text.is_empty());
     facts.extend(placement(run).map(|text| fact("CPUs", text)));
     if run.watch.is_none() {
         facts.push(fact("Load", conditions::load_in_brief(run)));

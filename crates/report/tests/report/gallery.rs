@@ -26,7 +26,9 @@ fn every_fixture_can_be_shown_in_every_way() {
             );
             std::fs::write(directory.join(file), text).expect("the file is written");
         }
-        let mut style = Style::plain().with_report("punctual-qualify-20261121T093000Z/report.html");
+        let mut style = Style::plain().with_report(Some(
+            "punctual-qualify-20261121T093000Z/report.html".to_owned(),
+        ));
         let plain = terminal::summary(&run, &style);
         for line in plain.lines() {
             assert!(

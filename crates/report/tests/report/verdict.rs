@@ -1,5 +1,6 @@
 //! The words of verdicts: made of the figures alone, so that another wording changes no verdict.
 
+use punctual_record::watch::KilledProgram;
 use punctual_record::{Judgement, Run, analyse_record};
 use punctual_report::{statements, summary_json, verdict};
 use punctual_stats::miss::{MissBound, StallLengths, TimeUnknown};
@@ -14,6 +15,38 @@ use super::verdicts::{
 
 fn said(requirements: Vec<RequirementResult>) -> String {
     verdict::sentence(&judgement(requirements, Vec::new()))
+}
+
+#[test]
+fn programs_that_a_signal_ended_and_wake_ups_that_went_unseen_are_in_the_sentence() {
+    let killed = |pid, signal| KilledProgram {
+        program: "rt-loop".to_owned(),
+        pid,
+        signal,
+    };
+    let asked = |outcome| judgement(vec![waking(1e-4, outcome, no_miss())], Vec::new());
+    let one = Judgement {
+        killed: vec![killed(312, 24)],
+        ..asked(Outcome::Pass)
+    };
+    let end = "allowed 0.01 %. rt-loop (312) was ended by SIGXCPU (RLIMIT_RTTIME or RLIMIT_CPU).";
+    assert!(
+        verdict::sentence(&one).ends_with(end),
+        "{}",
+        verdict::sentence(&one)
+    );
+    let many = Judgement {
+        killed: (1..=5).map(|pid| killed(pid, 40)).collect(),
+        unseen: 3,
+        ..asked(Outcome::Inconclusive)
+    };
+    let said = verdict::sentence(&many);
+    let end = "rt-loop (3) was ended by signal 40, 2 more programs were ended by signals.";
+    assert!(said.ends_with(end), "{said}");
+    assert!(
+        said.contains(" 3 wake-ups went unseen, and each may have been late."),
+        "{said}"
+    );
 }
 
 #[test]

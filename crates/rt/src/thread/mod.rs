@@ -12,6 +12,7 @@
 mod joinable;
 mod launch;
 mod name;
+mod start_line;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use joinable::{Joinable, Main, Start, reap};
 pub use launch::{Gate, explicit_sched};
 pub use name::Name;
+pub use start_line::StartLine;
 
 use crate::advice::{Attempt, advice};
 use crate::sched::Policy;

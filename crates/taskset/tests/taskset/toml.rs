@@ -467,11 +467,11 @@ fn too_many_of_anything_are_refused() {
         let one = |number| format!("[[task]]\nname = \"t{number}\"\nperiod = \"1s\"\nwork = []\n");
         (0..count).map(one).collect()
     };
-    assert!(parsed(&tasks(256)).is_ok());
+    assert!(parsed(&tasks(512)).is_ok());
     refused(
-        &tasks(257),
-        1 + 4 * 256,
-        "too many tasks: expected at most 256",
+        &tasks(513),
+        1 + 4 * 512,
+        "too many tasks: expected at most 512",
     );
     let locks: String = (0..65)
         .map(|number| format!("[[lock]]\nname = \"l{number}\"\n"))

@@ -24,7 +24,7 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 57;
+const THREAD_WORDS: usize = 58;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
@@ -45,6 +45,8 @@ const STOP: usize = 40;
 const PROGRAM: usize = 42;
 /// The offset of its throttles: how often, for how long, and the longest.
 const THROTTLES: usize = 50;
+/// The offset of the signal that ended it.
+const KILLED_BY: usize = 57;
 /// Words of `struct followed` and of `struct coming`.
 type FollowedWords = [u64; 2];
 type Coming = [u64; 2];
@@ -356,6 +358,7 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         started_ns: words[0],
         cpu: words[4].checked_sub(1).map(|cpu| cpu as u32),
         ended: words[5] != 0,
+        killed_by: i32::try_from(words[KILLED_BY]).ok().filter(|it| *it != 0),
         wake_ups: words[6],
         switches: words[7],
         preempted: words[8],

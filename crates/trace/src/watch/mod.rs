@@ -341,6 +341,8 @@ pub struct Sleeper {
     pub cpu: Option<u32>,
     /// Whether it has ended.
     pub ended: bool,
+    /// The signal that ended it, and its program.
+    pub killed_by: Option<i32>,
     /// Wake-ups that were written to the ring, including lost ones.
     pub wake_ups: u64,
     /// Switches to it.

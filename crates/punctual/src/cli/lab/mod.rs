@@ -306,8 +306,9 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
             out::print(&report::bills(lab, &out::style()));
         }
     } else if !flags.quiet {
-        let place = directory.join(LAB_PAGE).display().to_string();
-        out::print(&report::tables(lab, &out::style().with_report(place)));
+        let page = directory.join(LAB_PAGE);
+        let page = page.exists().then(|| page.display().to_string());
+        out::print(&report::tables(lab, &out::style().with_report(page)));
         if flags.explain {
             out::print(&report::bills(lab, &out::style()));
         }

@@ -12,13 +12,13 @@ use punctual_rt::periodic::{Fixed, Schedule};
 use punctual_rt::ring::{Consumer, ring};
 use punctual_rt::sched::Policy;
 use punctual_rt::sys::time::clock_now;
-use punctual_rt::thread::{Builder, Handle};
+use punctual_rt::thread::{Builder, Handle, StartLine};
 use punctual_stats::Histogram;
 
 use super::error::{CostError, PROBE};
 use crate::probe::cycle::{Bounds, Halt, Sample};
 use crate::probe::kinds::KINDS;
-use crate::probe::thread::{Probe, ProbeRequest, StartLine};
+use crate::probe::thread::{Probe, ProbeRequest, run_up_ns};
 
 /// Wake-ups that the ring holds: two seconds of 10,000 per second; it is emptied 20 times a second.
 const RING: usize = 1 << 15;
@@ -83,7 +83,7 @@ impl Beside {
         if let Some((step, error)) = ready.refused.into_iter().next() {
             return Err(failed(step.to_owned(), error));
         }
-        let start_ns = clock::now_ns() + StartLine::run_up_ns();
+        let start_ns = clock::now_ns() + run_up_ns();
         line.go(start_ns);
         while clock::sleep_until(start_ns).is_err() {}
         Ok(Self {

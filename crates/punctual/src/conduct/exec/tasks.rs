@@ -7,14 +7,13 @@ use std::{fmt, io};
 use punctual_rt::clock;
 use punctual_rt::ring::{Consumer, Producer, ring};
 use punctual_rt::sys::task;
-use punctual_rt::thread::Refusal;
+use punctual_rt::thread::{Refusal, StartLine};
 
 use super::calls::Launched;
 use super::plan::ExecPlan;
 use crate::conduct::error::ConductError;
 use crate::probe::collector::Collector;
 use crate::probe::cycle::Sample;
-use punctual_exec::task::StartLine;
 use punctual_exec::{
     End, Fault, Job, Outcome, Passed, Prepared, Ready, Running, Sink, Speed, StartError, prepare,
 };

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use punctual_rt::ring::{Consumer, ring};
 use punctual_rt::sched::Policy;
+use punctual_rt::thread::StartLine;
 
 use super::plan::ProbePlan;
 use crate::conduct::error::ConductError;
 use crate::probe::collector::Collector;
 use crate::probe::cycle::{Bounds, Halt, Sample};
 use crate::probe::gaps::{Account, GapFeed, Polling};
-use crate::probe::thread::{Outcome, Probe, ProbeRequest, Ready, StartLine};
+use crate::probe::thread::{Outcome, Probe, ProbeRequest, Ready};
 use crate::system::monitor::Monitored;
 
 /// How long a probe thread may take to end after the request, in addition to its interval.

@@ -20,7 +20,7 @@ use crate::conduct::signals::Signals;
 use crate::probe::collector::{Classifier, Lane};
 use crate::probe::cycle::Sample;
 use crate::probe::tally::{Halves, Tally};
-use crate::probe::thread::StartLine;
+use crate::probe::thread::run_up_ns;
 use punctual_lab::job::load_seed;
 use punctual_load::{LoadSet, LoadSettings, LoadSpec};
 use punctual_record::live::Step;
@@ -183,9 +183,7 @@ pub fn refuse_if_signalled(signals: &Signals) -> Result<(), ConductError> {
 /// Starts the probe threads, all at one instant, and returns it.
 pub fn start(probes: &Probes, gathering: &Gathering, pace: &Pace, duration_ns: Option<u64>) -> u64 {
     // The start is in the future for all threads: each runs a warm-up before it.
-    let start_ns = gathering
-        .look()
-        .start_at(clock::now_ns() + StartLine::run_up_ns());
+    let start_ns = gathering.look().start_at(clock::now_ns() + run_up_ns());
     if let Some(length_ns) = duration_ns {
         probes.halt.set(start_ns.saturating_add(length_ns));
     }

@@ -11,7 +11,7 @@ use punctual_machine::survey::Policy;
 use punctual_record::invalid::unwoken;
 use punctual_record::live::{LiveRow, Notable};
 use punctual_record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
-use punctual_record::{Demand, Faults, Happening, Run, Thread};
+use punctual_record::{Demand, Happening, Run, Thread};
 use punctual_trace::calls;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{Call, Other};
@@ -24,17 +24,22 @@ pub fn thread(start_ns: u64, followed: &Followed, numbers: &Numbers) -> Thread {
     let thread = thread_of(start_ns, &followed.tally, cpu, tid);
     Thread {
         lost: followed.lost(),
-        faults: Some(Faults {
-            minor: sleeper.minor_faults,
-            major: sleeper.major_faults,
-        }),
-        preemptions: Some(sleeper.preempted),
+        faults: Some(followed.faults()),
+        preemptions: Some(followed.preempted()),
         ..thread
     }
 }
 
-/// What else was counted of a thread.
+/// What else was counted of a thread, and of those that ended whose row it continues.
 pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> WatchedThread {
+    let own = alone(followed, program, numbers);
+    match &followed.before {
+        Some(before) => before.watched.followed_by(&own),
+        None => own,
+    }
+}
+
+fn alone(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> WatchedThread {
     let sleeper = &followed.sleeper;
     let jobs = Jobs {
         count: sleeper.jobs,
@@ -68,6 +73,7 @@ pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> 
         budgets_beyond,
         calls,
         calls_beyond: sleeper.no_room,
+        others: 0,
         unseen: sleeper.unseen.saturating_add(followed.perhaps_late),
         slept_but_for_stops: followed.slept_but_for_stops(),
     }
@@ -166,8 +172,8 @@ pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
         max_ns: latency.max().unwrap_or(0),
         late: tally.late,
         missed: tally.missed + sleeper.late_jobs,
-        preempted: sleeper.preempted,
-        faults: sleeper.minor_faults + sleeper.major_faults,
+        preempted: followed.preempted(),
+        faults: followed.faults().minor + followed.faults().major,
         migrations: sleeper.migrations,
         notable: worst.map(|call| Notable::Sleep {
             call: calls::name(call.call),

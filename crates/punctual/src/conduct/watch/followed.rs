@@ -11,7 +11,8 @@ use super::skipped::{Instant, overran_ns, skipped, taken_at_once};
 use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
-use punctual_record::watch::Timing;
+use punctual_record::Faults;
+use punctual_record::watch::{Timing, WatchedThread};
 use punctual_trace::calls;
 use punctual_trace::watch::rhythm::{Rhythm, TimerPattern};
 use punctual_trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
@@ -54,10 +55,20 @@ pub struct Followed {
     pub received: u64,
     /// Whether it has ended and no more data comes.
     pub gone: bool,
+    /// The threads of its name that ended and whose row it continues.
+    pub before: Option<Box<Ended>>,
     rhythms: BTreeMap<Key, Paced>,
     last_end_ns: u64,
     /// Wake-ups that went unseen before the received ones.
     unseen: u64,
+}
+
+/// Threads that ended, of one name, as far as no tally has it.
+pub struct Ended {
+    pub watched: WatchedThread,
+    pub faults: Faults,
+    pub preempted: u64,
+    lost: u64,
 }
 
 /// A timer of the thread: the system call of its own sleep, or the number of another timer.
@@ -130,10 +141,68 @@ impl Followed {
             perhaps_late: 0,
             received: 0,
             gone: false,
+            before: None,
             rhythms: BTreeMap::new(),
             last_end_ns: 0,
             unseen: 0,
         }
+    }
+
+    /// A thread that takes the row of this one, which has ended: for want of room, its figures are added to it.
+    #[must_use]
+    pub fn succeed(mut self, watched: WatchedThread, sleeper: Sleeper, met_on: u32) -> Self {
+        let ended = &self.sleeper;
+        let faults = self.faults();
+        let (preempted, lost) = (self.preempted(), self.lost());
+        debug_assert!(ended.ended, "its figures are final");
+        let others = watched.others + 1;
+        let before = Ended {
+            watched: WatchedThread { others, ..watched },
+            faults,
+            preempted,
+            lost,
+        };
+        self.stops.forget();
+        Self {
+            before: Some(Box::new(before)),
+            stops: self.stops,
+            ..Self::new(sleeper, met_on, self.tally)
+        }
+    }
+
+    /// Page faults in its row.
+    pub fn faults(&self) -> Faults {
+        let before = self.before.as_ref().map(|it| it.faults);
+        let of = |count: u64, before: fn(Faults) -> u64, ended: Option<Faults>| {
+            count.saturating_add(ended.map_or(0, before))
+        };
+        Faults {
+            minor: of(self.sleeper.minor_faults, |it| it.minor, before),
+            major: of(self.sleeper.major_faults, |it| it.major, before),
+        }
+    }
+
+    /// Involuntary switches in its row.
+    pub fn preempted(&self) -> u64 {
+        let before = self.before.as_ref().map_or(0, |it| it.preempted);
+        self.sleeper.preempted.saturating_add(before)
+    }
+
+    /// Whether a thread may take its row: it has ended, and is of that name but for numbers, and of that policy.
+    #[must_use]
+    pub fn makes_room_for(&self, sleeper: &Sleeper) -> bool {
+        let (own, other) = (&self.sleeper, sleeper);
+        let kind = |it: &Sleeper| (it.program, it.task.policy, it.task.priority);
+        let letters = |name: &str| {
+            let parts = name.split(|it: char| it.is_ascii_digit());
+            parts
+                .map(str::to_owned)
+                .filter(|it| !it.is_empty())
+                .collect::<Vec<_>>()
+        };
+        self.gone
+            && kind(own) == kind(other)
+            && letters(&own.task.name) == letters(&other.task.name)
     }
 
     /// The CPU on which it ran last.
@@ -449,13 +518,15 @@ impl Followed {
         // A stop wakes it, and so does the end of the stop.
         let by_stops = self.stops.count.saturating_mul(2);
         let by_itself = sleeper.switches.saturating_sub(sleeper.preempted);
-        sleeper.asleep && self.tally.count() == 0 && by_itself <= by_stops
+        let alone = self.before.is_none();
+        alone && sleeper.asleep && self.tally.count() == 0 && by_itself <= by_stops
     }
 
     /// Wake-ups that were overwritten before they were read.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.sleeper.wake_ups.saturating_sub(self.received)
+        let before = self.before.as_ref().map_or(0, |it| it.lost);
+        (self.sleeper.wake_ups.saturating_sub(self.received)).saturating_add(before)
     }
 }
 

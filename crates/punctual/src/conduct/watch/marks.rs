@@ -19,6 +19,8 @@ pub(super) struct Marks<'a> {
     limits: &'a [Option<u64>],
     marking: Result<ActiveMarks, Unavailable>,
     threads: Vec<AtMark>,
+    /// Passes of threads for which there was no room, by mark.
+    beyond: Vec<u64>,
     unseen: Vec<Unseen>,
 }
 
@@ -55,6 +57,7 @@ impl<'a> Marks<'a> {
             limits,
             marking: ActiveMarks::start(pid, kernels, every, marks),
             threads: Vec::new(),
+            beyond: vec![0; marks.len()],
             unseen: vec![Unseen::default(); marks.len()],
         };
         for (index, mark) in marks.marks.iter().enumerate() {
@@ -108,6 +111,7 @@ impl<'a> Marks<'a> {
 
     fn read_counts(&mut self) {
         let counts = self.marking.as_ref().map(ActiveMarks::passes);
+        self.beyond.fill(0);
         for passes in counts.unwrap_or_default() {
             let same = |it: &AtMark| {
                 (it.passes.mark, it.passes.task.tid, it.passes.started_ns)
@@ -119,7 +123,7 @@ impl<'a> Marks<'a> {
                     let limit_ns = self.limit_ns(passes.mark as usize);
                     self.threads.push(AtMark::new(passes, limit_ns));
                 }
-                None => {}
+                None => self.beyond[passes.mark as usize] += passes.count,
             }
         }
     }
@@ -170,7 +174,7 @@ impl<'a> Marks<'a> {
                 refused: self.refused(index).cloned(),
                 threads: threads.into_iter().map(|it| it.compose(numbers)).collect(),
                 unwatched: self.unseen[index].unwatched,
-                beyond: self.unseen[index].no_room,
+                beyond: self.unseen[index].no_room + self.beyond[index],
             }
         };
         self.marks.iter().enumerate().map(of).collect()

@@ -273,7 +273,13 @@ impl<'a> Members<'a> {
         (!self.is_one() && kernels != 0).then(|| numbers.visible_number(kernels))
     }
 
-    pub fn subject(&self, every: bool, refused: u64) -> Subject {
+    /// `killed_by`: the signal that ended a program, by its ID in the kernel.
+    pub fn subject(
+        &self,
+        every: bool,
+        refused: u64,
+        killed_by: impl Fn(Option<u32>) -> Option<i32>,
+    ) -> Subject {
         let (following, wanted) = match self.target {
             Target::Program {
                 process,
@@ -285,6 +291,7 @@ impl<'a> Members<'a> {
                     command: process.command.clone(),
                     all_threads: every,
                     ended: !process.runs(&self.root),
+                    killed_by: killed_by(None),
                 };
             }
             Target::Program { process, .. } => (
@@ -298,6 +305,7 @@ impl<'a> Members<'a> {
             pid: it.pid,
             name: it.name.clone(),
             gone: it.gone,
+            killed_by: killed_by(Some(it.kernels)),
         });
         Subject::Programs {
             following,

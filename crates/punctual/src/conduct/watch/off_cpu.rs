@@ -17,7 +17,7 @@ use punctual_trace::watch::{AWAY_FRAMES, ActiveWatch, OffCpuCount, OffCpuLost, O
 const MOST: usize = 32768;
 
 /// A place: the index of its thread, and the numbers of its stacks.
-type Key = (usize, OffCpuReason, Option<u32>, Option<u32>);
+type Key = (usize, u64, OffCpuReason, Option<u32>, Option<u32>);
 
 /// Everything known about off-CPU times.
 pub(super) struct Aways {
@@ -65,7 +65,13 @@ impl Aways {
             let Some(at) = threads.iter().position(|it| it.is(away.tid)) else {
                 continue;
             };
-            let key = (at, away.why, away.kernel, away.user);
+            let key = (
+                at,
+                threads[at].sleeper.started_ns,
+                away.why,
+                away.kernel,
+                away.user,
+            );
             if !self.places.contains_key(&key) && self.places.len() >= MOST {
                 if self.beyond.len() < MOST {
                     let mut sum = TimesSum::default();
@@ -127,7 +133,7 @@ impl Aways {
             record.beyond.add(sum.count, sum.total_ns);
         }
         let mut joined: BTreeMap<_, OffCpuPlace> = BTreeMap::new();
-        for ((at, why, kernel, user), away) in &self.places {
+        for ((at, _, why, kernel, user), away) in &self.places {
             let program = threads.get(*at).map_or(0, |it| it.sleeper.program);
             let kernel = kernel.and_then(|number| self.kernel_stacks.get(&number));
             let user = user.and_then(|number| self.user_stacks.get(&(program, number)));

@@ -22,7 +22,7 @@ use punctual_machine::Root;
 use punctual_machine::survey::thread::last_cpu;
 use punctual_record::event::{Gone, Halted};
 use punctual_record::live::{LiveSubject, LiveWatch, Note, RowsAre};
-use punctual_record::watch::Watch;
+use punctual_record::watch::{Watch, WatchedThread};
 use punctual_record::{
     Condition, Demand, Event, Fix, Happening, RecordError, Run, RunDirectory, StopCause, condition,
 };
@@ -134,7 +134,12 @@ impl<'a> Program<'a> {
     }
 
     fn meet(&mut self, sleeper: Sleeper) {
-        if self.threads.len() >= THREADS {
+        let full = self.threads.len() >= THREADS;
+        let ended = self
+            .threads
+            .iter()
+            .position(|it| it.makes_room_for(&sleeper));
+        if full && ended.is_none() {
             let one = (sleeper.task.tid, sleeper.started_ns);
             if self.beyond.len() < BEYOND && !self.beyond.contains(&one) {
                 self.beyond.push(one);
@@ -151,6 +156,10 @@ impl<'a> Program<'a> {
         let Some(met_on) = sleeper.cpu.or_else(in_proc) else {
             return;
         };
+        if let Some(at) = ended.filter(|_| full) {
+            self.continue_row(at, sleeper, met_on);
+            return;
+        }
         let halves = match self.length.duration_ns {
             Some(length_ns) => Halves::At((length_ns / 2).max(1)),
             None => Halves::Doubling(1_000_000_000),
@@ -158,6 +167,22 @@ impl<'a> Program<'a> {
         let deadline_ns = self.length.deadline_ns.unwrap_or(u64::MAX);
         let tally = Tally::new(self.start_ns, deadline_ns, halves, PEAKS / 16);
         self.threads.push(Followed::new(sleeper, met_on, tally));
+    }
+
+    /// A thread gets the row of one that has ended: the next one gets another.
+    fn continue_row(&mut self, at: usize, sleeper: Sleeper, met_on: u32) {
+        let mut ended = self.threads.remove(at);
+        ended.end();
+        let watched = self.watched_of(&ended);
+        self.threads
+            .insert(at, ended.succeed(watched, sleeper, met_on));
+    }
+
+    fn watched_of(&self, thread: &Followed) -> WatchedThread {
+        let program = self
+            .members
+            .program_of(thread.sleeper.program, &self.numbers);
+        compose::watched(thread, program, &self.numbers)
     }
 
     /// Puts the stops into the record; a stop that has not ended lasts until now.
@@ -388,6 +413,12 @@ impl Watched for Program<'_> {
         self.members.look_beside(self.every);
         let (children, ordinary) = self.members.beside();
         let threads = &self.threads;
+        // Of a program that a signal ends, each thread ends by it.
+        let killed_by = |program: Option<u32>| {
+            let of = threads.iter().map(|it| &it.sleeper);
+            let mut of = of.filter(|it| program.is_none_or(|program| program == it.program));
+            of.find_map(|it| it.killed_by)
+        };
         run.threads = threads
             .iter()
             .map(|it| compose::thread(self.start_ns, it, &self.numbers))
@@ -395,16 +426,10 @@ impl Watched for Program<'_> {
         run.timeline = timeline::merged(threads.iter().map(|it| it.tally.rows()), elapsed_ns);
         self.look_at_idle_states(run);
         run.watch = Some(Watch {
-            subject: self.members.subject(self.every, self.watching.refused()),
+            subject: (self.members).subject(self.every, self.watching.refused(), killed_by),
             children,
             ordinary,
-            threads: threads
-                .iter()
-                .map(|it| {
-                    let program = self.members.program_of(it.sleeper.program, &self.numbers);
-                    compose::watched(it, program, &self.numbers)
-                })
-                .collect(),
+            threads: threads.iter().map(|it| self.watched_of(it)).collect(),
             beyond: self.beyond.len() as u64,
             unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),

@@ -54,6 +54,12 @@ impl ThreadStops {
         }
     }
 
+    /// Another thread follows: what was counted stays.
+    pub fn forget(&mut self) {
+        self.kept.clear();
+        self.count = 0;
+    }
+
     /// Adds the next stop.
     pub fn add(&mut self, from_ns: u64, to_ns: u64) {
         if self.kept.len() >= KEPT {

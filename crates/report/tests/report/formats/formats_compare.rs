@@ -364,7 +364,22 @@ fn too_few_and_none() {
     let empty = run_of(vec![thread(0, &[], 2)]);
     let said = text(&pair(&run(1), &empty));
     assert!(said.starts_with("Too few samples to compare"), "{said}");
-    text(&pair(&empty, &empty));
+    let other = Run {
+        started: "2026-11-29T09:00:00Z".to_owned(),
+        ..empty.clone()
+    };
+    text(&pair(&empty, &other));
+}
+
+#[test]
+fn a_run_and_a_copy_of_it_are_not_compared() {
+    let (one, other) = (in_stretches(1, 0), in_stretches(2, 4_000));
+    let copy = one.clone();
+    let one = std::slice::from_ref(&one);
+    let error = compare(one, std::slice::from_ref(&copy), None).expect_err("the same");
+    let said = error.to_string();
+    assert!(said.contains("is the same run as A1"), "{said}");
+    assert!(compare(one, &[other], None).is_ok());
 }
 
 #[test]

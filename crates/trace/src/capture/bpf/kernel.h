@@ -93,6 +93,7 @@ struct task_struct {
 	u32 policy;
 	u32 __state;
 	u32 flags;
+	s32 exit_code; /* as wait(2) has it */
 	u64 jobctl; /* why it stops */
 	u64 nvcsw;  /* how often it went to sleep */
 	u64 nivcsw; /* how often it was preempted */

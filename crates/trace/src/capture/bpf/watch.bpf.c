@@ -232,6 +232,7 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 	}
 	if (state & STATE_DEAD) {
 		thread->ended = now_ns;
+		thread->killed_by = task->exit_code & 0x7f;
 		return;
 	}
 	if (!sleeps) {

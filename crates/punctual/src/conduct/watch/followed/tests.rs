@@ -18,6 +18,7 @@ fn followed() -> Followed {
         started_ns: 1,
         cpu: Some(0),
         ended: false,
+        killed_by: None,
         wake_ups: 0,
         switches: 0,
         preempted: 0,
