@@ -13,6 +13,8 @@ pub struct Job {
     pub started_ns: u64,
     /// When it had done its work.
     pub ended_ns: u64,
+    /// How much longer than the task's deadline its phase allows it.
+    pub more_ns: u64,
     /// Whether the task was ready for it in time: it had ended the job before.
     pub waited: bool,
     /// Jobs after it that were never started, because their deadline had passed.

@@ -298,6 +298,7 @@ mod tests {
         Phase {
             jobs: 1,
             period_ns: None,
+            deadline_ns: None,
             work,
         }
     }

@@ -83,6 +83,7 @@ fn phase(jobs: u64, work: Vec<Step>) -> Phase {
     Phase {
         jobs,
         period_ns: None,
+        deadline_ns: None,
         work,
     }
 }
@@ -172,6 +173,32 @@ fn every_timer_keeps_its_grid_and_no_job_is_left_out() {
         }
         let outcome = done.outcomes[0].as_ref().unwrap();
         assert!(matches!(outcome.ended, Ended::Completed) && outcome.jobs == 20);
+    }
+}
+
+#[test]
+fn the_jobs_of_a_phase_with_a_longer_deadline_say_how_much_longer() {
+    let mut set = TaskSet {
+        tasks: vec![task("t", timer(Timer::Absolute, 2 * MS), Vec::new())],
+        ..TaskSet::default()
+    };
+    set.tasks[0].phases = vec![
+        phase(3, Vec::new()),
+        phase(2, vec![Step::Sleep { ns: 3 * MS }]),
+    ];
+    set.tasks[0].phases[1].period_ns = Some(5 * MS);
+    set.tasks[0].end_before_next_arrival(2 * MS);
+    let done = execute(&set, 160 * MS);
+    let mut at_ns = done.start_ns;
+    // Ten rounds of 16 ms; where the machine took so long that jobs were left out, their time has passed.
+    for (index, job) in done.jobs(0).iter().enumerate() {
+        let (period_ns, more_ns) = if index % 5 < 3 {
+            (2 * MS, 0)
+        } else {
+            (5 * MS, 3 * MS)
+        };
+        assert_eq!((job.arrival_ns, job.more_ns), (at_ns, more_ns), "{index}");
+        at_ns += period_ns * (job.skipped + 1);
     }
 }
 

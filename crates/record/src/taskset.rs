@@ -65,7 +65,7 @@ pub struct Task {
     pub cpus: Vec<usize>,
     /// What wakes it.
     pub wake: Wake,
-    /// A job must end this long after it arrives. A job that another task releases arrives when
+    /// A job must end this long after it arrives, unless its phase says that it may take longer. A job that another task releases arrives when
     /// that one's job arrived.
     pub deadline_ns: u64,
     /// Each job is released at most this long after its arrival, evenly distributed.
@@ -183,6 +183,9 @@ pub struct Phase {
     /// The period meanwhile, where it is another one than the task's: only with a timer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<u64>,
+    /// How long after its arrival a job must end meanwhile, where that is longer than [`Task::deadline_ns`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<u64>,
     /// The work of each job, in order.
     pub work: Vec<Step>,
 }
@@ -281,6 +284,26 @@ pub struct Chain {
     /// From the arrival of the job that read an input to the last output made of it, at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ns: Option<u64>,
+}
+
+impl Task {
+    /// Requires that each job ends before the next one arrives, `period_ns` after it where its phase has no period
+    /// of its own.
+    pub fn end_before_next_arrival(&mut self, period_ns: u64) {
+        let own = |phase: &Phase| phase.period_ns.unwrap_or(period_ns);
+        let least_ns = self.phases.iter().map(own).min();
+        self.deadline_ns = least_ns.unwrap_or(period_ns);
+        for phase in &mut self.phases {
+            phase.deadline_ns = Some(own(phase)).filter(|it| *it > self.deadline_ns);
+        }
+    }
+
+    /// How much longer than [`Task::deadline_ns`] after its arrival a job of a phase may end.
+    #[must_use]
+    pub fn more_ns(&self, phase: usize) -> u64 {
+        let own = self.phases.get(phase).and_then(|phase| phase.deadline_ns);
+        own.map_or(0, |own| own.saturating_sub(self.deadline_ns))
+    }
 }
 
 impl TaskSet {

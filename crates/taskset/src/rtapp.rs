@@ -181,7 +181,7 @@ impl Builder {
         }
         for index in 0..self.set.tasks.len() {
             if let Some(period_ns) = self.set.period_ns(index) {
-                self.set.tasks[index].deadline_ns = period_ns;
+                self.set.tasks[index].end_before_next_arrival(period_ns);
             }
         }
         self.nobody_is_missed(threads, &jobs)?;

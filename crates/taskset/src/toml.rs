@@ -96,7 +96,7 @@ pub(crate) fn read(text: &str, name: &str) -> Result<Read, Fault> {
 /// What follows from the period, which may follow from other tasks.
 fn complete(task: &mut Task, written: &WrittenTask, period_ns: u64) {
     if written.deadline.is_none() {
-        task.deadline_ns = period_ns;
+        task.end_before_next_arrival(period_ns);
     }
     if let TaskPolicy::Deadline {
         deadline_ns: of_reservation,
@@ -217,6 +217,7 @@ impl Reader<'_> {
             (Some(work), []) => vec![Phase {
                 jobs: 1,
                 period_ns: None,
+                deadline_ns: None,
                 work: self.work(work, 0)?,
             }],
             (None, phases @ [_, ..]) => {
@@ -438,6 +439,7 @@ impl Reader<'_> {
         Ok(Phase {
             jobs,
             period_ns: it.period.as_ref().map(|it| self.period(it)).transpose()?,
+            deadline_ns: None,
             work: self.work(&it.work, 0)?,
         })
     }

@@ -160,7 +160,9 @@ impl<S: Sink> Executor<S> {
                 arrival_ns = after_ns.saturating_add(period_ns);
             } else {
                 arrival_ns = arrival_ns.saturating_add(period_ns);
-                let given_up_ns = arrival_ns.saturating_add(self.task.task.deadline_ns);
+                let task = &self.task.task;
+                let next_ns = task.deadline_ns.saturating_add(task.more_ns(self.phase.0));
+                let given_up_ns = arrival_ns.saturating_add(next_ns);
                 if job.ended_ns > given_up_ns {
                     let passed = (job.ended_ns - given_up_ns).div_ceil(period_ns.max(1));
                     job.skipped = passed.min(self.end.left(arrival_ns, period_ns));
@@ -241,12 +243,14 @@ impl<S: Sink> Executor<S> {
                 after_ns = clock::now_ns();
             }
         }
+        let more_ns = self.task.task.more_ns(phase);
         self.next_phase();
         let job = Job {
             arrival_ns: due.arrival_ns,
             released_ns: due.released_ns,
             started_ns,
             ended_ns,
+            more_ns,
             waited: self.over_ns < due.released_ns,
             skipped: 0,
         };

@@ -320,7 +320,7 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
         for (number, bill, picture) in jobs(run).filter(|_| only.is_none()) {
             let job = Outlier {
                 due_ns: bill.arrival_ns,
-                latency_ns: bill.response_ns(),
+                latency_ns: bill.taken_ns(),
                 terms: Terms::JOBS,
             };
             let trace = perfetto::trace(picture, job, &[]);

@@ -36,6 +36,7 @@ pub fn check(bytes: &[u8]) {
         released_ns: window.due_ns,
         started_ns: window.due_ns,
         ended_ns: window.woken_ns.max(window.due_ns),
+        more_ns: 0,
         waited: true,
     };
     let execution = Window {

@@ -183,7 +183,7 @@ fn libraries_and_commands_come_along_and_jobs_are_explained_if_that_is_requested
     assert!(!bills.worst.is_empty());
     for bill in &bills.worst {
         let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
-        assert_eq!(sum, bill.response_ns());
+        assert_eq!(sum, bill.taken_ns());
     }
     let shown = place.run(&["report", "a/rt/idle"]).expect(0).stdout;
     assert!(

@@ -172,7 +172,7 @@ fn check_bills(run: &Run) {
     for task in &tasks(run).tasks {
         for (rank, bill) in task.bills.iter().flat_map(|it| &it.worst).enumerate() {
             let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
-            assert_eq!(sum, bill.response_ns());
+            assert_eq!(sum, bill.taken_ns());
             assert_eq!(bill.picture.is_some(), rank == 0);
         }
     }

@@ -144,3 +144,23 @@ fn the_analysis_says_what_the_kernel_refuses_to_a_bound_reservation() {
         "{said}"
     );
 }
+
+#[test]
+fn phases_with_periods_of_their_own_are_judged_by_them() {
+    need!(needs::rights());
+    let _alone = alone();
+    let place = Place::new();
+    let cpu = cpus()[0];
+    let text = format!(
+        "[[task]]\nname = \"p\"\npriority = 50\ncpu = {cpu}\nperiod = \"20ms\"\n\
+         [[task.phase]]\njobs = 3\nwork = \"1ms\"\n\
+         [[task.phase]]\njobs = 2\nperiod = \"100ms\"\nwork = \"35ms\"\n"
+    );
+    let (ended, run) = executed(&place, &text, &["-D", "3", "--miss", "0.2"]);
+    // 35 ms within 100; before, these were late: 40 % of all.
+    assert_ne!(ended.status.code(), Some(2), "{}", ended.stdout);
+    let jobs = &tasks(&run).tasks[0].jobs;
+    let judged = jobs.latency.count + jobs.missed;
+    assert!((40..=60).contains(&judged), "{judged}");
+    assert!(jobs.late + jobs.missed < judged / 5, "{jobs:?}");
+}

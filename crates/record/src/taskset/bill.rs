@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::explanation::{BillRow, Cause, Picture};
+use crate::is_zero;
 
 /// The bill of a job. Instants are CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct JobBill {
     pub started_ns: u64,
     /// When it had done its work.
     pub ended_ns: u64,
+    /// How much longer than the task's deadline its phase allows it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_ns: u64,
     /// Events that were lost meanwhile.
     pub lost: u64,
     /// Who took how much of the time from the arrival to the end, the dearest first.
@@ -96,8 +100,14 @@ impl JobBill {
 
     /// From the arrival to the end.
     #[must_use]
-    pub fn response_ns(&self) -> u64 {
+    pub fn taken_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.arrival_ns)
+    }
+
+    /// The same as it counts against the task's deadline.
+    #[must_use]
+    pub fn response_ns(&self) -> u64 {
+        self.taken_ns().saturating_sub(self.more_ns)
     }
 }
 

@@ -175,7 +175,7 @@ fn bills(bills: &JobBills, place: &str) -> Result<(), Broken> {
             check_picture(picture, &place)?;
         }
         ensure(
-            sum == Some(bill.response_ns()),
+            sum == Some(bill.taken_ns()),
             place,
             "its rows do not sum to the time from its arrival to its end",
         )?;

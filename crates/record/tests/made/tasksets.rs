@@ -24,6 +24,7 @@ fn task(name: &str, policy: TaskPolicy, wake: Wake, work: Vec<Step>) -> Task {
         phases: vec![Phase {
             jobs: 1,
             period_ns: None,
+            deadline_ns: Some(MS + 50_000),
             work,
         }],
     }
@@ -189,6 +190,7 @@ pub fn bill() -> JobBill {
         released_ns: 1_000 * MS + 100_000,
         started_ns: 1_000 * MS + 110_000,
         ended_ns: 1_001 * MS + 200_000,
+        more_ns: 50_000,
         lost: 0,
         rows: vec![
             row(preempting, 700_000, vec![culprit()]),

@@ -87,8 +87,11 @@ fn of_task(run: &Run, tasks: &TaskRun, billed: &Billed<'_>, style: &Style) -> Ve
     let head = format!(
         "{name}: {}its longest job with a bill took {}, {}",
         declared(billed.task, bill).map_or_else(String::new, |it| format!("{it}; ")),
-        words::duration(bill.response_ns()),
-        against(bill.response_ns(), billed.task.deadline_ns)
+        words::duration(bill.taken_ns()),
+        against(
+            bill.taken_ns(),
+            billed.task.deadline_ns.saturating_add(bill.more_ns)
+        )
     );
     let room = style.columns().saturating_sub(4);
     let mut lines = Vec::new();

@@ -183,7 +183,7 @@ fn bills(html: &mut Html, run: &Run, tasks: &TaskRun) {
         );
     }
     for (task, bill, index) in billed {
-        let whole = bill.response_ns();
+        let whole = bill.taken_ns();
         let row = |ns: u64, who: String| {
             let percent = 100.0 * ns as f64 / whole.max(1) as f64;
             let cells = vec![

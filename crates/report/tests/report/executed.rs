@@ -35,7 +35,7 @@ fn the_summary_names_tasks_chains_and_who_took_the_time() {
     for words in [
         "FAIL: The reaction of sensor to actuator was longer than 3 ms in 1 of 3 outputs (the \
          longest 3.2 ms); none may be.",
-        "round: its longest job with a bill took 1.2 ms, 200 µs more than its deadline",
+        "round: its longest job with a bill took 1.2 ms, 150 µs more than its deadline",
         "700 µs preempted by the task control, SCHED_FIFO 80",
         "140 µs blocked on lock log held by logger: preempted by control",
         "100 µs its jitter",

@@ -117,6 +117,7 @@ impl Jobs {
         self.phases.push(Phase {
             jobs: job.times,
             period_ns: (own != self.period_ns).then_some(own),
+            deadline_ns: None,
             work,
         });
         self.count = self.count.saturating_add(job.times);

@@ -40,6 +40,7 @@ fn little_needs_to_be_written() {
         phases: vec![Phase {
             jobs: 1,
             period_ns: None,
+            deadline_ns: None,
             work: vec![Step::Run { ns: 200_000 }],
         }],
     };
@@ -459,6 +460,23 @@ fn locks_and_chains_that_are_wrong_are_refused() {
     refused(&chain("\"c\", \"b\"", after), 15, "b is released by a");
     refused(&chain("\"b\", \"c\"", after), 15, "b is released by a");
     refused(&chain("\"a\", \"c\", \"a\"", after), 15, "in it twice");
+}
+
+#[test]
+fn a_job_must_end_before_the_next_one_arrives_unless_its_task_says_otherwise() {
+    let set = |deadline: &str| {
+        let text = format!(
+            "[[task]]\nname = \"p\"\nperiod = \"10ms\"\n{deadline}\
+             [[task.phase]]\njobs = 3\nwork = \"1ms\"\n\
+             [[task.phase]]\njobs = 2\nperiod = \"20ms\"\nwork = \"14ms\"\n\
+             [[task.phase]]\nperiod = \"5ms\"\nwork = \"1ms\"\n"
+        );
+        let set = parsed(&text).expect("a set").set;
+        let more = (0..3).map(|phase| set.tasks[0].more_ns(phase)).collect();
+        (set.tasks[0].deadline_ns, more)
+    };
+    assert_eq!(set(""), (5_000_000, vec![5_000_000, 15_000_000, 0]));
+    assert_eq!(set("deadline = \"8ms\"\n"), (8_000_000, vec![0; 3]));
 }
 
 #[test]

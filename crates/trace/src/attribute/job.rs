@@ -18,6 +18,8 @@ pub struct JobInstants {
     pub ended_ns: u64,
     /// Whether its thread waited for it: else it was still at the job before.
     pub waited: bool,
+    /// How much longer than the task's deadline its phase allows it.
+    pub more_ns: u64,
 }
 
 /// The bill of a job, from the window of its release, if it did not begin at once, and that of its
@@ -61,6 +63,7 @@ pub fn job_bill(at: &JobInstants, release: Option<&Window>, execution: &Window) 
         released_ns: at.released_ns,
         started_ns: at.started_ns,
         ended_ns: at.ended_ns,
+        more_ns: at.more_ns,
         lost,
         rows,
         picture: None,

@@ -299,10 +299,11 @@ fn the_picture_of_a_job_shows_all_cpus_and_its_waits_for_locks() {
         started_ns: DUE,
         ended_ns: DUE + 4_000_000,
         waited: true,
+        more_ns: 0,
     };
     let bill = job_bill(&at, None, &made.window);
     let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
-    assert_eq!(sum, bill.response_ns());
+    assert_eq!(sum, bill.taken_ns());
     let picture = job_picture(&around, None, &made.window);
     let lock = SpanLabel::LockWait {
         lock: "m".to_owned(),

@@ -40,9 +40,11 @@ impl SampleSink for Suspects {
                         released_ns: job.released_ns,
                         started_ns: job.started_ns,
                         ended_ns: job.ended_ns,
+                        more_ns: job.more_ns,
                         waited: job.waited,
                     },
-                    late: job.ended_ns.saturating_sub(job.arrival_ns) > *deadline_ns,
+                    late: job.ended_ns.saturating_sub(job.arrival_ns)
+                        > deadline_ns.saturating_add(job.more_ns),
                 });
             });
         }
