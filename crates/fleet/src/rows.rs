@@ -378,6 +378,7 @@ fn requirements(run: &Run) -> Vec<RequirementRow> {
 fn kind_of(requirement: &Requirement) -> &'static str {
     match requirement {
         Requirement::MissProbability { .. } => "miss-probability",
+        Requirement::Episodes { .. } => "episodes",
         Requirement::Max { .. } => "max",
         Requirement::Percentile { .. } => "percentile",
     }

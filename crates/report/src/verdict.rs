@@ -97,7 +97,10 @@ pub fn limit(result: &LengthResult) -> String {
 pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String {
     let load = under(judgement).map_or_else(String::new, |load| format!(" under {load}"));
     match &result.seen {
-        Seen::WakeUps { .. } => wake_ups(result, &load, judgement),
+        Seen::WakeUps { .. } => match result.requirement {
+            Requirement::Episodes { per_hour, .. } => episodes(result, per_hour, &load, judgement),
+            _ => wake_ups(result, &load, judgement),
+        },
         Seen::Gaps {
             longer,
             longest_ns,
@@ -219,6 +222,53 @@ fn wake_ups(result: &RequirementResult, load: &str, judgement: &Judgement) -> St
     let seen = what_was_seen(result, shares, one);
     format!(
         "{seen}{load}{shown}.{lengths}{}",
+        how_to_show_it(result, judgement.repeats)
+    )
+}
+
+/// "misses of 100 µs came in 3 episodes (less than 1 s apart is one); with 95 % confidence fewer than 26 an hour,
+/// allowed 2."
+fn episodes(
+    result: &RequirementResult,
+    per_hour: f64,
+    load: &str,
+    judgement: &Judgement,
+) -> String {
+    let bound = &result.bound;
+    let limit = words::duration(bound.limit_ns);
+    let confidence = words::percent(bound.confidence);
+    let (came, shown) = match bound.episodes {
+        None => (
+            format!("{} misses of {limit}", words::count(bound.misses)),
+            String::new(),
+        ),
+        Some(episodes) => {
+            let hours = bound.duration_ns as f64 / 3.6e12;
+            let shown = match result.outcome {
+                Outcome::Invalid => String::new(),
+                Outcome::Fail => {
+                    let least = (episodes.lower / hours * 10.0).floor() / 10.0;
+                    format!("; with {confidence} confidence at least {least} an hour")
+                }
+                _ => {
+                    let most = (episodes.upper / hours * 10.0).ceil() / 10.0;
+                    format!("; with {confidence} confidence fewer than {most} an hour")
+                }
+            };
+            let gap = words::duration(episodes.gap_ns);
+            let seen = words::plural(episodes.seen, "episode", "episodes");
+            (
+                format!("misses of {limit} came in {seen} (less than {gap} apart is one)"),
+                shown,
+            )
+        }
+    };
+    let unseen = match result.outcome {
+        Outcome::Inconclusive => unseen(result, judgement.unseen),
+        _ => String::new(),
+    };
+    format!(
+        "{came}{load}{shown}, allowed {per_hour}.{unseen}{}",
         how_to_show_it(result, judgement.repeats)
     )
 }

@@ -28,22 +28,31 @@ pub enum Requirement {
         /// The limit in ns.
         limit_ns: u64,
     },
+    /// Misses come in at most so many episodes an hour ([`crate::miss::Episodes`]), however many misses one has.
+    Episodes {
+        /// Later than this (ns) is a miss.
+        deadline_ns: u64,
+        /// Allowed episodes an hour, on average; above 0.
+        per_hour: f64,
+    },
 }
 
 impl Requirement {
     /// Later than this (ns) is a miss.
     pub fn limit_ns(&self) -> u64 {
         match *self {
-            Requirement::MissProbability { deadline_ns, .. } => deadline_ns,
+            Requirement::MissProbability { deadline_ns, .. }
+            | Requirement::Episodes { deadline_ns, .. } => deadline_ns,
             Requirement::Max { limit_ns } | Requirement::Percentile { limit_ns, .. } => limit_ns,
         }
     }
 
-    /// Allowed probability of a miss; 0 means that none may be seen.
+    /// Allowed probability of a miss; 0 means that none may be seen. Episodes limit none.
     pub fn allowed(&self) -> f64 {
         match *self {
             Requirement::MissProbability { allowed, .. } => allowed.clamp(0.0, 1.0),
             Requirement::Max { .. } => 0.0,
+            Requirement::Episodes { .. } => 1.0,
             // Decimal fractions: 100 - 99.9 is not 0.1 in binary.
             Requirement::Percentile { percentile, .. } => {
                 let beyond = (100.0 - percentile.clamp(0.0, 100.0)) / 100.0;

@@ -282,6 +282,29 @@ pub(crate) fn judge_one(
         let low = evidence.misses(limit_ns, fewest, counted(passed), peaks);
         bound.lower = low.bound(confidence).lower.min(bound.lower);
     }
+    let result = |outcome, needed: Option<TimeNeeded>, never| {
+        let worst_ns = match bound.missed {
+            0 => evidence.max_ns(),
+            _ => evidence.worst_ns(),
+        };
+        RequirementResult {
+            requirement,
+            outcome,
+            seen: Seen::WakeUps {
+                samples: evidence.samples(),
+                skipped: evidence.missed(),
+                worst_ns,
+            },
+            needed_seconds: needed.map(|time| seconds(time.likely_ns)),
+            needed_without_miss_seconds: needed.map(|time| seconds(time.without_miss_ns)),
+            never,
+            bound: bound.clone(),
+        }
+    };
+    if let Requirement::Episodes { per_hour, .. } = requirement {
+        let (outcome, time) = episodes_outcome(&bound, evidence.unseen(), per_hour, confidence);
+        return result(outcome, time.ok().flatten(), time.err());
+    }
     let allowed = requirement.allowed();
     let surely = match requirement {
         Requirement::Max { limit_ns } => {
@@ -328,23 +351,36 @@ pub(crate) fn judge_one(
             Err(reason) => never = Some(reason),
         }
     }
-    let worst_ns = match bound.missed {
-        0 => evidence.max_ns(),
-        _ => evidence.worst_ns(),
+    result(outcome, needed, never)
+}
+
+/// Whether misses come in at most so many episodes an hour; how much longer to run where that is open.
+fn episodes_outcome(
+    bound: &MissBound,
+    unseen: u64,
+    per_hour: f64,
+    confidence: f64,
+) -> (Outcome, Result<Option<TimeNeeded>, TimeUnknown>) {
+    let Some(episodes) = bound.episodes.filter(|_| bound.duration_ns > 0) else {
+        // More misses than are kept one by one.
+        return (Outcome::Inconclusive, Err(TimeUnknown::RateTooHigh));
     };
-    RequirementResult {
-        requirement,
-        outcome,
-        seen: Seen::WakeUps {
-            samples: evidence.samples(),
-            skipped: evidence.missed(),
-            worst_ns,
-        },
-        bound,
-        needed_seconds: needed.map(|time| seconds(time.likely_ns)),
-        needed_without_miss_seconds: needed.map(|time| seconds(time.without_miss_ns)),
-        never,
+    let hours = bound.duration_ns as f64 / 3.6e12;
+    // A wake-up that went unseen may have been an episode.
+    if (episodes.upper + unseen as f64) / hours <= per_hour {
+        return match too_short(bound, bound.limit_ns) {
+            None => (Outcome::Pass, Ok(None)),
+            some => (Outcome::Inconclusive, Ok(some)),
+        };
     }
+    if episodes.lower / hours > per_hour {
+        return (Outcome::Fail, Ok(None));
+    }
+    let time = match episodes.upper / hours <= per_hour {
+        true => Err(TimeUnknown::Unseen),
+        false => episodes.time_needed(bound.duration_ns, per_hour, confidence),
+    };
+    (Outcome::Inconclusive, time.map(Some))
 }
 
 /// How much longer a run without a miss has to be to say anything.

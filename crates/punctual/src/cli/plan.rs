@@ -300,14 +300,18 @@ pub fn seed_from_clock() -> u64 {
 pub fn claim(flags: &RequirementFlags, usual_ns: Option<u64>) -> Claim {
     let others = flags.max.is_some() || !flags.percentile.is_empty();
     let usual_ns = usual_ns.filter(|_| !others);
-    let usual_ns = usual_ns.or(flags.miss.and(QUALIFY.deadline_ns));
-    let deadline = flags
-        .deadline
-        .or(usual_ns)
-        .map(|deadline_ns| Requirement::MissProbability {
+    let usual_ns = usual_ns.or(flags.miss.or(flags.episodes).and(QUALIFY.deadline_ns));
+    let deadline = flags.deadline.or(usual_ns);
+    let deadline = deadline.map(|deadline_ns| match flags.episodes {
+        Some(per_hour) => Requirement::Episodes {
+            deadline_ns,
+            per_hour,
+        },
+        None => Requirement::MissProbability {
             deadline_ns,
             allowed: flags.miss.unwrap_or(MISS),
-        });
+        },
+    });
     let max = flags.max.map(|limit_ns| Requirement::Max { limit_ns });
     let percentiles = flags.percentile.iter().copied();
     Claim {

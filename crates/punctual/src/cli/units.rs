@@ -22,6 +22,8 @@ pub enum Expected {
     Interval,
     /// The probability of a miss.
     Miss,
+    /// Episodes an hour.
+    Episodes,
     /// A level of confidence.
     Confidence,
     /// A percentile and its limit.
@@ -47,6 +49,7 @@ impl fmt::Display for Expected {
                 "an interval from 1us to 1h such as 1000, 250us or 1ms; a bare number is in us"
             }
             Self::Miss => "a probability from 0 (no miss seen) to below 1, such as 1e-4",
+            Self::Episodes => "a number of episodes an hour or a day, such as 2/h or 3/d",
             Self::Confidence => "a level from 0.5 to 0.999999, such as 0.95",
             Self::Percentile => "a percentile and its limit, such as 99.99=50us",
             Self::MarkLimit => "a mark's name and its limit, such as 'step()=500us'",
@@ -121,6 +124,23 @@ pub fn percentile(text: &str) -> Result<Requirement, Expected> {
         percentile,
         limit_ns: latency(limit).map_err(|_| refused())?,
     })
+}
+
+/// `2/h`, `0.5/h`, `3/d`: episodes an hour.
+pub fn episodes(text: &str) -> Result<f64, Expected> {
+    let refused = || Expected::Episodes;
+    let (count, per) = text.split_once('/').ok_or_else(refused)?;
+    let hours = match per.trim() {
+        "h" => 1.0,
+        "d" => 24.0,
+        _ => return Err(refused()),
+    };
+    let count: f64 = count.trim().parse().map_err(|_| refused())?;
+    let per_hour = count / hours;
+    (1e-9..=3600.0)
+        .contains(&per_hour)
+        .then_some(per_hour)
+        .ok_or_else(refused)
 }
 
 /// `step()=500us`: a mark's name, which may hold anything but `=`, and its limit in ns.

@@ -27,6 +27,7 @@ fn record(place: &Place, name: &str, kinds: &[&str]) -> PathBuf {
         }
     }
     let mut run = run();
+    run.start_ns = Some(name.len() as u64);
     run.explanation = Some(ledger.to_record());
     let path = place.path().join(name);
     let directory = RunDirectory::create(Some(&path), "qualify", std::time::SystemTime::now());

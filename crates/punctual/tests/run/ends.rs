@@ -293,7 +293,6 @@ fn records_saved_before_kill_9_remain_readable() {
         &["report", "run"][..],
         &["report", "run", "--json"],
         &["report", "run", "--html", "-"],
-        &["compare", "run", "run"],
         &["export", "run", "--format", "csv"],
         &["export", "run", "--format", "junit"],
         &["merge", "run", "-o", "sum"],
@@ -405,7 +404,7 @@ fn a_full_standard_output_is_reported() {
     for verb in [
         &["export", "run", "--format", "csv"][..],
         &["report", "run"],
-        &["compare", "run", "run"],
+        &["compare", "run"],
         &["completions", "bash"],
         &["--help"],
     ] {

@@ -45,6 +45,8 @@ pub fn bound() -> MissBound {
             gap_ns: 1_000_000_000,
             seen: 2,
             upper: 6.3,
+            lower: 0.36,
+            dispersion: 1.25,
         }),
         stalls: Some(StallLengths {
             stalls: 2,
@@ -71,6 +73,8 @@ pub fn no_miss() -> MissBound {
             gap_ns: 1_000_000_000,
             seen: 0,
             upper: 3.0,
+            lower: 0.0,
+            dispersion: 1.0,
         }),
         stalls: None,
         upper: 4.56e-5,
@@ -328,6 +332,10 @@ pub fn every_kind() -> Judgement {
         open(Some(3_600), None),
         open(None, Some(TimeUnknown::TooFewBursts)),
         of(Requirement::Max { limit_ns }),
+        of(Requirement::Episodes {
+            deadline_ns: 100_000,
+            per_hour: 200.0,
+        }),
         of(Requirement::Percentile {
             percentile,
             limit_ns,

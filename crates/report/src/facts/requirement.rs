@@ -16,9 +16,22 @@ pub fn requirement(requirement: &Requirement) -> String {
             let of = if share.ends_with('%') { " of" } else { "" };
             format!("at most {share}{of} cycles miss {limit}")
         }
+        Requirement::Episodes { per_hour, .. } => {
+            format!(
+                "misses of {limit} in at most {} an hour",
+                episodes(*per_hour)
+            )
+        }
         Requirement::Max { .. } => format!("maximum at most {limit}"),
         Requirement::Percentile { percentile, .. } => format!("p{percentile} at most {limit}"),
     }
+}
+
+/// `2.5 episodes`.
+#[must_use]
+pub fn episodes(count: f64) -> String {
+    let word = if count == 1.0 { "episode" } else { "episodes" };
+    format!("{count} {word}")
 }
 
 /// What a limit on a part of a program asks: `step() at most 500 µs`.

@@ -50,6 +50,28 @@ fn programs_that_a_signal_ended_and_wake_ups_that_went_unseen_are_in_the_sentenc
 }
 
 #[test]
+fn episodes_are_named_with_their_gap_and_their_bound_an_hour() {
+    let asked = |outcome, bound| {
+        let mut result = waking(0.0, outcome, bound);
+        result.requirement = Requirement::Episodes {
+            deadline_ns: 100_000,
+            per_hour: 20.5,
+        };
+        said(vec![result])
+    };
+    assert_eq!(
+        asked(Outcome::Pass, no_miss()),
+        "PASS: misses of 100 µs came in 0 episodes (less than 1 s apart is one) under standard-load; \
+         with 95 % confidence fewer than 108 an hour, allowed 20.5."
+    );
+    assert_eq!(
+        asked(Outcome::Fail, bound()),
+        "FAIL: misses of 100 µs came in 2 episodes (less than 1 s apart is one) under standard-load; \
+         with 95 % confidence at least 12.9 an hour, allowed 20.5."
+    );
+}
+
+#[test]
 fn a_pass_names_the_sample_the_load_the_confidence_and_what_is_allowed() {
     let good = waking(1e-4, Outcome::Pass, no_miss());
     assert_eq!(

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::burst_aware_upper;
 use super::stalls::{Stall, carried_dispersion, joined};
+use super::time::{TimeNeeded, TimeUnknown};
+use crate::binomial;
 
 /// Misses less than this apart belong to one episode, if the limit is short.
 const GAP_NS: u64 = 1_000_000_000;
@@ -11,6 +13,9 @@ const GAP_NS: u64 = 1_000_000_000;
 const GAP_LIMITS: u64 = 10;
 /// Fewest blocks that a dispersion is looked at with.
 const FEWEST_BLOCKS: f64 = 7.0;
+/// Nobody waits longer than a thousand years.
+const LONGEST_HOURS: f64 = 1e3 * 365.25 * 24.0;
+const HOUR_NS: f64 = 3.6e12;
 
 /// Misses by episodes: those that are less than a gap apart are one. That is a count that a stall of any
 /// length enters once: a longer one than any that was seen is bounded too.
@@ -23,6 +28,28 @@ pub struct Episodes {
     pub seen: u64,
     /// Upper bound on their mean number in a run as long as this.
     pub upper: f64,
+    /// Lower bound on it.
+    #[serde(default)]
+    pub lower: f64,
+    /// Index of dispersion that both rest on, at least 1.
+    #[serde(default = "one")]
+    pub dispersion: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Upper bound on the mean of what was seen so often.
+fn upper(seen: f64, dispersion: f64, confidence: f64) -> f64 {
+    // As many instants as there could be: their number is bounded as a Poisson variable is.
+    let instants = 1e9 * (seen + 1.0);
+    burst_aware_upper(seen, instants, dispersion, dispersion, confidence) * instants
+}
+
+fn lower(seen: f64, dispersion: f64, confidence: f64) -> f64 {
+    let instants = 1e9 * (seen + 1.0);
+    binomial::lower(seen / dispersion, instants / dispersion, confidence) * instants
 }
 
 impl Episodes {
@@ -33,19 +60,64 @@ impl Episodes {
         let at: Vec<_> = episodes.iter().map(|it| (it.at_ns, 1.0)).collect();
         let dispersion = carried_dispersion(&at, duration, gap_ns as f64, FEWEST_BLOCKS);
         let seen = episodes.len() as f64;
-        // As many instants as there could be: their number is bounded as a Poisson variable is.
-        let instants = 1e9 * (seen + 1.0);
-        let upper = burst_aware_upper(seen, instants, dispersion, dispersion, confidence);
         Episodes {
             gap_ns,
             seen: episodes.len() as u64,
-            upper: upper * instants,
+            upper: upper(seen, dispersion, confidence),
+            lower: lower(seen, dispersion, confidence),
+            dispersion,
         }
+    }
+
+    /// How much longer a run of that duration has to be until it shows that there are at most so many an hour.
+    ///
+    /// # Errors
+    /// As many or more were seen, or it would take too long.
+    pub fn time_needed(
+        &self,
+        duration_ns: u64,
+        per_hour: f64,
+        confidence: f64,
+    ) -> Result<TimeNeeded, TimeUnknown> {
+        let hours = duration_ns as f64 / HOUR_NS;
+        if hours <= 0.0 {
+            return Err(TimeUnknown::NoCycles);
+        }
+        // Without one, as if they were half as frequent as they may be.
+        let expected = match self.seen {
+            0 => per_hour / 2.0,
+            seen => seen as f64 / hours,
+        };
+        if expected >= per_hour {
+            return Err(TimeUnknown::RateTooHigh);
+        }
+        let first_enough = |rate: f64| {
+            let shown = |more: f64| {
+                // Nine in ten runs have no more.
+                let mean = rate * more;
+                let later = mean + 1.3 * (mean * self.dispersion).sqrt();
+                let seen = self.seen as f64 + later;
+                upper(seen, self.dispersion, confidence) <= per_hour * (hours + more)
+            };
+            let mut more = hours.max(1.0 / 60.0) / 16.0;
+            while !shown(more) {
+                more *= 1.1;
+                if more > LONGEST_HOURS {
+                    return Err(TimeUnknown::TooLong);
+                }
+            }
+            Ok((more * HOUR_NS) as u64)
+        };
+        let without_miss_ns = first_enough(0.0)?;
+        Ok(TimeNeeded {
+            without_miss_ns,
+            likely_ns: first_enough(expected)?.max(without_miss_ns),
+        })
     }
 
     /// The upper bound per hour of a run of that duration in ns.
     #[must_use]
     pub fn per_hour(&self, duration_ns: u64) -> f64 {
-        self.upper * 3.6e12 / duration_ns as f64
+        self.upper * HOUR_NS / duration_ns as f64
     }
 }

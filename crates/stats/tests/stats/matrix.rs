@@ -313,7 +313,7 @@ impl Cell {
 struct Found {
     wrong_pass: f64,
     wrong_fail: f64,
-    /// Bounds on episodes below their mean number.
+    /// Upper bounds on episodes below their mean number, or lower bounds above it: the worse of both.
     wrong_episodes: f64,
     /// PASS at twice the truth, of the runs with 30 bursts or more; none of a cell that has few of these.
     at_twice: Option<f64>,
@@ -351,7 +351,11 @@ fn found(cell: &Cell, runs: u64) -> Found {
         // An allowance just below the truth.
         wrong_pass: share(&|truth, bound| bound.upper <= truth * 0.999, 1).0,
         wrong_fail: share(&|truth, bound| bound.lower > truth, 1).0,
-        wrong_episodes: episodes().filter(|it| it.upper < mean).count() as f64 / runs as f64,
+        wrong_episodes: {
+            let below = episodes().filter(|it| it.upper < mean).count();
+            let above = episodes().filter(|it| it.lower > mean).count();
+            below.max(above) as f64 / runs as f64
+        },
         at_twice: (of * 4 >= bounds.len()).then_some(at_twice),
         width: widths[widths.len() / 2],
         untold: cell.is_untold(&means),

@@ -218,6 +218,66 @@ fn one_burst_of_forty_misses_counts_as_one_event() {
     assert_eq!(only(&verdict).bound.late, 40);
 }
 
+/// Of `count` stalls of ten misses, at equal distances in `hours`.
+fn episodes(count: u64, hours: u64, per_hour: f64) -> RequirementResult {
+    const SPARSE: u64 = 1_000;
+    // One of a thousand cycles is enough: each is a second long.
+    let cycles = hours * 3_600;
+    let apart = cycles / count.max(1);
+    let planted: Vec<(u64, u64)> = (0..count).map(|i| (10 + apart * i, 1_520_000)).collect();
+    let mut threads = [thread(cycles, DEADLINE, &planted)];
+    let mut peaks = Peaks::new();
+    for (at, latency) in planted {
+        for miss in 0..10 {
+            peaks.offer(Peak::new(
+                at * SPARSE + miss,
+                (at * SPARSE + miss) * PERIOD,
+                latency,
+            ));
+        }
+        (0..9).for_each(|_| threads[0].histogram.record(latency));
+        threads[0].late += 9;
+    }
+    threads[0].peaks = peaks;
+    let mut evidence = evidence(&threads, DEADLINE, cycles * SPARSE);
+    evidence.seconds_with_miss = count;
+    let requirement = Requirement::Episodes {
+        deadline_ns: DEADLINE,
+        per_hour,
+    };
+    judge(&[requirement], &evidence, 0.95).requirements[0].clone()
+}
+
+#[test]
+fn episodes_are_judged_by_their_number_whatever_each_holds() {
+    // Bounds of a Poisson variable: none in an hour, at most 3.0; 60, 48 to 74.
+    let outcome = |count, hours, per_hour| episodes(count, hours, per_hour).outcome;
+    assert_eq!(outcome(0, 1, 3.1), Outcome::Pass);
+    assert_eq!(outcome(0, 1, 2.9), Outcome::Inconclusive);
+    assert_eq!(outcome(0, 10, 0.31), Outcome::Pass);
+    assert_eq!(outcome(60, 1, 76.0), Outcome::Pass);
+    assert_eq!(outcome(60, 1, 60.0), Outcome::Inconclusive);
+    assert_eq!(outcome(60, 1, 46.0), Outcome::Fail);
+    // One may be chance, however many misses it has.
+    assert_eq!(outcome(1, 1, 0.5), Outcome::Inconclusive);
+    let sixty = episodes(60, 1, 76.0).bound;
+    assert_eq!(
+        (sixty.misses, sixty.episodes.map(|it| it.seen)),
+        (600, Some(60))
+    );
+    // The time that it names is enough, and a tenth less is not.
+    let open = episodes(0, 1, 0.5);
+    let hours = open.needed_without_miss_seconds.expect("a time") as f64 / 3_600.0;
+    assert!((4.9..5.6).contains(&hours), "{hours}: 3.0 / 0.5 in all");
+    // 40 an hour where 50 are allowed.
+    let open = episodes(40, 1, 50.0);
+    assert_eq!(open.outcome, Outcome::Inconclusive);
+    let more = open.needed_seconds.expect("a time") as f64 / 3_600.0;
+    let hours = (more + 1.0).ceil() as u64;
+    assert_eq!(outcome(40 * hours, hours, 50.0), Outcome::Pass, "{hours}");
+    assert_eq!(episodes(50, 1, 50.0).never, Some(TimeUnknown::RateTooHigh));
+}
+
 #[test]
 fn where_no_miss_is_allowed_the_first_one_fails() {
     let clean = thread(CYCLES, DEADLINE, &[]);

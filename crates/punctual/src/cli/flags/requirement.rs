@@ -14,6 +14,9 @@ pub struct RequirementFlags {
     /// Allow this probability of a miss per cycle; 0: no miss seen [default: 1e-4]
     #[arg(long, value_name = "P", value_parser = units::miss, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub miss: Option<f64>,
+    /// Require that misses of the deadline come in at most so many episodes an hour, or a day: 2/h, 3/d; misses less than a second (or 10 deadlines) apart are one. Instead of --miss
+    #[arg(long, value_name = "N/h", value_parser = units::episodes, allow_hyphen_values = true, conflicts_with = "miss", help_heading = REQUIRE)]
+    pub episodes: Option<f64>,
     /// Require that no latency is above this, in us or with a unit [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub max: Option<u64>,

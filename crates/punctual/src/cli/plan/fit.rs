@@ -43,6 +43,11 @@ pub fn of_fit(flags: &FitFlags) -> Result<FitPlan, Failure> {
         (run.tuned.is_some(), "--tuned", "fit chooses the knobs"),
         (run.live, "--live", "a fit takes many runs"),
         (run.no_explain, "--no-explain", traced),
+        (
+            run.required.episodes.is_some(),
+            "--episodes",
+            "a fit reduces the share of misses: --miss",
+        ),
         (run.required.max.is_some(), "--max", judged),
         (!run.required.percentile.is_empty(), "--percentile", judged),
         (run.samples, "--samples", "a fit takes many runs"),

@@ -59,6 +59,11 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
              a limit for all gaps",
         ),
         (
+            flags.required.episodes.is_some(),
+            "--episodes",
+            "use --max, a limit for all gaps",
+        ),
+        (
             !flags.required.percentile.is_empty(),
             "--percentile",
             "the number of gaps depends on --gap; use --max, a limit for all gaps",

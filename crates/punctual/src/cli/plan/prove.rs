@@ -105,6 +105,7 @@ fn length(flags: &ProveFlags, least_block_ns: u64) -> Result<u64, Failure> {
         (run.tuned.is_some(), "--tuned", "name the knobs"),
         (run.live, "--live", "its lines don't say which knob is on"),
         (run.required.miss.is_some(), "--miss", judged),
+        (run.required.episodes.is_some(), "--episodes", judged),
         (run.required.max.is_some(), "--max", judged),
         (!run.required.percentile.is_empty(), "--percentile", judged),
     ];

@@ -289,7 +289,14 @@ fn pitfall_04_no_maximum_without_its_sample_size() {
         count.is_some_and(|line| line.ends_with("} 123")),
         "{metrics}"
     );
-    let compared = place.run(&["compare", "run", "run"]).expect(0).stdout;
+    // Another run with the same data.
+    let mut other = read_json(&place.path().join("run/run.json"));
+    other["started"] = "2026-11-29T09:00:00Z".into();
+    fs::write(place.path().join("other.json"), other.to_string()).unwrap();
+    let compared = place
+        .run(&["compare", "run", "other.json"])
+        .expect(0)
+        .stdout;
     let samples = compared.lines().find(|line| line.starts_with("samples "));
     let samples: Vec<&str> = samples.expect("a row").split_whitespace().collect();
     assert_eq!(samples, ["samples", "123", "123"], "{compared}");

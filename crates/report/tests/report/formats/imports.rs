@@ -73,7 +73,11 @@ fn data(name: &str) -> Run {
 #[test]
 fn the_same_data_are_no_different_where_one_histogram_overflowed() {
     let (whole, cut) = (parsed(&histogram(1000)), parsed(&histogram(40)));
-    for (first, second) in [(&whole, &cut), (&cut, &whole), (&cut, &cut)] {
+    let later = |run: &Run| Run {
+        started: "2026-11-29T09:00:00Z".to_owned(),
+        ..run.clone()
+    };
+    for (first, second) in [(&whole, &cut), (&cut, &whole), (&cut, &later(&cut))] {
         let one = std::slice::from_ref;
         let found = compare(one(first), one(second), None).unwrap();
         assert_eq!(found.statistics.delta, 0.0);
