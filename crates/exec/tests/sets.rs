@@ -203,6 +203,35 @@ fn the_jobs_of_a_phase_with_a_longer_deadline_say_how_much_longer() {
 }
 
 #[test]
+fn jobs_that_are_left_out_count_in_their_own_phases() {
+    // One job of 47 ms in a phase of one period of 10 ms; those of the other phases, which were due meanwhile.
+    let mut set = TaskSet {
+        tasks: vec![task("t", timer(Timer::Absolute, 2 * MS), Vec::new())],
+        ..TaskSet::default()
+    };
+    set.tasks[0].phases = vec![
+        phase(1, vec![Step::Sleep { ns: 47 * MS }]),
+        phase(10, Vec::new()),
+        phase(4, Vec::new()),
+    ];
+    set.tasks[0].phases[0].period_ns = Some(10 * MS);
+    set.tasks[0].phases[2].period_ns = Some(30 * MS);
+    set.tasks[0].end_before_next_arrival(2 * MS);
+    let done = execute(&set, 150 * MS);
+    // Arrivals: 0; from 10 each 2 ms; from 30 each 30 ms; at 150 the end.
+    let first = done.jobs(0)[0];
+    let took_ns = first.ended_ns - done.start_ns;
+    let deadlines = (0..10)
+        .map(|job| (12 + 2 * job) * MS)
+        .chain([60 * MS, 90 * MS, 120 * MS]);
+    let passed = deadlines.filter(|deadline| took_ns > *deadline).count() as u64;
+    assert!(passed >= 10, "{took_ns}");
+    assert_eq!(first.skipped, passed);
+    let all: u64 = done.jobs(0).iter().map(|job| 1 + job.skipped).sum();
+    assert_eq!(all, 15);
+}
+
+#[test]
 fn a_relative_timer_counts_from_the_end_of_each_job() {
     let set = TaskSet {
         tasks: vec![task(

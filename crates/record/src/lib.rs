@@ -77,7 +77,7 @@ pub use invalid::{InvalidReason, LoadFault, MarkFault, invalid_reasons};
 pub use judgement::{Judgement, analyse_record};
 pub use ledger::Ledger;
 pub use load::{IDLE_SHARE, LoadFailure, WorkCheck};
-pub use merge::{MergeError, Merger, merge};
+pub use merge::{MergeError, Merger, beginnings, merge};
 pub use named::{Hypervisor, KernelCall, RunSource};
 pub use placement::{Chosen, Placement};
 pub use read::validated;

@@ -287,9 +287,13 @@ pub struct Chain {
 }
 
 impl Task {
-    /// Requires that each job ends before the next one arrives, `period_ns` after it where its phase has no period
-    /// of its own.
+    /// Requires that each job ends before the next one arrives: after the period of its phase or of the timer, or
+    /// after `period_ns` where other tasks release it.
     pub fn end_before_next_arrival(&mut self, period_ns: u64) {
+        let period_ns = match self.wake {
+            Wake::Timer { period_ns, .. } => period_ns,
+            Wake::After { .. } => period_ns,
+        };
         let own = |phase: &Phase| phase.period_ns.unwrap_or(period_ns);
         let least_ns = self.phases.iter().map(own).min();
         self.deadline_ns = least_ns.unwrap_or(period_ns);
@@ -314,7 +318,11 @@ impl TaskSet {
         let (mut at, mut times) = (task, 1u64);
         for _ in 0..=self.tasks.len() {
             match self.tasks.get(at)?.wake {
-                Wake::Timer { period_ns, .. } => return Some(period_ns.saturating_mul(times)),
+                Wake::Timer { period_ns, .. } => {
+                    let phases = self.tasks.get(at)?.phases.iter();
+                    let each = phases.map(|phase| phase.period_ns.unwrap_or(period_ns));
+                    return Some(each.min().unwrap_or(period_ns).saturating_mul(times));
+                }
                 Wake::After { task, every, .. } => {
                     times = times.saturating_mul(u64::from(every));
                     at = task;

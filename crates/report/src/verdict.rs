@@ -248,11 +248,11 @@ fn episodes(
                 Outcome::Invalid => String::new(),
                 Outcome::Fail => {
                     let least = (episodes.lower / hours * 10.0).floor() / 10.0;
-                    format!("; with {confidence} confidence at least {least} an hour")
+                    format!("; with {confidence} confidence at least {least}")
                 }
                 _ => {
                     let most = (episodes.upper / hours * 10.0).ceil() / 10.0;
-                    format!("; with {confidence} confidence fewer than {most} an hour")
+                    format!("; with {confidence} confidence fewer than {most}")
                 }
             };
             let gap = words::duration(episodes.gap_ns);
@@ -268,7 +268,7 @@ fn episodes(
         _ => String::new(),
     };
     format!(
-        "{came}{load}{shown}, allowed {per_hour}.{unseen}{}",
+        "{came}{load}{shown}, allowed {per_hour} an hour.{unseen}{}",
         how_to_show_it(result, judgement.repeats)
     )
 }

@@ -139,7 +139,7 @@ impl<S: Sink> Executor<S> {
         &mut self,
         timer: &mut TaskTimer,
         first_ns: u64,
-        period_ns: u64,
+        of_task_ns: u64,
     ) -> Result<(), Fault> {
         let mut arrival_ns = first_ns;
         loop {
@@ -148,7 +148,7 @@ impl<S: Sink> Executor<S> {
             }
             let released_ns = arrival_ns.saturating_add(self.jitter());
             timer.wait_until(released_ns).map_err(Fault::Wait)?;
-            let period_ns = self.period_ns(period_ns);
+            let period_ns = self.period_ns(of_task_ns);
             let due = Due {
                 arrival_ns,
                 released_ns,
@@ -160,17 +160,36 @@ impl<S: Sink> Executor<S> {
                 arrival_ns = after_ns.saturating_add(period_ns);
             } else {
                 arrival_ns = arrival_ns.saturating_add(period_ns);
-                let task = &self.task.task;
-                let next_ns = task.deadline_ns.saturating_add(task.more_ns(self.phase.0));
-                let given_up_ns = arrival_ns.saturating_add(next_ns);
-                if job.ended_ns > given_up_ns {
-                    let passed = (job.ended_ns - given_up_ns).div_ceil(period_ns.max(1));
-                    job.skipped = passed.min(self.end.left(arrival_ns, period_ns));
-                    arrival_ns = arrival_ns.saturating_add(job.skipped.saturating_mul(period_ns));
-                }
+                (job.skipped, arrival_ns) = self.left_out(job.ended_ns, arrival_ns, of_task_ns);
             }
             self.sink.job(job);
         }
+    }
+
+    /// The jobs from an arrival on whose deadline had passed by an instant: how many, and when the next one arrives.
+    fn left_out(&mut self, by_ns: u64, mut arrival_ns: u64, of_task_ns: u64) -> (u64, u64) {
+        let given_up_ns = |it: &Self, arrival_ns: u64| {
+            let task = &it.task.task;
+            let allowed_ns = task.deadline_ns.saturating_add(task.more_ns(it.phase.0));
+            arrival_ns.saturating_add(allowed_ns)
+        };
+        if self.task.task.phases.len() == 1 {
+            let period_ns = self.period_ns(of_task_ns).max(1);
+            let late_ns = by_ns.saturating_sub(given_up_ns(self, arrival_ns));
+            let left_out = late_ns.div_ceil(period_ns);
+            let left_out = left_out.min(self.end.left(arrival_ns, period_ns));
+            return (
+                left_out,
+                arrival_ns.saturating_add(left_out.saturating_mul(period_ns)),
+            );
+        }
+        let mut left_out = 0;
+        while by_ns > given_up_ns(self, arrival_ns) && !self.end.is_reached(arrival_ns) {
+            left_out += 1;
+            arrival_ns = arrival_ns.saturating_add(self.period_ns(of_task_ns).max(1));
+            self.next_phase();
+        }
+        (left_out, arrival_ns)
     }
 
     fn by_release(&mut self) -> Result<(), Fault> {

@@ -48,7 +48,7 @@ impl fmt::Display for Expected {
             Self::Interval => {
                 "an interval from 1us to 1h such as 1000, 250us or 1ms; a bare number is in us"
             }
-            Self::Miss => "a probability from 0 (no miss seen) to below 1, such as 1e-4",
+            Self::Miss => "a probability from 0 (no miss seen) to below 1, such as 1e-4; the least above 0 is 1e-18",
             Self::Episodes => "a number of episodes an hour or a day, such as 2/h or 3/d",
             Self::Confidence => "a level from 0.5 to 0.999999, such as 0.95",
             Self::Percentile => "a percentile and its limit, such as 99.99=50us",
@@ -99,7 +99,9 @@ pub fn interval(text: &str) -> Result<u64, Expected> {
 /// The allowed probability of a miss: 0 up to, not including, 1.
 pub fn miss(text: &str) -> Result<f64, Expected> {
     match text.trim().parse::<f64>() {
-        Ok(allowed) if (0.0..1.0).contains(&allowed) => Ok(allowed),
+        // What is too small to be told from none is no 0 of the user's.
+        Ok(allowed) if (1e-18..1.0).contains(&allowed) => Ok(allowed),
+        Ok(0.0) if !text.contains(|it: char| ('1'..='9').contains(&it)) => Ok(0.0),
         _ => Err(Expected::Miss),
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::CompareError;
 use crate::conditions;
-use punctual_record::{ImportedThread, Run};
+use punctual_record::{ImportedThread, Run, beginnings};
 
 /// One of the two sides. What is not known of one of its runs is not known of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -146,15 +146,10 @@ pub(super) fn each_once(first: &[Run], second: &[Run]) -> Result<(), CompareErro
 }
 
 fn is_same(run: &Run, other: &Run) -> bool {
-    let instant = |run: &Run| {
-        (
-            run.system.hostname.clone(),
-            run.start_ns,
-            run.started.clone(),
-        )
-    };
-    if run.start_ns.is_some() && run.merged.is_none() {
-        return instant(run) == instant(other);
+    // Also as a part of a sum.
+    let own: Vec<_> = beginnings(run).collect();
+    if !own.is_empty() {
+        return beginnings(other).any(|other| own.iter().any(|own| own.is(&other)));
     }
     run.started == other.started
         && run.threads == other.threads

@@ -62,12 +62,12 @@ fn episodes_are_named_with_their_gap_and_their_bound_an_hour() {
     assert_eq!(
         asked(Outcome::Pass, no_miss()),
         "PASS: misses of 100 µs came in 0 episodes (less than 1 s apart is one) under standard-load; \
-         with 95 % confidence fewer than 108 an hour, allowed 20.5."
+         with 95 % confidence fewer than 108, allowed 20.5 an hour."
     );
     assert_eq!(
         asked(Outcome::Fail, bound()),
         "FAIL: misses of 100 µs came in 2 episodes (less than 1 s apart is one) under standard-load; \
-         with 95 % confidence at least 12.9 an hour, allowed 20.5."
+         with 95 % confidence at least 12.9, allowed 20.5 an hour."
     );
 }
 

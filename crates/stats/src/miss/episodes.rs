@@ -11,13 +11,15 @@ use crate::binomial;
 const GAP_NS: u64 = 1_000_000_000;
 /// And those less than so many limits apart.
 const GAP_LIMITS: u64 = 10;
+/// Misses that go on for so many gaps are the next episode: a machine that is always late has many.
+const LONGEST_GAPS: f64 = 10.0;
 /// Fewest blocks that a dispersion is looked at with.
 const FEWEST_BLOCKS: f64 = 7.0;
 /// Nobody waits longer than a thousand years.
 const LONGEST_HOURS: f64 = 1e3 * 365.25 * 24.0;
 const HOUR_NS: f64 = 3.6e12;
 
-/// Misses by episodes: those that are less than a gap apart are one. That is a count that a stall of any
+/// Misses by episodes: those that are less than a gap apart are one, for up to ten gaps. That is a count that a stall of any
 /// length enters once: a longer one than any that was seen is bounded too.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -56,9 +58,10 @@ impl Episodes {
     pub(super) fn new(stalls: &[Stall], limit_ns: u64, duration_ns: u64, confidence: f64) -> Self {
         let gap_ns = limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS);
         let duration = duration_ns as f64;
-        let episodes = joined(stalls.iter().copied(), gap_ns as f64);
+        let gap = gap_ns as f64;
+        let episodes = joined(stalls.iter().copied(), gap, LONGEST_GAPS * gap);
         let at: Vec<_> = episodes.iter().map(|it| (it.at_ns, 1.0)).collect();
-        let dispersion = carried_dispersion(&at, duration, gap_ns as f64, FEWEST_BLOCKS);
+        let dispersion = carried_dispersion(&at, duration, gap, FEWEST_BLOCKS);
         let seen = episodes.len() as f64;
         Episodes {
             gap_ns,

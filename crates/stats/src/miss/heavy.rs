@@ -122,6 +122,7 @@ impl Known<'_> {
         let groups = joined(
             self.stalls.iter().copied(),
             self.duration_ns / count as f64 / 5.0,
+            f64::INFINITY,
         );
         if in_groups(count, groups.len()) {
             upper = upper.max(self.tail(&groups, LOW).upper(distance));

@@ -25,15 +25,19 @@ pub(super) fn stalls(events: &[MissEvent]) -> Vec<Stall> {
             beyond: event.beyond,
         }),
         0.0,
+        f64::INFINITY,
     )
 }
 
-/// Those that begin less than `gap_ns` after the end of the one before, as one.
-pub(super) fn joined(stalls: impl Iterator<Item = Stall>, gap_ns: f64) -> Vec<Stall> {
+/// Those that begin less than `gap_ns` after the end of the one before, and less than `most_ns` after the first of
+/// them, as one.
+pub(super) fn joined(stalls: impl Iterator<Item = Stall>, gap_ns: f64, most_ns: f64) -> Vec<Stall> {
     let mut all: Vec<Stall> = Vec::new();
     for stall in stalls {
         match all.last_mut() {
-            Some(last) if stall.at_ns - last.until_ns < gap_ns => {
+            Some(last)
+                if stall.at_ns - last.until_ns < gap_ns && stall.at_ns - last.at_ns < most_ns =>
+            {
                 last.until_ns = last.until_ns.max(stall.until_ns);
                 last.misses += stall.misses;
                 last.beyond += stall.beyond;

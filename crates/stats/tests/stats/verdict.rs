@@ -265,6 +265,10 @@ fn episodes_are_judged_by_their_number_whatever_each_holds() {
         (sixty.misses, sixty.episodes.map(|it| it.seen)),
         (600, Some(60))
     );
+    // Misses that never cease are many episodes: 360 of ten seconds.
+    let always: u64 = episodes(3_600, 1, 300.0).bound.episodes.expect("kept").seen;
+    assert_eq!(always, 360);
+    assert_eq!(outcome(3_600, 1, 300.0), Outcome::Fail);
     // The time that it names is enough, and a tenth less is not.
     let open = episodes(0, 1, 0.5);
     let hours = open.needed_without_miss_seconds.expect("a time") as f64 / 3_600.0;

@@ -477,6 +477,12 @@ fn a_job_must_end_before_the_next_one_arrives_unless_its_task_says_otherwise() {
     };
     assert_eq!(set(""), (5_000_000, vec![5_000_000, 15_000_000, 0]));
     assert_eq!(set("deadline = \"8ms\"\n"), (8_000_000, vec![0; 3]));
+    // One that such a task releases: its next arrival may come as soon as the shortest period allows.
+    let text = "[[task]]\nname = \"p\"\nperiod = \"10ms\"\n\
+                [[task.phase]]\nperiod = \"20ms\"\nwork = []\n\
+                [[task]]\nname = \"q\"\nafter = \"p\"\nevery = 2\nwork = []\n";
+    let set = parsed(text).expect("a set").set;
+    assert_eq!(set.tasks[1].deadline_ns, 40_000_000);
 }
 
 #[test]

@@ -37,6 +37,15 @@ impl Wanted<'_> {
                 let names = || set.tasks.iter().map(|task| task.name.as_str());
                 let task = names().position(|it| it == name);
                 let task = task.ok_or_else(|| no_such("task", name, names()))?;
+                // Their response times are kept as they count against the shortest deadline.
+                if (0..set.tasks[task].phases.len()).any(|phase| set.tasks[task].more_ns(phase) > 0)
+                {
+                    return Err(format!(
+                        "task {}: its phases have deadlines of their own, and no one distribution of times: \
+                         write deadline = in its task, and execute the set again",
+                        set.tasks[task].name
+                    ));
+                }
                 Ok(PartOfRun::Task { task })
             }
             (None, None, Some(name)) => {

@@ -5,7 +5,7 @@ use crate::support as record_support;
 use std::path::Path;
 
 use punctual_record::conditions::{Aspect, Role};
-use punctual_record::{Blocking, Run, State};
+use punctual_record::{Blocking, Merger, Run, State};
 use punctual_report::compare::{
     Comparison, TextStyle, Warning, compare, compare_cpus, compare_text, cpus_text,
 };
@@ -380,6 +380,11 @@ fn a_run_and_a_copy_of_it_are_not_compared() {
     let said = error.to_string();
     assert!(said.contains("is the same run as A1"), "{said}");
     assert!(compare(one, &[other], None).is_ok());
+    // Nor in a sum with another one.
+    let mut merger = Merger::new(false);
+    merger.add(&copy).unwrap();
+    let sum = merger.into_run(Vec::new()).unwrap();
+    assert!(compare(one, &[sum], None).is_err());
 }
 
 #[test]
