@@ -9,7 +9,7 @@ use super::load::{LoadFailure, WorkCheck};
 use super::run::{Load, Run, Thread, ThreadFault};
 use super::taskset::TaskFault;
 use super::unavailable::Unavailable;
-use super::watch::{Subject, WatchedMark};
+use super::watch::{Subject, Watch, WatchedMark};
 
 /// Why a run is not valid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -189,11 +189,14 @@ pub fn unwoken(run: &Run, ended: bool) -> Vec<String> {
     if !run.threads.iter().any(woke) {
         return Vec::new();
     }
+    let every = run.watch.as_ref().is_some_and(Watch::follows_every_thread);
     let watched = run.watch.iter().flat_map(|watch| &watch.threads);
     let threads = watched.zip(&run.threads).enumerate();
     threads
         .filter(|(_, (watched, thread))| {
-            watched.ended == ended && !woke(thread) && !watched.slept_but_for_stops
+            // One that gave up its real-time priority is followed no longer.
+            let followed = every || watched.ended || watched.task.has_real_time_policy();
+            watched.ended == ended && followed && !woke(thread) && !watched.slept_but_for_stops
         })
         .map(|(index, _)| run.thread_label(index))
         .collect()

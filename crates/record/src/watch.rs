@@ -1,6 +1,7 @@
 //! What was watched, and what its threads went through beside their wake-ups.
 
 mod budget;
+mod killed;
 mod marks;
 mod runtime;
 mod waits;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::{Bounds, Broken, Extent, at_most, ensure, histogram};
 pub use budget::{Budget, BudgetWindow};
+pub use killed::KilledProgram;
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
 pub use runtime::{Runtime, ThreadRole, TickBill, TickRow, TickTimes, Ticks, WatchedRuntime};
 pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};
@@ -74,31 +76,14 @@ impl Watch {
         each.fold(0, u64::saturating_add)
     }
 
-    /// The programs that a signal ended.
+    /// Whether threads without real-time priority are followed too.
     #[must_use]
-    pub fn killed(&self) -> Vec<KilledProgram> {
-        let of = |program: &String, pid: &u32, signal: Option<i32>| {
-            let program = program.clone();
-            signal.map(|signal| KilledProgram {
-                program,
-                pid: *pid,
-                signal,
-            })
-        };
+    pub fn follows_every_thread(&self) -> bool {
         match &self.subject {
-            Subject::System => Vec::new(),
-            Subject::Program {
-                pid,
-                name,
-                killed_by,
-                ..
-            } => of(name, pid, *killed_by).into_iter().collect(),
-            Subject::Programs { programs, .. } => {
-                let killed = programs
-                    .iter()
-                    .map(|it| of(&it.name, &it.pid, it.killed_by));
-                killed.flatten().collect()
+            Subject::Program { all_threads, .. } | Subject::Programs { all_threads, .. } => {
+                *all_threads
             }
+            Subject::System => false,
         }
     }
 
@@ -179,18 +164,6 @@ pub struct WatchedProgram {
     /// The signal that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub killed_by: Option<i32>,
-}
-
-/// A program that a signal ended while it was watched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct KilledProgram {
-    /// Its name.
-    pub program: String,
-    /// Its number.
-    pub pid: u32,
-    /// The signal.
-    pub signal: i32,
 }
 
 impl WatchedProgram {
@@ -304,6 +277,14 @@ pub struct WatchedTask {
     pub policy: String,
     /// Its real-time priority, 1-99; 0 where the policy has none.
     pub priority: u32,
+}
+
+impl WatchedTask {
+    /// Whether its policy is a real-time one.
+    #[must_use]
+    pub fn has_real_time_policy(&self) -> bool {
+        matches!(&*self.policy, "fifo" | "rr" | "deadline")
+    }
 }
 
 /// Jobs of a thread under SCHED_DEADLINE: from its wake-up to its next sleep.

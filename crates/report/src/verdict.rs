@@ -217,6 +217,7 @@ fn wake_ups(result: &RequirementResult, load: &str, judgement: &Judgement) -> St
         Outcome::Inconclusive if allowed > 0.0 => {
             lengths_of_stalls(bound) + &unseen(result, judgement.unseen)
         }
+        Outcome::Inconclusive => unseen(result, judgement.unseen),
         _ => String::new(),
     };
     let seen = what_was_seen(result, shares, one);

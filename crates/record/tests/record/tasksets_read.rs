@@ -198,7 +198,7 @@ fn bills_are_bounded_and_the_longest_are_kept() {
     }
     assert_eq!(bills.explained, 250);
     assert_eq!(bills.worst.len(), JobBills::WORST);
-    let lengths: Vec<u64> = bills.worst.iter().map(|it| it.response_ns()).collect();
+    let lengths: Vec<u64> = bills.worst.iter().map(|it| it.taken_ns()).collect();
     assert_eq!(lengths, [1_200_499, 1_200_498, 1_200_497, 1_200_496]);
     assert!(bills.causes.len() <= JobBills::CAUSES);
     // Nothing of the late jobs is lost: what had no room is in the rest.

@@ -24,7 +24,7 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 58;
+const THREAD_WORDS: usize = 59;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
@@ -46,7 +46,7 @@ const PROGRAM: usize = 42;
 /// The offset of its throttles: how often, for how long, and the longest.
 const THROTTLES: usize = 50;
 /// The offset of the signal that ended it.
-const KILLED_BY: usize = 57;
+const KILLED_BY: usize = 58;
 /// Words of `struct followed` and of `struct coming`.
 type FollowedWords = [u64; 2];
 type Coming = [u64; 2];
@@ -326,7 +326,8 @@ fn wake(slot: &Slot) -> Wake {
         cpu: slot.cpu(),
         due_ns: some(slot.b()),
         waking_ns: slot.c(),
-        waking_cpu: (slot.a() >> 32) as u32 & 0xffff,
+        waking_cpu: (slot.a() >> 32) as u32 & 0x7fff,
+        afresh: slot.a() >> 47 & 1 == 1,
         unseen: slot.a() >> 48,
         armed_ns: some(slot.d()),
         left_ns: some(slot.0[7]).filter(|_| slot.kind() != AWAKE),

@@ -276,6 +276,8 @@ pub struct Wake {
     pub waking_ns: u64,
     /// The CPU on which that happened.
     pub waking_cpu: u32,
+    /// Whether the thread was not followed for a while before: it had no real-time priority.
+    pub afresh: bool,
     /// Unrecorded wake-ups of the thread between the previous one and this.
     pub unseen: u64,
     /// When it armed the timer, if that was recorded.

@@ -1,7 +1,7 @@
 //! One watched thread: its wake-ups as samples, its period if it has one, and the periods that it
 //! skipped.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use punctual_stats::histogram::Histogram;
 use punctual_stats::skips::Skips;
@@ -58,6 +58,8 @@ pub struct Followed {
     /// The threads of its name that ended and whose row it continues.
     pub before: Option<Box<Ended>>,
     rhythms: BTreeMap<Key, Paced>,
+    /// Timers that other threads serve too: what one does not come for, another may.
+    shared: BTreeSet<u32>,
     last_end_ns: u64,
     /// Wake-ups that went unseen before the received ones.
     unseen: u64,
@@ -143,6 +145,7 @@ impl Followed {
             gone: false,
             before: None,
             rhythms: BTreeMap::new(),
+            shared: BTreeSet::new(),
             last_end_ns: 0,
             unseen: 0,
         }
@@ -217,6 +220,11 @@ impl Followed {
         self.sleeper.task.tid == tid && !self.gone
     }
 
+    /// Other threads serve a timer of it too.
+    pub fn share(&mut self, timer: u32) {
+        self.shared.insert(timer);
+    }
+
     /// Counts a stop that has ended.
     pub fn add_stop(&mut self, stop: &StoppedThread) {
         self.received += 1;
@@ -234,6 +242,11 @@ impl Followed {
     pub fn add_wake_up(&mut self, wake: &Wake) -> Option<u64> {
         self.received += 1;
         self.unseen += wake.unseen;
+        if wake.afresh {
+            self.rhythms
+                .values_mut()
+                .for_each(|paced| paced.last = None);
+        }
         let mut from_ns = wake.from_ns();
         let mut measured = true;
         let mut counted = 0;
@@ -446,6 +459,9 @@ impl Followed {
                     .begun_ns
                     .is_some_and(|begun_ns| !self.stops.between(from.due_ns, begun_ns))
                 && from.due_ns >= self.tally.start_ns();
+            if matches!(key, Key::Object(timer) if self.shared.contains(&timer)) {
+                count = 0;
+            }
             if count > 0 && unarmed && self.tally.deadline_ns() <= period_ns {
                 count -= 1;
                 self.perhaps_late += 1;
@@ -479,10 +495,21 @@ impl Followed {
         }
     }
 
-    /// Counts the remaining instants at the end.
-    pub fn end(&mut self) {
+    /// Counts the remaining instants at the end. Those for which the thread did not come until then, although their
+    /// deadline had passed, may have been late: it hangs, starves, or rests.
+    pub fn end(&mut self, end_ns: u64) {
         let keys: Vec<Key> = self.rhythms.keys().copied().collect();
         keys.into_iter().for_each(|key| self.settle(key, true));
+        let followed = !self.gone && !self.sleeper.ended;
+        let most = self.rhythms.values().max_by_key(|paced| paced.instants);
+        let last = most.and_then(|paced| Some((paced.last?.due_ns, paced.rhythm.period_ns()?)));
+        let Some((last_ns, period_ns)) = last.filter(|_| followed && self.shared.is_empty()) else {
+            return;
+        };
+        if !self.stops.between(last_ns, end_ns) {
+            let over_ns = end_ns.saturating_sub(self.tally.deadline_ns());
+            self.perhaps_late += over_ns.saturating_sub(last_ns) / period_ns.max(1);
+        }
     }
 
     /// Its period: that of the periodic timer for which it waits most often.

@@ -1,5 +1,6 @@
 //! The threads of one or several programs: wake-ups from the kernel's rings, counts from its maps.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::followed::Followed;
@@ -30,7 +31,7 @@ use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::WakeUpPlace;
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::marks::{Mark, MarkPass};
-use punctual_trace::watch::{ActiveWatch, Options, ProgramEvent, Sleeper};
+use punctual_trace::watch::{ActiveWatch, Options, ProgramEvent, Sleeper, Timer};
 
 /// Wake-ups that each CPU's ring holds: more than one second of 10,000 per second.
 const RING: usize = 1 << 14;
@@ -51,6 +52,8 @@ pub(super) struct Program<'a> {
     numbers: Numbers,
     threads: Vec<Followed>,
     stops: ProgramStops,
+    /// The thread that served a timer last, by its place, and how often that was another one than before.
+    served_by: BTreeMap<u32, (usize, u64)>,
     /// Threads for which there was no room: by ID and start.
     beyond: Vec<(u32, u64)>,
     stretches: Stretches,
@@ -108,6 +111,7 @@ impl<'a> Program<'a> {
             marks,
             runtime,
             threads: Vec::new(),
+            served_by: BTreeMap::new(),
             beyond: Vec::new(),
             stretches: Stretches::new(),
             explaining,
@@ -172,7 +176,7 @@ impl<'a> Program<'a> {
     /// A thread gets the row of one that has ended: the next one gets another.
     fn continue_row(&mut self, at: usize, sleeper: Sleeper, met_on: u32) {
         let mut ended = self.threads.remove(at);
-        ended.end();
+        ended.end(0);
         let watched = self.watched_of(&ended);
         self.threads
             .insert(at, ended.succeed(watched, sleeper, met_on));
@@ -322,6 +326,21 @@ impl Watched for Program<'_> {
                     continue;
                 }
             };
+            if let Timer::Object(timer) = wake.timer
+                && wake.due_ns.is_some()
+            {
+                // Once may be a new timer in the memory of an old one.
+                let (last, turns) = self.served_by.entry(timer).or_insert((place, 0));
+                if *last != place {
+                    *turns += 1;
+                    if *turns > 1 {
+                        self.threads[*last].share(timer);
+                        self.threads[place].share(timer);
+                    }
+                    *last = place;
+                }
+            }
+            let thread = &mut self.threads[place];
             let from_ns = thread.add_wake_up(wake);
             if wake.next_ns.is_some() && from_ns.is_none() {
                 continue;
@@ -462,6 +481,7 @@ impl Watched for Program<'_> {
     }
 
     fn finish(&mut self, elapsed_ns: u64) {
+        let end_ns = self.start_ns.saturating_add(elapsed_ns);
         // Counts first: every wake-up counted so far must arrive.
         self.read_counts();
         let counted: Vec<u64> = self.threads.iter().map(|it| it.sleeper.wake_ups).collect();
@@ -478,7 +498,7 @@ impl Watched for Program<'_> {
             feed.collected();
         }
         for thread in &mut self.threads {
-            thread.end();
+            thread.end(end_ns);
         }
         self.feed = None;
         if let Some(explaining) = &mut self.explaining {

@@ -280,6 +280,7 @@ mod tests {
             due_ns: due.map(|it| it * MS),
             waking_ns: waking * MS,
             waking_cpu: 0,
+            afresh: false,
             unseen: 0,
             armed_ns: None,
             left_ns: Some(left * MS),

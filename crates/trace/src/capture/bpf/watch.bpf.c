@@ -59,6 +59,14 @@ struct {
 	MAP_TYPE(value, struct call);
 } calls SEC(".maps");
 
+/* Whether it is followed again since the last entry; above the CPU. */
+static ALWAYS_INLINE u64 afresh_of(struct watched *thread)
+{
+	u64 afresh = thread->afresh;
+	thread->afresh = 0;
+	return (afresh & 1) << 47;
+}
+
 /* Those since the last entry of the thread. */
 static ALWAYS_INLINE u64 unseen_of(struct watched *thread)
 {
@@ -74,7 +82,7 @@ static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64
 	if (!slot)
 		return;
 	thread->wake_ups++;
-	slot->a = unseen_of(thread) << 48 | (thread->waking_cpu & 0xffff) << 32 | tid;
+	slot->a = unseen_of(thread) << 48 | afresh_of(thread) | (thread->waking_cpu & 0x7fff) << 32 | tid;
 	slot->b = thread->due_ns;
 	slot->c = thread->waking_ns;
 	slot->d = thread->armed_for_wake_ns;
@@ -93,7 +101,7 @@ static ALWAYS_INLINE void passed_awake(struct watched *thread, struct lane *lane
 	if (!slot)
 		return;
 	thread->wake_ups++;
-	slot->a = unseen_of(thread) << 48 | (u64)(cpu & 0xffff) << 32 | tid;
+	slot->a = unseen_of(thread) << 48 | afresh_of(thread) | (u64)(cpu & 0x7fff) << 32 | tid;
 	slot->b = due_ns;
 	slot->c = now_ns;
 	slot->d = armed_ns;
@@ -260,8 +268,11 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 	if (!is_counted(task)) {
 		/* It may have been watched before: the state of that time is stale. */
 		struct watched *before = find(task);
-		if (before)
+		if (before) {
+			look(before, task);
 			forget_stay(before);
+			before->afresh = 1;
+		}
 		return;
 	}
 	u32 tid = task->pid;

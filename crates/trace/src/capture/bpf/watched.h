@@ -70,6 +70,7 @@ struct watched {
 	u64 away_ns;      /* when it left its CPU; 0: it didn't, or this is not recorded */
 	u64 away_why;     /* `enum why` */
 	s64 away_kernel, away_user; /* its stacks then; below 0: none */
+	u64 afresh;     /* it was not followed in between: what it waited for then nobody knows */
 	u64 killed_by;  /* the signal that ended it, with its program; 0: none */
 };
 

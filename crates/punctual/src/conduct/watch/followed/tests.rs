@@ -52,6 +52,7 @@ fn wait(period: u64, armed_after_ns: i64, latency_ns: u64) -> Wake {
         due_ns: Some(due_ns),
         waking_ns: due_ns + latency_ns / 2,
         waking_cpu: 0,
+        afresh: false,
         unseen: 0,
         armed_ns: due_ns.checked_add_signed(armed_after_ns),
         left_ns: None,
@@ -68,7 +69,8 @@ fn after(wakes: impl IntoIterator<Item = Wake>) -> Followed {
     for wake in wakes {
         thread.add_wake_up(&wake);
     }
-    thread.end();
+    let last_ns = thread.last_end_ns;
+    thread.end(last_ns);
     assert_eq!(thread.skips.count(), thread.tally.missed);
     let late = thread.skips.later(DEADLINE);
     assert_eq!(late, (thread.tally.missed_late, thread.tally.missed_late));
@@ -228,6 +230,52 @@ fn a_late_wake_up_just_before_the_next_instant_is_one_miss_if_one_call_took_both
 }
 
 #[test]
+fn instants_while_a_thread_was_not_followed_are_not_skipped() {
+    let periods = || (1..100).chain(500..600);
+    let again = |afresh| {
+        move |period| Wake {
+            afresh: afresh && period == 500,
+            ..wait(period, -500_000, 10_000)
+        }
+    };
+    let thread = after(periods().map(again(true)));
+    assert_eq!((thread.tally.count(), thread.tally.missed), (199, 0));
+    assert_eq!(thread.period_ns(), Some(PERIOD));
+    let thread = after(periods().map(again(false)));
+    assert_eq!((thread.tally.count(), thread.tally.missed), (199, 400));
+}
+
+#[test]
+fn instants_of_a_timer_that_others_serve_too_are_not_skipped() {
+    let mut thread = followed();
+    thread.share(5);
+    for period in (1..100).step_by(3) {
+        thread.add_wake_up(&tick(period));
+    }
+    thread.end(BEGIN + 100 * PERIOD);
+    assert_eq!((thread.tally.count(), thread.tally.missed), (33, 0));
+    assert_eq!(thread.perhaps_late, 0);
+}
+
+#[test]
+fn instants_before_the_end_for_which_a_thread_did_not_come_may_be_late() {
+    let mut thread = followed();
+    for period in 1..100 {
+        thread.add_wake_up(&wait(period, -500_000, 10_000));
+    }
+    // The last one was due at 99 periods. Those due at 100 to 119 are over by 100 µs, their deadline.
+    thread.end(BEGIN + 119 * PERIOD + DEADLINE);
+    assert_eq!((thread.tally.missed, thread.perhaps_late), (0, 20));
+    let mut ended = followed();
+    for period in 1..100 {
+        ended.add_wake_up(&wait(period, -500_000, 10_000));
+    }
+    ended.gone = true;
+    ended.end(BEGIN + 200 * PERIOD);
+    assert_eq!(ended.perhaps_late, 0);
+}
+
+#[test]
 fn what_one_read_leaves_out_counts_before_the_period_is_known_too() {
     // Fifteen instants are too few for a period.
     let one = awake(3, 30_000, 4);
@@ -339,7 +387,7 @@ fn a_wait_that_begins_late_after_a_stop_has_not_overrun() {
             _ => wait(period, -500_000, 10_000),
         });
     }
-    thread.end();
+    thread.end(0);
     // It came late for instants that were due after the stop because of it, and not by itself.
     assert_eq!((thread.tally.late, thread.tally.missed), (15, 0));
     assert_eq!(thread.stops.cycles + thread.tally.count(), 499);
@@ -383,7 +431,7 @@ fn a_period_whose_wake_up_went_unseen_is_not_skipped() {
         }
         thread.add_wake_up(&wait(period, -500_000, 10_000));
     }
-    thread.end();
+    thread.end(0);
     assert_eq!((thread.tally.count(), thread.tally.missed), (99, 0));
 }
 
@@ -481,7 +529,7 @@ fn a_wait_for_what_it_had_before_is_none_and_memory_stays_bounded() {
     for _ in 0..10_000 {
         thread.add_wake_up(&wait(1, -1, 10_000));
     }
-    thread.end();
+    thread.end(0);
     assert_eq!((thread.tally.count(), thread.received), (1, 10_000));
     for number in 0..1000 {
         let mut wake = wait(2 + number, -1, 10_000);
