@@ -21,6 +21,16 @@ pub struct Job {
     pub skipped: u64,
 }
 
+impl Job {
+    /// From its arrival to its end, as it counts against the task's deadline: without what its phase allows more.
+    #[inline]
+    #[must_use]
+    pub fn response_ns(&self) -> u64 {
+        let taken_ns = self.ended_ns.saturating_sub(self.arrival_ns);
+        taken_ns.saturating_sub(self.more_ns)
+    }
+}
+
 /// Takes what a task finds out. All are called by the task's own thread, between two jobs: none may
 /// allocate, wait or call the kernel.
 pub trait Sink: Send + 'static {

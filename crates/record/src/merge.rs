@@ -514,7 +514,6 @@ impl Merger {
 }
 
 /// When the run began, or each of those that it is the sum of; none for what doesn't say.
-/// When a run began, or each of those that it is the sum of.
 pub fn beginnings(run: &Run) -> impl Iterator<Item = Beginning> {
     let of_sum = run.merged.iter().flat_map(|merged| &merged.begun).cloned();
     of_sum.chain(Beginning::of(run))

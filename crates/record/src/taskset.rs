@@ -65,8 +65,8 @@ pub struct Task {
     pub cpus: Vec<usize>,
     /// What wakes it.
     pub wake: Wake,
-    /// A job must end this long after it arrives, unless its phase says that it may take longer. A job that another task releases arrives when
-    /// that one's job arrived.
+    /// A job must end this long after it arrives, unless its phase says that it may take longer. A job that
+    /// another task releases arrives when that one's job arrived.
     pub deadline_ns: u64,
     /// Each job is released at most this long after its arrival, evenly distributed.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -294,12 +294,20 @@ impl Task {
             Wake::Timer { period_ns, .. } => period_ns,
             Wake::After { .. } => period_ns,
         };
-        let own = |phase: &Phase| phase.period_ns.unwrap_or(period_ns);
-        let least_ns = self.phases.iter().map(own).min();
-        self.deadline_ns = least_ns.unwrap_or(period_ns);
+        self.deadline_ns = self.shortest_period_ns(period_ns);
         for phase in &mut self.phases {
-            phase.deadline_ns = Some(own(phase)).filter(|it| *it > self.deadline_ns);
+            let own_ns = phase.period_ns.unwrap_or(period_ns);
+            phase.deadline_ns = Some(own_ns).filter(|it| *it > self.deadline_ns);
         }
+    }
+
+    /// The least distance of two arrivals, where phases without a period of their own have this one.
+    fn shortest_period_ns(&self, period_ns: u64) -> u64 {
+        let each = self
+            .phases
+            .iter()
+            .map(|phase| phase.period_ns.unwrap_or(period_ns));
+        each.min().unwrap_or(period_ns)
     }
 
     /// How much longer than [`Task::deadline_ns`] after its arrival a job of a phase may end.
@@ -311,17 +319,16 @@ impl Task {
 }
 
 impl TaskSet {
-    /// The distance of two arrivals of a task: of one that others release, through them. Absent
+    /// The least distance of two arrivals of a task: of one that others release, through them. Absent
     /// where the tasks release each other in a circle, or name one that isn't there.
     #[must_use]
     pub fn period_ns(&self, task: usize) -> Option<u64> {
         let (mut at, mut times) = (task, 1u64);
         for _ in 0..=self.tasks.len() {
-            match self.tasks.get(at)?.wake {
+            let it = self.tasks.get(at)?;
+            match it.wake {
                 Wake::Timer { period_ns, .. } => {
-                    let phases = self.tasks.get(at)?.phases.iter();
-                    let each = phases.map(|phase| phase.period_ns.unwrap_or(period_ns));
-                    return Some(each.min().unwrap_or(period_ns).saturating_mul(times));
+                    return Some(it.shortest_period_ns(period_ns).saturating_mul(times));
                 }
                 Wake::After { task, every, .. } => {
                     times = times.saturating_mul(u64::from(every));

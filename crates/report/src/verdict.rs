@@ -214,15 +214,13 @@ fn wake_ups(result: &RequirementResult, load: &str, judgement: &Judgement) -> St
         ),
     };
     let lengths = match result.outcome {
-        Outcome::Inconclusive if allowed > 0.0 => {
-            lengths_of_stalls(bound) + &unseen(result, judgement.unseen)
-        }
-        Outcome::Inconclusive => unseen(result, judgement.unseen),
+        Outcome::Inconclusive if allowed > 0.0 => lengths_of_stalls(bound),
         _ => String::new(),
     };
     let seen = what_was_seen(result, shares, one);
     format!(
-        "{seen}{load}{shown}.{lengths}{}",
+        "{seen}{load}{shown}.{lengths}{}{}",
+        unseen(result, judgement),
         how_to_show_it(result, judgement.repeats)
     )
 }
@@ -244,7 +242,7 @@ fn episodes(
             String::new(),
         ),
         Some(episodes) => {
-            let hours = bound.duration_ns as f64 / 3.6e12;
+            let hours = bound.hours();
             let shown = match result.outcome {
                 Outcome::Invalid => String::new(),
                 Outcome::Fail => {
@@ -264,12 +262,9 @@ fn episodes(
             )
         }
     };
-    let unseen = match result.outcome {
-        Outcome::Inconclusive => unseen(result, judgement.unseen),
-        _ => String::new(),
-    };
     format!(
-        "{came}{load}{shown}, allowed {per_hour} an hour.{unseen}{}",
+        "{came}{load}{shown}, allowed {per_hour} an hour.{}{}",
+        unseen(result, judgement),
         how_to_show_it(result, judgement.repeats)
     )
 }
@@ -330,14 +325,16 @@ fn late_and_skipped(bound: &MissBound, skipped: u64) -> String {
     }
 }
 
-/// That the bound counts wake-ups which nobody saw, if their number alone is a part of it that matters.
-fn unseen(result: &RequirementResult, unseen: u64) -> String {
+/// That a verdict is open because of wake-ups which nobody saw, if their number alone is a part of the bound that
+/// matters.
+fn unseen(result: &RequirementResult, judgement: &Judgement) -> String {
     let bound = &result.bound;
-    let matters = unseen as f64 > bound.upper / 10.0 * bound.cycles as f64;
-    if !matters || result.never == Some(TimeUnknown::Unseen) {
+    let matters = judgement.unseen as f64 > bound.upper / 10.0 * bound.cycles as f64;
+    let told = result.never == Some(TimeUnknown::Unseen);
+    if result.outcome != Outcome::Inconclusive || !matters || told {
         return String::new();
     }
-    let them = words::plural(unseen, "wake-up", "wake-ups");
+    let them = words::plural(judgement.unseen, "wake-up", "wake-ups");
     format!(" {them} went unseen, and each may have been late.")
 }
 

@@ -365,7 +365,7 @@ fn episodes_outcome(
         // More misses than are kept one by one.
         return (Outcome::Inconclusive, Err(TimeUnknown::RateTooHigh));
     };
-    let hours = bound.duration_ns as f64 / 3.6e12;
+    let hours = bound.hours();
     // A wake-up that went unseen may have been an episode.
     if (episodes.upper + unseen as f64) / hours <= per_hour {
         return match too_short(bound, bound.limit_ns) {

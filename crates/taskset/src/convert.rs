@@ -227,14 +227,6 @@ impl Converted {
         if !unknown_release {
             task.after = after;
         }
-        if let Some(before) = task.after {
-            // The period follows from the other task's, as the shortest of its phases gives it.
-            let every = match it.task.wake {
-                Wake::After { every, .. } => u64::from(every),
-                Wake::Timer { .. } => 1,
-            };
-            task.period_ns = known_period(known, before).saturating_mul(every);
-        }
         let sleeps = it.work.iter().map(|work| work.sleeps).max().unwrap_or(0);
         let slept = it.work.iter().map(|work| work.slept_ns).max().unwrap_or(0);
         task.suspension = sched::Suspension {
@@ -243,21 +235,6 @@ impl Converted {
         };
         task
     }
-}
-
-/// The least distance of arrivals, through those that release it.
-fn known_period(known: &[Known<'_>], index: usize) -> u64 {
-    let (mut at, mut times) = (index, 1u64);
-    for _ in 0..=known.len() {
-        match known[at].task.wake {
-            Wake::Timer { .. } => return known[at].period_ns.saturating_mul(times),
-            Wake::After { task, every, .. } => {
-                times = times.saturating_mul(every.into());
-                at = task;
-            }
-        }
-    }
-    1
 }
 
 /// The first task of a chain whose arrivals aren't at one exact distance.

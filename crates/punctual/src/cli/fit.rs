@@ -93,7 +93,7 @@ fn show(fit: &Fit, flags: &RunFlags, directory: &RunDirectory) {
     } else if flags.quiet {
         out::print(&(words::sentence(fit) + "\n"));
     } else {
-        let style = out::style().with_report(page_of(directory, FIT_PAGE));
+        let style = out::style().with_report(page_of(directory.path(), FIT_PAGE));
         out::print(&words::summary(fit, &style));
     }
 }

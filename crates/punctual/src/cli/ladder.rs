@@ -75,7 +75,7 @@ fn show(ladder: &Ladder, flags: &LadderFlags, directory: &RunDirectory) {
     } else if flags.quiet {
         out::print(&(words::sentence(ladder) + "\n"));
     } else {
-        let style = out::style().with_report(page_of(directory, LADDER_PAGE));
+        let style = out::style().with_report(page_of(directory.path(), LADDER_PAGE));
         out::print(&words::summary(ladder, &style));
     }
 }

@@ -214,7 +214,7 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     if flags.quiet {
         out::print(&terminal::verdict_line(&run, &style));
     } else {
-        let style = style.with_report(page_of(&directory, "report.html"));
+        let style = style.with_report(page_of(directory.path(), "report.html"));
         out::print(&terminal::summary(&run, &style));
     }
     Ok(conclude(&run, &directory))

@@ -138,8 +138,8 @@ pub(super) fn make_directory(output: Option<&Path>, verb: &str) -> Result<RunDir
 }
 
 /// The page, if it could be saved.
-pub(super) fn page_of(directory: &RunDirectory, name: &str) -> Option<String> {
-    let place = directory.path().join(name);
+pub(super) fn page_of(directory: &Path, name: &str) -> Option<String> {
+    let place = directory.join(name);
     place.exists().then(|| place.display().to_string())
 }
 
@@ -191,7 +191,7 @@ pub(super) fn show(run: &Run, json: bool, quiet: bool, verbose: bool, directory:
         out::print(&terminal::verdict_line(run, &out::style()));
     } else {
         let style = out::style().verbose(verbose);
-        let style = style.with_report(page_of(directory, "report.html"));
+        let style = style.with_report(page_of(directory.path(), "report.html"));
         out::print(&terminal::summary(run, &style));
     }
 }

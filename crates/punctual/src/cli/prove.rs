@@ -36,7 +36,7 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
         None => of_wake_ups(flags, &mut screen)?,
     };
     let run = settled(outcome, &mut screen, &directory)?;
-    show(&run, flags, page_of(&directory, "report.html"));
+    show(&run, flags, page_of(directory.path(), "report.html"));
     let saved = conclude(&run, &directory);
     Ok(if directory.unsaved().is_empty() {
         exit_code(&run)

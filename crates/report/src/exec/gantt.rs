@@ -83,8 +83,8 @@ impl Gantt {
             let ns = at_ns.saturating_sub(bill.arrival_ns);
             i64::try_from(ns).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
         };
-        let deadline_ns = tasks.set.tasks.get(index)?.deadline_ns;
-        let deadline_ns = deadline_ns.saturating_add(bill.more_ns);
+        let task = tasks.set.tasks.get(index)?;
+        let deadline_ns = task.deadline_ns.saturating_add(bill.more_ns);
         let deadline_ns = i64::try_from(deadline_ns).unwrap_or(i64::MAX / 4);
         let (started_ns, ended_ns) = (since(bill.started_ns), since(bill.ended_ns));
         let margin_ns = (ended_ns / 16).max(10_000);

@@ -13,7 +13,7 @@ const SIGNALS: [&str; 31] = [
 /// Programs that are named.
 const NAMED: usize = 3;
 
-/// `rt-loop (312) was ended by SIGXCPU: RLIMIT_RTTIME or RLIMIT_CPU.`, if one was.
+/// `rt-loop (312) was ended by SIGXCPU (RLIMIT_RTTIME or RLIMIT_CPU).`, if one was.
 #[must_use]
 pub fn killed(programs: &[KilledProgram]) -> Option<String> {
     let of = |it: &KilledProgram| {

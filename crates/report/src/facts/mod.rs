@@ -26,6 +26,6 @@ pub use killed::killed;
 pub use named::{call, hypervisor, source};
 pub use not_seen::not_seen;
 pub use note::notes;
-pub use requirement::{episodes, length_limit, requirement};
+pub use requirement::{length_limit, requirement};
 pub use stage::stage;
 pub use unavailable::unavailable;

@@ -17,21 +17,16 @@ pub fn requirement(requirement: &Requirement) -> String {
             format!("at most {share}{of} cycles miss {limit}")
         }
         Requirement::Episodes { per_hour, .. } => {
-            format!(
-                "misses of {limit} in at most {} an hour",
-                episodes(*per_hour)
-            )
+            let word = if *per_hour == 1.0 {
+                "episode"
+            } else {
+                "episodes"
+            };
+            format!("misses of {limit} in at most {per_hour} {word} an hour")
         }
         Requirement::Max { .. } => format!("maximum at most {limit}"),
         Requirement::Percentile { percentile, .. } => format!("p{percentile} at most {limit}"),
     }
-}
-
-/// `2.5 episodes`.
-#[must_use]
-pub fn episodes(count: f64) -> String {
-    let word = if count == 1.0 { "episode" } else { "episodes" };
-    format!("{count} {word}")
 }
 
 /// What a limit on a part of a program asks: `step() at most 500 µs`.

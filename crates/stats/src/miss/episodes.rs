@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::burst_aware_upper;
 use super::stalls::{Stall, carried_dispersion, joined};
-use super::time::{TimeNeeded, TimeUnknown};
+use super::time::{HOUR_NS, LONGEST_NS, TimeNeeded, TimeUnknown};
 use crate::binomial;
 
 /// Misses less than this apart belong to one episode, if the limit is short.
@@ -15,12 +15,9 @@ const GAP_LIMITS: u64 = 10;
 const LONGEST_GAPS: f64 = 10.0;
 /// Fewest blocks that a dispersion is looked at with.
 const FEWEST_BLOCKS: f64 = 7.0;
-/// Nobody waits longer than a thousand years.
-const LONGEST_HOURS: f64 = 1e3 * 365.25 * 24.0;
-const HOUR_NS: f64 = 3.6e12;
 
-/// Misses by episodes: those that are less than a gap apart are one, for up to ten gaps. That is a count that a stall of any
-/// length enters once: a longer one than any that was seen is bounded too.
+/// Misses by episodes: those that are less than a gap apart are one, for up to ten gaps. That is a count that a
+/// stall of any length enters once: a longer one than any that was seen is bounded too.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Episodes {
@@ -42,15 +39,20 @@ fn one() -> f64 {
     1.0
 }
 
+/// As many instants as there could be: of so many, what was seen so often is bounded as a Poisson variable is.
+fn instants(seen: f64) -> f64 {
+    1e9 * (seen + 1.0)
+}
+
 /// Upper bound on the mean of what was seen so often.
 fn upper(seen: f64, dispersion: f64, confidence: f64) -> f64 {
-    // As many instants as there could be: their number is bounded as a Poisson variable is.
-    let instants = 1e9 * (seen + 1.0);
+    let instants = instants(seen);
     burst_aware_upper(seen, instants, dispersion, dispersion, confidence) * instants
 }
 
+/// Lower bound on it.
 fn lower(seen: f64, dispersion: f64, confidence: f64) -> f64 {
-    let instants = 1e9 * (seen + 1.0);
+    let instants = instants(seen);
     binomial::lower(seen / dispersion, instants / dispersion, confidence) * instants
 }
 
@@ -105,7 +107,7 @@ impl Episodes {
             let mut more = hours.max(1.0 / 60.0) / 16.0;
             while !shown(more) {
                 more *= 1.1;
-                if more > LONGEST_HOURS {
+                if more * HOUR_NS > LONGEST_NS {
                     return Err(TimeUnknown::TooLong);
                 }
             }

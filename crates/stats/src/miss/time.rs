@@ -15,7 +15,9 @@ const ADDED_BURSTS: f64 = 0.5;
 const AT_LEAST_BETTER: f64 = 2.0;
 /// How far chance alone makes few misses look like bursts: of 12 every other run by a half.
 const CHANCE: f64 = 8.0;
-const LONGEST_NS: f64 = 1000.0 * 365.25 * 86_400e9;
+/// Nobody waits longer.
+pub(super) const LONGEST_NS: f64 = 1000.0 * 365.25 * 86_400e9;
+pub(super) const HOUR_NS: f64 = 3.6e12;
 
 /// Why more time would not show the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +50,12 @@ pub struct TimeNeeded {
 }
 
 impl MissBound {
+    /// How long the run was, in hours.
+    #[must_use]
+    pub fn hours(&self) -> f64 {
+        self.duration_ns as f64 / HOUR_NS
+    }
+
     /// How much longer the run has to be until it shows that a miss is no more probable than
     /// `allowed`.
     ///

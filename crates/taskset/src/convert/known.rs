@@ -30,16 +30,10 @@ impl<'a> Known<'a> {
             ([], 1) => Some(0),
             _ => None,
         };
-        let base_ns = set.period_ns(index).unwrap_or(1);
-        // Arrivals are at least the shortest period of all phases apart.
-        let periods = task.phases.iter().filter_map(|phase| phase.period_ns);
-        let all_have_one = task.phases.iter().all(|phase| phase.period_ns.is_some());
-        let own = (!all_have_one).then_some(base_ns);
-        let period_ns = periods.chain(own).min().unwrap_or(base_ns);
         let mut known = Known {
             task,
             cpu,
-            period_ns,
+            period_ns: set.period_ns(index).unwrap_or(1),
             work: task.phases.iter().map(JobWork::of).collect(),
             sections: Vec::new(),
             bad_section: None,

@@ -24,7 +24,7 @@ pub use bisect::{ENDS as BISECT_ENDS, is_asked as is_bisect};
 pub use flags::{LAB_EXAMPLES, LabFlags, MachineFlags};
 
 use super::failure::{Failure, SETUP};
-use super::measuring::make_directory;
+use super::measuring::{make_directory, page_of};
 use super::out;
 use super::save::save_whole;
 use crate::conduct::Signals;
@@ -306,8 +306,7 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
             out::print(&report::bills(lab, &out::style()));
         }
     } else if !flags.quiet {
-        let page = directory.join(LAB_PAGE);
-        let page = page.exists().then(|| page.display().to_string());
+        let page = page_of(directory, LAB_PAGE);
         out::print(&report::tables(lab, &out::style().with_report(page)));
         if flags.explain {
             out::print(&report::bills(lab, &out::style()));

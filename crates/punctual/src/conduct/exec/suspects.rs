@@ -43,8 +43,7 @@ impl SampleSink for Suspects {
                         more_ns: job.more_ns,
                         waited: job.waited,
                     },
-                    late: job.ended_ns.saturating_sub(job.arrival_ns)
-                        > deadline_ns.saturating_add(job.more_ns),
+                    late: job.response_ns() > *deadline_ns,
                 });
             });
         }

@@ -172,9 +172,7 @@ impl Sink for Rings {
             late_ns: job.started_ns.wrapping_sub(job.released_ns) as i64,
             missed: 0,
         });
-        // What it may take longer than others counts for nothing: so one deadline judges all.
-        let taken_ns = job.ended_ns.saturating_sub(job.arrival_ns);
-        let response_ns = taken_ns.saturating_sub(job.more_ns);
+        let response_ns = job.response_ns();
         self.jobs.push(Sample {
             requested_ns: job.arrival_ns,
             late_ns: response_ns as i64,

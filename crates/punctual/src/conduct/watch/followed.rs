@@ -115,6 +115,12 @@ impl CameBack {
     }
 }
 
+/// A name without its numbers.
+fn letters(name: &str) -> impl Iterator<Item = &str> {
+    let parts = name.split(|it: char| it.is_ascii_digit());
+    parts.filter(|it| !it.is_empty())
+}
+
 fn key_of(wake: &Wake) -> Key {
     match wake.timer {
         Timer::Length => Key::Length(wake.call),
@@ -154,16 +160,13 @@ impl Followed {
     /// A thread that takes the row of this one, which has ended: for want of room, its figures are added to it.
     #[must_use]
     pub fn succeed(mut self, watched: WatchedThread, sleeper: Sleeper, met_on: u32) -> Self {
-        let ended = &self.sleeper;
-        let faults = self.faults();
-        let (preempted, lost) = (self.preempted(), self.lost());
-        debug_assert!(ended.ended, "its figures are final");
+        debug_assert!(self.sleeper.ended, "its figures are final");
         let others = watched.others + 1;
         let before = Ended {
             watched: WatchedThread { others, ..watched },
-            faults,
-            preempted,
-            lost,
+            faults: self.faults(),
+            preempted: self.preempted(),
+            lost: self.lost(),
         };
         self.stops.forget();
         Self {
@@ -176,12 +179,10 @@ impl Followed {
     /// Page faults in its row.
     pub fn faults(&self) -> Faults {
         let before = self.before.as_ref().map(|it| it.faults);
-        let of = |count: u64, before: fn(Faults) -> u64, ended: Option<Faults>| {
-            count.saturating_add(ended.map_or(0, before))
-        };
+        let (minor, major) = before.map_or((0, 0), |it| (it.minor, it.major));
         Faults {
-            minor: of(self.sleeper.minor_faults, |it| it.minor, before),
-            major: of(self.sleeper.major_faults, |it| it.major, before),
+            minor: self.sleeper.minor_faults.saturating_add(minor),
+            major: self.sleeper.major_faults.saturating_add(major),
         }
     }
 
@@ -196,16 +197,9 @@ impl Followed {
     pub fn makes_room_for(&self, sleeper: &Sleeper) -> bool {
         let (own, other) = (&self.sleeper, sleeper);
         let kind = |it: &Sleeper| (it.program, it.task.policy, it.task.priority);
-        let letters = |name: &str| {
-            let parts = name.split(|it: char| it.is_ascii_digit());
-            parts
-                .map(str::to_owned)
-                .filter(|it| !it.is_empty())
-                .collect::<Vec<_>>()
-        };
         self.gone
             && kind(own) == kind(other)
-            && letters(&own.task.name) == letters(&other.task.name)
+            && letters(&own.task.name).eq(letters(&other.task.name))
     }
 
     /// The CPU on which it ran last.

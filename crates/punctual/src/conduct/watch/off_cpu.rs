@@ -16,7 +16,7 @@ use punctual_trace::watch::{AWAY_FRAMES, ActiveWatch, OffCpuCount, OffCpuLost, O
 /// Places that are kept, including those of threads that have ended.
 const MOST: usize = 32768;
 
-/// A place: the index of its thread, and the numbers of its stacks.
+/// A place: the index of its thread's row, when that thread began, and the numbers of its stacks.
 type Key = (usize, u64, OffCpuReason, Option<u32>, Option<u32>);
 
 /// Everything known about off-CPU times.

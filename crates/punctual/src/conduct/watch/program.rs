@@ -37,6 +37,8 @@ use punctual_trace::watch::{ActiveWatch, Options, ProgramEvent, Sleeper, Timer};
 const RING: usize = 1 << 14;
 /// Threads whose wake-ups are kept separately; the existence of others is noted.
 const THREADS: usize = 256;
+/// Timers of which it is kept who served them last.
+const TIMERS: usize = 1 << 14;
 /// Further threads that are counted.
 const BEYOND: usize = 1 << 16;
 
@@ -139,10 +141,11 @@ impl<'a> Program<'a> {
 
     fn meet(&mut self, sleeper: Sleeper) {
         let full = self.threads.len() >= THREADS;
-        let ended = self
-            .threads
-            .iter()
-            .position(|it| it.makes_room_for(&sleeper));
+        let mut ended = self.threads.iter();
+        let ended = match full {
+            true => ended.position(|it| it.makes_room_for(&sleeper)),
+            false => None,
+        };
         if full && ended.is_none() {
             let one = (sleeper.task.tid, sleeper.started_ns);
             if self.beyond.len() < BEYOND && !self.beyond.contains(&one) {
@@ -160,7 +163,7 @@ impl<'a> Program<'a> {
         let Some(met_on) = sleeper.cpu.or_else(in_proc) else {
             return;
         };
-        if let Some(at) = ended.filter(|_| full) {
+        if let Some(at) = ended {
             self.continue_row(at, sleeper, met_on);
             return;
         }
@@ -180,6 +183,24 @@ impl<'a> Program<'a> {
         let watched = self.watched_of(&ended);
         self.threads
             .insert(at, ended.succeed(watched, sleeper, met_on));
+    }
+
+    /// A thread came for a timer: if several do in turn, none of them skips what the others take.
+    fn serves(&mut self, place: usize, timer: u32) {
+        if self.served_by.len() >= TIMERS {
+            self.served_by.clear();
+        }
+        let (last, turns) = self.served_by.entry(timer).or_insert((place, 0));
+        if *last == place {
+            return;
+        }
+        *turns += 1;
+        // Once may be a new timer in the memory of an old one.
+        if *turns > 1 {
+            self.threads[*last].share(timer);
+            self.threads[place].share(timer);
+        }
+        *last = place;
     }
 
     fn watched_of(&self, thread: &Followed) -> WatchedThread {
@@ -329,16 +350,7 @@ impl Watched for Program<'_> {
             if let Timer::Object(timer) = wake.timer
                 && wake.due_ns.is_some()
             {
-                // Once may be a new timer in the memory of an old one.
-                let (last, turns) = self.served_by.entry(timer).or_insert((place, 0));
-                if *last != place {
-                    *turns += 1;
-                    if *turns > 1 {
-                        self.threads[*last].share(timer);
-                        self.threads[place].share(timer);
-                    }
-                    *last = place;
-                }
+                self.serves(place, timer);
             }
             let thread = &mut self.threads[place];
             let from_ns = thread.add_wake_up(wake);

@@ -40,14 +40,15 @@ pub fn overran_ns(last: Option<&Instant>, due_ns: u64, begun_ns: Option<u64>) ->
 
 /// Instants that the thread took together with one before them.
 pub struct Taken {
+    /// It came back for this one; the others got no cycle of their own.
     pub last: Instant,
+    /// How many these are.
     pub count: u64,
+    /// Whether it came back before the last one, and took it with a later call: what it did until then nobody saw.
     pub in_between: bool,
 }
 
-/// Of `count` instants between two: the last of those that the thread took at once with `from`, because they had
-/// passed too, and how many these are. It came back for that one; the others got no cycle of their own.
-/// `in_between`: it came back before that instant, and took it with a later call. What it did until then nobody saw.
+/// Of `count` instants between two: those that the thread took at once with `from`, because they had passed too.
 pub fn taken_at_once(from: &Instant, to: &Instant, period_ns: u64, count: u64) -> Option<Taken> {
     let (at_ns, armed_for_ns) = to.rearmed.filter(|_| to.unseen == 0)?;
     let periods = (armed_for_ns.checked_sub(from.due_ns)? + period_ns / 2) / period_ns.max(1);
