@@ -310,6 +310,20 @@ impl Task {
         each.min().unwrap_or(period_ns)
     }
 
+    /// The mean distance of two arrivals, where phases without a period of their own have this one.
+    fn mean_period_ns(&self, period_ns: u64) -> u64 {
+        let (mut jobs, mut passed) = (0u128, 0u128);
+        for phase in &self.phases {
+            let each = phase.period_ns.unwrap_or(period_ns);
+            jobs += u128::from(phase.jobs);
+            passed += u128::from(phase.jobs) * u128::from(each);
+        }
+        let mean = passed
+            .checked_div(jobs)
+            .and_then(|it| u64::try_from(it).ok());
+        mean.unwrap_or(period_ns)
+    }
+
     /// How much longer than [`Task::deadline_ns`] after its arrival a job of a phase may end.
     #[must_use]
     pub fn more_ns(&self, phase: usize) -> u64 {
@@ -323,12 +337,22 @@ impl TaskSet {
     /// where the tasks release each other in a circle, or name one that isn't there.
     #[must_use]
     pub fn period_ns(&self, task: usize) -> Option<u64> {
+        self.distance_ns(task, Task::shortest_period_ns)
+    }
+
+    /// The mean distance of two arrivals of a task, as [`TaskSet::period_ns`].
+    #[must_use]
+    pub fn mean_period_ns(&self, task: usize) -> Option<u64> {
+        self.distance_ns(task, Task::mean_period_ns)
+    }
+
+    fn distance_ns(&self, task: usize, of: fn(&Task, u64) -> u64) -> Option<u64> {
         let (mut at, mut times) = (task, 1u64);
         for _ in 0..=self.tasks.len() {
             let it = self.tasks.get(at)?;
             match it.wake {
                 Wake::Timer { period_ns, .. } => {
-                    return Some(it.shortest_period_ns(period_ns).saturating_mul(times));
+                    return Some(of(it, period_ns).saturating_mul(times));
                 }
                 Wake::After { task, every, .. } => {
                     times = times.saturating_mul(u64::from(every));
@@ -337,6 +361,21 @@ impl TaskSet {
             }
         }
         None
+    }
+
+    /// Whether the response times of a task count from the arrivals of another one, which releases it, or one that
+    /// does.
+    #[must_use]
+    pub fn counts_from(&self, task: usize, other: usize) -> bool {
+        let mut at = task;
+        for _ in 0..self.tasks.len() {
+            match self.tasks.get(at).map(|it| it.wake) {
+                Some(Wake::After { task, .. }) if task == other => return true,
+                Some(Wake::After { task, .. }) => at = task,
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Whether a task is released by the jobs of another one.

@@ -336,9 +336,11 @@ pub(crate) fn judge_one(
     let outcome = too_short.map_or(outcome, |_| Outcome::Inconclusive);
     let (mut needed, mut never) = (too_short, None);
     if outcome == Outcome::Inconclusive && needed.is_none() {
-        let time = match bound.upper + unseen_share <= allowed || bound.upper > allowed {
-            false => Err(TimeUnknown::Unseen),
-            true => bound.time_needed(allowed),
+        // As many of a longer run will go unseen.
+        let room = allowed - unseen_share;
+        let time = match allowed > 0.0 && room <= 0.0 {
+            true => Err(TimeUnknown::Unseen),
+            false => bound.time_needed(room.max(0.0)),
         };
         match time {
             Ok(time) => {
@@ -376,9 +378,10 @@ fn episodes_outcome(
     if episodes.lower / hours > per_hour {
         return (Outcome::Fail, Ok(None));
     }
-    let time = match episodes.upper / hours <= per_hour {
+    let room = per_hour - unseen as f64 / hours;
+    let time = match room <= 0.0 {
         true => Err(TimeUnknown::Unseen),
-        false => episodes.time_needed(bound.duration_ns, per_hour, confidence),
+        false => episodes.time_needed(bound.duration_ns, room, confidence),
     };
     (Outcome::Inconclusive, time.map(Some))
 }

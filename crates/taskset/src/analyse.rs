@@ -7,7 +7,7 @@ use punctual_record::taskset::analysis::{
     ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, Response, SetAnalysis, SetOverheads,
     TaskAnalysis,
 };
-use punctual_record::taskset::{Chain, TaskPolicy, TaskSet};
+use punctual_record::taskset::{Chain, Task, TaskPolicy, TaskSet};
 use punctual_sched as sched;
 use punctual_sched::admission::{Answer, Global, Reservation, admit, global};
 use punctual_sched::chain::{Broken, latency};
@@ -17,6 +17,7 @@ use punctual_sched::sensitivity::{largest_factor_ppm, slack_ns};
 pub use punctual_sched::admission::Limits;
 
 use crate::convert::{Converted, convert, not_periodic};
+use crate::work;
 
 /// How much longer the jobs of each task may take is computed for sets of at most so many tasks.
 pub const MOST_SLACKS: usize = 24;
@@ -43,6 +44,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let any = set.tasks.iter().any(|task| !is_other(task.policy));
     let computable = any && all_bounded && converted.global.is_empty();
     let answers = answers(set, &machine.limits);
+    let worst = counts_worst(set, &converted, &outcomes);
     let tasks: Vec<TaskAnalysis> = set
         .tasks
         .iter()
@@ -63,6 +65,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
                     Ok(bound) => bounded(bound, &converted, set, &kinds(&machine.overheads)),
                     Err(why) => Response::Unbounded { why: *why },
                 },
+                counts_worst: worst[index],
                 may_take_longer_ns: more.flatten(),
                 admission: answers[index],
             }
@@ -71,7 +74,10 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let chains: Vec<ChainAnalysis> = set
         .chains
         .iter()
-        .map(|chain| of_chain(set, &converted, &outcomes, chain))
+        .map(|chain| ChainAnalysis {
+            counts_worst: chain.tasks.iter().any(|task| worst[*task]),
+            ..of_chain(set, &converted, &outcomes, chain)
+        })
         .collect();
     let factor = computable.then(|| largest_factor_ppm(&converted.set).ok());
     SetAnalysis {
@@ -174,6 +180,45 @@ fn beside_unbounded(
             *outcome = Err(why);
         }
     }
+}
+
+/// Of which tasks the bound counts what need not come together: of an overload all that is not one in the long run;
+/// of a bound what it and the tasks above it do in sleeps and phases.
+fn counts_worst(set: &TaskSet, converted: &Converted, all: &Outcomes) -> Vec<bool> {
+    let rank = |of: &TaskPolicy| match *of {
+        TaskPolicy::Deadline { .. } => u8::MAX,
+        TaskPolicy::Fifo { priority } | TaskPolicy::Rr { priority } => priority,
+        TaskPolicy::Other { .. } => 0,
+    };
+    let of = &converted.set.overheads;
+    let tick_ppm = of
+        .tick
+        .map_or(0, |tick| ppm(tick.execution_ns, tick.period_ns));
+    let each = set.tasks.iter().zip(all).map(|(own, outcome)| {
+        let [cpu] = own.cpus[..] else { return false };
+        let here = || {
+            let tasks = set.tasks.iter().enumerate();
+            tasks.filter(move |(_, task)| !is_other(task.policy) && task.cpus == [cpu])
+        };
+        let is_above = |task: &Task| rank(&task.policy) >= rank(&own.policy);
+        match outcome {
+            Ok(_) => here().any(|(_, task)| is_above(task) && work::varies(task)),
+            Err(NoBound::Overload) => {
+                let shares = here().map(|(index, task)| {
+                    let period_ns = set.mean_period_ns(index).unwrap_or(1);
+                    let kernel = ppm(of.release_interrupt_ns, period_ns);
+                    if !is_above(task) {
+                        return kernel;
+                    }
+                    let own = work::share_ppm(task, period_ns).saturating_add(kernel);
+                    own.saturating_add(ppm(of.wake_ns, period_ns))
+                });
+                shares.fold(tick_ppm, u64::saturating_add) <= 1_000_000
+            }
+            Err(_) => false,
+        }
+    });
+    each.collect()
 }
 
 /// `SCHED_DEADLINE` tasks that share all CPUs: each as a sporadic task that needs its whole runtime.
@@ -398,15 +443,16 @@ fn loads(
             demand_met: demand(*cpu).map(|it| *it == Demand::Met),
             ordinary: ordinary(*cpu),
         });
-        let period_ns = converted.set.tasks[index].period_ns;
-        let Some(execution_ns) = converted.execution_ns[index] else {
+        if converted.execution_ns[index].is_none() {
             load.unknown += 1;
             continue;
-        };
+        }
+        let period_ns = set.mean_period_ns(index).unwrap_or(1);
         let kernel = of.release_interrupt_ns.saturating_add(of.wake_ns);
-        load.tasks_ppm = load.tasks_ppm.saturating_add(ppm(execution_ns, period_ns));
-        let all = execution_ns.saturating_add(kernel);
-        load.all_ppm = load.all_ppm.saturating_add(ppm(all, period_ns));
+        let share = work::share_ppm(task, period_ns);
+        load.tasks_ppm = load.tasks_ppm.saturating_add(share);
+        let all = share.saturating_add(ppm(kernel, period_ns));
+        load.all_ppm = load.all_ppm.saturating_add(all);
     }
     loads.into_values().collect()
 }
@@ -451,5 +497,6 @@ fn of_chain(
         reaction_limit_ns: chain.reaction_ns,
         age_limit_ns: chain.age_ns,
         latency,
+        counts_worst: false,
     }
 }

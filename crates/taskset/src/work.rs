@@ -90,6 +90,26 @@ pub(crate) fn share(task: &Task, period_ns: u64) -> u64 {
     if matches!(task.policy, TaskPolicy::Other { .. }) {
         return 0;
     }
+    let (executed, passed) = executed(task, period_ns);
+    let share = ratio(executed, passed, WHOLE);
+    match task.policy {
+        TaskPolicy::Deadline {
+            runtime_ns,
+            period_ns,
+            ..
+        } => share.min(ratio(runtime_ns.into(), period_ns.into(), WHOLE)),
+        _ => share,
+    }
+}
+
+/// The share of a CPU that a task's jobs need in the long run, in parts per million.
+pub(crate) fn share_ppm(task: &Task, period_ns: u64) -> u64 {
+    let (executed, passed) = executed(task, period_ns);
+    ratio(executed, passed, 1_000_000)
+}
+
+/// How long a task executes while its phases pass once, and how long that takes.
+fn executed(task: &Task, period_ns: u64) -> (u128, u128) {
     let (mut executed, mut passed) = (0u128, 0u128);
     for phase in &task.phases {
         let jobs = u128::from(phase.jobs);
@@ -100,22 +120,26 @@ pub(crate) fn share(task: &Task, period_ns: u64) -> u64 {
         executed = executed.saturating_add(jobs.saturating_mul(execution_ns.into()));
         passed = passed.saturating_add(jobs.saturating_mul(period_ns.into()));
     }
-    let share = ratio(executed, passed);
-    match task.policy {
-        TaskPolicy::Deadline {
-            runtime_ns,
-            period_ns,
-            ..
-        } => share.min(ratio(runtime_ns.into(), period_ns.into())),
-        _ => share,
-    }
+    (executed, passed)
+}
+
+/// Whether its jobs sleep, or are not all alike.
+pub(crate) fn varies(task: &Task) -> bool {
+    let first = task.phases.first();
+    let times = |phase: &Phase| {
+        let of_work = JobWork::of(phase).execution_ns;
+        (phase.period_ns, task.execution_ns.unwrap_or(of_work))
+    };
+    let unlike = |phase: &Phase| first.is_some_and(|first| times(first) != times(phase));
+    let mut phases = task.phases.iter();
+    phases.any(|phase| JobWork::of(phase).sleeps > 0 || unlike(phase))
 }
 
 /// One whole CPU, as [`share`] counts.
 pub(crate) const WHOLE: u64 = 1 << 40;
 
-fn ratio(part: u128, whole: u128) -> u64 {
+fn ratio(part: u128, whole: u128, unit: u64) -> u64 {
     // Jobs and times have limits: neither nears 2^88.
-    let scaled = part.saturating_mul(WHOLE.into()) / whole.max(1);
+    let scaled = part.saturating_mul(unit.into()) / whole.max(1);
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }

@@ -50,6 +50,14 @@ pub(super) trait Measured {
     /// Whether the measurement is complete.
     fn is_complete(&self, elapsed_ns: u64) -> bool;
 
+    /// A signal ends it: begins nothing more.
+    fn call_off(&mut self) {}
+
+    /// Whether what had begun when it was called off has its outcome, or is not waited for any longer.
+    fn has_settled(&self) -> bool {
+        true
+    }
+
     /// Adds events, in each round.
     fn note(&mut self, kept: &mut Keeping<'_>) {
         let _ = kept;
@@ -90,14 +98,26 @@ pub(super) trait Measured {
 /// A run or a watch in progress.
 pub(super) struct UnderWay<'a> {
     /// The record.
-    pub kept: Keeping<'a>,
+    kept: Keeping<'a>,
     /// Receives its progress.
-    pub progress: &'a mut dyn Progress,
+    progress: &'a mut dyn Progress,
     /// The signals that may end it.
-    pub signals: Signals,
+    signals: Signals,
+    /// How it ends, once a signal came.
+    ending: Option<State>,
 }
 
-impl UnderWay<'_> {
+impl<'a> UnderWay<'a> {
+    /// At its beginning.
+    pub fn new(kept: Keeping<'a>, progress: &'a mut dyn Progress, signals: Signals) -> Self {
+        Self {
+            kept,
+            progress,
+            signals,
+            ending: None,
+        }
+    }
+
     /// Measures until the end, and returns the record, judged and saved.
     pub fn until_judged(mut self, mut measured: impl Measured) -> Run {
         let state = self.until_over(&mut measured);
@@ -148,21 +168,28 @@ impl UnderWay<'_> {
     }
 
     /// How it ended, if it has.
-    fn end<M: Measured>(&mut self, measured: &M) -> Option<State> {
+    fn end<M: Measured>(&mut self, measured: &mut M) -> Option<State> {
         if measured.has_breach() {
             return Some(State::Finished);
         }
-        let endless = self.kept.run.request.duration_ns.is_none();
-        match self.signals.end() {
-            Some(Ending::Interrupt) if M::INTERRUPT_FINISHES && endless => Some(State::Finished),
-            Some(signal) => {
-                self.kept.event(Happening::Signal { signal });
-                Some(State::Stopped(signal))
+        let signal = match (&self.ending, self.signals.end()) {
+            (Some(_), _) => return self.ending.filter(|_| measured.has_settled()),
+            (None, Some(signal)) => signal,
+            (None, None) => {
+                let is_complete = measured.is_complete(self.kept.elapsed_ns());
+                return is_complete.then_some(State::Finished);
             }
-            None => measured
-                .is_complete(self.kept.elapsed_ns())
-                .then_some(State::Finished),
-        }
+        };
+        let endless = self.kept.run.request.duration_ns.is_none();
+        let state = if signal == Ending::Interrupt && M::INTERRUPT_FINISHES && endless {
+            State::Finished
+        } else {
+            self.kept.event(Happening::Signal { signal });
+            State::Stopped(signal)
+        };
+        measured.call_off();
+        self.ending = Some(state);
+        measured.has_settled().then_some(state)
     }
 
     fn tick(&mut self, measured: &mut impl Measured) {

@@ -16,7 +16,7 @@ use punctual_report::facts;
 use crate::alone::alone;
 use crate::common::namespaces::{FAR, Namespaces, Side};
 use crate::common::needs::{self, Absent};
-use crate::common::{self, Ended, Place, Running, cpus, flat, need, why_invalid};
+use crate::common::{self, Ended, Place, Running, cpus, flat, need, until, why_invalid};
 use crate::hog::{NAME, PRIORITY, Truth, hog};
 use crate::path::{measure, namespaces, path, respond};
 use crate::stalls::{HIGHEST, Stalls, Witness};
@@ -313,6 +313,7 @@ while True:
         flood.sendto(b"x", ("127.0.0.1", 9))
         sys.stdout.write(f"{begin} {time.monotonic_ns()}\n")
         sys.stdout.flush()
+    open("floods", "w")
 "#;
 
 /// Each packet passes equally many rules: what took much longer than most was disturbed by the host.
@@ -381,6 +382,7 @@ fn a_softirq_that_was_busy_is_named_and_not_the_thread_that_nothing_had_woken() 
     flood.args(["-c", &other.to_string(), "chrt", "-f", "10"]);
     flood.args(["python3", "-c", FLOOD]);
     let flooding = Running::start(flood);
+    until("it floods", || place.path().join("floods").exists());
     let running = measure(&pair, &place, &[&flags[..], &[&ours.to_string()]].concat());
     let run = judged_run(&place, &running.end());
     flooding.signal(libc::SIGKILL);

@@ -106,6 +106,20 @@ reaction = "20s"
     for word in ["beat to slow", "reaction", "PASS"] {
         assert!(shown.contains(word), "{word}: {shown}");
     }
+    // Times of `half` hold those of the beat that released it.
+    let hop =
+        |task: &str| format!("[[hop]]\nname = \"{task}\"\nrun = \"run\"\ntask = \"{task}\"\n");
+    let budget = |tasks: [&str; 2]| {
+        let text = format!("deadline = \"3s\"\n{}{}", hop(tasks[0]), hop(tasks[1]));
+        fs::write(place.path().join("budget.toml"), text).expect("written");
+        place.run(&["budget", "budget.toml"])
+    };
+    assert_ne!(budget(["half", "slow"]).code(), 64);
+    let said = budget(["beat", "half"]).expect(64).stderr;
+    assert!(
+        said.contains("hop half: its times count from the arrival of hop beat"),
+        "{said}"
+    );
 }
 
 /// High waits for a lock that low holds; middle, between them, takes the CPU if it can.

@@ -312,6 +312,44 @@ fn a_responder_that_is_ended_reports_first() {
 }
 
 #[test]
+fn messages_under_way_when_a_run_is_interrupted_are_waited_for() {
+    let pair = namespaces!();
+    for (transport, length) in [("udp", &[][..]), ("tcp", &["-D", "60"])] {
+        let place = Place::new();
+        let responder = respond(&pair, &place, &["--once"]);
+        let flags = [
+            "measure",
+            transport,
+            FAR,
+            "--deadline",
+            "10s",
+            "--timeout",
+            "20s",
+        ];
+        let sender = measure(&pair, &place, &[&flags[..], length].concat());
+        await_replies(&place);
+        let wait = || std::thread::sleep(Duration::from_millis(200));
+        // Nothing is answered while it is stopped, and the sender ends meanwhile.
+        responder.signal(libc::SIGSTOP);
+        wait();
+        sender.signal(libc::SIGINT);
+        wait();
+        responder.signal(libc::SIGCONT);
+        sender.end_within(Duration::from_secs(15));
+        let run = place.run_of_path("run");
+        let counts = path(&run).counts;
+        assert_eq!(
+            (counts.lost, counts.replies),
+            (0, counts.sent),
+            "{counts:?}"
+        );
+        let worst_ns = run.threads[0].latency.max_ns;
+        assert!(worst_ns > 200_000_000, "{worst_ns}");
+        assert_eq!(responder.end().code(), 0);
+    }
+}
+
+#[test]
 fn a_sender_that_is_killed_frees_the_responder() {
     let pair = namespaces!();
     let place = Place::new();

@@ -46,9 +46,10 @@ pub struct SetAnalysis {
 pub enum AnalysisOutcome {
     /// Every bound is within its deadline.
     Met,
-    /// A bound is beyond its deadline, or a CPU has more to do than it can.
+    /// A bound is beyond its deadline, and counts only what may come together, or a CPU has more to do than it can.
     NotMet,
-    /// Some have no bound, and those that have one meet their deadlines; or there is none to judge.
+    /// Some have no bound, or none that proves anything, and the others meet their deadlines; or there is none to
+    /// judge.
     Unbounded,
 }
 
@@ -145,6 +146,10 @@ pub struct TaskAnalysis {
     pub execution_ns: Option<u64>,
     /// The bound on its response times.
     pub response: Response,
+    /// Whether it counts what need not come together: sleeps within jobs as execution, or each phase as the
+    /// longest job at the shortest distance. That a bound of it is too long then proves nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_worst: bool,
     /// How much longer its jobs may take while all tasks meet their deadlines; absent where not all
     /// do, or where it wasn't computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -369,8 +374,8 @@ pub enum Admission {
 pub struct CpuLoad {
     /// The CPU.
     pub cpu: usize,
-    /// The share that the tasks bound to it need in their worst phases, in parts per million; those
-    /// whose time isn't known are left out.
+    /// The share that the tasks bound to it need in the long run, in parts per million; those whose
+    /// time isn't known are left out.
     pub tasks_ppm: u64,
     /// The same, with what the kernel takes.
     pub all_ppm: u64,
@@ -425,6 +430,9 @@ pub struct ChainAnalysis {
     pub age_limit_ns: Option<u64>,
     /// How long it takes at most.
     pub latency: ChainLatency,
+    /// As [`TaskAnalysis::counts_worst`], for one of its tasks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_worst: bool,
 }
 
 /// How long a chain takes.
@@ -454,19 +462,31 @@ pub enum ChainLatency {
 }
 
 impl TaskAnalysis {
-    /// Whether its bound is within its deadline; absent where it has none.
+    /// Whether its bound is within its deadline; absent where it has none, or where nothing follows from it.
     #[must_use]
     pub fn meets(&self) -> Option<bool> {
-        match &self.response {
-            Response::Bounded { response_ns, .. } => Some(*response_ns <= self.deadline_ns),
-            Response::Unbounded { why } if why.is_impossible() => Some(false),
-            Response::Unbounded { .. } | Response::BestEffort => None,
-        }
+        let met = match &self.response {
+            Response::Bounded { response_ns, .. } => *response_ns <= self.deadline_ns,
+            Response::Unbounded { why } if why.is_impossible() => false,
+            Response::Unbounded { .. } | Response::BestEffort => return None,
+        };
+        (met || !self.counts_worst).then_some(met)
+    }
+
+    /// Whether it only is not proved that it meets its deadline.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let proves = Self {
+            counts_worst: false,
+            ..self.clone()
+        };
+        self.counts_worst && proves.meets() == Some(false)
     }
 }
 
 impl ChainAnalysis {
-    /// Whether its bounds are within its limits; absent where it has none of either.
+    /// Whether its bounds are within its limits; absent where it has none of either, or where nothing follows from
+    /// them.
     #[must_use]
     pub fn meets(&self) -> Option<bool> {
         let ChainLatency::Bounded {
@@ -479,6 +499,6 @@ impl ChainAnalysis {
         let within = |bound: u64, limit: Option<u64>| limit.is_none_or(|limit| bound <= limit);
         let limited = self.reaction_limit_ns.is_some() || self.age_limit_ns.is_some();
         let both = within(reaction_ns, self.reaction_limit_ns) && within(age_ns, self.age_limit_ns);
-        limited.then_some(both)
+        (limited && (both || !self.counts_worst)).then_some(both)
     }
 }

@@ -81,6 +81,14 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
                 true => "",
                 false => "; the others meet their deadlines by analysis",
             };
+            if of.tasks.iter().any(TaskAnalysis::is_open) {
+                return format!(
+                    "It is not proved that deadlines are met: {} of {all} of {}: {}{others}",
+                    names.len(),
+                    clean(&of.name),
+                    names.join(", ")
+                );
+            }
             format!(
                 "No bound for {} of {all} of {}: {}{others}",
                 names.len(),
@@ -129,6 +137,7 @@ pub fn analysis(of: &SetAnalysis, style: &Style) -> String {
         }
     };
     section("No bound", no_bounds(of));
+    section("No proof", open(of));
     section(
         "Chains",
         of.chains
@@ -241,14 +250,30 @@ fn name(of: &SetAnalysis, task: usize) -> &str {
 }
 
 /// Why tasks have no bound; those with the same reason together.
+/// What a bound that proves nothing counts, and what to do.
+const OPEN: &str = "its bound counts what need not come together (sleeps within jobs as execution, each phase as the \
+    longest job at the shortest distance, the kernel's time for ordinary tasks in full), and is too long with that, \
+    which does not say that it comes late: give it more room, or sleep between jobs only";
+
+/// Why tasks have no bound.
 fn no_bounds(of: &SetAnalysis) -> Vec<String> {
+    reasons(of, |task| match task.response {
+        Response::Unbounded { why } if !task.is_open() => Some(reason(of, task, why)),
+        _ => None,
+    })
+}
+
+/// Which bounds prove nothing.
+fn open(of: &SetAnalysis) -> Vec<String> {
+    reasons(of, |task| task.is_open().then(|| OPEN.to_owned()))
+}
+
+/// Tasks with what is to be said of them.
+fn reasons(of: &SetAnalysis, why: impl Fn(&TaskAnalysis) -> Option<String>) -> Vec<String> {
     const SHOWN: usize = 3;
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for task in &of.tasks {
-        let Response::Unbounded { why } = task.response else {
-            continue;
-        };
-        let why = reason(of, task, why);
+        let Some(why) = why(task) else { continue };
         match reasons.iter_mut().find(|(known, _)| *known == why) {
             Some((_, names)) => names.push(&task.name),
             None => reasons.push((why, vec![&task.name])),

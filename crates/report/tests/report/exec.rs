@@ -20,6 +20,7 @@ fn task(name: &str, response: Response) -> TaskAnalysis {
         deadline_ns: 900_000,
         execution_ns: Some(200_000),
         response,
+        counts_worst: false,
         may_take_longer_ns: None,
         admission: None,
     }
@@ -129,6 +130,9 @@ pub fn whole() -> SetAnalysis {
     ordinary.cpus = Vec::new();
     ordinary.execution_ns = None;
     tasks.push(ordinary);
+    let mut open = task("open", bounded(1_100_000));
+    open.counts_worst = true;
+    tasks.push(open);
     let mut whole = made(tasks, AnalysisOutcome::NotMet);
     whole.overheads = SetOverheads {
         measured: Some(OverheadsMeasured {
@@ -193,6 +197,7 @@ pub fn whole() -> SetAnalysis {
             reaction_limit_ns: Some(4_000_000),
             age_limit_ns: (number > 0).then_some(9_000_000),
             latency,
+            counts_worst: number == 3,
         })
         .collect();
     whole.largest_factor_ppm = Some(1_541_000);
@@ -255,9 +260,10 @@ fn an_analysis_with_every_fact_is_shown_and_is_valid_under_the_published_schema(
     let whole = whole();
     let text = flat(&whole);
     for words in [
-        "Deadlines are not met by analysis: 3 of 30 real-time tasks and chains of robot: t8, t15, c0",
+        "Deadlines are not met by analysis: 3 of 31 real-time tasks and chains of robot: t8, t15, c0",
         "c0 5 ms 4 ms 3 ms —",
         "c1: t0 has no bound",
+        "open: its bound counts what need not come together",
         "c2: the arrivals of sensor are not at one exact distance",
         "CPU 1: its real-time tasks need 35 %, with the kernel 39.9 %, without 2 tasks of unknown",
         "the kernel admits the reservations of Admitted: that is no guarantee",
@@ -276,4 +282,26 @@ fn an_analysis_with_every_fact_is_shown_and_is_valid_under_the_published_schema(
     assert!(validator.is_valid(&value));
     let back: SetAnalysis = serde_json::from_value(value).expect("what was written");
     assert_eq!(back, whole);
+}
+
+#[test]
+fn a_bound_that_proves_nothing_is_said_to_be_that() {
+    let mut open = task("open", bounded(1_100_000));
+    open.counts_worst = true;
+    let mut overload = task(
+        "full",
+        Response::Unbounded {
+            why: NoBound::Overload,
+        },
+    );
+    overload.counts_worst = true;
+    let tasks = vec![task("sensor", bounded(300_000)), open, overload];
+    let text = flat(&made(tasks, AnalysisOutcome::Unbounded));
+    for words in [
+        "It is not proved that deadlines are met: 2 of 3 real-time tasks of robot: open, full; the others meet",
+        "No proof open, full: its bound counts what need not come together",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert!(!text.contains("No bound"), "{text}");
 }

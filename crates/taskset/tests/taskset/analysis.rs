@@ -524,3 +524,34 @@ fn the_margin_is_the_largest_that_still_meets_all_deadlines() {
     assert_eq!(nothing.outcome, AnalysisOutcome::Unbounded);
     assert_eq!(nothing.largest_factor_ppm, None);
 }
+
+#[test]
+fn a_bound_that_counts_what_need_not_come_together_proves_no_miss() {
+    let phases = |first: &str| {
+        format!(
+            "[[task]]\nname = \"a\"\npriority = 20\ncpu = 0\nperiod = \"20ms\"\n\
+             [[task.phase]]\njobs = 1\nperiod = \"20ms\"\nwork = \"{first}\"\n\
+             [[task.phase]]\njobs = 10\nperiod = \"2ms\"\nwork = \"500us\"\n"
+        )
+    };
+    // 5.5 ms of 40 ms, though 2.5 ms of work each 2 ms would be an overload.
+    let analysis = of(&phases("2500us"));
+    assert_eq!(why(&analysis, 0), NoBound::Overload);
+    assert_eq!(analysis.tasks[0].meets(), None);
+    assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
+    assert_eq!(analysis.loads[0].tasks_ppm, 187_500);
+    // A bound beyond the deadline of a task below: no more is known of it.
+    let below = task("b", 10, 4_000, &run(1_900));
+    let analysis = of(&(phases("1500us") + &below));
+    assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
+    assert!(analysis.tasks[1].is_open() && !analysis.tasks[0].is_open());
+    // Sleeps count as execution: 1.2 ms of 2 ms.
+    let sleeps = "work = [{ run = \"600us\" }, { sleep = \"1ms\" }, { run = \"600us\" }]";
+    let analysis = of(&task("a", 20, 2_000, sleeps));
+    assert_eq!(why(&analysis, 0), NoBound::Overload);
+    assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
+    // Jobs that are all alike, and longer than their deadline.
+    let two = task("a", 20, 4_000, &run(1_900)) + &task("b", 10, 4_000, &run(1_900));
+    let analysis = of(&(two + "deadline = \"3ms\"\n"));
+    assert_eq!(analysis.outcome, AnalysisOutcome::NotMet);
+}

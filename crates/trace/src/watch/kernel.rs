@@ -17,6 +17,7 @@ use punctual_record::{TracingPart, TracingStep};
 
 /// Besides the switches; all of them are needed.
 const TRACEPOINTS: &[&str] = &[
+    "hrtimer_cancel",
     "hrtimer_expire_entry",
     "hrtimer_expire_exit",
     "hrtimer_start",
@@ -332,8 +333,8 @@ fn wake(slot: &Slot) -> Wake {
         armed_ns: some(slot.d()),
         left_ns: some(slot.0[7]).filter(|_| slot.kind() != AWAKE),
         timer: match object {
-            _ if relative => Timer::Length,
-            0 if calls::takes_a_length(call) => Timer::Length,
+            object if relative => Timer::Length(object),
+            0 if calls::takes_a_length(call) => Timer::Length(0),
             0 => Timer::Instant,
             object => Timer::Object(object),
         },

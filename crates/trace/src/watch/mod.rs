@@ -301,10 +301,10 @@ pub struct Wake {
 /// What kind of timer a thread waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
-    /// Its own sleep, for a length of time: `usleep`, a timeout of `poll`, a one-shot timer that
-    /// is armed again each time. The next one begins when its work is done, so it has no
-    /// period.
-    Length,
+    /// A length of time: of its own sleep (0: `usleep`, a timeout of `poll`), or of a timer of its
+    /// own, by number, that is armed again each time. The next one begins when it is armed, so it has
+    /// no period.
+    Length(u32),
     /// Its own sleep, until an absolute instant.
     Instant,
     /// A timer of its own, a timerfd or a POSIX timer, by number.

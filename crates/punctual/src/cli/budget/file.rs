@@ -11,7 +11,7 @@ use super::super::failure::Failure;
 use super::super::looking::read;
 use super::super::units;
 use super::part::Wanted;
-use punctual_record::budget::{Hop, HopTimes, Whole};
+use punctual_record::budget::{Hop, HopTimes, PartOfRun, Whole};
 use punctual_record::text::one_line;
 use punctual_stats::budget::{Exceedance, ExceedanceError};
 
@@ -106,6 +106,14 @@ impl BudgetFile {
             }
         }
         above.pop();
+        if let Some((hop, inner)) = hops.iter().find_map(|it| Some((it, contained(it, &hops)?))) {
+            return Err(Failure::usage(format!(
+                "{shown}: hop {hop}: its times count from the arrival of hop {inner}, which releases it, and hold \
+                 the times of that: leave out hop {inner}, or name a chain of both",
+                hop = one_line(&hop.name),
+                inner = one_line(&inner.name)
+            )));
+        }
         let file = Self {
             deadline_ns: place.checked(written.deadline.as_ref(), |text| units::latency(text))?,
             allowed: place.checked(written.miss.as_ref(), |miss| units::miss(&miss.to_string()))?,
@@ -123,6 +131,26 @@ impl BudgetFile {
         }
         Ok(file)
     }
+}
+
+/// The hop whose times are a part of this one's: both are tasks of one run, and that one releases this one.
+fn contained<'h>(hop: &Hop, hops: &'h [Hop]) -> Option<&'h Hop> {
+    let task_of = |it: &Hop| match &it.times {
+        HopTimes::Run {
+            run,
+            of: PartOfRun::Task { task },
+        } => Some((
+            run.start_ns,
+            run.tasks.as_ref().map(|it| it.set.clone())?,
+            *task,
+        )),
+        _ => None,
+    };
+    let (start_ns, set, task) = task_of(hop)?;
+    hops.iter().find(|other| {
+        let of_it = task_of(other).filter(|it| it.0 == start_ns && it.1 == set);
+        of_it.is_some_and(|it| set.counts_from(task, it.2))
+    })
 }
 
 /// Where something is written.

@@ -193,11 +193,7 @@ fn start(
         next_throttling: Instant::now() + throttling_every,
         time_limit,
     };
-    let under_way = UnderWay {
-        kept,
-        progress,
-        signals,
-    };
+    let under_way = UnderWay::new(kept, progress, signals);
     Ok(under_way.until_judged(executing))
 }
 

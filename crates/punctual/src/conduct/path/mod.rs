@@ -311,15 +311,12 @@ fn start(
         loads,
         held: Some(held),
         sent_all: None,
+        called_off_ns: None,
         is_gone: false,
         throttling_every,
         next_throttling: Instant::now() + throttling_every,
     };
-    let under_way = UnderWay {
-        kept,
-        progress,
-        signals,
-    };
+    let under_way = UnderWay::new(kept, progress, signals);
     Ok(under_way.until_judged(measuring))
 }
 
@@ -365,6 +362,8 @@ struct Measuring {
     held: Option<Held>,
     /// When the last message was sent.
     sent_all: Option<u64>,
+    /// When a signal ended the measurement.
+    called_off_ns: Option<u64>,
     /// The responder has ended its connection of control.
     is_gone: bool,
     throttling_every: Duration,
@@ -414,6 +413,20 @@ impl Measured for Measuring {
         // A round of the joiner, so that it has heard of the last message.
         let heard = waited_ns > 2 * u64::try_from(NAP.as_nanos()).unwrap_or(0);
         waited_ns > self.timeout_ns || (heard && self.joining.look().joiner.is_settled())
+    }
+
+    fn call_off(&mut self) {
+        if let Some(live) = &self.live {
+            live.threads.shared.end();
+            self.called_off_ns = Some(clock::now_ns());
+        }
+    }
+
+    fn has_settled(&self) -> bool {
+        let waited_ns = |from_ns| clock::now_ns().saturating_sub(from_ns);
+        // Messages under way are no lost ones.
+        self.called_off_ns
+            .is_none_or(|it| waited_ns(it) > self.timeout_ns || self.is_complete(0))
     }
 
     fn note(&mut self, kept: &mut Keeping<'_>) {

@@ -243,10 +243,6 @@ fn measure(
         explaining,
         companion,
     };
-    let under_way = UnderWay {
-        kept,
-        progress,
-        signals,
-    };
+    let under_way = UnderWay::new(kept, progress, signals);
     Ok(under_way.until_judged(wake_ups))
 }

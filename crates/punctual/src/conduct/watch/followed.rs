@@ -77,6 +77,7 @@ pub struct Ended {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Length(u32),
+    ObjectLength(u32),
     Instant(u32),
     Object(u32),
 }
@@ -94,6 +95,8 @@ struct Paced {
     gaps: VecDeque<(Instant, Instant)>,
     /// How many of these came before the period was known.
     early: usize,
+    /// Whether the kernel armed it for a next period.
+    by_kernel: bool,
 }
 
 /// The instant for which a thread came back.
@@ -123,7 +126,8 @@ fn letters(name: &str) -> impl Iterator<Item = &str> {
 
 fn key_of(wake: &Wake) -> Key {
     match wake.timer {
-        Timer::Length => Key::Length(wake.call),
+        Timer::Length(0) => Key::Length(wake.call),
+        Timer::Length(number) => Key::ObjectLength(number),
         Timer::Instant => Key::Instant(wake.call),
         Timer::Object(number) => Key::Object(number),
     }
@@ -241,6 +245,12 @@ impl Followed {
                 .values_mut()
                 .for_each(|paced| paced.last = None);
         }
+        if let Some(perhaps) = self.begins_anew(wake) {
+            self.perhaps_late += perhaps;
+            if wake.next_ns.is_some() {
+                return None;
+            }
+        }
         let mut from_ns = wake.from_ns();
         let mut measured = true;
         let mut counted = 0;
@@ -267,10 +277,14 @@ impl Followed {
         if passed && self.stops.took(from_ns) {
             return None;
         }
-        let late_ns = wake.end_ns.saturating_sub(from_ns);
+        let mut late_ns = wake.end_ns.saturating_sub(from_ns);
         if wake.next_ns.is_some() && !wake.rearmed && late_ns > self.tally.deadline_ns() {
-            self.perhaps_late += 1;
-            return None;
+            // It came at some time between: not before it had armed the timer.
+            late_ns = wake.armed_ns.map_or(0, |it| it.saturating_sub(from_ns));
+            if late_ns <= self.tally.deadline_ns() {
+                self.perhaps_late += 1;
+                return None;
+            }
         }
         let sample = self.stops.left_of(Sample {
             requested_ns: from_ns,
@@ -287,13 +301,41 @@ impl Followed {
         Some(sample.requested_ns)
     }
 
+    /// A timer that the kernel arms for each period, and that the program now armed itself, had been stopped: what
+    /// would have been its instants meanwhile were none. Returns how many may have been, because the first had passed
+    /// and nobody saw whether that was before it was stopped; `None` for another timer.
+    fn begins_anew(&mut self, wake: &Wake) -> Option<u64> {
+        let (Timer::Object(number) | Timer::Length(number)) = wake.timer else {
+            return None;
+        };
+        // Who armed it is not known of each.
+        wake.due_ns.and(wake.armed_ns)?;
+        let paced = self.rhythms.get_mut(&Key::Object(number))?;
+        let again = paced.by_kernel && !wake.rearmed;
+        paced.by_kernel |= wake.rearmed;
+        if !again {
+            return None;
+        }
+        paced.last = None;
+        let passed_ns = wake.end_ns.saturating_sub(wake.from_ns());
+        let in_time = wake.next_ns.is_none() || passed_ns <= self.tally.deadline_ns();
+        if in_time || self.stops.between(wake.from_ns(), wake.end_ns) {
+            return Some(0);
+        }
+        let more = paced
+            .rhythm
+            .period_ns()
+            .map_or(0, |it| passed_ns / it.max(1));
+        Some(1 + more)
+    }
+
     /// For which instant of those that passed while it was awake it came back: the last one; and whether that
     /// is certain. A timeout of its own sleep that is on no grid was no instant of the program.
     fn came_back_for(&mut self, wake: &Wake, next_ns: u64) -> Option<CameBack> {
         let due_ns = wake.from_ns();
         let mut paced = self.rhythms.get_mut(&key_of(wake));
         let pattern = (paced.as_ref()).map_or(TimerPattern::Unknown, |it| it.rhythm.pattern());
-        if !matches!(wake.timer, Timer::Object(_)) {
+        if matches!(wake.timer, Timer::Instant | Timer::Length(0)) {
             let (paced, last) = paced.as_ref().and_then(|it| Some((it, it.last?)))?;
             match pattern {
                 TimerPattern::Unknown => return Some(CameBack::of(due_ns, false)),
@@ -370,7 +412,7 @@ impl Followed {
         }
         let paced = self.rhythms.entry(key).or_insert_with(|| Paced {
             rhythm: match key {
-                Key::Length(_) => Rhythm::of_lengths(),
+                Key::Length(_) | Key::ObjectLength(_) => Rhythm::of_lengths(),
                 Key::Instant(_) | Key::Object(_) => Rhythm::default(),
             },
             ..Paced::default()
@@ -448,7 +490,7 @@ impl Followed {
             paced.gaps.pop_front();
             // The last of them it may have served without a call: a program that computes its sleeps from the
             // clock leaves out those whose time is up.
-            let unarmed = matches!(key, Key::Length(_))
+            let unarmed = matches!(key, Key::Length(_) | Key::ObjectLength(_))
                 && to
                     .begun_ns
                     .is_some_and(|begun_ns| !self.stops.between(from.due_ns, begun_ns))
@@ -526,7 +568,7 @@ impl Followed {
         match most.map(|(key, paced)| (key, paced.rhythm.pattern())) {
             None => Timing::None,
             Some((_, TimerPattern::Lost)) => Timing::Lost,
-            Some((Key::Length(_), _)) => Timing::Lengths,
+            Some((Key::Length(_) | Key::ObjectLength(_), _)) => Timing::Lengths,
             Some((_, TimerPattern::Unknown)) => Timing::Unknown,
             Some((_, TimerPattern::Irregular | TimerPattern::Period(_))) => Timing::Irregular,
         }

@@ -220,11 +220,8 @@ fn measure<W: Watched>(
         used_ns: clock_now(libc::CLOCK_THREAD_CPUTIME_ID),
         watched,
     };
-    let under_way = UnderWay {
-        kept: Keeping::new(run, directory, monitor, start_ns),
-        progress,
-        signals,
-    };
+    let kept = Keeping::new(run, directory, monitor, start_ns);
+    let under_way = UnderWay::new(kept, progress, signals);
     Ok(under_way.until_judged(threads))
 }
 

@@ -414,6 +414,24 @@ ON(hrtimer_start)
 	return 0;
 }
 
+/* A timer that is stopped before its time; what is called so at its time is its expiry. */
+ON(hrtimer_cancel)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!is_watched(task))
+		return 0;
+	u32 cpu = bpf_get_smp_processor_id();
+	struct lane *lane = lane_of(cpu);
+	if (!lane || lane->due_ns)
+		return 0;
+	lane->caught_ns = args[0];
+	u64 address = *(volatile u64 *)&lane->caught_ns;
+	struct object_timer *object = bpf_map_lookup_elem(&object_timers, &address);
+	if (object && object->tid == (u32)task->pid && object->due_ns > bpf_ktime_get_ns())
+		object->due_ns = 0;
+	return 0;
+}
+
 /* Since 6.1 a freezer leaves a thread asleep and defers its wake-ups: the wake-up that its timer was
  * armed for fell into the freeze. */
 static ALWAYS_INLINE void thawed(struct watched *thread, struct task_struct *task, u64 now_ns)

@@ -3,6 +3,8 @@ use crate::probe::tally::Halves;
 use punctual_record::StopCause;
 use punctual_trace::watch::Other;
 
+mod armed;
+
 const PERIOD: u64 = 1_000_000;
 const BEGIN: u64 = 1_000_000_000;
 const DEADLINE: u64 = 100_000;
@@ -313,33 +315,6 @@ fn what_one_read_leaves_out_counts_before_the_period_is_known_too() {
 }
 
 #[test]
-fn an_instant_that_the_program_leaves_by_arming_the_next_may_have_been_late() {
-    let left = |period: u64, after_ns| Wake {
-        timer: Timer::Length,
-        rearmed: false,
-        call: libc::SYS_ppoll as u32,
-        ..awake(period, after_ns, period + 1)
-    };
-    let timeout = |period: u64| Wake {
-        timer: Timer::Length,
-        call: libc::SYS_ppoll as u32,
-        // From the clock: the waits begin at any time.
-        ..wait(period, -((period * 7919 % 97 * 5_000) as i64), 10_000)
-    };
-    let thread = after((1..200).map(|period| match period {
-        150 => left(150, 30_000),
-        160 => left(160, 150_000),
-        other => timeout(other),
-    }));
-    assert_eq!(thread.period_ns(), Some(PERIOD));
-    assert_eq!((thread.tally.count(), thread.tally.missed), (198, 0));
-    assert_eq!((thread.tally.late, thread.perhaps_late), (0, 1));
-    // A timeout that is on no grid was no instant of the program.
-    let none = (1..50).map(|period| left(period, 30_000));
-    assert_eq!(after(none).tally.count(), 0);
-}
-
-#[test]
 fn a_wait_that_begins_late_after_a_late_wake_up_has_not_overrun() {
     // Woken 1.8 periods late, it makes up for it in two cycles of half a period's work.
     let late = |period: u64| match period {
@@ -440,7 +415,7 @@ fn sleeps_for_a_length_of_time_have_no_period_though_they_repeat() {
     let wakes = (1..200).map(|period| {
         let long = if period > 150 { 40 } else { 0 };
         Wake {
-            timer: Timer::Length,
+            timer: Timer::Length(0),
             ..wait(period + long, -900_000, 10_000)
         }
     });

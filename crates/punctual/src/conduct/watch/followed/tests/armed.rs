@@ -1,0 +1,118 @@
+//! Timers that the program arms itself, each time or after it had stopped them.
+
+use super::*;
+
+#[test]
+fn an_instant_that_the_program_leaves_by_arming_the_next_may_have_been_late() {
+    let left = |period: u64, after_ns| Wake {
+        timer: Timer::Length(0),
+        rearmed: false,
+        call: libc::SYS_ppoll as u32,
+        ..awake(period, after_ns, period + 1)
+    };
+    let timeout = |period: u64| Wake {
+        timer: Timer::Length(0),
+        call: libc::SYS_ppoll as u32,
+        // From the clock: the waits begin at any time.
+        ..wait(period, -((period * 7919 % 97 * 5_000) as i64), 10_000)
+    };
+    let thread = after((1..200).map(|period| match period {
+        150 => left(150, 30_000),
+        160 => left(160, 150_000),
+        other => timeout(other),
+    }));
+    assert_eq!(thread.period_ns(), Some(PERIOD));
+    assert_eq!((thread.tally.count(), thread.tally.missed), (198, 0));
+    assert_eq!((thread.tally.late, thread.perhaps_late), (0, 1));
+    // A timeout that is on no grid was no instant of the program.
+    let none = (1..50).map(|period| left(period, 30_000));
+    assert_eq!(after(none).tally.count(), 0);
+}
+
+#[test]
+fn a_length_that_passes_while_it_works_may_have_been_late() {
+    // `settime(1 ms); work; read`: now and then the work takes longer.
+    let turn = |number: u64| {
+        let late_ns = match number % 10 {
+            3 => 400_000,
+            6 => 30_000,
+            _ => 10_000,
+        };
+        let due_ns = BEGIN + number * 1_500_000;
+        let worked = matches!(number % 10, 3 | 6);
+        Wake {
+            end_ns: due_ns + late_ns,
+            due_ns: Some(due_ns),
+            armed_ns: Some(due_ns - PERIOD),
+            next_ns: worked.then_some(due_ns + late_ns + PERIOD),
+            timer: Timer::Length(77),
+            call: 0,
+            ..wait(number, 0, 0)
+        }
+    };
+    let thread = after((1..101).map(turn));
+    assert_eq!((thread.tally.count(), thread.tally.late), (90, 0));
+    assert_eq!((thread.perhaps_late, thread.tally.missed), (10, 0));
+}
+
+#[test]
+fn a_timer_that_is_armed_after_its_instant_is_late_by_that_at_least() {
+    let armed = |period: u64, after_ns: i64, next_ns: u64| Wake {
+        timer: Timer::Object(5),
+        armed_ns: (BEGIN + period * PERIOD).checked_add_signed(after_ns),
+        rearmed: false,
+        ..awake(period, next_ns, period + 1)
+    };
+    let thread = after((1..100).map(|period| match period {
+        // Armed in time, it came for it some time in 2.5 periods of work; for the next ones it came
+        // after it had armed the timer.
+        50 => armed(50, -900_000, 2_500_000),
+        51 => armed(51, 1_500_000, 1_600_000),
+        52 => armed(52, 600_000, 700_000),
+        other => Wake {
+            rearmed: false,
+            ..tick(other)
+        },
+    }));
+    assert_eq!((thread.tally.late, thread.perhaps_late), (2, 1));
+    assert_eq!(
+        (thread.by_timer.max(), thread.tally.missed),
+        (Some(1_500_000), 0)
+    );
+}
+
+#[test]
+fn a_periodic_timer_that_is_stopped_and_armed_again_skips_nothing_meanwhile() {
+    let stopped = |passed: bool| {
+        let ticks = (0..8).flat_map(move |rest| {
+            // Forty ticks, then a rest of sixty periods; every second time on the same grid.
+            let first = BEGIN + rest * 100 * PERIOD + rest % 2 * 300_000;
+            let due = move |number: u64| first + number * PERIOD;
+            let ticks = (0..40).map(move |number| Wake {
+                due_ns: Some(due(number)),
+                end_ns: due(number) + 10_000,
+                armed_ns: Some(due(number) - PERIOD + 10_000),
+                rearmed: number > 0,
+                ..tick(0)
+            });
+            // One that passes before it is stopped.
+            ticks.chain(passed.then(|| Wake {
+                due_ns: Some(due(40)),
+                end_ns: due(99),
+                armed_ns: Some(due(39) + 10_000),
+                rearmed: false,
+                slept: false,
+                next_ns: Some(due(100)),
+                ..tick(0)
+            }))
+        });
+        after(ticks)
+    };
+    let thread = stopped(false);
+    assert_eq!((thread.period_ns(), thread.tally.missed), (Some(PERIOD), 0));
+    assert_eq!((thread.tally.count(), thread.perhaps_late), (320, 0));
+    // Each instant until it is armed again may have been.
+    let thread = stopped(true);
+    assert_eq!((thread.tally.count(), thread.tally.missed), (320, 0));
+    assert_eq!(thread.perhaps_late, 8 * 60);
+}
