@@ -163,7 +163,7 @@ fn libraries_and_commands_come_along_and_jobs_are_explained_if_that_is_requested
          work = [{ library = \"./lib/step.so\", function = \"step\" }, { run = \"2ms\" }]\n\
          [[task]]\nname = \"above\"\npriority = 70\ncpu = 0\nperiod = \"10ms\"\noffset = \"1ms\"\n\
          work = \"500us\"\n\
-         [[task]]\nname = \"starts\"\ncpu = 0\nperiod = \"50ms\"\n\
+         [[task]]\nname = \"starts\"\ncpu = 0\nperiod = \"50ms\"\ndeadline = \"80ms\"\n\
          work = [{ command = [\"true\"] }]\n",
     );
     let lab_words = ["--kernel", "rt", "--explain", "-o", "a", "--"];
@@ -185,7 +185,7 @@ fn libraries_and_commands_come_along_and_jobs_are_explained_if_that_is_requested
         let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
         assert_eq!(sum, bill.taken_ns());
     }
-    let shown = place.run(&["report", "a/rt/idle"]).expect(0).stdout;
+    let shown = place.run(&["report", "-v", "a/rt/idle"]).expect(0).stdout;
     assert!(
         flat(&shown).contains("preempted by the task above"),
         "{shown}"
