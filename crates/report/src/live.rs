@@ -10,6 +10,7 @@ pub use watch::{watch_lines, watch_plain_line};
 use super::facts;
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
+use super::terms::Terms;
 use super::words;
 use punctual_record::live::{LiveLoad, LiveThread, LiveView, Note, SPARK_BUCKETS, Step};
 
@@ -165,7 +166,7 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
         "p99.9",
         "max",
         if view.gaps { "above" } else { "late" },
-        "skipped",
+        Terms::of(view.messages).missed,
     ];
     let mut cells = vec![heading.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
     for &i in &shown {
@@ -303,7 +304,8 @@ pub fn plain_line(view: &LiveView) -> String {
         line += &format!(", {} {what}", sum(|t| t.late));
     }
     if !view.gaps {
-        line += &format!(", {} skipped", sum(|t| t.missed));
+        let what = Terms::of(view.messages).missed;
+        line += &format!(", {} {what}", sum(|t| t.missed));
     }
     if view.threads.iter().any(|t| t.lost > 0) {
         line += &format!(", {} LOST", sum(|t| t.lost));

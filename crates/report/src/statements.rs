@@ -153,9 +153,9 @@ pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a perio
 
 /// The same for messages.
 const GLOSSARY_OF_MESSAGES: &str = "late: a message whose reply came after its deadline; skipped: \
-    here messages that never had a reply, skipped by the sender or lost on the way; missed: the \
-    deadlines that the verdict counts, all of these; lost: a sample that the recorder had no space \
-    for.";
+    one that was not sent, because the sender was late by a period; lost: one that was sent and had no \
+    reply in time; unanswered: both of these; missed: the deadlines that the verdict counts, late and \
+    unanswered; unrecorded: a sample that the recorder had no space for.";
 
 /// The words for what can go wrong with a cycle of a run; none for gaps.
 #[must_use]
@@ -178,15 +178,16 @@ pub fn reasons(run: &Run) -> Vec<String> {
 
 /// The bound on misses of the deadline, the burst-aware figure first.
 #[must_use]
-pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
+pub fn miss_facts(bound: &MissBound, terms: Terms) -> Vec<Fact> {
     let cycles = words::count(bound.cycles);
     let seen = match bound.misses {
         0 => format!("none of {cycles} cycles"),
         n => format!(
-            "{} of {cycles} cycles ({} late, {} of the skipped periods): {}",
+            "{} of {cycles} cycles ({} late, {} of the {}): {}",
             words::count(n),
             words::count(bound.late),
             words::count(bound.missed),
+            terms.of_missed(),
             words::share(bound.observed_probability)
         ),
     };
@@ -322,7 +323,9 @@ fn measured(run: &Run) -> Vec<Fact> {
     if analysis.total.samples == 0 && analysis.total.missed == 0 {
         return Vec::new();
     }
-    let mut facts = analysis.miss.as_ref().map(miss_facts).unwrap_or_default();
+    let terms = Terms::for_run(run);
+    let miss = analysis.miss.as_ref();
+    let mut facts = miss.map_or_else(Vec::new, |it| miss_facts(it, terms));
     if let Some(index) = &analysis.extremal_index {
         let text = format!(
             "extremal index {:.2} (at least {:.2}): high latencies come {}",

@@ -347,7 +347,7 @@ impl<'a> Page<'a> {
         };
         let deadline = deadline(run);
         let room = self.style.columns() - 2;
-        let (unit, mut rows) = fitting(figures, &shown, (deadline, run.gaps.is_some()), room);
+        let (unit, mut rows) = fitting(figures, &shown, (deadline, Terms::for_run(run)), room);
         // What no unit makes fit gives up columns, never the maximum.
         for name in GIVEN_UP {
             let column = rows[0].iter().position(|cell| cell.text == *name);
@@ -436,7 +436,19 @@ impl<'a> Page<'a> {
 
 /// Columns that a narrow terminal has no room for, the first to go first.
 const GIVEN_UP: &[&str] = &[
-    "99.999", "99.99", "99.9", "p90", "min", "mean", "p99", "lost", "samples", "p50", "skipped",
+    "99.999",
+    "99.99",
+    "99.9",
+    "p90",
+    "min",
+    "mean",
+    "p99",
+    "lost",
+    "unrecorded",
+    "samples",
+    "p50",
+    "skipped",
+    "unanswered",
     "late",
 ];
 
@@ -445,7 +457,7 @@ const GIVEN_UP: &[&str] = &[
 fn fitting(
     figures: &Figures,
     shown: &[usize],
-    (deadline, gaps): (Option<u64>, bool),
+    (deadline, terms): (Option<u64>, Terms),
     room: usize,
 ) -> (&'static str, Vec<Vec<Cell>>) {
     const UNITS: [(&str, f64); 3] = [("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -467,7 +479,7 @@ fn fitting(
                         deadline,
                         unit,
                         count,
-                        gaps,
+                        terms,
                     },
                 ),
             );
@@ -484,18 +496,19 @@ struct Columns {
     deadline: Option<u64>,
     unit: f64,
     count: fn(u64) -> String,
-    /// No period can be missed.
-    gaps: bool,
+    terms: Terms,
 }
 
 fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>> {
     let percentiles = percentiles(figures);
     let mut names = vec![words::row(figures.rows_are), "samples", "min", "mean"];
     names.extend(percentiles.iter().map(|(_, name)| name));
-    names.extend(if columns.gaps {
-        &["max", "above", "lost"][..]
+    let terms = columns.terms;
+    // Of gaps no period can be missed.
+    names.extend(if terms.are_gaps() {
+        vec!["max", "above", terms.unrecorded]
     } else {
-        &["max", "late", "skipped", "lost"]
+        vec!["max", "late", terms.missed, terms.unrecorded]
     });
     let mut rows = vec![
         names
@@ -568,7 +581,7 @@ fn row(row: &Row, percentiles: &[(f64, &str)], columns: &Columns) -> Vec<Cell> {
     } else {
         Cell::new("—")
     });
-    if !columns.gaps {
+    if !columns.terms.are_gaps() {
         cells.push(bad(row.missed, Tone::Bad));
     }
     cells.push(bad(row.lost, Tone::Void));

@@ -21,6 +21,10 @@ pub struct Terms {
     pub heading: &'static str,
     /// Those above the limit.
     pub late: &'static str,
+    /// Those that have no time, because there never was one.
+    pub missed: &'static str,
+    /// Those that happened, and that the recorder had no space for.
+    pub unrecorded: &'static str,
     /// What a mark in a picture says of a moment with one of those.
     pub late_mark: &'static str,
     /// Where one begins and ends, in a picture of it.
@@ -37,6 +41,8 @@ const WAKE_UPS: Terms = Terms {
     size: "latency",
     heading: "Latency",
     late: "Late wake-ups",
+    missed: "skipped",
+    unrecorded: "lost",
     late_mark: "late or skipped",
     ends: ["due", "woken"],
     who: "the probe",
@@ -49,6 +55,8 @@ const GAPS: Terms = Terms {
     size: "length",
     heading: "Length of gaps",
     late: "Longer than the limit",
+    missed: "skipped",
+    unrecorded: "lost",
     late_mark: "above the limit",
     ends: ["begins", "ends"],
     who: "the probe",
@@ -61,7 +69,9 @@ const MESSAGES: Terms = Terms {
     size: "round trip",
     heading: "Round trips",
     late: "Late messages",
-    late_mark: "late, skipped or lost",
+    missed: "unanswered",
+    unrecorded: "unrecorded",
+    late_mark: "late or unanswered",
     ends: ["due", "replied"],
     who: "the message",
     gap: false,
@@ -81,11 +91,28 @@ impl Terms {
         size: "response time",
         heading: "Response times",
         late: "Late jobs",
+        missed: "skipped",
+        unrecorded: "lost",
         late_mark: "late or skipped",
         ends: ["arrival", "end"],
         who: "the task",
         gap: false,
     };
+
+    /// The words for messages, or for wake-ups.
+    #[must_use]
+    pub fn of(messages: bool) -> Self {
+        if messages { MESSAGES } else { WAKE_UPS }
+    }
+
+    /// [`Terms::missed`], of several.
+    #[must_use]
+    pub fn of_missed(&self) -> String {
+        match self.missed {
+            "skipped" => "skipped periods".to_owned(),
+            other => format!("{other} {}", self.many),
+        }
+    }
 
     /// Whether gaps were looked for, and no wake-ups measured.
     #[must_use]

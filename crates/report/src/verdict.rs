@@ -12,6 +12,7 @@ use punctual_stats::requirement::Requirement;
 use punctual_stats::shares::Shares;
 use punctual_stats::verdict::{Outcome, RequirementResult, Seen};
 
+use super::terms::Terms;
 use super::{exec, facts, words};
 pub(crate) use reasons::in_one_run;
 pub use reasons::reason;
@@ -217,7 +218,7 @@ fn wake_ups(result: &RequirementResult, load: &str, judgement: &Judgement) -> St
         Outcome::Inconclusive if allowed > 0.0 => lengths_of_stalls(bound),
         _ => String::new(),
     };
-    let seen = what_was_seen(result, shares, one);
+    let seen = what_was_seen(result, shares, (one, judgement.messages));
     format!(
         "{seen}{load}{shown}.{lengths}{}{}",
         unseen(result, judgement),
@@ -270,7 +271,11 @@ fn episodes(
 }
 
 /// "4.0 % of 120,126 cycles missed 100 µs (4,494 late, 284 skipped; worst 99.4 ms)".
-fn what_was_seen(result: &RequirementResult, shares: Shares, one: &str) -> String {
+fn what_was_seen(
+    result: &RequirementResult,
+    shares: Shares,
+    (one, messages): (&str, bool),
+) -> String {
     let bound = &result.bound;
     let (samples, skipped, worst_ns) = match result.seen {
         Seen::WakeUps {
@@ -289,7 +294,11 @@ fn what_was_seen(result: &RequirementResult, shares: Shares, one: &str) -> Strin
         return match skipped {
             0 => seen,
             _ => {
-                let periods = words::plural(skipped, "skipped period", "skipped periods");
+                let [one, several] = match messages {
+                    true => ["unanswered message", "unanswered messages"],
+                    false => ["skipped period", "skipped periods"],
+                };
+                let periods = words::plural(skipped, one, several);
                 format!("{seen} ({periods})")
             }
         };
@@ -299,7 +308,7 @@ fn what_was_seen(result: &RequirementResult, shares: Shares, one: &str) -> Strin
         Shares::Percent => shares.text(bound.observed_probability),
         Shares::Scientific => words::count(bound.misses),
     };
-    let mut details = vec![late_and_skipped(bound, skipped)];
+    let mut details = vec![late_and_skipped(bound, skipped, messages)];
     if let Some(bursts) = bound.bursts.filter(|it| *it > 0 && bound.misses > 1) {
         details.push(words::plural(bursts, "burst", "bursts"));
     }
@@ -312,13 +321,14 @@ fn what_was_seen(result: &RequirementResult, shares: Shares, one: &str) -> Strin
     )
 }
 
-fn late_and_skipped(bound: &MissBound, skipped: u64) -> String {
+fn late_and_skipped(bound: &MissBound, skipped: u64, messages: bool) -> String {
     let late = words::count(bound.late);
+    let what = Terms::of(messages).missed;
     match bound.missed {
         0 => format!("{late} late"),
-        missed if missed == skipped => format!("{late} late, {} skipped", words::count(missed)),
+        missed if missed == skipped => format!("{late} late, {} {what}", words::count(missed)),
         missed => format!(
-            "{late} late, {} of {} skipped",
+            "{late} late, {} of {} {what}",
             words::count(missed),
             words::count(skipped)
         ),

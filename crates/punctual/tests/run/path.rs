@@ -222,6 +222,10 @@ fn datagrams_that_are_dropped_are_lost_and_miss() {
     // Each tenth, from any phase.
     assert!(counts.lost.abs_diff(counts.sent / 10) <= 1, "{counts:?}");
     assert!(ended.stdout.contains("FAIL"), "{}", ended.stdout);
+    // What was lost is not called skipped.
+    let missed = counts.lost + counts.skipped;
+    let said = format!("{missed} unanswered");
+    assert!(flat(&ended.stdout).contains(&said), "{}", ended.stdout);
     let seconds = (run.timeline.seconds, run.timeline.seconds_with_miss);
     assert_eq!(seconds, (1, 1));
 }

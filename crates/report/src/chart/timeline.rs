@@ -157,12 +157,18 @@ pub fn draw(run: &Run, marks: &Marks, form: Form, id: &str) -> Option<String> {
             .svg
             .label("ink", "start", x + KEY, y, marks.terms.late_mark);
     }
-    strips(&mut canvas, &timeline.rows, (&x, timeline.row_ns.max(1)));
+    let missed = marks.terms.missed;
+    strips(
+        &mut canvas,
+        &timeline.rows,
+        (&x, timeline.row_ns.max(1)),
+        missed,
+    );
     Some(canvas.finish())
 }
 
 /// What is said under the pointer.
-fn strips(canvas: &mut Canvas, rows: &[TimelineRow], (x, row_ns): (&Linear, u64)) {
+fn strips(canvas: &mut Canvas, rows: &[TimelineRow], (x, row_ns): (&Linear, u64), missed: &str) {
     let (rows, each) = condense(rows, hover::most(canvas.form));
     let width_ns = row_ns as f64 * each as f64;
     for (i, row) in rows.iter().enumerate() {
@@ -180,7 +186,7 @@ fn strips(canvas: &mut Canvas, rows: &[TimelineRow], (x, row_ns): (&Linear, u64)
             says += &format!(", {} late", words::count(row.late));
         }
         if row.missed > 0 {
-            says += &format!(", {} skipped", words::count(row.missed));
+            says += &format!(", {} {missed}", words::count(row.missed));
         }
         let strip = (x.at(from_ns), x.at(from_ns + width_ns));
         hover::strip(&mut canvas.svg, &canvas.frame, strip, &says);

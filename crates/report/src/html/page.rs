@@ -169,6 +169,7 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     let late = run.request.requirements.is_empty();
     let missed = match run.gaps {
         Some(_) => String::new(),
+        None if run.path.is_some() => format!("{} unanswered", words::count(all.missed)),
         None => format!("{} skipped", words::plural(all.missed, "period", "periods")),
     };
     tiles.push((

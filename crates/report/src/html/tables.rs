@@ -204,8 +204,8 @@ fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, sh
         "p99.999",
         "max",
         "late",
-        "skipped",
-        "lost",
+        Terms::for_run(run).missed,
+        Terms::for_run(run).unrecorded,
     ];
     if run.gaps.is_some() {
         // No period can be skipped.
