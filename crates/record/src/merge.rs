@@ -6,6 +6,7 @@ mod parts;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use punctual_stats::histogram::{DecodeError, Histogram, SparseHistogram};
 
@@ -137,6 +138,8 @@ impl std::error::Error for MergeError {
 pub struct Merger {
     force: bool,
     seen: Vec<Beginning>,
+    /// Of runs that don't say when they began: a hash of what they measured.
+    contents: Vec<u64>,
     first: Option<Box<Run>>,
     threads: BTreeMap<usize, MergedThread>,
     timeline: MergedTimeline,
@@ -168,6 +171,7 @@ impl Merger {
         Self {
             force,
             seen: Vec::new(),
+            contents: Vec::new(),
             first: None,
             threads: BTreeMap::new(),
             timeline: MergedTimeline::default(),
@@ -224,6 +228,7 @@ impl Merger {
         }
         self.check(number, run)?;
         self.seen.extend(beginnings(run));
+        self.contents.extend(content(run));
 
         let earliest = run
             .threads
@@ -304,6 +309,12 @@ impl Merger {
                     other: seen.started.clone(),
                 });
             }
+        }
+        if content(run).is_some_and(|it| self.contents.contains(&it)) {
+            return Err(MergeError::Twice {
+                run: number,
+                started: run.started.clone(),
+            });
         }
         let Some(first) = &self.first else {
             return Ok(());
@@ -517,6 +528,18 @@ impl Merger {
 pub fn beginnings(run: &Run) -> impl Iterator<Item = Beginning> {
     let of_sum = run.merged.iter().flat_map(|merged| &merged.begun).cloned();
     of_sum.chain(Beginning::of(run))
+}
+
+/// A hash of what a run measured that doesn't say when it began: no two measurements are alike.
+fn content(run: &Run) -> Option<u64> {
+    let measured = run.threads.iter().any(|it| it.latency.count > 0);
+    if !measured || beginnings(run).next().is_some() {
+        return None;
+    }
+    let text = serde_json::to_vec(&run.threads).ok()?;
+    let mut hash = DefaultHasher::new();
+    (&run.started, text).hash(&mut hash);
+    Some(hash.finish())
 }
 
 /// Wake-ups of a thread later than `limit_ns`. Where the run counted for another

@@ -188,6 +188,11 @@ fn a_run_that_a_sum_holds_already_is_not_counted_again() {
         let said = error.to_string();
         assert!(said.contains("02:46:02Z) was given twice"), "{said}");
     }
+    // Nor is a copy of one that does not say when it began.
+    let mut unknown = third.clone();
+    unknown.start_ns = None;
+    let error = merge(&[unknown.clone(), unknown], true, Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("was given twice"), "{error}");
     let merged = exact(&[third, sum], false).merged.unwrap();
     assert_eq!(merged.runs, 3);
     assert!(merged.first_started.ends_with(":01Z"), "{merged:?}");
