@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use punctual_rt::clock;
+
 /// No job arrives at this instant or later; shared by all tasks.
 #[derive(Debug)]
 pub struct End(AtomicU64);
@@ -13,18 +15,18 @@ impl Default for End {
 }
 
 impl End {
-    /// Sets the instant, unless [`End::now`] was called.
+    /// Sets the instant, unless it is set, or [`End::now`] was called.
     pub fn set(&self, at_ns: u64) {
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |current| {
-                (current != 0).then_some(at_ns)
+                (current == u64::MAX).then_some(at_ns)
             });
     }
 
-    /// Lets no further job arrive. Real-time safe.
+    /// Lets no further job arrive; those that have arrived still count. Real-time safe.
     pub fn now(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.0.fetch_min(clock::now_ns(), Ordering::Relaxed);
     }
 
     /// Whether an instant is the end or later. Real-time safe.
@@ -38,9 +40,7 @@ impl End {
     /// Real-time safe.
     #[inline]
     pub(crate) fn left(&self, at_ns: u64, period_ns: u64) -> u64 {
-        match self.0.load(Ordering::Relaxed) {
-            0 => u64::MAX,
-            end_ns => end_ns.saturating_sub(at_ns).div_ceil(period_ns.max(1)),
-        }
+        let end_ns = self.0.load(Ordering::Relaxed);
+        end_ns.saturating_sub(at_ns).div_ceil(period_ns.max(1))
     }
 }

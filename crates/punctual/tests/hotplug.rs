@@ -51,7 +51,14 @@ fn a_cpu_taken_offline_under_a_probe_is_noticed() {
         let _ = stopped.recv();
     });
     let tid = told.recv().unwrap();
-    let mut monitor = Monitor::start(&root, &[Monitored { cpu, tid }]);
+    let mut monitor = Monitor::start(
+        &root,
+        &[Monitored {
+            cpu,
+            tid,
+            raised: None,
+        }],
+    );
     let switch = format!("/sys/devices/system/cpu/cpu{cpu}/online");
     need!(needs::kernel_file(&switch));
     let offline = match Offline::take(&switch) {

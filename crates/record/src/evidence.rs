@@ -1,6 +1,6 @@
 //! The part of a record that the statistics take.
 
-use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
+use punctual_stats::evidence::{HalfEvidence, RunEvidence, Skipped, ThreadEvidence};
 use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::miss::MissRows;
 use punctual_stats::peaks::Peaks;
@@ -70,6 +70,11 @@ impl Evidence {
                     // Those of a watch have names: see `InvalidReason::NeverWoke`. Of a path that swallows
                     // all, every message is known to have missed.
                     may_be_empty: run.watch.is_some() || swallowed,
+                    skipped: match (&run.path, &run.watch, &run.tasks) {
+                        (Some(_), ..) => Skipped::Never,
+                        (None, None, None) => Skipped::ByWakeUps,
+                        _ => Skipped::Alone,
+                    },
                     cpu: thread.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
                     histogram: &parts.histogram,
                     late: thread.late,
@@ -140,7 +145,9 @@ impl Evidence {
     ) -> RunEvidence<'a> {
         let thread = self.threads.iter().map(|parts| ThreadEvidence {
             interval_ns: period_ns,
-            may_be_empty: false,
+            // A task without an arrival has nothing to show.
+            may_be_empty: times.missed == 0,
+            skipped: Skipped::Alone,
             cpu: times.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
             histogram: &parts.histogram,
             late: times.late,

@@ -5,6 +5,18 @@ use crate::miss::definition::misses_of;
 use crate::miss::{MissEvent, MissEvidence, MissRows};
 use crate::peaks::Peaks;
 
+/// What [`ThreadEvidence::missed`] are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Skipped {
+    /// Periods that passed before a late wake-up: none is later than it.
+    ByWakeUps,
+    /// Periods of which only what was kept of them says how late they were.
+    #[default]
+    Alone,
+    /// Cycles that never end: messages without a reply.
+    Never,
+}
+
 /// The evidence of one measuring thread.
 #[derive(Clone, Debug)]
 pub struct ThreadEvidence<'a> {
@@ -29,6 +41,8 @@ pub struct ThreadEvidence<'a> {
     /// Whether it may be without a sample, as a thread that ended before its first wake-up.
     /// Of any other that means that it was never woken, and nothing was measured.
     pub may_be_empty: bool,
+    /// What its skipped periods are.
+    pub skipped: Skipped,
     /// The highest samples.
     pub peaks: &'a Peaks,
 }
@@ -187,11 +201,17 @@ impl RunEvidence<'_> {
                 .interval_ns
                 .is_some_and(|interval_ns| limit_ns <= interval_ns);
             match self.deadline_ns {
+                _ if thread.skipped == Skipped::Never => (thread.missed, thread.missed),
                 Some(deadline_ns) if limit_ns == deadline_ns => {
                     (thread.missed_late, thread.missed_late)
                 }
                 _ if thread.missed > 0 && skips.count() == thread.missed => skips.later(limit_ns),
                 _ if within => (thread.missed, thread.missed),
+                _ if thread.skipped == Skipped::ByWakeUps
+                    && thread.histogram.max().is_none_or(|max| max <= limit_ns) =>
+                {
+                    (0, 0)
+                }
                 Some(deadline_ns) if limit_ns < deadline_ns => (thread.missed_late, thread.missed),
                 Some(_) => (0, thread.missed_late),
                 None => (0, thread.missed),

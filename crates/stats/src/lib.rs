@@ -9,7 +9,7 @@
 //! says all there is to say, or [`judge`] the verdict alone:
 //!
 //! ```
-//! use punctual_stats::{Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence, judge};
+//! use punctual_stats::{Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, Skipped, ThreadEvidence, judge};
 //!
 //! let (mut histogram, mut peaks) = (Histogram::new(), Peaks::new());
 //! for cycle in 0..100_000u64 {
@@ -19,7 +19,7 @@
 //! }
 //! let thread = ThreadEvidence {
 //!     cpu: Some(0), histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0, unseen: 0,
-//!     interval_ns: Some(1_000_000), may_be_empty: false, peaks: &peaks,
+//!     interval_ns: Some(1_000_000), may_be_empty: false, skipped: Skipped::Alone, peaks: &peaks,
 //! };
 //! let run = RunEvidence {
 //!     threads: vec![thread],
@@ -84,7 +84,7 @@ mod random;
 mod special;
 
 pub use analysis::{Analysis, Settings, analyse};
-pub use evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
+pub use evidence::{HalfEvidence, RunEvidence, Skipped, ThreadEvidence};
 pub use histogram::{Histogram, HistogramRecord};
 pub use peaks::{Peak, Peaks};
 pub use requirement::Requirement;

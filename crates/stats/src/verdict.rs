@@ -8,7 +8,7 @@
 //!
 //! A verdict is data: outcomes, bounds and counts. Whoever shows it finds the words.
 
-use crate::evidence::{RunEvidence, ThreadEvidence};
+use crate::evidence::{RunEvidence, Skipped, ThreadEvidence};
 use crate::gaps::WatchedTime;
 use crate::lengths::LengthResult;
 use crate::miss::{MissBound, TimeNeeded, TimeUnknown};
@@ -270,7 +270,8 @@ pub(crate) fn judge_one(
     confidence: f64,
 ) -> RequirementResult {
     let limit_ns = requirement.limit_ns();
-    let counts_missed = requirement.counts_missed();
+    let never = |thread: &ThreadEvidence<'_>| thread.skipped == Skipped::Never;
+    let counts_missed = requirement.counts_missed() || evidence.threads.iter().any(never);
     let (fewest, most) = evidence.late(limit_ns);
     let (passed, may_have_passed) = evidence.missed_late(limit_ns);
     let counted = |missed| counts_missed.then_some(missed);
@@ -308,7 +309,9 @@ pub(crate) fn judge_one(
     let allowed = requirement.allowed();
     let surely = match requirement {
         Requirement::Max { limit_ns } => {
-            u64::from(evidence.max_ns().is_some_and(|max| max > limit_ns))
+            let later = evidence.max_ns().is_some_and(|max| max > limit_ns);
+            let never = evidence.threads.iter().filter(|thread| never(thread));
+            u64::from(later) + never.map(|thread| thread.missed).sum::<u64>()
         }
         _ => fewest + passed,
     };
@@ -338,7 +341,8 @@ pub(crate) fn judge_one(
     if outcome == Outcome::Inconclusive && needed.is_none() {
         // As many of a longer run will go unseen.
         let room = allowed - unseen_share;
-        let time = match allowed > 0.0 && room <= 0.0 {
+        let of_unseen = room <= 0.0 && unseen > 0 && bound.misses == 0;
+        let time = match of_unseen || allowed > 0.0 && room <= 0.0 {
             true => Err(TimeUnknown::Unseen),
             false => bound.time_needed(room.max(0.0)),
         };

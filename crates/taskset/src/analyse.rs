@@ -7,7 +7,7 @@ use punctual_record::taskset::analysis::{
     ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, Response, SetAnalysis, SetOverheads,
     TaskAnalysis,
 };
-use punctual_record::taskset::{Chain, Task, TaskPolicy, TaskSet};
+use punctual_record::taskset::{Chain, Task, TaskPolicy, TaskSet, Wake};
 use punctual_sched as sched;
 use punctual_sched::admission::{Answer, Global, Reservation, admit, global};
 use punctual_sched::chain::{Broken, latency};
@@ -202,7 +202,18 @@ fn counts_worst(set: &TaskSet, converted: &Converted, all: &Outcomes) -> Vec<boo
         };
         let is_above = |task: &Task| rank(&task.policy) >= rank(&own.policy);
         match outcome {
-            Ok(_) => here().any(|(_, task)| is_above(task) && work::varies(task)),
+            Ok(bound) => {
+                let may_vary = |task: &Task| {
+                    let same = !std::ptr::eq(task, own) && rank(&task.policy) == rank(&own.policy);
+                    let released = matches!(task.wake, Wake::After { .. });
+                    is_above(task) && (work::varies(task) || released || same)
+                };
+                let waits = |part: &sched::Part| part.source == sched::Source::Blocking;
+                let reserved = matches!(own.policy, TaskPolicy::Deadline { .. });
+                here().any(|(_, task)| may_vary(task))
+                    || bound.parts.iter().any(waits)
+                    || reserved && own.jitter_ns > 0
+            }
             Err(NoBound::Overload) => {
                 let shares = here().map(|(index, task)| {
                     let period_ns = set.mean_period_ns(index).unwrap_or(1);
@@ -210,7 +221,7 @@ fn counts_worst(set: &TaskSet, converted: &Converted, all: &Outcomes) -> Vec<boo
                     if !is_above(task) {
                         return kernel;
                     }
-                    let own = work::share_ppm(task, period_ns).saturating_add(kernel);
+                    let own = work::share_ppm(set, index).saturating_add(kernel);
                     own.saturating_add(ppm(of.wake_ns, period_ns))
                 });
                 shares.fold(tick_ppm, u64::saturating_add) <= 1_000_000
@@ -449,7 +460,7 @@ fn loads(
         }
         let period_ns = set.mean_period_ns(index).unwrap_or(1);
         let kernel = of.release_interrupt_ns.saturating_add(of.wake_ns);
-        let share = work::share_ppm(task, period_ns);
+        let share = work::share_ppm(set, index);
         load.tasks_ppm = load.tasks_ppm.saturating_add(share);
         let all = share.saturating_add(ppm(kernel, period_ns));
         load.all_ppm = load.all_ppm.saturating_add(all);

@@ -304,10 +304,10 @@ pub fn put_on_cpu(set: &mut TaskSet, cpu: usize) -> Result<(), String> {
 fn utilisation(set: &TaskSet, lines: &Lines) -> Result<(), Fault> {
     let mut used: BTreeMap<usize, Vec<(u64, &str)>> = BTreeMap::new();
     for (index, (task, at)) in set.tasks.iter().zip(&lines.tasks).enumerate() {
-        let ([cpu], Some(period_ns)) = (&task.cpus[..], set.mean_period_ns(index)) else {
+        let ([cpu], Some(_)) = (&task.cpus[..], set.period_ns(index)) else {
             continue;
         };
-        let more = share(task, period_ns);
+        let more = share(set, index);
         let parts = used.entry(*cpu).or_default();
         parts.push((more, &task.name));
         let sum = parts

@@ -1,7 +1,7 @@
 //! The times of a phase's work.
 
 use punctual_record::taskset::analysis::UntimedStep;
-use punctual_record::taskset::{Phase, Step, Task, TaskPolicy};
+use punctual_record::taskset::{Phase, Step, Task, TaskPolicy, TaskSet, Wake};
 
 /// What one job of a phase does, as far as the file says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,11 +86,12 @@ impl JobWork {
 
 /// The share of its CPU that a real-time task surely takes in the long run, in parts of 2^40, rounded
 /// down; none of others.
-pub(crate) fn share(task: &Task, period_ns: u64) -> u64 {
+pub(crate) fn share(set: &TaskSet, index: usize) -> u64 {
+    let task = &set.tasks[index];
     if matches!(task.policy, TaskPolicy::Other { .. }) {
         return 0;
     }
-    let (executed, passed) = executed(task, period_ns);
+    let (executed, passed) = executed(set, index);
     let share = ratio(executed, passed, WHOLE);
     match task.policy {
         TaskPolicy::Deadline {
@@ -103,13 +104,20 @@ pub(crate) fn share(task: &Task, period_ns: u64) -> u64 {
 }
 
 /// The share of a CPU that a task's jobs need in the long run, in parts per million.
-pub(crate) fn share_ppm(task: &Task, period_ns: u64) -> u64 {
-    let (executed, passed) = executed(task, period_ns);
+pub(crate) fn share_ppm(set: &TaskSet, index: usize) -> u64 {
+    let (executed, passed) = executed(set, index);
     ratio(executed, passed, 1_000_000)
 }
 
 /// How long a task executes while its phases pass once, and how long that takes.
-fn executed(task: &Task, period_ns: u64) -> (u128, u128) {
+fn executed(set: &TaskSet, index: usize) -> (u128, u128) {
+    let task = &set.tasks[index];
+    // Jobs that others release come as theirs do.
+    let period_ns = match task.wake {
+        Wake::Timer { period_ns, .. } => Some(period_ns),
+        Wake::After { .. } => set.mean_period_ns(index),
+    };
+    let period_ns = period_ns.unwrap_or(1);
     let (mut executed, mut passed) = (0u128, 0u128);
     for phase in &task.phases {
         let jobs = u128::from(phase.jobs);

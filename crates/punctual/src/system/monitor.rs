@@ -25,6 +25,8 @@ pub struct Monitored {
     pub cpu: usize,
     /// Its thread id.
     pub tid: i32,
+    /// Its own priority and the highest one to which locks of its program raise it, where they do.
+    pub raised: Option<(u32, u32)>,
 }
 
 /// Time taken by the host of a virtual machine since the monitor started.

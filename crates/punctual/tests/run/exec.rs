@@ -117,7 +117,7 @@ reaction = "20s"
     assert_ne!(budget(["half", "slow"]).code(), 64);
     let said = budget(["beat", "half"]).expect(64).stderr;
     assert!(
-        said.contains("hop half: its times count from the arrival of hop beat"),
+        said.contains("hop half: its times hold those of hop beat"),
         "{said}"
     );
 }

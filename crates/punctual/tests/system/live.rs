@@ -29,6 +29,7 @@ fn a_changed_affinity_and_priority_is_noticed() {
     let probe = Monitored {
         cpu: usable[1],
         tid: sleeper.tid,
+        raised: None,
     };
     let mut monitor = Monitor::start(&root, &[probe]);
     let about_us = |events: Vec<Event>| {
@@ -63,6 +64,7 @@ fn a_look_is_cheap() {
     let probe = Monitored {
         cpu: online(&root)[0],
         tid: own_tid(),
+        raised: None,
     };
     let mut monitor = Monitor::start(&root, &[probe]);
     let best = (1..6)

@@ -3,8 +3,8 @@
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::verdict::Seen;
 use punctual_stats::{
-    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence,
-    Verdict,
+    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, Skipped,
+    ThreadEvidence, Verdict,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -28,6 +28,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
         lost,
         unseen: 0,
         may_be_empty: false,
+        skipped: Skipped::Alone,
         peaks: &peaks,
     };
     let evidence = RunEvidence {

@@ -3,7 +3,7 @@
 use punctual_stats::lengths::{LengthEvidence, judge_lengths};
 use punctual_stats::verdict::judge;
 use punctual_stats::{
-    Histogram, Outcome, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict,
+    Histogram, Outcome, Peaks, Requirement, RunEvidence, Skipped, ThreadEvidence, Verdict,
 };
 
 const LIMIT: u64 = 500_000;
@@ -25,6 +25,7 @@ fn wake_ups(requirements: &[Requirement]) -> Verdict {
         lost: 0,
         unseen: 0,
         may_be_empty: false,
+        skipped: Skipped::Alone,
         peaks: &peaks,
     };
     let evidence = RunEvidence {

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use punctual_stats::miss::definition::misses_of;
 use punctual_stats::verdict::Seen;
 use punctual_stats::{
-    Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict, judge,
+    Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, Skipped, ThreadEvidence, Verdict,
+    judge,
 };
 
 const CONFIDENCE: f64 = 0.95;
@@ -69,6 +70,7 @@ impl Built {
             lost: 0,
             unseen: 0,
             may_be_empty: false,
+            skipped: Skipped::Alone,
             peaks: &self.peaks,
         };
         let run = RunEvidence {

@@ -2,7 +2,9 @@
 #![allow(clippy::print_stdout, reason = "the time is what one runs this for")]
 
 use crate::support::{self, Rng};
-use punctual_stats::{Histogram, Requirement, RunEvidence, Settings, ThreadEvidence, analyse};
+use punctual_stats::{
+    Histogram, Requirement, RunEvidence, Settings, Skipped, ThreadEvidence, analyse,
+};
 use std::time::Duration;
 
 /// The CPU time of this thread, which other threads and programs don't change.
@@ -43,6 +45,7 @@ fn two_cpus_with_full_peaks() {
                 lost: 0,
                 unseen: 0,
                 may_be_empty: false,
+                skipped: Skipped::Alone,
                 peaks: &run.peaks,
             })
             .collect(),

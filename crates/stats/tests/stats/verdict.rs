@@ -4,7 +4,7 @@ use crate::support::{PERIOD, Rng};
 use punctual_stats::miss::TimeUnknown;
 use punctual_stats::verdict::{RequirementResult, Seen};
 use punctual_stats::{
-    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, Settings,
+    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, Settings, Skipped,
     ThreadEvidence, Verdict, analyse, judge,
 };
 
@@ -58,6 +58,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
                 lost: t.lost,
                 unseen: 0,
                 may_be_empty: t.may_be_empty,
+                skipped: Skipped::Alone,
                 peaks: &t.peaks,
             })
             .collect(),
@@ -522,7 +523,35 @@ fn wake_ups_that_went_unseen_may_have_been_late() {
         let verdict = judged(unseen, allowed);
         assert_eq!(verdict.outcome, Outcome::Inconclusive, "{verdict:?}");
     }
-    let never = only(&judged(9, 1e-4)).never;
-    assert_eq!(never, Some(TimeUnknown::Unseen));
+    // As many of a longer run go unseen: that leaves room for no miss, or for few.
+    let never = |unseen, allowed| only(&judged(unseen, allowed)).never;
+    assert_eq!(never(11, 1e-4), Some(TimeUnknown::Unseen));
+    assert_eq!(never(1, 0.0), Some(TimeUnknown::Unseen));
+    assert_eq!(never(9, 1e-4), None);
     assert_eq!(judged(9, 1e-3).outcome, Outcome::Pass);
+}
+
+#[test]
+fn skipped_periods_are_as_late_as_their_wake_ups_and_unanswered_messages_never_come() {
+    let mut one = thread(CYCLES, DEADLINE, &[(500, 4 * PERIOD)]);
+    one.missed = 4;
+    let judged = |skipped: Skipped, required: Requirement| {
+        let mut evidence = evidence(std::slice::from_ref(&one), 20 * PERIOD, CYCLES);
+        evidence.threads[0].skipped = skipped;
+        evidence.threads[0].missed_late = 0;
+        only(&judge(&[required], &evidence, 0.95)).outcome
+    };
+    // Another requirement than the one for which they were counted.
+    let ten = Requirement::MissProbability {
+        deadline_ns: 10 * PERIOD,
+        allowed: 0.0,
+    };
+    assert_eq!(judged(Skipped::ByWakeUps, ten), Outcome::Pass);
+    assert_eq!(judged(Skipped::Alone, ten), Outcome::Inconclusive);
+    let most = Requirement::Max {
+        limit_ns: 10 * PERIOD,
+    };
+    assert_eq!(judged(Skipped::ByWakeUps, most), Outcome::Pass);
+    assert_eq!(judged(Skipped::Never, most), Outcome::Fail);
+    assert_eq!(judged(Skipped::Never, ten), Outcome::Fail);
 }

@@ -317,6 +317,13 @@ impl Wake {
     pub fn from_ns(&self) -> u64 {
         self.due_ns.unwrap_or(self.waking_ns)
     }
+
+    /// How long it slept before.
+    #[must_use]
+    pub fn slept_ns(&self) -> u64 {
+        let left_ns = self.left_ns.filter(|_| self.slept);
+        left_ns.map_or(0, |it| self.waking_ns.saturating_sub(it))
+    }
 }
 
 /// A task that delayed a thread: by number, name, policy and priority.

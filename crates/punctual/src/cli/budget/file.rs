@@ -108,8 +108,8 @@ impl BudgetFile {
         above.pop();
         if let Some((hop, inner)) = hops.iter().find_map(|it| Some((it, contained(it, &hops)?))) {
             return Err(Failure::usage(format!(
-                "{shown}: hop {hop}: its times count from the arrival of hop {inner}, which releases it, and hold \
-                 the times of that: leave out hop {inner}, or name a chain of both",
+                "{shown}: hop {hop}: its times hold those of hop {inner}, a task of which is its own or releases \
+                 one of it: leave out hop {inner}, or name a chain of both",
                 hop = one_line(&hop.name),
                 inner = one_line(&inner.name)
             )));
@@ -133,23 +133,30 @@ impl BudgetFile {
     }
 }
 
-/// The hop whose times are a part of this one's: both are tasks of one run, and that one releases this one.
+/// The hop whose times are a part of this one's: both are of one run, and a task of that one releases a task of this
+/// one, or is one of them.
 fn contained<'h>(hop: &Hop, hops: &'h [Hop]) -> Option<&'h Hop> {
-    let task_of = |it: &Hop| match &it.times {
-        HopTimes::Run {
-            run,
-            of: PartOfRun::Task { task },
-        } => Some((
-            run.start_ns,
-            run.tasks.as_ref().map(|it| it.set.clone())?,
-            *task,
-        )),
-        _ => None,
+    let tasks_of = |it: &Hop| {
+        let HopTimes::Run { run, of } = &it.times else {
+            return None;
+        };
+        let set = run.tasks.as_ref().map(|it| it.set.clone())?;
+        let tasks = match *of {
+            PartOfRun::Task { task } => vec![task],
+            PartOfRun::Chain { chain } => set.chains.get(chain)?.tasks.clone(),
+            PartOfRun::Threads { .. } => return None,
+        };
+        Some((run.start_ns, set, tasks))
     };
-    let (start_ns, set, task) = task_of(hop)?;
-    hops.iter().find(|other| {
-        let of_it = task_of(other).filter(|it| it.0 == start_ns && it.1 == set);
-        of_it.is_some_and(|it| set.counts_from(task, it.2))
+    let (start_ns, set, tasks) = tasks_of(hop)?;
+    let others = hops.iter().filter(|other| !std::ptr::eq(*other, hop));
+    others.into_iter().find(|other| {
+        let of_it = tasks_of(other).filter(|it| it.0 == start_ns && it.1 == set);
+        let mut of_it = of_it.into_iter().flat_map(|it| it.2);
+        of_it.any(|other| {
+            let mut tasks = tasks.iter();
+            tasks.any(|task| *task == other || set.counts_from(*task, other))
+        })
     })
 }
 

@@ -41,7 +41,7 @@ use punctual_machine::Root;
 use punctual_machine::survey::{self, SurveyRequest};
 use punctual_record::event::Halted;
 use punctual_record::live::Step;
-use punctual_record::taskset::{CpuSpeed, TaskRun};
+use punctual_record::taskset::{CpuSpeed, LockProtocol, TaskPolicy, TaskRun};
 use punctual_record::{
     Ending, Event, Happening, Interval, RecordError, Run, RunDirectory, State, time,
 };
@@ -157,9 +157,26 @@ fn start(
     );
     in_force::refuse_unmet(&plan.conditions, &demands)?;
     run.demands = demands;
+    let ceilings = plan
+        .set
+        .locks
+        .iter()
+        .filter_map(|lock| match lock.protocol {
+            LockProtocol::Protect { ceiling } => Some(u32::from(ceiling)),
+            _ => None,
+        });
+    let ceiling = ceilings.max();
+    let own = |tid: i32| {
+        let task = tasks.tids.iter().position(|it| *it == tid)?;
+        match plan.set.tasks.get(task)?.policy {
+            TaskPolicy::Fifo { priority } | TaskPolicy::Rr { priority } => Some(priority.into()),
+            _ => None,
+        }
+    };
     let monitored = pinned.iter().map(|(tid, cpu)| Monitored {
         cpu: *cpu,
         tid: *tid,
+        raised: own(*tid).zip(ceiling),
     });
     let monitor = Monitor::start(root, &monitored.collect::<Vec<_>>());
     let start_ns = gathering.look().start_at(Tasks::next_start_ns());

@@ -261,6 +261,7 @@ fn start(
     let monitored = threads.ready.iter().map(|(cpu, ready)| Monitored {
         cpu: *cpu,
         tid: ready.tid,
+        raised: None,
     });
     let monitor = Monitor::start(root, &monitored.collect::<Vec<_>>());
     if let Some(tracing) = &tracing {

@@ -132,6 +132,11 @@ impl Probes {
     /// For the monitor of the conditions.
     pub fn monitored(&self) -> Vec<Monitored> {
         let tids = self.tids();
-        tids.map(|(tid, cpu)| Monitored { cpu, tid }).collect()
+        tids.map(|(tid, cpu)| Monitored {
+            cpu,
+            tid,
+            raised: None,
+        })
+        .collect()
     }
 }

@@ -1,13 +1,14 @@
 //! One watched thread: its wake-ups as samples, its period if it has one, and the periods that it
 //! skipped.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_stats::histogram::Histogram;
 use punctual_stats::skips::Skips;
 
 use super::budgets::Budgets;
-use super::skipped::{Instant, overran_ns, skipped, taken_at_once};
+use super::paced::{CameBack, Key, Paced, key_of};
+use super::skipped::{Instant, is_planned, overran_ns, skipped, taken_at_once, unsure};
 use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
@@ -61,6 +62,8 @@ pub struct Followed {
     /// Timers that other threads serve too: what one does not come for, another may.
     shared: BTreeSet<u32>,
     last_end_ns: u64,
+    /// How long it slept, in all waits.
+    rested_ns: u64,
     /// Wake-ups that went unseen before the received ones.
     unseen: u64,
 }
@@ -73,64 +76,10 @@ pub struct Ended {
     lost: u64,
 }
 
-/// A timer of the thread: the system call of its own sleep, or the number of another timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    Length(u32),
-    ObjectLength(u32),
-    Instant(u32),
-    Object(u32),
-}
-
-/// The instants of one timer.
-#[derive(Default)]
-struct Paced {
-    rhythm: Rhythm,
-    instants: u64,
-    last: Option<Instant>,
-    /// The shortest time from an instant that passed while it was awake to the next.
-    least_ns: Option<u64>,
-    /// Wake-ups of the thread that had gone unseen when its last instant came.
-    unseen_before: u64,
-    gaps: VecDeque<(Instant, Instant)>,
-    /// How many of these came before the period was known.
-    early: usize,
-    /// Whether the kernel armed it for a next period.
-    by_kernel: bool,
-}
-
-/// The instant for which a thread came back.
-struct CameBack {
-    due_ns: u64,
-    /// Whether it was one for certain.
-    measured: bool,
-    /// The distance of its instants as far as it is known, while it is not known whether there is a period.
-    period_ns: Option<u64>,
-}
-
-impl CameBack {
-    fn of(due_ns: u64, measured: bool) -> Self {
-        Self {
-            due_ns,
-            measured,
-            period_ns: None,
-        }
-    }
-}
-
 /// A name without its numbers.
 fn letters(name: &str) -> impl Iterator<Item = &str> {
     let parts = name.split(|it: char| it.is_ascii_digit());
     parts.filter(|it| !it.is_empty())
-}
-
-fn key_of(wake: &Wake) -> Key {
-    match wake.timer {
-        Timer::Length(0) => Key::Length(wake.call),
-        Timer::Length(number) => Key::ObjectLength(number),
-        Timer::Instant => Key::Instant(wake.call),
-        Timer::Object(number) => Key::Object(number),
-    }
 }
 
 impl Followed {
@@ -157,6 +106,7 @@ impl Followed {
             rhythms: BTreeMap::new(),
             shared: BTreeSet::new(),
             last_end_ns: 0,
+            rested_ns: 0,
             unseen: 0,
         }
     }
@@ -240,6 +190,7 @@ impl Followed {
     pub fn add_wake_up(&mut self, wake: &Wake) -> Option<u64> {
         self.received += 1;
         self.unseen += wake.unseen;
+        self.rested_ns += wake.slept_ns();
         if wake.afresh {
             self.rhythms
                 .values_mut()
@@ -425,6 +376,8 @@ impl Followed {
                 .filter(|_| wake.rearmed)
                 .map(|at_ns| (at_ns, wake.from_ns())),
             end_ns: wake.end_ns,
+            rested_ns: self.rested_ns,
+            slept_ns: wake.slept_ns(),
             polled: calls::polls(wake.call),
             passed,
             overran_ns: overran_ns(paced.last.as_ref()),
@@ -437,6 +390,8 @@ impl Followed {
             if instant.due_ns <= last.due_ns {
                 return None;
             }
+            let waited = !wake.rearmed && wake.armed_ns > Some(due_ns) && !stopped;
+            paced.catch_ups += u64::from(waited);
             paced.gaps.push_back((last, instant));
         }
         paced.last = Some(instant);
@@ -454,6 +409,13 @@ impl Followed {
         };
         let period_ns = match paced.rhythm.pattern() {
             // They are kept: if a period is found later, they may be on its grid.
+            TimerPattern::Unknown
+                if end && !matches!(key, Key::Length(_) | Key::ObjectLength(_)) =>
+            {
+                self.perhaps_late += unsure(paced.gaps.iter());
+                paced.gaps.clear();
+                return;
+            }
             TimerPattern::Unknown | TimerPattern::Irregular => {
                 paced.gaps.drain(..paced.gaps.len().saturating_sub(GAPS));
                 paced.early = paced.gaps.len();
@@ -488,6 +450,12 @@ impl Followed {
             let count = rhythm.skipped(from.due_ns, to.due_ns, to.begun_ns);
             let mut count = count.saturating_sub(to.unseen).saturating_sub(to.counted);
             paced.gaps.pop_front();
+            paced.leaps += u64::from(count > 0);
+            let catches_up = paced.catch_ups > 2 && paced.catch_ups * 4 >= paced.leaps;
+            if catches_up || is_planned(&from, &to, period_ns, on_grid) {
+                self.perhaps_late += count;
+                count = 0;
+            }
             // The last of them it may have served without a call: a program that computes its sleeps from the
             // clock leaves out those whose time is up.
             let unarmed = matches!(key, Key::Length(_) | Key::ObjectLength(_))
@@ -536,6 +504,10 @@ impl Followed {
     pub fn end(&mut self, end_ns: u64) {
         let keys: Vec<Key> = self.rhythms.keys().copied().collect();
         keys.into_iter().for_each(|key| self.settle(key, true));
+        // Jobs that end with `sched_yield` are no wake-ups.
+        if self.tally.count() == 0 && self.sleeper.worst_job_ns > self.tally.deadline_ns() {
+            self.perhaps_late += self.sleeper.late_jobs;
+        }
         let followed = !self.gone && !self.sleeper.ended;
         let most = self.rhythms.values().max_by_key(|paced| paced.instants);
         let last = most.and_then(|paced| Some((paced.last?.due_ns, paced.rhythm.period_ns()?)));

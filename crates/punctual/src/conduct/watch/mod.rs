@@ -7,6 +7,7 @@ mod followed;
 mod marks;
 mod members;
 mod off_cpu;
+mod paced;
 mod plan;
 mod program;
 mod queues;
@@ -213,7 +214,11 @@ fn measure<W: Watched>(
     directory.reserve();
     // Optional: events that are overwritten before they are read are counted.
     let _ = task::set_nice(NICE);
-    let cpus = cpus.iter().map(|&cpu| Monitored { cpu, tid: 0 });
+    let cpus = cpus.iter().map(|&cpu| Monitored {
+        cpu,
+        tid: 0,
+        raised: None,
+    });
     let monitor = Monitor::start(&Root::live(), &cpus.collect::<Vec<_>>());
     let threads = Threads {
         duration_ns: run.request.duration_ns,

@@ -14,6 +14,9 @@ pub struct Instant {
     /// one or one that passed as well.
     pub rearmed: Option<(u64, u64)>,
     pub end_ns: u64,
+    /// How long the thread had slept in all its waits, and how long of that in this one.
+    pub rested_ns: u64,
+    pub slept_ns: u64,
     /// Whether its wait only said that it had come: the program took it later, by another call.
     pub polled: bool,
     /// Whether it had passed when the thread had last woken.
@@ -124,4 +127,34 @@ pub fn skipped(
         true,
     );
     skips
+}
+
+/// Whether the program may have left instants out on purpose: it waited for one beyond the next that was to come, or
+/// for one of another grid after it had rested for most of the time.
+pub fn is_planned(from: &Instant, to: &Instant, period_ns: u64, on_grid: bool) -> bool {
+    let begun_ns = to.begun_ns.unwrap_or(to.due_ns);
+    let ahead = to.due_ns.saturating_sub(begun_ns) > period_ns.saturating_mul(2);
+    let rested_ns = (to.rested_ns - to.slept_ns).saturating_sub(from.rested_ns);
+    let passed_ns = begun_ns.saturating_sub(from.end_ns);
+    ahead || !on_grid && rested_ns > passed_ns / 2 && passed_ns > period_ns
+}
+
+/// How many instants of a timer with too few for a period may have been skipped: of the shortest distance that
+/// repeats, as many as had passed when the next wait began.
+pub fn unsure<'a>(gaps: impl Iterator<Item = &'a (Instant, Instant)> + Clone) -> u64 {
+    let length = |(from, to): &(Instant, Instant)| to.due_ns.saturating_sub(from.due_ns);
+    let mut lengths: Vec<u64> = gaps.clone().map(length).collect();
+    lengths.sort_unstable();
+    let near = |it: &&[u64]| it[1] - it[0] <= it[0] / 1000;
+    let Some(period_ns) = lengths.windows(2).find(near).map(|it| it[0].max(1)) else {
+        return 0;
+    };
+    let skipped = gaps.map(|gap| {
+        let (from, to) = gap;
+        let between = (length(gap) + period_ns / 2) / period_ns;
+        let begun_ns = to.begun_ns.unwrap_or(to.due_ns);
+        let passed = begun_ns.saturating_sub(from.due_ns) / period_ns;
+        between.saturating_sub(1).min(passed)
+    });
+    skipped.sum()
 }

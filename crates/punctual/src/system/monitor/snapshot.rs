@@ -67,6 +67,17 @@ pub struct Offsets {
     pub error_ns: i64,
 }
 
+/// What is in force for a probe; without what a lock with a ceiling, which it holds, adds to its priority.
+fn scheduling(probe: &Monitored) -> Option<ThreadScheduling> {
+    let mut found = read_back(probe.tid).ok()?;
+    if let Some((own, ceiling)) = probe.raised
+        && (own..=ceiling).contains(&found.priority)
+    {
+        found.priority = own;
+    }
+    Some(found)
+}
+
 impl Snapshot {
     /// Looks at the conditions of these probes.
     #[must_use]
@@ -80,7 +91,7 @@ impl Snapshot {
                 .map(|probe| ProbeSeen {
                     cpu: probe.cpu,
                     tid: probe.tid,
-                    scheduling: root.is_live().then(|| read_back(probe.tid).ok()).flatten(),
+                    scheduling: root.is_live().then(|| scheduling(probe)).flatten(),
                     tracer: root.is_live().then(|| tracer(probe.tid)).flatten(),
                 })
                 .collect(),

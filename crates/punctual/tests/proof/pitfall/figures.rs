@@ -11,7 +11,7 @@ use punctual_rt::affinity;
 use punctual_rt::periodic::{Fixed, Schedule};
 use punctual_rt::ring::ring;
 use punctual_rt::sched::{Policy, set_current};
-use punctual_stats::evidence::{RunEvidence, ThreadEvidence};
+use punctual_stats::evidence::{RunEvidence, Skipped, ThreadEvidence};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::{InvalidEvidence, Outcome, judge};
@@ -333,6 +333,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
             lost: 0,
             unseen: 0,
             may_be_empty: false,
+            skipped: Skipped::Alone,
             peaks: &peaks,
         }],
         duration_ns: seconds * SECOND,

@@ -40,6 +40,7 @@ fn nothing_is_read_for_probes_that_the_kernel_never_throttles() {
     let ordinary = Monitored {
         cpu: 0,
         tid: i32::try_from(std::process::id()).expect("a process id"),
+        raised: None,
     };
     let mut throttling = Throttling::start(&Root::live(), &[ordinary]);
     assert!(!throttling.is_live());

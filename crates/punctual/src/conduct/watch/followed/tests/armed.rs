@@ -116,3 +116,98 @@ fn a_periodic_timer_that_is_stopped_and_armed_again_skips_nothing_meanwhile() {
     assert_eq!((thread.tally.count(), thread.tally.missed), (320, 0));
     assert_eq!(thread.perhaps_late, 8 * 60);
 }
+
+/// Instants so many periods after the beginning, each armed when its work of so many parts of a period is done.
+fn planned(instants: impl IntoIterator<Item = (u64, u64)>) -> Followed {
+    let mut done_ns = 0;
+    let wakes = instants.into_iter().map(|(period, work)| {
+        let due_ns = BEGIN + period * PERIOD;
+        let begun_ns = done_ns;
+        let end_ns = due_ns.max(begun_ns) + 10_000;
+        done_ns = end_ns + work * PERIOD / 100;
+        Wake {
+            end_ns,
+            waking_ns: end_ns - 5_000,
+            armed_ns: Some(begun_ns),
+            left_ns: Some(begun_ns + 1_000),
+            slept: begun_ns < due_ns,
+            ..wait(period, 0, 0)
+        }
+    });
+    after(wakes.collect::<Vec<_>>())
+}
+
+#[test]
+fn what_a_program_leaves_out_by_its_plan_may_have_been_skipped() {
+    // Two instants, then a rest until ten periods later, of which work takes three and a half.
+    let pairs = (0..40).flat_map(|turn| [(10 * turn + 1, 20), (10 * turn + 2, 350)]);
+    let thread = planned(pairs);
+    assert_eq!((thread.period_ns(), thread.tally.missed), (Some(PERIOD), 0));
+    assert_eq!((thread.tally.late, thread.perhaps_late), (0, 3 * 39));
+    // Two timers, of two and three periods, in one loop that takes each of their instants, if late.
+    let timers = (1..200).filter(|it| it % 2 == 0 || it % 3 == 0);
+    let thread = planned(timers.map(|it| (it, 130)));
+    assert_eq!((thread.period_ns(), thread.tally.missed), (Some(PERIOD), 0));
+    // One that skips takes the next.
+    let skipping = (1..400).filter(|it| !matches!(it % 20, 6..=8));
+    let thread = planned(skipping.map(|it| (it, if it % 20 == 5 { 350 } else { 20 })));
+    assert_eq!((thread.tally.missed, thread.perhaps_late), (60, 0));
+}
+
+#[test]
+fn a_rest_before_another_grid_is_no_skipping_and_work_is() {
+    let bursts = |work: u64| {
+        // Twenty periods, then thirty and a third.
+        let burst = move |turn: u64| {
+            let first = BEGIN + turn * 50 * PERIOD + turn * PERIOD / 3;
+            (0..20).map(move |number| {
+                let due_ns = first + number * PERIOD;
+                let begun_ns = match number {
+                    0 => due_ns - 500_000,
+                    _ => due_ns - 900_000,
+                };
+                let woken = Wake {
+                    due_ns: Some(due_ns),
+                    end_ns: due_ns + 10_000,
+                    waking_ns: due_ns + 5_000,
+                    armed_ns: Some(begun_ns),
+                    left_ns: Some(begun_ns + 1_000),
+                    ..wait(0, 0, 0)
+                };
+                // A command came, for which it had waited since the end of the burst before.
+                let command = Wake {
+                    due_ns: None,
+                    armed_ns: None,
+                    end_ns: begun_ns - 10_000,
+                    waking_ns: begun_ns - 20_000,
+                    left_ns: Some(begun_ns - 29 * PERIOD),
+                    call: 0,
+                    ..woken
+                };
+                let rests = number == 0 && turn > 0 && work == 0;
+                rests.then_some(command).into_iter().chain([woken])
+            })
+        };
+        after((0..6).flat_map(burst).flatten())
+    };
+    let thread = bursts(0);
+    assert_eq!((thread.period_ns(), thread.tally.missed), (Some(PERIOD), 0));
+    assert!(thread.perhaps_late >= 5 * 29, "{}", thread.perhaps_late);
+    let thread = bursts(1);
+    assert!(thread.tally.missed >= 5 * 29, "{}", thread.tally.missed);
+}
+
+#[test]
+fn a_thread_with_few_instants_may_have_skipped_some() {
+    // Nine of twelve: too few for a period.
+    let few = |gap: std::ops::Range<u64>| {
+        let instants = (1..13).filter(move |it| !gap.contains(it));
+        planned(instants.map(|it| (it, if it == 5 { 350 } else { 20 })))
+    };
+    let thread = few(6..9);
+    assert_eq!((thread.period_ns(), thread.tally.missed), (None, 0));
+    assert_eq!((thread.tally.count(), thread.perhaps_late), (9, 3));
+    // It left them out while it had nothing to do.
+    let rests = planned((1..13).filter(|it| !(6..9).contains(it)).map(|it| (it, 20)));
+    assert_eq!((rests.tally.count(), rests.perhaps_late), (9, 0));
+}
