@@ -252,8 +252,9 @@ fn name(of: &SetAnalysis, task: usize) -> &str {
 /// Why tasks have no bound; those with the same reason together.
 /// What a bound that proves nothing counts, and what to do.
 const OPEN: &str = "its bound counts what need not come together (sleeps within jobs as execution, each phase as the \
-    longest job at the shortest distance, the kernel's time for ordinary tasks in full), and is too long with that, \
-    which does not say that it comes late: give it more room, or sleep between jobs only";
+    longest job at the shortest distance, all waits for locks, for tasks of its priority and for released ones, the \
+    kernel's time for ordinary tasks in full), and is too long with that, which does not say that it comes late: give \
+    it more room, or sleep between jobs only";
 
 /// Why tasks have no bound.
 fn no_bounds(of: &SetAnalysis) -> Vec<String> {
