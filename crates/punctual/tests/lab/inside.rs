@@ -32,7 +32,7 @@ pub fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
 }
 
 /// The number of tests below whose name begins with `guest_`.
-const PARTS: usize = 8;
+const PARTS: usize = 9;
 
 fn all_parts(kernel: &str) {
     need!(ready());
@@ -462,6 +462,31 @@ fn guest_late_wake_ups_are_explained_by_bpf() {
         assert_eq!(sum, bill.latency_ns, "{bill:?}");
     }
     assert!(!explanation.bills.is_empty());
+}
+
+/// The kernel takes all programs of a watch, with each of its parts.
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_a_program_is_watched() {
+    let words = ["measure", "timerfd", "-p", "80", "-t", "1", "-D", "30"];
+    let mut command = Command::new("/bin/punctual");
+    command
+        .args(words)
+        .args(["--no-explain", "-q", "-o", "/tmp/watched"]);
+    let mut child = command.spawn().expect("it starts");
+    crate::common::until("its record", || {
+        punctual_record::read("/tmp/watched".as_ref()).is_ok()
+    });
+    let number = child.id().to_string();
+    let words = ["watch", &number, "-D", "2", "--off-cpu", "--run-queue"];
+    let output = punctual(&[&words[..], &["--deadline", "1s", "-q", "-o", "/tmp/watch"]].concat());
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let run = punctual_record::read("/tmp/watch".as_ref());
+    let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let watch = run.watch.expect("a watch");
+    let most = watch.threads.iter().map(|it| it.by_timer.count).max();
+    assert!(most > Some(1_000), "{most:?}: {output:?}");
 }
 
 #[test]
