@@ -1,7 +1,8 @@
 //! Checks every second whether a load continues to work.
 //!
 //! The counts of a generator must grow. A generator that counts rarely (an exit of a process with
-//! much memory) works as long as its processes use CPU time. A command has only its CPU time.
+//! much memory) works as long as its processes use CPU time. A command has only its CPU time, and may
+//! come in bursts: it is checked twice a second, so that a pause of a second is seen whenever it begins.
 //!
 //! If some of a load's processes are stopped while others work, their share counts as without work:
 //! an interval counts in that proportion if they were stopped at its start and at its end.
@@ -13,6 +14,8 @@ use punctual_record::WorkCheck;
 
 /// The interval that is judged.
 const STRETCH_NS: u64 = 1_000_000_000;
+/// That of a command.
+const OF_COMMAND_NS: u64 = STRETCH_NS / 2;
 /// The most time between two checks that counts against a load. Checks are more frequent while this
 /// program runs; a longer gap is a stop of this program or of the machine, or a wait for a CPU.
 const MOST_BETWEEN_NS: u64 = 300_000_000;
@@ -137,12 +140,13 @@ impl Look {
     /// `least_cpu_ns` is that of a command; `pause_ns` the longest time without work that
     /// belongs to the load.
     pub fn new(least_cpu_ns: Option<u64>, pause_ns: u64) -> Self {
+        let least = least_cpu_ns.map_or(STRETCH_NS, |_| OF_COMMAND_NS);
         Look {
             check: WorkCheck {
                 least_cpu_ns,
                 ..WorkCheck::default()
             },
-            stretch_ns: STRETCH_NS.max(pause_ns.saturating_mul(2)),
+            stretch_ns: least.max(pause_ns.saturating_mul(2)),
             last_ns: None,
             begin_ns: 0,
             seen_ns: 0,
@@ -358,6 +362,26 @@ mod tests {
             now_ns += 4_000_000_000;
         }
         assert_eq!(look.check.looked_ns, 16_000_000_000);
+    }
+
+    #[test]
+    fn a_command_that_works_half_of_the_time_is_told_from_one_that_works() {
+        // A second of work and a second of sleep, checked at any time within: of each pause at
+        // least one stretch lies in it as a whole.
+        for shift in 0..8 {
+            let mut look = Look::new(Some(LEAST_CPU_NS), 0);
+            let mut worked = false;
+            for tick in 0..80 {
+                worked |= (tick + shift) % 8 < 4;
+                if look.pass(tick * TICK) && (worked || look.is_idle()) {
+                    let did = if worked { Did::Work } else { Did::Nothing };
+                    look.judge(did);
+                    worked = false;
+                }
+            }
+            assert!(look.check.idle_share() > 0.2, "{shift}: {:?}", look.check);
+            assert!(look.check.is_idle());
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum LoadFailure {
     },
 }
 
-/// The work of a load, looked at in stretches of at least a second.
+/// The work of a load, looked at in stretches of at least a second; of a command, of half a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkCheck {

@@ -176,7 +176,7 @@ pub struct PathCounts {
     pub sent: u64,
     /// Messages whose reply came in time: the samples.
     pub replies: u64,
-    /// Messages that were never sent, because the sender was late by a period or more.
+    /// Messages that were never sent, because the sender was late by a period or more, or waited for room.
     pub skipped: u64,
     /// Messages that found the socket's buffer full and waited for room; they are late, not lost.
     pub blocked: u64,

@@ -153,8 +153,8 @@ pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a perio
 
 /// The same for messages.
 const GLOSSARY_OF_MESSAGES: &str = "late: a message whose reply came after its deadline; skipped: \
-    one that was not sent, because the sender was late by a period; lost: one that was sent and had no \
-    reply in time; unanswered: both of these; missed: the deadlines that the verdict counts, late and \
+    one that was not sent, because the sender was late by a period or waited for room; lost: one that was \
+    sent and had no reply in time; unanswered: both of these; missed: the deadlines that the verdict counts, late and \
     unanswered; unrecorded: a sample that the recorder had no space for.";
 
 /// The words for what can go wrong with a cycle of a run; none for gaps.

@@ -43,6 +43,9 @@ pub enum RowNote {
     LateRequest,
     /// A thread ran already and was let run on, although an interrupt found it in user mode.
     LetRunOn,
+    /// A real-time thread of lower priority ran although the probe was ready, and no limit of real-time
+    /// threads lets it: its priority was higher for that time.
+    PriorityRaised,
     /// The probe had the CPU, and nothing is known to have stopped it.
     HadCpu,
     /// Within the interrupt that wakes the probe.

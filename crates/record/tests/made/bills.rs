@@ -99,6 +99,7 @@ pub fn notes() -> Vec<RowNote> {
         RowNote::NotAsleepYet,
         RowNote::LateRequest,
         RowNote::LetRunOn,
+        RowNote::PriorityRaised,
         RowNote::HadCpu,
         RowNote::InWakingInterrupt,
         RowNote::IdleThoughReady,

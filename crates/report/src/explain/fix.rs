@@ -304,6 +304,12 @@ fn thread(task: &str, policy: &str, priority: u32, run: &Run, places: &Places) -
             pin(task, elsewhere)
         );
     }
+    if (1..places.own_priority).contains(&priority) {
+        return format!(
+            "its priority is below yours and was higher for that time: shorten what {task} does while it \
+             holds a lock with a ceiling (PTHREAD_PRIO_PROTECT), or share none with it"
+        );
+    }
     let below = match places.own_priority {
         // No thread of real time is below it.
         0 | 1 => None,

@@ -93,6 +93,10 @@ fn note(note: &RowNote) -> String {
             "it ran already, and was let run on: an interrupt found it in user mode, where \
              nothing holds off preemption"
         }
+        RowNote::PriorityRaised => {
+            "its priority was higher for that time: it held a lock with a ceiling \
+             (PTHREAD_PRIO_PROTECT), or was given another priority"
+        }
         RowNote::HadCpu => "the probe had the CPU, and nothing is known to have stopped it",
         RowNote::InWakingInterrupt => {
             "within the interrupt that wakes the probe: a slow handler, a hypervisor or system \

@@ -62,8 +62,11 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
     };
     let text = fix(&thread("irq/36-virtio0", 90), &run).unwrap();
     assert!(text.contains("chrt -f -p 79 $(pgrep '^irq/36-')"), "{text}");
-    let text = fix(&thread("a'; reboot; '", 50), &run).unwrap();
+    let text = fix(&thread("a'; reboot; '", 90), &run).unwrap();
     assert!(text.contains("pgrep -wx 'a'\\''; reboot; '\\'''"), "{text}");
+    // Another priority for a thread that is below anyway would change nothing.
+    let text = fix(&thread("logger", 50), &run).unwrap();
+    assert!(text.contains("shorten what logger does"), "{text}");
     let tick = Cause::TimerCallback {
         function: "tick_nohz_handler".to_owned(),
     };

@@ -311,6 +311,11 @@ impl<'a, 'w> Context<'a, 'w> {
         if let Some(verdict) = self.groups.below(slice.to) {
             return verdict;
         }
+        if (came_after || self.let_run.contains(&slice.since))
+            && self.groups.only_if_raised(thread, probe)
+        {
+            return (naming::interference(thread), vec![RowNote::PriorityRaised]);
+        }
         if came_after {
             return (Cause::Throttled { task }, self.groups.note_of_doubt(probe));
         }

@@ -84,11 +84,18 @@ pub struct Task {
 }
 
 impl Task {
+    const ORDINARY: i32 = 100;
+
     /// Neither real-time nor SCHED_DEADLINE: such threads share the CPU by the scheduler's choice.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {
-        const FIRST: i32 = 100;
-        self.priority >= FIRST
+        self.priority >= Self::ORDINARY
+    }
+
+    /// SCHED_FIFO or SCHED_RR: the limit of real-time threads is for all of these alike.
+    #[must_use]
+    pub fn has_priority(&self) -> bool {
+        (0..Self::ORDINARY).contains(&self.priority)
     }
 }
 

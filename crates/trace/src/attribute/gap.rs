@@ -98,6 +98,9 @@ pub(super) fn classify(context: &Context<'_, '_>, slice: &Slice<'_>) -> Attribut
     if thread.priority <= window.probe.priority || window.probe.is_ordinary() {
         return (naming::interference(thread), Vec::new());
     }
+    if context.groups.only_if_raised(thread, &window.probe) {
+        return (naming::interference(thread), vec![RowNote::PriorityRaised]);
+    }
     let task = naming::bounded(&thread.name);
     let other = || {
         (

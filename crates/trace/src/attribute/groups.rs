@@ -182,6 +182,12 @@ impl<'w> Groups<'w> {
         None
     }
 
+    /// Whether only a higher priority lets this thread run although its own is below that of the probe, which
+    /// is ready: the machine's limit of real-time threads stops both, and the probe's group has none of its own.
+    pub(super) fn only_if_raised(&self, thread: &Task, probe: &Task) -> bool {
+        thread.has_priority() && probe.has_priority() && self.real_time.is_none()
+    }
+
     /// A note for throttling that is seen, but not by which limit.
     pub(super) fn note_of_doubt(&self, probe: &Task) -> Vec<RowNote> {
         self.possible(probe).into_iter().collect()

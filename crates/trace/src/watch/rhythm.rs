@@ -30,7 +30,8 @@ const REPEATS: usize = 4;
 /// second.
 const NEAR_PART: u64 = 20;
 const SPREAD_PART: u64 = 50;
-/// The starts of the waits must spread this many times as far as the instants, and at least this far.
+/// The starts of the waits for a next period must spread this many times as far as the instants, and at least
+/// this far: those of longer waits are elsewhere in any case.
 const BEGINNINGS: u64 = 3;
 const BEGINNINGS_NS: u64 = 1000;
 
@@ -185,9 +186,8 @@ fn repeated(sorted: &[u64]) -> Option<Grid> {
     None
 }
 
-/// An instant as its number on the grid and its ns since the first; the instant itself, and when the
-/// wait for it began.
-type Numbered = (f64, f64, u64, u64);
+/// An instant as its number on the grid and its ns since the first.
+type Numbered = (f64, f64);
 
 /// The grid that instants stay near, although the waits for them begin at any time.
 fn near_grid(instants: &[(u64, Option<u64>)], sorted: &[u64]) -> Option<Grid> {
@@ -203,18 +203,23 @@ fn near_grid(instants: &[(u64, Option<u64>)], sorted: &[u64]) -> Option<Grid> {
     // The number of each instant on the grid: from the difference to the previous one.
     let (mut number, mut before) = (0_u64, first);
     let mut numbered: Vec<Numbered> = Vec::with_capacity(instants.len());
+    let mut waits = Vec::new();
     for &(due_ns, begun_ns) in instants {
         let difference = due_ns.checked_sub(before)?;
-        number = number.checked_add(difference.checked_add(middle / 2)? / middle)?;
+        let periods = difference.checked_add(middle / 2)? / middle;
+        number = number.checked_add(periods)?;
         before = due_ns;
-        numbered.push((number as f64, (due_ns - first) as f64, due_ns, begun_ns?));
+        numbered.push((number as f64, (due_ns - first) as f64));
+        if periods == 1 {
+            waits.push(due_ns.abs_diff(begun_ns?) as f64);
+        }
     }
     // The line through them, by least squares.
     let count = numbered.len() as f64;
     let mean = |of: fn(&Numbered) -> f64| numbered.iter().map(of).sum::<f64>() / count;
     let (x, y) = (mean(|it| it.0), mean(|it| it.1));
     let (mut above, mut below) = (0.0, 0.0);
-    for (number, at, ..) in &numbered {
+    for (number, at) in &numbered {
         above += (number - x) * (at - y);
         below += (number - x) * (number - x);
     }
@@ -222,13 +227,8 @@ fn near_grid(instants: &[(u64, Option<u64>)], sorted: &[u64]) -> Option<Grid> {
     if !slope.is_finite() || (slope - middle as f64).abs() > middle as f64 / NEAR_PART as f64 {
         return None;
     }
-    let spread = |of: &dyn Fn(&Numbered) -> f64| {
-        let mut all: Vec<f64> = numbered.iter().map(of).collect();
-        all.sort_by(f64::total_cmp);
-        all[all.len() - 1 - all.len() / 10] - all[all.len() / 10]
-    };
-    let instants_ns = spread(&|it| it.1 - slope * it.0);
-    let beginnings_ns = spread(&|it| it.2.abs_diff(it.3) as f64);
+    let instants_ns = spread(numbered.iter().map(|it| it.1 - slope * it.0).collect())?;
+    let beginnings_ns = spread(waits)?;
     let demonstrated = instants_ns <= slope / SPREAD_PART as f64
         && beginnings_ns >= BEGINNINGS as f64 * instants_ns
         && beginnings_ns >= BEGINNINGS_NS as f64;
@@ -236,6 +236,13 @@ fn near_grid(instants: &[(u64, Option<u64>)], sorted: &[u64]) -> Option<Grid> {
         period_ns: slope.round() as u64,
         exact: false,
     })
+}
+
+/// How far apart the middle eight tenths are.
+fn spread(mut all: Vec<f64>) -> Option<f64> {
+    all.sort_by(f64::total_cmp);
+    let tenth = all.len() / 10;
+    Some(all.get(all.len().checked_sub(tenth + 1)?)? - all.get(tenth)?)
 }
 
 #[cfg(test)]
@@ -308,6 +315,20 @@ mod tests {
         // In virtual time each may take equally long.
         let same = waits(Rhythm::of_lengths(), [(1_061_000, 61_000); 200]);
         assert_eq!(same.pattern(), TimerPattern::Irregular);
+    }
+
+    #[test]
+    fn a_pause_within_a_cycle_is_no_period() {
+        // A loop of 10 ms that works, sleeps until a millisecond from now, and for its next cycle.
+        for work in [5_000, 100_000, 400_000] {
+            let cycle = |turn: u64| {
+                let begun = work + any(turn, 3_000 + work / 40);
+                let pause = begun + MS + 300;
+                [(pause, begun), (10 * MS - pause, 60_000)]
+            };
+            let found = waits(Rhythm::default(), (1..300).flat_map(cycle));
+            assert_eq!(found.pattern(), TimerPattern::Irregular, "{work}");
+        }
     }
 
     #[test]

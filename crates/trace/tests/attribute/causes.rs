@@ -194,6 +194,42 @@ fn a_lower_thread_that_ran_while_the_probe_was_ready_shows_throttling() {
 }
 
 #[test]
+fn a_lower_real_time_thread_that_runs_although_the_probe_is_ready_had_a_higher_priority() {
+    // Under a lock with a ceiling no event shows it; the limit of real-time threads would stop both.
+    let lower = task(204, "logger", 89, 1);
+    let thread = Cause::Thread {
+        task: text("logger"),
+        policy: text("SCHED_FIFO"),
+        priority: 10,
+    };
+    let note = |made: &Made| {
+        let rows = made.bill().rows;
+        let row = rows.into_iter().find(|row| row.cause == thread);
+        row.expect("its row").notes
+    };
+    // It ran already, and an interrupt found it in user mode.
+    let mut ran = asleep(&lower, 3_000_000);
+    ran.timer(500, 3_000, USER)
+        .timer(1_000_000, 1_002_000, USER)
+        .switch(2_900_000, &lower, &probe());
+    assert_eq!(note(&ran), [RowNote::PriorityRaised]);
+    // It came while the probe was ready.
+    let higher = task(201, "spinner", 9, 1);
+    let mut came = asleep(&higher, 9_000_000);
+    came.timer(500, 3_000, USER)
+        .switch(1_003_000, &higher, &lower)
+        .switch(8_900_000, &lower, &probe());
+    assert_eq!(note(&came), [RowNote::PriorityRaised]);
+    // Under SCHED_DEADLINE a budget may be used up.
+    came.window.probe.priority = -1;
+    assert!(
+        others(&came, Switch)
+            .iter()
+            .all(|(cause, _)| *cause != thread)
+    );
+}
+
+#[test]
 fn a_preemption_before_the_clock_is_read_is_billed() {
     let higher = task(201, "spinner", 9, 1);
     let mut made = asleep(&idle(), 110_000);
