@@ -84,7 +84,7 @@ fn messages(path: &PathRun) -> String {
     for (number, what) in [
         (
             counts.skipped,
-            "skipped (the sender was late by a period, or waited for room)".to_owned(),
+            "skipped (the sender late, or without room)".to_owned(),
         ),
         (counts.lost, format!("lost (no reply within {timeout})")),
         (counts.after_timeout, "of these answered later".to_owned()),

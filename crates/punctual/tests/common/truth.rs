@@ -95,7 +95,8 @@ pub fn hold(line: &Value, wanted: Wanted) -> Result<(), Trouble> {
         return wrong("its duration is not right");
     }
     let placed = ["preempt-off", "call"].contains(&name);
-    if placed && count("placed") * 100 < count("named") * wanted.named {
+    // What others do on the CPU before the probe sleeps again hides who had left it.
+    if placed && count("placed") * 100 < count("named") * wanted.timed {
         return wrong("where it was in the kernel is not told");
     }
     // A stack is taken when the probe sleeps again: it may delay a wake-up that is due just then.
