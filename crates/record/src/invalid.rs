@@ -7,6 +7,7 @@ use super::condition::{Demand, Standing};
 use super::event::Event;
 use super::load::{LoadFailure, WorkCheck};
 use super::run::{Load, Run, Thread, ThreadFault};
+use super::stops::Stops;
 use super::taskset::TaskFault;
 use super::unavailable::Unavailable;
 use super::watch::{Subject, Watch, WatchedMark};
@@ -81,6 +82,13 @@ pub enum InvalidReason {
         total_ns: u64,
         /// The run with them.
         run_ns: u64,
+    },
+    /// Too many of its cycles lay within stops, or just after them.
+    CyclesStopped {
+        /// How many.
+        cycles: u64,
+        /// Of how many, with these.
+        of: u64,
     },
     /// The evidence itself is at fault.
     Evidence {
@@ -316,13 +324,23 @@ fn probe(thread: &Thread) -> Option<InvalidReason> {
     Some(InvalidReason::ProbeFailed { cpu, fault })
 }
 
+/// So few cycles are left out by one stop of a short run.
+const FEW_CYCLES: u64 = 20;
+
 fn stopped(run: &Run) -> Option<InvalidReason> {
     let stops = run.stops.as_ref()?;
-    stops
-        .are_too_many(run.measured_ns)
-        .then(|| InvalidReason::Stopped {
+    if stops.are_too_many(run.measured_ns) {
+        return Some(InvalidReason::Stopped {
             watched: run.watch.is_some(),
             total_ns: stops.total_ns,
             run_ns: run.measured_ns.max(stops.total_ns),
-        })
+        });
+    }
+    // A thread has some time to continue after each: many short ones leave out more than they last.
+    let counted = |it: &Thread| it.latency.count.saturating_add(it.missed);
+    let of = (run.threads.iter().map(counted)).fold(stops.cycles, u64::saturating_add);
+    let share = stops.cycles as f64 / of.max(1) as f64;
+    let cycles = stops.cycles;
+    (share > Stops::MOST_SHARE && cycles >= FEW_CYCLES)
+        .then_some(InvalidReason::CyclesStopped { cycles, of })
 }

@@ -137,6 +137,8 @@ fn judge_set(run: &Run, tasks: &TaskRun) -> Result<Verdict, DecodeError> {
         .map(|(index, ((task, figures), evidence))| {
             let deadline_ns = task.deadline_ns;
             let period_ns = tasks.set.period_ns(index);
+            // Before its first arrival there is nothing to see of it.
+            let offset_ns = tasks.set.first_arrival_ns(index);
             TaskEvidence {
                 name: &task.name,
                 jobs: evidence.times(
@@ -144,7 +146,7 @@ fn judge_set(run: &Run, tasks: &TaskRun) -> Result<Verdict, DecodeError> {
                     &figures.timeline,
                     Some(deadline_ns),
                     period_ns,
-                    run.measured_ns,
+                    run.measured_ns.saturating_sub(offset_ns),
                 ),
                 requirement: Requirement::MissProbability {
                     deadline_ns,

@@ -346,6 +346,20 @@ impl TaskSet {
         self.distance_ns(task, Task::mean_period_ns)
     }
 
+    /// When the first job of a task may arrive after the start of the set, or of the one that releases it.
+    #[must_use]
+    pub fn first_arrival_ns(&self, task: usize) -> u64 {
+        let mut at = task;
+        for _ in 0..=self.tasks.len() {
+            match self.tasks.get(at).map(|it| it.wake) {
+                Some(Wake::Timer { offset_ns, .. }) => return offset_ns,
+                Some(Wake::After { task, .. }) => at = task,
+                None => return 0,
+            }
+        }
+        0
+    }
+
     fn distance_ns(&self, task: usize, of: fn(&Task, u64) -> u64) -> Option<u64> {
         let (mut at, mut times) = (task, 1u64);
         for _ in 0..=self.tasks.len() {

@@ -234,6 +234,11 @@ impl RunEvidence<'_> {
         peaks: &'p Peaks,
     ) -> MissEvidence<'p> {
         let counted = self.deadline_ns == Some(limit_ns) && missed.is_some();
+        let unplaced = self.threads.iter().filter(|thread| {
+            let placed = thread.skipped == Skipped::ByWakeUps;
+            !placed && thread.peaks.skips().count() < thread.missed
+        });
+        let unplaced: u64 = unplaced.map(|thread| thread.missed).sum();
         let mut events: Vec<MissEvent> = self
             .threads
             .iter()
@@ -252,9 +257,10 @@ impl RunEvidence<'_> {
             events.retain(|event| event.weight > 0.0);
             known = total;
         }
+        // Those of one limit are among those of a lower one: as many are the same.
         let rows = self.rows.as_ref().filter(|rows| {
             let sum: u64 = rows.misses.iter().fold(0, |sum, n| sum.saturating_add(*n));
-            counted && sum as f64 == total
+            missed.is_some() && sum as f64 == total
         });
         MissEvidence {
             limit_ns,
@@ -269,6 +275,7 @@ impl RunEvidence<'_> {
             events,
             events_complete: known + 0.5 >= total,
             rows: rows.cloned(),
+            unplaced: unplaced.min(missed.unwrap_or(0)),
             peaks,
             duration_ns: self.duration_ns,
             seconds: self.seconds,

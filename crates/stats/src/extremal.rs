@@ -199,7 +199,9 @@ pub fn extremal_index(
                 .filter(|peak| peak.latency_ns > threshold_ns)
                 .map(|peak| peak.asked_ns)
                 .collect();
-            level(&times, cycle_spacing_ns, duration_ns, threshold_ns)
+            // What every cycle exceeds is no high level: it shows when there were cycles.
+            let is_high = (times.len() as u64) < cycles;
+            is_high.then(|| level(&times, cycle_spacing_ns, duration_ns, threshold_ns))?
         })
         .take(LEVELS.len())
         .collect();

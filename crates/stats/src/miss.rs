@@ -28,8 +28,8 @@
 //!    index at levels below the deadline: with no miss at all this is all that
 //!    is known of bursts;
 //! 4. when there were more misses than peaks are kept, the dispersion of misses per row of the
-//!    timeline, or where that is not known that of the kept ones scaled up to all, and that of
-//!    the seconds with a miss.
+//!    timeline, or where that is not known that of the kept ones scaled up to all, that of
+//!    the seconds with a miss, and that of one burst of all of which it is not known when they were.
 //!
 //! With fewer than 30 bursts, the burst that is put in weighs at least limit/interval: a stall
 //! that breaks a deadline of many intervals makes many misses at once, and one that breaks it
@@ -123,6 +123,8 @@ pub struct MissEvidence<'a> {
     pub events_complete: bool,
     /// The misses by rows of time, where they were counted for this limit.
     pub rows: Option<MissRows>,
+    /// Of the skipped periods those that belong to no wake-up, and of which only their number was kept.
+    pub unplaced: u64,
     /// The highest samples of all threads.
     pub peaks: &'a Peaks,
     /// Duration of the run in ns.
@@ -378,6 +380,9 @@ impl MissEvidence<'_> {
         }
         let share = (known / k).clamp(f64::MIN_POSITIVE, 1.0);
         dispersion = 1.0 + (dispersion - 1.0) / share;
+        // They may all have been one burst.
+        let unplaced = (k - known).clamp(0.0, self.unplaced as f64);
+        dispersion = dispersion.max(unplaced * unplaced / k);
         dispersion.max(self.seconds_dispersion()).min(k).max(1.0)
     }
 

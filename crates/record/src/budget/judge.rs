@@ -248,7 +248,9 @@ fn outcome(
     {
         return (Outcome::Fail, BudgetBasis::OneHop { hop, at_least });
     }
-    if !hops.is_empty() && !is_more(at_most, demand.allowed) {
+    // Where the whole path is longer more often than the hops allow, they are not all that it takes.
+    let disproved = whole.is_some_and(|whole| is_more(whole.at_least, at_most));
+    if !hops.is_empty() && !disproved && !is_more(at_most, demand.allowed) {
         return (Outcome::Pass, BudgetBasis::AnyDependence);
     }
     let at_least = together();

@@ -251,6 +251,10 @@ pub fn every_reason() -> Vec<InvalidReason> {
     };
     vec![
         InvalidReason::Demand(affinity()),
+        InvalidReason::CyclesStopped {
+            cycles: 1_337,
+            of: 8_000,
+        },
         InvalidReason::NeverWoke {
             thread: "controller/7".to_owned(),
         },

@@ -243,6 +243,27 @@ fn what_a_distribution_leaves_open_is_inconclusive() {
 }
 
 #[test]
+fn hops_that_the_whole_path_disproves_do_not_pass() {
+    // A hop of 1 ms is missing: one that takes 40 ms in a tenth of the cycles, in bursts.
+    let given = hop("known", HopTimes::Constant(MS));
+    let late = |cycle: u64| if cycle % 1_000 < 100 { 40 * MS } else { MS };
+    let latencies: Vec<u64> = (0..20_000).map(late).collect();
+    let whole = measured(0, &latencies);
+    let budget = judged(
+        &demand(20 * MS, 0.08),
+        std::slice::from_ref(&given),
+        Some(&whole),
+    );
+    let of_the_whole = budget.whole.as_ref().expect("measured");
+    assert!(of_the_whole.at_least > budget.at_most, "{budget:?}");
+    assert_eq!(of_the_whole.outcome, Outcome::Inconclusive, "{budget:?}");
+    assert_eq!(budget.outcome, Outcome::Inconclusive, "{budget:?}");
+    // Without the run of the whole path the hop is taken at its word.
+    let budget = judged(&demand(20 * MS, 0.08), &[given], None);
+    assert_eq!(budget.outcome, Outcome::Pass);
+}
+
+#[test]
 fn a_hop_whose_run_is_not_valid_makes_the_budget_invalid() {
     let mut run = measured(0, &latencies(1, 10_000, 100, 0));
     run.demands = vec![Demand::requested(fifo_80_on(&[]), false, || Fix::Memory)];

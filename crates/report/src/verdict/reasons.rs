@@ -62,6 +62,12 @@ pub fn reason(reason: &InvalidReason) -> String {
                 Stops::MOST_SHARE * 100.0
             )
         }
+        InvalidReason::CyclesStopped { cycles, of } => format!(
+            "{} of {} cycles lay within stops, or just after them, where {:.0} % are allowed",
+            words::count(*cycles),
+            words::count(*of),
+            Stops::MOST_SHARE * 100.0
+        ),
         InvalidReason::Evidence { fault } => evidence(*fault),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::support::{self, Rng};
 use punctual_stats::extremal::{extremal_index, intervals_estimator, ring_gaps, separating_gap};
+use punctual_stats::{Peak, Peaks};
 
 #[test]
 fn the_extremal_index_of_known_processes_is_found() {
@@ -56,6 +57,20 @@ fn one_burst_and_a_stream_that_always_exceeds_differ() {
     let always = ring_gaps(&in_a_row, 1000.0, 40_000);
     assert_eq!(intervals_estimator(&always), Some(1.0));
     assert_eq!(intervals_estimator(&[]), None);
+}
+
+#[test]
+fn a_level_that_every_cycle_exceeds_says_nothing() {
+    // The first cycle came after two seconds of six.
+    let mut peaks = Peaks::new();
+    for cycle in 0..90_u64 {
+        peaks.offer(Peak::new(
+            cycle,
+            2_000_000_000 + cycle * 40_000_000,
+            50_000 + cycle % 9,
+        ));
+    }
+    assert_eq!(extremal_index(&peaks, 90, 6_000_000_000, u64::MAX), None);
 }
 
 #[test]

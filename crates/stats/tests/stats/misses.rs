@@ -4,8 +4,9 @@
 
 use crate::support::{PERIOD, Rng, Run, Stall, stalled};
 use proptest::prelude::*;
+use punctual_stats::miss::MissRows;
 use punctual_stats::miss::definition::misses_of;
-use punctual_stats::verdict::Seen;
+use punctual_stats::verdict::{RequirementResult, Seen};
 use punctual_stats::{
     Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, Skipped, ThreadEvidence, Verdict,
     judge,
@@ -362,4 +363,65 @@ fn the_bounds_hold_for_every_relation_of_deadline_and_interval() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A path in which 300 messages in a row were lost: the same at each deadline that no reply breaks, and one burst
+/// where it is not known when they were.
+#[test]
+fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
+    let mut histogram = Histogram::new();
+    let mut peaks = Peaks::new();
+    for cycle in 0..2_700 {
+        histogram.record(300_000 + cycle % 7);
+        peaks.offer(Peak::new(cycle, cycle * 2 * PERIOD, 300_000 + cycle % 7));
+    }
+    let judged = |limit_ns: u64, rows: Option<MissRows>, allowed: f64| {
+        let thread = ThreadEvidence {
+            cpu: Some(0),
+            histogram: &histogram,
+            late: 0,
+            interval_ns: Some(2 * PERIOD),
+            missed: 300,
+            missed_late: 300,
+            lost: 0,
+            unseen: 0,
+            may_be_empty: false,
+            skipped: Skipped::Never,
+            peaks: &peaks,
+        };
+        let run = RunEvidence {
+            threads: vec![thread],
+            duration_ns: 6_000 * PERIOD,
+            deadline_ns: Some(20 * PERIOD),
+            seconds: 6,
+            seconds_with_miss: 1,
+            rows,
+            halves: None,
+        };
+        let required = Requirement::MissProbability {
+            deadline_ns: limit_ns,
+            allowed,
+        };
+        judge(&[required], &run, CONFIDENCE).requirements[0].clone()
+    };
+    let rows = || {
+        let misses = (0..60).map(|row| if (20..26).contains(&row) { 50 } else { 0 });
+        Some(MissRows {
+            width_ns: 100 * PERIOD,
+            misses: misses.collect(),
+        })
+    };
+    for allowed in [0.2, 0.05] {
+        let own = judged(20 * PERIOD, rows(), allowed);
+        assert_eq!(own.outcome, Outcome::Inconclusive, "{own:?}");
+        for limit in [19, 21] {
+            let other = judged(limit * PERIOD, rows(), allowed);
+            assert_eq!(other.outcome, Outcome::Inconclusive, "{limit}: {other:?}");
+            let bounds = |it: &RequirementResult| (it.bound.lower, it.bound.upper);
+            assert_eq!(bounds(&other), bounds(&own));
+            let unknown = judged(limit * PERIOD, None, allowed);
+            assert!(unknown.bound.dispersion >= 300.0, "{unknown:?}");
+            assert_eq!(unknown.outcome, Outcome::Inconclusive, "{unknown:?}");
+        }
+    }
 }

@@ -128,6 +128,7 @@ impl Run {
                 width_ns: ROW,
                 misses: self.rows.clone(),
             }),
+            unplaced: 0,
             peaks: &self.peaks,
             duration_ns: self.duration_ns,
             seconds: self.duration_ns / 1_000_000_000,

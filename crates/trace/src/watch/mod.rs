@@ -350,6 +350,8 @@ pub struct Sleeper {
     pub cpu: Option<u32>,
     /// Whether it has ended.
     pub ended: bool,
+    /// When that was.
+    pub ended_ns: Option<u64>,
     /// The signal that ended it, and its program.
     pub killed_by: Option<i32>,
     /// Wake-ups that were written to the ring, including lost ones.

@@ -22,9 +22,9 @@ const WINDOW: usize = 64;
 const NEAR_NS: u64 = 2;
 /// A thread can't wait for a shorter period.
 const SHORTEST_NS: u64 = 1000;
-/// On a grid, one of this many differences is a multiple of the period, and one of this many is the
-/// period itself. Differences of measured lengths hardly ever repeat.
-const MULTIPLES: usize = 2;
+/// On a grid, so many of eight differences are multiples of the period (half are where a cycle has two waits),
+/// and one of this many is the period itself. Differences of measured lengths hardly ever repeat.
+const MULTIPLES: usize = 5;
 const REPEATS: usize = 4;
 /// An instant near a grid is within the first of these parts of the period; most are within the
 /// second.
@@ -84,7 +84,7 @@ impl Grid {
     fn fits(self, differences: &[u64]) -> bool {
         let is_multiple = |difference: &&u64| self.multiple(**difference).is_some();
         let multiples = differences.iter().filter(is_multiple).count();
-        multiples * MULTIPLES >= differences.len()
+        multiples * 8 >= differences.len() * MULTIPLES
     }
 }
 

@@ -7,8 +7,8 @@ use punctual_stats::histogram::Histogram;
 use punctual_stats::skips::Skips;
 
 use super::budgets::Budgets;
-use super::paced::{CameBack, Key, Paced, key_of};
-use super::skipped::{Instant, is_planned, overran_ns, skipped, taken_at_once, unsure};
+use super::paced::{Anew, CameBack, Key, Paced, key_of};
+use super::skipped::{Instant, overran_ns, skipped, taken_at_once, unsure};
 use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
@@ -59,6 +59,8 @@ pub struct Followed {
     /// The threads of its name that ended and whose row it continues.
     pub before: Option<Box<Ended>>,
     rhythms: BTreeMap<Key, Paced>,
+    /// The instants of timers that the program makes anew for each.
+    anew: Anew,
     /// Timers that other threads serve too: what one does not come for, another may.
     shared: BTreeSet<u32>,
     last_end_ns: u64,
@@ -104,6 +106,7 @@ impl Followed {
             gone: false,
             before: None,
             rhythms: BTreeMap::new(),
+            anew: Anew::default(),
             shared: BTreeSet::new(),
             last_end_ns: 0,
             rested_ns: 0,
@@ -357,10 +360,15 @@ impl Followed {
         // What began late because of a stop is not the thread's own: nor is that of the waits after it
         // by which it catches up.
         let stopped = (self.stops).between(due_ns, begun_ns.unwrap_or(due_ns));
-        let overran_ns = |last| overran_ns(last, due_ns, begun_ns).filter(|_| !stopped);
-        if self.rhythms.len() >= RHYTHMS && !self.rhythms.contains_key(&key) {
-            return Some(overran_ns(None));
+        if !self.rhythms.contains_key(&key) {
+            self.meet(key, begun_ns);
         }
+        if matches!(key, Key::Object(_)) && !wake.rearmed && !stopped {
+            let least_ns = self.tally.start_ns();
+            let deadline_ns = self.tally.deadline_ns();
+            self.anew.add(due_ns, begun_ns, deadline_ns, least_ns);
+        }
+        let overran_ns = |last| overran_ns(last, due_ns, begun_ns).filter(|_| !stopped);
         let paced = self.rhythms.entry(key).or_insert_with(|| Paced {
             rhythm: match key {
                 Key::Length(_) | Key::ObjectLength(_) => Rhythm::of_lengths(),
@@ -395,6 +403,7 @@ impl Followed {
             paced.gaps.push_back((last, instant));
         }
         paced.last = Some(instant);
+        paced.left = 0;
         paced.instants += 1;
         paced.rhythm.add_instant(due_ns, begun_ns);
         self.settle(key, false);
@@ -428,6 +437,7 @@ impl Followed {
             }
             TimerPattern::Period(period_ns) => period_ns,
         };
+        paced.learn(period_ns);
         let mut settled = Vec::new();
         while let Some((from, to)) = paced.gaps.front().copied() {
             let rhythm = &paced.rhythm;
@@ -452,7 +462,7 @@ impl Followed {
             paced.gaps.pop_front();
             paced.leaps += u64::from(count > 0);
             let catches_up = paced.catch_ups > 2 && paced.catch_ups * 4 >= paced.leaps;
-            if catches_up || is_planned(&from, &to, period_ns, on_grid) {
+            if catches_up || paced.is_planned(&from, &to, period_ns) {
                 self.perhaps_late += count;
                 count = 0;
             }
@@ -496,27 +506,6 @@ impl Followed {
                 self.by_timer.record(sample.latency_ns());
                 self.tally.record_all(&[sample]);
             }
-        }
-    }
-
-    /// Counts the remaining instants at the end. Those for which the thread did not come until then, although their
-    /// deadline had passed, may have been late: it hangs, starves, or rests.
-    pub fn end(&mut self, end_ns: u64) {
-        let keys: Vec<Key> = self.rhythms.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.settle(key, true));
-        // Jobs that end with `sched_yield` are no wake-ups.
-        if self.tally.count() == 0 && self.sleeper.worst_job_ns > self.tally.deadline_ns() {
-            self.perhaps_late += self.sleeper.late_jobs;
-        }
-        let followed = !self.gone && !self.sleeper.ended;
-        let most = self.rhythms.values().max_by_key(|paced| paced.instants);
-        let last = most.and_then(|paced| Some((paced.last?.due_ns, paced.rhythm.period_ns()?)));
-        let Some((last_ns, period_ns)) = last.filter(|_| followed && self.shared.is_empty()) else {
-            return;
-        };
-        if !self.stops.between(last_ns, end_ns) {
-            let over_ns = end_ns.saturating_sub(self.tally.deadline_ns());
-            self.perhaps_late += over_ns.saturating_sub(last_ns) / period_ns.max(1);
         }
     }
 
@@ -564,6 +553,8 @@ impl Followed {
         (self.sleeper.wake_ups.saturating_sub(self.received)).saturating_add(before)
     }
 }
+
+mod ends;
 
 #[cfg(test)]
 mod tests;

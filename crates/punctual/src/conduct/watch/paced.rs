@@ -1,8 +1,8 @@
 //! The instants of one timer of a watched thread.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use super::skipped::Instant;
+use super::skipped::{Instant, is_planned};
 use punctual_trace::watch::rhythm::Rhythm;
 use punctual_trace::watch::{Timer, Wake};
 
@@ -34,6 +34,71 @@ pub(super) struct Paced {
     pub(super) catch_ups: u64,
     /// Distances in which it may have skipped some.
     pub(super) leaps: u64,
+    /// Distances, in periods, in which it left instants out that were to come: it does so by a plan.
+    pub(super) planned: BTreeSet<u64>,
+    /// Instants that passed after its last one before another timer was made, perhaps in its place.
+    pub(super) left: u64,
+}
+
+/// Distances that are kept.
+const PLANNED: usize = 16;
+
+impl Paced {
+    /// Learns from what is to be settled which distances are planned.
+    pub(super) fn learn(&mut self, period_ns: u64) {
+        for (from, to) in &self.gaps {
+            let Some(periods) = self.rhythm.periods(from.due_ns, to.due_ns) else {
+                continue;
+            };
+            if self.planned.len() < PLANNED && is_planned(from, to, period_ns, true) {
+                self.planned.insert(periods);
+            }
+        }
+    }
+
+    /// Whether the program may have left instants out on purpose: in this distance, or in another one as long.
+    pub(super) fn is_planned(&self, from: &Instant, to: &Instant, period_ns: u64) -> bool {
+        let periods = self.rhythm.periods(from.due_ns, to.due_ns);
+        is_planned(from, to, period_ns, periods.is_some())
+            || periods.is_some_and(|periods| self.planned.contains(&periods))
+    }
+}
+
+/// The instants of timers that are armed by the program, one after the other, whichever timers these are. They
+/// count for a program that makes a timer for each: no timer has a period then.
+#[derive(Default)]
+pub(super) struct Anew {
+    rhythm: Rhythm,
+    last_ns: u64,
+    /// Instants that had passed by more than the deadline when the next timer was armed.
+    pub(super) leaps: u64,
+}
+
+impl Anew {
+    /// The same of a wake-up by a timer.
+    pub(super) fn add_wake_up(&mut self, wake: &Wake, deadline_ns: u64, least_ns: u64) {
+        let begun_ns = wake.next_ns.map(|_| wake.end_ns).or(wake.armed_ns);
+        self.add(wake.from_ns(), begun_ns, deadline_ns, least_ns);
+    }
+
+    /// Takes the next instant, and when its timer was armed; before `least_ns` none counts.
+    pub(super) fn add(
+        &mut self,
+        due_ns: u64,
+        begun_ns: Option<u64>,
+        deadline_ns: u64,
+        least_ns: u64,
+    ) {
+        if due_ns <= self.last_ns {
+            return;
+        }
+        self.rhythm.add_instant(due_ns, begun_ns);
+        let over_ns = begun_ns.map(|it| it.saturating_sub(deadline_ns));
+        if let Some(over_ns) = over_ns.filter(|_| self.last_ns >= least_ns) {
+            self.leaps += self.rhythm.skipped(self.last_ns, due_ns, Some(over_ns));
+        }
+        self.last_ns = due_ns;
+    }
 }
 
 /// The instant for which a thread came back.
@@ -52,6 +117,30 @@ impl CameBack {
             measured,
             period_ns: None,
         }
+    }
+}
+
+/// Who serves a timer.
+pub(super) struct Served {
+    /// The thread that did so last, by its place.
+    pub(super) place: usize,
+    /// How often that was another one than before.
+    pub(super) turns: u64,
+    /// What all of them took.
+    pub(super) instants: Anew,
+}
+
+impl Served {
+    pub(super) fn by(place: usize) -> Self {
+        Self {
+            place,
+            turns: 0,
+            instants: Anew::default(),
+        }
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.turns > 1
     }
 }
 

@@ -7,6 +7,7 @@ use super::followed::Followed;
 use super::marks::Marks;
 use super::members::Members;
 use super::off_cpu::Aways;
+use super::paced::Served;
 use super::queues::{Apart, Queues};
 use super::runtime::RuntimeWatch;
 use super::stopped::ProgramStops;
@@ -54,8 +55,7 @@ pub(super) struct Program<'a> {
     numbers: Numbers,
     threads: Vec<Followed>,
     stops: ProgramStops,
-    /// The thread that served a timer last, by its place, and how often that was another one than before.
-    served_by: BTreeMap<u32, (usize, u64)>,
+    served: BTreeMap<u32, Served>,
     /// Threads for which there was no room: by ID and start.
     beyond: Vec<(u32, u64)>,
     stretches: Stretches,
@@ -113,7 +113,7 @@ impl<'a> Program<'a> {
             marks,
             runtime,
             threads: Vec::new(),
-            served_by: BTreeMap::new(),
+            served: BTreeMap::new(),
             beyond: Vec::new(),
             stretches: Stretches::new(),
             explaining,
@@ -179,28 +179,44 @@ impl<'a> Program<'a> {
     /// A thread gets the row of one that has ended: the next one gets another.
     fn continue_row(&mut self, at: usize, sleeper: Sleeper, met_on: u32) {
         let mut ended = self.threads.remove(at);
-        ended.end(0);
+        ended.end(u64::MAX);
         let watched = self.watched_of(&ended);
         self.threads
             .insert(at, ended.succeed(watched, sleeper, met_on));
     }
 
     /// A thread came for a timer: if several do in turn, none of them skips what the others take.
-    fn serves(&mut self, place: usize, timer: u32) {
-        if self.served_by.len() >= TIMERS {
-            self.served_by.clear();
+    fn serves(&mut self, place: usize, timer: u32, wake: &punctual_trace::watch::Wake) {
+        if self.served.len() >= TIMERS {
+            self.count_left();
         }
-        let (last, turns) = self.served_by.entry(timer).or_insert((place, 0));
-        if *last == place {
+        let deadline_ns = self.length.deadline_ns.unwrap_or(u64::MAX);
+        let served = self
+            .served
+            .entry(timer)
+            .or_insert_with(|| Served::by(place));
+        served
+            .instants
+            .add_wake_up(wake, deadline_ns, self.start_ns);
+        if served.place == place {
             return;
         }
-        *turns += 1;
+        served.turns += 1;
         // Once may be a new timer in the memory of an old one.
-        if *turns > 1 {
-            self.threads[*last].share(timer);
+        if served.is_shared() {
+            self.threads[served.place].share(timer);
             self.threads[place].share(timer);
         }
-        *last = place;
+        served.place = place;
+    }
+
+    /// What nobody took of a timer that several threads serve may have been late.
+    fn count_left(&mut self) {
+        for served in std::mem::take(&mut self.served).into_values() {
+            if served.is_shared() {
+                self.threads[served.place].perhaps_late += served.instants.leaps;
+            }
+        }
     }
 
     fn watched_of(&self, thread: &Followed) -> WatchedThread {
@@ -350,7 +366,7 @@ impl Watched for Program<'_> {
             if let Timer::Object(timer) = wake.timer
                 && wake.due_ns.is_some()
             {
-                self.serves(place, timer);
+                self.serves(place, timer, wake);
             }
             let thread = &mut self.threads[place];
             let from_ns = thread.add_wake_up(wake);
@@ -509,6 +525,7 @@ impl Watched for Program<'_> {
         if let Some(feed) = &mut self.feed {
             feed.collected();
         }
+        self.count_left();
         for thread in &mut self.threads {
             thread.end(end_ns);
         }

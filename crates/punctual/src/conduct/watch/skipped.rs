@@ -133,7 +133,7 @@ pub fn skipped(
 /// for one of another grid after it had rested for most of the time.
 pub fn is_planned(from: &Instant, to: &Instant, period_ns: u64, on_grid: bool) -> bool {
     let begun_ns = to.begun_ns.unwrap_or(to.due_ns);
-    let ahead = to.due_ns.saturating_sub(begun_ns) > period_ns.saturating_mul(2);
+    let ahead = to.due_ns.saturating_sub(begun_ns) > period_ns.saturating_add(period_ns / 4);
     let rested_ns = (to.rested_ns - to.slept_ns).saturating_sub(from.rested_ns);
     let passed_ns = begun_ns.saturating_sub(from.end_ns);
     ahead || !on_grid && rested_ns > passed_ns / 2 && passed_ns > period_ns

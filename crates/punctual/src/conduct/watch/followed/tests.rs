@@ -4,6 +4,7 @@ use punctual_record::StopCause;
 use punctual_trace::watch::Other;
 
 mod armed;
+mod ends;
 
 const PERIOD: u64 = 1_000_000;
 const BEGIN: u64 = 1_000_000_000;
@@ -20,6 +21,7 @@ fn followed() -> Followed {
         started_ns: 1,
         cpu: Some(0),
         ended: false,
+        ended_ns: None,
         killed_by: None,
         wake_ups: 0,
         switches: 0,

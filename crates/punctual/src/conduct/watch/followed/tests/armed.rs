@@ -118,7 +118,7 @@ fn a_periodic_timer_that_is_stopped_and_armed_again_skips_nothing_meanwhile() {
 }
 
 /// Instants so many periods after the beginning, each armed when its work of so many parts of a period is done.
-fn planned(instants: impl IntoIterator<Item = (u64, u64)>) -> Followed {
+pub(super) fn planned(instants: impl IntoIterator<Item = (u64, u64)>) -> Followed {
     let mut done_ns = 0;
     let wakes = instants.into_iter().map(|(period, work)| {
         let due_ns = BEGIN + period * PERIOD;

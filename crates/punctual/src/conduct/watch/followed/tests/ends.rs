@@ -1,0 +1,166 @@
+//! What a thread leaves behind: a hang until it ends, and timers that are made anew.
+
+use super::armed::planned;
+use super::*;
+
+/// A hundred periods on time.
+fn on_time() -> Followed {
+    let mut thread = followed();
+    for period in 1..100 {
+        thread.add_wake_up(&wait(period, -500_000, 10_000));
+    }
+    thread
+}
+
+#[test]
+fn a_thread_that_hangs_until_it_ends_may_have_been_late_until_then() {
+    let mut thread = on_time();
+    thread.sleeper.ended = true;
+    thread.sleeper.ended_ns = Some(BEGIN + 119 * PERIOD + DEADLINE);
+    thread.gone = true;
+    thread.end(BEGIN + 500 * PERIOD);
+    assert_eq!((thread.tally.missed, thread.perhaps_late), (0, 20));
+    // It ended when its loop was over.
+    let mut thread = on_time();
+    thread.sleeper.ended_ns = Some(BEGIN + 99 * PERIOD + 30_000);
+    thread.end(u64::MAX);
+    assert_eq!(thread.perhaps_late, 0);
+}
+
+#[test]
+fn a_short_stop_in_a_hang_excuses_only_what_was_due_in_it() {
+    let mut thread = on_time();
+    thread.stops.add(BEGIN + 200 * PERIOD, BEGIN + 205 * PERIOD);
+    thread.end(BEGIN + 1099 * PERIOD + DEADLINE);
+    // Those from 100 to 1099, but six.
+    assert!(
+        (980..=995).contains(&thread.perhaps_late),
+        "{}",
+        thread.perhaps_late
+    );
+}
+
+#[test]
+fn a_hang_counts_though_the_thread_sleeps_more_often_without_a_period() {
+    let mut thread = followed();
+    for period in 1..100 {
+        thread.add_wake_up(&wait(period, -500_000, 10_000));
+        for part in 1..3 {
+            let due_ns = BEGIN + period * PERIOD + part * 150_000 + period * 97;
+            thread.add_wake_up(&Wake {
+                due_ns: Some(due_ns),
+                end_ns: due_ns + 10_000,
+                waking_ns: due_ns + 5_000,
+                armed_ns: Some(due_ns - 50_000),
+                timer: Timer::Length(0),
+                ..wait(period, 0, 0)
+            });
+        }
+    }
+    thread.end(BEGIN + 119 * PERIOD + DEADLINE);
+    assert_eq!(
+        (thread.period_ns(), thread.perhaps_late),
+        (Some(PERIOD), 20)
+    );
+}
+
+#[test]
+fn instants_of_a_timer_in_whose_place_another_one_is_made_may_have_been_late() {
+    let renewed = |goes_on: bool| {
+        let mut thread = followed();
+        for turn in 0..6_u64 {
+            let timer = if goes_on && turn % 2 == 0 {
+                1
+            } else {
+                turn + 2
+            };
+            for number in 1..41 {
+                // Forty ticks, then thirty periods of work.
+                let period = turn * 70 + number;
+                thread.add_wake_up(&Wake {
+                    timer: Timer::Object(timer as u32),
+                    rearmed: number > 1,
+                    ..wait(period, -500_000, 10_000)
+                });
+            }
+        }
+        thread.end(BEGIN + 391 * PERIOD);
+        thread
+    };
+    let thread = renewed(false);
+    assert_eq!((thread.tally.missed, thread.period_ns()), (0, Some(PERIOD)));
+    // Of those that passed in each of five pauses the last one was over by less than the deadline.
+    assert_eq!(thread.perhaps_late, 5 * 30);
+}
+
+#[test]
+fn a_program_that_makes_a_timer_for_each_instant_may_have_skipped_some() {
+    let mut thread = followed();
+    let mut done_ns = BEGIN;
+    for period in (1..400_u64).filter(|it| !matches!(it % 20, 6..=8)) {
+        let wake = Wake {
+            timer: Timer::Object(period as u32),
+            armed_ns: Some(done_ns),
+            ..wait(period, 0, 10_000)
+        };
+        thread.add_wake_up(&wake);
+        done_ns = wake.end_ns + if period % 20 == 5 { 3_500_000 } else { 20_000 };
+    }
+    thread.end(BEGIN + 400 * PERIOD);
+    assert_eq!((thread.tally.missed, thread.period_ns()), (0, None));
+    assert!(
+        (57..=60).contains(&thread.perhaps_late),
+        "{}",
+        thread.perhaps_late
+    );
+}
+
+#[test]
+fn a_timer_has_a_period_however_many_there_were_before() {
+    let mut thread = followed();
+    for number in 0..20 {
+        thread.add_wake_up(&Wake {
+            timer: Timer::Object(100 + number),
+            ..wait(1 + u64::from(number), -500_000, 10_000)
+        });
+    }
+    for period in (30..400).filter(|it| it % 20 != 6) {
+        thread.add_wake_up(&Wake {
+            armed_ns: Some(BEGIN + period * PERIOD - 300_000),
+            ..tick(period)
+        });
+    }
+    thread.end(BEGIN + 400 * PERIOD);
+    // It came back for each of those that passed, late.
+    assert_eq!((thread.period_ns(), thread.tally.late), (Some(PERIOD), 18));
+}
+
+#[test]
+fn the_waits_of_one_cycle_are_no_grid_that_the_next_one_leaves() {
+    // At 0 and 3 of ten periods, at 0 and 2: 4 periods of work after the second.
+    for second in [3, 2] {
+        let cycles = (1..100).flat_map(|cycle| [(10 * cycle, 10), (10 * cycle + second, 400)]);
+        let thread = planned(cycles);
+        assert_eq!((thread.tally.late, thread.tally.missed), (0, 0), "{second}");
+    }
+    // Also where the work takes a little longer than all but one of these.
+    let work = |cycle: u64| if cycle.is_multiple_of(3) { 400 } else { 650 };
+    let thread = planned((1..100).flat_map(|it| [(10 * it, 10), (10 * it + 2, work(it))]));
+    assert_eq!((thread.tally.late, thread.tally.missed), (0, 0));
+}
+
+#[test]
+fn late_jobs_that_end_with_a_yield_may_be_late_wake_ups() {
+    let with = |jobs, late_jobs, worst_job_ns| {
+        let mut thread = on_time();
+        (thread.sleeper.jobs, thread.sleeper.late_jobs) = (jobs, late_jobs);
+        thread.sleeper.worst_job_ns = worst_job_ns;
+        thread.end(BEGIN + 99 * PERIOD);
+        thread.perhaps_late
+    };
+    // Ninety-nine jobs began with a wake-up.
+    assert_eq!(with(199, 120, 5 * PERIOD), 100);
+    assert_eq!(with(199, 7, 5 * PERIOD), 7);
+    assert_eq!(with(99, 7, 5 * PERIOD), 0);
+    assert_eq!(with(199, 7, 1), 0);
+}
