@@ -29,6 +29,12 @@ impl End {
         self.0.fetch_min(clock::now_ns(), Ordering::Relaxed);
     }
 
+    /// The instant; `u64::MAX` while there is none.
+    #[must_use]
+    pub fn at_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Whether an instant is the end or later. Real-time safe.
     #[inline]
     #[must_use]

@@ -11,6 +11,7 @@ pub mod exchange;
 pub mod framed;
 pub mod numeric;
 pub mod responder;
+pub mod room;
 pub mod sender;
 pub mod sys;
 pub mod wire;

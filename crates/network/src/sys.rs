@@ -85,8 +85,8 @@ pub fn make_room(socket: BorrowedFd<'_>) {
     }
 }
 
-/// How much a socket dropped because its buffer was full; 0 where the kernel does not say. Real-time safe; one
-/// system call.
+/// How much a socket dropped, because its buffer was full or, with UDP, the checksum wrong; 0 where the kernel does not
+/// say. Real-time safe; one system call.
 #[must_use]
 pub fn dropped(socket: BorrowedFd<'_>) -> u32 {
     let mut words = [0_u32; MEMINFO_WORDS];

@@ -16,7 +16,7 @@ mod wait;
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
-pub use cause::{Cause, EARLIER_TIMER, Meanwhile, general_name, softirq_name};
+pub use cause::{Cause, EARLIER_TIMER, Meanwhile, SLEPT_EARLIER, general_name, softirq_name};
 pub(super) use check::check;
 pub(crate) use check::picture as check_picture;
 pub use culprit::Culprit;

@@ -4,6 +4,7 @@
 //! What became of messages comes out in the order in which they were sent. The worst exchanges are
 //! kept with their stages.
 
+mod drops;
 mod kept;
 mod launched;
 mod replies;
@@ -19,6 +20,7 @@ use crate::ancillary::SentStage;
 use crate::bill::{self, Keeper};
 use crate::exchange::{Exchange, SentStages, TcpCounters};
 use crate::wire::delays::PeerDelay;
+use drops::Drops;
 pub use kept::Kept;
 
 /// Messages whose fate or stages may be unknown at a time; more are given up.
@@ -117,10 +119,7 @@ pub struct Joiner {
     given_up: u64,
     /// Messages that are neither replied nor lost.
     undecided: u32,
-    /// Replies that the socket dropped, and no message is known of.
-    dropped: u32,
-    /// What the last reading of the session said.
-    dropped_before: u32,
+    drops: Drops,
 }
 
 impl Joiner {
@@ -148,8 +147,7 @@ impl Joiner {
             launched: LaunchCounts::default(),
             given_up: 0,
             undecided: 0,
-            dropped: 0,
-            dropped_before: 0,
+            drops: Drops::default(),
         }
     }
 
@@ -267,9 +265,7 @@ impl Joiner {
             true => step_ns,
             false => 0,
         };
-        let dropped = reading.dropped.wrapping_sub(self.dropped_before);
-        self.dropped = self.dropped.saturating_add(dropped);
-        self.dropped_before = reading.dropped;
+        self.drops.read(reading.dropped);
         self.counters = reading.tcp.or(self.counters);
         self.real_offset_ns = Some(reading.real_offset_ns);
         // The exchanges since the reading before share what was counted.
@@ -285,6 +281,19 @@ impl Joiner {
                 break;
             }
         }
+    }
+
+    /// For how many datagrams this machine had no room so far, all sockets together ([`crate::room::no_room`]): the first
+    /// time in a session at its beginning. What the socket dropped beyond the rise since then was dropped for another
+    /// reason, as a wrong checksum, and excuses no message. Absent, or never said: what the socket counted is believed.
+    pub fn no_room(&mut self, total: Option<u64>) {
+        self.drops.no_room(total);
+    }
+
+    /// Whether the socket dropped more than there was no room for, by what was said last: it is to be said again.
+    #[must_use]
+    pub fn has_unexplained_drops(&self) -> bool {
+        self.drops.are_unexplained()
     }
 
     /// Decides what can be decided: all replies that came before `now_ns` were fed.
@@ -322,7 +331,7 @@ impl Joiner {
         self.first = 1;
         self.highest = 0;
         self.undecided = 0;
-        (self.dropped, self.dropped_before) = (0, 0);
+        self.drops = Drops::default();
         self.lost.clear();
         self.counters = None;
         self.real_offset_ns = None;
@@ -425,9 +434,8 @@ impl Joiner {
         }
         let counts = u64::from(pending.exchange.requested_ns >= self.from_ns);
         let unanswered = pending.exchange.reply.is_none();
-        pending.dropped_here = unanswered && !refused && self.dropped > 0;
+        pending.dropped_here = unanswered && !refused && self.drops.excuse();
         if pending.dropped_here {
-            self.dropped -= 1;
             self.undecided = self.undecided.saturating_sub(1);
             self.counts.dropped_here += counts;
             return;

@@ -105,7 +105,7 @@ pub struct Reading {
     pub sequence: u64,
     /// TCP's counters; absent without TCP.
     pub tcp: Option<TcpCounters>,
-    /// Replies that this socket dropped so far, because its buffer was full.
+    /// Replies that this socket dropped so far, because its buffer was full; of UDP also those with a wrong checksum.
     pub dropped: u32,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
     pub real_offset_ns: i64,

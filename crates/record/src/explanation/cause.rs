@@ -289,6 +289,9 @@ fn general_lock(lock: &str) -> String {
 /// The state of a probe that still waited for the wake-up before.
 pub const EARLIER_TIMER: &str = "earlier-timer";
 
+/// The state of the holder of a lock that slept before anything was seen of it: for what is not known.
+pub const SLEPT_EARLIER: &str = "earlier";
+
 /// What the kernel calls a softirq.
 #[must_use]
 pub fn softirq_name(number: u32) -> &'static str {

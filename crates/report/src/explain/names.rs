@@ -1,7 +1,7 @@
 //! What causes are called.
 
 use punctual_record::cpu_list;
-use punctual_record::explanation::{Cause, EARLIER_TIMER, Meanwhile, softirq_name};
+use punctual_record::explanation::{Cause, EARLIER_TIMER, Meanwhile, SLEPT_EARLIER, softirq_name};
 
 /// What the holder of a lock did meanwhile, behind its name.
 #[must_use]
@@ -17,6 +17,9 @@ pub fn meanwhile(did: &Option<Meanwhile>) -> String {
             };
             let by = holder.as_ref().map(|holder| format!(" held by {holder}"));
             format!(": it waited for {lock}{}", by.unwrap_or_default())
+        }
+        Some(Meanwhile::Slept { state }) if state == SLEPT_EARLIER => {
+            ": it slept (since earlier, for what is not known)".to_owned()
         }
         Some(Meanwhile::Slept { state }) => format!(": it slept ({state})"),
     }

@@ -122,6 +122,9 @@ fn what_the_holder_of_a_lock_did_is_said() {
     let slept = Meanwhile::Slept {
         state: "asleep".to_owned(),
     };
+    let earlier = Meanwhile::Slept {
+        state: "earlier".to_owned(),
+    };
     for (did, words) in [
         (None, "lock m held by low"),
         (Some(Meanwhile::Ran), "lock m held by low: it ran"),
@@ -131,6 +134,10 @@ fn what_the_holder_of_a_lock_did_is_said() {
             "lock m held by low: it waited for lock n held by deep",
         ),
         (Some(slept), "lock m held by low: it slept (asleep)"),
+        (
+            Some(earlier),
+            "lock m held by low: it slept (since earlier, for what is not known)",
+        ),
     ] {
         assert_eq!(name(&lock("m", did.clone())), words);
         let inversion = Cause::Inversion {

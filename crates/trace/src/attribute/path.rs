@@ -7,7 +7,7 @@ use super::naming;
 use super::stages::{ProbeHistory, ProbeState};
 use super::timeline::{Layer, Slice};
 use super::track::{Doing, Tracks, Turn};
-use punctual_record::explanation::{Cause, Meanwhile, SpanLabel};
+use punctual_record::explanation::{Cause, Meanwhile, SLEPT_EARLIER, SpanLabel};
 
 /// What decides a stretch of a job's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,7 +132,11 @@ fn blocked<'w>(
                 }
                 (Doing::Asleep(state), None) => {
                     let meanwhile = Meanwhile::Slept {
-                        state: naming::sleep(Some(state)),
+                        state: match state {
+                            Some(_) => naming::sleep(state),
+                            // Perhaps for another lock.
+                            None => SLEPT_EARLIER.to_owned(),
+                        },
                     };
                     On::Fixed(with(
                         lock_cause(wait.address, Some(holder), window),

@@ -16,8 +16,9 @@ const WAITS: usize = 4096;
 pub(super) enum Doing {
     Running,
     Ready,
-    /// With the kernel's number for its state.
-    Asleep(u64),
+    /// With the kernel's number for its state; absent if it slept before anything was seen of it: for what is
+    /// not known.
+    Asleep(Option<u64>),
 }
 
 /// From when on a thread does something.
@@ -94,7 +95,7 @@ impl<'w> Tracks<'w> {
                         let doing = match *from_state {
                             0 => Doing::Ready,
                             _ if *preempted || crossed => Doing::Ready,
-                            state => Doing::Asleep(state),
+                            state => Doing::Asleep(Some(state)),
                         };
                         tracks.leave(from.tid, at, cpu, doing, futex);
                     }
@@ -114,7 +115,7 @@ impl<'w> Tracks<'w> {
                     Some(Doing::Ready) => {}
                     Some(Doing::Asleep(_)) => tracks.wake(*tid, at, by.as_ref()),
                     None => {
-                        tracks.begin(*tid, 0, Doing::Asleep(1), cpu);
+                        tracks.begin(*tid, 0, Doing::Asleep(None), cpu);
                         tracks.begin(*tid, at, Doing::Ready, cpu);
                     }
                 },

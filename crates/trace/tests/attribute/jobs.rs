@@ -215,6 +215,40 @@ fn a_holder_that_sleeps_or_waits_itself_is_said_to() {
     }
 }
 
+/// The holder has slept since before the window, perhaps for another lock: for what is not known. What it sleeps for
+/// within the window is.
+#[test]
+fn a_holder_that_slept_before_the_window_is_not_said_to_just_sleep() {
+    let mut made = job(1_000_000);
+    waits(&mut made, 99_000, None).leaves(100_000, &high(), 1, &idle());
+    wakes(&mut made, 500_000, 102, middle()).switch(500_000, &idle(), &low());
+    made.at(
+        599_000,
+        Kind::LockWait {
+            lock: 0x7f00_2000,
+            flags: FUTEX,
+            holder: Some(middle()),
+        },
+    )
+    .leaves(600_000, &low(), 1, &idle());
+    wakes(&mut made, 800_000, 102, middle()).switch(800_000, &idle(), &low());
+    wakes(&mut made, 900_000, 100, low()).switch(900_000, &low(), &high());
+    let earlier = Meanwhile::Slept {
+        state: "earlier".to_owned(),
+    };
+    let blocked = Meanwhile::Blocked {
+        lock: "0x7f002000".to_owned(),
+        holder: Some("middle".to_owned()),
+    };
+    let rows = causes(&made);
+    for (cause, ns) in [
+        (held(Some(earlier)), 400_000),
+        (held(Some(blocked)), 200_000),
+    ] {
+        assert!(rows.contains(&(cause.clone(), ns)), "{cause:?} {rows:?}");
+    }
+}
+
 /// A job that moves: each CPU counts while the thread runs there or stands in its queue.
 #[test]
 fn a_job_is_followed_over_cpus() {

@@ -126,6 +126,49 @@ fn a_reply_that_this_machine_dropped_is_not_lost_on_the_path() {
 }
 
 #[test]
+fn only_a_drop_for_want_of_room_excuses_a_message() {
+    let mut joiner = Joiner::new(rules(Some(100 * MS)));
+    joiner.no_room(Some(40));
+    (1..=6).for_each(|number| joiner.sent(&sent(number)));
+    joiner.received(&received(6, 50_000, None));
+    assert!(!joiner.has_unexplained_drops());
+    // The socket dropped four. There was no room for one of them: the others had wrong checksums.
+    joiner.read(&reading(6, 4));
+    assert!(joiner.has_unexplained_drops());
+    joiner.no_room(Some(41));
+    assert!(joiner.has_unexplained_drops());
+    joiner.settle(1_000 * MS, |_| {});
+    let counts = joiner.counts();
+    assert_eq!((counts.dropped_here, counts.lost), (1, 4));
+    // Other sockets have no room either: more than this one dropped it excuses none of.
+    joiner.begin_session();
+    joiner.no_room(Some(41));
+    (1..=3).for_each(|number| joiner.sent(&sent(number)));
+    joiner.read(&reading(3, 1));
+    joiner.no_room(Some(99));
+    assert!(!joiner.has_unexplained_drops());
+    joiner.settle(1_000 * MS, |_| {});
+    let counts = joiner.counts();
+    assert_eq!((counts.dropped_here, counts.lost), (2, 6));
+    // A session in which nothing was dropped for want of room.
+    joiner.begin_session();
+    joiner.no_room(Some(99));
+    joiner.sent(&sent(1));
+    joiner.read(&reading(1, 1));
+    joiner.settle(1_000 * MS, |_| {});
+    assert_eq!((joiner.counts().dropped_here, joiner.counts().lost), (2, 7));
+    // Where it can't be read, what the socket counted is believed.
+    joiner.begin_session();
+    joiner.no_room(Some(99));
+    joiner.sent(&sent(1));
+    joiner.read(&reading(1, 1));
+    joiner.no_room(None);
+    assert!(!joiner.has_unexplained_drops());
+    joiner.settle(1_000 * MS, |_| {});
+    assert_eq!((joiner.counts().dropped_here, joiner.counts().lost), (3, 7));
+}
+
+#[test]
 fn a_reply_after_the_time_out_and_a_second_reply_count_as_neither() {
     let mut joiner = Joiner::new(rules(Some(100 * MS)));
     (1..=2).for_each(|number| joiner.sent(&sent(number)));

@@ -6,7 +6,7 @@ use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use crate::probe::tally::Halves;
 use punctual_exec::Passed;
-use punctual_record::taskset::{ChainFigures, TaskSet};
+use punctual_record::taskset::{ChainFigures, Task, TaskSet, Wake};
 
 use super::split::SplitTally;
 
@@ -21,6 +21,8 @@ pub struct ChainTally {
     age_longer: u64,
     replaced: u64,
     split: Option<SplitTally>,
+    /// The most time between two inputs; absent where other tasks release the first task of the chain.
+    input_period_ns: Option<u64>,
     /// The job whose input the last output reflects, and when it was read.
     last: Option<(u64, u64)>,
     /// Outputs that may lie within a stop of the process: that isn't known yet.
@@ -35,11 +37,13 @@ impl ChainTally {
     pub fn new(set: &TaskSet, chain: usize, start_ns: u64, halves: Halves) -> Self {
         let split = SplitTally::new(set, chain, start_ns, halves);
         let chain = set.chains.get(chain);
+        let first = chain.and_then(|chain| set.tasks.get(*chain.tasks.first()?));
         let limit = |of: Option<u64>| of.unwrap_or(u64::MAX);
         Self {
             reaction_limit_ns: limit(chain.and_then(|chain| chain.reaction_ns)),
             age_limit_ns: limit(chain.and_then(|chain| chain.age_ns)),
             split,
+            input_period_ns: first.and_then(longest_period_ns),
             reaction: Histogram::new(),
             reaction_longer: 0,
             age: Histogram::new(),
@@ -71,6 +75,21 @@ impl ChainTally {
                 true => self.last = None,
                 false => self.take(&passed),
             }
+        }
+    }
+
+    /// No job arrives from this instant on, and every output has been counted. An event just after the reading that the
+    /// last output reflects has waited since. That is a reaction if it is beyond the limit already; otherwise it may have
+    /// become any. Its time counts from the next input at the latest, which then was there to come out.
+    pub fn end(&mut self, end_ns: u64, stops: &[(u64, u64)]) {
+        let (Some((_, read_ns)), Some(period_ns)) = (self.last.take(), self.input_period_ns) else {
+            return;
+        };
+        let stopped = |stop: &(u64, u64)| stop.0 < end_ns && stop.1 > read_ns;
+        let waited_ns = end_ns.saturating_sub(read_ns.saturating_add(period_ns));
+        if waited_ns > self.reaction_limit_ns && !stops.iter().any(stopped) {
+            self.reaction.record(waited_ns);
+            self.reaction_longer += 1;
         }
     }
 
@@ -113,13 +132,23 @@ impl ChainTally {
     }
 }
 
+/// The most time between two arrivals of a task with a timer.
+fn longest_period_ns(task: &Task) -> Option<u64> {
+    let Wake::Timer { period_ns, .. } = task.wake else {
+        return None;
+    };
+    let phases = task.phases.iter();
+    let each = phases.map(|phase| phase.period_ns.unwrap_or(period_ns));
+    Some(each.max().unwrap_or(period_ns))
+}
+
 #[cfg(test)]
 mod tests {
     use punctual_exec::chain::Origin;
 
     use super::*;
     use punctual_exec::chain::Way;
-    use punctual_record::taskset::{Chain, Means, Task, TaskPolicy, Timer, Wake};
+    use punctual_record::taskset::{Chain, Means, Phase, TaskPolicy, Timer};
 
     fn passed(job: u64, out_ns: u64) -> Passed {
         Passed {
@@ -272,5 +301,63 @@ mod tests {
         // Neither the output of job 1, nor what follows on it, but 1050 - 910.
         assert_eq!((figures.age.count, figures.reaction.count), (3, 1));
         assert_eq!(figures.reaction.max_ns, 140);
+    }
+    /// The longest reaction, how many there are, and how many are too long, after one of 300 whose output reflects
+    /// what was read at 210, and no output since.
+    fn ended(set: &TaskSet, end_ns: u64, stops: &[(u64, u64)]) -> (u64, u64, u64) {
+        let mut tally = ChainTally::new(set, 0, 0, Halves::At(300));
+        for output in [passed(0, 50), passed(2, 310)] {
+            tally.add(output);
+        }
+        tally.settle(u64::MAX, &[]);
+        tally.end(end_ns, stops);
+        // It ends once.
+        tally.end(end_ns, stops);
+        let figures = tally.to_record(0, 0);
+        let split = figures.split.unwrap();
+        assert_eq!(split.whole.times.latency.count + split.unsplit, 1);
+        let reaction = &figures.reaction;
+        (reaction.max_ns, reaction.count, figures.reaction_longer)
+    }
+
+    #[test]
+    fn an_event_that_still_waits_at_the_end_has_waited_as_long() {
+        let limited = set(Some(500), None);
+        // The next input comes at 310 at the latest, and may wait until 810.
+        assert_eq!(ended(&limited, 810, &[]), (300, 1, 0));
+        assert_eq!(ended(&limited, 811, &[]), (501, 2, 1));
+        assert_eq!(ended(&limited, 100, &[]), (300, 1, 0));
+        assert_eq!(ended(&set(None, None), u64::MAX, &[]), (300, 1, 0));
+        // The process was stopped meanwhile; or it was before, or after.
+        for (stop, longer) in [
+            ((0, 210), 1),
+            ((0, 211), 0),
+            ((400, 410), 0),
+            ((810, 9000), 0),
+            ((811, 9000), 1),
+        ] {
+            assert_eq!(ended(&limited, 811, &[stop]).2, longer, "{stop:?}");
+        }
+        // Nothing came out, so nothing is known of its inputs.
+        let mut tally = ChainTally::new(&limited, 0, 0, Halves::At(300));
+        tally.end(u64::MAX, &[]);
+        assert_eq!(tally.to_record(0, 0).reaction.count, 0);
+    }
+
+    #[test]
+    fn inputs_that_may_come_later_are_waited_for_longer() {
+        let mut slower = set(Some(500), None);
+        let phase = |period_ns| Phase {
+            jobs: 1,
+            period_ns,
+            deadline_ns: None,
+            work: Vec::new(),
+        };
+        slower.tasks[0].phases = vec![phase(None), phase(Some(300))];
+        assert_eq!(ended(&slower, 1010, &[]).2, 0);
+        assert_eq!(ended(&slower, 1011, &[]), (501, 2, 1));
+        // Another task releases the first.
+        slower.tasks[0].wake = slower.tasks[1].wake;
+        assert_eq!(ended(&slower, u64::MAX, &[]).2, 0);
     }
 }

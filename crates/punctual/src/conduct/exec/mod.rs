@@ -395,6 +395,7 @@ impl Measured for Executing {
         self.stops.end();
         self.gathering.end();
         self.take_outputs(u64::MAX);
+        self.end_chains();
         self.tell_stops(kept);
         if let Some(explaining) = &mut self.explaining {
             explaining.end();
@@ -432,14 +433,27 @@ impl Executing {
                 }
             });
         }
+        let stops = self.stop_instants();
+        for tally in &mut self.chains {
+            tally.settle(now_ns, &stops);
+        }
+    }
+
+    /// When stops of the process that were detected began, and ended.
+    fn stop_instants(&self) -> Vec<(u64, u64)> {
         let stops = &self.gathering.look().stops;
         let stops = stops.list.iter().map(|stop| {
             let at_ns = self.start_ns.saturating_add(stop.at_ns);
             (at_ns, at_ns.saturating_add(stop.length_ns))
         });
-        let stops: Vec<(u64, u64)> = stops.collect();
+        stops.collect()
+    }
+
+    /// Judges what has not come out of the chains, after the last of what has.
+    fn end_chains(&mut self) {
+        let (end_ns, stops) = (self.tasks.end.at_ns(), self.stop_instants());
         for tally in &mut self.chains {
-            tally.settle(now_ns, &stops);
+            tally.end(end_ns, &stops);
         }
     }
 

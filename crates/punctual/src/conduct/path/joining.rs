@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use punctual_network::room;
 use punctual_network::sender::Readers;
 use punctual_network::sender::join::{Fate, Joiner};
 use punctual_record::TracerCost;
+use punctual_record::path::Transport;
 use punctual_rt::clock;
 use punctual_rt::ring::Producer;
 
@@ -30,6 +32,8 @@ pub struct Joined {
     tracing: Option<Tracing>,
     /// What the rings of earlier sessions refused.
     lost_before: u64,
+    /// The messages are UDP's: the kernel says for how many datagrams there was no room.
+    udp: bool,
 }
 
 impl Joined {
@@ -47,6 +51,13 @@ impl Joined {
         self.readers = readers;
         self.joiner.begin_session();
         self.joiner.count_from(from_ns);
+        self.look_for_room();
+    }
+
+    fn look_for_room(&mut self) {
+        if self.udp {
+            self.joiner.no_room(room::no_room());
+        }
     }
 
     /// Takes what was reported since the last round.
@@ -62,6 +73,11 @@ impl Joined {
         self.readers.sent.drain(|sent| joiner.sent(&sent));
         stamps.iter().for_each(|it| joiner.stamped(it));
         readings.iter().for_each(|it| joiner.read(it));
+        // Before any message is judged by what the socket dropped. A run without drops reads nothing.
+        if joiner.has_unexplained_drops() {
+            self.look_for_room();
+        }
+        let joiner = &mut self.joiner;
         replies.iter().for_each(|it| joiner.received(it));
         // After the replies: events up to these are known.
         if let Some(tracing) = &self.tracing {
@@ -121,19 +137,23 @@ impl Joining {
         mut joiner: Joiner,
         samples: Producer<Sample>,
         tracing: Option<Tracing>,
+        transport: Transport,
         housekeeping: Option<usize>,
         pace: &Arc<Pace>,
     ) -> Result<Self, ConductError> {
         if let Some(tracing) = &tracing {
             joiner.refine_by(tracing.refine());
         }
-        let joined = Arc::new(Mutex::new(Joined {
+        let mut joined = Joined {
             readers,
             joiner,
             samples,
             tracing,
             lost_before: 0,
-        }));
+            udp: transport == Transport::Udp,
+        };
+        joined.look_for_room();
+        let joined = Arc::new(Mutex::new(joined));
         let (shared, pace) = (Arc::clone(&joined), Arc::clone(pace));
         let round = move |last: bool| {
             if last {

@@ -245,6 +245,7 @@ fn start(
         joiner,
         samples,
         tracing.clone(),
+        plan.transport,
         housekeeping,
         &pace,
     )?;
