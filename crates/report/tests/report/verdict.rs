@@ -357,6 +357,7 @@ fn an_invalid_run_says_why_and_claims_nothing() {
     let invalid = invalid();
     let words = [
         "affinity: requested one thread each on CPU 0, found the thread for CPU 0 may run on 0-1",
+        "1,337 of 8,000 cycles lay within stops, or just after them, where 5 % are allowed",
         "the thread controller/7 never woke up",
         "programs were not followed, and nothing of them was measured",
         "1 thread was not followed, and nothing of it was measured: there was room for 64",
