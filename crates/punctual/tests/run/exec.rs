@@ -97,7 +97,14 @@ reaction = "20s"
     let chain = &tasks(&run).chains[0];
     // The first job of the slow task may begin before the first of the beat has ended.
     assert!((19..=20).contains(&chain.age.count), "{}", chain.age.count);
-    assert!(chain.reaction.count + 1 >= chain.age.count);
+    // Only where the host kept the beat away for a period of it has the slow task nothing new.
+    let beat_ns = tasks(&run).tasks[0].jobs.latency.max_ns;
+    assert!(
+        chain.reaction.count + 1 >= chain.age.count || beat_ns > 90_000_000,
+        "{} of {}, {beat_ns} ns",
+        chain.reaction.count,
+        chain.age.count
+    );
     assert_eq!((chain.lost, chain.reaction_longer), (0, 0));
     let verdict = run.verdict.as_ref().unwrap();
     assert_eq!(verdict.outcome, Outcome::Pass);
@@ -226,14 +233,15 @@ fn a_job_that_waits_for_a_lock_is_billed_to_its_holder_and_one_that_is_preempted
     });
     assert!(by_tasks > 0.2, "{by_tasks}: {:?}", bills.causes);
     check_bills(&run);
-    // The host may have delayed one of them by more than the lock.
-    let longest = &tasks(&run).tasks[0].bills.as_ref().unwrap().worst;
-    let pictures = longest.iter().flat_map(|bill| &bill.picture);
-    assert!(
-        pictures.flat_map(|picture| &picture.spans).any(|span| {
+    // Picture and rows agree: the host may have delayed this one by more than the lock.
+    let longest = &tasks(&run).tasks[0].bills.as_ref().unwrap().worst[0];
+    let mut spans = longest.picture.iter().flat_map(|picture| &picture.spans);
+    assert_eq!(
+        spans.any(|span| {
             matches!(&span.label, SpanLabel::LockWait { lock, holder }
                 if lock == "m" && holder.as_deref() == Some("low"))
         }),
+        longest.rows.iter().any(|row| of_m(&row.cause, |_| true)),
         "{longest:?}"
     );
     let shown = place.run(&["report", "run", "-v"]).expect(0).stdout;
