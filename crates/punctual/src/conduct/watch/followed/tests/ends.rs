@@ -2,6 +2,7 @@
 
 use super::armed::planned;
 use super::*;
+use crate::conduct::watch::paced::Served;
 
 /// A hundred periods on time.
 fn on_time() -> Followed {
@@ -163,4 +164,19 @@ fn late_jobs_that_end_with_a_yield_may_be_late_wake_ups() {
     assert_eq!(with(199, 7, 5 * PERIOD), 7);
     assert_eq!(with(99, 7, 5 * PERIOD), 0);
     assert_eq!(with(199, 7, 1), 0);
+}
+
+#[test]
+fn what_nobody_took_of_a_timer_that_several_threads_serve_may_have_been_late() {
+    let mut served = Served::by(0);
+    let mut came = |period: u64| {
+        let wake = wait(period, -500_000, 10_000);
+        served.instants.add_wake_up(&wake, DEADLINE, BEGIN);
+        served.instants.leaps
+    };
+    // Both in turn, each in time.
+    assert_eq!((1..200).map(&mut came).last(), Some(0));
+    // One worked for 31 periods and held the other off: the kernel armed it again at 230.5.
+    assert_eq!(came(231), 31);
+    assert_eq!((232..300).map(&mut came).last(), Some(31));
 }
