@@ -29,7 +29,7 @@ impl End {
         self.0.fetch_min(clock::now_ns(), Ordering::Relaxed);
     }
 
-    /// The instant; `u64::MAX` while there is none.
+    /// The end, in ns of CLOCK_MONOTONIC; `u64::MAX` until it is known.
     #[must_use]
     pub fn at_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

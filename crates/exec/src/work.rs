@@ -134,11 +134,12 @@ impl Work {
 
     #[inline]
     fn each(&mut self, for_real: bool) -> Result<(), Refused> {
+        let length = |of_a_job: u64| if for_real { of_a_job } else { 1 };
         for index in 0..self.ops.len() {
             let op = &mut self.ops[index];
             let done = match &mut op.does {
                 Does::Spin(turns) => {
-                    spin(if for_real { *turns } else { 1 });
+                    spin(length(*turns));
                     Ok(())
                 }
                 Does::Touch(area) => {
@@ -146,7 +147,7 @@ impl Work {
                     Ok(())
                 }
                 Does::GetParent(count) => {
-                    for _ in 0..if for_real { *count } else { 1 } {
+                    for _ in 0..length(*count) {
                         black_box(get_parent());
                     }
                     Ok(())
@@ -155,7 +156,7 @@ impl Work {
                     std::thread::yield_now();
                     Ok(())
                 }
-                Does::Sleep(ns) => sleep_for(if for_real { *ns } else { 1 }),
+                Does::Sleep(ns) => sleep_for(length(*ns)),
                 Does::Lock(lock) => self.locks[*lock].lock(),
                 Does::Unlock(lock) => self.locks[*lock].unlock(),
                 Does::Call(call) if for_real => call.call(),

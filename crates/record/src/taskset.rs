@@ -303,11 +303,21 @@ impl Task {
 
     /// The least distance of two arrivals, where phases without a period of their own have this one.
     fn shortest_period_ns(&self, period_ns: u64) -> u64 {
-        let each = self
-            .phases
-            .iter()
-            .map(|phase| phase.period_ns.unwrap_or(period_ns));
-        each.min().unwrap_or(period_ns)
+        self.periods_ns(period_ns).min().unwrap_or(period_ns)
+    }
+
+    /// The greatest distance of two arrivals of a task with a timer.
+    #[must_use]
+    pub fn longest_period_ns(&self) -> Option<u64> {
+        let Wake::Timer { period_ns, .. } = self.wake else {
+            return None;
+        };
+        Some(self.periods_ns(period_ns).max().unwrap_or(period_ns))
+    }
+
+    fn periods_ns(&self, period_ns: u64) -> impl Iterator<Item = u64> {
+        let phases = self.phases.iter();
+        phases.map(move |phase| phase.period_ns.unwrap_or(period_ns))
     }
 
     /// The mean distance of two arrivals, where phases without a period of their own have this one.
@@ -349,25 +359,27 @@ impl TaskSet {
     /// When the first job of a task may arrive after the start of the set, or of the one that releases it.
     #[must_use]
     pub fn first_arrival_ns(&self, task: usize) -> u64 {
-        let mut at = task;
-        for _ in 0..=self.tasks.len() {
-            match self.tasks.get(at).map(|it| it.wake) {
-                Some(Wake::Timer { offset_ns, .. }) => return offset_ns,
-                Some(Wake::After { task, .. }) => at = task,
-                None => return 0,
-            }
+        match self.timer_of(task).map(|(it, _)| it.wake) {
+            Some(Wake::Timer { offset_ns, .. }) => offset_ns,
+            _ => 0,
         }
-        0
     }
 
     fn distance_ns(&self, task: usize, of: fn(&Task, u64) -> u64) -> Option<u64> {
+        let (it, times) = self.timer_of(task)?;
+        match it.wake {
+            Wake::Timer { period_ns, .. } => Some(of(it, period_ns).saturating_mul(times)),
+            Wake::After { .. } => None,
+        }
+    }
+
+    /// The task with a timer that releases a task, itself or through others, and how many of its jobs release one.
+    fn timer_of(&self, task: usize) -> Option<(&Task, u64)> {
         let (mut at, mut times) = (task, 1u64);
         for _ in 0..=self.tasks.len() {
             let it = self.tasks.get(at)?;
             match it.wake {
-                Wake::Timer { period_ns, .. } => {
-                    return Some(of(it, period_ns).saturating_mul(times));
-                }
+                Wake::Timer { .. } => return Some((it, times)),
                 Wake::After { task, every, .. } => {
                     times = times.saturating_mul(u64::from(every));
                     at = task;

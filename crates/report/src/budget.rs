@@ -185,7 +185,7 @@ fn of_the_whole(budget: &Budget, whole: &WholeFigures) -> String {
         words::count(whole.cycles),
         shares.at_most(whole.at_most)
     );
-    if whole.at_least > budget.at_most {
+    if whole.disproves(budget.at_most) {
         text.push_str(
             "; that is more often than its hops allow: a hop is missing from the budget, or was \
              measured under other conditions",

@@ -285,7 +285,7 @@ impl Joiner {
 
     /// For how many datagrams this machine had no room so far, all sockets together ([`crate::room::no_room`]): the first
     /// time in a session at its beginning. What the socket dropped beyond the rise since then was dropped for another
-    /// reason, as a wrong checksum, and excuses no message. Absent, or never said: what the socket counted is believed.
+    /// reason, such as a wrong checksum, and excuses no message. Without it the socket's own count is used.
     pub fn no_room(&mut self, total: Option<u64>) {
         self.drops.no_room(total);
     }

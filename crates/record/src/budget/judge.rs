@@ -227,6 +227,15 @@ fn whole_figures(whole: &Measured<'_>, demand: &BudgetDemand, doubt: f64) -> Who
     }
 }
 
+impl WholeFigures {
+    /// Whether the whole path is longer more often than its hops allow, which is at most so often: they are not all
+    /// that it takes.
+    #[must_use]
+    pub fn disproves(&self, at_most: f64) -> bool {
+        is_more(self.at_least, at_most)
+    }
+}
+
 fn outcome(
     demand: &BudgetDemand,
     hops: &[HopFigures],
@@ -248,8 +257,7 @@ fn outcome(
     {
         return (Outcome::Fail, BudgetBasis::OneHop { hop, at_least });
     }
-    // Where the whole path is longer more often than the hops allow, they are not all that it takes.
-    let disproved = whole.is_some_and(|whole| is_more(whole.at_least, at_most));
+    let disproved = whole.is_some_and(|whole| whole.disproves(at_most));
     if !hops.is_empty() && !disproved && !is_more(at_most, demand.allowed) {
         return (Outcome::Pass, BudgetBasis::AnyDependence);
     }

@@ -359,7 +359,6 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         task: other(u64::from(tid), words[1], &words[2..4]),
         started_ns: words[0],
         cpu: words[4].checked_sub(1).map(|cpu| cpu as u32),
-        ended: words[5] != 0,
         ended_ns: Some(words[5]).filter(|it| *it != 0),
         killed_by: i32::try_from(words[KILLED_BY]).ok().filter(|it| *it != 0),
         wake_ups: words[6],

@@ -348,9 +348,7 @@ pub struct Sleeper {
     pub started_ns: u64,
     /// The CPU that it ran on last.
     pub cpu: Option<u32>,
-    /// Whether it has ended.
-    pub ended: bool,
-    /// When that was.
+    /// When it ended.
     pub ended_ns: Option<u64>,
     /// The signal that ended it, and its program.
     pub killed_by: Option<i32>,
@@ -390,6 +388,14 @@ pub struct Sleeper {
     pub asleep: bool,
     /// If it is stopped: since when, and by what.
     pub stopped: Option<(u64, StopCause)>,
+}
+
+impl Sleeper {
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended_ns.is_some()
+    }
 }
 
 /// What a thread slept in, and how often.

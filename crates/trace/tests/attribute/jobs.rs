@@ -38,10 +38,14 @@ fn job(length: u64) -> Made {
 }
 
 fn waits(made: &mut Made, at: i64, holder: Option<Task>) -> &mut Made {
+    waits_for(made, at, LOCK, holder)
+}
+
+fn waits_for(made: &mut Made, at: i64, lock: u64, holder: Option<Task>) -> &mut Made {
     made.at(
         at,
         Kind::LockWait {
-            lock: LOCK,
+            lock,
             flags: FUTEX,
             holder,
         },
@@ -185,15 +189,12 @@ fn a_holder_that_sleeps_or_waits_itself_is_said_to() {
     made.leaves(200_000, &low(), 1, &idle())
         .at(500_000, Kind::Waking { tid: 102, by: None })
         .switch(500_000, &idle(), &low());
-    made.at(
-        599_000,
-        Kind::LockWait {
-            lock: 0x7f00_2000,
-            flags: FUTEX,
-            holder: Some(middle()),
-        },
-    )
-    .leaves(600_000, &low(), 1, &middle());
+    waits_for(&mut made, 599_000, 0x7f00_2000, Some(middle())).leaves(
+        600_000,
+        &low(),
+        1,
+        &middle(),
+    );
     wakes(&mut made, 800_000, 102, middle()).leaves(800_000, &middle(), 1, &low());
     wakes(&mut made, 900_000, 100, low()).switch(900_000, &low(), &high());
     let slept = Meanwhile::Slept {
@@ -222,15 +223,7 @@ fn a_holder_that_slept_before_the_window_is_not_said_to_just_sleep() {
     let mut made = job(1_000_000);
     waits(&mut made, 99_000, None).leaves(100_000, &high(), 1, &idle());
     wakes(&mut made, 500_000, 102, middle()).switch(500_000, &idle(), &low());
-    made.at(
-        599_000,
-        Kind::LockWait {
-            lock: 0x7f00_2000,
-            flags: FUTEX,
-            holder: Some(middle()),
-        },
-    )
-    .leaves(600_000, &low(), 1, &idle());
+    waits_for(&mut made, 599_000, 0x7f00_2000, Some(middle())).leaves(600_000, &low(), 1, &idle());
     wakes(&mut made, 800_000, 102, middle()).switch(800_000, &idle(), &low());
     wakes(&mut made, 900_000, 100, low()).switch(900_000, &low(), &high());
     let earlier = Meanwhile::Slept {

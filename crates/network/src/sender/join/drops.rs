@@ -9,13 +9,13 @@ pub(super) struct Drops {
     left: u32,
     /// Messages that were excused.
     excused: u64,
-    /// Where it is known.
-    room: Option<Room>,
+    /// Absent where the kernel does not say, or does not count it.
+    room: Option<NoRoomCount>,
 }
 
 /// For how many datagrams there was no room, all sockets together.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct NoRoomCount {
     at_begin: u64,
     since: u64,
 }
@@ -34,7 +34,7 @@ impl Drops {
         self.room = total.map(|total| {
             let at_begin = before.map_or(total, |room| room.at_begin);
             let since = total.saturating_sub(at_begin);
-            Room { at_begin, since }
+            NoRoomCount { at_begin, since }
         });
     }
 

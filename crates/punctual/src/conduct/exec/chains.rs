@@ -6,7 +6,7 @@ use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use crate::probe::tally::Halves;
 use punctual_exec::Passed;
-use punctual_record::taskset::{ChainFigures, Task, TaskSet, Wake};
+use punctual_record::taskset::{ChainFigures, Task, TaskSet};
 
 use super::split::SplitTally;
 
@@ -43,7 +43,7 @@ impl ChainTally {
             reaction_limit_ns: limit(chain.and_then(|chain| chain.reaction_ns)),
             age_limit_ns: limit(chain.and_then(|chain| chain.age_ns)),
             split,
-            input_period_ns: first.and_then(longest_period_ns),
+            input_period_ns: first.and_then(Task::longest_period_ns),
             reaction: Histogram::new(),
             reaction_longer: 0,
             age: Histogram::new(),
@@ -132,23 +132,13 @@ impl ChainTally {
     }
 }
 
-/// The most time between two arrivals of a task with a timer.
-fn longest_period_ns(task: &Task) -> Option<u64> {
-    let Wake::Timer { period_ns, .. } = task.wake else {
-        return None;
-    };
-    let phases = task.phases.iter();
-    let each = phases.map(|phase| phase.period_ns.unwrap_or(period_ns));
-    Some(each.max().unwrap_or(period_ns))
-}
-
 #[cfg(test)]
 mod tests {
     use punctual_exec::chain::Origin;
 
     use super::*;
     use punctual_exec::chain::Way;
-    use punctual_record::taskset::{Chain, Means, Phase, TaskPolicy, Timer};
+    use punctual_record::taskset::{Chain, Means, Phase, TaskPolicy, Timer, Wake};
 
     fn passed(job: u64, out_ns: u64) -> Passed {
         Passed {
@@ -302,6 +292,7 @@ mod tests {
         assert_eq!((figures.age.count, figures.reaction.count), (3, 1));
         assert_eq!(figures.reaction.max_ns, 140);
     }
+
     /// The longest reaction, how many there are, and how many are too long, after one of 300 whose output reflects
     /// what was read at 210, and no output since.
     fn ended(set: &TaskSet, end_ns: u64, stops: &[(u64, u64)]) -> (u64, u64, u64) {

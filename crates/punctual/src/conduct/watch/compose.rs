@@ -57,7 +57,7 @@ fn alone(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> Watche
     WatchedThread {
         task: task(&sleeper.task, numbers),
         program,
-        ended: sleeper.ended,
+        ended: sleeper.has_ended(),
         period_ns: followed.period_ns(),
         timing: followed.timing(),
         skips: followed.skips.clone(),

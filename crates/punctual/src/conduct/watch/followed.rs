@@ -117,7 +117,7 @@ impl Followed {
     /// A thread that takes the row of this one, which has ended: for want of room, its figures are added to it.
     #[must_use]
     pub fn succeed(mut self, watched: WatchedThread, sleeper: Sleeper, met_on: u32) -> Self {
-        debug_assert!(self.sleeper.ended, "its figures are final");
+        debug_assert!(self.sleeper.has_ended(), "its figures are final");
         let others = watched.others + 1;
         let before = Ended {
             watched: WatchedThread { others, ..watched },
@@ -441,7 +441,8 @@ impl Followed {
         let mut settled = Vec::new();
         while let Some((from, to)) = paced.gaps.front().copied() {
             let rhythm = &paced.rhythm;
-            let on_grid = rhythm.periods(from.due_ns, to.due_ns).is_some();
+            let periods = rhythm.periods(from.due_ns, to.due_ns);
+            let on_grid = periods.is_some();
             // A new grid, if it continues; otherwise there is no period any more.
             let goes_on = || {
                 let mut later = paced.gaps.iter().skip(1);
@@ -462,7 +463,7 @@ impl Followed {
             paced.gaps.pop_front();
             paced.leaps += u64::from(count > 0);
             let catches_up = paced.catch_ups > 2 && paced.catch_ups * 4 >= paced.leaps;
-            if catches_up || paced.is_planned(&from, &to, period_ns) {
+            if catches_up || paced.is_planned((&from, &to), period_ns, periods) {
                 self.perhaps_late += count;
                 count = 0;
             }

@@ -56,9 +56,14 @@ impl Paced {
         }
     }
 
-    /// Whether the program may have left instants out on purpose: in this distance, or in another one as long.
-    pub(super) fn is_planned(&self, from: &Instant, to: &Instant, period_ns: u64) -> bool {
-        let periods = self.rhythm.periods(from.due_ns, to.due_ns);
+    /// Whether the program may have left instants out on purpose: in this distance of so many periods, or in another
+    /// one as long.
+    pub(super) fn is_planned(
+        &self,
+        (from, to): (&Instant, &Instant),
+        period_ns: u64,
+        periods: Option<u64>,
+    ) -> bool {
         is_planned(from, to, period_ns, periods.is_some())
             || periods.is_some_and(|periods| self.planned.contains(&periods))
     }

@@ -151,7 +151,7 @@ impl<'a> Program<'a> {
             if self.beyond.len() < BEYOND && !self.beyond.contains(&one) {
                 self.beyond.push(one);
             }
-            if sleeper.ended {
+            if sleeper.has_ended() {
                 self.watching.forget(one.0);
             }
             return;
@@ -322,7 +322,7 @@ impl<'a> Program<'a> {
         }
         // A thread that has ended makes room after its last wake-ups have arrived.
         for thread in &mut self.threads {
-            if thread.sleeper.ended && !thread.gone && thread.lost() == 0 {
+            if thread.sleeper.has_ended() && !thread.gone && thread.lost() == 0 {
                 thread.gone = true;
                 self.watching.forget(thread.sleeper.task.tid);
             }

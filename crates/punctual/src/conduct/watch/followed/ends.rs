@@ -5,18 +5,25 @@ use super::{Followed, RHYTHMS};
 use crate::conduct::watch::paced::{Key, Paced};
 use crate::conduct::watch::stopped::Instants;
 
+/// A timer with a period.
+struct PeriodicTimer {
+    key: Key,
+    instants: u64,
+    last_ns: u64,
+    period_ns: u64,
+}
+
 impl Followed {
     /// Makes room for a timer that is new. If the program makes it in the place of another one, the instants of that
     /// which passed before may have been late.
     pub(super) fn meet(&mut self, key: Key, begun_ns: Option<u64>) {
-        let periodic = self.rhythms.iter().filter_map(|(key, paced)| {
-            let (last, period_ns) = (paced.last?, paced.rhythm.period_ns()?);
-            matches!(key, Key::Object(_)).then_some((last.due_ns, period_ns, *key))
-        });
-        let latest = periodic.max().filter(|_| matches!(key, Key::Object(_)));
-        if let Some(((last_ns, period_ns, before), begun_ns)) = latest.zip(begun_ns) {
-            let passed = self.passed(last_ns, begun_ns, period_ns);
-            if let Some(before) = self.rhythms.get_mut(&before) {
+        let is_object = |key: &Key| matches!(key, Key::Object(_));
+        let others = self.periodic().filter(|it| is_object(&it.key));
+        let latest = others.max_by_key(|it| (it.last_ns, it.period_ns, it.key));
+        let latest = latest.filter(|_| is_object(&key));
+        if let Some((before, begun_ns)) = latest.zip(begun_ns) {
+            let passed = self.passed(&before, begun_ns);
+            if let Some(before) = self.rhythms.get_mut(&before.key) {
                 before.left = passed;
             }
         }
@@ -53,18 +60,30 @@ impl Followed {
             None if self.gone => return,
             None => end_ns,
         };
-        let periodic = self.rhythms.values().filter_map(|paced| {
-            let (last, period_ns) = (paced.last?, paced.rhythm.period_ns()?);
-            Some((paced.instants, last.due_ns, period_ns))
-        });
-        let most = periodic.max().filter(|_| self.shared.is_empty());
-        if let Some((_, last_ns, period_ns)) = most {
-            self.perhaps_late += self.passed(last_ns, end_ns, period_ns);
+        let periodic = self.periodic();
+        let most = periodic.max_by_key(|it| (it.instants, it.last_ns, it.period_ns));
+        if let Some(most) = most.filter(|_| self.shared.is_empty()) {
+            self.perhaps_late += self.passed(&most, end_ns);
         }
     }
 
-    /// How many instants after one were over by more than the deadline at a time, and in no stop.
-    fn passed(&mut self, last_ns: u64, at_ns: u64, period_ns: u64) -> u64 {
+    /// Its timers with a period.
+    fn periodic(&self) -> impl Iterator<Item = PeriodicTimer> {
+        self.rhythms.iter().filter_map(|(key, paced)| {
+            Some(PeriodicTimer {
+                key: *key,
+                instants: paced.instants,
+                last_ns: paced.last?.due_ns,
+                period_ns: paced.rhythm.period_ns()?,
+            })
+        })
+    }
+
+    /// How many instants after the last one of a timer were over by more than the deadline at a time, and in no stop.
+    fn passed(&mut self, timer: &PeriodicTimer, at_ns: u64) -> u64 {
+        let PeriodicTimer {
+            last_ns, period_ns, ..
+        } = *timer;
         let over_ns = at_ns.saturating_sub(self.tally.deadline_ns());
         let instants = Instants {
             at_ns: last_ns.saturating_add(period_ns),

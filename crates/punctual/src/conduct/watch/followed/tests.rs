@@ -20,7 +20,6 @@ fn followed() -> Followed {
         },
         started_ns: 1,
         cpu: Some(0),
-        ended: false,
         ended_ns: None,
         killed_by: None,
         wake_ups: 0,

@@ -16,7 +16,6 @@ fn on_time() -> Followed {
 #[test]
 fn a_thread_that_hangs_until_it_ends_may_have_been_late_until_then() {
     let mut thread = on_time();
-    thread.sleeper.ended = true;
     thread.sleeper.ended_ns = Some(BEGIN + 119 * PERIOD + DEADLINE);
     thread.gone = true;
     thread.end(BEGIN + 500 * PERIOD);
