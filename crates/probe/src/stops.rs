@@ -46,10 +46,21 @@ pub struct Waiting<'a> {
     pub polls: bool,
 }
 
-/// Where all threads stood still within a window: the longest stretch in which none made
+/// Where a stop within a window was: all of a short window, else the longest stretch in which no thread made
 /// progress. `usual_ns` is the length of such a stretch without a stop.
+///
+/// A stop that is as short as a stall can't be told from one. If the longest stretch of a short window were taken
+/// for it, stalls would be taken out and no cycle that was on time: what is left would look better than it was.
 #[must_use]
 pub fn standstill(window: &StopWindow, lanes: &[Waiting<'_>], usual_ns: u64) -> Option<(u64, u64)> {
+    let overlaps =
+        |sample: &Sample| sample.requested_ns < window.to_ns && sample.woke_ns() > window.from_ns;
+    if window.to_ns.saturating_sub(window.from_ns) <= 2 * LOOK_NS {
+        // Where threads poll, it had an effect if there is a gap.
+        let mut polls = lanes.iter().filter(|lane| lane.polls).peekable();
+        let any = polls.peek().is_none() || polls.any(|lane| lane.samples.iter().any(overlaps));
+        return any.then_some((window.from_ns, window.to_ns));
+    }
     let within = |at_ns: &u64| (window.from_ns..=window.to_ns).contains(at_ns);
     let mut progress: Vec<u64> = vec![window.from_ns, window.to_ns];
     for lane in lanes {
@@ -306,6 +317,29 @@ mod tests {
         let lanes = [lane(&first), lane(&second)];
         let (from_ns, to_ns) = standstill(&WINDOW, &lanes, MS).unwrap();
         assert_eq!((from_ns, to_ns), (11 * MS + 30_000, 310 * MS + 100_000));
+    }
+
+    #[test]
+    fn of_a_short_window_all_is_left_out_and_not_the_latest_wake_up_alone() {
+        // 6 ms late from 12 ms on; where in the window the stop was nobody knows.
+        let samples: Vec<Sample> = (0..12)
+            .chain(18..40)
+            .map(|ms| match ms {
+                11 => sample(ms, 6_100, 6),
+                _ => sample(ms, 20, 0),
+            })
+            .collect();
+        let short = StopWindow {
+            to_ns: 30 * MS,
+            ..WINDOW
+        };
+        let stop = standstill(&short, &[lane(&samples)], MS).unwrap();
+        assert_eq!(stop, (5 * MS, 30 * MS));
+        let mut left = samples;
+        let excluded = exclude(&mut left, stop, EACH_MS, 0);
+        // Those of 5 to 29 ms.
+        assert_eq!((excluded.cycles, left.len()), (25, 15));
+        assert!(left.iter().all(|sample| sample.missed == 0));
     }
 
     #[test]
