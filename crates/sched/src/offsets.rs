@@ -29,7 +29,7 @@ use crate::response::{Above, Own, longest};
 use crate::steps::{Request, Work};
 
 /// Instants at which windows of a group begin, at most: of that with the task itself, and of others.
-const OWN_INSTANTS: u64 = 2_000;
+const OWN_INSTANTS: u64 = 10_000;
 const OTHER_INSTANTS: u64 = 64;
 
 /// Groups without the task itself, at most.
@@ -239,6 +239,20 @@ fn grouped(own: &Own, above: &[Request]) -> Option<(Vec<Vec<Strict>>, Vec<usize>
     let inside = |at: usize| groups.iter().flatten().any(|one| one.request == Some(at));
     let others = (0..above.len()).filter(|at| !inside(*at)).collect();
     (!groups.is_empty()).then_some((groups, others))
+}
+
+/// Whether tasks with these periods are one group: each of its instants is looked at, and nothing is counted that need
+/// not come together.
+#[must_use]
+pub fn is_one_group(periods: impl Iterator<Item = u64> + Clone) -> bool {
+    let multiple = periods.clone().try_fold(1, |multiple, period_ns| {
+        common_multiple(multiple, period_ns)
+    });
+    let count = |multiple: u64| {
+        let each = periods.map(|period_ns| multiple / period_ns.max(1));
+        each.fold(0, u64::saturating_add)
+    };
+    multiple.is_some_and(|multiple| count(multiple) <= OWN_INSTANTS)
 }
 
 /// The instants at which something of a group is released as late as it may be, once each.

@@ -7,7 +7,7 @@ use punctual_record::taskset::analysis::{
     ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, Response, SetAnalysis, SetOverheads,
     TaskAnalysis,
 };
-use punctual_record::taskset::{Chain, Task, TaskPolicy, TaskSet, Wake};
+use punctual_record::taskset::{Chain, TaskPolicy, TaskSet};
 use punctual_sched as sched;
 use punctual_sched::admission::{Answer, Global, Reservation, admit, global};
 use punctual_sched::chain::{Broken, latency};
@@ -16,6 +16,7 @@ use punctual_sched::sensitivity::{largest_factor_ppm, slack_ns};
 
 pub use punctual_sched::admission::Limits;
 
+use crate::certain::{counts_worst, is_beyond_least};
 use crate::convert::{Converted, convert, not_periodic};
 use crate::work;
 
@@ -44,7 +45,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let any = set.tasks.iter().any(|task| !is_other(task.policy));
     let computable = any && all_bounded && converted.global.is_empty();
     let answers = answers(set, &machine.limits);
-    let worst = counts_worst(set, &converted, &outcomes);
+    let worst = counts_worst(set, cpus, &converted, &outcomes);
     let tasks: Vec<TaskAnalysis> = set
         .tasks
         .iter()
@@ -75,7 +76,8 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         .chains
         .iter()
         .map(|chain| ChainAnalysis {
-            counts_worst: chain.tasks.iter().any(|task| worst[*task]),
+            counts_worst: chain.tasks.iter().any(|task| worst[*task])
+                || !is_beyond_least(&converted, chain),
             ..of_chain(set, &converted, &outcomes, chain)
         })
         .collect();
@@ -94,7 +96,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     }
 }
 
-fn is_other(policy: TaskPolicy) -> bool {
+pub(crate) fn is_other(policy: TaskPolicy) -> bool {
     matches!(policy, TaskPolicy::Other { .. })
 }
 
@@ -118,7 +120,7 @@ fn outcome(tasks: &[TaskAnalysis], chains: &[ChainAnalysis]) -> AnalysisOutcome 
     }
 }
 
-type Outcomes = Vec<Result<sched::Bound, NoBound>>;
+pub(crate) type Outcomes = Vec<Result<sched::Bound, NoBound>>;
 
 fn outcomes(
     set: &TaskSet,
@@ -180,56 +182,6 @@ fn beside_unbounded(
             *outcome = Err(why);
         }
     }
-}
-
-/// Of which tasks the bound counts what need not come together: of an overload all that is not one in the long run;
-/// of a bound what it and the tasks above it do in sleeps and phases.
-fn counts_worst(set: &TaskSet, converted: &Converted, all: &Outcomes) -> Vec<bool> {
-    let rank = |of: &TaskPolicy| match *of {
-        TaskPolicy::Deadline { .. } => u8::MAX,
-        TaskPolicy::Fifo { priority } | TaskPolicy::Rr { priority } => priority,
-        TaskPolicy::Other { .. } => 0,
-    };
-    let of = &converted.set.overheads;
-    let tick_ppm = of
-        .tick
-        .map_or(0, |tick| ppm(tick.execution_ns, tick.period_ns));
-    let each = set.tasks.iter().zip(all).map(|(own, outcome)| {
-        let [cpu] = own.cpus[..] else { return false };
-        let here = || {
-            let tasks = set.tasks.iter().enumerate();
-            tasks.filter(move |(_, task)| !is_other(task.policy) && task.cpus == [cpu])
-        };
-        let is_above = |task: &Task| rank(&task.policy) >= rank(&own.policy);
-        match outcome {
-            Ok(bound) => {
-                let may_vary = |task: &Task| {
-                    let same = !std::ptr::eq(task, own) && rank(&task.policy) == rank(&own.policy);
-                    let released = matches!(task.wake, Wake::After { .. });
-                    is_above(task) && (work::varies(task) || released || same)
-                };
-                let waits = |part: &sched::Part| part.source == sched::Source::Blocking;
-                let reserved = matches!(own.policy, TaskPolicy::Deadline { .. });
-                here().any(|(_, task)| may_vary(task))
-                    || bound.parts.iter().any(waits)
-                    || reserved && own.jitter_ns > 0
-            }
-            Err(NoBound::Overload) => {
-                let shares = here().map(|(index, task)| {
-                    let period_ns = set.mean_period_ns(index).unwrap_or(1);
-                    let kernel = ppm(of.release_interrupt_ns, period_ns);
-                    if !is_above(task) {
-                        return kernel;
-                    }
-                    let own = work::share_ppm(set, index).saturating_add(kernel);
-                    own.saturating_add(ppm(of.wake_ns, period_ns))
-                });
-                shares.fold(tick_ppm, u64::saturating_add) <= 1_000_000
-            }
-            Err(_) => false,
-        }
-    });
-    each.collect()
 }
 
 /// `SCHED_DEADLINE` tasks that share all CPUs: each as a sporadic task that needs its whole runtime.
@@ -468,7 +420,7 @@ fn loads(
     loads.into_values().collect()
 }
 
-fn ppm(part: u64, whole: u64) -> u64 {
+pub(crate) fn ppm(part: u64, whole: u64) -> u64 {
     let share = u128::from(part) * 1_000_000 / u128::from(whole.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
 }

@@ -19,6 +19,7 @@
 
 pub mod analyse;
 
+mod certain;
 mod check;
 mod convert;
 mod fault;

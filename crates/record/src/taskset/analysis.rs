@@ -430,7 +430,8 @@ pub struct ChainAnalysis {
     pub age_limit_ns: Option<u64>,
     /// How long it takes at most.
     pub latency: ChainLatency,
-    /// As [`TaskAnalysis::counts_worst`], for one of its tasks.
+    /// As [`TaskAnalysis::counts_worst`]: for one of its tasks, or because how its tasks follow one another isn't
+    /// counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_worst: bool,
 }
@@ -485,6 +486,14 @@ impl TaskAnalysis {
 }
 
 impl ChainAnalysis {
+    /// Whether it only is not proved that it keeps its limits.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let limited = self.reaction_limit_ns.is_some() || self.age_limit_ns.is_some();
+        let is_bounded = matches!(self.latency, ChainLatency::Bounded { .. });
+        limited && is_bounded && self.meets().is_none()
+    }
+
     /// Whether its bounds are within its limits; absent where it has none of either, or where nothing follows from
     /// them.
     #[must_use]

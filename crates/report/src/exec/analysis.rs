@@ -81,7 +81,9 @@ pub fn analysis_sentence(of: &SetAnalysis) -> String {
                 true => "",
                 false => "; the others meet their deadlines by analysis",
             };
-            if of.tasks.iter().any(TaskAnalysis::is_open) {
+            if of.tasks.iter().any(TaskAnalysis::is_open)
+                || of.chains.iter().any(ChainAnalysis::is_open)
+            {
                 return format!(
                     "It is not proved that deadlines are met: {} of {all} of {}: {}{others}",
                     names.len(),
@@ -249,12 +251,16 @@ fn name(of: &SetAnalysis, task: usize) -> &str {
     of.tasks.get(task).map_or("", |task| &task.name)
 }
 
-/// Why tasks have no bound; those with the same reason together.
 /// What a bound that proves nothing counts, and what to do.
 const OPEN: &str = "its bound counts what need not come together (sleeps within jobs as execution, each phase as the \
     longest job at the shortest distance, all waits for locks, for tasks of its priority and for released ones, the \
-    kernel's time for ordinary tasks in full), and is too long with that, which does not say that it comes late: give \
-    it more room, or sleep between jobs only";
+    kernel's time for ordinary tasks and reservations of unknown work in full, tasks at different offsets), and is too \
+    long with that, which does not say that it comes late: give it more room, or sleep between jobs only";
+
+/// The same of a chain.
+const OPEN_CHAIN: &str = "its bound adds up the longest times of its parts, however its tasks follow one another, and is \
+    too long with that, which does not say that it comes late: execute the set, or let each task release the next \
+    (after)";
 
 /// Why tasks have no bound.
 fn no_bounds(of: &SetAnalysis) -> Vec<String> {
@@ -266,7 +272,10 @@ fn no_bounds(of: &SetAnalysis) -> Vec<String> {
 
 /// Which bounds prove nothing.
 fn open(of: &SetAnalysis) -> Vec<String> {
-    reasons(of, |task| task.is_open().then(|| OPEN.to_owned()))
+    let mut said = reasons(of, |task| task.is_open().then(|| OPEN.to_owned()));
+    let chains = of.chains.iter().filter(|chain| chain.is_open());
+    said.extend(chains.map(|chain| format!("{}: {OPEN_CHAIN}", chain.name)));
+    said
 }
 
 /// Tasks with what is to be said of them.

@@ -5,5 +5,6 @@ mod analysis;
 mod examples;
 mod hostile;
 mod oracle;
+mod proved;
 mod rtapp;
 mod toml;

@@ -1,0 +1,161 @@
+//! What follows from a bound that is too long: that a deadline is missed, or only that it isn't known to be met.
+
+use punctual_record::taskset::analysis::NoBound;
+use punctual_record::taskset::{Chain, Task, TaskPolicy, TaskSet, Wake};
+use punctual_sched as sched;
+use punctual_sched::admission::{Global, Reservation, global};
+use punctual_sched::demand::{Demand, EdfTask, From, Sharing, edf};
+
+use crate::analyse::{Outcomes, is_other, ppm};
+use crate::convert::Converted;
+use crate::work;
+
+/// Of which tasks the bound counts what need not come together: of an overload all that is not one in the long run;
+/// of a bound what it and the tasks above it do in sleeps and phases, and what waits and the kernel's time for ordinary
+/// tasks take at most; of reservations what no job is known to need.
+pub(crate) fn counts_worst(
+    set: &TaskSet,
+    cpus: u32,
+    converted: &Converted,
+    all: &Outcomes,
+) -> Vec<bool> {
+    let rank = |of: &TaskPolicy| match *of {
+        TaskPolicy::Deadline { .. } => u8::MAX,
+        TaskPolicy::Fifo { priority } | TaskPolicy::Rr { priority } => priority,
+        TaskPolicy::Other { .. } => 0,
+    };
+    let of = &converted.set.overheads;
+    let tick_ppm = of
+        .tick
+        .map_or(0, |tick| ppm(tick.execution_ns, tick.period_ns));
+    let each = set.tasks.iter().zip(all).map(|(own, outcome)| {
+        if let Err(NoBound::Demand { .. }) = outcome {
+            return !is_demand_certain(set, cpus, converted, own);
+        }
+        let [cpu] = own.cpus[..] else { return false };
+        let here = || {
+            let tasks = set.tasks.iter().enumerate();
+            tasks.filter(move |(_, task)| !is_other(task.policy) && task.cpus == [cpu])
+        };
+        let is_above = |task: &Task| rank(&task.policy) >= rank(&own.policy);
+        match outcome {
+            Ok(bound) => {
+                let may_vary = |(index, task): (usize, &Task)| {
+                    let reserved = matches!(task.policy, TaskPolicy::Deadline { .. });
+                    let unused = reserved && all[index].is_err();
+                    let same = !std::ptr::eq(task, own) && rank(&task.policy) == rank(&own.policy);
+                    let released = matches!(task.wake, Wake::After { .. });
+                    is_above(task) && (work::varies(task) || released || same || unused)
+                };
+                // Of both only the most is known.
+                let waits = |part: &sched::Part| {
+                    matches!(
+                        part.source,
+                        sched::Source::Blocking | sched::Source::Server(_)
+                    )
+                };
+                let mut counted = here().filter(|(_, task)| is_above(task)).map(|(at, _)| at);
+                let reserved = matches!(own.policy, TaskPolicy::Deadline { .. });
+                here().any(may_vary)
+                    || bound.parts.iter().any(waits)
+                    || come_apart(converted, &mut counted, bound.at_offsets)
+                    || reserved && own.jitter_ns > 0
+            }
+            Err(NoBound::Overload) => {
+                let shares = here().map(|(index, task)| {
+                    let period_ns = set.mean_period_ns(index).unwrap_or(1);
+                    let kernel = ppm(of.release_interrupt_ns, period_ns);
+                    if !is_above(task) {
+                        return kernel;
+                    }
+                    let own = work::share_ppm(set, index).saturating_add(kernel);
+                    own.saturating_add(ppm(of.wake_ns, period_ns))
+                });
+                shares.fold(tick_ppm, u64::saturating_add) <= 1_000_000
+            }
+            Err(_) => false,
+        }
+    });
+    each.collect()
+}
+
+/// Whether these tasks never all arrive together, and the bound is not that of their offsets alone.
+fn come_apart(
+    converted: &Converted,
+    tasks: &mut dyn Iterator<Item = usize>,
+    at_offsets: bool,
+) -> bool {
+    let strict = tasks.map(|at| &converted.set.tasks[at]);
+    let strict = strict.filter(|task| task.arrivals == sched::Arrivals::Periodic);
+    let strict: Vec<(u64, u64)> = strict.map(|it| (it.period_ns, it.offset_ns)).collect();
+    let apart = |(at, one): (usize, &(u64, u64))| {
+        strict[..at].iter().any(|other| {
+            let between_ns = one.1.abs_diff(other.1);
+            !between_ns.is_multiple_of(common_divisor(one.0, other.0).max(1))
+        })
+    };
+    let periods = strict.iter().map(|(period_ns, _)| *period_ns);
+    let exact = at_offsets && sched::is_one_group(periods);
+    strict.iter().enumerate().any(apart) && !exact
+}
+
+fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Whether jobs need more than there is, by what they execute and not by what is reserved for them: of those beside a
+/// task that is.
+fn is_demand_certain(set: &TaskSet, all_cpus: u32, converted: &Converted, own: &Task) -> bool {
+    let beside = set.tasks.iter().enumerate();
+    let beside = beside.filter(|(_, task)| {
+        matches!(task.policy, TaskPolicy::Deadline { .. }) && task.cpus == own.cpus
+    });
+    let of = |(index, task): (usize, &Task)| {
+        let Wake::Timer { offset_ns: 0, .. } = task.wake else {
+            return None;
+        };
+        if work::varies(task) || task.jitter_ns > 0 {
+            return None;
+        }
+        Some(Reservation {
+            runtime_ns: converted.execution_ns[index]?,
+            deadline_ns: task.deadline_ns,
+            period_ns: converted.set.tasks[index].period_ns,
+        })
+    };
+    let Some(jobs) = beside.map(of).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    let cpus = match own.cpus.len() {
+        0 => all_cpus,
+        cpus => cpus as u32,
+    };
+    if cpus > 1 {
+        return matches!(global(&jobs, cpus), Global::Impossible { .. });
+    }
+    let each = jobs.iter().map(|job| EdfTask {
+        execution_ns: job.runtime_ns,
+        period_ns: job.period_ns,
+        jitter_ns: 0,
+        deadline_ns: job.deadline_ns,
+        deadline_from: From::Arrival,
+        sections: Vec::new(),
+    });
+    let each: Vec<EdfTask> = each.collect();
+    matches!(edf(&each, Sharing::Inherit), Demand::Exceeded { .. })
+}
+
+/// Whether a limit of a chain is below what it takes at least: from one reading to the next, and through all its jobs.
+/// How its tasks come one after the other beyond that, no bound knows.
+pub(crate) fn is_beyond_least(converted: &Converted, chain: &Chain) -> bool {
+    let jobs_ns = chain.tasks.iter().fold(0u64, |sum, task| {
+        sum.saturating_add(converted.execution_ns[*task].unwrap_or(0))
+    });
+    let first = chain.tasks.first();
+    let between_ns = first.map_or(0, |first| converted.set.tasks[*first].period_ns);
+    let below = |limit_ns: Option<u64>, least_ns: u64| limit_ns.is_some_and(|it| it < least_ns);
+    below(chain.reaction_ns, between_ns.saturating_add(jobs_ns)) || below(chain.age_ns, jobs_ns)
+}

@@ -1,0 +1,97 @@
+//! What a bound that is too long proves.
+
+use punctual_record::taskset::analysis::{AnalysisOutcome, ChainLatency};
+
+use crate::analysis::{of, run, task};
+
+/// What is reserved, kept for ordinary tasks or done at other offsets need not come: too long a bound with that shows
+/// nothing; what jobs execute does.
+#[test]
+fn a_bound_with_what_need_not_come_proves_no_miss() {
+    let reserved = |name: &str, cpu: &str, rest: &str| {
+        format!(
+            "[[task]]\nname = \"{name}\"\n{cpu}period = \"20ms\"\nruntime = \"7ms\"\n\
+             dl-deadline = \"10ms\"\ndl-period = \"20ms\"\ndeadline = \"10ms\"\n{rest}\n"
+        )
+    };
+    let three = |cpu: &str, rest: &str| -> String {
+        ["x", "y", "z"]
+            .map(|name| reserved(name, cpu, rest))
+            .concat()
+    };
+    let outcome = |text: &str| of(text).outcome;
+    assert_eq!(
+        outcome(&three("", "work = \"2ms\"")),
+        AnalysisOutcome::Unbounded
+    );
+    assert_eq!(
+        outcome(&three("", "work = \"7ms\"")),
+        AnalysisOutcome::NotMet
+    );
+    assert_eq!(
+        outcome(&three("cpu = 0\n", "work = \"6ms\"")),
+        AnalysisOutcome::NotMet
+    );
+    let command = "work = [{ command = [\"gzip\"] }]";
+    assert_eq!(
+        outcome(&three("cpu = 0\n", command)),
+        AnalysisOutcome::Unbounded
+    );
+    // Above a task of fixed priority.
+    let beside = reserved("cmd", "cpu = 0\n", command) + &task("b", 50, 4_000, &run(1_500));
+    let analysis = of(&beside);
+    assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
+    assert!(
+        analysis.tasks.iter().all(|task| task.meets().is_none()),
+        "{analysis:?}"
+    );
+    // More instants than are looked at: 60,000 jobs of one of them.
+    let offset = |period_ms: u64| {
+        task("loop", 80, 1_000, &run(400))
+            + &task(
+                "house",
+                70,
+                period_ms * 1_000,
+                &format!("{}\noffset = \"500us\"\ndeadline = \"500us\"", run(450)),
+            )
+    };
+    assert_eq!(outcome(&offset(3_000)), AnalysisOutcome::Met);
+    assert_eq!(outcome(&offset(60_000)), AnalysisOutcome::Unbounded);
+}
+
+#[test]
+fn chains_have_bounds_where_arrivals_are_periodic() {
+    let limited = |timer: &str, limits: &str| {
+        task("a", 30, 1_000, &format!("{}\n{timer}", run(100)))
+            + &task("b", 20, 1_000, &run(100))
+            + &format!("[[chain]]\nname = \"c\"\ntasks = [\"a\", \"b\"]\n{limits}\n")
+    };
+    let two = |timer: &str| limited(timer, "reaction = \"2200us\"");
+    let analysis = of(&two(""));
+    // 1000 + 100 and 1000 + 200; the writer is above the reader, which never finds it half done.
+    let expected = ChainLatency::Bounded {
+        reaction_ns: 2_300_000,
+        age_ns: 1_200_000,
+    };
+    assert_eq!(analysis.chains[0].latency, expected);
+    // It takes 1.2 ms and 0.2 ms: that both come one after the other in each period no bound of a chain counts.
+    for (limits, outcome) in [
+        (
+            "reaction = \"2300us\"\nage = \"1200us\"",
+            AnalysisOutcome::Met,
+        ),
+        ("reaction = \"2299us\"", AnalysisOutcome::Unbounded),
+        ("reaction = \"1200us\"", AnalysisOutcome::Unbounded),
+        ("reaction = \"1199us\"", AnalysisOutcome::NotMet),
+        ("age = \"200us\"", AnalysisOutcome::Unbounded),
+        ("age = \"199us\"", AnalysisOutcome::NotMet),
+    ] {
+        assert_eq!(of(&limited("", limits)).outcome, outcome, "{limits}");
+    }
+    let relative = of(&two("timer = \"relative\""));
+    assert_eq!(
+        relative.chains[0].latency,
+        ChainLatency::NotPeriodic { task: 0 }
+    );
+    assert_eq!(relative.outcome, AnalysisOutcome::Unbounded);
+}
