@@ -306,13 +306,9 @@ impl Task {
         self.periods_ns(period_ns).min().unwrap_or(period_ns)
     }
 
-    /// The greatest distance of two arrivals of a task with a timer.
-    #[must_use]
-    pub fn longest_period_ns(&self) -> Option<u64> {
-        let Wake::Timer { period_ns, .. } = self.wake else {
-            return None;
-        };
-        Some(self.periods_ns(period_ns).max().unwrap_or(period_ns))
+    /// The greatest distance of two arrivals, where phases without a period of their own have this one.
+    fn longest_period_ns(&self, period_ns: u64) -> u64 {
+        self.periods_ns(period_ns).max().unwrap_or(period_ns)
     }
 
     fn periods_ns(&self, period_ns: u64) -> impl Iterator<Item = u64> {
@@ -350,19 +346,35 @@ impl TaskSet {
         self.distance_ns(task, Task::shortest_period_ns)
     }
 
+    /// The greatest distance of two arrivals of a task, as [`TaskSet::period_ns`].
+    #[must_use]
+    pub fn longest_period_ns(&self, task: usize) -> Option<u64> {
+        self.distance_ns(task, Task::longest_period_ns)
+    }
+
     /// The mean distance of two arrivals of a task, as [`TaskSet::period_ns`].
     #[must_use]
     pub fn mean_period_ns(&self, task: usize) -> Option<u64> {
         self.distance_ns(task, Task::mean_period_ns)
     }
 
-    /// When the first job of a task may arrive after the start of the set, or of the one that releases it.
+    /// When the first job of a task may arrive after the start of the set: of one that others release, with that of
+    /// their jobs which does.
     #[must_use]
     pub fn first_arrival_ns(&self, task: usize) -> u64 {
-        match self.timer_of(task).map(|(it, _)| it.wake) {
-            Some(Wake::Timer { offset_ns, .. }) => offset_ns,
-            _ => 0,
-        }
+        let Some((it, times)) = self.timer_of(task) else {
+            return 0;
+        };
+        let Wake::Timer {
+            offset_ns,
+            period_ns,
+            ..
+        } = it.wake
+        else {
+            return 0;
+        };
+        let later_ns = it.shortest_period_ns(period_ns).saturating_mul(times - 1);
+        offset_ns.saturating_add(later_ns)
     }
 
     fn distance_ns(&self, task: usize, of: fn(&Task, u64) -> u64) -> Option<u64> {

@@ -87,6 +87,8 @@ fn plan(
             )));
         }
     }
+    let duration_ns = flags.duration.or(set.duration_ns).unwrap_or(DURATION_NS);
+    set::check_arrivals(&set, flags, duration_ns)?;
     let load = flags.load.clone().unwrap_or(LoadSpec::None);
     let taken = |cpu: &usize| set.tasks.iter().any(|task| task.cpus.contains(cpu));
     let some_anywhere = set.tasks.iter().any(|task| task.cpus.is_empty());
@@ -95,7 +97,7 @@ fn plan(
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        duration_ns: Some(flags.duration.or(set.duration_ns).unwrap_or(DURATION_NS)),
+        duration_ns: Some(duration_ns),
         allowed: flags.miss,
         confidence: flags.confidence,
         load: LoadPlan {

@@ -124,6 +124,27 @@ fn what_is_no_task_set_is_refused_with_file_and_line() {
     assert!(ended.stderr.contains("none.toml"), "{ended:?}");
 }
 
+#[test]
+fn a_task_that_never_arrives_in_the_time_of_the_set_is_named() {
+    let place = Place::new();
+    let late = TWO.replace("period = \"10ms\"", "period = \"10ms\"\noffset = \"2s\"");
+    // The 2,001st job of 1 ms.
+    let rare = TWO.replace("period = \"10ms\"", "after = \"fast\"\nevery = 2001");
+    for text in [&rare, &late] {
+        fs::write(place.path().join("late.toml"), text).unwrap();
+        for words in [
+            &["exec", "late.toml", "-D", "2"][..],
+            &["lab", "--", "exec", "late.toml", "-D", "1500ms"],
+        ] {
+            let ended = place.run(words).expect(64);
+            let named = "late.toml: task slow: its first job arrives 2 s after the start";
+            assert!(ended.stderr.contains(named), "{ended:?}");
+        }
+    }
+    let analysed = &["exec", "late.toml", "--analyse", "--overheads", "none"];
+    place.run(analysed).expect(0);
+}
+
 /// What is measured depends on the machine, but not that something is, or that it says why not.
 #[test]
 fn overheads_are_measured_here_or_the_line_says_how_to_do_without() {

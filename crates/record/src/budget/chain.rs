@@ -37,7 +37,7 @@ pub fn of_chain(
     for hop in &mut known {
         hop.invalid.clear();
     }
-    let whole = Measured::times(run, &split.whole.times, &split.whole.timeline)?;
+    let whole = Measured::chain(run, &tasks.chains[chain], split)?;
     let demand = BudgetDemand {
         deadline_ns,
         allowed: tasks.allowed,

@@ -62,6 +62,10 @@ pub(super) fn judged(
     // What exceeds the deadline for sure is concluded in two ways.
     let one_hop = least(known, demand, of_a_hop / 2.0);
     let together = || at_least(known, demand.deadline_ns, of_a_hop / 2.0);
+    // A chain that went silent had few of them, and none of what it should have had then.
+    let measured_parts = known.iter().filter_map(|it| it.measured.as_ref());
+    let any_unsplit =
+        (measured_parts.chain(whole)).any(|it| it.unsplit_longer(demand.deadline_ns) > 0);
     let whole = whole.map(|whole| whole_figures(whole, demand, doubt));
 
     let mut figures: Vec<HopFigures> = known
@@ -89,6 +93,10 @@ pub(super) fn judged(
         (one_hop, together),
         whole.as_ref(),
     );
+    let (outcome, basis) = match outcome {
+        Outcome::Pass if any_unsplit => (Outcome::Inconclusive, BudgetBasis::AnyDependence),
+        _ => (outcome, basis),
+    };
     let sum = |sum: &Exceedance| SumFigures {
         above_deadline: sum.above(demand.deadline_ns),
         quantiles_ns: quantiles(sum),
@@ -207,6 +215,8 @@ fn whole_figures(whole: &Measured<'_>, demand: &BudgetDemand, doubt: f64) -> Who
     };
     let judgement = whole.judged(&[requirement], 1.0 - doubt);
     let bound = judgement.verdict.requirements.first().map(|it| &it.bound);
+    let bounds = bound.map_or((0.0, 1.0), |it| (it.lower, it.upper));
+    let (at_least, at_most) = whole.with_unknown(bounds, demand.deadline_ns);
     WholeFigures {
         outcome: if judgement.reasons.is_empty() {
             judgement.verdict.outcome
@@ -215,8 +225,8 @@ fn whole_figures(whole: &Measured<'_>, demand: &BudgetDemand, doubt: f64) -> Who
         },
         cycles: bound.map_or(0, |it| it.cycles),
         observed: bound.map_or(0.0, |it| it.observed_probability),
-        at_least: bound.map_or(0.0, |it| it.lower),
-        at_most: bound.map_or(1.0, |it| it.upper),
+        at_least,
+        at_most,
         quantiles_ns: whole
             .seen()
             .1

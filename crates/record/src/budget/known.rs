@@ -11,6 +11,7 @@ use crate::evidence::Evidence;
 use crate::invalid::InvalidReason;
 use crate::judgement::Judgement;
 use crate::run::{Run, Thread, Timeline};
+use crate::taskset::{ChainFigures, ChainSplit};
 
 /// A hop, with what is known of it.
 pub(super) struct Known<'h> {
@@ -31,6 +32,24 @@ pub(super) struct Measured<'h> {
     pub run: &'h Run,
     evidence: Evidence,
     of: Of<'h>,
+    unsplit: Option<Unsplit>,
+}
+
+/// Reactions of a chain that were not split: the longest may be among them.
+struct Unsplit {
+    all: Histogram,
+    split: Histogram,
+}
+
+impl Unsplit {
+    fn count(&self) -> u64 {
+        self.all.count().saturating_sub(self.split.count())
+    }
+
+    fn longer(&self, than_ns: u64) -> u64 {
+        let split = self.split.count_surely_above(than_ns);
+        self.all.count_above(than_ns).saturating_sub(split)
+    }
 }
 
 enum Of<'h> {
@@ -99,6 +118,7 @@ impl<'h> Measured<'h> {
                     run,
                     evidence: Evidence::decode(run)?,
                     of: Of::Threads(cpu),
+                    unsplit: None,
                 });
             }
             PartOfRun::Task { task } => tasks.and_then(|tasks| {
@@ -107,10 +127,14 @@ impl<'h> Measured<'h> {
                 let period_ns = tasks.set.period_ns(task);
                 Some((&figures.jobs, &figures.timeline, deadline_ns, period_ns))
             }),
-            PartOfRun::Chain { chain } => tasks.and_then(|tasks| {
-                let whole = &tasks.chains.get(chain)?.split.as_ref()?.whole;
-                Some((&whole.times, &whole.timeline, None, None))
-            }),
+            PartOfRun::Chain { chain } => {
+                let figures = tasks.and_then(|tasks| tasks.chains.get(chain));
+                if let Some((chain, split)) = figures.and_then(|it| Some((it, it.split.as_ref()?)))
+                {
+                    return Self::chain(run, chain, split);
+                }
+                None
+            }
         };
         match found {
             Some((times, timeline, deadline_ns, period_ns)) => Ok(Self {
@@ -126,8 +150,30 @@ impl<'h> Measured<'h> {
                 run,
                 evidence: Evidence::decode(run)?,
                 of: Of::Threads(Some(usize::MAX)),
+                unsplit: None,
             }),
         }
+    }
+
+    /// The reactions of a chain.
+    pub fn chain(
+        run: &'h Run,
+        chain: &ChainFigures,
+        split: &'h ChainSplit,
+    ) -> Result<Self, DecodeError> {
+        let whole = &split.whole;
+        Ok(Self {
+            unsplit: Some(Unsplit {
+                all: Histogram::try_from(&chain.reaction)?,
+                split: Histogram::try_from(&whole.times.latency)?,
+            }),
+            ..Self::times(run, &whole.times, &whole.timeline)?
+        })
+    }
+
+    /// Reactions that were longer than a time and that nothing else is known of.
+    pub fn unsplit_longer(&self, than_ns: u64) -> u64 {
+        self.unsplit.as_ref().map_or(0, |it| it.longer(than_ns))
     }
 
     /// Times that a run measured one after the other.
@@ -145,6 +191,7 @@ impl<'h> Measured<'h> {
                 deadline_ns: None,
                 period_ns: None,
             },
+            unsplit: None,
         })
     }
 
@@ -193,7 +240,21 @@ impl<'h> Measured<'h> {
         let requirements: Vec<Requirement> = limits.iter().map(requirement).collect();
         let verdict = judge_run(&requirements, &self.view(), 1.0 - doubt);
         let bounds = verdict.requirements.iter().map(|it| &it.bound);
-        bounds.map(|bound| (bound.lower, bound.upper)).collect()
+        let each = bounds.zip(limits);
+        each.map(|(bound, limit_ns)| self.with_unknown((bound.lower, bound.upper), *limit_ns))
+            .collect()
+    }
+
+    /// Bounds on how often a time was longer, with the cycles of which that isn't known.
+    pub fn with_unknown(&self, (lower, upper): (f64, f64), than_ns: u64) -> (f64, f64) {
+        let view = self.view();
+        let (known, unseen) = (view.cycles() as f64, view.unseen() as f64);
+        let unsplit = self.unsplit.as_ref().map_or(0, Unsplit::count) as f64;
+        let cycles = (known + unsplit).max(1.0);
+        // What was unseen is among the cycles, as if it had been on time.
+        let unknown = unseen + self.unsplit_longer(than_ns) as f64;
+        let upper = (upper * known + unknown) / cycles;
+        (lower * known / cycles, upper.min(1.0))
     }
 
     /// How many cycles there were, and how often they took longer than a time: as the verdict counts,
@@ -202,12 +263,15 @@ impl<'h> Measured<'h> {
         let view = self.view();
         let all = Histogram::merged(view.threads.iter().map(|thread| thread.histogram));
         // Of these nothing is known: longer than any time.
-        let unknown = view.lost().saturating_add(view.unseen());
-        let cycles = view.cycles().saturating_add(view.lost());
+        let lost = view.lost();
+        let unsplit = self.unsplit.as_ref().map_or(0, Unsplit::count);
+        let cycles = view.cycles().saturating_add(lost).saturating_add(unsplit);
         let mut points: Vec<(u64, f64)> = Vec::new();
         for bucket in all.buckets() {
             let at_ns = bucket.high_ns.min(all.max().unwrap_or(u64::MAX));
             let (late, missed) = (view.late(at_ns).1, view.missed_late(at_ns).1);
+            let unseen = view.unseen().saturating_add(self.unsplit_longer(at_ns));
+            let unknown = lost.saturating_add(unseen);
             let longer = late.saturating_add(missed).saturating_add(unknown);
             let share = 1.0 - longer as f64 / cycles as f64;
             if share > points.last().map_or(0.0, |(_, before)| *before) {

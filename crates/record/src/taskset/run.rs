@@ -122,6 +122,19 @@ pub struct ChainFigures {
 }
 
 impl TaskRun {
+    /// How many reactions of a chain were longer than its limit and are not split into its hops.
+    #[must_use]
+    pub fn longer_unsplit(&self, chain: usize) -> u64 {
+        let figures = self.chains.get(chain);
+        let Some((figures, split)) = figures.and_then(|it| Some((it, it.split.as_ref()?))) else {
+            return 0;
+        };
+        let longer = figures
+            .reaction_longer
+            .saturating_sub(split.whole.times.late);
+        longer.min(split.unsplit)
+    }
+
     /// The bound on the response times of a task, where it has one.
     #[must_use]
     pub fn bound_ns(&self, task: usize) -> Option<u64> {

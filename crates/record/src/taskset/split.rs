@@ -18,7 +18,8 @@ pub struct ChainSplit {
     pub whole: Times,
     /// The hops, in order: see [`ChainHop::of`].
     pub hops: Vec<Times>,
-    /// Reactions of which the way is not known: a task read less often than outputs are kept.
+    /// Reactions of which the way is not known: a task read less often than outputs are kept, or nothing came out
+    /// until the end.
     #[serde(default)]
     pub unsplit: u64,
 }

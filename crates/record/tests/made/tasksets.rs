@@ -253,10 +253,12 @@ fn picture() -> Picture {
 /// Reactions, split evenly among the hops of the first chain.
 fn split(set: &TaskSet, reactions: &[u64]) -> ChainSplit {
     let hops = ChainHop::of(set, 0).len() as u64;
+    let limit_ns = set.chains[0].reaction_ns;
     let times = |values: &[u64]| {
         let mut times = thread(0, values, 256);
         times.cpu = None;
-        times.late = 0;
+        let is_longer = |ns: &&u64| limit_ns.is_some_and(|limit_ns| **ns > limit_ns);
+        times.late = values.iter().filter(is_longer).count() as u64;
         times.first_half_misses = Some(0);
         Times {
             times,

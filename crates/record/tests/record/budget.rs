@@ -7,10 +7,12 @@ use punctual_record::budget::{
 use punctual_record::taskset::{ChainHop, ChainSplit, Times};
 use punctual_record::{Run, Timeline};
 use punctual_stats::budget::Exceedance;
+use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::verdict::Outcome;
 
 use crate::support::{Random, fifo_80_on, run_of, thread};
 use crate::tasksets::executed;
+use crate::watches;
 use punctual_record::{Demand, Fix};
 
 const MS: u64 = 1_000_000;
@@ -72,6 +74,31 @@ fn judged(demand: &BudgetDemand, hops: &[Hop], whole: Option<&Run>) -> Budget {
         of: PartOfRun::Threads { cpu: None },
     });
     judge(demand, hops, whole.as_ref()).expect("records")
+}
+
+#[test]
+fn wake_ups_of_a_hop_that_went_unseen_may_have_been_longer_than_any_time() {
+    let outcome = |unseen: u64, allowed: f64| {
+        let mut run = measured(0, &latencies(1, 10_000, 20_000, MS));
+        let mut watch = watches::program("controller", 1);
+        watch.threads[0].unseen = unseen;
+        watch.beyond = 0;
+        watch.marks.clear();
+        run.watch = Some(watch);
+        let budget = judged(
+            &demand(10 * MS, allowed),
+            &[of_run("controller", &run)],
+            None,
+        );
+        assert!(
+            budget.at_most >= unseen as f64 / (10_000 + unseen) as f64,
+            "{budget:#?}"
+        );
+        budget.outcome
+    };
+    assert_eq!(outcome(0, 0.01), Outcome::Pass);
+    assert_eq!(outcome(1_000, 0.12), Outcome::Pass);
+    assert_eq!(outcome(1_000, 0.05), Outcome::Inconclusive);
 }
 
 #[test]
@@ -409,6 +436,29 @@ fn the_budget_of_a_chain_is_judged_by_what_was_measured_end_to_end() {
         assert!(whole(budget).max_ns.expect("some") <= highest);
         let at = |sum: &[Option<u64>]| sum[2].expect("p99.9");
         assert!(at(&budget.any_dependence.quantiles_ns) >= at(&whole(budget).quantiles_ns));
+    }
+    // A reaction that is in no hop, and too long.
+    let mut run = chain(false);
+    let figures = &mut run.tasks.as_mut().expect("a set").chains[0];
+    let split = figures.split.as_mut().expect("one");
+    let mut all = Histogram::try_from(&split.whole.times.latency).expect("a histogram");
+    for ns in [MS, 30 * MS] {
+        assert_eq!(budget_of(&run).outcome, Outcome::Pass);
+        all.record(ns);
+        let figures = &mut run.tasks.as_mut().expect("a set").chains[0];
+        figures.reaction = HistogramRecord::from(&all);
+        figures.reaction_longer = u64::from(ns > 5 * MS);
+        figures.split.as_mut().expect("one").unsplit += 1;
+    }
+    assert_eq!(budget_of(&run).outcome, Outcome::Inconclusive);
+    assert_eq!(run.tasks.as_ref().expect("a set").longer_unsplit(0), 1);
+    // The same of the chain as a hop of another path.
+    let of = PartOfRun::Chain { chain: 0 };
+    let run = Box::new(run);
+    let part = hop("chain", HopTimes::Run { run, of });
+    for (deadline_ns, outcome) in [(20 * MS, Outcome::Inconclusive), (40 * MS, Outcome::Pass)] {
+        let budget = judged(&demand(deadline_ns, 0.2), std::slice::from_ref(&part), None);
+        assert_eq!(budget.outcome, outcome, "{budget:#?}");
     }
     // Without a limit there is nothing to judge.
     let mut run = chain(false);

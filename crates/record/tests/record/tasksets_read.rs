@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_record::explanation::{BillRow, Cause, Stage};
-use punctual_record::taskset::{JobBills, TaskFault, TaskRun};
+use punctual_record::taskset::{JobBills, TaskFault, TaskRun, Wake};
 use punctual_record::{InvalidReason, MergeError, Run, invalid_reasons, merge, parse};
 use punctual_stats::verdict::Outcome;
 use serde_json::{Value, json};
@@ -107,6 +107,26 @@ fn each_task_is_judged_by_its_own_deadline_and_each_chain_by_its_limits() {
         .map(|(index, _)| index)
         .collect();
     assert_eq!(failing, [1]);
+}
+
+#[test]
+fn what_is_seen_of_a_task_begins_with_its_first_arrival() {
+    let judged = |offset: u64, measured_ns: u64| {
+        let mut run = executed();
+        run.measured_ns = measured_ns;
+        let tasks = run.tasks.as_mut().unwrap();
+        for task in &mut tasks.set.tasks {
+            if let Wake::Timer { offset_ns, .. } = &mut task.wake {
+                *offset_ns = offset;
+            }
+        }
+        let analysis = punctual_record::analyse_record(&run).unwrap();
+        analysis.verdict.tasks
+    };
+    const LENGTH_NS: u64 = 1_000_000_000;
+    let later = judged(LENGTH_NS, 2 * LENGTH_NS);
+    assert_eq!(later, judged(0, LENGTH_NS));
+    assert_ne!(later, judged(0, 2 * LENGTH_NS));
 }
 
 #[test]

@@ -151,9 +151,17 @@ pub(crate) fn unsplit(tasks: &TaskRun, chain: usize) -> Option<String> {
         .latency
         .count
         .saturating_add(split.unsplit);
+    let longer = match tasks.longer_unsplit(chain) {
+        0 => String::new(),
+        longer => format!(
+            ", {} of them longer than the limit, so that the budget can't pass",
+            words::count(longer)
+        ),
+    };
     (split.unsplit > 0).then(|| {
         format!(
-            "{} of {} are not in the budget: their way through the chain was not kept",
+            "{} of {} are not in the budget{longer}: their way through the chain was not kept, or nothing came \
+             out until the end",
             words::count(split.unsplit),
             words::plural(all, "reaction", "reactions")
         )

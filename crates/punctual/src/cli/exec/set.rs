@@ -64,6 +64,27 @@ pub(in super::super) fn written(flags: &ExecFlags) -> Result<TaskSet, Failure> {
     Ok(set)
 }
 
+/// Refuses a duration in which a task has no job: nothing could be said of it.
+pub(in super::super) fn check_arrivals(
+    set: &TaskSet,
+    flags: &ExecFlags,
+    duration_ns: u64,
+) -> Result<(), Failure> {
+    let arrivals = (0..set.tasks.len()).map(|task| set.first_arrival_ns(task));
+    let late = set.tasks.iter().zip(arrivals);
+    match late.max_by_key(|(_, at_ns)| *at_ns) {
+        Some((task, at_ns)) if at_ns >= duration_ns => Err(Failure::usage(format!(
+            "{}: task {}: its first job arrives {} after the start, and the set ends after {}: expected a \
+             longer duration (-D), or a shorter offset",
+            flags.file.display(),
+            task.name,
+            punctual_report::words::duration(at_ns),
+            punctual_report::words::duration(duration_ns)
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The line of a file in which the step of a task stands; none of a set without a file.
 pub(super) fn line_of_step(path: &Path, task: usize, phase: usize, step: usize) -> Option<usize> {
     let text = text(path).ok()?;

@@ -40,9 +40,10 @@ pub fn complete(
     }
     let mut set = set::written(flags)?;
     check_cpus(&set, flags, guest)?;
+    let own_ns = set.duration_ns.unwrap_or(DURATION_NS).min(DURATION_NS);
+    set::check_arrivals(&set, flags, flags.duration.unwrap_or(own_ns))?;
     if flags.duration.is_none() {
-        let own = set.duration_ns.unwrap_or(DURATION_NS).min(DURATION_NS);
-        words.extend(["-D".to_owned(), format!("{own}ns")]);
+        words.extend(["-D".to_owned(), format!("{own_ns}ns")]);
     }
     // What a tracer takes would be in the figures.
     if !guest.explains && !flags.no_explain {

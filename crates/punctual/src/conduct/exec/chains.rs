@@ -6,7 +6,7 @@ use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use crate::probe::tally::Halves;
 use punctual_exec::Passed;
-use punctual_record::taskset::{ChainFigures, Task, TaskSet};
+use punctual_record::taskset::{ChainFigures, TaskSet};
 
 use super::split::SplitTally;
 
@@ -21,7 +21,7 @@ pub struct ChainTally {
     age_longer: u64,
     replaced: u64,
     split: Option<SplitTally>,
-    /// The most time between two inputs; absent where other tasks release the first task of the chain.
+    /// The most time between two inputs.
     input_period_ns: Option<u64>,
     /// The job whose input the last output reflects, and when it was read.
     last: Option<(u64, u64)>,
@@ -37,13 +37,13 @@ impl ChainTally {
     pub fn new(set: &TaskSet, chain: usize, start_ns: u64, halves: Halves) -> Self {
         let split = SplitTally::new(set, chain, start_ns, halves);
         let chain = set.chains.get(chain);
-        let first = chain.and_then(|chain| set.tasks.get(*chain.tasks.first()?));
+        let first = chain.and_then(|chain| chain.tasks.first().copied());
         let limit = |of: Option<u64>| of.unwrap_or(u64::MAX);
         Self {
             reaction_limit_ns: limit(chain.and_then(|chain| chain.reaction_ns)),
             age_limit_ns: limit(chain.and_then(|chain| chain.age_ns)),
             split,
-            input_period_ns: first.and_then(Task::longest_period_ns),
+            input_period_ns: first.and_then(|first| set.longest_period_ns(first)),
             reaction: Histogram::new(),
             reaction_longer: 0,
             age: Histogram::new(),
@@ -90,6 +90,9 @@ impl ChainTally {
         if waited_ns > self.reaction_limit_ns && !stops.iter().any(stopped) {
             self.reaction.record(waited_ns);
             self.reaction_longer += 1;
+            if let Some(split) = &mut self.split {
+                split.leave_out();
+            }
         }
     }
 
@@ -138,7 +141,7 @@ mod tests {
 
     use super::*;
     use punctual_exec::chain::Way;
-    use punctual_record::taskset::{Chain, Means, Phase, TaskPolicy, Timer, Wake};
+    use punctual_record::taskset::{Chain, Means, Phase, Task, TaskPolicy, Timer, Wake};
 
     fn passed(job: u64, out_ns: u64) -> Passed {
         Passed {
@@ -306,8 +309,9 @@ mod tests {
         tally.end(end_ns, stops);
         let figures = tally.to_record(0, 0);
         let split = figures.split.unwrap();
-        assert_eq!(split.whole.times.latency.count + split.unsplit, 1);
         let reaction = &figures.reaction;
+        let whole = &split.whole.times.latency;
+        assert_eq!(whole.count + split.unsplit, reaction.count);
         (reaction.max_ns, reaction.count, figures.reaction_longer)
     }
 
@@ -347,8 +351,15 @@ mod tests {
         slower.tasks[0].phases = vec![phase(None), phase(Some(300))];
         assert_eq!(ended(&slower, 1010, &[]).2, 0);
         assert_eq!(ended(&slower, 1011, &[]), (501, 2, 1));
-        // Another task releases the first.
-        slower.tasks[0].wake = slower.tasks[1].wake;
-        assert_eq!(ended(&slower, u64::MAX, &[]).2, 0);
+        // Every second job of another task releases the first.
+        let timer = slower.tasks[0].wake;
+        slower.tasks[0].wake = Wake::After {
+            task: 1,
+            every: 2,
+            means: Means::Futex,
+        };
+        slower.tasks[1].wake = timer;
+        assert_eq!(ended(&slower, 910, &[]).2, 0);
+        assert_eq!(ended(&slower, 911, &[]), (501, 2, 1));
     }
 }

@@ -44,8 +44,7 @@ impl SplitTally {
         let Some(times) =
             times(&self.hops, instants).filter(|_| instants.first() == Some(&since_ns))
         else {
-            self.unsplit += 1;
-            return;
+            return self.leave_out();
         };
         let sample = |ns: u64| Sample {
             requested_ns: since_ns,
@@ -57,6 +56,11 @@ impl SplitTally {
         }
         let whole_ns = passed.out_ns.saturating_sub(since_ns);
         self.whole.record_all(&[sample(whole_ns)]);
+    }
+
+    /// Counts a reaction of which the way is not known.
+    pub fn leave_out(&mut self) {
+        self.unsplit += 1;
     }
 
     /// The figures as the record keeps them, after so much of the run, of which so many outputs were lost.
