@@ -171,7 +171,7 @@ fn unseen(run: &Run, index: usize) -> u64 {
 }
 
 /// The interval at which wake-ups of a thread are due, where they have one.
-fn interval_ns(run: &Run, index: usize) -> Option<u64> {
+pub(super) fn interval_ns(run: &Run, index: usize) -> Option<u64> {
     match &run.watch {
         Some(watch) => watch.threads.get(index).and_then(|thread| thread.period_ns),
         None if run.tasks.is_some() => run.tasks.as_ref()?.set.period_ns(index),

@@ -335,7 +335,8 @@ impl FitWork {
         };
         Self::Prove {
             knobs: knobs.iter().enumerate().map(proven).collect(),
-            is_valid: experiment.is_some_and(|it| !it.control_fails()),
+            is_valid: experiment.is_some_and(|it| !it.control_fails())
+                && crate::experiment_faults(run).is_empty(),
             is_short: experiment.is_some_and(|it| {
                 let has_pilot = it.outcome != ExperimentOutcome::NoSpread;
                 !has_pilot || it.has_too_few_pairs()

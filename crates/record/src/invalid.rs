@@ -1,5 +1,7 @@
 //! What makes a run invalid apart from its figures.
 
+use std::mem::{Discriminant, discriminant};
+
 use punctual_stats::verdict::InvalidEvidence;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +97,67 @@ pub enum InvalidReason {
         /// Which fault.
         fault: InvalidEvidence,
     },
+    /// One of the runs that were merged is invalid.
+    OfRun {
+        /// Which, counted from 1.
+        run: u64,
+        /// Why.
+        reason: Box<InvalidReason>,
+    },
+}
+
+impl InvalidReason {
+    /// Why, of whichever run.
+    fn kind(&self) -> Discriminant<Self> {
+        match self {
+            Self::OfRun { reason, .. } => reason.kind(),
+            _ => discriminant(self),
+        }
+    }
+
+    /// Whether it is one that sums don't hide: merged runs are judged by the sum.
+    fn shows_in_sums(&self) -> bool {
+        matches!(self, Self::Demand(_) | Self::Event(_))
+    }
+
+    /// The same as one of a run that is merged; `before` are in the sum already.
+    fn in_sum(self, before: u64) -> Self {
+        match self {
+            Self::OfRun { run, reason } => Self::OfRun {
+                run: run.saturating_add(before),
+                reason,
+            },
+            _ => Self::OfRun {
+                run: before.saturating_add(1),
+                reason: Box::new(self),
+            },
+        }
+    }
+
+    /// Adds what makes a run invalid to that of those before it, `before` in number: the first of each kind.
+    pub(crate) fn add_up(sum: &mut Vec<Self>, run: &Run, before: u64) {
+        let reasons = reasons(run).into_iter();
+        for reason in reasons.filter(|it| !it.shows_in_sums()) {
+            if sum.iter().all(|known| known.kind() != reason.kind()) {
+                sum.push(reason.in_sum(before));
+            }
+        }
+    }
+
+    /// Of what was added up, that which a merged run does not say of itself.
+    pub(crate) fn left_of_sum(sum: Vec<Self>, merged: &Run) -> Vec<Self> {
+        let own = reasons(merged);
+        let is_new = |it: &Self| own.iter().all(|known| known.kind() != it.kind());
+        sum.into_iter().filter(is_new).collect()
+    }
+}
+
+/// What makes a run invalid, with what its verdict found in the evidence.
+pub(crate) fn reasons(run: &Run) -> Vec<InvalidReason> {
+    let mut reasons = invalid_reasons(run);
+    let faults = run.verdict.iter().flat_map(|verdict| &verdict.invalid);
+    reasons.extend(faults.map(|fault| InvalidReason::Evidence { fault: *fault }));
+    reasons
 }
 
 /// Why it can't be said whether a mark's limit was kept.
@@ -167,6 +230,20 @@ pub fn invalid_reasons(run: &Run) -> Vec<InvalidReason> {
         .chain(run.threads.iter().filter_map(probe))
         .chain(failed_tasks(run))
         .chain(stopped(run))
+        .chain(run.merged.iter().flat_map(|it| it.invalid.iter().cloned()))
+        .collect()
+}
+
+/// What makes the experiment of a run invalid, besides an effect of its control: no block is left out for it.
+#[must_use]
+pub fn experiment_faults(run: &Run) -> Vec<InvalidReason> {
+    let evidence = run.verdict.iter().flat_map(|verdict| &verdict.invalid);
+    let lost = evidence.filter(|fault| matches!(fault, InvalidEvidence::Lost { .. }));
+    let lost = lost.map(|fault| InvalidReason::Evidence { fault: *fault });
+    let loads = run.loads.iter().filter_map(load);
+    loads
+        .chain(run.threads.iter().filter_map(probe))
+        .chain(lost)
         .collect()
 }
 

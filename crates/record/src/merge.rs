@@ -1,6 +1,7 @@
 //! Many runs of the same thing, merged: histograms are added, never percentiles
 //! averaged; the analysis is made again from all the evidence.
 
+mod anew;
 mod decoded;
 mod parts;
 
@@ -15,8 +16,8 @@ use super::blocks::Blocking;
 use super::condition::Demand;
 use super::conditions::{Difference, Role, differences};
 use super::event::{Ending, Event, Happening, State};
-use super::evidence::missed_late;
 use super::gaps::Gaps;
+use super::invalid::InvalidReason;
 use super::judgement::analyse_record;
 use super::ledger::Ledger;
 use super::run::{FORMAT, Imported, Merged, OwnCost, Run, VERSION};
@@ -191,6 +192,7 @@ impl Merger {
                 last_started: String::new(),
                 differences: Vec::new(),
                 begun: Vec::new(),
+                invalid: Vec::new(),
             },
             measured_ns: 0,
             offset_ns: 0,
@@ -254,12 +256,8 @@ impl Merger {
                 Some(place) => *place,
                 None => thread.cpu.unwrap_or(index),
             };
-            let late = late(run, thread, histogram, limit_ns);
-            let missed_late = if limit_ns == run.deadline_ns() {
-                missed_late(thread)
-            } else {
-                thread.missed
-            };
+            let late = anew::late(run, thread, histogram, limit_ns);
+            let missed_late = anew::missed_late(run, index, limit_ns);
             let sum = self.threads.entry(key).or_default();
             sum.add(thread, histogram, (late, missed_late), shift);
             if let Some(watched) = run.gaps.as_ref().and_then(|gaps| gaps.threads.get(index)) {
@@ -281,6 +279,7 @@ impl Merger {
         if let Some(stops) = &run.stops {
             self.stops.get_or_insert_default().add_run(stops);
         }
+        InvalidReason::add_up(&mut self.merged.invalid, run, self.merged.runs);
         self.add_header(run);
         let span = latest
             .zip(earliest)
@@ -465,13 +464,15 @@ impl Merger {
             }),
         };
         let watched = self.threads.values().map(MergedThread::watched).collect();
+        let mut merged = self.merged;
+        let invalid = std::mem::take(&mut merged.invalid);
         let mut run = Run {
             format: FORMAT.to_owned(),
             version: VERSION,
             tool: first.tool,
             verb: "merge".to_owned(),
             command,
-            started: self.merged.first_started.clone(),
+            started: merged.first_started.clone(),
             start_ns: None,
             state,
             request,
@@ -495,7 +496,7 @@ impl Merger {
             analysis: None,
             verdict: None,
             imported: self.imported,
-            merged: Some(self.merged),
+            merged: Some(merged),
             laboratory: first.laboratory.map(parts::merged_laboratory),
             explanation: self.explanation.map(|ledger| ledger.to_record()),
             experiment: None,
@@ -517,8 +518,16 @@ impl Merger {
         if whole.is_some() && run.watch.is_none() {
             run.events.push(Event::new(0, Happening::WatchLeftOut));
         }
-        let analysis =
-            analyse_record(&run).map_err(|source| MergeError::Damaged { run: 0, source })?;
+        let analyse = |run: &Run| {
+            analyse_record(run).map_err(|source| MergeError::Damaged { run: 0, source })
+        };
+        let mut analysis = analyse(&run)?;
+        run.verdict = Some(analysis.verdict.clone());
+        let left = InvalidReason::left_of_sum(invalid, &run);
+        if let Some(merged) = run.merged.as_mut().filter(|_| !left.is_empty()) {
+            merged.invalid = left;
+            analysis = analyse(&run)?;
+        }
         run.conclude(analysis);
         Ok(run)
     }
@@ -540,27 +549,6 @@ fn content(run: &Run) -> Option<u64> {
     let mut hash = DefaultHasher::new();
     (&run.started, text).hash(&mut hash);
     Some(hash.finish())
-}
-
-/// Wake-ups of a thread later than `limit_ns`. Where the run counted for another
-/// deadline, from its peaks or, as many as may be, from its histogram.
-fn late(
-    run: &Run,
-    thread: &super::Thread,
-    histogram: &SparseHistogram,
-    limit_ns: Option<u64>,
-) -> u64 {
-    let own = run.deadline_ns();
-    match limit_ns {
-        limit if limit == own => thread.late,
-        None => 0,
-        Some(limit) if limit >= thread.peaks_above_ns => thread
-            .peaks
-            .iter()
-            .filter(|peak| peak.latency_ns > limit)
-            .count() as u64,
-        Some(limit) => histogram.count_above(limit),
-    }
 }
 
 /// Merges runs that are in memory; see [`Merger`] for many.

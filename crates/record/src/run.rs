@@ -24,6 +24,7 @@ use super::explanation::Explanation;
 use super::field::Field;
 use super::finding::RunFindings;
 use super::gaps::Gaps;
+use super::invalid::InvalidReason;
 use super::laboratory::{GuestTime, Laboratory};
 use super::load::{LoadFailure, WorkCheck};
 use super::path::PathRun;
@@ -276,6 +277,9 @@ pub struct Merged {
     /// Which runs these were, as far as they say: none is to be counted twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begun: Vec<Beginning>,
+    /// What made one of them invalid, and does not show in the sums: the first of each kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub invalid: Vec<InvalidReason>,
 }
 
 impl Merged {

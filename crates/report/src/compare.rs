@@ -12,7 +12,7 @@ mod words;
 
 use std::time::UNIX_EPOCH;
 
-use punctual_stats::compare::{Comparand, Comparison as Statistics, RunComparand};
+use punctual_stats::compare::{Comparand, Comparison as Statistics, RunComparand, Untested};
 use punctual_stats::histogram::Histogram;
 use serde::Serialize;
 
@@ -141,6 +141,10 @@ pub fn compare(
             };
             punctual_stats::compare::sides(&runs(0, first), &runs(1, second), confidence)
         }
+    };
+    let statistics = match all().any(|run| run.gaps.is_some()) {
+        true => statistics.untested(Untested::Gaps),
+        false => statistics,
     };
     let totals = own.each_ref().map(|side| pooled(side));
     let cut = cut.each_ref().map(|side| pooled(side));

@@ -5,17 +5,17 @@ mod page;
 mod picture;
 mod terminal;
 
-use punctual_record::Run;
 use punctual_record::experiment::{
     ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, Forecast, LeftOut, WantedEffect,
 };
+use punctual_record::{Run, experiment_faults};
 use punctual_stats::experiment::{Effect, KnobConclusion, KnobResult, Measure, Power, Spread};
 use punctual_stats::verdict::Outcome;
 
 use crate::statements::Fact;
 use crate::style::Tone;
 use crate::tuning::command;
-use crate::words;
+use crate::{verdict, words};
 
 pub(crate) use page::{effects as html_effects, section as html_section};
 pub use picture::draw;
@@ -52,10 +52,11 @@ fn judged(experiment: &Experiment) -> Vec<Judged<'_>> {
         .collect()
 }
 
-/// The verdict that an experiment ends with; none while it goes on.
+/// The verdict that the experiment of a run ends with; none while it goes on.
 #[must_use]
-pub fn outcome(experiment: &Experiment) -> Option<Outcome> {
-    if experiment.control_fails() {
+pub fn outcome(run: &Run) -> Option<Outcome> {
+    let experiment = run.experiment.as_ref()?;
+    if experiment.control_fails() || !experiment_faults(run).is_empty() {
         return Some(Outcome::Invalid);
     }
     match experiment.outcome {
@@ -68,9 +69,17 @@ pub fn outcome(experiment: &Experiment) -> Option<Outcome> {
     }
 }
 
-/// The result in one sentence.
+/// The result in one sentence; empty without an experiment.
 #[must_use]
-pub fn sentence(experiment: &Experiment) -> String {
+pub fn sentence(run: &Run) -> String {
+    let Some(experiment) = &run.experiment else {
+        return String::new();
+    };
+    let faults = experiment_faults(run);
+    if !faults.is_empty() {
+        let faults: Vec<String> = faults.iter().map(verdict::reason).collect();
+        return format!("INVALID: {}: no result can be trusted", faults.join("; "));
+    }
     if experiment.control_fails() {
         return "INVALID: the control, which changes nothing, shows an effect: something else \
                 changed with the knobs, and no result can be trusted"

@@ -266,6 +266,8 @@ pub(super) fn bursts(bound: &MissBound) -> Option<Fact> {
 /// How often there are misses at all. A stall that is yet to be seen is one episode of many misses,
 /// which the bound on cycles can't know of; the bound on episodes holds for it too.
 pub(super) fn episodes(bound: &MissBound) -> Option<Fact> {
+    // Those that are known by rows of time alone are no more than what the rows show.
+    bound.bursts?;
     let episodes = bound.episodes?;
     let hourly = episodes.per_hour(bound.duration_ns);
     if !hourly.is_finite() {

@@ -256,9 +256,15 @@ fn episodes(
                 }
             };
             let gap = words::duration(episodes.gap_ns);
+            // Of more misses than are kept one by one.
+            let least = if bound.bursts.is_none() {
+                "at least "
+            } else {
+                ""
+            };
             let seen = words::plural(episodes.seen, "episode", "episodes");
             (
-                format!("misses of {limit} came in {seen} (less than {gap} apart is one)"),
+                format!("misses of {limit} came in {least}{seen} (less than {gap} apart is one)"),
                 shown,
             )
         }

@@ -122,6 +122,8 @@ pub enum Untested {
     TooShort,
     /// No quantile lies within what both sides know.
     NoQuantile,
+    /// Their samples are gaps: a side that has more short ones has shorter gaps.
+    Gaps,
 }
 
 /// What a comparison says.
@@ -194,6 +196,19 @@ pub struct Comparison {
     pub confidence: f64,
     /// What all that says.
     pub conclusion: Conclusion,
+}
+
+impl Comparison {
+    /// The same without its tests.
+    #[must_use]
+    pub fn untested(mut self, why: Untested) -> Self {
+        for quantile in &mut self.quantiles {
+            (quantile.ratio, quantile.ratio_interval, quantile.p) = (None, None, None);
+        }
+        self.basis = None;
+        self.conclusion = Conclusion::Untested { why };
+        self
+    }
 }
 
 /// How the stated differences point: of the first slower, of the second slower.

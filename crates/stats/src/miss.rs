@@ -175,7 +175,7 @@ pub struct MissBound {
     pub bursts: Option<u64>,
     /// Most misses in one burst; `None` as for `bursts`.
     pub largest_burst: Option<u64>,
-    /// Misses by episodes; `None` as for `bursts`.
+    /// Misses by episodes; `None` as for `bursts`, if they are not known by rows of time either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub episodes: Option<Episodes>,
     /// What is known of the lengths of stalls, where these decide the upper bound.
@@ -286,8 +286,7 @@ impl MissEvidence<'_> {
             extremal_index: theta,
             bursts: complete.then_some(bursts.count as u64),
             largest_burst: complete.then_some(bursts.largest.round() as u64),
-            episodes: complete
-                .then(|| Episodes::new(&stalls, self.limit_ns, self.duration_ns, confidence)),
+            episodes: self.episodes(&stalls, confidence),
             stalls: heavy.map(|heavy| StallLengths::new(&stalls, k, heavy.is_heavy)),
             upper,
             lower: lower.min(independent_lower),
@@ -295,6 +294,15 @@ impl MissEvidence<'_> {
             seconds_with_miss: self.seconds_with_miss,
             duration_ns: self.duration_ns,
         }
+    }
+
+    fn episodes(&self, stalls: &[Stall], confidence: f64) -> Option<Episodes> {
+        let (limit_ns, duration_ns) = (self.limit_ns, self.duration_ns);
+        if self.events_complete {
+            return Some(Episodes::new(stalls, limit_ns, duration_ns, confidence));
+        }
+        let rows = self.rows.as_ref()?;
+        Some(Episodes::of_rows(rows, limit_ns, duration_ns, confidence))
     }
 
     /// The upper bound that the lengths of stalls lead to.

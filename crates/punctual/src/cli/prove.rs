@@ -171,12 +171,12 @@ fn one(
 }
 
 fn show(run: &Run, flags: &ProveFlags, place: Option<String>) {
-    let (Some(experiment), false) = (&run.experiment, flags.run.json) else {
+    if run.experiment.is_none() || flags.run.json {
         out::print(&summary_json::summary(run));
         return;
-    };
+    }
     if flags.run.quiet {
-        out::print(&(experiment::sentence(experiment) + "\n"));
+        out::print(&(experiment::sentence(run) + "\n"));
     } else {
         let style = out::style().with_report(place);
         out::print(&terminal::summary(run, &style));
@@ -188,7 +188,7 @@ fn exit_code(run: &Run) -> ExitCode {
     let Some(found) = &run.experiment else {
         return ExitCode::from(SETUP);
     };
-    match (&found.outcome, experiment::outcome(found)) {
+    match (&found.outcome, experiment::outcome(run)) {
         (ExperimentOutcome::Failed { .. } | ExperimentOutcome::Conflict { .. }, _) => {
             ExitCode::from(SETUP)
         }

@@ -297,6 +297,10 @@ pub fn every_reason() -> Vec<InvalidReason> {
         evidence(InvalidEvidence::NothingWatched),
         evidence(InvalidEvidence::Lost { samples: 1 }),
         evidence(InvalidEvidence::Lost { samples: 2_345 }),
+        InvalidReason::OfRun {
+            run: 3,
+            reason: Box::new(stopped(false)),
+        },
     ]
 }
 

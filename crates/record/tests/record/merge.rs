@@ -64,7 +64,7 @@ fn runs_that_were_stopped_add_up_and_too_much_of_it_is_invalid() {
         (1_600_000_000, 900_000_000)
     );
     assert_eq!(merged.verdict.unwrap().outcome, Outcome::Invalid);
-    let merged = exact(&[stopped(1, 900_000_000), run(2)], false);
+    let merged = exact(&[stopped(1, 400_000_000), run(2)], false);
     assert_ne!(merged.verdict.unwrap().outcome, Outcome::Invalid);
 }
 
@@ -156,6 +156,57 @@ fn a_load_that_stopped_working_in_one_run_makes_no_valid_sum() {
         // A sum of sums still knows it.
         let again = exact(&[sum, with(30, 0)], false);
         assert_eq!(invalid_reasons(&again), [reason(looked(3), true)]);
+    }
+}
+
+/// What the sum hides: each was INVALID alone.
+#[test]
+fn a_run_that_is_invalid_in_its_own_figures_makes_no_valid_sum() {
+    let stopped = |run: &mut Run| {
+        let mut stops = Stops::default();
+        stops.add(Stop {
+            at_ns: 1,
+            length_ns: 2_000_000_000,
+            cause: StopCause::Signal,
+            cpu: None,
+            tid: None,
+        });
+        run.stops = Some(stops);
+    };
+    let silent = |run: &mut Run| {
+        let thread = run.threads.last_mut().unwrap();
+        thread.latency = HistogramRecord::from(&Histogram::new());
+        thread.peaks.clear();
+        (thread.late, thread.first_half) = (0, None);
+        let analysis = analyse_record(run).unwrap();
+        run.conclude(analysis);
+    };
+    let idle = |run: &mut Run| {
+        for load in &mut run.loads {
+            (load.work, load.check) = (0, None);
+        }
+    };
+    let faults: [&dyn Fn(&mut Run); 3] = [&stopped, &silent, &idle];
+    for fault in faults {
+        let mut broken = run(2);
+        fault(&mut broken);
+        let good: Vec<Run> = (3..9).map(run).collect();
+        let merged = exact(&[&[run(1), broken][..], &good].concat(), false);
+        checked(&merged);
+        let reasons = invalid_reasons(&merged);
+        assert!(
+            matches!(reasons[..], [InvalidReason::OfRun { run: 2, .. }]),
+            "{reasons:?}"
+        );
+        assert_eq!(merged.verdict.as_ref().unwrap().outcome, Outcome::Invalid);
+        // It is the fourth of the runs that both sums hold.
+        let both = exact(&[exact(&[run(11), run(12)], false), merged], false);
+        checked(&both);
+        let reasons = invalid_reasons(&both);
+        assert!(
+            matches!(reasons[..], [InvalidReason::OfRun { run: 4, .. }]),
+            "{reasons:?}"
+        );
     }
 }
 
@@ -329,6 +380,39 @@ fn another_deadline_is_counted_anew() {
     let late = list.iter().filter(|latency| **latency > 100_000).count() as u64;
     assert!(late > 0);
     assert_eq!(merged.threads[0].late, late);
+}
+
+/// 3.2 ms late, three periods of 1 ms skipped: no miss of 10 ms, one of 2.2 ms and three of 1 ms.
+#[test]
+fn skipped_periods_are_counted_anew_for_another_deadline() {
+    let judged_by = |number: u64, deadline_ns: u64| {
+        let mut run = run(number);
+        run.request.requirements = vec![Requirement::MissProbability {
+            deadline_ns,
+            allowed: 0.0,
+        }];
+        run
+    };
+    const MS: u64 = 1_000_000;
+    for (deadline_ns, wanted) in [(10 * MS, 0), (3 * MS, 0), (2_150_000, 1), (MS, 3)] {
+        let mut late = judged_by(2, 100_000);
+        let mut list = latencies(2, 10_000, 90_000);
+        list[500] = 3_200_000;
+        for thread in &mut late.threads {
+            let mut with = self::thread(thread.cpu.unwrap(), &list, 1024);
+            let peak = with.peaks.iter_mut().find(|it| it.cycle == 500).unwrap();
+            peak.skipped = 3;
+            (with.missed, with.missed_late) = (3, Some(3));
+            *thread = with;
+        }
+        let merged = exact(&[judged_by(1, deadline_ns), late], true);
+        let missed: Vec<Option<u64>> = merged.threads.iter().map(|it| it.missed_late).collect();
+        assert_eq!(
+            missed,
+            vec![Some(wanted); merged.threads.len()],
+            "{deadline_ns}"
+        );
+    }
 }
 
 #[test]

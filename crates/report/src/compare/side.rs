@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::CompareError;
 use crate::conditions;
-use punctual_record::{ImportedThread, Run, beginnings};
+use punctual_record::{Gaps, ImportedThread, Run, beginnings};
 
 /// One of the two sides. What is not known of one of its runs is not known of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,6 +31,8 @@ pub struct Side {
     pub lost: u64,
     /// Skipped periods; absent where that isn't known.
     pub missed: Option<u64>,
+    /// The part of the watched time that was in gaps; absent where wake-ups were measured.
+    pub gap_share: Option<f64>,
     /// Exact minimum.
     pub min_ns: Option<u64>,
     /// Exact mean.
@@ -78,6 +80,17 @@ impl Summary {
     }
 }
 
+fn gap_share(runs: &[Run]) -> Option<f64> {
+    let all: Option<Vec<&Gaps>> = runs.iter().map(|run| run.gaps.as_ref()).collect();
+    let all = all?;
+    let watched: u64 = all.iter().map(|gaps| gaps.spans_ns().1).sum();
+    let threads = all.iter().flat_map(|gaps| &gaps.threads);
+    let in_gaps: u64 = threads
+        .map(|it| it.gap_ns.saturating_sub(it.set_aside_ns))
+        .sum();
+    (watched > 0).then(|| in_gaps as f64 / watched as f64)
+}
+
 pub(super) fn of(runs: &[Run]) -> Side {
     let summaries: Vec<Summary> = runs.iter().map(Summary::of).collect();
     let samples = summaries
@@ -114,6 +127,7 @@ pub(super) fn of(runs: &[Run]) -> Side {
             Field::Missed,
             threads().fold(0, |sum, thread| sum.saturating_add(thread.missed)),
         ),
+        gap_share: gap_share(runs),
         min_ns: summaries.iter().filter_map(|of| of.min_ns).min(),
         mean_ns: mean_known.then(|| sum_ns / samples as f64),
         max_ns: summaries.iter().filter_map(|of| of.max_ns).max(),

@@ -140,7 +140,8 @@ impl Text {
         for quantile in &statistics.quantiles {
             self.line(&quantile_line(quantile, ["A", "B"], "B/A"));
         }
-        if comparison.limit_ns != Some(0) {
+        let gaps = comparison.first.gap_share.or(comparison.second.gap_share);
+        if comparison.limit_ns != Some(0) && gaps.is_none() {
             self.wrapped("", "", &format!(
             "A wake-up of B is later than one of A in {} of pairs (half would mean no difference; Cliff's delta {}).",
             percent((statistics.delta + 1.0) / 2.0),
@@ -190,6 +191,9 @@ impl Text {
             } else {
                 "-".to_owned()
             }
+        });
+        row("time in gaps", &|side| {
+            side.gap_share.map_or_else(|| "-".to_owned(), percent)
         });
         row("minimum", &|side| time(side.min_ns));
         row("mean", &|side| {

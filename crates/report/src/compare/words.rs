@@ -89,6 +89,9 @@ pub(super) fn meaning(statistics: &Statistics) -> Option<String> {
                      apart two runs of one machine would be is not known.",
                 Untested::NoQuantile if statistics.quantiles.is_empty() =>
                     "No quantile lies within what both sides know of their latencies.",
+                Untested::Gaps =>
+                    "These are gaps, and no wake-ups: a machine that has more short ones has the lower \
+                     percentiles. What counts is the time in gaps, in the table below.",
                 Untested::TooShort =>
                     "A run is too short: it takes eight stretches of time on each side, of one length.",
                 _ =>

@@ -21,7 +21,7 @@ pub(crate) fn section(html: &mut Html, run: &Run) {
         return;
     };
     html.heading("experiment", "Which knob helped?");
-    html.text("p", "", &sentence(experiment));
+    html.text("p", "", &sentence(run));
     let caption = "The change by each knob with its interval. What is beyond chance has a colour.";
     drawing(html, "forest", caption, |form, id| {
         draw(experiment, form, id)

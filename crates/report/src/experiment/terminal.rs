@@ -25,11 +25,11 @@ const LEAST_SHARE: f64 = 0.02;
 #[must_use]
 pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
     let mut lines = Vec::new();
-    let tone = match outcome(experiment) {
+    let tone = match outcome(run) {
         None => Tone::Plain,
         Some(outcome) => crate::terminal::tone(Some(outcome)),
     };
-    for line in wrap(&sentence(experiment), style.columns()) {
+    for line in wrap(&sentence(run), style.columns()) {
         lines.push(style.paint(tone, &line));
     }
     lines.push(String::new());

@@ -3,7 +3,6 @@
 //! INCONCLUSIVE one, too (what was to be shown was not shown), INVALID is an error. The words are the
 //! terminal's.
 
-use punctual_record::experiment::Experiment;
 use punctual_record::{Demand, Event, Judgement, Run, Standing, State};
 use punctual_stats::lengths::LengthResult;
 use punctual_stats::tasks::TaskResult;
@@ -54,8 +53,8 @@ pub(super) fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
             timed: true,
         })),
     }
-    if let Some(found) = &run.experiment {
-        cases.push(experiment(found));
+    if run.experiment.is_some() {
+        cases.push(experiment(run));
     }
     // Of another tool's run there is but one, that its conditions are not known: no case.
     let demands = run.demands.iter().filter(|_| run.imported.is_none());
@@ -71,7 +70,24 @@ pub(super) fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
             .map(|found| event(found, run)),
     );
     cases.push(completeness(run));
+    let is_error = |case: &Case| matches!(case.result, Found::Error(..));
+    let judgement = judgement.filter(|it| it.verdict.outcome == Outcome::Invalid);
+    // Of a run of which nothing was required no case says that it is INVALID.
+    if let Some(judgement) = judgement.filter(|_| !cases.iter().any(is_error)) {
+        cases.push(valid(judgement));
+    }
     cases
+}
+
+fn valid(judgement: &Judgement) -> Case {
+    let why = verdict::reasons(judgement).join("; ");
+    Case {
+        class: "run",
+        name: "valid".to_owned(),
+        result: Found::Error(Outcome::Invalid.word(), why),
+        output: String::new(),
+        timed: true,
+    }
 }
 
 fn requirement(result: &RequirementResult, judgement: &Judgement) -> Case {
@@ -103,10 +119,10 @@ fn task(result: &TaskResult, judgement: &Judgement) -> Case {
 }
 
 /// Whether an experiment was made as planned; what it has shown is no success or failure of it.
-fn experiment(found: &Experiment) -> Case {
+fn experiment(run: &Run) -> Case {
     // One that has not ended shows nothing.
-    let outcome = experiment::outcome(found).unwrap_or(Outcome::Invalid);
-    let sentence = experiment::sentence(found);
+    let outcome = experiment::outcome(run).unwrap_or(Outcome::Invalid);
+    let sentence = experiment::sentence(run);
     let name = "conclusive".to_owned();
     case("experiment", name, outcome, sentence, String::clone)
 }

@@ -327,7 +327,7 @@ fn about(out: &mut Page<'_>, run: &Run) {
         out.put(format_args!(",{label}={}", quoted(value)));
     }
     out.text.push_str("} 1\n");
-    let of_experiment = run.experiment.as_ref().and_then(experiment::outcome);
+    let of_experiment = experiment::outcome(run);
     let judged = run.verdict.as_ref().map(|verdict| verdict.outcome);
     if let Some(judged) = of_experiment.or(judged) {
         let name = "punctual_verdict";

@@ -82,10 +82,10 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     let headline = statements::headline(run);
     let (outcome, claim) = match &run.experiment {
         // Its knobs are judged, not the machine.
-        Some(made) => {
-            let outcome = experiment::outcome(made);
+        Some(_) => {
+            let outcome = experiment::outcome(run);
             let failed = outcome.filter(|outcome| *outcome != Outcome::Pass);
-            (failed, experiment::sentence(made))
+            (failed, experiment::sentence(run))
         }
         None => (headline.outcome, headline.claim),
     };

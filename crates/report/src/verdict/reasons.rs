@@ -69,6 +69,7 @@ pub fn reason(reason: &InvalidReason) -> String {
             Stops::MOST_SHARE * 100.0
         ),
         InvalidReason::Evidence { fault } => evidence(*fault),
+        InvalidReason::OfRun { run, reason } => format!("run {run}: {}", self::reason(reason)),
     }
 }
 

@@ -51,8 +51,7 @@ fn the_summary_names_what_helps_and_what_harms() {
 #[test]
 fn a_control_with_an_effect_makes_everything_invalid() {
     let run = run_with(experiments::with_failed_control());
-    let made = run.experiment.as_ref().unwrap();
-    assert_eq!(experiment::outcome(made), Some(Outcome::Invalid));
+    assert_eq!(experiment::outcome(&run), Some(Outcome::Invalid));
     let text = terminal::summary(&run, &Style::plain());
     assert!(text.starts_with("INVALID: the control"), "{text}");
 }
@@ -61,12 +60,13 @@ fn a_control_with_an_effect_makes_everything_invalid() {
 fn a_budget_that_is_too_small_is_refused_with_one_that_is_enough() {
     let all = experiments::of_every_kind();
     let wanted = all.iter().find(|it| it.wanted.is_some()).unwrap();
-    let sentence = experiment::sentence(wanted);
+    let run = run_with(wanted.clone());
+    let sentence = experiment::sentence(&run);
     assert!(sentence.contains("a change of 20 % in p99.9"), "{sentence}");
     assert!(sentence.contains("give -D 120m"), "{sentence}");
-    assert_eq!(experiment::outcome(wanted), Some(Outcome::Inconclusive));
+    assert_eq!(experiment::outcome(&run), Some(Outcome::Inconclusive));
     // Without results the summary says what changes take.
-    let text = terminal::summary(&run_with(wanted.clone()), &Style::plain());
+    let text = terminal::summary(&run, &Style::plain());
     assert!(text.contains("Time that it takes to show"), "{text}");
     assert!(text.contains("never") && text.contains("2 h"), "{text}");
 }
@@ -107,13 +107,14 @@ fn a_hostile_name_is_text() {
 #[test]
 fn what_too_many_left_out_blocks_leave_open_is_no_pass() {
     let mut made = experiments::experiment();
-    assert_eq!(experiment::outcome(&made), Some(Outcome::Pass));
+    let outcome = |made: &Experiment| experiment::outcome(&run_with(made.clone()));
+    assert_eq!(outcome(&made), Some(Outcome::Pass));
     for block in made.blocks.iter_mut().filter(|it| it.knob == Some(1)) {
         block.left_out = Some(LeftOut::SlowSwitching);
     }
     made.judge();
-    assert_eq!(experiment::outcome(&made), Some(Outcome::Inconclusive));
-    let sentence = experiment::sentence(&made);
+    assert_eq!(outcome(&made), Some(Outcome::Inconclusive));
+    let sentence = experiment::sentence(&run_with(made.clone()));
     assert!(
         sentence.starts_with("INCONCLUSIVE: too many blocks"),
         "{sentence}"
@@ -122,7 +123,7 @@ fn what_too_many_left_out_blocks_leave_open_is_no_pass() {
     // Without a screening every knob should have pairs.
     made.blocks.retain(|it| it.knob != Some(1));
     made.judge();
-    assert_eq!(experiment::outcome(&made), Some(Outcome::Inconclusive));
+    assert_eq!(outcome(&made), Some(Outcome::Inconclusive));
     // A knob that a screening has sorted out has none.
     made.blocks[0].phase = Phase::Screening;
     made.screened = vec![
@@ -137,7 +138,7 @@ fn what_too_many_left_out_blocks_leave_open_is_no_pass() {
         };
         made.knobs.len()
     ];
-    assert_eq!(experiment::outcome(&made), Some(Outcome::Pass));
+    assert_eq!(outcome(&made), Some(Outcome::Pass));
 }
 
 #[test]

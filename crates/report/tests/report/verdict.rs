@@ -391,6 +391,7 @@ fn an_invalid_run_says_why_and_claims_nothing() {
         "nothing was watched",
         "1 sample was lost",
         "2,345 samples were lost",
+        "run 3: the measuring process was stopped for 0.51 s, 5.1 % of the run, where 5 % are allowed",
     ];
     let reasons: Vec<String> = every_reason().iter().map(verdict::reason).collect();
     assert_eq!(reasons, words);

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::burst_aware_upper;
 use super::stalls::{Stall, carried_dispersion, joined};
 use super::time::{HOUR_NS, LONGEST_NS, TimeNeeded, TimeUnknown};
+use super::{MissRows, burst_aware_upper};
 use crate::binomial;
 
 /// Misses less than this apart belong to one episode, if the limit is short.
@@ -23,7 +23,7 @@ const FEWEST_BLOCKS: f64 = 7.0;
 pub struct Episodes {
     /// The gap in ns: a second, or ten limits if that is more.
     pub gap_ns: u64,
-    /// How many were seen.
+    /// How many were seen; of more misses than are kept one by one, at least.
     pub seen: u64,
     /// Upper bound on their mean number in a run as long as this.
     pub upper: f64,
@@ -57,6 +57,36 @@ fn lower(seen: f64, dispersion: f64, confidence: f64) -> f64 {
 }
 
 impl Episodes {
+    /// Of misses that are known by rows of time alone: within a row, and from row to row, they may have been as near
+    /// as can be, or as far apart.
+    pub(super) fn of_rows(
+        rows: &MissRows,
+        limit_ns: u64,
+        duration_ns: u64,
+        confidence: f64,
+    ) -> Self {
+        let width = rows.width_ns as f64;
+        let with_misses = rows.misses.iter().enumerate().filter(|(_, it)| **it > 0);
+        let stalls: Vec<Stall> = with_misses
+            .map(|(row, misses)| Stall {
+                at_ns: row as f64 * width,
+                until_ns: (row + 1) as f64 * width,
+                misses: *misses as f64,
+                beyond: 0.0,
+            })
+            .collect();
+        let nearest = Self::new(&stalls, limit_ns, duration_ns, confidence);
+        let in_a_row = match rows.width_ns <= nearest.gap_ns {
+            true => 1,
+            false => rows.width_ns.div_ceil(nearest.gap_ns) + 1,
+        };
+        let most = in_a_row as f64 * stalls.len() as f64;
+        Self {
+            upper: upper(most, nearest.dispersion, confidence).max(nearest.upper),
+            ..nearest
+        }
+    }
+
     pub(super) fn new(stalls: &[Stall], limit_ns: u64, duration_ns: u64, confidence: f64) -> Self {
         let gap_ns = limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS);
         let duration = duration_ns as f64;

@@ -1,7 +1,7 @@
 //! The verdict and its text.
 
 use crate::support::{PERIOD, Rng};
-use punctual_stats::miss::TimeUnknown;
+use punctual_stats::miss::{MissRows, TimeUnknown};
 use punctual_stats::verdict::{RequirementResult, Seen};
 use punctual_stats::{
     Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, Settings, Skipped,
@@ -286,6 +286,41 @@ fn episodes_are_judged_by_their_number_whatever_each_holds() {
     let hours = (more + 1.0).ceil() as u64;
     assert_eq!(outcome(40 * hours, hours, 50.0), Outcome::Pass, "{hours}");
     assert_eq!(episodes(50, 1, 50.0).never, Some(TimeUnknown::RateTooHigh));
+}
+
+#[test]
+fn more_misses_than_are_kept_one_by_one_are_episodes_by_rows() {
+    const HOUR: usize = 3_600;
+    let judged = |rows: &[u64], per_hour| {
+        let misses: u64 = rows.iter().sum();
+        let mut threads = [thread(HOUR as u64, DEADLINE, &[])];
+        (0..misses).for_each(|_| threads[0].histogram.record(1_520_000));
+        threads[0].late = misses;
+        let mut evidence = evidence(&threads, DEADLINE, HOUR as u64 * 1_000);
+        evidence.seconds_with_miss = rows.iter().filter(|it| **it > 0).count() as u64;
+        evidence.rows = (!rows.is_empty()).then(|| MissRows {
+            width_ns: 1_000_000_000,
+            misses: rows.to_vec(),
+        });
+        let requirement = Requirement::Episodes {
+            deadline_ns: DEADLINE,
+            per_hour,
+        };
+        judge(&[requirement], &evidence, 0.95).requirements[0].clone()
+    };
+    // Always late: an episode every ten seconds, at least.
+    let always = vec![10; HOUR];
+    let fails = judged(&always, 300.0);
+    assert_eq!(fails.outcome, Outcome::Fail);
+    assert_eq!(fails.bound.bursts, None, "not each is kept");
+    assert_eq!(fails.bound.episodes.expect("rows").seen, 360);
+    assert_eq!(judged(&always, 5_000.0).outcome, Outcome::Pass);
+    assert_eq!(judged(&always, 1_000.0).outcome, Outcome::Inconclusive);
+    // 36,000 misses in two seconds: one episode or two.
+    let mut once = vec![0; HOUR];
+    once[7..9].fill(18_000);
+    assert_eq!(judged(&once, 8.0).outcome, Outcome::Pass);
+    assert_eq!(judged(&once, 4.0).outcome, Outcome::Inconclusive);
 }
 
 #[test]

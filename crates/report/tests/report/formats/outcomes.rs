@@ -1,7 +1,7 @@
 //! The outcome is one, wherever it is read: on the screen and the page, in JSON, JUnit, KTAP, LAVA,
 //! Prometheus and OpenMetrics.
 
-use punctual_record::{Judgement, Run};
+use punctual_record::{Judgement, Load, Run, analyse_record};
 use punctual_report::formats::{Format, write};
 use punctual_report::style::Style;
 use punctual_report::{experiment, html, summary_json, terminal};
@@ -75,15 +75,40 @@ fn documents() -> Vec<(Run, Outcome)> {
     }
     let of_experiments = experiments::of_every_kind().into_iter();
     for found in of_experiments.chain([experiments::with_failed_control()]) {
-        let Some(outcome) = experiment::outcome(&found) else {
-            continue;
-        };
         let mut run = support::run(1);
         (run.experiment, run.verdict) = (Some(found), None);
         run.request.requirements.clear();
+        let Some(outcome) = experiment::outcome(&run) else {
+            continue;
+        };
         documents.push((run, outcome));
     }
+    documents.extend(unrequired().map(|run| (run, Outcome::Invalid)));
     documents
+}
+
+/// Runs of which nothing was required, that are INVALID by their evidence or their load; and an experiment whose
+/// load did nothing.
+fn unrequired() -> impl Iterator<Item = Run> {
+    let faults: [fn(&mut Run); 3] = [
+        |run| run.threads[0].lost = 12,
+        |run| run.loads.iter_mut().for_each(did_nothing),
+        |run| {
+            run.loads.iter_mut().for_each(did_nothing);
+            run.experiment = Some(experiments::experiment());
+        },
+    ];
+    faults.into_iter().map(|fault| {
+        let mut run = support::run(1);
+        run.request.requirements.clear();
+        fault(&mut run);
+        run.verdict = Some(analyse_record(&run).expect("a record").verdict);
+        run
+    })
+}
+
+fn did_nothing(load: &mut Load) {
+    (load.work, load.check) = (0, None);
 }
 
 fn text(format: Format, run: &Run) -> String {

@@ -236,7 +236,17 @@ fn of_every_kind() -> Vec<Run> {
     sum.events = crate::kinds::events();
     sum.events[0].run = Some(2);
     sum.system.unread = crate::kinds::unread();
-    sum.merged.as_mut().unwrap().differences = crate::kinds::differences();
+    let merged = sum.merged.as_mut().unwrap();
+    merged.differences = crate::kinds::differences();
+    merged.invalid = crate::verdicts::every_reason();
+    merged.invalid.push(InvalidReason::OutputsLost {
+        chain: "loop".to_owned(),
+        lost: 2,
+    });
+    merged.invalid.push(InvalidReason::TaskFailed {
+        task: "control".to_owned(),
+        fault: taskset::TaskFault::StillBusy {},
+    });
     let load = sum.loads[0].clone();
     sum.loads = crate::kinds::load_failures()
         .into_iter()
