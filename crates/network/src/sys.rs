@@ -75,7 +75,7 @@ const SO_MEMINFO: i32 = 55;
 const MEMINFO_WORDS: usize = 9;
 const MEMINFO_DROPS: usize = 8;
 
-/// Makes room for what comes while the thread that takes it is late: as much as [`RECEIVE_ROOM`], or as
+/// Makes room for what comes while the thread that takes it is late: as much as `RECEIVE_ROOM`, or as
 /// `net.core.rmem_max` allows a user without CAP_NET_ADMIN.
 pub fn make_room(socket: BorrowedFd<'_>) {
     let set = |name| set_option(socket, libc::SOL_SOCKET, name, RECEIVE_ROOM);

@@ -308,8 +308,8 @@ fn a_hog_above_the_thread_of_napi_is_named() {
     require(&run, &judged(bills(&run), &by, is_expected));
 }
 
-/// Each packet keeps the softirq of its CPU busy for some 13 ms: it passes that many rules. Prints when, until
-/// it is killed.
+/// Each packet keeps the softirq of its CPU busy for [`BUSY_NS`]: it passes that many rules. Prints when, until it is
+/// killed.
 const FLOOD: &str = r#"
 import socket, sys, time
 flood = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -336,25 +336,51 @@ fn undisturbed(truth: Vec<(u64, u64)>, stalls: Stalls) -> Injected {
     }
 }
 
-/// Rules for the port of the flood alone; and replies are steered to this CPU.
-fn heavy_softirq(pair: &Namespaces, cpu: usize) -> Result<(), String> {
-    let repeated = |count: usize, rule: &str| format!("{rule}\n").repeat(count);
-    let rules = format!(
-        "table ip heavy {{
-         chain c {{ {} }}
-         chain b {{ {} }}
-         chain d {{ {} }}
-         chain a {{ type filter hook input priority 0; udp dport 9 jump d; udp dport 9 jump d; }}
-         }}",
-        repeated(1_000, "ip saddr 192.0.2.1 drop"),
-        repeated(100, "jump c"),
-        repeated(10, "jump b"),
-    );
+/// How long a packet of the flood keeps a softirq busy.
+const BUSY_NS: u64 = 13_000_000;
+
+/// How long the quickest of some packets of the flood takes.
+const ONE: &str = r#"
+import socket, time
+flood = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def one():
+    begin = time.monotonic_ns()
+    flood.sendto(b"x", ("127.0.0.1", 9))
+    return time.monotonic_ns() - begin
+print(min(one() for _ in range(20)))
+"#;
+
+/// Rules for the port of the flood alone, as many as this machine passes in the time; and replies are steered to this
+/// CPU.
+fn heavy_softirq(pair: &Namespaces, place: &Place, cpu: usize) -> Result<(), String> {
+    // Each way through d is 100,000 rules.
+    let load = |ways: u64| {
+        let repeated = |count: u64, rule: &str| format!("{rule}\n").repeat(count as usize);
+        let rules = format!(
+            "table ip heavy {{
+             chain c {{ {} }}
+             chain d {{ {} }}
+             chain a {{ type filter hook input priority 0; {} }}
+             }}",
+            repeated(1_000, "ip saddr 192.0.2.1 drop"),
+            repeated(100, "jump c"),
+            repeated(ways, "udp dport 9 jump d;"),
+        );
+        let script = format!("nft -f - <<'END'\n{rules}\nEND");
+        pair.shell(Side::Near, &script).map(drop)
+    };
+    load(1)?;
+    let mut one = pair.command(Side::Near, place, "taskset".as_ref());
+    one.args(["-c", &cpu.to_string(), "python3", "-c", ONE]);
+    let said = Running::start(one).end().expect(0).stdout;
+    let one_ns: u64 = said.trim().parse().expect("a time");
     let script = format!(
-        "nft -f - <<'END'\n{rules}\nEND\necho {:x} > /sys/class/net/veth0/queues/rx-0/rps_cpus",
+        "nft delete table ip heavy\necho {:x} > /sys/class/net/veth0/queues/rx-0/rps_cpus",
         1u64 << cpu
     );
-    pair.shell(Side::Near, &script).map(drop)
+    pair.shell(Side::Near, &script)?;
+    eprintln!("100,000 rules in {one_ns} ns");
+    load(BUSY_NS.div_ceil(one_ns.max(1)))
 }
 
 #[test]
@@ -363,10 +389,10 @@ fn a_softirq_that_was_busy_is_named_and_not_the_thread_that_nothing_had_woken() 
     let pair = namespaces!();
     let _alone = alone();
     let (ours, other) = (cpus()[0], cpus()[1]);
-    let rules = heavy_softirq(&pair, other);
+    let place = Place::new();
+    let rules = heavy_softirq(&pair, &place, other);
     need!(rules.map_err(|why| Absent::refused("rules of nft", why)));
     without_tcps_part(&pair).expect("root may");
-    let place = Place::new();
     let _responder = respond(&pair, &place, &["--once", "-a", &ours.to_string()]);
     // Of several replies in the busy CPU's queue TCP would hold the later ones back on the responder.
     let flags = [
