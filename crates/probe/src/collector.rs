@@ -49,6 +49,8 @@ pub struct Sifted {
     pub set_aside_ns: u64,
     /// Those of them that could not be distinguished from others.
     pub undecided: u64,
+    /// The longest of these, in ns.
+    pub longest_undecided_ns: u64,
 }
 
 /// What happens to a sample.
@@ -316,7 +318,11 @@ impl Collector {
                 if class != Classification::Keep {
                     sifted.set_aside += 1;
                     sifted.set_aside_ns += sample.latency_ns();
-                    sifted.undecided += u64::from(class == Classification::Undecided);
+                    if class == Classification::Undecided {
+                        let longest = &mut sifted.longest_undecided_ns;
+                        *longest = sample.latency_ns().max(*longest);
+                        sifted.undecided += 1;
+                    }
                 }
                 class == Classification::Keep
             });

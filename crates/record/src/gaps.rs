@@ -3,6 +3,7 @@
 //! Each gap stands in the record where a wake-up would: its beginning is the instant, its
 //! length the latency.
 
+use punctual_stats::gaps::WatchedTime;
 use serde::{Deserialize, Serialize};
 
 /// A run of gaps.
@@ -84,6 +85,9 @@ pub struct Watched {
     /// Gaps of which too few events are known to tell; they are set aside, too.
     #[serde(default)]
     pub untold: u64,
+    /// The longest of these, in ns; 0 where that isn't known.
+    #[serde(default)]
+    pub longest_untold_ns: u64,
     /// System management interrupts while it ran; absent where they can't be counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smi: Option<u64>,
@@ -98,6 +102,18 @@ impl Watched {
 }
 
 impl Gaps {
+    /// What was watched of the time of all threads, for the verdict.
+    #[must_use]
+    pub fn time(&self) -> WatchedTime {
+        let (span_ns, watched_ns) = self.spans_ns();
+        let untold = self.threads.iter().map(|thread| thread.longest_untold_ns);
+        WatchedTime {
+            span_ns,
+            watched_ns,
+            untold_ns: untold.max().unwrap_or(0),
+        }
+    }
+
     /// Time of all threads, and how much of it was watched.
     #[must_use]
     pub fn spans_ns(&self) -> (u64, u64) {

@@ -1,7 +1,7 @@
 //! The verdict on a record, with all that a sentence about it names.
 
 use punctual_stats::analysis::{Analysis, Settings, analyse};
-use punctual_stats::gaps::{WatchedTime, judge_gaps};
+use punctual_stats::gaps::judge_gaps;
 use punctual_stats::histogram::DecodeError;
 use punctual_stats::lengths::judge_lengths;
 use punctual_stats::requirement::Requirement;
@@ -93,14 +93,14 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
     let view = evidence.view(run);
     let mut analysis = analyse(&view, &settings);
     if let Some(gaps) = &run.gaps {
-        let (span_ns, watched_ns) = gaps.spans_ns();
-        let watched = WatchedTime {
-            span_ns,
-            watched_ns,
-        };
         // The number of gaps is no number of trials.
         analysis.miss = None;
-        analysis.verdict = judge_gaps(&settings.requirements, &view, watched, settings.confidence);
+        analysis.verdict = judge_gaps(
+            &settings.requirements,
+            &view,
+            gaps.time(),
+            settings.confidence,
+        );
     }
     let marks = run.watch.iter().flat_map(|watch| &watch.marks);
     let lengths: Vec<_> = marks.filter_map(WatchedMark::evidence).collect();

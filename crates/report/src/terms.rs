@@ -310,10 +310,13 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         } else if gaps.sifted {
             let untold = match sum(|thread| thread.untold) {
                 0 => String::new(),
-                n => format!(", {} of them because events are missing", words::count(n)),
+                n => format!(
+                    "; {} of them may have been, because events are missing",
+                    words::count(n)
+                ),
             };
             format!(
-                "{} in which the kernel did something ({}){untold}: not the platform's",
+                "{} in which the kernel did something ({}): not the platform's{untold}",
                 words::plural(aside, "gap", "gaps"),
                 words::duration(sum(|thread| thread.set_aside_ns))
             )

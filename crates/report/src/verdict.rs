@@ -111,7 +111,8 @@ pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String 
             let watched = watched(time);
             match longest_ns {
                 None => format!(
-                    "no gap in {watched}{load} was longer than {limit}.{}",
+                    "no gap in {watched}{load} was longer than {limit}{}.{}",
+                    untold(time, result.requirement.limit_ns()),
                     how_to_show_it(result, judgement.repeats)
                 ),
                 Some(longest) => format!(
@@ -121,6 +122,17 @@ pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String 
                 ),
             }
         }
+    }
+}
+
+/// What may have been longer.
+fn untold(time: &WatchedTime, limit_ns: u64) -> String {
+    match time.untold_ns > limit_ns {
+        true => format!(
+            ", but one of {} may have been the platform's: its events are missing",
+            words::duration(time.untold_ns)
+        ),
+        false => String::new(),
     }
 }
 

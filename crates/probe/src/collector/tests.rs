@@ -76,6 +76,7 @@ fn samples_set_aside_are_counted_apart_and_reach_no_sink() {
         set_aside: 2,
         set_aside_ns: 11,
         undecided: 1,
+        longest_undecided_ns: 7,
     };
     assert_eq!(lane.sifted, sifted);
 }

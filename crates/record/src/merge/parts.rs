@@ -106,6 +106,7 @@ impl MergedThread {
             // Small enough that three of them can be added up.
             *sum = sum.saturating_add(term).min(u64::MAX / 4);
         }
+        sum.longest_untold_ns = sum.longest_untold_ns.max(more.longest_untold_ns);
         sum.span_ns = sum.polled_ns + sum.gap_ns + sum.unwatched_ns;
         let so_far = if first { Some(0) } else { sum.smi };
         sum.smi = so_far

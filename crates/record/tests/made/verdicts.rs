@@ -117,6 +117,7 @@ pub fn gaps(longer: u64, longest_ns: Option<u64>) -> RequirementResult {
             time: WatchedTime {
                 span_ns: 10_000_000_000,
                 watched_ns: 9_000_000_000,
+                untold_ns: 0,
             },
         },
         ..waking(0.0, outcome, no_miss())

@@ -90,7 +90,7 @@ pub(super) fn meaning(statistics: &Statistics) -> Option<String> {
                 Untested::NoQuantile if statistics.quantiles.is_empty() =>
                     "No quantile lies within what both sides know of their latencies.",
                 Untested::Gaps =>
-                    "These are gaps, and no wake-ups: a machine that has more short ones has the lower \
+                    "The samples are gaps: a machine that has more short ones has the lower \
                      percentiles. What counts is the time in gaps, in the table below.",
                 Untested::TooShort =>
                     "A run is too short: it takes eight stretches of time on each side, of one length.",

@@ -1,5 +1,10 @@
 //! What reports call gaps.
 
+use punctual_record::Run;
+use punctual_report::compare::{TextStyle, compare, compare_text};
+use punctual_stats::compare::{Conclusion, Untested};
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+
 use super::fixtures::gaps;
 
 /// No report may call a gap a latency or a wake-up.
@@ -34,5 +39,48 @@ fn no_report_of_gaps_speaks_of_wake_ups() {
             });
             assert_eq!(around, None, "{name}: {word}");
         }
+    }
+}
+
+/// A machine with more short gaps has the lower percentiles: it isn't the quicker one.
+#[test]
+fn gaps_are_not_compared_by_their_lengths() {
+    let quiet = gaps();
+    let mut noisy = gaps();
+    let short = |latencies: &HistogramRecord| {
+        let mut all = Histogram::try_from(latencies).unwrap();
+        all.record_n(1_200, 50_000);
+        HistogramRecord::from(&all)
+    };
+    for (thread, watched) in
+        (noisy.threads.iter_mut()).zip(&mut noisy.gaps.as_mut().unwrap().threads)
+    {
+        thread.latency = short(&thread.latency);
+        thread.tid += 100;
+        watched.gap_ns += 50_000 * 1_200;
+        watched.polled_ns -= 50_000 * 1_200;
+    }
+    let other = |run: &Run, minute: u64| {
+        let mut run = run.clone();
+        run.started = format!("2026-01-01T00:{minute:02}:00Z");
+        run
+    };
+    let side = |run: &Run, at: [u64; 4]| at.map(|minute| other(run, minute));
+    let (first, second) = (side(&quiet, [0, 3, 4, 7]), side(&noisy, [1, 2, 5, 6]));
+    for (first, second) in [(&first[..1], &second[..1]), (&first[..], &second[..])] {
+        let compared = compare(first, second, None).unwrap();
+        assert_eq!(
+            compared.statistics.conclusion,
+            Conclusion::Untested {
+                why: Untested::Gaps
+            }
+        );
+        assert!(compared.first.gap_share < compared.second.gap_share);
+        let text = compare_text(&compared, TextStyle::default());
+        assert!(text.starts_with("Not tested"), "{text}");
+        assert!(
+            text.contains("time in gaps") && !text.contains("wake-up"),
+            "{text}"
+        );
     }
 }

@@ -262,6 +262,16 @@ fn gaps_and_lengths_have_their_own_sentences() {
         "PASS: no gap in 9 s watched (90.0 % of the time) under standard-load was longer than \
          50 µs."
     );
+    let mut untold = gaps(0, None);
+    untold.outcome = Outcome::Inconclusive;
+    if let Seen::Gaps { time, .. } = &mut untold.seen {
+        time.untold_ns = 150_000;
+    }
+    assert_eq!(
+        said(vec![untold]),
+        "INCONCLUSIVE: no gap in 9 s watched (90.0 % of the time) under standard-load was longer \
+         than 50 µs, but one of 150 µs may have been the platform's: its events are missing."
+    );
     for (count, words) in [(1, "1 gap"), (2, "2 gaps")] {
         assert_eq!(
             said(vec![gaps(count, Some(70_000))]),

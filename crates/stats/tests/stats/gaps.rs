@@ -10,6 +10,16 @@ use punctual_stats::{
 const SECOND: u64 = 1_000_000_000;
 
 fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]) -> Verdict {
+    judged_with(gaps, lost, (watched_ns, 0), requirements)
+}
+
+/// The same with the longest gap that may be another's.
+fn judged_with(
+    gaps: &[u64],
+    lost: u64,
+    (watched_ns, untold_ns): (u64, u64),
+    requirements: &[Requirement],
+) -> Verdict {
     let mut histogram = Histogram::new();
     let mut peaks = Peaks::new();
     for (at, ns) in gaps.iter().enumerate() {
@@ -43,6 +53,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
     let watched = WatchedTime {
         span_ns: 10 * SECOND,
         watched_ns,
+        untold_ns,
     };
     judge_gaps(requirements, &evidence, watched, 0.95)
 }
@@ -56,6 +67,7 @@ fn without_a_gap_the_run_passes_and_states_how_much_was_watched() {
     let time = WatchedTime {
         span_ns: 10 * SECOND,
         watched_ns: 9 * SECOND,
+        untold_ns: 0,
     };
     let seen = Seen::Gaps {
         longer: 0,
@@ -89,6 +101,15 @@ fn a_gap_above_the_limit_fails_and_a_gap_equal_to_it_does_not() {
         judged(&[50_001, 3_000], 0, SECOND, &[lenient]).outcome,
         Outcome::Fail
     );
+}
+
+#[test]
+fn a_gap_that_may_count_leaves_it_open() {
+    let outcome =
+        |gaps: &[u64], untold_ns| judged_with(gaps, 0, (9 * SECOND, untold_ns), &[MAX]).outcome;
+    assert_eq!(outcome(&[3_000], 50_000), Outcome::Pass);
+    assert_eq!(outcome(&[3_000], 50_001), Outcome::Inconclusive);
+    assert_eq!(outcome(&[50_001], 50_001), Outcome::Fail);
 }
 
 #[test]

@@ -100,6 +100,7 @@ fn polled(start_ns: u64, lane: &LaneCopy) -> Watched {
         set_aside: lane.sifted.set_aside,
         set_aside_ns: lane.sifted.set_aside_ns.min(progress.gap_ns),
         untold: lane.sifted.undecided,
+        longest_untold_ns: lane.sifted.longest_undecided_ns,
         smi: None,
     }
 }

@@ -324,6 +324,7 @@ fn gaps() -> Gaps {
             set_aside: 1,
             set_aside_ns: 5,
             untold: 1,
+            longest_untold_ns: 9,
             smi: Some(2),
         }],
     }
