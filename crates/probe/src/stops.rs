@@ -53,14 +53,26 @@ pub struct Waiting<'a> {
 /// for it, stalls would be taken out and no cycle that was on time: what is left would look better than it was.
 #[must_use]
 pub fn standstill(window: &StopWindow, lanes: &[Waiting<'_>], usual_ns: u64) -> Option<(u64, u64)> {
+    let longest = longest_standstill(window, lanes);
     let overlaps =
         |sample: &Sample| sample.requested_ns < window.to_ns && sample.woke_ns() > window.from_ns;
-    if window.to_ns.saturating_sub(window.from_ns) <= 2 * LOOK_NS {
+    let seen = lanes.iter().flat_map(|lane| lane.samples);
+    let mut seen = seen.filter(|sample| overlaps(sample));
+    let length_ns = longest.map_or(0, |(from_ns, to_ns)| to_ns - from_ns);
+    // While one of them was late, another was not: no stop of all of them did that.
+    let one_alone = seen.any(|sample| sample.latency_ns() > length_ns.saturating_add(usual_ns));
+    let is_short = window.to_ns.saturating_sub(window.from_ns) <= 2 * LOOK_NS;
+    if is_short && !one_alone {
         // Where threads poll, it had an effect if there is a gap.
         let mut polls = lanes.iter().filter(|lane| lane.polls).peekable();
         let any = polls.peek().is_none() || polls.any(|lane| lane.samples.iter().any(overlaps));
         return any.then_some((window.from_ns, window.to_ns));
     }
+    longest.filter(|_| length_ns > usual_ns)
+}
+
+/// The longest stretch of a window in which no thread made progress.
+fn longest_standstill(window: &StopWindow, lanes: &[Waiting<'_>]) -> Option<(u64, u64)> {
     let within = |at_ns: &u64| (window.from_ns..=window.to_ns).contains(at_ns);
     let mut progress: Vec<u64> = vec![window.from_ns, window.to_ns];
     for lane in lanes {
@@ -85,7 +97,6 @@ pub fn standstill(window: &StopWindow, lanes: &[Waiting<'_>], usual_ns: u64) -> 
         .map(|pair| (pair[0], pair[1]))
         .filter(still)
         .max_by_key(|(from_ns, to_ns)| to_ns - from_ns)
-        .filter(|(from_ns, to_ns)| to_ns - from_ns > usual_ns)
 }
 
 /// What was removed from a lane.
@@ -340,6 +351,11 @@ mod tests {
         // Those of 5 to 29 ms.
         assert_eq!((excluded.cycles, left.len()), (25, 15));
         assert!(left.iter().all(|sample| sample.missed == 0));
+        // Another thread was on time all along: it was no stop that made the first one late.
+        let punctual: Vec<Sample> = (0..40).map(|ms| sample(ms, 20, 0)).collect();
+        let late = [sample(10, 20, 0), sample(11, 6_100, 6), sample(18, 20, 0)];
+        let lanes = [lane(&late), lane(&punctual)];
+        assert_eq!(standstill(&short, &lanes, 2 * MS), None);
     }
 
     #[test]

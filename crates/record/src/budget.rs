@@ -168,6 +168,11 @@ pub enum BudgetBasis {
     },
     /// The run of the whole path.
     Whole,
+    /// Reactions of a chain that were longer, and of which nothing else is known: no bound knows what else there was.
+    Unsplit {
+        /// How many.
+        longer: u64,
+    },
 }
 
 /// What a run of the whole path showed.

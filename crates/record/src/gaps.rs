@@ -106,7 +106,14 @@ impl Gaps {
     #[must_use]
     pub fn time(&self) -> WatchedTime {
         let (span_ns, watched_ns) = self.spans_ns();
-        let untold = self.threads.iter().map(|thread| thread.longest_untold_ns);
+        // None is longer than all that were set aside.
+        let untold = self
+            .threads
+            .iter()
+            .map(|thread| match thread.longest_untold_ns {
+                0 if thread.untold > 0 => thread.set_aside_ns,
+                longest_ns => longest_ns,
+            });
         WatchedTime {
             span_ns,
             watched_ns,

@@ -74,6 +74,14 @@ pub fn sentence(budget: &Budget) -> String {
              they depend on each other ({allowed})",
             shares.at_least(at_least)
         ),
+        BudgetBasis::Unsplit { longer } => format!(
+            "{word}: {} longer than {deadline} and in no hop: nothing came out until the end, or the way through \
+             the chain was not kept ({allowed})",
+            match longer {
+                1 => "1 reaction was".to_owned(),
+                longer => format!("{} reactions were", words::count(longer)),
+            }
+        ),
         BudgetBasis::AnyDependence if budget.outcome == Outcome::Pass => format!(
             "{word}: {hops} together take longer than {deadline} in at most {} of cycles, however \
              they depend on each other ({allowed})",
@@ -151,7 +159,9 @@ pub fn statements(budget: &Budget) -> Vec<(&'static str, String)> {
     if let Some(whole) = &budget.whole {
         statements.push(("Whole path", of_the_whole(budget, whole)));
     }
-    if budget.outcome == Outcome::Inconclusive {
+    // A longer run has them too.
+    let is_unsplit = matches!(budget.basis, BudgetBasis::Unsplit { .. });
+    if budget.outcome == Outcome::Inconclusive && !is_unsplit {
         statements.push((TO_PASS, to_pass(budget)));
     }
     statements

@@ -121,7 +121,11 @@ fn said(cost: &Cost) -> String {
             format!("{}: {conclusion}", treatment(it))
         })
         .collect();
-    format!("{program}: {}", all.join("; "))
+    let so_far = match cost.outcome {
+        CostOutcome::Stopped => "INCONCLUSIVE: it was ended before its time. So far, ",
+        _ => "",
+    };
+    format!("{so_far}{program}: {}", all.join("; "))
 }
 
 /// The measures that the sentence names.
@@ -132,11 +136,13 @@ const HEADLINE: [CostMeasure; 3] = [
 ];
 
 fn concluded(result: &TreatmentResult, results: &CostResults) -> String {
-    let named = result.effects.iter().filter(|it| it.is_named);
-    let parts: Vec<String> = named
-        .filter(|it| HEADLINE.contains(&it.measure))
-        .map(|it| format!("{} × {}", name(it.measure), ratio(it.ratio)))
-        .collect();
+    let named = || result.effects.iter().filter(|it| it.is_named);
+    let of_headline = named().filter(|it| HEADLINE.contains(&it.measure));
+    let said = |it: &CostEffect| format!("{} × {}", name(it.measure), ratio(it.ratio));
+    let mut parts: Vec<String> = of_headline.map(said).collect();
+    if parts.is_empty() {
+        parts.extend(named().map(said));
+    }
     if !parts.is_empty() {
         return parts.join(", ");
     }

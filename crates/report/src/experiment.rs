@@ -56,7 +56,7 @@ fn judged(experiment: &Experiment) -> Vec<Judged<'_>> {
 #[must_use]
 pub fn outcome(run: &Run) -> Option<Outcome> {
     let experiment = run.experiment.as_ref()?;
-    if experiment.control_fails() || !experiment_faults(run).is_empty() {
+    if is_invalid(run, experiment) {
         return Some(Outcome::Invalid);
     }
     match experiment.outcome {
@@ -69,6 +69,16 @@ pub fn outcome(run: &Run) -> Option<Outcome> {
     }
 }
 
+/// One that could not be made says that first.
+fn is_invalid(run: &Run, experiment: &Experiment) -> bool {
+    use ExperimentOutcome as Ended;
+    let broke_off = matches!(
+        experiment.outcome,
+        Ended::Failed { .. } | Ended::Conflict { .. }
+    );
+    experiment.control_fails() || !broke_off && !experiment_faults(run).is_empty()
+}
+
 /// The result in one sentence; empty without an experiment.
 #[must_use]
 pub fn sentence(run: &Run) -> String {
@@ -76,7 +86,7 @@ pub fn sentence(run: &Run) -> String {
         return String::new();
     };
     let faults = experiment_faults(run);
-    if !faults.is_empty() {
+    if !faults.is_empty() && is_invalid(run, experiment) {
         let faults: Vec<String> = faults.iter().map(verdict::reason).collect();
         return format!("INVALID: {}: no result can be trusted", faults.join("; "));
     }
@@ -86,10 +96,17 @@ pub fn sentence(run: &Run) -> String {
             .to_owned();
     }
     match &experiment.outcome {
-        ExperimentOutcome::Complete if experiment.has_too_few_pairs() => format!(
-            "INCONCLUSIVE: too many blocks were left out: give a longer --settle or -D. So far: {}",
-            concluded(experiment)
-        ),
+        ExperimentOutcome::Complete if experiment.has_too_few_pairs() => {
+            let left_out = experiment.blocks.iter().any(|it| it.left_out.is_some());
+            let why = match left_out {
+                true => "too many blocks were left out: give a longer --settle or -D".to_owned(),
+                false => format!(
+                    "too few pairs of blocks for a confidence of {}: give a longer -D",
+                    words::percent(experiment.confidence)
+                ),
+            };
+            format!("INCONCLUSIVE: {why}. So far: {}", concluded(experiment))
+        }
         ExperimentOutcome::Complete => concluded(experiment),
         ExperimentOutcome::UnderWay => "The experiment has not ended.".to_owned(),
         ExperimentOutcome::BudgetTooSmall { needed_ns } => too_small(experiment, *needed_ns),

@@ -78,7 +78,7 @@ fn found(what: &FitWork) -> String {
         }
         FitWork::Prove {
             is_valid: false, ..
-        } => "not valid: the control shows an effect".to_owned(),
+        } => "not valid, for the reason in its report".to_owned(),
         FitWork::Prove {
             needed_ns: Some(_), ..
         } => "not enough time for a test".to_owned(),

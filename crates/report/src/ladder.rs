@@ -8,7 +8,7 @@ use punctual_record::cpu_list;
 use punctual_record::ladder::{
     Ladder, LadderOutcome, LadderRung, LadderStep, NotPossible, Rung, RungLeftOut, StepKind,
 };
-use punctual_stats::experiment::{KnobConclusion, LEAST_PAIRS};
+use punctual_stats::experiment::{KnobConclusion, LEAST_PAIRS, least_seeds};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::verdict::Outcome;
 
@@ -110,14 +110,23 @@ fn invalid(ladder: &Ladder) -> String {
 
 fn inconclusive(ladder: &Ladder) -> String {
     let pairs = ladder.steps.iter().map(|step| step.result.pairs).min();
+    let least = least_seeds(ladder.steps.len(), ladder.design.confidence);
     let why = match ladder.outcome {
         Some(LadderOutcome::Stopped) => "it was ended by a signal",
-        _ => "too many blocks were left out",
+        _ if least.is_none() => {
+            return format!(
+                "no number of rounds shows an effect of {} at a confidence of {}: give a lower --confidence",
+                words::plural(ladder.steps.len() as u64, "step", "steps"),
+                words::percent(ladder.design.confidence)
+            );
+        }
+        _ => "too few blocks count",
     };
+    let least = least.unwrap_or(LEAST_PAIRS);
     match pairs {
         None => why.to_owned(),
         Some(pairs) => format!(
-            "{why}; {} of at least {LEAST_PAIRS} rounds have both blocks of every comparison",
+            "{why}; {} of at least {least} rounds have both blocks of every comparison",
             pairs
         ),
     }

@@ -160,8 +160,12 @@ impl Terms {
 }
 
 fn ppm(part: u64, whole: u64) -> String {
-    let ppm = 1e6 * part as f64 / whole.max(1) as f64;
-    match ppm {
+    in_ppm(part as f64 / whole.max(1) as f64)
+}
+
+/// A share in parts of a million.
+pub(crate) fn in_ppm(share: f64) -> String {
+    match 1e6 * share {
         ppm if ppm < 100.0 => format!("{ppm:.1} ppm"),
         ppm => format!("{} ppm", words::count(ppm.round() as u64)),
     }

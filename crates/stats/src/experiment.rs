@@ -177,6 +177,8 @@ impl BlockLatencies {
             Measure::P50 => quantile(self.p50_ns),
             Measure::P99 => quantile(self.p99_ns),
             Measure::P999 => quantile(self.p999_ns),
+            // Where no message came back, nothing is known of how late they were.
+            Measure::Excess if self.count == 0 && self.messages.is_some() => None,
             Measure::Excess => Some((self.excess_ns as f64 + EXCESS_FLOOR_NS).ln()),
             Measure::Worst => quantile((self.count > 0).then_some(self.max_ns)),
             Measure::Late => {

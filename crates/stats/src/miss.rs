@@ -302,7 +302,14 @@ impl MissEvidence<'_> {
             return Some(Episodes::new(stalls, limit_ns, duration_ns, confidence));
         }
         let rows = self.rows.as_ref()?;
-        Some(Episodes::of_rows(rows, limit_ns, duration_ns, confidence))
+        let kept = (stalls, self.peaks.threshold());
+        Some(Episodes::of_rows(
+            rows,
+            kept,
+            limit_ns,
+            duration_ns,
+            confidence,
+        ))
     }
 
     /// The upper bound that the lengths of stalls lead to.

@@ -76,8 +76,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         .chains
         .iter()
         .map(|chain| ChainAnalysis {
-            counts_worst: chain.tasks.iter().any(|task| worst[*task])
-                || !is_beyond_least(&converted, chain),
+            counts_worst: !is_beyond_least(set, &converted, chain),
             ..of_chain(set, &converted, &outcomes, chain)
         })
         .collect();

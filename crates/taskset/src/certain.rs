@@ -85,8 +85,16 @@ fn come_apart(
     tasks: &mut dyn Iterator<Item = usize>,
     at_offsets: bool,
 ) -> bool {
-    let strict = tasks.map(|at| &converted.set.tasks[at]);
-    let strict = strict.filter(|task| task.arrivals == sched::Arrivals::Periodic);
+    let all: Vec<&sched::Task> = tasks.map(|at| &converted.set.tasks[at]).collect();
+    // Those that come when they are done drift past one another, or never meet.
+    if all.len() > 1
+        && all
+            .iter()
+            .any(|task| task.arrivals != sched::Arrivals::Periodic)
+    {
+        return true;
+    }
+    let strict = all.into_iter();
     let strict: Vec<(u64, u64)> = strict.map(|it| (it.period_ns, it.offset_ns)).collect();
     let apart = |(at, one): (usize, &(u64, u64))| {
         strict[..at].iter().any(|other| {
@@ -117,7 +125,8 @@ fn is_demand_certain(set: &TaskSet, all_cpus: u32, converted: &Converted, own: &
         let Wake::Timer { offset_ns: 0, .. } = task.wake else {
             return None;
         };
-        if work::varies(task) || task.jitter_ns > 0 {
+        let strict = converted.set.tasks[index].arrivals == sched::Arrivals::Periodic;
+        if !strict || work::varies(task) || task.jitter_ns > 0 {
             return None;
         }
         Some(Reservation {
@@ -150,8 +159,13 @@ fn is_demand_certain(set: &TaskSet, all_cpus: u32, converted: &Converted, own: &
 
 /// Whether a limit of a chain is below what it takes at least: from one reading to the next, and through all its jobs.
 /// How its tasks come one after the other beyond that, no bound knows.
-pub(crate) fn is_beyond_least(converted: &Converted, chain: &Chain) -> bool {
-    let jobs_ns = chain.tasks.iter().fold(0u64, |sum, task| {
+pub(crate) fn is_beyond_least(set: &TaskSet, converted: &Converted, chain: &Chain) -> bool {
+    // Of one whose jobs differ only the longest is known.
+    let alike = chain
+        .tasks
+        .iter()
+        .filter(|task| !work::varies(&set.tasks[**task]));
+    let jobs_ns = alike.fold(0u64, |sum, task| {
         sum.saturating_add(converted.execution_ns[*task].unwrap_or(0))
     });
     let first = chain.tasks.first();

@@ -90,6 +90,19 @@ fn refuse_senseless(verb: &str, flags: &[(bool, &str, &str)]) -> Result<(), Fail
 }
 
 /// Without `--tuned` a run has no journal.
+/// Refuses a confidence at which no number of blocks shows an effect, not even one of one knob and its control.
+///
+/// # Errors
+/// Wrong usage.
+pub fn refuse_surest(confidence: f64) -> Result<(), Failure> {
+    match punctual_stats::experiment::least_seeds(2, confidence) {
+        Some(_) => Ok(()),
+        None => Err(Failure::usage(format!(
+            "--confidence {confidence}: no number of blocks shows an effect that surely: expected 0.9996 at most"
+        ))),
+    }
+}
+
 fn refuse_idle_state(flags: &RunFlags) -> Result<(), Failure> {
     if flags.state.is_some() && flags.tuned.is_none() {
         return Err(Failure::usage(

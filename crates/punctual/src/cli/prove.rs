@@ -30,6 +30,7 @@ const HELD: [FindingId; 3] = [
 /// # Errors
 /// Wrong usage, or what could not be set up; then nothing was changed.
 pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
+    plan::refuse_surest(flags.run.required.confidence)?;
     let mut screen = Screen::of_run(&flags.run);
     let (outcome, directory) = match &flags.path {
         Some(host) => of_path(host, flags, &mut screen)?,

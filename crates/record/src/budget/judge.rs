@@ -64,8 +64,10 @@ pub(super) fn judged(
     let together = || at_least(known, demand.deadline_ns, of_a_hop / 2.0);
     // A chain that went silent had few of them, and none of what it should have had then.
     let measured_parts = known.iter().filter_map(|it| it.measured.as_ref());
-    let any_unsplit =
-        (measured_parts.chain(whole)).any(|it| it.unsplit_longer(demand.deadline_ns) > 0);
+    let unsplit = measured_parts
+        .chain(whole)
+        .map(|it| it.unsplit_longer(demand.deadline_ns));
+    let unsplit = unsplit.max().unwrap_or(0);
     let whole = whole.map(|whole| whole_figures(whole, demand, doubt));
 
     let mut figures: Vec<HopFigures> = known
@@ -94,7 +96,10 @@ pub(super) fn judged(
         whole.as_ref(),
     );
     let (outcome, basis) = match outcome {
-        Outcome::Pass if any_unsplit => (Outcome::Inconclusive, BudgetBasis::AnyDependence),
+        Outcome::Pass | Outcome::Inconclusive if unsplit > 0 => (
+            Outcome::Inconclusive,
+            BudgetBasis::Unsplit { longer: unsplit },
+        ),
         _ => (outcome, basis),
     };
     let sum = |sum: &Exceedance| SumFigures {
@@ -218,10 +223,10 @@ fn whole_figures(whole: &Measured<'_>, demand: &BudgetDemand, doubt: f64) -> Who
     let bounds = bound.map_or((0.0, 1.0), |it| (it.lower, it.upper));
     let (at_least, at_most) = whole.with_unknown(bounds, demand.deadline_ns);
     WholeFigures {
-        outcome: if judgement.reasons.is_empty() {
-            judgement.verdict.outcome
-        } else {
-            Outcome::Invalid
+        outcome: match judgement.verdict.outcome {
+            _ if !judgement.reasons.is_empty() => Outcome::Invalid,
+            Outcome::Pass if whole.unsplit_longer(demand.deadline_ns) > 0 => Outcome::Inconclusive,
+            outcome => outcome,
         },
         cycles: bound.map_or(0, |it| it.cycles),
         observed: bound.map_or(0.0, |it| it.observed_probability),

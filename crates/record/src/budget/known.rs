@@ -47,8 +47,9 @@ impl Unsplit {
     }
 
     fn longer(&self, than_ns: u64) -> u64 {
-        let split = self.split.count_surely_above(than_ns);
-        self.all.count_above(than_ns).saturating_sub(split)
+        let split = self.split.count_above(than_ns);
+        let longer = self.all.count_above(than_ns).saturating_sub(split);
+        longer.min(self.count())
     }
 }
 

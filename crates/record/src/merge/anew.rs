@@ -37,9 +37,9 @@ pub(super) fn missed_late(run: &Run, index: usize, limit_ns: Option<u64>) -> u64
     };
     let interval_ns = evidence::interval_ns(run, index);
     let of = |peak: &Peak| skipped_misses(peak.latency_ns, peak.skipped, interval_ns, limit_ns);
-    let skipped: u64 = thread.peaks.iter().map(|peak| peak.skipped).sum();
+    let skipped: u64 = (thread.peaks.iter()).fold(0, |sum, peak| sum.saturating_add(peak.skipped));
     match skipped == thread.missed {
-        true => thread.peaks.iter().map(of).sum(),
+        true => (thread.peaks.iter().map(of)).fold(0, u64::saturating_add),
         false => thread.missed,
     }
 }

@@ -450,7 +450,10 @@ fn the_budget_of_a_chain_is_judged_by_what_was_measured_end_to_end() {
         figures.reaction_longer = u64::from(ns > 5 * MS);
         figures.split.as_mut().expect("one").unsplit += 1;
     }
-    assert_eq!(budget_of(&run).outcome, Outcome::Inconclusive);
+    let budget = budget_of(&run);
+    assert_eq!(budget.outcome, Outcome::Inconclusive);
+    assert_eq!(budget.basis, BudgetBasis::Unsplit { longer: 1 });
+    assert_eq!(whole(&budget).outcome, Outcome::Inconclusive);
     assert_eq!(run.tasks.as_ref().expect("a set").longer_unsplit(0), 1);
     // The same of the chain as a hop of another path.
     let of = PartOfRun::Chain { chain: 0 };

@@ -83,11 +83,10 @@ impl Summary {
 fn gap_share(runs: &[Run]) -> Option<f64> {
     let all: Option<Vec<&Gaps>> = runs.iter().map(|run| run.gaps.as_ref()).collect();
     let all = all?;
-    let watched: u64 = all.iter().map(|gaps| gaps.spans_ns().1).sum();
+    let sum = |times: &mut dyn Iterator<Item = u64>| times.fold(0, u64::saturating_add);
+    let watched = sum(&mut all.iter().map(|gaps| gaps.spans_ns().1));
     let threads = all.iter().flat_map(|gaps| &gaps.threads);
-    let in_gaps: u64 = threads
-        .map(|it| it.gap_ns.saturating_sub(it.set_aside_ns))
-        .sum();
+    let in_gaps = sum(&mut threads.map(|it| it.gap_ns.saturating_sub(it.set_aside_ns)));
     (watched > 0).then(|| in_gaps as f64 / watched as f64)
 }
 

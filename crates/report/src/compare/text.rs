@@ -10,6 +10,7 @@ use super::words::{self, p_value, percentile};
 use super::{Band, Comparison, Side};
 use crate::facts;
 use crate::known::Reading;
+use crate::terms::in_ppm;
 use punctual_record::conditions::Role;
 use punctual_record::text::{one_line, shortened};
 
@@ -193,7 +194,7 @@ impl Text {
             }
         });
         row("time in gaps", &|side| {
-            side.gap_share.map_or_else(|| "-".to_owned(), percent)
+            side.gap_share.map_or_else(|| "-".to_owned(), in_ppm)
         });
         row("minimum", &|side| time(side.min_ns));
         row("mean", &|side| {

@@ -81,6 +81,11 @@ pub(super) fn percentile(quantile: f64) -> String {
 pub(super) fn meaning(statistics: &Statistics) -> Option<String> {
     let (a, b) = statistics.runs;
     Some(match statistics.conclusion {
+        Conclusion::Untested {
+            why: Untested::Gaps,
+        } => "The samples are gaps: a machine that has more short ones has the lower percentiles. What counts is \
+              the time in gaps, in the table below."
+            .to_owned(),
         Conclusion::Untested { why } => format!(
             "{} {ALTERNATE}",
             match why {
@@ -89,9 +94,6 @@ pub(super) fn meaning(statistics: &Statistics) -> Option<String> {
                      apart two runs of one machine would be is not known.",
                 Untested::NoQuantile if statistics.quantiles.is_empty() =>
                     "No quantile lies within what both sides know of their latencies.",
-                Untested::Gaps =>
-                    "The samples are gaps: a machine that has more short ones has the lower \
-                     percentiles. What counts is the time in gaps, in the table below.",
                 Untested::TooShort =>
                     "A run is too short: it takes eight stretches of time on each side, of one length.",
                 _ =>

@@ -187,10 +187,12 @@ fn cell(before: &LabCell, after: &LabCell, allowance: &Allowance) -> GateCell {
         let (was, is) = (word(before.status), word(after.status));
         trouble = Some(format!("exit status {is}, {was} in the baseline"));
     }
+    // The bill is that of the worst wake-up: it says nothing of other figures.
+    let is_worst = |it: &GateFigure| it.has_grown && it.name.ends_with("worst");
     GateCell {
         label: label(before),
+        grown: (figures.iter().any(is_worst).then(|| grown(before, after))).flatten(),
         figures,
-        grown: grown(before, after),
         trouble,
     }
 }

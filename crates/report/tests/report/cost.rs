@@ -107,6 +107,19 @@ fn every_end_has_its_sentence() {
         },
         "./filter ended with status 3",
     );
+    starts(
+        |cost| cost.outcome = CostOutcome::Stopped,
+        "INCONCLUSIVE: it was ended before its time. So far, ./filter data: ",
+    );
+    // None of the measures that a sentence names otherwise.
+    let mut faults = cost(parts());
+    for run in &mut faults.runs {
+        let with = run.usage.user_ns > crate::costs::usage(1.0).user_ns;
+        run.usage = crate::costs::usage(1.0);
+        run.usage.minor_faults *= if with { 7 } else { 1 };
+    }
+    let said = sentence(&judged(faults));
+    assert!(said.ends_with(": faults × 6.997"), "{said}");
     let mut same = cost(parts());
     for run in &mut same.runs {
         run.usage = crate::costs::usage(1.0);

@@ -363,7 +363,7 @@ pub fn gaps() -> Run {
             set_aside: 400,
             set_aside_ns: 5_000_000,
             untold: 3,
-            longest_untold_ns: 0,
+            longest_untold_ns: 40_000,
             smi: Some(2),
         };
         thread.measured_ns = watched.span_ns;

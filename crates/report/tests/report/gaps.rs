@@ -77,6 +77,15 @@ fn gaps_are_not_compared_by_their_lengths() {
         );
         assert!(compared.first.gap_share < compared.second.gap_share);
         let text = compare_text(&compared, TextStyle::default());
+        let row = text.lines().find(|line| line.starts_with("time in gaps"));
+        let shares: Vec<&str> = row
+            .unwrap()
+            .split("  ")
+            .filter(|it| it.contains("ppm"))
+            .collect();
+        assert_eq!(shares.len(), 2, "{text}");
+        assert_ne!(shares[0].trim(), shares[1].trim(), "{text}");
+        assert!(!text.contains("in turn"), "{text}");
         assert!(text.starts_with("Not tested"), "{text}");
         assert!(
             text.contains("time in gaps") && !text.contains("wake-up"),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::seeds::least_seeds;
 use super::{BlockLatencies, Measure, differences, figure_ns, known_measures, known_of};
 use crate::compare::{Moments, pairs_test, ratio_interval};
 
@@ -104,8 +105,14 @@ pub fn judge_knobs(knobs: &[KnobPairs], confidence: f64) -> Vec<KnobResult> {
     };
     let mut results: Vec<KnobResult> = knobs.iter().map(of).collect();
     adjust(&mut results.iter_mut().collect::<Vec<_>>());
+    // Of fewer pairs no effect, however large, could be named.
+    let rows = results.iter().filter(|it| !it.effects.is_empty()).count();
+    let least = least_seeds(rows, confidence);
     for result in &mut results {
-        result.conclusion = conclude(result, |effect| effect.is_named(confidence));
+        result.conclusion = match least.is_some_and(|least| result.pairs >= least) {
+            true => conclude(result, |effect| effect.is_named(confidence)),
+            false => KnobConclusion::TooFewPairs,
+        };
     }
     results
 }

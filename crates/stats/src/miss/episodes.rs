@@ -57,33 +57,45 @@ fn lower(seen: f64, dispersion: f64, confidence: f64) -> f64 {
 }
 
 impl Episodes {
-    /// Of misses that are known by rows of time alone: within a row, and from row to row, they may have been as near
-    /// as can be, or as far apart.
+    /// Of misses that are known by rows of time, where not each is kept: at least so many as must have been, wherever
+    /// in its row each was. `stalls` are the longest of them, and no other lasted longer than `longest_other_ns`.
     pub(super) fn of_rows(
         rows: &MissRows,
+        (stalls, longest_other_ns): (&[Stall], u64),
         limit_ns: u64,
         duration_ns: u64,
         confidence: f64,
     ) -> Self {
-        let width = rows.width_ns as f64;
-        let with_misses = rows.misses.iter().enumerate().filter(|(_, it)| **it > 0);
-        let stalls: Vec<Stall> = with_misses
-            .map(|(row, misses)| Stall {
-                at_ns: row as f64 * width,
-                until_ns: (row + 1) as f64 * width,
-                misses: *misses as f64,
-                beyond: 0.0,
-            })
-            .collect();
-        let nearest = Self::new(&stalls, limit_ns, duration_ns, confidence);
-        let in_a_row = match rows.width_ns <= nearest.gap_ns {
+        let gap_ns = limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS);
+        let (width, gap) = (rows.width_ns as f64, gap_ns as f64);
+        let mut at: Vec<(f64, f64)> = Vec::new();
+        let (mut with_misses, mut until, mut first_end) = (0u64, f64::MIN, f64::MIN);
+        let mut known = stalls.iter().peekable();
+        for (row, _) in rows.misses.iter().enumerate().filter(|(_, it)| **it > 0) {
+            let (start, end) = (row as f64 * width, (row + 1) as f64 * width);
+            while let Some(stall) = known.next_if(|stall| stall.at_ns < start) {
+                until = until.max(stall.until_ns);
+            }
+            with_misses += 1;
+            // Those of the episode before began at the end of its first row at the latest.
+            if start - until >= gap || start - first_end >= LONGEST_GAPS * gap {
+                at.push((start, 1.0));
+                first_end = end;
+            }
+            until = until.max(end + longest_other_ns as f64);
+        }
+        let dispersion = carried_dispersion(&at, duration_ns as f64, gap, FEWEST_BLOCKS);
+        let in_a_row = match rows.width_ns <= gap_ns {
             true => 1,
-            false => rows.width_ns.div_ceil(nearest.gap_ns) + 1,
+            false => rows.width_ns.div_ceil(gap_ns) + 1,
         };
-        let most = in_a_row as f64 * stalls.len() as f64;
+        let most = in_a_row.saturating_mul(with_misses) as f64;
         Self {
-            upper: upper(most, nearest.dispersion, confidence).max(nearest.upper),
-            ..nearest
+            gap_ns,
+            seen: at.len() as u64,
+            upper: upper(most, dispersion, confidence),
+            lower: lower(at.len() as f64, dispersion, confidence),
+            dispersion,
         }
     }
 

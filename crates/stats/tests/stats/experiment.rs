@@ -4,8 +4,8 @@
 use crate::support::Rng;
 use punctual_stats::Histogram;
 use punctual_stats::experiment::{
-    BlockLatencies, KnobConclusion, KnobPairs, KnobResult, LEAST_PAIRS, Measure, Pair, Power,
-    ScreeningPair, Spread, judge_knobs, pair_order, screen, screening_order,
+    BlockLatencies, KnobConclusion, KnobPairs, KnobResult, LEAST_PAIRS, Measure, MessageCounts,
+    Pair, Power, ScreeningPair, Spread, judge_knobs, pair_order, screen, screening_order,
 };
 
 const CONFIDENCE: f64 = 0.95;
@@ -315,6 +315,67 @@ fn a_sure_effect_too_small_to_matter_is_not_named() {
     assert_eq!(results[0].conclusion, KnobConclusion::NoEffectShown);
     // Not all blocks have it.
     assert_eq!(results[0].effect(Measure::P999), None);
+}
+
+/// However large: with 5,000 relabelings no p-value of one knob and its control is below 0.0004.
+#[test]
+fn at_a_confidence_that_no_number_of_pairs_reaches_nothing_is_said() {
+    let block = |ns: u64| BlockLatencies {
+        count: 5_000,
+        p50_ns: Some(ns),
+        p99_ns: None,
+        p999_ns: None,
+        max_ns: 600_000,
+        excess_ns: 0,
+        messages: None,
+    };
+    let knob = |on: u64, pairs: u64| {
+        let pairs = (0..pairs).map(|at| Pair {
+            off: block(10_000 + at % 3),
+            on: block(on + at % 2),
+        });
+        KnobPairs {
+            pairs: pairs.collect(),
+        }
+    };
+    for (confidence, pairs, wanted) in [
+        (0.9996, 100, KnobConclusion::Helps),
+        (0.9997, 100, KnobConclusion::TooFewPairs),
+        (0.999, 13, KnobConclusion::Helps),
+        (0.999, 12, KnobConclusion::Helps),
+        (0.9995, 12, KnobConclusion::TooFewPairs),
+    ] {
+        let results = judge_knobs(&[knob(1_000, pairs), knob(10_000, pairs)], confidence);
+        assert_eq!(results[0].conclusion, wanted, "{confidence} {pairs}");
+    }
+}
+
+/// Of what never came back only that it is late is known.
+#[test]
+fn blocks_whose_messages_were_all_lost_count_as_late() {
+    let block = |lost: bool, at: u64| BlockLatencies {
+        count: if lost { 0 } else { 20 },
+        p50_ns: (!lost).then_some(100_000 + at % 3),
+        p99_ns: None,
+        p999_ns: None,
+        max_ns: if lost { 0 } else { 200_000 },
+        excess_ns: if lost { 0 } else { 50_000 + at },
+        messages: Some(MessageCounts {
+            late: 0,
+            missed: if lost { 20 } else { 0 },
+        }),
+    };
+    let pairs = (0..150).map(|at| Pair {
+        off: block(false, at),
+        on: block(at % 5 == 0, at),
+    });
+    let knob = KnobPairs {
+        pairs: pairs.collect(),
+    };
+    let result = &judge_knobs(&[knob], CONFIDENCE)[0];
+    assert_eq!(result.conclusion, KnobConclusion::Harms, "{result:?}");
+    let measures: Vec<Measure> = result.effects.iter().map(|it| it.measure).collect();
+    assert_eq!(measures, [Measure::Late]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use punctual_stats::requirement::Requirement;
 
 use super::super::failure::Failure;
 use super::super::flags::FitFlags;
-use super::{Defaults, QUALIFY, make, refuse_senseless, seed_from_clock};
+use super::{Defaults, QUALIFY, make, refuse_senseless, refuse_surest, seed_from_clock};
 use crate::conduct::fit::FitPlan;
 use crate::probe::kinds::KINDS;
 
@@ -71,6 +71,7 @@ pub fn of_fit(flags: &FitFlags) -> Result<FitPlan, Failure> {
             "--budget must be longer than a qualification (-D): one is made before anything else",
         ));
     }
+    refuse_surest(run.required.confidence)?;
     let pairs = punctual_stats::experiment::LEAST_PAIRS as u64;
     let seed = run.seed.unwrap_or_else(seed_from_clock);
     let experiment = Experiment::planned(seed, BLOCK_NS, SETTLE_NS, run.required.confidence);

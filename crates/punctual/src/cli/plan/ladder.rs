@@ -44,6 +44,9 @@ pub fn of_ladder(flags: &LadderFlags) -> Result<LadderPlan, Failure> {
         // Ten times what they take: a relative sleep is longer than its period.
         (None, Some(_), Some(loops)) => loops.saturating_mul(flags.interval).saturating_mul(10),
     };
+    if flags.rung.is_none() {
+        super::refuse_surest(flags.confidence)?;
+    }
     let block_ns = match flags.rung {
         Some(_) => within_ns,
         None => flags.block,

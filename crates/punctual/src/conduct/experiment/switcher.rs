@@ -233,7 +233,9 @@ pub fn fill(experiment: &mut Experiment, grid: &Grid, before: u64) {
         block.costs = grid.costs(slot);
         if block.figures.is_none() {
             let figures = grid.figures(slot, limit_ns);
-            if figures.count == 0 && block.left_out.is_none() {
+            // Messages that were all lost are late.
+            let all = figures.late_of_all().map_or(figures.count, |(_, all)| all);
+            if all == 0 && block.left_out.is_none() {
                 block.left_out = Some(LeftOut::NoWakeUps);
             }
             block.figures = Some(figures);
