@@ -99,6 +99,12 @@ impl Watched {
     pub fn watched_ns(&self) -> u64 {
         self.polled_ns.saturating_add(self.gap_ns)
     }
+
+    /// Time in gaps that were not set aside.
+    #[must_use]
+    pub fn counted_ns(&self) -> u64 {
+        self.gap_ns.saturating_sub(self.set_aside_ns)
+    }
 }
 
 impl Gaps {

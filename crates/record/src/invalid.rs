@@ -136,7 +136,8 @@ impl InvalidReason {
 
     /// Adds what makes a run invalid to that of those before it, `before` in number: the first of each kind.
     pub(crate) fn add_up(sum: &mut Vec<Self>, run: &Run, before: u64) {
-        let reasons = reasons(run).into_iter();
+        let found = run.verdict.as_ref().map_or(&[][..], |it| &it.invalid);
+        let reasons = all_reasons(run, found).into_iter();
         for reason in reasons.filter(|it| !it.shows_in_sums()) {
             if sum.iter().all(|known| known.kind() != reason.kind()) {
                 sum.push(reason.in_sum(before));
@@ -144,19 +145,23 @@ impl InvalidReason {
         }
     }
 
-    /// Of what was added up, that which a merged run does not say of itself.
-    pub(crate) fn left_of_sum(sum: Vec<Self>, merged: &Run) -> Vec<Self> {
-        let own = reasons(merged);
+    /// Of what was added up, that which a merged run, with what its verdict found, does not say of itself.
+    pub(crate) fn left_of_sum(
+        sum: Vec<Self>,
+        merged: &Run,
+        found: &[InvalidEvidence],
+    ) -> Vec<Self> {
+        let own = all_reasons(merged, found);
         let is_new = |it: &Self| own.iter().all(|known| known.kind() != it.kind());
         sum.into_iter().filter(is_new).collect()
     }
 }
 
-/// What makes a run invalid, with what its verdict found in the evidence.
-pub(crate) fn reasons(run: &Run) -> Vec<InvalidReason> {
+/// What makes a run invalid, with what a verdict on it found in the evidence.
+pub(crate) fn all_reasons(run: &Run, found: &[InvalidEvidence]) -> Vec<InvalidReason> {
     let mut reasons = invalid_reasons(run);
-    let faults = run.verdict.iter().flat_map(|verdict| &verdict.invalid);
-    reasons.extend(faults.map(|fault| InvalidReason::Evidence { fault: *fault }));
+    let faults = found.iter().copied();
+    reasons.extend(faults.map(|fault| InvalidReason::Evidence { fault }));
     reasons
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::condition::Demand;
 use super::evidence::Evidence;
 use super::field::Field;
-use super::invalid::{InvalidReason, invalid_reasons, not_in_force};
+use super::invalid::{InvalidReason, all_reasons, invalid_reasons, not_in_force};
 use super::is_zero;
 use super::run::Run;
 use super::taskset::TaskRun;
@@ -61,9 +61,7 @@ impl Judgement {
     /// The judgement on a run with this verdict.
     #[must_use]
     pub fn with_verdict(run: &Run, verdict: Verdict) -> Self {
-        let mut reasons = invalid_reasons(run);
-        let faults = verdict.invalid.iter().copied();
-        reasons.extend(faults.map(|fault| InvalidReason::Evidence { fault }));
+        let reasons = all_reasons(run, &verdict.invalid);
         let label = run.request.load.as_str();
         let loaded = !matches!(label, "none" | "no load") && run.knows(Field::Load);
         let without = not_in_force(run).filter(|_| run.request.best_effort);

@@ -522,8 +522,7 @@ impl Merger {
             analyse_record(run).map_err(|source| MergeError::Damaged { run: 0, source })
         };
         let mut analysis = analyse(&run)?;
-        run.verdict = Some(analysis.verdict.clone());
-        let left = InvalidReason::left_of_sum(invalid, &run);
+        let left = InvalidReason::left_of_sum(invalid, &run, &analysis.verdict.invalid);
         if let Some(merged) = run.merged.as_mut().filter(|_| !left.is_empty()) {
             merged.invalid = left;
             analysis = analyse(&run)?;

@@ -8,7 +8,7 @@ mod terminal;
 use punctual_record::experiment::{
     ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, Forecast, LeftOut, WantedEffect,
 };
-use punctual_record::{Run, experiment_faults};
+use punctual_record::{InvalidReason, Run, experiment_faults};
 use punctual_stats::experiment::{Effect, KnobConclusion, KnobResult, Measure, Power, Spread};
 use punctual_stats::verdict::Outcome;
 
@@ -56,7 +56,7 @@ fn judged(experiment: &Experiment) -> Vec<Judged<'_>> {
 #[must_use]
 pub fn outcome(run: &Run) -> Option<Outcome> {
     let experiment = run.experiment.as_ref()?;
-    if is_invalid(run, experiment) {
+    if experiment.control_fails() || !faults(run, experiment).is_empty() {
         return Some(Outcome::Invalid);
     }
     match experiment.outcome {
@@ -69,14 +69,12 @@ pub fn outcome(run: &Run) -> Option<Outcome> {
     }
 }
 
-/// One that could not be made says that first.
-fn is_invalid(run: &Run, experiment: &Experiment) -> bool {
-    use ExperimentOutcome as Ended;
-    let broke_off = matches!(
-        experiment.outcome,
-        Ended::Failed { .. } | Ended::Conflict { .. }
-    );
-    experiment.control_fails() || !broke_off && !experiment_faults(run).is_empty()
+/// What makes it invalid besides its control. One that could not be made says that first.
+fn faults(run: &Run, experiment: &Experiment) -> Vec<InvalidReason> {
+    match experiment.outcome {
+        ExperimentOutcome::Failed { .. } | ExperimentOutcome::Conflict { .. } => Vec::new(),
+        _ => experiment_faults(run),
+    }
 }
 
 /// The result in one sentence; empty without an experiment.
@@ -85,8 +83,8 @@ pub fn sentence(run: &Run) -> String {
     let Some(experiment) = &run.experiment else {
         return String::new();
     };
-    let faults = experiment_faults(run);
-    if !faults.is_empty() && is_invalid(run, experiment) {
+    let faults = faults(run, experiment);
+    if !faults.is_empty() {
         let faults: Vec<String> = faults.iter().map(verdict::reason).collect();
         return format!("INVALID: {}: no result can be trusted", faults.join("; "));
     }

@@ -268,10 +268,13 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         Subject::Noise => "Noise",
         Subject::Hardware => "Gaps",
     };
-    let ours = |watched: &Watched| watched.gap_ns.saturating_sub(watched.set_aside_ns);
     let mut facts = Vec::new();
     let (span_ns, watched_ns) = gaps.spans_ns();
-    let time_ns = gaps.threads.iter().map(ours).fold(0, u64::saturating_add);
+    let time_ns = gaps
+        .threads
+        .iter()
+        .map(Watched::counted_ns)
+        .fold(0, u64::saturating_add);
     let mut text = format!(
         "{} of the time watched ({})",
         ppm(time_ns, watched_ns),
@@ -284,7 +287,7 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         .take(16)
         .map(|(index, thread)| {
             let label = run.thread_label(index);
-            format!("{label} {}", ppm(ours(thread), thread.watched_ns()))
+            format!("{label} {}", ppm(thread.counted_ns(), thread.watched_ns()))
         })
         .collect();
     if each.len() > 1 {

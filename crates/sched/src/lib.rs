@@ -55,4 +55,4 @@ pub use model::{
     Arrivals, Fault, Interference, Lock, Overheads, Policy, Protocol, Rank, Section, Server,
     Suspension, Task, TaskSet, Tick,
 };
-pub use offsets::is_one_group;
+pub use offsets::{coincide, is_one_group};

@@ -198,9 +198,15 @@ fn alike(own: &Own, above: &[Request], work: &mut Work) -> bool {
     if !work.take(all.len().saturating_mul(all.len())) {
         return true;
     }
-    // Instants that agree in pairs agree all at once (the Chinese remainder theorem).
-    all.iter().enumerate().all(|(at, one)| {
-        all[..at].iter().all(|other| {
+    coincide(&all)
+}
+
+/// Whether arrivals, each by its period and an instant of it, come all at once sometimes: those that agree in pairs do
+/// (the Chinese remainder theorem).
+#[must_use]
+pub fn coincide(arrivals: &[(u64, u64)]) -> bool {
+    arrivals.iter().enumerate().all(|(at, one)| {
+        arrivals[..at].iter().all(|other| {
             let apart = one.1.abs_diff(other.1);
             apart.is_multiple_of(common_divisor(one.0, other.0))
         })
@@ -245,9 +251,7 @@ fn grouped(own: &Own, above: &[Request]) -> Option<(Vec<Vec<Strict>>, Vec<usize>
 /// not come together.
 #[must_use]
 pub fn is_one_group(periods: impl Iterator<Item = u64> + Clone) -> bool {
-    let multiple = periods.clone().try_fold(1, |multiple, period_ns| {
-        common_multiple(multiple, period_ns)
-    });
+    let multiple = common_multiple_of(periods.clone());
     let count = |multiple: u64| {
         let each = periods.map(|period_ns| multiple / period_ns.max(1));
         each.fold(0, u64::saturating_add)
@@ -257,9 +261,7 @@ pub fn is_one_group(periods: impl Iterator<Item = u64> + Clone) -> bool {
 
 /// The instants at which something of a group is released as late as it may be, once each.
 fn instants(group: &[Strict]) -> impl Iterator<Item = u64> + use<> {
-    let multiple = group
-        .iter()
-        .try_fold(1, |multiple, one| common_multiple(multiple, one.period_ns));
+    let multiple = common_multiple_of(group.iter().map(|one| one.period_ns));
     let multiple = multiple.unwrap_or(LONGEST);
     let mut all: Vec<u64> = Vec::new();
     for one in group {
@@ -282,6 +284,10 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
 fn common_multiple(a: u64, b: u64) -> Option<u64> {
     let multiple = (a / common_divisor(a, b)).checked_mul(b)?;
     (multiple <= LONGEST).then_some(multiple)
+}
+
+fn common_multiple_of(mut periods: impl Iterator<Item = u64>) -> Option<u64> {
+    periods.try_fold(1, common_multiple)
 }
 
 #[cfg(test)]

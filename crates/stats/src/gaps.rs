@@ -37,8 +37,8 @@ impl WatchedTime {
 }
 
 /// Judges gaps: one above the limit of a requirement is a FAIL, whatever else the requirement
-/// says; none is a PASS, unless one may have been that is not known to count. What the caller finds not to have been in force makes the run INVALID:
-/// [`Verdict::invalidated`].
+/// says; none is a PASS, unless one may have been that is not known to count. What the caller finds
+/// not to have been in force makes the run INVALID: [`Verdict::invalidated`].
 pub fn judge_gaps(
     requirements: &[Requirement],
     evidence: &RunEvidence<'_>,

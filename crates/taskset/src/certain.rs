@@ -54,11 +54,12 @@ pub(crate) fn counts_worst(
                         sched::Source::Blocking | sched::Source::Server(_)
                     )
                 };
-                let mut counted = here().filter(|(_, task)| is_above(task)).map(|(at, _)| at);
+                let counted = here().filter(|(_, task)| is_above(task));
+                let counted = counted.map(|(at, _)| &converted.set.tasks[at]);
                 let reserved = matches!(own.policy, TaskPolicy::Deadline { .. });
                 here().any(may_vary)
                     || bound.parts.iter().any(waits)
-                    || come_apart(converted, &mut counted, bound.at_offsets)
+                    || come_apart(counted, bound.at_offsets)
                     || reserved && own.jitter_ns > 0
             }
             Err(NoBound::Overload) => {
@@ -80,38 +81,17 @@ pub(crate) fn counts_worst(
 }
 
 /// Whether these tasks never all arrive together, and the bound is not that of their offsets alone.
-fn come_apart(
-    converted: &Converted,
-    tasks: &mut dyn Iterator<Item = usize>,
-    at_offsets: bool,
-) -> bool {
-    let all: Vec<&sched::Task> = tasks.map(|at| &converted.set.tasks[at]).collect();
+fn come_apart<'t>(tasks: impl Iterator<Item = &'t sched::Task>, at_offsets: bool) -> bool {
+    let all: Vec<&sched::Task> = tasks.collect();
+    let is_strict = |task: &&sched::Task| task.arrivals == sched::Arrivals::Periodic;
     // Those that come when they are done drift past one another, or never meet.
-    if all.len() > 1
-        && all
-            .iter()
-            .any(|task| task.arrivals != sched::Arrivals::Periodic)
-    {
+    if all.len() > 1 && !all.iter().all(is_strict) {
         return true;
     }
-    let strict = all.into_iter();
-    let strict: Vec<(u64, u64)> = strict.map(|it| (it.period_ns, it.offset_ns)).collect();
-    let apart = |(at, one): (usize, &(u64, u64))| {
-        strict[..at].iter().any(|other| {
-            let between_ns = one.1.abs_diff(other.1);
-            !between_ns.is_multiple_of(common_divisor(one.0, other.0).max(1))
-        })
-    };
-    let periods = strict.iter().map(|(period_ns, _)| *period_ns);
+    let arrivals = all.iter().map(|it| (it.period_ns, it.offset_ns));
+    let periods = all.iter().map(|it| it.period_ns);
     let exact = at_offsets && sched::is_one_group(periods);
-    strict.iter().enumerate().any(apart) && !exact
-}
-
-fn common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+    !sched::coincide(&arrivals.collect::<Vec<_>>()) && !exact
 }
 
 /// Whether jobs need more than there is, by what they execute and not by what is reserved for them: of those beside a

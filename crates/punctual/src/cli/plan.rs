@@ -89,7 +89,6 @@ fn refuse_senseless(verb: &str, flags: &[(bool, &str, &str)]) -> Result<(), Fail
     }
 }
 
-/// Without `--tuned` a run has no journal.
 /// Refuses a confidence at which no number of blocks shows an effect, not even one of one knob and its control.
 ///
 /// # Errors
@@ -103,6 +102,7 @@ pub fn refuse_surest(confidence: f64) -> Result<(), Failure> {
     }
 }
 
+/// Without `--tuned` a run has no journal.
 fn refuse_idle_state(flags: &RunFlags) -> Result<(), Failure> {
     if flags.state.is_some() && flags.tuned.is_none() {
         return Err(Failure::usage(

@@ -221,7 +221,8 @@ fn whole_figures(whole: &Measured<'_>, demand: &BudgetDemand, doubt: f64) -> Who
     let judgement = whole.judged(&[requirement], 1.0 - doubt);
     let bound = judgement.verdict.requirements.first().map(|it| &it.bound);
     let bounds = bound.map_or((0.0, 1.0), |it| (it.lower, it.upper));
-    let (at_least, at_most) = whole.with_unknown(bounds, demand.deadline_ns);
+    let view = whole.view();
+    let (at_least, at_most) = whole.with_unknown(&view, bounds, demand.deadline_ns);
     WholeFigures {
         outcome: match judgement.verdict.outcome {
             _ if !judgement.reasons.is_empty() => Outcome::Invalid,
@@ -237,7 +238,7 @@ fn whole_figures(whole: &Measured<'_>, demand: &BudgetDemand, doubt: f64) -> Who
             .1
             .as_ref()
             .map_or_else(|| vec![None; BUDGET_QUANTILES.len()], quantiles),
-        max_ns: whole.view().worst_ns(),
+        max_ns: view.worst_ns(),
         invalid: judgement.reasons,
     }
 }

@@ -239,16 +239,23 @@ impl<'h> Measured<'h> {
             allowed: 0.5,
         };
         let requirements: Vec<Requirement> = limits.iter().map(requirement).collect();
-        let verdict = judge_run(&requirements, &self.view(), 1.0 - doubt);
+        let view = self.view();
+        let verdict = judge_run(&requirements, &view, 1.0 - doubt);
         let bounds = verdict.requirements.iter().map(|it| &it.bound);
         let each = bounds.zip(limits);
-        each.map(|(bound, limit_ns)| self.with_unknown((bound.lower, bound.upper), *limit_ns))
-            .collect()
+        each.map(|(bound, limit_ns)| {
+            self.with_unknown(&view, (bound.lower, bound.upper), *limit_ns)
+        })
+        .collect()
     }
 
     /// Bounds on how often a time was longer, with the cycles of which that isn't known.
-    pub fn with_unknown(&self, (lower, upper): (f64, f64), than_ns: u64) -> (f64, f64) {
-        let view = self.view();
+    pub fn with_unknown(
+        &self,
+        view: &RunEvidence<'_>,
+        (lower, upper): (f64, f64),
+        than_ns: u64,
+    ) -> (f64, f64) {
         let (known, unseen) = (view.cycles() as f64, view.unseen() as f64);
         let unsplit = self.unsplit.as_ref().map_or(0, Unsplit::count) as f64;
         let cycles = (known + unsplit).max(1.0);

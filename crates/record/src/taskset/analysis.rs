@@ -430,8 +430,8 @@ pub struct ChainAnalysis {
     pub age_limit_ns: Option<u64>,
     /// How long it takes at most.
     pub latency: ChainLatency,
-    /// As [`TaskAnalysis::counts_worst`]: for one of its tasks, or because how its tasks follow one another isn't
-    /// counted.
+    /// Whether its limits are no shorter than what it takes at least: how its tasks follow one another beyond that isn't
+    /// counted, so that a bound of it that is too long proves nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_worst: bool,
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::CompareError;
 use crate::conditions;
-use punctual_record::{Gaps, ImportedThread, Run, beginnings};
+use punctual_record::{Gaps, ImportedThread, Run, Watched, beginnings};
 
 /// One of the two sides. What is not known of one of its runs is not known of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -86,7 +86,7 @@ fn gap_share(runs: &[Run]) -> Option<f64> {
     let sum = |times: &mut dyn Iterator<Item = u64>| times.fold(0, u64::saturating_add);
     let watched = sum(&mut all.iter().map(|gaps| gaps.spans_ns().1));
     let threads = all.iter().flat_map(|gaps| &gaps.threads);
-    let in_gaps = sum(&mut threads.map(|it| it.gap_ns.saturating_sub(it.set_aside_ns)));
+    let in_gaps = sum(&mut threads.map(Watched::counted_ns));
     (watched > 0).then(|| in_gaps as f64 / watched as f64)
 }
 

@@ -50,6 +50,11 @@ fn upper(seen: f64, dispersion: f64, confidence: f64) -> f64 {
     burst_aware_upper(seen, instants, dispersion, dispersion, confidence) * instants
 }
 
+/// Misses that are less than this apart, in ns, are one episode.
+fn gap_of(limit_ns: u64) -> u64 {
+    limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS)
+}
+
 /// Lower bound on it.
 fn lower(seen: f64, dispersion: f64, confidence: f64) -> f64 {
     let instants = instants(seen);
@@ -66,7 +71,7 @@ impl Episodes {
         duration_ns: u64,
         confidence: f64,
     ) -> Self {
-        let gap_ns = limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS);
+        let gap_ns = gap_of(limit_ns);
         let (width, gap) = (rows.width_ns as f64, gap_ns as f64);
         let mut at: Vec<(f64, f64)> = Vec::new();
         let (mut with_misses, mut until, mut first_end) = (0u64, f64::MIN, f64::MIN);
@@ -100,7 +105,7 @@ impl Episodes {
     }
 
     pub(super) fn new(stalls: &[Stall], limit_ns: u64, duration_ns: u64, confidence: f64) -> Self {
-        let gap_ns = limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS);
+        let gap_ns = gap_of(limit_ns);
         let duration = duration_ns as f64;
         let gap = gap_ns as f64;
         let episodes = joined(stalls.iter().copied(), gap, LONGEST_GAPS * gap);

@@ -19,7 +19,7 @@ pub fn with(text: &str, overheads: SetOverheads) -> SetAnalysis {
     analyse(&read.set, &machine(overheads))
 }
 
-pub fn of(text: &str) -> SetAnalysis {
+pub fn analysed(text: &str) -> SetAnalysis {
     with(text, SetOverheads::default())
 }
 
@@ -58,7 +58,7 @@ fn why(analysis: &SetAnalysis, task: usize) -> NoBound {
 fn priorities_jitter_and_late_jobs_are_bounded_as_by_hand() {
     // Lehoczky 1990: the worst job of the lower task is its fifth.
     let low = format!("{}\ndeadline = \"200us\"", run(62));
-    let analysis = of(&(task("high", 20, 70, &run(26)) + &task("low", 10, 100, &low)));
+    let analysis = analysed(&(task("high", 20, 70, &run(26)) + &task("low", 10, 100, &low)));
     assert_eq!(bounds(&analysis), [Some(26), Some(118)]);
     let Response::Bounded { job, parts, .. } = &analysis.tasks[1].response else {
         panic!()
@@ -72,23 +72,23 @@ fn priorities_jitter_and_late_jobs_are_bounded_as_by_hand() {
     let parts: Vec<(BoundSource, u64)> = parts.iter().map(|part| (part.source, part.ns)).collect();
     assert_eq!(parts, expected);
     assert_eq!(analysis.outcome, AnalysisOutcome::Met);
-    let late = of(&(task("high", 20, 70, &run(26)) + &task("low", 10, 100, &run(62))));
+    let late = analysed(&(task("high", 20, 70, &run(26)) + &task("low", 10, 100, &run(62))));
     assert_eq!(late.outcome, AnalysisOutcome::NotMet);
     assert_eq!(late.tasks[1].meets(), Some(false));
     // A jitter of the task above brings two of its jobs.
     let jitter = format!("{}\njitter = \"40us\"\ndeadline = \"1ms\"", run(20));
     let low = format!("{}\ntimer = \"relative\"", run(50));
-    let low = of(&(task("high", 20, 100, &jitter) + &task("low", 10, 1_000, &low)));
+    let low = analysed(&(task("high", 20, 100, &jitter) + &task("low", 10, 1_000, &low)));
     assert_eq!(bounds(&low), [Some(60), Some(90)]);
     // One that arrives with it, at 0: the other one's next job is released at 100 at the earliest.
-    let low = of(&(task("high", 20, 100, &jitter) + &task("low", 10, 1_000, &run(50))));
+    let low = analysed(&(task("high", 20, 100, &jitter) + &task("low", 10, 1_000, &run(50))));
     assert_eq!(bounds(&low), [Some(60), Some(70)]);
 }
 
 #[test]
 fn the_worst_phase_counts_and_the_shortest_period() {
     let phases = "[[task.phase]]\njobs = 9\nwork = \"10us\"\n[[task.phase]]\nperiod = \"500us\"\nwork = [{run=\"70us\"},{sleep=\"30us\"}]";
-    let analysis = of(&(task("a", 20, 1_000, phases) + &task("b", 10, 1_000, &run(300))));
+    let analysis = analysed(&(task("a", 20, 1_000, phases) + &task("b", 10, 1_000, &run(300))));
     assert_eq!(analysis.tasks[0].execution_ns, Some(70_000));
     assert_eq!(analysis.tasks[0].period_ns, 500_000);
     // The sleep counts as execution for the task itself; for the one below it is a jitter of 30.
@@ -98,7 +98,7 @@ fn the_worst_phase_counts_and_the_shortest_period() {
 #[test]
 fn a_task_that_every_fourth_job_releases_has_the_releases_response_as_jitter() {
     let after = "[[task]]\nname = \"b\"\npriority = 30\ncpu = 1\nafter = \"a\"\nevery = 4\nwork = \"50us\"\n";
-    let analysis = of(&(task("a", 20, 1_000, &run(100)) + after));
+    let analysis = analysed(&(task("a", 20, 1_000, &run(100)) + after));
     assert_eq!(bounds(&analysis), [Some(100), Some(150)]);
     assert_eq!(analysis.tasks[1].period_ns, 4_000_000);
     assert_eq!(
@@ -144,7 +144,7 @@ fn offsets_count_where_timers_keep_them() {
             "{}\noffset = \"2ms\"\n{timer}\ndeadline = \"1s\"{more}",
             run(2_000)
         );
-        bounds(&of(&(first + &task("b", 20, 4_000, &second))))
+        bounds(&analysed(&(first + &task("b", 20, 4_000, &second))))
     };
     for timer in [
         "",
@@ -159,20 +159,22 @@ fn offsets_count_where_timers_keep_them() {
     let phases = |period: &str| {
         let phase = format!("[[task.phase]]\njobs = 2\n{period}\nwork = \"2ms\"\n");
         let second = format!("offset = \"2ms\"\ndeadline = \"1s\"\n{phase}{phase}");
-        bounds(&of(
-            &(task("a", 30, 4_000, &run(2_000)) + &task("b", 20, 4_000, &second))
+        bounds(&analysed(
+            &(task("a", 30, 4_000, &run(2_000)) + &task("b", 20, 4_000, &second)),
         ))[1]
     };
     assert_eq!(phases("period = \"5ms\""), Some(4_000));
     assert_eq!(phases("period = \"4ms\""), Some(2_000));
     assert_eq!(phases(""), Some(2_000));
-    let analysis = of(&(task("a", 30, 4_000, &run(2_000))
-        + &task(
-            "b",
-            20,
-            8_000,
-            &format!("{}\noffset = \"2ms\"\ndeadline = \"1s\"", run(3_000)),
-        )));
+    let analysis = analysed(
+        &(task("a", 30, 4_000, &run(2_000))
+            + &task(
+                "b",
+                20,
+                8_000,
+                &format!("{}\noffset = \"2ms\"\ndeadline = \"1s\"", run(3_000)),
+            )),
+    );
     // From 2 ms on: 2 of it, 2 of the other, 1 of it.
     let Response::Bounded {
         response_ns,
@@ -252,21 +254,21 @@ fn a_lock_delays_by_the_longest_section_below() {
         + &task("c", 10, 1_000, &holds(40));
     // a waits for c; b, which uses no lock, for c with a's priority.
     assert_eq!(
-        bounds(&of(&(three.clone() + M))),
+        bounds(&analysed(&(three.clone() + M))),
         [Some(55), Some(155), Some(165)]
     );
     let protect = "protocol = \"protect\"\nceiling = 30\n";
     assert_eq!(
-        bounds(&of(&(three.clone() + M + protect))),
+        bounds(&analysed(&(three.clone() + M + protect))),
         [Some(55), Some(155), Some(165)]
     );
-    let plain = of(&(three.clone() + M + "protocol = \"plain\"\n"));
+    let plain = analysed(&(three.clone() + M + "protocol = \"plain\"\n"));
     assert_eq!(why(&plain, 0), NoBound::PlainLock { lock: 0 });
     assert_eq!(bounds(&plain)[2], Some(165));
     // An ordinary task that holds it, on this CPU and on another one.
     let ordinary = three.replace("priority = 10\n", "");
     assert_eq!(
-        bounds(&of(&(ordinary.clone() + M))),
+        bounds(&analysed(&(ordinary.clone() + M))),
         [Some(55), Some(155), None]
     );
     let moved = ordinary.replacen(
@@ -276,7 +278,7 @@ fn a_lock_delays_by_the_longest_section_below() {
     );
     assert_ne!(moved, ordinary);
     assert_eq!(
-        why(&of(&(moved + M)), 0),
+        why(&analysed(&(moved + M)), 0),
         NoBound::LockAcrossCpus { lock: 0 }
     );
 }
@@ -285,7 +287,7 @@ fn a_lock_delays_by_the_longest_section_below() {
 fn sections_that_cannot_be_bounded_leave_those_that_wait_without_a_bound() {
     let user = task("a", 30, 1_000, "work = [{lock=\"m\",work=\"5us\"}]");
     let below = |work: &str| {
-        of(&(user.clone() + &task("b", 20, 1_000, work) + M + "[[lock]]\nname = \"n\"\n"))
+        analysed(&(user.clone() + &task("b", 20, 1_000, work) + M + "[[lock]]\nname = \"n\"\n"))
     };
     let sleeps = below("work = [{lock=\"m\",work=[{sleep=\"5us\"}]}]");
     assert_eq!(why(&sleeps, 0), NoBound::SleepsInLock { lock: 0, task: 1 });
@@ -308,7 +310,7 @@ fn sections_that_cannot_be_bounded_leave_those_that_wait_without_a_bound() {
     // Nested ceilings are one section.
     let both = "[[lock]]\nname = \"m\"\nprotocol = \"protect\"\nceiling = 30\n[[lock]]\nname = \"n\"\nprotocol = \"protect\"\nceiling = 20\n";
     let work = "work = [{lock=\"n\",work=[{run=\"3us\"},{lock=\"m\",work=\"4us\"}]}]";
-    let nested = of(&(user.clone() + &task("b", 20, 1_000, work) + both));
+    let nested = analysed(&(user.clone() + &task("b", 20, 1_000, work) + both));
     assert_eq!(bounds(&nested), [Some(12), Some(12)]);
 }
 
@@ -326,7 +328,7 @@ fn a_task_of_unknown_time_takes_the_bound_of_those_below_but_not_of_those_above(
         let text = task("high", 30, 1_000, &run(10)) + &middle + &task("low", 10, 1_000, &run(10));
         let after =
             "[[task]]\nname = \"after\"\npriority = 40\ncpu = 1\nafter = \"middle\"\nwork = []\n";
-        let analysis = of(&(text.clone() + after));
+        let analysis = analysed(&(text.clone() + after));
         assert_eq!(bounds(&analysis)[0], Some(10));
         assert_eq!(why(&analysis, 1), NoBound::Untimed { step: untimed });
         assert_eq!(why(&analysis, 2), NoBound::Interferer { task: 1 });
@@ -336,7 +338,8 @@ fn a_task_of_unknown_time_takes_the_bound_of_those_below_but_not_of_those_above(
             (analysis.loads[0].unknown, analysis.largest_factor_ppm),
             (1, None)
         );
-        let told = of(&text.replace("name = \"middle\"", "name = \"middle\"\nwcet = \"100us\""));
+        let told =
+            analysed(&text.replace("name = \"middle\"", "name = \"middle\"\nwcet = \"100us\""));
         assert_eq!(bounds(&told), [Some(10), Some(110), Some(120)]);
     }
 }
@@ -345,13 +348,13 @@ fn a_task_of_unknown_time_takes_the_bound_of_those_below_but_not_of_those_above(
 fn a_task_of_several_cpus_takes_the_bound_of_those_below_on_all() {
     let roams = task("roams", 20, 1_000, &run(10)).replace("cpu = 0", "cpus = \"0-1\"");
     let text = task("high", 30, 1_000, &run(10)) + &roams + &task("low", 10, 1_000, &run(10));
-    let analysis = of(&text);
+    let analysis = analysed(&text);
     assert_eq!(bounds(&analysis)[0], Some(10));
     assert_eq!(why(&analysis, 1), NoBound::SeveralCpus);
     assert_eq!(why(&analysis, 2), NoBound::Interferer { task: 1 });
     // Elsewhere it doesn't matter.
     let away = text.replace("0-1", "1-2");
-    assert_eq!(bounds(&of(&away)), [Some(10), None, Some(20)]);
+    assert_eq!(bounds(&analysed(&away)), [Some(10), None, Some(20)]);
 }
 
 /// A reservation: name, runtime, deadline, period and work in us, and a CPU or none.
@@ -369,7 +372,7 @@ fn what_the_kernel_admits_is_no_guarantee() {
     let many: String = (0..33)
         .map(|n| reserved(&format!("t{n}"), [5_000, 5_000, 100_000, 4_000], ""))
         .collect();
-    let analysis = of(&many);
+    let analysis = analysed(&many);
     assert!(
         analysis
             .tasks
@@ -382,7 +385,11 @@ fn what_the_kernel_admits_is_no_guarantee() {
     let full: String = (0..3)
         .map(|n| reserved(&format!("t{n}"), [9_000, 10_000, 10_000, 100], ""))
         .collect();
-    let answers: Vec<_> = of(&full).tasks.iter().map(|task| task.admission).collect();
+    let answers: Vec<_> = analysed(&full)
+        .tasks
+        .iter()
+        .map(|task| task.admission)
+        .collect();
     assert_eq!(
         answers,
         [
@@ -391,7 +398,7 @@ fn what_the_kernel_admits_is_no_guarantee() {
             Some(Admission::Busy)
         ]
     );
-    let short = of(&reserved("a", [50, 50, 50, 10], ""));
+    let short = analysed(&reserved("a", [50, 50, 50, 10], ""));
     assert_eq!(short.tasks[0].admission, Some(Admission::Invalid));
 }
 
@@ -399,11 +406,11 @@ fn what_the_kernel_admits_is_no_guarantee() {
 fn reservations_on_all_cpus_are_bounded_by_their_deadlines() {
     let two = reserved("a", [2_000, 8_000, 10_000, 1_000], "")
         + &reserved("b", [5_000, 20_000, 20_000, 5_000], "");
-    let analysis = of(&two);
+    let analysis = analysed(&two);
     assert_eq!(bounds(&analysis), [Some(8_000), Some(20_000)]);
     assert_eq!(analysis.outcome, AnalysisOutcome::Met);
     // A job that is longer than its runtime, and one below all of them.
-    let long = of(&two.replace("work = \"1000us\"", "work = \"2100us\""));
+    let long = analysed(&two.replace("work = \"1000us\"", "work = \"2100us\""));
     assert_eq!(
         why(&long, 0),
         NoBound::Throttled {
@@ -411,7 +418,7 @@ fn reservations_on_all_cpus_are_bounded_by_their_deadlines() {
         }
     );
     assert_eq!(why(&long, 1), NoBound::Interferer { task: 0 });
-    let below = of(&(two.clone() + &task("low", 10, 1_000, &run(10))));
+    let below = analysed(&(two.clone() + &task("low", 10, 1_000, &run(10))));
     assert_eq!(why(&below, 2), NoBound::Interferer { task: 0 });
     assert_eq!(below.outcome, AnalysisOutcome::Unbounded);
     // Charged with what the kernel takes: 5 us of it leave no room.
@@ -431,7 +438,7 @@ fn reservations_on_all_cpus_are_bounded_by_their_deadlines() {
 fn a_reservation_of_one_cpu_limits_what_an_untimed_task_takes() {
     let text = reserved("a", [100, 1_000, 1_000, 1], "cpu = 0")
         .replace("work = \"1us\"", "work = [{calls=1}]");
-    let analysis = of(&(text + &task("low", 10, 10_000, &run(100))));
+    let analysis = analysed(&(text + &task("low", 10, 10_000, &run(100))));
     assert_eq!(
         why(&analysis, 0),
         NoBound::Untimed {
@@ -449,7 +456,7 @@ fn a_reservation_with_a_section_that_cannot_be_modelled_is_no_limit() {
         "work = \"1us\"",
         "work = [{lock=\"m\",work=[{sleep=\"1us\"}]}]",
     );
-    let analysis = of(&(text + &task("low", 10, 10_000, &run(100)) + lock));
+    let analysis = analysed(&(text + &task("low", 10, 10_000, &run(100)) + lock));
     assert_eq!(
         why(&analysis, 0),
         NoBound::SleepsInLock { lock: 0, task: 0 }
@@ -461,7 +468,7 @@ fn a_reservation_with_a_section_that_cannot_be_modelled_is_no_limit() {
 fn releases_of_unknown_lateness_matter_only_where_interrupts_are_counted() {
     let roams = "[[task]]\nname = \"log\"\nafter = \"a\"\nwork = []\n";
     let text = task("a", 20, 1_000, &run(100)) + roams;
-    assert_eq!(bounds(&of(&text)), [Some(100), None]);
+    assert_eq!(bounds(&analysed(&text)), [Some(100), None]);
     let overheads = SetOverheads {
         release_interrupt_ns: 1_000,
         ..SetOverheads::default()
@@ -491,7 +498,7 @@ fn an_overload_by_interrupts_is_named_and_not_what_follows_from_it() {
 
 #[test]
 fn the_margin_is_the_largest_that_still_meets_all_deadlines() {
-    let analysis = of(&(task("a", 30, 1_000, &run(100)) + &task("b", 20, 1_000, &run(300))));
+    let analysis = analysed(&(task("a", 30, 1_000, &run(100)) + &task("b", 20, 1_000, &run(300))));
     assert_eq!(analysis.largest_factor_ppm, Some(2_500_000));
     let spare: Vec<_> = analysis
         .tasks
@@ -499,7 +506,7 @@ fn the_margin_is_the_largest_that_still_meets_all_deadlines() {
         .map(|task| task.may_take_longer_ns)
         .collect();
     assert_eq!(spare, [Some(600_000), Some(600_000)]);
-    let nothing = of("[[task]]\nname = \"a\"\nperiod = \"1ms\"\nwork = []\n");
+    let nothing = analysed("[[task]]\nname = \"a\"\nperiod = \"1ms\"\nwork = []\n");
     assert_eq!(nothing.outcome, AnalysisOutcome::Unbounded);
     assert_eq!(nothing.largest_factor_ppm, None);
 }
@@ -514,23 +521,23 @@ fn a_bound_that_counts_what_need_not_come_together_proves_no_miss() {
         )
     };
     // 5.5 ms of 40 ms, though 2.5 ms of work each 2 ms would be an overload.
-    let analysis = of(&phases("2500us"));
+    let analysis = analysed(&phases("2500us"));
     assert_eq!(why(&analysis, 0), NoBound::Overload);
     assert_eq!(analysis.tasks[0].meets(), None);
     assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
     assert_eq!(analysis.loads[0].tasks_ppm, 187_500);
     // A bound beyond the deadline of a task below: no more is known of it.
     let below = task("b", 10, 4_000, &run(1_900));
-    let analysis = of(&(phases("1500us") + &below));
+    let analysis = analysed(&(phases("1500us") + &below));
     assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
     assert!(analysis.tasks[1].is_open() && !analysis.tasks[0].is_open());
     // Sleeps count as execution: 1.2 ms of 2 ms.
     let sleeps = "work = [{ run = \"600us\" }, { sleep = \"1ms\" }, { run = \"600us\" }]";
-    let analysis = of(&task("a", 20, 2_000, sleeps));
+    let analysis = analysed(&task("a", 20, 2_000, sleeps));
     assert_eq!(why(&analysis, 0), NoBound::Overload);
     assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
     // Jobs that are all alike, and longer than their deadline.
     let two = task("a", 20, 4_000, &run(1_900)) + &task("b", 10, 4_000, &run(1_900));
-    let analysis = of(&(two + "deadline = \"3ms\"\n"));
+    let analysis = analysed(&(two + "deadline = \"3ms\"\n"));
     assert_eq!(analysis.outcome, AnalysisOutcome::NotMet);
 }

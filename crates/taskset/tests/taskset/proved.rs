@@ -2,7 +2,7 @@
 
 use punctual_record::taskset::analysis::{AnalysisOutcome, ChainLatency};
 
-use crate::analysis::{of, run, task};
+use crate::analysis::{analysed, run, task};
 
 /// What is reserved, kept for ordinary tasks or done at other offsets need not come: too long a bound with that shows
 /// nothing; what jobs execute does.
@@ -19,7 +19,7 @@ fn a_bound_with_what_need_not_come_proves_no_miss() {
             .map(|name| reserved(name, cpu, rest))
             .concat()
     };
-    let outcome = |text: &str| of(text).outcome;
+    let outcome = |text: &str| analysed(text).outcome;
     assert_eq!(
         outcome(&three("", "work = \"2ms\"")),
         AnalysisOutcome::Unbounded
@@ -39,7 +39,7 @@ fn a_bound_with_what_need_not_come_proves_no_miss() {
     );
     // Above a task of fixed priority.
     let beside = reserved("cmd", "cpu = 0\n", command) + &task("b", 50, 4_000, &run(1_500));
-    let analysis = of(&beside);
+    let analysis = analysed(&beside);
     assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
     assert!(
         analysis.tasks.iter().all(|task| task.meets().is_none()),
@@ -67,7 +67,7 @@ fn chains_have_bounds_where_arrivals_are_periodic() {
             + &format!("[[chain]]\nname = \"c\"\ntasks = [\"a\", \"b\"]\n{limits}\n")
     };
     let two = |timer: &str| limited(timer, "reaction = \"2200us\"");
-    let analysis = of(&two(""));
+    let analysis = analysed(&two(""));
     // 1000 + 100 and 1000 + 200; the writer is above the reader, which never finds it half done.
     let expected = ChainLatency::Bounded {
         reaction_ns: 2_300_000,
@@ -86,9 +86,9 @@ fn chains_have_bounds_where_arrivals_are_periodic() {
         ("age = \"200us\"", AnalysisOutcome::Unbounded),
         ("age = \"199us\"", AnalysisOutcome::NotMet),
     ] {
-        assert_eq!(of(&limited("", limits)).outcome, outcome, "{limits}");
+        assert_eq!(analysed(&limited("", limits)).outcome, outcome, "{limits}");
     }
-    let relative = of(&two("timer = \"relative\""));
+    let relative = analysed(&two("timer = \"relative\""));
     assert_eq!(
         relative.chains[0].latency,
         ChainLatency::NotPeriodic { task: 0 }
