@@ -137,27 +137,29 @@ impl<'w> Groups<'w> {
     /// An ordinary thread runs while an ordinary probe is ready: until the instant at which the
     /// quota was replenished the probe's group was throttled; from then on they share the CPU. The
     /// stretch ends at `to`.
-    pub(super) fn ordinary(&self, to: u64, (since, until): (u64, u64)) -> Option<Attribution> {
-        let by_request = || {
-            let request = last_within(&self.requests, (since, until))?;
-            (until - request <= REQUEST_MOST_NS).then_some(request)
-        };
-        let renewed = last_within(&self.renewed, (since, until)).or_else(by_request)?;
-        self.throttled_until(renewed, to, since)
+    pub(super) fn ordinary(&self, to: u64, span: (u64, u64)) -> Option<Attribution> {
+        if !within(&self.renewed, span).is_empty() {
+            return self.until_renewed(to, span);
+        }
+        let request = *within(&self.requests, span).last()?;
+        (span.1 - request <= REQUEST_MOST_NS)
+            .then(|| self.throttled_until(to, span.0, &[request]))
+            .flatten()
     }
 
     /// The same where the replenishment itself was seen.
-    fn until_renewed(&self, to: u64, (since, until): (u64, u64)) -> Option<Attribution> {
-        let renewed = last_within(&self.renewed, (since, until))?;
-        self.throttled_until(renewed, to, since)
+    fn until_renewed(&self, to: u64, span: (u64, u64)) -> Option<Attribution> {
+        self.throttled_until(to, span.0, within(&self.renewed, span))
     }
 
-    /// A stretch up to `to` is due to a quota that was replenished at an instant, if the group was
-    /// throttled for that long.
-    fn throttled_until(&self, renewed: u64, to: u64, since: u64) -> Option<Attribution> {
+    /// A stretch up to `to` is due to a quota that was replenished at one of these instants, if the group was
+    /// throttled for that long. The periods go on while the thread shares the CPU, and so do those of
+    /// other groups: the last instant that its account allows ended it.
+    fn throttled_until(&self, to: u64, since: u64, renewed: &[u64]) -> Option<Attribution> {
         let (limit, throttled) = self.quota?;
-        let enough = throttled.ns >= (renewed - since) / 10 * 9;
-        (to <= renewed && enough).then(|| quota((limit, throttled)))
+        let fits = |renewed: &u64| throttled.ns >= (renewed - since) / 10 * 9;
+        let ended = renewed.iter().copied().rfind(fits)?;
+        (to <= ended).then(|| quota((limit, throttled)))
     }
 
     /// A thread of lower priority runs while a real-time probe is ready: the group is throttled
@@ -209,10 +211,11 @@ impl<'w> Groups<'w> {
     }
 }
 
-/// The last of ascending instants after `since`, up to `until`.
-fn last_within(list: &[u64], (since, until): (u64, u64)) -> Option<u64> {
-    let within = |at: &u64| *at > since && *at <= until;
-    list.iter().rev().copied().find(within)
+/// Those of ascending instants that are after `since`, up to `until`.
+fn within(list: &[u64], (since, until): (u64, u64)) -> &[u64] {
+    let first = list.partition_point(|at| *at <= since);
+    let end = list.partition_point(|at| *at <= until);
+    list.get(first..end).unwrap_or_default()
 }
 
 fn is_above(task: &Task, probe: &Task) -> bool {

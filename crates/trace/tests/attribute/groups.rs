@@ -96,6 +96,28 @@ fn a_quota_has_the_time_until_its_replenishment_and_the_fair_share_the_rest() {
     }
 }
 
+/// While the thread shares the CPU afterwards, its own next period begins, and those of other groups: they end no
+/// throttling.
+#[test]
+fn a_period_that_begins_while_the_cpu_is_shared_hides_no_throttling() {
+    for later in [&[40][..], &[40, 79], &[26, 27, 60]] {
+        let mut made = shares(quota(24_000_000), Some("sched_cfs_period_timer"));
+        made.window
+            .events
+            .retain(|event| !matches!(event.kind, Kind::TimerExpire { .. }));
+        for at in [10, 20, 24].iter().chain(later) {
+            expires(&mut made, at * MS, "sched_cfs_period_timer");
+        }
+        let ended = if later[0] == 26 { 26 } else { 24 };
+        assert_eq!(
+            of_group(&made, "cpu.max"),
+            ended * 1_000_000 - 5_000,
+            "{later:?}"
+        );
+        assert_eq!(shared(&made), (81 - ended) * 1_000_000, "{later:?}");
+    }
+}
+
 #[test]
 fn a_thread_that_shares_the_cpu_is_not_billed_as_throttling() {
     // The group was not throttled; not for as long; or no reading shows that it was until then.
