@@ -233,6 +233,14 @@ pub enum ExperimentOutcome {
     Stopped,
 }
 
+impl ExperimentOutcome {
+    /// Whether a setting could not be switched.
+    #[must_use]
+    pub fn is_not_made(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Conflict { .. })
+    }
+}
+
 impl Experiment {
     /// How often an effect of the planned size is found, if nothing else is asked for.
     const POWER: f64 = 0.8;

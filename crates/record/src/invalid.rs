@@ -6,7 +6,7 @@ use punctual_stats::verdict::InvalidEvidence;
 use serde::{Deserialize, Serialize};
 
 use super::condition::{Demand, Standing};
-use super::event::Event;
+use super::event::{Event, State};
 use super::load::{LoadFailure, WorkCheck};
 use super::run::{Load, Run, Thread, ThreadFault};
 use super::stops::Stops;
@@ -97,6 +97,8 @@ pub enum InvalidReason {
         /// Which fault.
         fault: InvalidEvidence,
     },
+    /// Its record is unfinished: what would have made it invalid may be missing.
+    Unfinished,
     /// One of the runs that were merged is invalid.
     OfRun {
         /// Which, counted from 1.
@@ -137,7 +139,9 @@ impl InvalidReason {
     /// Adds what makes a run invalid to that of those before it, `before` in number: the first of each kind.
     pub(crate) fn add_up(sum: &mut Vec<Self>, run: &Run, before: u64) {
         let found = run.verdict.as_ref().map_or(&[][..], |it| &it.invalid);
-        let reasons = all_reasons(run, found).into_iter();
+        // While a run goes on, its record is judged as it stands.
+        let unfinished = (run.state == State::Unfinished).then_some(Self::Unfinished);
+        let reasons = all_reasons(run, found).into_iter().chain(unfinished);
         for reason in reasons.filter(|it| !it.shows_in_sums()) {
             if sum.iter().all(|known| known.kind() != reason.kind()) {
                 sum.push(reason.in_sum(before));

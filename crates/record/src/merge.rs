@@ -10,6 +10,8 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use punctual_stats::histogram::{DecodeError, Histogram, SparseHistogram};
+use punctual_stats::miss::gap_of;
+use punctual_stats::requirement::Requirement;
 
 use super::beginning::Beginning;
 use super::blocks::Blocking;
@@ -25,10 +27,6 @@ use super::stops::Stops;
 use super::watch::{self, Watch};
 pub use decoded::Decoded;
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
-
-/// Silence between two runs in the merged record, so that a burst at the end of
-/// one isn't taken for one with the beginning of the next.
-const GAP_NS: u64 = 1_000_000_000;
 
 /// Why runs were not merged.
 #[derive(Debug, Clone, PartialEq)]
@@ -241,8 +239,8 @@ impl Merger {
         let latest = run
             .threads
             .iter()
-            .flat_map(|t| t.peaks.last())
-            .map(|p| p.asked_ns)
+            .flat_map(|t| &t.peaks)
+            .map(|p| p.asked_ns.saturating_add(p.latency_ns))
             .max();
         let limit_ns = self.first.as_deref().unwrap_or(run).deadline_ns();
         let shift = (earliest.unwrap_or(0), self.offset_ns);
@@ -283,13 +281,13 @@ impl Merger {
         self.add_header(run);
         let span = latest
             .zip(earliest)
-            .map_or(0, |(latest, earliest)| latest - earliest);
+            .map_or(0, |(latest, earliest)| latest.saturating_sub(earliest));
         self.added += 1;
         self.measured_ns = self.measured_ns.saturating_add(run.measured_ns);
         self.offset_ns = self
             .offset_ns
             .saturating_add(span.max(run.measured_ns))
-            .saturating_add(GAP_NS);
+            .saturating_add(silence_ns(self.first.as_deref().unwrap_or(run)));
         Ok(())
     }
 
@@ -530,6 +528,13 @@ impl Merger {
         run.conclude(analysis);
         Ok(run)
     }
+}
+
+/// Silence between a run and the next one in the merged record, so that misses at the end of one are no episode
+/// with those at the beginning of the next.
+fn silence_ns(run: &Run) -> u64 {
+    let limits = run.request.requirements.iter().map(Requirement::limit_ns);
+    gap_of(limits.max().unwrap_or(0))
 }
 
 /// When the run began, or each of those that it is the sum of; none for what doesn't say.

@@ -71,9 +71,9 @@ pub fn outcome(run: &Run) -> Option<Outcome> {
 
 /// What makes it invalid besides its control. One that could not be made says that first.
 fn faults(run: &Run, experiment: &Experiment) -> Vec<InvalidReason> {
-    match experiment.outcome {
-        ExperimentOutcome::Failed { .. } | ExperimentOutcome::Conflict { .. } => Vec::new(),
-        _ => experiment_faults(run),
+    match experiment.outcome.is_not_made() {
+        true => Vec::new(),
+        false => experiment_faults(run),
     }
 }
 

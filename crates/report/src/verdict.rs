@@ -4,7 +4,7 @@
 mod reasons;
 
 use punctual_record::condition::FoundScheduling;
-use punctual_record::{Condition, Demand, Judgement, Scheduling};
+use punctual_record::{Condition, Demand, Ending, Judgement, Run, Scheduling, State};
 use punctual_stats::gaps::WatchedTime;
 use punctual_stats::lengths::LengthResult;
 use punctual_stats::miss::{MissBound, TimeUnknown};
@@ -13,7 +13,7 @@ use punctual_stats::shares::Shares;
 use punctual_stats::verdict::{Outcome, RequirementResult, Seen};
 
 use super::terms::Terms;
-use super::{exec, facts, words};
+use super::{exec, experiment, facts, words};
 pub(crate) use reasons::in_one_run;
 pub use reasons::reason;
 
@@ -24,6 +24,23 @@ const UNFOUNDED: &str = "the record does not hold the reason";
 #[must_use]
 pub fn sentence(judgement: &Judgement) -> String {
     format!("{}: {}", judgement.verdict.outcome, claim(judgement))
+}
+
+/// The exit status of the verb that made a record: its verdict's or its experiment's. Without either, that of FAIL
+/// if the break value was exceeded; 1 of what was cut off or could not be set up.
+#[must_use]
+pub fn exit_status(run: &Run) -> u8 {
+    const NOT_MADE: u8 = 1;
+    if let Some(found) = &run.experiment {
+        let outcome = experiment::outcome(run).filter(|_| !found.outcome.is_not_made());
+        return outcome.map_or(NOT_MADE, Outcome::exit_code);
+    }
+    match (&run.verdict, run.state) {
+        (Some(verdict), _) => verdict.outcome.exit_code(),
+        (None, State::Stopped(Ending::BreakValue)) => Outcome::Fail.exit_code(),
+        (None, State::Unfinished) => NOT_MADE,
+        (None, State::Finished | State::Stopped(_)) => 0,
+    }
 }
 
 /// The same without the word: what decided, and whether the program did not live until the end.

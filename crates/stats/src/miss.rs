@@ -67,7 +67,7 @@ use crate::extremal::{ExtremalIndex, extremal_index};
 use crate::peaks::Peaks;
 use crate::special::beta_quantile;
 use bursts::{Bursts, dispersion_of, for_few, per_block, separate};
-pub use episodes::Episodes;
+pub use episodes::{Episodes, gap_of};
 use heavy::Carried;
 use lower::Blocks;
 use serde::{Deserialize, Serialize};

@@ -5,8 +5,6 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
-use punctual_stats::verdict::Outcome;
-
 use super::failure::{Failure, SETUP, USAGE};
 use super::flags::{BreachFlags, RunFlags};
 use super::out;
@@ -15,7 +13,7 @@ use crate::conduct::breach::ended_by_breach;
 use crate::conduct::{self, ConductError, RunPlan};
 use punctual_record::{Demand, RecordError, Run, RunDirectory};
 use punctual_report::refusal::refusal;
-use punctual_report::{facts, summary_json, terminal};
+use punctual_report::{facts, summary_json, terminal, verdict};
 
 /// Makes the run and shows it.
 ///
@@ -196,12 +194,7 @@ pub(super) fn show(run: &Run, json: bool, quiet: bool, verbose: bool, directory:
     }
 }
 
-/// The exit status of a record: its verdict's. Without a requirement, that of FAIL if the break
-/// value was exceeded, else 0.
-pub fn exit_code(run: &Run) -> ExitCode {
-    match &run.verdict {
-        Some(verdict) => ExitCode::from(verdict.outcome.exit_code()),
-        None if ended_by_breach(run) => ExitCode::from(Outcome::Fail.exit_code()),
-        None => ExitCode::SUCCESS,
-    }
+/// The exit status of a record.
+fn exit_code(run: &Run) -> ExitCode {
+    ExitCode::from(verdict::exit_status(run))
 }

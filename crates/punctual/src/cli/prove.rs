@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use punctual_record::experiment::{ExcessLimit, Experiment, ExperimentOutcome, WantedEffect};
+use punctual_record::experiment::{ExcessLimit, Experiment, WantedEffect};
 use punctual_record::finding::{Check, FindingId};
 use punctual_record::{Run, RunDirectory};
 use punctual_report::{experiment, summary_json, terminal};
-use punctual_stats::verdict::Outcome;
 
-use super::failure::{Failure, SETUP};
+use super::failure::Failure;
 use super::flags::{KnobArgument, ProveFlags};
 use super::measuring::{conclude, make_directory, page_of, settled};
 use super::screen::Screen;
@@ -38,12 +37,7 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
     };
     let run = settled(outcome, &mut screen, &directory)?;
     show(&run, flags, page_of(directory.path(), "report.html"));
-    let saved = conclude(&run, &directory);
-    Ok(if directory.unsaved().is_empty() {
-        exit_code(&run)
-    } else {
-        saved
-    })
+    Ok(conclude(&run, &directory))
 }
 
 /// What was measured, or why not; and where it is kept.
@@ -181,18 +175,5 @@ fn show(run: &Run, flags: &ProveFlags, place: Option<String>) {
     } else {
         let style = out::style().with_report(place);
         out::print(&terminal::summary(run, &style));
-    }
-}
-
-/// 0 if it was made as planned, whatever it has shown; else that of the verdict on it.
-fn exit_code(run: &Run) -> ExitCode {
-    let Some(found) = &run.experiment else {
-        return ExitCode::from(SETUP);
-    };
-    match (&found.outcome, experiment::outcome(run)) {
-        (ExperimentOutcome::Failed { .. } | ExperimentOutcome::Conflict { .. }, _) => {
-            ExitCode::from(SETUP)
-        }
-        (_, outcome) => ExitCode::from(outcome.map_or(SETUP, Outcome::exit_code)),
     }
 }

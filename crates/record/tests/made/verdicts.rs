@@ -293,6 +293,7 @@ pub fn every_reason() -> Vec<InvalidReason> {
         },
         stopped(false),
         stopped(true),
+        InvalidReason::Unfinished,
         evidence(InvalidEvidence::NoWakeUp),
         evidence(InvalidEvidence::NeverWoke { cpu: Some(1) }),
         evidence(InvalidEvidence::NothingWatched),

@@ -297,12 +297,23 @@ fn peaks_stay_complete_above_their_threshold() {
         .count();
     assert_eq!(thread.peaks.len(), above);
     assert!(above > 10);
-    // No burst may span two runs: a second of silence stands between them.
-    let gaps = thread
-        .peaks
-        .windows(2)
-        .map(|pair| pair[1].asked_ns - pair[0].asked_ns);
-    assert!(gaps.filter(|gap| *gap > 1_000_000_000).count() >= 4);
+    // No burst may span two runs, nor an episode: a second of silence stands between them, or ten deadlines.
+    let silent_for = |merged: &Run, ns: u64| {
+        let peaks = merged.threads[0].peaks.windows(2);
+        let gaps = peaks.map(|pair| pair[1].asked_ns - pair[0].asked_ns);
+        gaps.filter(|gap| *gap > ns).count()
+    };
+    assert!(silent_for(&merged, 1_000_000_000) >= 4);
+    assert_eq!(silent_for(&merged, 5_000_000_000), 0);
+    let with_long_deadline = runs.into_iter().map(|mut run| {
+        run.request.requirements = vec![Requirement::MissProbability {
+            deadline_ns: 500_000_000,
+            allowed: 1e-2,
+        }];
+        run
+    });
+    let merged = exact(&with_long_deadline.collect::<Vec<_>>(), false);
+    assert!(silent_for(&merged, 5_000_000_000) >= 4);
 }
 
 #[test]
@@ -323,6 +334,14 @@ fn a_condition_not_in_force_in_one_run_is_not_in_force() {
             runs: 2
         })
     );
+    // What would have made it INVALID may be missing, as in a record without a verdict.
+    let verdict = merged.verdict.as_ref().unwrap();
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    let reason = InvalidReason::OfRun {
+        run: 2,
+        reason: Box::new(InvalidReason::Unfinished),
+    };
+    assert_eq!(invalid_reasons(&merged), [reason]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! INCONCLUSIVE one, too (what was to be shown was not shown), INVALID is an error. The words are the
 //! terminal's.
 
-use punctual_record::{Demand, Event, Judgement, Run, Standing, State};
+use punctual_record::{Demand, Ending, Event, Judgement, Run, Standing, State};
+use punctual_stats::format::duration;
 use punctual_stats::lengths::LengthResult;
 use punctual_stats::tasks::TaskResult;
 use punctual_stats::verdict::{Outcome, RequirementResult};
@@ -56,6 +57,9 @@ pub(super) fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
     if run.experiment.is_some() {
         cases.push(experiment(run));
     }
+    if run.verdict.is_none() && run.state == State::Stopped(Ending::BreakValue) {
+        cases.push(break_value(run));
+    }
     // Of another tool's run there is but one, that its conditions are not known: no case.
     let demands = run.demands.iter().filter(|_| run.imported.is_none());
     cases.extend(
@@ -86,6 +90,20 @@ fn valid(judgement: &Judgement) -> Case {
         name: "valid".to_owned(),
         result: Found::Error(Outcome::Invalid.word(), why),
         output: String::new(),
+        timed: true,
+    }
+}
+
+/// A latency above the break value fails a run of which nothing else was required.
+fn break_value(run: &Run) -> Case {
+    let limit = duration(run.request.break_ns.unwrap_or(0));
+    let what = if run.gaps.is_some() { "gap" } else { "latency" };
+    let why = format!("a {what} above {limit} ended the run");
+    Case {
+        class: "requirement",
+        name: format!("no {what} above {limit}"),
+        result: Found::Failure(Outcome::Fail.word(), why.clone()),
+        output: why,
         timed: true,
     }
 }
@@ -199,8 +217,11 @@ fn completeness(run: &Run) -> Case {
     let (result, output) = match run.state {
         State::Finished => (Found::Good, String::new()),
         State::Stopped(ending) => {
-            let why = facts::ending(ending, &run.tool.name);
-            (Found::Good, format!("stopped: {why}"))
+            let text = format!("stopped: {}", facts::ending(ending, &run.tool.name));
+            match ending {
+                Ending::UnfinishedRuns { .. } => (Found::Error("unfinished", text), String::new()),
+                _ => (Found::Good, text),
+            }
         }
         State::Unfinished => {
             let text = "the record is unfinished: the run is still going or was killed";

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::import::{Foreign, ForeignThread, number_option};
 use super::sysinfo::SysInfo;
 use super::{WriteError, decode_foreign, rows};
-use punctual_record::{RecordError, Run, State, SystemState, Tool, time};
+use crate::verdict;
+use punctual_record::{RecordError, Run, SystemState, Tool, time};
 
 /// The version of the file that we read and write.
 const FILE_VERSION: u64 = 1;
@@ -193,7 +194,7 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
         version: format!("{} {}", run.tool.name, run.tool.version),
         start_time: begun.map(time::rfc2822).unwrap_or_default(),
         end_time: ended.map(time::rfc2822).unwrap_or_default(),
-        return_code: return_code(run),
+        return_code: verdict::exit_status(run).into(),
         sysinfo: SysInfo::of(run).map(|info| SysInfo {
             realtime: Some(i64::from(run.system.kernel.preemption == "rt")),
             ..info
@@ -203,13 +204,4 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
         thread: threads,
     };
     super::pretty(&results)
-}
-
-/// What the verb's exit status was.
-fn return_code(run: &Run) -> i64 {
-    match (&run.verdict, &run.state) {
-        (Some(verdict), _) => verdict.outcome.exit_code().into(),
-        (None, State::Finished) => 0,
-        (None, _) => 1,
-    }
 }

@@ -69,6 +69,9 @@ pub fn reason(reason: &InvalidReason) -> String {
             Stops::MOST_SHARE * 100.0
         ),
         InvalidReason::Evidence { fault } => evidence(*fault),
+        InvalidReason::Unfinished => {
+            "it was cut off, and its last checks are missing: leave its record out".to_owned()
+        }
         InvalidReason::OfRun { run, reason } => format!("run {run}: {}", self::reason(reason)),
     }
 }

@@ -396,6 +396,7 @@ fn an_invalid_run_says_why_and_claims_nothing() {
         "the measuring process was stopped for 0.51 s, 5.1 % of the run, where 5 % are allowed",
         "threads of the watched program were stopped for 0.51 s, 5.1 % of the run, where 5 % are \
          allowed",
+        "it was cut off, and its last checks are missing: leave its record out",
         "no wake-up was measured",
         "the thread on CPU 1 never woke up",
         "nothing was watched",

@@ -51,7 +51,8 @@ fn upper(seen: f64, dispersion: f64, confidence: f64) -> f64 {
 }
 
 /// Misses that are less than this apart, in ns, are one episode.
-fn gap_of(limit_ns: u64) -> u64 {
+#[must_use]
+pub fn gap_of(limit_ns: u64) -> u64 {
     limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS)
 }
 

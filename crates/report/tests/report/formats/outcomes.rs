@@ -1,10 +1,10 @@
 //! The outcome is one, wherever it is read: on the screen and the page, in JSON, JUnit, KTAP, LAVA,
 //! Prometheus and OpenMetrics.
 
-use punctual_record::{Judgement, Load, Run, analyse_record};
+use punctual_record::{Ending, Judgement, Load, Run, State, analyse_record};
 use punctual_report::formats::{Format, write};
 use punctual_report::style::Style;
-use punctual_report::{experiment, html, summary_json, terminal};
+use punctual_report::{experiment, html, summary_json, terminal, verdict};
 use punctual_stats::verdict::{Outcome, Verdict};
 use serde_json::Value;
 
@@ -224,5 +224,36 @@ fn every_output_says_the_same() {
         let screen = terminal::summary(run, &Style::plain());
         assert!(screen.starts_with(&format!("{word}:")), "{what}\n{screen}");
         assert!(html::page(run).contains(word), "{what}");
+    }
+}
+
+/// Without a requirement a record has no verdict, and the verb's exit status may be one even so.
+#[test]
+fn the_end_of_a_run_of_which_nothing_was_required_is_told() {
+    let unrequired = |state: State| {
+        let mut run = support::run(1);
+        run.request.requirements.clear();
+        (run.request.break_ns, run.verdict, run.state) = (Some(200_000), None, state);
+        run
+    };
+    let merged = Ending::UnfinishedRuns {
+        unfinished: 1,
+        runs: 2,
+    };
+    for (state, status, outcome) in [
+        (State::Finished, 0, Outcome::Pass),
+        (State::Stopped(Ending::Interrupt), 0, Outcome::Pass),
+        (State::Stopped(Ending::BreakValue), 2, Outcome::Fail),
+        (State::Stopped(merged), 0, Outcome::Invalid),
+        (State::Unfinished, 1, Outcome::Invalid),
+    ] {
+        let run = unrequired(state);
+        assert_eq!(of_junit(&run), outcome, "{state:?}");
+        assert_eq!(of_ktap(&run), outcome, "{state:?}");
+        assert!(agrees_with_lava(&run, outcome), "{state:?}");
+        assert_eq!(verdict::exit_status(&run), status, "{state:?}");
+        let rt_tests = text(Format::RtTestsJson, &run);
+        let json: Value = serde_json::from_str(&rt_tests).expect("JSON");
+        assert_eq!(json["return_code"], status, "{state:?}");
     }
 }
