@@ -16,6 +16,7 @@ mod audit;
 mod check;
 pub mod config;
 mod findings;
+mod isolated;
 mod kernel_log;
 mod look;
 mod mask;

@@ -12,6 +12,7 @@ use punctual_rt::cpulist;
 
 use crate::check::CheckRequest;
 use crate::config::Config;
+use crate::isolated::isolated;
 use crate::mask::lacking;
 use crate::outcome::line_of;
 pub(crate) use crate::outcome::{
@@ -54,7 +55,6 @@ impl<'r> Machine<'r> {
         let text = |path: &str| root.text(path).unwrap_or_default();
         let list = |path: &str| cpulist::numbers(&text(path)).unwrap_or_default();
         let release = text("/proc/sys/kernel/osrelease");
-        let isolated = || list("/sys/devices/system/cpu/isolated");
         let (tasks, has_all_tasks) = tasks(root);
         let is_real_time = match root.text("/sys/kernel/realtime") {
             Ok(text) if text == "1" => Some(true),
@@ -73,7 +73,7 @@ impl<'r> Machine<'r> {
             config: Config::read(root, &release).0,
             is_real_time,
             online: list("/sys/devices/system/cpu/online"),
-            cpus: request.cpus.clone().unwrap_or_else(isolated),
+            cpus: request.cpus.clone().unwrap_or_else(|| isolated(root)),
             priority: request.priority,
             process: request
                 .pid

@@ -4,8 +4,9 @@ use punctual_record::finding::{
     Elsewhere, Fault, FindingFix, FindingState, Item, NotApplicable, Seen,
 };
 use punctual_record::{cpu_list, cpu_mask};
-use punctual_rt::cpulist;
 
+pub(super) use crate::isolated::list;
+use crate::isolated::{BY_GROUPS, BY_KERNEL, in_partition};
 use crate::look::{
     Look, Looked, Outcome, bad, information, information_that, missing, no_threads, not_applicable,
     ok, present, threads_of, without,
@@ -40,22 +41,19 @@ pub(super) fn none_on_cpus(count: u64, of: Elsewhere, cpus: &[usize]) -> Seen {
     }
 }
 
-pub(super) fn list(path: &str, text: &str) -> Result<Vec<usize>, FindingState> {
-    // A kernel without a list prints `(null)`.
-    let text = if text == "(null)" { "" } else { text };
-    Look::parsed(path, cpulist::numbers(text).ok())
-}
-
 pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
-    let path = "/sys/devices/system/cpu/isolated";
-    let isolated = list(path, &look.required(path)?)?;
-    let group = "/sys/fs/cgroup/cpuset.cpus.isolated";
-    let by_group = look.optional(group)?.unwrap_or_default();
-    let by_group = list(group, &by_group)?;
+    let isolated = list(BY_KERNEL, &look.required(BY_KERNEL)?)?;
+    let by_group = look.optional(BY_GROUPS)?.unwrap_or_default();
+    let by_group = list(BY_GROUPS, &by_group)?;
     let mut lacks = lacking(&lacking(cpus, &isolated), &by_group);
     if !lacks.is_empty() {
-        lacks = lacking(&lacks, &in_partition(look)?);
+        let mut read = |path: &str| match path {
+            // Of the whole table only one line counts.
+            "/proc/mounts" => look.optional_unshown(path),
+            _ => look.optional(path),
+        };
+        lacks = lacking(&lacks, &in_partition(&mut read)?);
     }
     if lacks.is_empty() {
         ok()
@@ -66,42 +64,16 @@ pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
     }
 }
 
-/// The CPUs of the partition that `tune` makes: before Linux 6.7 the root group doesn't list them,
-/// and with cgroup v1 they are those of an exclusive set.
-fn in_partition(look: &mut Look<'_>) -> Result<Vec<usize>, FindingState> {
-    let group = "/sys/fs/cgroup/punctual";
-    let state = look.optional(&format!("{group}/cpuset.cpus.partition"))?;
-    let path = if state.is_some() {
-        (state.as_deref() == Some("isolated")).then(|| format!("{group}/cpuset.cpus.effective"))
-    } else {
-        let mounts = look.optional_unshown("/proc/mounts")?.unwrap_or_default();
-        let place = mounts.lines().find_map(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let (place, kind, options) = (words.next()?, words.next()?, words.next()?);
-            let has_controller = options.split(',').any(|option| option == "cpuset");
-            (kind == "cgroup" && has_controller).then_some(place)
-        });
-        let Some(place) = place else {
-            return Ok(Vec::new());
-        };
-        let balances = look.optional(&format!("{place}/cpuset.sched_load_balance"))?;
-        (balances.as_deref() == Some("0")).then(|| format!("{place}/punctual/cpuset.cpus"))
-    };
-    match path {
-        Some(path) => list(&path, &look.optional(&path)?.unwrap_or_default()),
-        None => Ok(Vec::new()),
-    }
-}
+const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 
 pub(super) fn nohz_full(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
-    let path = "/sys/devices/system/cpu/nohz_full";
-    let Some(text) = look.optional(path)? else {
+    let Some(text) = look.optional(NOHZ_FULL)? else {
         // The file beside it is there on every kernel, this one with the option alone.
-        look.required("/sys/devices/system/cpu/isolated")?;
+        look.required(BY_KERNEL)?;
         return bad(missing("CONFIG_NO_HZ_FULL=y")).by_hand().end();
     };
-    let lacks = lacking(cpus, &list(path, &text)?);
+    let lacks = lacking(cpus, &list(NOHZ_FULL, &text)?);
     if lacks.is_empty() {
         ok()
     } else {

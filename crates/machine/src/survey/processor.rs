@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "sysconf")]
 
 use super::cpus::{Topology, parse_kernel};
+use crate::isolated::BY_KERNEL;
 use crate::root::{Reader, Root};
 use punctual_record::system::{Node, Processor, Siblings};
 
@@ -45,10 +46,10 @@ fn read_topology(reader: &mut Reader<'_>) -> Topology {
             (!others.is_empty()).then_some(Siblings { cpu, others })
         })
         .collect();
-    // From the boot parameter, and from partitions of version 2, which not every kernel includes
-    // there.
+    // Our own groups may be mounted elsewhere.
     let groups = super::cgroup::read(&mut Reader::new(reader.root));
-    let mut isolated = reader.cpus(&format!("{CPU}/isolated")).unwrap_or_default();
+    let mut isolated = reader.cpus(BY_KERNEL).unwrap_or_default();
+    isolated.extend(crate::isolated::isolated(reader.root));
     isolated.extend(groups.isolated);
     if groups.partition.is_some() {
         isolated.extend(groups.cpuset.into_iter().flat_map(|set| set.cpus));

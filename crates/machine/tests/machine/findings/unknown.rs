@@ -1,6 +1,6 @@
 //! What can't be read is unknown, and what is absent is never ok.
 
-use punctual_machine::{CheckRequest, Root, Snapshot, check};
+use punctual_machine::{CheckRequest, Root, Snapshot, check, survey};
 use punctual_record::finding::{FindingId, FindingState, ReadResult, StateKind, Unknown};
 use serde_json::{Value, json};
 
@@ -216,4 +216,29 @@ fn without_named_or_isolated_cpus_their_findings_do_not_apply() {
     assert_eq!(found.cpus, [3]);
     let isolated = found.finding(FindingId::IsolatedCpus).expect("each");
     assert_eq!(isolated.state.kind(), StateKind::Ok);
+}
+
+/// `tune apply --partition` isolates them: the root group lists the CPUs of its partition from Linux
+/// 6.7 on, before only the partition itself does.
+#[test]
+fn cpus_of_isolated_partitions_are_for_real_time_work_by_default() {
+    let unnamed = CheckRequest {
+        cpus: None,
+        ..request()
+    };
+    let group = "/sys/fs/cgroup/punctual/cpuset.cpus";
+    let in_partition = [(".partition", "isolated\n"), (".effective", "2-3\n")];
+    let in_partition = in_partition.map(|(file, text)| (format!("{group}{file}"), text));
+    let by_root = [("/sys/fs/cgroup/cpuset.cpus.isolated".to_owned(), "2-3\n")];
+    for files in [&in_partition[..], &by_root] {
+        let tree = Tree::base();
+        for (path, text) in files {
+            tree.write(path, text);
+        }
+        let found = check(&tree.root(), &unnamed);
+        assert_eq!(found.cpus, [2, 3], "{files:?}");
+        assert_eq!(survey::topology(&tree.root()).isolated, [2, 3]);
+        let isolated = found.finding(FindingId::IsolatedCpus).expect("each");
+        assert_eq!(isolated.state.kind(), StateKind::Ok);
+    }
 }
