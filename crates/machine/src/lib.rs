@@ -22,6 +22,7 @@ mod look;
 mod mask;
 mod netlink;
 mod outcome;
+mod parameter;
 mod posix;
 pub mod queueing;
 pub mod root;

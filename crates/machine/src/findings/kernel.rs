@@ -1,15 +1,17 @@
 //! How the kernel was built and booted.
 
 use punctual_record::finding::{
-    Countable, FindingState, Item, ItemKind, NotApplicable, Portion, Seen,
+    Countable, FindingState, Item, ItemKind, NotApplicable, Portion, Seen, Unknown,
 };
-use punctual_rt::cpulist;
 
+use super::isolation::list;
+use crate::isolated::BY_KERNEL;
 use crate::kernel_log;
 use crate::look::{
     Look, Looked, bad, chosen, expected, information, information_that, lost, missing,
-    not_applicable, ok, part, present, same_name, without,
+    not_applicable, ok, part, present, same_name, unknown, without,
 };
+use crate::parameter::{CpuParameter, boolean};
 use crate::version::Version;
 
 pub(super) fn rt_kernel(look: &mut Look<'_>) -> Looked {
@@ -112,9 +114,10 @@ pub(super) fn high_resolution(look: &mut Look<'_>) -> Looked {
     if !look.option("HIGH_RES_TIMERS")? {
         return bad(expected(&["CONFIG_HIGH_RES_TIMERS=y"])).by_hand().end();
     }
-    match look.parameter("highres")? {
-        Some("off") => bad(present(["highres=off"])).by_hand().end(),
-        _ => ok(),
+    let given = look.parameter("highres")?;
+    match given.filter(|word| boolean(word) == Some(false)) {
+        Some(word) => bad(present([format!("highres={word}")])).by_hand().end(),
+        None => ok(),
     }
 }
 
@@ -312,41 +315,40 @@ fn is_near(word: &str, known: &str) -> bool {
     word.len().max(known.len()) - front - back <= 1
 }
 
-/// The CPUs of a boot parameter: `isolcpus=[flags,]LIST`.
-fn requested(look: &mut Look<'_>, name: &str) -> Result<Option<Vec<usize>>, FindingState> {
-    let Some(value) = look.parameter(name)? else {
-        return Ok(None);
+/// Whether a file of `/sys/devices/system/cpu` lacks an online one of these CPUs.
+fn is_missing(look: &mut Look<'_>, file: &str, cpus: &[usize]) -> Result<bool, FindingState> {
+    let path = format!("/sys/devices/system/cpu/{file}");
+    // Without CONFIG_NO_HZ_FULL there is no such file, and nothing is in force.
+    let text = match look.optional(BY_KERNEL)? {
+        Some(isolated) if path == BY_KERNEL => isolated,
+        Some(_) => look.optional(&path)?.unwrap_or_default(),
+        None => return lost(path),
     };
-    let is_flag = |part: &&str| !part.starts_with(|c: char| c.is_ascii_digit()) && *part != "all";
-    let list: Vec<&str> = value.split(',').skip_while(is_flag).collect();
-    // Forms of the list that only the kernel knows (`N`, groups) are compared with nothing.
-    Ok(cpulist::numbers(&list.join(",")).ok())
+    let in_force = list(&path, &text)?;
+    let online = look.online()?;
+    let lacks = |cpu: &usize| !in_force.contains(cpu) && online.contains(cpu);
+    Ok(cpus.iter().any(lacks))
 }
 
 /// What the kernel says is in force, beside what was asked for at boot.
 pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
+    let mut requested = Vec::new();
+    for name in ["isolcpus", "nohz_full", "irqaffinity"] {
+        if let Some(value) = look.parameter(name)? {
+            requested.push((name, CpuParameter::parse(name, value)));
+        }
+    }
     let mut contradicted = Vec::new();
-    let mut any = false;
-    for (name, path) in [
-        ("isolcpus", "/sys/devices/system/cpu/isolated"),
-        ("nohz_full", "/sys/devices/system/cpu/nohz_full"),
-    ] {
-        let Some(cpus) = requested(look, name)? else {
+    for (name, parameter) in &requested {
+        let Some(cpus) = &parameter.cpus else {
             continue;
         };
-        any = true;
-        // Without CONFIG_NO_HZ_FULL there is no such file, and nothing is in force.
-        let text = match look.optional("/sys/devices/system/cpu/isolated")? {
-            Some(isolated) if name == "isolcpus" => isolated,
-            Some(_) => look.optional(path)?.unwrap_or_default(),
-            None => return lost(path),
-        };
-        let text = if text == "(null)" { "" } else { &text };
-        let in_force = Look::parsed(path, cpulist::numbers(text).ok())?;
-        let online = look.online()?;
-        let is_missing = |cpu: &usize| !in_force.contains(cpu) && online.contains(cpu);
-        if cpus.iter().any(is_missing) {
-            contradicted.push(name.into());
+        let mut lacks = false;
+        for file in &parameter.files {
+            lacks |= is_missing(look, file, cpus)?;
+        }
+        if lacks {
+            contradicted.push((*name).into());
         }
     }
     for name in ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"] {
@@ -355,15 +357,16 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
             same_name(key, name)
         };
         if look.parameters()?.iter().filter(is_name).count() > 1 {
-            any = true;
             contradicted.push(Item::Repeated {
                 parameter: name.to_owned(),
             });
         }
     }
-    let irqs = requested(look, "irqaffinity")?;
-    any |= irqs.is_some();
-    if let (Some(irqs), Some(isolated)) = (irqs, requested(look, "isolcpus")?)
+    let cpus_of = |name: &str| {
+        let (_, parameter) = requested.iter().find(|(it, _)| *it == name)?;
+        parameter.cpus.as_ref()
+    };
+    if let (Some(irqs), Some(isolated)) = (cpus_of("irqaffinity"), cpus_of("isolcpus"))
         && irqs.iter().any(|cpu| isolated.contains(cpu))
     {
         contradicted.push(Item::SharesCpus {
@@ -371,12 +374,16 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
             other: "isolcpus".to_owned(),
         });
     }
-    match (any, contradicted.is_empty()) {
-        (false, _) => not_applicable(NotApplicable::NotRequested(
+    if !contradicted.is_empty() {
+        bad(present(contradicted)).by_hand().end()
+    } else if requested.iter().any(|(_, it)| it.cpus.is_none()) {
+        unknown(Unknown::NotUnderstood("/proc/cmdline".to_owned()))
+    } else if requested.is_empty() {
+        not_applicable(NotApplicable::NotRequested(
             "isolcpus=, nohz_full=, irqaffinity=".to_owned(),
-        )),
-        (true, true) => ok(),
-        (true, false) => bad(present(contradicted)).by_hand().end(),
+        ))
+    } else {
+        ok()
     }
 }
 
@@ -420,13 +427,7 @@ pub(super) fn stack_offset(look: &mut Look<'_>) -> Looked {
     }
     let by_default = look.option("RANDOMIZE_KSTACK_OFFSET_DEFAULT")?;
     let given = look.parameter("randomize_kstack_offset")?;
-    // `kstrtobool` in lib/kstrtox.c; other words change nothing.
-    let is_on = match given.unwrap_or_default().to_ascii_lowercase().as_bytes() {
-        [b'y' | b't' | b'1', ..] | [b'o', b'n', ..] => true,
-        [b'n' | b'f' | b'0', ..] | [b'o', b'f', ..] => false,
-        _ => by_default,
-    };
-    if !is_on {
+    if !given.and_then(boolean).unwrap_or(by_default) {
         return ok();
     }
     let fault = present(["randomize_kstack_offset"]);

@@ -106,7 +106,9 @@ pub(super) fn serial_console(look: &mut Look<'_>) -> Looked {
 }
 
 pub(super) fn audit(look: &mut Look<'_>) -> Looked {
-    if let Some("0" | "off") = look.parameter("audit")? {
+    // `audit_enable` in kernel/audit.c: any other word enables it.
+    let is_off = |word: &str| word == "0" || word.eq_ignore_ascii_case("off");
+    if look.parameter("audit")?.is_some_and(is_off) {
         return ok();
     }
     let audit = match Audit::of(look.machine.root) {

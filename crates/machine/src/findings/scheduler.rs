@@ -31,10 +31,12 @@ fn has_group_scheduling(look: &mut Look<'_>) -> Result<bool, FindingState> {
     if !look.option("RT_GROUP_SCHED")? {
         return Ok(false);
     }
+    // `setup_rt_group_sched` in kernel/sched/core.c takes these two numbers; other words change
+    // nothing.
     Ok(match look.parameter("rt_group_sched")? {
-        Some("0" | "n" | "N" | "off") => false,
-        Some(_) => true,
-        None => !look.option("RT_GROUP_SCHED_DEFAULT_DISABLED")?,
+        Some("0") => false,
+        Some("1") => true,
+        _ => !look.option("RT_GROUP_SCHED_DEFAULT_DISABLED")?,
     })
 }
 
@@ -252,7 +254,9 @@ pub(super) fn skew_tick(look: &mut Look<'_>) -> Looked {
     if look.online()?.len() <= 4 {
         return not_applicable(NotApplicable::FewCpus);
     }
-    if look.parameter("skew_tick")? == Some("1") {
+    // A number: every one but 0 turns it on, a word doesn't.
+    let given = look.parameter("skew_tick")?;
+    if given.is_some_and(|text| text.parse::<i64>().is_ok_and(|it| it != 0)) {
         ok()
     } else {
         bad(missing("skew_tick=1")).boot("skew_tick=1").end()

@@ -12,6 +12,7 @@ use super::setting::{is_same, read, write};
 use super::{BootError, Journal, TuneError};
 use crate::kernel_log::unknown_parameters;
 use crate::look::same_name;
+use crate::parameter::CpuParameter;
 use crate::root::Root;
 
 /// The comment of the file that is ours alone.
@@ -481,21 +482,13 @@ fn is_ignored(root: &Root, parameter: &str) -> bool {
     let Some((name, value)) = parameter.split_once('=') else {
         return false;
     };
-    let file = match name {
-        "isolcpus" => "isolated",
-        "nohz_full" => "nohz_full",
-        _ => return false,
-    };
-    let flags = |word: &&str| word.starts_with(|c: char| c.is_ascii_alphabetic());
-    let list: Vec<&str> = value.split(',').skip_while(flags).collect();
-    let Ok(named) = cpulist::numbers(&list.join(",")) else {
-        return false;
-    };
-    let text = root
-        .text(&format!("/sys/devices/system/cpu/{file}"))
-        .unwrap_or_default();
-    let there = cpulist::numbers(&text).unwrap_or_default();
-    named.iter().any(|cpu| !there.contains(cpu))
+    let requested = CpuParameter::parse(name, value);
+    let named = requested.cpus.unwrap_or_default();
+    requested.files.iter().any(|file| {
+        let text = root.text(&format!("/sys/devices/system/cpu/{file}"));
+        let there = cpulist::numbers(&text.unwrap_or_default()).unwrap_or_default();
+        named.iter().any(|cpu| !there.contains(cpu))
+    })
 }
 
 /// The boot parameters in a text: words of shell assignments, of a command line, of a generated

@@ -525,3 +525,24 @@ fn after_a_reboot_the_status_tells_what_the_kernel_was_booted_with() {
     assert_eq!(machine.get(DROP_IN), None);
     assert!(!Journal::is_in(machine.folder.path()));
 }
+
+/// `isolcpus=managed_irq,` isolates nothing from balancing: no file shows it.
+#[test]
+fn the_flags_of_isolcpus_decide_which_file_shows_it_in_force() {
+    for (parameter, isolated, nohz_full, state) in [
+        ("isolcpus=managed_irq,1", "", "", BootState::InForce),
+        ("isolcpus=nohz,1", "", "1\n", BootState::InForce),
+        ("isolcpus=nohz,1", "1\n", "(null)\n", BootState::Ignored),
+        ("isolcpus=1", "", "1\n", BootState::Ignored),
+    ] {
+        let machine = Machine::grub();
+        machine.apply(&[parameter]).expect("configured");
+        machine.put("proc/cmdline", format!("ro {parameter}\n"));
+        machine.put("sys/devices/system/cpu/isolated", isolated);
+        machine.put("sys/devices/system/cpu/nohz_full", nohz_full);
+        let journal = machine.journal();
+        let (entry, _) = status(&journal).pop().expect("an entry");
+        let states = boot::states(&machine.root(), entry, true);
+        assert_eq!(states, [(parameter.to_owned(), state)]);
+    }
+}

@@ -242,3 +242,18 @@ fn cpus_of_isolated_partitions_are_for_real_time_work_by_default() {
         assert_eq!(isolated.state.kind(), StateKind::Ok);
     }
 }
+
+/// The kernel knows forms of a list that are not known here.
+#[test]
+fn a_list_of_cpus_that_is_not_understood_makes_its_findings_unknown() {
+    let tree = Tree::base();
+    let not_understood = Unknown::NotUnderstood("/proc/cmdline".to_owned());
+    for word in ["isolcpus=1-N", "nohz_full=all", "irqaffinity=0-1:x"] {
+        tree.write("/proc/cmdline", word);
+        assert_eq!(why(&tree, FindingId::ParameterNotInForce), not_understood);
+    }
+    // What is contradicted is bad all the same.
+    tree.write("/proc/cmdline", "nohz_full=2-3 irqaffinity=0-N");
+    let finding = tree.finding(FindingId::ParameterNotInForce);
+    assert_eq!(finding.state.kind(), StateKind::Bad);
+}

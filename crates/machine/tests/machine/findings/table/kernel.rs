@@ -60,6 +60,13 @@ pub fn cases() -> Vec<Case> {
         .by_hand(),
         bad(
             Id::HighResolution,
+            vec![File(CMDLINE, "highres=1")],
+            vec![File(CMDLINE, "highres=0")],
+            present(&["highres=0"]),
+        )
+        .by_hand(),
+        bad(
+            Id::HighResolution,
             vec![],
             vec![File(CONFIG, "CONFIG_PREEMPT=y\n")],
             expected(&["CONFIG_HIGH_RES_TIMERS=y"]),
@@ -153,6 +160,24 @@ pub fn cases() -> Vec<Case> {
             ],
             vec![File("/sys/devices/system/cpu/nohz_full", "(null)\n")],
             present(&["nohz_full"]),
+        )
+        .by_hand(),
+        // Without `domain` no file shows these CPUs as isolated.
+        bad(
+            Id::ParameterNotInForce,
+            vec![File(CMDLINE, "isolcpus=managed_irq,2-3")],
+            vec![File(CMDLINE, "isolcpus=managed_irq,domain,2-3")],
+            present(&["isolcpus"]),
+        )
+        .by_hand(),
+        bad(
+            Id::ParameterNotInForce,
+            vec![
+                File(CMDLINE, "isolcpus=nohz,2-3"),
+                File("/sys/devices/system/cpu/nohz_full", "2-3\n"),
+            ],
+            vec![File("/sys/devices/system/cpu/nohz_full", "(null)\n")],
+            present(&["isolcpus"]),
         )
         .by_hand(),
         information(

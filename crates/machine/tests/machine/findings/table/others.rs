@@ -155,6 +155,13 @@ fn noise() -> Vec<Case> {
             present(&["auditd"]),
         )
         .by_hand(),
+        information(
+            Id::Audit,
+            vec![File("/proc/cmdline", "audit=OFF"), program("auditd")],
+            vec![File("/proc/cmdline", "audit=no")],
+            present(&["auditd"]),
+        )
+        .by_hand(),
         bad(
             Id::PerfSampling,
             vec![],

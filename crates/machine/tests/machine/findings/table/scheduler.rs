@@ -73,6 +73,18 @@ pub fn cases() -> Vec<Case> {
             present(&["CONFIG_RT_GROUP_SCHED"]),
         )
         .boot("rt_group_sched=0"),
+        // The kernel takes 0 and 1 only.
+        information(
+            Id::RtGroupSched,
+            vec![
+                File("/boot/config-6.8.0", "CONFIG_RT_GROUP_SCHED=y\n"),
+                File(CMDLINE, "rt_group_sched=0"),
+                File("/proc/self/cgroup", "0::/job\n"),
+            ],
+            vec![File(CMDLINE, "rt_group_sched=off")],
+            present(&["CONFIG_RT_GROUP_SCHED"]),
+        )
+        .boot("rt_group_sched=0"),
         bad(
             Id::CompetingPriorities,
             vec![Step::Thread(700, "audio", false, Fifo(79), "0-3")],
@@ -127,6 +139,16 @@ pub fn cases() -> Vec<Case> {
                 File(CMDLINE, "skew_tick=1"),
             ],
             vec![File(CMDLINE, "skew_tick=0")],
+            missing(&["skew_tick=1"]),
+        )
+        .boot("skew_tick=1"),
+        bad(
+            Id::SkewTick,
+            vec![
+                File("/sys/devices/system/cpu/online", "0-7\n"),
+                File(CMDLINE, "skew_tick=2"),
+            ],
+            vec![File(CMDLINE, "skew_tick=on")],
             missing(&["skew_tick=1"]),
         )
         .boot("skew_tick=1"),
