@@ -13,6 +13,7 @@ use crate::look::{
 };
 use crate::mask;
 pub(super) use crate::mask::lacking;
+use crate::parameter::CpuParameter;
 use crate::root::decimal;
 use crate::tasks::Task;
 use crate::version::Version;
@@ -83,6 +84,11 @@ pub(super) fn nohz_full(look: &mut Look<'_>) -> Looked {
     }
 }
 
+/// The CPUs without a tick; none without CONFIG_NO_HZ_FULL.
+fn tickless(look: &mut Look<'_>) -> Result<Vec<usize>, FindingState> {
+    list(NOHZ_FULL, &look.optional(NOHZ_FULL)?.unwrap_or_default())
+}
+
 pub(super) fn rcu_nocbs(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
     // A thread rcuop/N or rcuos/N calls the callbacks of CPU N.
@@ -91,15 +97,14 @@ pub(super) fn rcu_nocbs(look: &mut Look<'_>) -> Looked {
         stems.find_map(|stem| task.number(stem))
     };
     let threads = look.kernel_threads(|task| of(task).is_some())?;
-    let offloaded: Vec<usize> = threads.into_iter().filter_map(of).collect();
-    let seen = if offloaded.is_empty() {
+    let with_thread: Vec<usize> = threads.into_iter().filter_map(of).collect();
+    let seen = if with_thread.is_empty() {
         Seen::Nothing
     } else {
-        Seen::OfCpus(offloaded.clone())
+        Seen::OfCpus(with_thread.clone())
     };
     look.seen(threads_of(RCU_THREADS), seen);
-    look.parameter("rcu_nocbs")?;
-    let lacks = lacking(cpus, &offloaded);
+    let lacks = lacking(cpus, &offloaded(look, with_thread)?);
     if lacks.is_empty() {
         ok()
     } else {
@@ -107,6 +112,27 @@ pub(super) fn rcu_nocbs(look: &mut Look<'_>) -> Looked {
             .boot(format!("rcu_nocbs={}", cpu_list(cpus)))
             .end()
     }
+}
+
+/// The CPUs whose callbacks are offloaded, of those that have a thread for it: from Linux 5.17 on
+/// every CPU has one as soon as one is offloaded ("rcu/nocb: Create kthreads on all CPUs if
+/// "rcu_nocbs=" or "nohz_full=" are passed").
+fn offloaded(look: &mut Look<'_>, with_thread: Vec<usize>) -> Result<Vec<usize>, FindingState> {
+    let given = look.parameter("rcu_nocbs")?;
+    // The kernel offloads those without a tick by itself.
+    let mut named = tickless(look)?;
+    match given {
+        Some("all") => return Ok(with_thread),
+        // The threads are there without being requested: CONFIG_RCU_NOCB_CPU_DEFAULT_ALL=y.
+        None if named.is_empty() => return Ok(with_thread),
+        None => {}
+        // Without a list the threads are made for later: no CPU is offloaded.
+        Some(value) => named.extend(Look::parsed(
+            "/proc/cmdline",
+            CpuParameter::parse("rcu_nocbs", value).cpus,
+        )?),
+    }
+    Ok(shared(&with_thread, &named))
 }
 
 /// The names of threads that call offloaded callbacks.
@@ -296,31 +322,39 @@ pub(super) fn watchdog_mask(look: &mut Look<'_>) -> Looked {
     }
 }
 
+/// The CPUs on which the kernel puts no new threads of its own: what shows them in force decides.
 pub(super) fn kthread_cpus(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
     // A patch of Ubuntu's kernels (which have this file) and of StarlingX's: mainline ignores it.
     let signature = look.machine.root.text("/proc/version_signature");
     let has_parameter = signature.is_ok_and(|text| text.starts_with("Ubuntu "));
-    if look.parameter("nohz_full")?.is_some() {
-        return ok();
-    }
-    if has_parameter && look.parameter("kthread_cpus")?.is_some() {
-        return ok();
-    }
-    // Isolated from balancing, unless other flags alone are given.
+    let mut free = tickless(look)?;
+    // Isolated from balancing. Some kernels list the CPUs of a partition there, too, and still put
+    // threads on them.
     if let Some(value) = look.parameter("isolcpus")? {
-        let first = value.split(',').next().unwrap_or_default();
-        let is_list = first.starts_with(|c: char| c.is_ascii_digit()) || first == "all";
-        if is_list || value.split(',').any(|word| word == "domain") {
-            return ok();
+        let requested = CpuParameter::parse("isolcpus", value);
+        if requested.files.contains(&"isolated") {
+            let isolated = list(BY_KERNEL, &look.required(BY_KERNEL)?)?;
+            free.extend(match &requested.cpus {
+                Some(named) => shared(&isolated, named),
+                None => isolated,
+            });
         }
+    }
+    if has_parameter && let Some(value) = look.parameter("kthread_cpus")? {
+        let named = CpuParameter::parse("kthread_cpus", value).cpus;
+        free.extend(lacking(cpus, &Look::parsed("/proc/cmdline", named)?));
+    }
+    let included = lacking(cpus, &free);
+    if included.is_empty() {
+        return ok();
     }
     look.online()?;
     let housekeeping = look.machine.housekeeping();
     if housekeeping.is_empty() {
         return not_applicable(NotApplicable::FewCpus);
     }
-    let outcome = bad(Fault::Includes(cpus.to_vec())).boot(format!("nohz_full={}", cpu_list(cpus)));
+    let outcome = bad(Fault::Includes(included)).boot(format!("nohz_full={}", cpu_list(cpus)));
     if !has_parameter {
         return outcome.end();
     }

@@ -11,6 +11,7 @@ mod power;
 mod scheduler;
 
 /// A step towards a machine.
+#[derive(Clone)]
 pub enum Step {
     File(&'static str, &'static str),
     Gone(&'static str),

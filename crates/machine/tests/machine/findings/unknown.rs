@@ -252,6 +252,8 @@ fn a_list_of_cpus_that_is_not_understood_makes_its_findings_unknown() {
         tree.write("/proc/cmdline", word);
         assert_eq!(why(&tree, FindingId::ParameterNotInForce), not_understood);
     }
+    tree.write("/proc/cmdline", "rcu_nocbs=1-N");
+    assert_eq!(why(&tree, FindingId::RcuNocbs), not_understood);
     // What is contradicted is bad all the same.
     tree.write("/proc/cmdline", "nohz_full=2-3 irqaffinity=0-N");
     let finding = tree.finding(FindingId::ParameterNotInForce);

@@ -6,9 +6,27 @@ use Step::File;
 
 const CMDLINE: &str = "/proc/cmdline";
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 
 fn both() -> Vec<usize> {
     vec![2, 3]
+}
+
+/// From Linux 5.17 on.
+fn each_with_thread() -> [Step; 4] {
+    [
+        kernels(30, "rcuop/0", Policy::Other, "0-3"),
+        kernels(31, "rcuop/1", Policy::Other, "0-3"),
+        kernels(32, "rcuop/2", Policy::Other, "0-3"),
+        kernels(33, "rcuop/3", Policy::Other, "0-3"),
+    ]
+}
+
+fn offloaded(good: &'static str, bad_line: &'static str, lacks: Vec<usize>) -> Case {
+    let mut before = vec![File(CMDLINE, good)];
+    before.extend(each_with_thread());
+    let change = vec![File(CMDLINE, bad_line)];
+    bad(Id::RcuNocbs, before, change, Fault::Lacks(lacks)).boot("rcu_nocbs=2-3")
 }
 
 pub fn cases() -> Vec<Case> {
@@ -31,8 +49,8 @@ pub fn cases() -> Vec<Case> {
         .boot("isolcpus=managed_irq,domain,2-3"),
         bad(
             Id::NohzFull,
-            vec![File("/sys/devices/system/cpu/nohz_full", "2-3\n")],
-            vec![File("/sys/devices/system/cpu/nohz_full", "(null)\n")],
+            vec![File(NOHZ_FULL, "2-3\n")],
+            vec![File(NOHZ_FULL, "(null)\n")],
             Fault::Lacks(both()),
         )
         .boot("nohz_full=2-3"),
@@ -44,6 +62,20 @@ pub fn cases() -> Vec<Case> {
             ],
             vec![kernels(31, "rcuop/1", Policy::Other, "0-1")],
             Fault::Lacks(vec![3]),
+        )
+        .boot("rcu_nocbs=2-3"),
+        // Each CPU has a thread; those of the lists are offloaded.
+        offloaded("rcu_nocbs=2-3", "rcu_nocbs=3", vec![2]),
+        offloaded("rcu_nocbs=all", "rcu_nocbs", both()),
+        bad(
+            Id::RcuNocbs,
+            [
+                &each_with_thread()[..],
+                &[File(CMDLINE, "rcu_nocbs=3"), File(NOHZ_FULL, "2\n")],
+            ]
+            .concat(),
+            vec![File(NOHZ_FULL, "(null)\n")],
+            Fault::Lacks(vec![2]),
         )
         .boot("rcu_nocbs=2-3"),
         bad(
@@ -199,9 +231,47 @@ pub fn cases() -> Vec<Case> {
         .write("/proc/sys/kernel/watchdog_cpumask", "0-1"),
         bad(
             Id::KthreadCpus,
-            vec![File(CMDLINE, "isolcpus=domain,managed_irq,2-3")],
+            vec![
+                File(CMDLINE, "isolcpus=domain,managed_irq,2-3"),
+                File(ISOLATED, "2-3\n"),
+            ],
             vec![File(CMDLINE, "isolcpus=managed_irq,2-3")],
             Fault::Includes(both()),
+        )
+        .boot("nohz_full=2-3"),
+        bad(
+            Id::KthreadCpus,
+            vec![File(CMDLINE, "isolcpus=2-3"), File(ISOLATED, "2-3\n")],
+            vec![File(ISOLATED, "3\n")],
+            Fault::Includes(vec![2]),
+        )
+        .boot("nohz_full=2-3"),
+        // A partition that was made at run time isolates CPU 2.
+        bad(
+            Id::KthreadCpus,
+            vec![File(CMDLINE, "isolcpus=2-3"), File(ISOLATED, "2-3\n")],
+            vec![File(CMDLINE, "isolcpus=3")],
+            Fault::Includes(vec![2]),
+        )
+        .boot("nohz_full=2-3"),
+        bad(
+            Id::KthreadCpus,
+            vec![File(CMDLINE, "nohz_full=2-3"), File(NOHZ_FULL, "2-3\n")],
+            vec![File(NOHZ_FULL, "(null)\n")],
+            Fault::Includes(both()),
+        )
+        .boot("nohz_full=2-3"),
+        bad(
+            Id::KthreadCpus,
+            vec![
+                File(
+                    "/proc/version_signature",
+                    "Ubuntu 6.8.1-1015.16-realtime 6.8.12\n",
+                ),
+                File(CMDLINE, "kthread_cpus=0-1"),
+            ],
+            vec![File(CMDLINE, "kthread_cpus=0-2")],
+            Fault::Includes(vec![2]),
         )
         .boot("nohz_full=2-3"),
         bad(
