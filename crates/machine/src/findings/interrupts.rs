@@ -93,7 +93,8 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     outcome.state = FindingState::Bad {
         fault: present(found),
     };
-    if managed {
+    // With every CPU in the list the kernel keeps its boot CPU.
+    if managed && !housekeeping.is_empty() {
         outcome = outcome.boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)));
     }
     if outcome.fixes.is_empty() {

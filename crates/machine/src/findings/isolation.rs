@@ -42,6 +42,18 @@ pub(super) fn none_on_cpus(count: u64, of: Elsewhere, cpus: &[usize]) -> Seen {
     }
 }
 
+/// That these CPUs lack what a boot parameter would give them. It can't give it to every CPU: the
+/// kernel keeps its boot CPU for everything else.
+fn lacking_by_boot(look: &mut Look<'_>, lacks: Vec<usize>, parameter: &str) -> Looked {
+    look.online()?;
+    let outcome = bad(Fault::Lacks(lacks));
+    if look.machine.housekeeping().is_empty() {
+        return outcome.by_hand().end();
+    }
+    let cpus = cpu_list(&look.machine.cpus);
+    outcome.boot(format!("{parameter}{cpus}")).end()
+}
+
 pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
     let isolated = list(BY_KERNEL, &look.required(BY_KERNEL)?)?;
@@ -59,9 +71,7 @@ pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
     if lacks.is_empty() {
         ok()
     } else {
-        bad(Fault::Lacks(lacks))
-            .boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)))
-            .end()
+        lacking_by_boot(look, lacks, "isolcpus=managed_irq,domain,")
     }
 }
 
@@ -78,9 +88,7 @@ pub(super) fn nohz_full(look: &mut Look<'_>) -> Looked {
     if lacks.is_empty() {
         ok()
     } else {
-        bad(Fault::Lacks(lacks))
-            .boot(format!("nohz_full={}", cpu_list(cpus)))
-            .end()
+        lacking_by_boot(look, lacks, "nohz_full=")
     }
 }
 

@@ -310,6 +310,32 @@ fn kthread_cpus_is_proposed_to_ubuntus_kernels_alone() {
     }
 }
 
+/// The kernel keeps its boot CPU for other work, whatever the list says.
+#[test]
+fn no_parameter_is_proposed_that_leaves_no_cpu_for_other_work() {
+    let tree = server();
+    tree.write("/sys/devices/system/cpu/nohz_full", "(null)\n");
+    tree.write("/proc/irq/40/nvme0q3/", "");
+    tree.write("/proc/irq/40/effective_affinity_list", "3\n");
+    for (cpus, by_hand) in [(vec![1, 2, 3], false), (vec![0, 1, 2, 3], true)] {
+        let request = CheckRequest {
+            cpus: Some(cpus),
+            ..CheckRequest::default()
+        };
+        let found = check(&tree.root(), &request);
+        for id in [
+            FindingId::IsolatedCpus,
+            FindingId::NohzFull,
+            FindingId::ManagedIrqs,
+        ] {
+            let finding = found.finding(id).expect("each");
+            assert_eq!(finding.state.kind(), StateKind::Bad, "{id}");
+            let is_by_hand = finding.fixes == [FindingFix::ByHand];
+            assert_eq!(is_by_hand, by_hand, "{id}: {:?}", finding.fixes);
+        }
+    }
+}
+
 #[test]
 fn a_container_sees_little_and_most_is_unknown() {
     let found = line(&container(), Some(vec![1, 2]));

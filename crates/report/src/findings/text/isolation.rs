@@ -5,15 +5,16 @@ use super::FindingText;
 pub(super) const ISOLATED_CPUS: FindingText = FindingText {
     title: "Isolated CPUs",
     why: "The scheduler balances other threads onto a CPU that is not isolated.",
-    by_hand: "echo isolated to cpuset.cpus.partition of a cgroup with these CPUs, and read \
-              it back",
+    by_hand: "if no housekeeping CPU is left, name fewer CPUs; echo isolated to \
+              cpuset.cpus.partition of a cgroup with these CPUs, and read it back",
     source: "TuneD, OpenShift, real-time Ubuntu",
 };
 
 pub(super) const NOHZ_FULL: FindingText = FindingText {
     title: "CPUs without a tick",
     why: "The tick interrupts a CPU 100 to 1000 times a second, for 1 to 10 µs.",
-    by_hand: "use a kernel with CONFIG_NO_HZ_FULL=y, then boot with nohz_full=",
+    by_hand: "if no housekeeping CPU is left, name fewer CPUs; use a kernel with \
+              CONFIG_NO_HZ_FULL=y, then boot with nohz_full=",
     source: "TuneD, OpenShift, real-time Ubuntu",
 };
 
