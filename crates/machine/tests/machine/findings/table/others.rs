@@ -148,6 +148,23 @@ fn noise() -> Vec<Case> {
             present(&["ttyS0"]),
         )
         .write(printk, "1"),
+        // Each driver has its own name: what doesn't only write to memory is slow.
+        bad(
+            Id::SerialConsole,
+            vec![
+                File(
+                    consoles,
+                    "tty0 -WU (EC p  ) 4:1\nttynull-1 -W- (E  p  ) 243:0\nramoops-1 -W- (E  p a)\n",
+                ),
+                File(printk, "7 4 1 7\n"),
+            ],
+            vec![File(
+                consoles,
+                "tty0 -WU (E  p  ) 4:1\nttymxc0 -W- (EC a) 207:16\nhvc0 -W- (E  p  ) 229:0\n",
+            )],
+            present(&["ttymxc0", "hvc0"]),
+        )
+        .write(printk, "1"),
         information(
             Id::Audit,
             vec![File("/proc/cmdline", "audit=0")],
