@@ -155,7 +155,11 @@ pub(super) fn hugepages(look: &mut Look<'_>) -> Looked {
     information().end()
 }
 
-/// A memory limit of the program's control group: near it every allocation reclaims.
+/// The deepest nesting of groups whose limits are read.
+const DEPTH: usize = 32;
+
+/// A memory limit of the program's control group or of one above it: near it every allocation
+/// reclaims. The one that is nearest decides, and is shown.
 pub(super) fn memory_limit(look: &mut Look<'_>) -> Looked {
     let path = format!("{}/cgroup", look.machine.process);
     let text = look.unshown(&path)?;
@@ -175,24 +179,80 @@ pub(super) fn memory_limit(look: &mut Look<'_>) -> Looked {
     };
     look.saw(path, line);
     let group = line.splitn(3, ':').nth(2).unwrap_or_default();
-    let folder = format!("{mount}{}", group.trim_end_matches('/'));
-    // The root group has none.
-    let limit = look.feature(&format!("{folder}/{limit}"))?;
-    let path = format!("{folder}/{usage}");
-    let used = look.required(&path)?;
-    let used = Look::parsed(&path, used.parse::<u64>().ok())?;
-    let limit = match limit.as_str() {
-        "max" => return ok(),
-        number => Look::parsed(&folder, number.parse::<u64>().ok())?,
-    };
-    // Version 1 states the largest multiple of a page that a `long` holds.
-    if limit >= i64::MAX as u64 / 2 {
-        return ok();
+    let own = format!("{mount}{}", group.trim_end_matches('/'));
+    let own = own.as_str();
+    let groups = std::iter::successors(Some(own), |folder| {
+        let (above, _) = folder.rsplit_once('/')?;
+        (above.len() >= mount.len()).then_some(above)
+    });
+    let mut unlimited = None;
+    let mut nearest: Option<Limit> = None;
+    for folder in groups.take(DEPTH) {
+        // Only version 1 has this file: what a group uses then doesn't count for those above it.
+        let hierarchy = format!("{folder}/memory.use_hierarchy");
+        if folder != own && look.optional_unshown(&hierarchy)?.as_deref() == Some("0") {
+            break;
+        }
+        let path = format!("{folder}/{limit}");
+        // The root group has no limit, and a group without the controller only those above it.
+        let Some(text) = look.optional_unshown(&path)? else {
+            continue;
+        };
+        let bytes = match text.as_str() {
+            "max" => u64::MAX,
+            number => Look::parsed(&path, number.parse().ok())?,
+        };
+        // Version 1 states the largest multiple of a page that a `long` holds.
+        if bytes >= i64::MAX as u64 / 2 {
+            unlimited.get_or_insert((path, text));
+            continue;
+        }
+        let usage = format!("{folder}/{usage}");
+        let used = look.unshown(&usage)?;
+        let used = Look::parsed(&usage, used.parse().ok())?;
+        let limit = Limit {
+            path,
+            bytes,
+            usage,
+            used,
+        };
+        if nearest
+            .as_ref()
+            .is_none_or(|it| it.filled() < limit.filled())
+        {
+            nearest = Some(limit);
+        }
     }
-    let near = limit - limit / 10;
-    if used > near {
+    let Some(limit) = nearest else {
+        let Some((path, text)) = unlimited else {
+            let path = format!("{own}/{limit}");
+            look.saw_none(path.clone());
+            return without(path);
+        };
+        look.saw(path, &text);
+        return ok();
+    };
+    look.saw(limit.path, &limit.bytes.to_string());
+    look.saw(limit.usage, &limit.used.to_string());
+    let near = limit.bytes - limit.bytes / 10;
+    if limit.used > near {
         bad(Fault::Above(near)).by_hand().end()
     } else {
         information_that(Fault::Above(near)).end()
+    }
+}
+
+/// The limit of one group, and what it uses.
+struct Limit {
+    path: String,
+    bytes: u64,
+    usage: String,
+    used: u64,
+}
+
+impl Limit {
+    /// How much of it is used, in millionths.
+    fn filled(&self) -> u128 {
+        u128::from(self.used) * 1_000_000 / u128::from(self.bytes.max(1))
     }
 }

@@ -84,7 +84,8 @@ pub(super) const HUGEPAGES: FindingText = FindingText {
 
 pub(super) const MEMORY_LIMIT: FindingText = FindingText {
     title: "Memory limit of the control group",
-    why: "Near its limit every allocation of the group reclaims memory first.",
-    by_hand: "raise memory.max of the group",
+    why: "Near its limit every allocation of the group reclaims memory first, and near the limit \
+          of a group above it, too.",
+    by_hand: "raise memory.max of the group that --explain memory-limit names",
     source: "kernel documentation: admin-guide/cgroup-v2",
 };

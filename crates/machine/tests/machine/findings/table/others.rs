@@ -98,6 +98,55 @@ fn memory() -> Vec<Case> {
             )],
             Fault::Above(900),
         ),
+        // The limit of a group above holds, too.
+        bad(
+            Id::MemoryLimit,
+            vec![
+                File("/proc/self/cgroup", "0::/job/app\n"),
+                File("/sys/fs/cgroup/job/app/memory.max", "max\n"),
+                File("/sys/fs/cgroup/job/app/memory.current", "940\n"),
+                File("/sys/fs/cgroup/job/memory.max", "max\n"),
+                File("/sys/fs/cgroup/job/memory.current", "950\n"),
+            ],
+            vec![File("/sys/fs/cgroup/job/memory.max", "1000\n")],
+            Fault::Above(900),
+        )
+        .by_hand(),
+        // Of several limits the one that is nearest.
+        bad(
+            Id::MemoryLimit,
+            vec![
+                File("/proc/self/cgroup", "0::/job/app\n"),
+                File("/sys/fs/cgroup/job/app/memory.max", "1000\n"),
+                File("/sys/fs/cgroup/job/app/memory.current", "850\n"),
+                File("/sys/fs/cgroup/job/memory.max", "1000000\n"),
+                File("/sys/fs/cgroup/job/memory.current", "500000\n"),
+            ],
+            vec![File("/sys/fs/cgroup/job/memory.current", "990000\n")],
+            Fault::Above(900_000),
+        )
+        .starts(StateKind::Information)
+        .by_hand(),
+        // In version 1 only where the group above counts what its groups use.
+        bad(
+            Id::MemoryLimit,
+            vec![
+                File("/proc/self/cgroup", "4:memory:/job/app\n0::/\n"),
+                File(
+                    "/sys/fs/cgroup/memory/job/app/memory.limit_in_bytes",
+                    "9223372036854771712\n",
+                ),
+                File("/sys/fs/cgroup/memory/job/memory.use_hierarchy", "0\n"),
+                File("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1000\n"),
+                File("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "950\n"),
+            ],
+            vec![File(
+                "/sys/fs/cgroup/memory/job/memory.use_hierarchy",
+                "1\n",
+            )],
+            Fault::Above(900),
+        )
+        .by_hand(),
         bad(
             Id::DirtyWriteback,
             vec![File("/proc/sys/vm/dirty_ratio", "20\n")],
