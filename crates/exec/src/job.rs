@@ -7,7 +7,7 @@ use crate::chain::Passed;
 pub struct Job {
     /// Its arrival: by the timer of the task, or of the task that set off its chain.
     pub arrival_ns: u64,
-    /// When it was released: its arrival, later by its jitter; or the end of the job before it.
+    /// When it was released: its arrival, or the end of the job before it; later by its jitter.
     pub released_ns: u64,
     /// When the task ran.
     pub started_ns: u64,

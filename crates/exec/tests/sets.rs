@@ -422,6 +422,30 @@ fn jobs_are_released_within_their_jitter() {
 }
 
 #[test]
+fn jobs_that_others_release_have_their_jitter_too() {
+    let beat = task("beat", timer(Timer::Absolute, 5 * MS), vec![]);
+    let mut jittery = task("t", after(0, 1, Means::Futex), vec![]);
+    jittery.jitter_ns = MS;
+    let set = TaskSet {
+        tasks: vec![beat, jittery],
+        ..TaskSet::default()
+    };
+    let done = execute(&set, 400 * MS);
+    let (beats, jobs) = (done.jobs(0), done.jobs(1));
+    let mut late = Vec::new();
+    for job in &jobs {
+        let of = |beat: &&Job| beat.arrival_ns == job.arrival_ns;
+        let beat = beats.iter().find(of).unwrap();
+        late.push(job.released_ns - beat.ended_ns);
+        assert!(job.started_ns >= job.released_ns);
+    }
+    assert_eq!(late.len(), beats.len());
+    assert!(late.iter().all(|late| *late <= MS), "{late:?}");
+    let some = late.iter().filter(|late| **late > MS / 4).count();
+    assert!(some > late.len() / 2, "{late:?}");
+}
+
+#[test]
 fn a_step_that_fails_ends_the_set_and_is_named() {
     let library = Step::Library {
         path: "x.so".into(),

@@ -68,7 +68,8 @@ pub struct Task {
     /// A job must end this long after it arrives, unless its phase says that it may take longer. A job that
     /// another task releases arrives when that one's job arrived.
     pub deadline_ns: u64,
-    /// Each job is released at most this long after its arrival, evenly distributed.
+    /// Each job is released at most this long after its arrival, or after the end of the job that releases it,
+    /// evenly distributed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub jitter_ns: u64,
     /// The longest execution time of a job, for the analysis; absent where it follows from the work.

@@ -215,9 +215,14 @@ impl<S: Sink> Executor<S> {
                 return Ok(());
             };
             last_ns = release.arrival_ns;
+            let released_ns = release.released_ns.saturating_add(self.jitter());
+            if released_ns > release.released_ns {
+                let waited = TaskTimer::Absolute.wait_until(released_ns);
+                waited.map_err(Fault::Wait)?;
+            }
             let due = Due {
                 arrival_ns: release.arrival_ns,
-                released_ns: release.released_ns,
+                released_ns,
                 by: release.job,
             };
             let (job, _) = self.execute(&due)?;
@@ -293,7 +298,7 @@ impl<S: Sink> Executor<S> {
         }
     }
 
-    /// How much later than its arrival the next job is released.
+    /// How much later than its arrival, or than the end of the job that releases it, the next job is released.
     #[inline]
     fn jitter(&mut self) -> u64 {
         match self.task.task.jitter_ns {

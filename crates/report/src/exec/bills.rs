@@ -178,13 +178,15 @@ pub(crate) fn who(run: &Run, tasks: &TaskRun, task: &Task, row: &BillRow) -> Str
 pub(super) fn not_released(tasks: &TaskRun, task: &Task) -> String {
     match task.wake {
         Wake::Timer { .. } => "its jitter".to_owned(),
-        Wake::After { task, .. } => {
-            let before = tasks
-                .set
-                .tasks
-                .get(task)
-                .map_or("", |task| task.name.as_str());
-            format!("until the task {before} had ended")
+        Wake::After { task: before, .. } => {
+            let before = tasks.set.tasks.get(before);
+            let before = before.map_or("", |before| before.name.as_str());
+            let jitter = if task.jitter_ns > 0 {
+                ", and its jitter"
+            } else {
+                ""
+            };
+            format!("until the task {before} had ended{jitter}")
         }
     }
 }
