@@ -54,7 +54,8 @@ pub struct Task {
     /// How long a job waits for something else than a lock or the CPU.
     pub suspension: Suspension,
     /// The lock sections of one job. They don't nest. Nested sections of locks with a ceiling count as
-    /// one section of the lock with the highest one. For nested sections of locks that are inherited
+    /// one section of the lock with the highest one, and as one of 1 ns of each other lock: tasks of other CPUs
+    /// wait for that one too. For nested sections of locks that are inherited
     /// there is no model: a holder of the inner lock delays the outer one's holder, and both delay who
     /// waits for the outer one. No job suspends itself within a section.
     pub sections: Vec<Section>,

@@ -204,10 +204,10 @@ impl Converted {
         task.sections = it
             .sections
             .iter()
-            .filter(|(_, length_ns)| *length_ns > 0)
             .map(|(lock, length_ns)| sched::Section {
                 lock: *lock,
-                length_ns: *length_ns,
+                // Also a section without work is a user of its lock.
+                length_ns: (*length_ns).max(1),
             })
             .collect();
         let held: u64 = task.sections.iter().map(|section| section.length_ns).sum();

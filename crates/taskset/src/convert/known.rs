@@ -82,12 +82,16 @@ impl<'a> Known<'a> {
             (Some(_), Some(all)) => all,
             _ => held.execution_ns,
         };
-        // Nested locks with ceilings: while any of them is held, as if it were the highest.
+        // Nested locks with ceilings: while any of them is held, as if it were the highest. The others have a
+        // user in it nevertheless: tasks of other CPUs wait for them.
         let highest = held.locks.iter().copied().max_by_key(|lock| ceiling(lock));
-        let lock = highest.unwrap_or(outer);
-        match self.sections.iter_mut().find(|one| one.0 == lock) {
-            Some(one) => one.1 = one.1.max(length_ns),
-            None => self.sections.push((lock, length_ns)),
+        let longest = highest.unwrap_or(outer);
+        for &lock in &held.locks {
+            let length_ns = if lock == longest { length_ns } else { 0 };
+            match self.sections.iter_mut().find(|one| one.0 == lock) {
+                Some(one) => one.1 = one.1.max(length_ns),
+                None => self.sections.push((lock, length_ns)),
+            }
         }
     }
 

@@ -315,6 +315,27 @@ fn sections_that_cannot_be_bounded_leave_those_that_wait_without_a_bound() {
 }
 
 #[test]
+fn a_lock_within_another_one_and_one_without_work_have_their_users() {
+    let both = "[[lock]]\nname = \"a\"\nprotocol = \"protect\"\nceiling = 90\n[[lock]]\nname = \"b\"\nprotocol = \"protect\"\nceiling = 50\n";
+    let nested = "work = [{lock=\"a\",work=[{lock=\"b\",work=\"50ms\"}]}]";
+    let other = task("y", 50, 10_000, "work = [{lock=\"b\",work=\"100us\"}]");
+    let text = task("x", 40, 100_000, nested) + &other.replace("cpu = 0", "cpu = 1") + both;
+    let analysis = analysed(&text);
+    assert_eq!(why(&analysis, 1), NoBound::LockAcrossCpus { lock: 1 });
+    assert_eq!(why(&analysis, 0), NoBound::LockAcrossCpus { lock: 1 });
+    // Who takes a lock and gives it back waits for it too.
+    let taken = task("x", 30, 1_000, "work = [{lock=\"m\",work=[]}]");
+    let holder = task("y", 20, 1_000, "work = [{lock=\"m\",work=\"40us\"}]");
+    let text = taken + &holder + M;
+    assert_eq!(bounds(&analysed(&text)), [Some(40), Some(40)]);
+    let apart = text.replacen("cpu = 0", "cpu = 1", 1);
+    assert_eq!(
+        why(&analysed(&apart), 0),
+        NoBound::LockAcrossCpus { lock: 0 }
+    );
+}
+
+#[test]
 fn a_task_of_unknown_time_takes_the_bound_of_those_below_but_not_of_those_above() {
     for (step, untimed) in [
         ("{calls=1}", UntimedStep::Calls),
