@@ -26,6 +26,12 @@ impl Wanted<'_> {
                         "its run executed a task set: name a task or a chain of it".to_owned()
                     );
                 }
+                if run.gaps.is_some() {
+                    return Err(
+                        "its run looked for gaps: how often a cycle meets one is not known"
+                            .to_owned(),
+                    );
+                }
                 let is_there = |cpu: usize| run.threads.iter().any(|it| it.cpu == Some(cpu));
                 match cpu.filter(|cpu| !is_there(*cpu)) {
                     Some(cpu) => Err(format!("its run has no thread on CPU {cpu}")),
@@ -79,4 +85,56 @@ fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str>) -> 
         false => format!("expected one of {}", names.join(", ")),
     };
     format!("its run has no {what} {}: {there}", one_line(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_record::gaps::{Gaps, Method, Subject};
+    use punctual_record::run::{Interval, Request, Tool};
+    use punctual_record::system::SystemState;
+
+    #[test]
+    fn gaps_are_no_cycles_of_a_hop() {
+        let request = Request {
+            source: "nanosleep".into(),
+            interval: Interval::Fixed {
+                interval_ns: 1_000_000,
+            },
+            cpus: Vec::new(),
+            policy: "fifo".to_owned(),
+            priority: 80,
+            duration_ns: None,
+            loops: None,
+            break_ns: None,
+            load: String::new(),
+            load_class: String::new(),
+            requirements: Vec::new(),
+            confidence: 0.95,
+            as_deployed: false,
+            best_effort: false,
+        };
+        let (started, system) = (String::new(), SystemState::default());
+        let mut run = Run::begun(Tool::default(), "measure", started, request, system);
+        let part = Wanted::default().of(&run);
+        assert_eq!(part, Ok(PartOfRun::Threads { cpu: None }));
+        run.gaps = Some(Gaps {
+            subject: Subject::Noise,
+            method: Method::Polling,
+            above_ns: 1_000,
+            step_ns: 27,
+            runtime_ns: 1_000_000_000,
+            period_ns: 1_000_000_000,
+            sifted: false,
+            threads: Vec::new(),
+        });
+        for cpu in [None, Some(0)] {
+            let wanted = Wanted {
+                cpu,
+                ..Wanted::default()
+            };
+            let why = wanted.of(&run).unwrap_err();
+            assert!(why.contains("looked for gaps"), "{why}");
+        }
+    }
 }
