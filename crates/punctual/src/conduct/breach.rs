@@ -32,22 +32,32 @@ pub(super) struct Breach {
 }
 
 impl Breach {
+    /// Freezes the kernel's trace buffer when a run with a break value has ended by itself, while
+    /// what delayed the wake-up is still in it.
+    pub fn freeze(break_ns: Option<u64>, kept: &mut Keeping<'_>) -> Self {
+        let frozen = break_ns.map_or(Ok(None), |_| Frozen::freeze());
+        let frozen = frozen.unwrap_or_else(|refused| {
+            let NotFrozen { file, error } = refused;
+            let file = file.display().to_string();
+            let error = error.to_string();
+            kept.event(Happening::TraceNotFrozen { file, error });
+            None
+        });
+        Self { frozen, ring: None }
+    }
+
     /// What is kept of a run that has ended, whose state is final: `ring` takes the recorder's
     /// content. If the run ended otherwise, tracing continues.
-    pub fn keep(
-        frozen: Option<Frozen>,
-        kept: &mut Keeping<'_>,
-        ring: impl FnOnce(&Run) -> Option<Window>,
-    ) -> Self {
+    pub fn keep(self, kept: &mut Keeping<'_>, ring: impl FnOnce(&Run) -> Option<Window>) -> Self {
         if !ended_by_breach(&kept.run) {
-            frozen.iter().for_each(Frozen::thaw);
+            self.frozen.iter().for_each(Frozen::thaw);
             return Self::default();
         }
-        if let Some(frozen) = &frozen {
+        if let Some(frozen) = &self.frozen {
             kept.event(frozen.event());
         }
         let ring = ring(&kept.run);
-        Self { frozen, ring }
+        Self { ring, ..self }
     }
 
     /// Saves the trace beside the run.
@@ -58,19 +68,6 @@ impl Breach {
         let frozen = self.frozen.as_ref();
         frozen.map_or(Ok(()), |frozen| frozen.save(directory))
     }
-}
-
-/// Freezes the kernel's trace buffer when a run with a break value has ended by itself, while
-/// what delayed the wake-up is still in it.
-pub(super) fn freeze(break_ns: Option<u64>, kept: &mut Keeping<'_>) -> Option<Frozen> {
-    break_ns?;
-    Frozen::freeze().unwrap_or_else(|refused| {
-        let NotFrozen { file, error } = refused;
-        let file = file.display().to_string();
-        let error = error.to_string();
-        kept.event(Happening::TraceNotFrozen { file, error });
-        None
-    })
 }
 
 /// The kernel's trace buffer, which records no more events.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::breach::{self, Breach};
+use super::breach::Breach;
 use super::compose;
 use super::keeping::Keeping;
 use super::progress::Progress;
@@ -42,7 +42,7 @@ pub(super) trait Measured {
         let _ = elapsed_ns;
     }
 
-    /// Whether a latency above the break value was seen; this ends it before anything else.
+    /// Whether a latency above the break value was seen; this ends it.
     fn has_breach(&self) -> bool {
         false
     }
@@ -50,7 +50,7 @@ pub(super) trait Measured {
     /// Whether the measurement is complete.
     fn is_complete(&self, elapsed_ns: u64) -> bool;
 
-    /// A signal ends it: begins nothing more.
+    /// A signal, or a latency above the break value, ends it: begins nothing more.
     fn call_off(&mut self) {}
 
     /// Whether what had begun when it was called off has its outcome, or is not waited for any longer.
@@ -103,8 +103,10 @@ pub(super) struct UnderWay<'a> {
     progress: &'a mut dyn Progress,
     /// The signals that may end it.
     signals: Signals,
-    /// How it ends, once a signal came.
+    /// How it ends, once a signal came, or a latency above the break value was seen.
     ending: Option<State>,
+    /// What is kept of such a latency, from when it was seen: what is under way may take until the end.
+    breach: Option<Breach>,
 }
 
 impl<'a> UnderWay<'a> {
@@ -115,6 +117,7 @@ impl<'a> UnderWay<'a> {
             progress,
             signals,
             ending: None,
+            breach: None,
         }
     }
 
@@ -169,8 +172,11 @@ impl<'a> UnderWay<'a> {
 
     /// How it ended, if it has.
     fn end<M: Measured>(&mut self, measured: &mut M) -> Option<State> {
-        if measured.has_breach() {
-            return Some(State::Finished);
+        if self.ending.is_none() && measured.has_breach() {
+            let break_ns = self.kept.run.request.break_ns;
+            self.breach = Some(Breach::freeze(break_ns, &mut self.kept));
+            measured.call_off();
+            self.ending = Some(State::Finished);
         }
         let signal = match (&self.ending, self.signals.end()) {
             (Some(_), _) => return self.ending.filter(|_| measured.has_settled()),
@@ -205,7 +211,8 @@ impl<'a> UnderWay<'a> {
         let kept = &mut self.kept;
         let ended_itself = state == State::Finished;
         let break_ns = kept.run.request.break_ns.filter(|_| ended_itself);
-        let frozen = breach::freeze(break_ns, kept);
+        let seen = self.breach.take();
+        let breach = seen.unwrap_or_else(|| Breach::freeze(break_ns, kept));
         self.progress.step(&M::ENDING);
         measured.finish(kept);
         kept.conclude_conditions();
@@ -214,7 +221,7 @@ impl<'a> UnderWay<'a> {
         kept.run.state = measured.conclude(kept, state);
         self.progress.step(&Step::Analyse);
         compose::judge(&mut kept.run);
-        let breach = Breach::keep(frozen, kept, |run| measured.ring(run));
+        let breach = breach.keep(kept, |run| measured.ring(run));
         if let Some(ring) = &breach.ring {
             self.progress.breached(ring, &kept.run, kept.directory);
         }

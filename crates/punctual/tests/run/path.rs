@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use punctual_record::path::{PathRun, Transport};
-use punctual_record::{Run, Standing};
+use punctual_record::{Ending, Run, Standing, State};
 use punctual_stats::verdict::Outcome;
 
 use crate::common::namespaces::{FAR, Namespaces, Side};
@@ -398,6 +398,39 @@ fn a_link_that_is_down_for_a_while_makes_messages_late_and_loses_none_over_tcp()
     // Most of the messages of 600 ms were late by up to as much: they were sent, or skipped.
     assert!(thread.late + thread.missed > 300, "{counts:?}");
     assert!(path(&run).responder.is_some());
+}
+
+#[test]
+fn a_latency_above_the_break_value_ends_it_and_loses_nothing() {
+    let pair = namespaces!();
+    for transport in ["tcp", "udp"] {
+        let place = Place::new();
+        let responder = respond(&pair, &place, &["--once"]);
+        let flags = [
+            "measure",
+            transport,
+            FAR,
+            "-D",
+            "60",
+            "-i",
+            "1000",
+            "-b",
+            "1ns",
+            "--on-breach",
+            "touch told",
+        ];
+        let ended = measure(&pair, &place, &flags).end().expect(2);
+        let words = "-b: a latency above 1 ns ended the run";
+        assert!(ended.stderr.contains(words), "{ended:?}");
+        assert!(place.path().join("told").exists());
+        let run = place.run_of_path("run");
+        assert_eq!(run.state, State::Stopped(Ending::BreakValue));
+        let counts = path(&run).counts;
+        assert_eq!(counts.lost, 0, "{counts:?}");
+        assert!(counts.replies > 0, "{counts:?}");
+        assert!(path(&run).responder.is_some());
+        responder.end().expect(0);
+    }
 }
 
 #[test]

@@ -48,7 +48,7 @@ use punctual_machine::survey::{self, SurveyRequest};
 use punctual_record::event::{Halted, PeerGone};
 use punctual_record::live::Step;
 use punctual_record::path::{LaunchTimes, PathCounts, PathRun, Peer, Stamps, Transport};
-use punctual_record::{Event, Happening, RecordError, Run, RunDirectory, State, time};
+use punctual_record::{Ending, Event, Happening, RecordError, Run, RunDirectory, State, time};
 use punctual_trace::attribute::event::Window;
 pub use respond::{Responding, notice_of, respond};
 use sessions::{Left, Live, Sessions};
@@ -364,7 +364,7 @@ struct Measuring {
     held: Option<Held>,
     /// When the last message was sent.
     sent_all: Option<u64>,
-    /// When a signal ended the measurement.
+    /// When a signal, or a latency above the break value, ended the measurement.
     called_off_ns: Option<u64>,
     /// The responder has ended its connection of control.
     is_gone: bool,
@@ -513,7 +513,10 @@ impl Measured for Measuring {
         let dropped = compose::dropped_here(&kept.run);
         kept.run.events.extend(dropped);
         self.held = None;
-        state
+        match state {
+            State::Finished if self.has_breach() => State::Stopped(Ending::BreakValue),
+            other => other,
+        }
     }
 
     fn ring(&self, _: &Run) -> Option<Window> {
