@@ -115,7 +115,8 @@ pub(super) fn judged(
         any_dependence: sum(&under_any_dependence(&parts)),
         hops: figures,
         at_most,
-        common: common(known, demand.deadline_ns),
+        // An unsplit reaction is in no block.
+        common: common(known, demand.deadline_ns).filter(|_| unsplit == 0),
         whole,
     }
 }
@@ -312,7 +313,7 @@ fn common(known: &[Known<'_>], deadline_ns: u64) -> Option<CommonFigures> {
     let is_there = |of: &Measured<'_>| {
         let near = boot(of.run).is_some_and(|it| (it - its_boot).abs() < BOOTS_APART_NS);
         let same = of.run.system.hostname == first.system.hostname;
-        near && same && !of.timeline().rows.is_empty()
+        near && same && !of.timeline().rows.is_empty() && of.has_all_times()
     };
     if all().count() < 2 || !all().all(is_there) {
         return None;
@@ -332,8 +333,9 @@ fn common(known: &[Known<'_>], deadline_ns: u64) -> Option<CommonFigures> {
     let end_ns = all().map(end).min()?;
     let blocks = end_ns.checked_sub(start_ns)? / width_ns;
     let highest = |of: &Measured<'_>| -> Vec<Option<u64>> {
+        let open = of.has_open_skips();
         (0..blocks.min(u64::from(u32::MAX)))
-            .map(|block| highest_in(of, start_ns + block * width_ns, width_ns))
+            .map(|block| highest_in(of, open, start_ns + block * width_ns, width_ns))
             .collect()
     };
     let hops: Vec<Vec<Option<u64>>> = all().map(highest).collect();
@@ -341,8 +343,9 @@ fn common(known: &[Known<'_>], deadline_ns: u64) -> Option<CommonFigures> {
     (common.blocks > 0).then(|| CommonFigures::of(width_ns, common))
 }
 
-/// The highest of the times in a stretch: of all rows that overlap it.
-fn highest_in(of: &Measured<'_>, from_ns: u64, width_ns: u64) -> Option<u64> {
+/// The highest of the times in a stretch: of all rows that overlap it. One with a skipped cycle has none where such
+/// cycles are `open`.
+fn highest_in(of: &Measured<'_>, open: bool, from_ns: u64, width_ns: u64) -> Option<u64> {
     let (timeline, start_ns) = (of.timeline(), of.run.start_ns?);
     let row_ns = timeline.row_ns.max(1);
     let since = from_ns.checked_sub(start_ns)?;
@@ -350,6 +353,9 @@ fn highest_in(of: &Measured<'_>, from_ns: u64, width_ns: u64) -> Option<u64> {
     let last = usize::try_from(since.saturating_add(width_ns - 1) / row_ns).ok()?;
     let rows = &timeline.rows;
     let rows = rows.get(first..=last.min(rows.len().checked_sub(1)?))?;
+    if open && rows.iter().any(|row| row.missed > 0) {
+        return Some(u64::MAX);
+    }
     let measured = rows.iter().filter(|row| row.count > 0);
     measured.map(|row| row.max_ns).max()
 }

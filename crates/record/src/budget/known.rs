@@ -1,7 +1,7 @@
 //! What is known of a hop, and how often it exceeds a time.
 
 use punctual_stats::budget::Exceedance;
-use punctual_stats::evidence::RunEvidence;
+use punctual_stats::evidence::{RunEvidence, Skipped};
 use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::judge as judge_run;
@@ -224,6 +224,21 @@ impl<'h> Measured<'h> {
             Of::Threads(_) => &self.run.timeline,
             Of::Times { timeline, .. } => timeline,
         }
+    }
+
+    /// Whether the timeline has the time of each cycle, but of skipped ones.
+    pub fn has_all_times(&self) -> bool {
+        let view = self.view();
+        let unsplit = self.unsplit.as_ref().map_or(0, Unsplit::count);
+        view.lost() == 0 && view.unseen() == 0 && unsplit == 0
+    }
+
+    /// Whether a skipped cycle may have taken longer than the samples near it: a lost message, a job that was dropped.
+    pub fn has_open_skips(&self) -> bool {
+        let view = self.view();
+        view.threads
+            .iter()
+            .any(|thread| thread.skipped != Skipped::ByWakeUps)
     }
 
     /// What is required of the times, judged at a confidence; with why the run is not valid.

@@ -330,6 +330,26 @@ fn blocks_measured_at_the_same_time_show_what_stalls_together() {
     assert_eq!(common(4 * MS), of(1));
     assert_eq!(common(3 * MS), of(2));
     assert_eq!(common(7 * MS), of(0));
+    // A job that was never done has no time: its block proves nothing.
+    let mut jobs = hops.clone();
+    if let HopTimes::Run { run, of } = &mut jobs[1].times {
+        let mut tasks = executed().tasks.expect("a set");
+        tasks.tasks[0].timeline = run.timeline.clone();
+        tasks.tasks[0].timeline.rows[3].missed = 1;
+        tasks.tasks[0].jobs = run.threads[0].clone();
+        tasks.tasks[0].jobs.missed = 1;
+        run.tasks = Some(tasks);
+        *of = PartOfRun::Task { task: 0 };
+    }
+    let of_jobs = |deadline_ns| judged(&demand(deadline_ns, 1e-4), &jobs, None).common;
+    assert_eq!(of_jobs(4 * MS), of(2));
+    assert_eq!(of_jobs(7 * MS), of(1));
+    // Samples that were lost on their way may be of any block.
+    let mut lost = hops.clone();
+    if let HopTimes::Run { run, .. } = &mut lost[1].times {
+        run.threads[0].lost = 1;
+    }
+    assert_eq!(judged(&demand(4 * MS, 1e-4), &lost, None).common, None);
     // Another machine, or another boot: nothing is known to have been at the same time.
     let mut other = hops.clone();
     if let HopTimes::Run { run, .. } = &mut other[1].times {
