@@ -7,6 +7,7 @@ use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
 use super::explanation::Wait;
+use super::is_zero;
 
 /// The version of the facts of such an experiment.
 pub const INTERFERENCE_VERSION: u32 = 1;
@@ -75,6 +76,9 @@ pub struct Interference {
     pub measured_ns: u64,
     /// Operations that began while the mappers were about to pause: they count on neither side.
     pub between: u64,
+    /// Sleeps of the program's threads of which it isn't known where they were: any of them may have been for the lock.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unplaced: u64,
     /// Each operation, in a thread of its own.
     pub operations: Vec<OperationTimes>,
 }

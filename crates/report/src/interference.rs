@@ -41,14 +41,23 @@ pub fn sentence(done: &Interference) -> String {
         done.mappers,
         words::bytes(done.map_bytes)
     );
-    match (waited.is_empty(), free.is_empty()) {
-        (true, _) => format!("No operation waited for mmap_lock {beside}."),
-        (false, true) => format!("Every operation waited for mmap_lock {beside}."),
-        (false, false) => format!(
-            "{} waited for mmap_lock {beside}; {} did not.",
-            waited.join(", "),
-            free.join(", ")
-        ),
+    let (waited, free) = (waited.join(", "), free.join(", "));
+    match (waited.is_empty(), free.is_empty(), done.unplaced) {
+        (true, _, 0) => format!("No operation waited for mmap_lock {beside}."),
+        (false, true, _) => format!("Every operation waited for mmap_lock {beside}."),
+        (false, false, 0) => format!("{waited} waited for mmap_lock {beside}; {free} did not."),
+        (_, _, count) => {
+            let whose = match waited.is_empty() {
+                true => format!("Whether operations waited for mmap_lock {beside} is not known"),
+                false => {
+                    format!(
+                        "{waited} waited for mmap_lock {beside}; whether {free} did is not known"
+                    )
+                }
+            };
+            let sleeps = words::plural(count, "sleep has", "sleeps have");
+            format!("{whose}: {sleeps} no known place.")
+        }
     }
 }
 

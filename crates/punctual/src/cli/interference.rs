@@ -56,6 +56,7 @@ pub fn run(flags: &InterferenceFlags) -> Result<ExitCode, Failure> {
         directory.discard_if_empty();
         match error {
             InterferenceError::Watch(error) => failed(error),
+            InterferenceError::Unnamed(why) => Failure::setup(facts::no_kernel_names(&why)),
             error => Failure::setup(error),
         }
     })?;

@@ -24,7 +24,7 @@ pub use fault::{failed_thread, load_failure, missing_samples, thread_fault, unre
 pub use fix::fix;
 pub use killed::killed;
 pub use named::{call, hypervisor, source};
-pub use not_seen::not_seen;
+pub use not_seen::{no_kernel_names, not_seen};
 pub use note::notes;
 pub use requirement::{length_limit, requirement};
 pub use stage::stage;

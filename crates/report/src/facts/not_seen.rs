@@ -85,7 +85,8 @@ fn recorded(events: RecordedEvents) -> &'static str {
 }
 
 /// Why functions of the kernel have no names, and what to do.
-pub(super) fn no_kernel_names(why: &NoKernelNames) -> String {
+#[must_use]
+pub fn no_kernel_names(why: &NoKernelNames) -> String {
     match why {
         NoKernelNames::Unreadable { error } => format!("/proc/kallsyms: {error}"),
         NoKernelNames::Hidden => {

@@ -61,6 +61,7 @@ fn done(waited: &[Operation], name: &str) -> Interference {
         begin_ns: 1,
         measured_ns: 8_000_000_000,
         between: 3,
+        unplaced: 0,
         operations: Operation::ALL.map(of).to_vec(),
     }
 }
@@ -90,6 +91,24 @@ fn the_sentence_names_what_waited_and_what_did_not() {
         all.starts_with("Every operation waited for mmap_lock"),
         "{all}"
     );
+}
+
+#[test]
+fn a_sleep_at_an_unknown_place_leaves_open_what_did_not_wait() {
+    let open = |waited: &[Operation]| {
+        sentence(&Interference {
+            unplaced: 1,
+            ..done(waited, "mapper")
+        })
+    };
+    let some = open(&[Operation::Fault, Operation::Mmap]);
+    let words =
+        "; whether futex, condvar, mutex, proc did is not known: 1 sleep has no known place.";
+    assert!(some.starts_with("fault, mmap waited for"), "{some}");
+    assert!(some.ends_with(words), "{some}");
+    let none = open(&[]);
+    assert!(none.starts_with("Whether operations waited"), "{none}");
+    assert!(open(&Operation::ALL).starts_with("Every operation waited"));
 }
 
 #[test]

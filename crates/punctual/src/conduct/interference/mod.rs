@@ -17,10 +17,11 @@ use super::watch::{Scope, Target, WatchPlan, watch_with};
 use punctual_machine::Root;
 use punctual_machine::survey::process;
 use punctual_machine::tune::TuneError;
+use punctual_record::explanation::NoKernelNames;
 use punctual_record::interference::{Interference, Operation};
 use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
-use punctual_record::watch::OffCpuPlace;
+use punctual_record::watch::{OffCpu, OffCpuPlace};
 use punctual_record::{Event, Happening, KernelCall, Run, RunDirectory};
 
 /// What the process prints before it waits.
@@ -49,6 +50,8 @@ pub enum InterferenceError {
     Interrupted,
     /// It can't be watched.
     Watch(ConductError),
+    /// Functions of the kernel have no names: which operations waited for the lock is not known.
+    Unnamed(NoKernelNames),
 }
 
 impl fmt::Display for InterferenceError {
@@ -58,6 +61,7 @@ impl fmt::Display for InterferenceError {
             Self::Failed(why) => write!(f, "the measured process: {why}"),
             Self::Interrupted => f.write_str("a signal ended it before it was done"),
             Self::Watch(error) => error.fmt(f),
+            Self::Unnamed(_) => f.write_str("functions of the kernel have no names"),
         }
     }
 }
@@ -66,7 +70,7 @@ impl std::error::Error for InterferenceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Process(error) => Some(error),
-            Self::Failed(_) | Self::Interrupted => None,
+            Self::Failed(_) | Self::Interrupted | Self::Unnamed(_) => None,
             Self::Watch(error) => Some(error),
         }
     }
@@ -146,6 +150,15 @@ pub fn interference(
     };
     let done: Result<Interference, _> = serde_json::from_str(&text);
     let mut done = done.map_err(|_| InterferenceError::Failed(failed()))?;
+    if let Some(why) = run.events.iter().find_map(unnamed) {
+        return Err(InterferenceError::Unnamed(why.clone()));
+    }
+    let watch = run.watch.as_ref();
+    let Some(off_cpu) = watch.and_then(|watch| watch.off_cpu.as_ref()) else {
+        let why = "the watch has no off-CPU times".to_owned();
+        return Err(InterferenceError::Failed(why));
+    };
+    done.unplaced = unplaced(off_cpu);
     explain(&mut done, &run);
     Ok(done)
 }
@@ -255,6 +268,20 @@ impl Progress for Begins<'_> {
     fn step(&mut self, step: &Step) {
         self.progress.step(step);
     }
+}
+
+/// Why the watch has no names for functions of the kernel.
+fn unnamed(event: &Event) -> Option<&NoKernelNames> {
+    match &event.what {
+        Happening::OffCpuNames { why } => Some(why),
+        _ => None,
+    }
+}
+
+/// Sleeps of which the watch doesn't know where they were.
+fn unplaced(off_cpu: &OffCpu) -> u64 {
+    let beyond = off_cpu.beyond.count.saturating_add(off_cpu.no_room.count);
+    beyond.saturating_add(off_cpu.stackless)
 }
 
 /// Adds what the watch saw: which operations slept for the lock, and for whom.

@@ -166,6 +166,7 @@ pub fn run(
             begin_ns,
             measured_ns,
             between,
+            unplaced: 0,
             operations,
         };
         finish(&done)?;
