@@ -22,12 +22,18 @@ pub struct Job {
 }
 
 impl Job {
+    /// From its arrival to its end.
+    #[inline]
+    #[must_use]
+    pub fn taken_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.arrival_ns)
+    }
+
     /// From its arrival to its end, as it counts against the task's deadline: without what its phase allows more.
     #[inline]
     #[must_use]
     pub fn response_ns(&self) -> u64 {
-        let taken_ns = self.ended_ns.saturating_sub(self.arrival_ns);
-        taken_ns.saturating_sub(self.more_ns)
+        self.taken_ns().saturating_sub(self.more_ns)
     }
 }
 

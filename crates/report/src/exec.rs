@@ -8,7 +8,7 @@ mod rows;
 mod split;
 
 use punctual_record::explanation::Cause;
-use punctual_record::taskset::{JobBill, TaskFault, TaskRun};
+use punctual_record::taskset::{JobBill, TaskFault, TaskFigures, TaskRun};
 use punctual_record::{Judgement, Run};
 use punctual_stats::lengths::LengthResult;
 use punctual_stats::shares::Shares;
@@ -275,16 +275,17 @@ fn facts_of(run: &Run, tasks: &TaskRun, style: &Style) -> Vec<statements::Fact> 
 pub fn beyond(tasks: &TaskRun) -> Vec<String> {
     let mut beyond = tasks.beyond_bounds();
     let ratio = |index: &usize| {
-        let longest_ns = tasks
-            .tasks
-            .get(*index)
-            .map_or(0, |it| it.jobs.latency.max_ns);
+        let figures = tasks.tasks.get(*index);
+        let longest_ns = figures.and_then(TaskFigures::longest_ns).unwrap_or(0);
         longest_ns as f64 / tasks.bound_ns(*index).unwrap_or(1).max(1) as f64
     };
     beyond.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
     let each = beyond.iter().take(NAMED).filter_map(|index| {
         let (task, figures) = (tasks.set.tasks.get(*index)?, tasks.tasks.get(*index)?);
+        let bound_ns = tasks.bound_ns(*index)?;
         let bill = figures.bills.as_ref().and_then(|bills| bills.worst.first());
+        // The bill may be that of a job of another phase.
+        let bill = bill.filter(|bill| bill.more_ns == 0 || bill.taken_ns() > bound_ns);
         let own = bill.and_then(|bill| bills::declared(task, bill));
         let what = own.map(|own| format!(" ({own})")).or_else(|| {
             let row = bill.and_then(JobBill::taken_by)?;
@@ -297,8 +298,8 @@ pub fn beyond(tasks: &TaskRun) -> Vec<String> {
         Some(format!(
             "{}: {} where the analysis allows {}{}",
             words::clean(&task.name),
-            words::duration(figures.jobs.latency.max_ns),
-            words::duration(tasks.bound_ns(*index)?),
+            words::duration(figures.longest_ns()?),
+            words::duration(bound_ns),
             what.unwrap_or_default()
         ))
     });

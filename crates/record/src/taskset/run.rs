@@ -56,6 +56,10 @@ pub struct TaskFigures {
     pub jobs: Thread,
     /// The response times over time.
     pub timeline: Timeline,
+    /// The longest time from the arrival of a job to its end, of jobs whose phases may take longer than the
+    /// deadline: without what `jobs` subtracts. 0 where there was none, or the process was stopped.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub longest_ns: u64,
     /// Processor time of its jobs in ns; absent as long as it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
@@ -121,6 +125,15 @@ pub struct ChainFigures {
     pub split: Option<ChainSplit>,
 }
 
+impl TaskFigures {
+    /// The longest time from the arrival of a job to its end, as the analysis bounds it; absent where none ended.
+    #[must_use]
+    pub fn longest_ns(&self) -> Option<u64> {
+        let jobs = &self.jobs.latency;
+        (jobs.count > 0).then_some(jobs.max_ns.max(self.longest_ns))
+    }
+}
+
 impl TaskRun {
     /// How many reactions of a chain were longer than its limit and are not split into its hops.
     #[must_use]
@@ -150,8 +163,7 @@ impl TaskRun {
     pub fn beyond_bounds(&self) -> Vec<usize> {
         let each = self.tasks.iter().enumerate();
         let beyond = each.filter(|(task, figures)| {
-            let longest = (figures.jobs.latency.count > 0).then_some(figures.jobs.latency.max_ns);
-            longest > self.bound_ns(*task) && self.bound_ns(*task).is_some()
+            figures.longest_ns() > self.bound_ns(*task) && self.bound_ns(*task).is_some()
         });
         beyond.map(|(task, _)| task).collect()
     }

@@ -382,6 +382,7 @@ pub fn task(name: &str, min_ns: u64, max_ns: u64, late: u64) -> LabTask {
             p99_ns: max_ns,
             max_ns,
         }),
+        longest_ns: (late > 0).then_some(max_ns + 50_000),
         p999_ns: Some(max_ns),
         late,
     }

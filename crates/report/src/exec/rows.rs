@@ -33,6 +33,8 @@ pub struct TaskRow {
     pub worst_ns: Option<u64>,
     /// What the analysis bounds it by.
     pub bound_ns: Option<u64>,
+    /// Whether a job took longer than that.
+    pub is_beyond: bool,
     /// The latest start after a release.
     pub wake_up_ns: Option<u64>,
     /// Jobs that ended after their deadlines.
@@ -50,6 +52,7 @@ pub struct TaskRow {
 pub fn rows(run: &Run, tasks: &TaskRun) -> Vec<TaskRow> {
     let each = tasks.set.tasks.iter().zip(&tasks.tasks);
     let each = each.zip(&run.threads).enumerate();
+    let beyond = tasks.beyond_bounds();
     let each = each.map(|(index, ((task, figures), thread))| {
         let jobs = Histogram::try_from(&figures.jobs.latency).unwrap_or_default();
         let share = |cpu_ns: u64| cpu_ns as f64 / run.measured_ns.max(1) as f64;
@@ -64,6 +67,7 @@ pub fn rows(run: &Run, tasks: &TaskRun) -> Vec<TaskRow> {
             p999_ns: jobs.supported_quantile(0.999),
             worst_ns: jobs.max(),
             bound_ns: tasks.bound_ns(index),
+            is_beyond: beyond.contains(&index),
             wake_up_ns: (thread.latency.count > 0).then_some(thread.latency.max_ns),
             late: figures.jobs.late,
             skipped: figures.jobs.missed,
@@ -92,6 +96,7 @@ pub fn live_rows(tasks: &[LiveTask]) -> Vec<TaskRow> {
         p999_ns: task.p999_ns,
         worst_ns: task.worst_ns,
         bound_ns: task.bound_ns,
+        is_beyond: task.worst_ns > task.bound_ns && task.bound_ns.is_some(),
         wake_up_ns: task.wake_up_ns,
         late: task.late,
         skipped: task.skipped,
@@ -208,7 +213,7 @@ const COLUMNS: [Column; 15] = [
     Column {
         head: "bound",
         rank: 3,
-        cell: |row| match row.worst_ns > row.bound_ns && row.bound_ns.is_some() {
+        cell: |row| match row.is_beyond {
             true => Cell::toned(time(row.bound_ns).text, Tone::Unsure),
             false => time(row.bound_ns),
         },

@@ -294,7 +294,7 @@ fn bounds(lab: &Lab) -> String {
             "{}: {}: {} ns where the analysis allows {}",
             label(cell),
             clean(&task.name),
-            count(task.figures?.max_ns),
+            count(task.longest_ns()?),
             count(task.bound_ns?)
         ))
     });

@@ -3,6 +3,7 @@
 use punctual_record::explanation::{Cause, Meanwhile};
 use punctual_record::live::{LiveTask, LiveTasks};
 use punctual_record::taskset::TaskPolicy;
+use punctual_record::taskset::analysis::Response;
 use punctual_record::{Run, analyse_record};
 use punctual_report::explain::name;
 use punctual_report::live::{TaskOrder, tasks_lines, tasks_plain_line};
@@ -101,6 +102,28 @@ fn a_job_beyond_its_bound_is_said_with_what_took_the_time() {
         "{text}"
     );
     assert!(text.contains("9 tasks more"), "{text}");
+}
+
+#[test]
+fn a_job_of_a_longer_phase_counts_in_full_against_its_bound() {
+    let mut run = executed();
+    let mut analysis = crate::exec::whole();
+    let tasks = run.tasks.as_mut().unwrap();
+    let mut bounded = analysis.tasks[0].clone();
+    let Response::Bounded { response_ns, .. } = &mut bounded.response else {
+        panic!("{bounded:?}");
+    };
+    *response_ns = 9_000_000;
+    analysis.tasks = vec![bounded; tasks.set.tasks.len()];
+    analysis.chains.truncate(1);
+    tasks.analysis = Some(analysis);
+    assert!(tasks.beyond_bounds().is_empty());
+    // Less what its phase allows more, it is within the bound.
+    tasks.tasks[1].longest_ns = 18_000_000;
+    assert_eq!(tasks.beyond_bounds(), [1]);
+    let beyond = punctual_report::exec::beyond(tasks);
+    // The bill of the record is that of another job.
+    assert_eq!(beyond, ["round: 18 ms where the analysis allows 9 ms"]);
 }
 
 #[test]

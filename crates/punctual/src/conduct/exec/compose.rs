@@ -14,17 +14,19 @@ pub struct TaskCopy {
     cpu: Option<usize>,
     tid: i32,
     lost: [u64; 2],
+    longest_ns: u64,
     wake_ups: Tally,
     jobs: Tally,
 }
 
 /// Copies the figures of the tasks: lanes of wake-ups, then as many of jobs. `cpus` are those that
-/// tasks are bound to.
-pub fn copy(lanes: &[Lane], cpus: &[Option<usize>]) -> Vec<TaskCopy> {
+/// tasks are bound to, `longest` the longest times of jobs whose phases may take longer than the deadline.
+pub fn copy(lanes: &[Lane], cpus: &[Option<usize>], longest: Vec<u64>) -> Vec<TaskCopy> {
     let (wake_ups, jobs) = lanes.split_at(lanes.len() / 2);
-    let each = wake_ups.iter().zip(jobs).zip(cpus);
-    each.map(|((wake_ups, jobs), cpu)| TaskCopy {
+    let each = wake_ups.iter().zip(jobs).zip(cpus).zip(longest);
+    each.map(|(((wake_ups, jobs), cpu), longest_ns)| TaskCopy {
         cpu: *cpu,
+        longest_ns,
         tid: wake_ups.tid,
         lost: [wake_ups.lost(), jobs.lost()],
         wake_ups: wake_ups.tally.clone(),
@@ -49,6 +51,8 @@ pub fn fill(run: &mut Run, start_ns: u64, copies: &[TaskCopy], chains: Vec<Chain
     run.measured_ns = measured.max().unwrap_or(0);
     let rows = copies.iter().map(|copy| copy.wake_ups.rows());
     run.timeline = timeline::merged(rows, run.measured_ns);
+    // Whether such a job was stopped is not known: the collector leaves those out.
+    let was_stopped = run.stops.is_some();
     if let Some(tasks) = &mut run.tasks {
         let before = std::mem::take(&mut tasks.tasks);
         let mut before = before.into_iter();
@@ -59,6 +63,7 @@ pub fn fill(run: &mut Run, start_ns: u64, copies: &[TaskCopy], chains: Vec<Chain
                 TaskFigures {
                     jobs: thread(copy, &copy.jobs, copy.lost[1]),
                     timeline: timeline::merged([copy.jobs.rows()], run.measured_ns),
+                    longest_ns: if was_stopped { 0 } else { copy.longest_ns },
                     cpu_ns: before.as_ref().and_then(|before| before.cpu_ns),
                     bills: None,
                     dropped: before.as_ref().map_or(0, |before| before.dropped),

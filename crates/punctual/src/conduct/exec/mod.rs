@@ -348,7 +348,8 @@ impl Measured for Executing {
     }
 
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
-        let copies = compose::copy(&self.gathering.look().lanes, &self.cpus);
+        let longest = self.tasks.longest_taken_ns();
+        let copies = compose::copy(&self.gathering.look().lanes, &self.cpus, longest);
         let chains = self.chains.iter().zip(&self.last_of);
         let chains = chains.map(|(tally, last)| {
             let lost = self.passed.get(*last).map_or(0, Consumer::refused);

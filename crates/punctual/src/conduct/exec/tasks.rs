@@ -1,5 +1,6 @@
 //! The threads of a set, and the rings that their figures come through.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -162,6 +163,8 @@ struct Rings {
     suspects: Producer<Job>,
     deadline_ns: u64,
     longest_ns: u64,
+    /// The longest of the jobs whose phases may take longer than the deadline, with all of their time.
+    longest_taken_ns: Arc<AtomicU64>,
 }
 
 impl Sink for Rings {
@@ -178,6 +181,10 @@ impl Sink for Rings {
             late_ns: response_ns as i64,
             missed: job.skipped,
         });
+        if job.more_ns > 0 && job.taken_ns() > self.longest_taken_ns.load(Ordering::Relaxed) {
+            self.longest_taken_ns
+                .store(job.taken_ns(), Ordering::Relaxed);
+        }
         if response_ns > self.longest_ns.min(self.deadline_ns) {
             self.longest_ns = self.longest_ns.max(response_ns);
             self.suspects.push(job);
@@ -214,6 +221,7 @@ pub struct Tasks {
     pub locks: Vec<u64>,
     /// Of each task, the threads that execute code of the user's own for it.
     pub helpers: Vec<Vec<u32>>,
+    longest_taken_ns: Vec<Arc<AtomicU64>>,
     line: Arc<StartLine>,
     running: Option<Running>,
     patience: Duration,
@@ -258,8 +266,10 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
     let (tell, told) = mpsc::channel();
     let mut figures = Vec::new();
     let mut sinks = Vec::new();
+    let mut longest_taken_ns = Vec::new();
     for task in 0..set.tasks.len() {
         let (sink, ends) = rings(set, task).map_err(ExecError::Ring)?;
+        longest_taken_ns.push(Arc::clone(&sink.longest_taken_ns));
         sinks.push(Some(sink));
         figures.push(ends);
     }
@@ -298,6 +308,7 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
         tids,
         locks,
         helpers,
+        longest_taken_ns,
         line,
         running: Some(running),
         last_jobs: END_WITHIN + Duration::from_nanos(last_ns.unwrap_or(0)),
@@ -350,6 +361,7 @@ fn rings(set: &TaskSet, task: usize) -> io::Result<(Rings, Figures)> {
             .get(task)
             .map_or(u64::MAX, |task| task.deadline_ns),
         longest_ns: 0,
+        longest_taken_ns: Arc::default(),
     };
     let figures = Figures {
         wake_ups: its_wake_ups,
@@ -373,6 +385,7 @@ fn no_rings() -> Rings {
         suspects: ring(2).0,
         deadline_ns: u64::MAX,
         longest_ns: u64::MAX,
+        longest_taken_ns: Arc::default(),
     }
 }
 
@@ -417,6 +430,12 @@ impl Tasks {
         duration_ns.is_some_and(|length_ns| {
             Duration::from_nanos(elapsed_ns.saturating_sub(length_ns)) > self.last_jobs
         })
+    }
+
+    /// Of each task the longest time of a job whose phase may take longer than the deadline; 0 without such a job.
+    pub fn longest_taken_ns(&self) -> Vec<u64> {
+        let all = self.longest_taken_ns.iter();
+        all.map(|it| it.load(Ordering::Relaxed)).collect()
     }
 
     /// Makes them ordinary threads, which RLIMIT_RTTIME does not end.
