@@ -386,8 +386,18 @@ impl TaskSet {
         }
     }
 
+    /// Whether the arrivals of a task wait for the ends of jobs: by a relative timer, its own or that of the task
+    /// that releases it.
+    #[must_use]
+    pub fn drifts(&self, task: usize) -> bool {
+        let timer = self.timer_of(task).map(|(it, _)| it.wake);
+        let relative = Timer::Relative;
+        matches!(timer, Some(Wake::Timer { timer, .. }) if timer == relative)
+    }
+
     /// The task with a timer that releases a task, itself or through others, and how many of its jobs release one.
-    fn timer_of(&self, task: usize) -> Option<(&Task, u64)> {
+    #[must_use]
+    pub fn timer_of(&self, task: usize) -> Option<(&Task, u64)> {
         let (mut at, mut times) = (task, 1u64);
         for _ in 0..=self.tasks.len() {
             let it = self.tasks.get(at)?;

@@ -64,6 +64,10 @@ pub(crate) fn counts_worst(
             }
             Err(NoBound::Overload) => {
                 let shares = here().map(|(index, task)| {
+                    // It waits for its own jobs: where it is delayed, it asks for less.
+                    if set.drifts(index) {
+                        return 0;
+                    }
                     let period_ns = set.mean_period_ns(index).unwrap_or(1);
                     let kernel = ppm(of.release_interrupt_ns, period_ns);
                     if !is_above(task) {

@@ -17,6 +17,7 @@ use punctual_record::taskset::{
 use crate::Read;
 use crate::check::{Lines, TaskLines, check};
 use crate::fault::Fault;
+use crate::work::distance_ns;
 use events::{Thread, integer, object, threads};
 use jobs::{Jobs, Wait};
 use json::{Kind, Member, Value, Word};
@@ -171,6 +172,13 @@ impl Builder {
                 );
                 self.notes.push(Fault::new(thread.line, why));
             }
+            if jobs_of.wait == Wait::Sleep {
+                let why = format!(
+                    "{}: no timer: each of its jobs must end when the next one would begin if nothing delayed it",
+                    thread.name
+                );
+                self.notes.push(Fault::new(jobs_of.line, why));
+            }
             for instance in 0..thread.instances {
                 let name = match thread.instances {
                     1 => thread.name.clone(),
@@ -180,9 +188,7 @@ impl Builder {
             }
         }
         for index in 0..self.set.tasks.len() {
-            if let Some(period_ns) = self.set.period_ns(index) {
-                self.set.tasks[index].end_before_next_arrival(period_ns);
-            }
+            self.end_before_next_arrival(index);
         }
         self.nobody_is_missed(threads, &jobs)?;
         if self.set.duration_ns.is_none() {
@@ -207,6 +213,25 @@ impl Builder {
             execution_ns: None,
             phases: jobs.phases.clone(),
         });
+    }
+
+    /// Requires that each job ends before the next one arrives; of a loop that only sleeps, before that one would
+    /// arrive if the job took no longer than its work says. A sleep is no period.
+    fn end_before_next_arrival(&mut self, index: usize) {
+        let Some((first, times)) = self.set.timer_of(index) else {
+            return;
+        };
+        let each = first.phases.iter();
+        let each = each.map(|phase| distance_ns(first, phase).saturating_mul(times));
+        let each: Vec<u64> = each.collect();
+        let least_ns = each.iter().copied().min().unwrap_or(0);
+        let task = &mut self.set.tasks[index];
+        task.deadline_ns = least_ns;
+        if let Wake::Timer { .. } = task.wake {
+            for (phase, own_ns) in task.phases.iter_mut().zip(each) {
+                phase.deadline_ns = Some(own_ns).filter(|it| *it > least_ns);
+            }
+        }
     }
 
     fn lock(&mut self, name: &str, line: usize) -> usize {

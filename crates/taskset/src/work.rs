@@ -1,7 +1,7 @@
 //! The times of a phase's work.
 
 use punctual_record::taskset::analysis::UntimedStep;
-use punctual_record::taskset::{Phase, Step, Task, TaskPolicy, TaskSet, Wake};
+use punctual_record::taskset::{Phase, Step, Task, TaskPolicy, TaskSet, Timer, Wake};
 
 /// What one job of a phase does, as far as the file says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,10 +85,10 @@ impl JobWork {
 }
 
 /// The share of its CPU that a real-time task surely takes in the long run, in parts of 2^40, rounded
-/// down; none of others.
+/// down; none of others. One that drifts takes less where it is delayed, and never more than there is.
 pub(crate) fn share(set: &TaskSet, index: usize) -> u64 {
     let task = &set.tasks[index];
-    if matches!(task.policy, TaskPolicy::Other { .. }) {
+    if matches!(task.policy, TaskPolicy::Other { .. }) || set.drifts(index) {
         return 0;
     }
     let (executed, passed) = executed(set, index);
@@ -103,32 +103,65 @@ pub(crate) fn share(set: &TaskSet, index: usize) -> u64 {
     }
 }
 
-/// The share of a CPU that a task's jobs need in the long run, in parts per million.
+/// The share of a CPU that a task's jobs need in the long run, in parts per million; at most, of one that drifts.
 pub(crate) fn share_ppm(set: &TaskSet, index: usize) -> u64 {
     let (executed, passed) = executed(set, index);
     ratio(executed, passed, 1_000_000)
 }
 
-/// How long a task executes while its phases pass once, and how long that takes.
+/// How long a task executes while its phases pass once, and how long that takes at least.
 fn executed(set: &TaskSet, index: usize) -> (u128, u128) {
     let task = &set.tasks[index];
-    // Jobs that others release come as theirs do.
-    let period_ns = match task.wake {
-        Wake::Timer { period_ns, .. } => Some(period_ns),
-        Wake::After { .. } => set.mean_period_ns(index),
-    };
-    let period_ns = period_ns.unwrap_or(1);
+    let of_timer = set.timer_of(index);
     let (mut executed, mut passed) = (0u128, 0u128);
     for phase in &task.phases {
         let jobs = u128::from(phase.jobs);
-        let execution_ns = task
-            .execution_ns
-            .unwrap_or_else(|| JobWork::of(phase).execution_ns);
-        let period_ns = phase.period_ns.unwrap_or(period_ns).max(1);
-        executed = executed.saturating_add(jobs.saturating_mul(execution_ns.into()));
-        passed = passed.saturating_add(jobs.saturating_mul(period_ns.into()));
+        let distance_ns = match (task.wake, of_timer) {
+            (Wake::Timer { .. }, _) => distance_ns(task, phase),
+            // Jobs that others release come as theirs do.
+            (Wake::After { .. }, Some((first, times))) => {
+                mean_distance_ns(first).saturating_mul(times)
+            }
+            (Wake::After { .. }, None) => 1,
+        };
+        executed = executed.saturating_add(jobs.saturating_mul(execution_ns(task, phase).into()));
+        passed = passed.saturating_add(jobs.saturating_mul(distance_ns.max(1).into()));
     }
     (executed, passed)
+}
+
+fn execution_ns(task: &Task, phase: &Phase) -> u64 {
+    let of_work = || JobWork::of(phase).execution_ns;
+    task.execution_ns.unwrap_or_else(of_work)
+}
+
+/// From the arrival of a job to the next one, of a task with a timer: at least, where the timer is relative. That one
+/// begins when the job has ended.
+pub(crate) fn distance_ns(task: &Task, phase: &Phase) -> u64 {
+    let Wake::Timer {
+        timer, period_ns, ..
+    } = task.wake
+    else {
+        return 1;
+    };
+    let period_ns = phase.period_ns.unwrap_or(period_ns);
+    if timer != Timer::Relative {
+        return period_ns;
+    }
+    let job_ns = execution_ns(task, phase).saturating_add(JobWork::of(phase).slept_ns);
+    period_ns.saturating_add(job_ns)
+}
+
+/// The mean of it over all phases.
+fn mean_distance_ns(task: &Task) -> u64 {
+    let (mut jobs, mut passed) = (0u128, 0u128);
+    for phase in &task.phases {
+        let each = u128::from(phase.jobs);
+        jobs = jobs.saturating_add(each);
+        passed = passed.saturating_add(each.saturating_mul(distance_ns(task, phase).into()));
+    }
+    let mean = passed.checked_div(jobs);
+    mean.and_then(|it| u64::try_from(it).ok()).unwrap_or(1)
 }
 
 /// Whether its jobs sleep, or are not all alike.

@@ -143,11 +143,6 @@ fn files_are_bounded_as_another_analysis_has_it() {
             })
             .collect();
         let text = file(&tasks, "timer = \"relative\"");
-        // A file whose tasks need more than their CPU is refused.
-        let Ok(_) = read(&text, "oracle", Format::Toml) else {
-            beyond += 1;
-            continue;
-        };
         let request = |task: &Written| {
             let (period, jitter) = (Duration::from(task.period), Duration::from(task.jitter));
             let cost = wcet::Scalar::new(Service::from(task.cost));
@@ -172,7 +167,11 @@ fn files_are_bounded_as_another_analysis_has_it() {
                     assert_eq!(found, Some(expected), "task {at} of\n{text}");
                     equal += 1;
                 }
-                Err(_) => assert!(bound.is_none_or(|bound| bound > 5_000_000), "{text}"),
+                // More than the CPU has.
+                Err(_) => {
+                    assert!(bound.is_none_or(|bound| bound > 5_000_000), "{text}");
+                    beyond += 1;
+                }
             }
         }
     }

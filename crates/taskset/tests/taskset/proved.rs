@@ -59,6 +59,27 @@ fn a_bound_with_what_need_not_come_proves_no_miss() {
     assert_eq!(outcome(&offset(60_000)), AnalysisOutcome::Unbounded);
 }
 
+/// A relative timer begins when the job has ended: such a task takes what the others leave.
+#[test]
+fn tasks_with_relative_timers_overload_no_cpu() {
+    let drifts = |name: &str, priority: u8| {
+        let work = run(10_000);
+        let rest = format!("{work}\ntimer = \"relative\"\ndeadline = \"1s\"");
+        task(name, priority, 5_000, &rest)
+    };
+    let analysis = analysed(&(drifts("a", 20) + &drifts("b", 20)));
+    assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
+    assert_eq!(analysis.loads[0].tasks_ppm, 2 * 666_666);
+    let high = task("h", 30, 4_000, &run(2_000));
+    let low = task("l", 10, 10_000, &run(1_000));
+    let analysis = analysed(&(high + &drifts("a", 20) + &low));
+    assert_eq!(analysis.outcome, AnalysisOutcome::Unbounded);
+    // One that it releases comes as its jobs do.
+    let after = "[[task]]\nname = \"c\"\npriority = 5\ncpu = 1\nafter = \"a\"\nwork = \"3ms\"\n";
+    let analysis = analysed(&(drifts("a", 20) + after));
+    assert_eq!(analysis.loads[1].tasks_ppm, 200_000);
+}
+
 #[test]
 fn chains_have_bounds_where_arrivals_are_periodic() {
     let limited = |timer: &str, limits: &str| {

@@ -93,6 +93,32 @@ fn a_thread_without_a_timer_waits_by_its_sleep() {
 }
 
 #[test]
+fn a_loop_that_sleeps_has_the_deadline_of_work_and_sleep() {
+    let loops = |name: &str| {
+        format!(
+            r#""{name}" : {{ "policy" : "SCHED_FIFO", "priority" : 10, "cpus" : [0], "run" : 10000, "sleep" : 5000 }}"#
+        )
+    };
+    // Each takes what the other one leaves: the CPU is not overloaded.
+    let text = format!(r#"{{ "tasks" : {{ {}, {} }} }}"#, loops("a"), loops("b"));
+    let read = parsed(&text).expect("a set");
+    for task in &read.set.tasks {
+        assert_eq!(
+            (task.deadline_ns, task.phases[0].deadline_ns),
+            (15 * MS, None)
+        );
+        let own = format!("{}: no timer: ", task.name);
+        assert!(read.notes.iter().any(|note| note.why.starts_with(&own)));
+    }
+    let phases = r#"{ "tasks" : { "a" : { "phases" : {
+        "light" : { "run" : 1000, "sleep" : 4000 }, "heavy" : { "run" : 2000, "sleep" : 8000 }
+    } } } }"#;
+    let task = &set(phases).tasks[0];
+    assert_eq!(task.deadline_ns, 5 * MS);
+    assert_eq!(task.more_ns(1), 5 * MS);
+}
+
+#[test]
 fn phases_loops_and_instances_are_kept() {
     let set = set(r#"{ "tasks" : { "a" : { "instance" : 3, "phases" : {
         "light" : { "loop" : 10, "run" : 1000, "timer" : { "ref" : "unique", "period" : 10000 } },
