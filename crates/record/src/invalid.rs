@@ -264,10 +264,14 @@ pub fn not_in_force(run: &Run) -> impl Iterator<Item = &Demand> {
 
 /// Threads of a watched program that ran, live, and were never woken: they may wait for the
 /// CPU. Those that have ended had no wake-up left to be late; and where not one thread was
-/// woken, that is said of all. A language's runtime starts threads that only wait for work.
+/// woken, that is said of all. A language's runtime starts threads that only wait for work, and limits of marks alone
+/// are judged by the marks' own counts.
 fn never_woke(run: &Run) -> impl Iterator<Item = InvalidReason> {
-    let in_runtime = run.watch.as_ref().is_some_and(|it| it.runtime.is_some());
-    let labels = match in_runtime {
+    let is_exempt = |watch: &Watch| {
+        let limits_marks = watch.marks.iter().any(|mark| mark.limit_ns.is_some());
+        watch.runtime.is_some() || run.request.requirements.is_empty() && limits_marks
+    };
+    let labels = match run.watch.as_ref().is_some_and(is_exempt) {
         true => Vec::new(),
         false => unwoken(run, false),
     };

@@ -1,7 +1,7 @@
 //! Limits of a watched program's marks.
 
 use punctual_record::analyse_record;
-use punctual_stats::Outcome;
+use punctual_stats::{Outcome, Requirement};
 
 use super::support::{run_of, thread};
 
@@ -31,4 +31,27 @@ fn a_program_that_never_slept_is_judged_by_its_limits_alone() {
     run.watch.as_mut().unwrap().marks[0].limit_ns = None;
     let (outcome, verdict) = judge(&run);
     assert_eq!(outcome, Outcome::Invalid, "{verdict:?}");
+}
+
+#[test]
+fn a_thread_that_never_woke_does_not_matter_to_limits_of_marks_alone() {
+    let mut run = run_of(vec![thread(0, &[5_000; 1_000], 1), thread(1, &[], 1)]);
+    run.request.requirements.clear();
+    let mut watch = super::watches::program("controller", 2);
+    watch.marks.truncate(1);
+    let mark = &mut watch.marks[0];
+    (mark.limit_ns, mark.beyond) = (Some(2_500_000), 0);
+    mark.threads.truncate(1);
+    mark.threads[0].longer = 0;
+    // It lives, and waits for work.
+    watch.threads[1].ended = false;
+    watch.threads[1].slept_but_for_stops = false;
+    watch.runtime = None;
+    run.watch = Some(watch);
+    let outcome = |run: &_| analyse_record(run).unwrap().verdict.outcome;
+    assert_eq!(outcome(&run), Outcome::Pass);
+    // A requirement of wake-ups is one of its own too.
+    let max = Requirement::Max { limit_ns: 100_000 };
+    run.request.requirements.push(max);
+    assert_eq!(outcome(&run), Outcome::Invalid);
 }
