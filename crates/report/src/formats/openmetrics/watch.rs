@@ -53,9 +53,11 @@ fn worst(out: &mut Page<'_>, watch: &Watch, host: &str) {
 
 fn unfollowed(out: &mut Page<'_>, watch: &Watch, host: &str) {
     let name = "punctual_unfollowed_threads";
-    let help = "Threads that were not followed for lack of space.";
+    let help = "Threads that were not followed for lack of space, at least.";
     out.family(name, "gauge", "", help);
-    out.put(format_args!("{name}{{host={host}}} {}\n", watch.beyond));
+    // Of those that the kernel's map had no room for only their switches are counted.
+    let at_least = watch.beyond.max(u64::from(watch.unfollowed > 0));
+    out.put(format_args!("{name}{{host={host}}} {at_least}\n"));
 }
 
 /// Changes of the machine's conditions, and troubles of the watch itself: the record says which.

@@ -254,3 +254,20 @@ fn no_two_series_have_the_same_labels() {
         assert!(text.contains(name), "{name}: {text}");
     }
 }
+
+#[test]
+fn threads_of_which_only_switches_are_known_are_not_followed_either() {
+    let mut run = crate::watched::program();
+    let mut unfollowed = |beyond, switches| {
+        let watch = run.watch.as_mut().unwrap();
+        (watch.beyond, watch.unfollowed) = (beyond, switches);
+        let text = metrics(&run);
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with("punctual_unfollowed_threads{"));
+        let (_, count) = line.unwrap().rsplit_once(' ').unwrap();
+        count.parse::<u64>().unwrap()
+    };
+    assert_eq!(unfollowed(0, 0), 0);
+    assert_eq!(unfollowed(3, 0), 3);
+    assert_eq!((unfollowed(0, 700), unfollowed(3, 700)), (1, 3));
+}
