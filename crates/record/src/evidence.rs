@@ -7,7 +7,7 @@ use punctual_stats::peaks::Peaks;
 
 use super::field::Field;
 use super::run::{Run, Thread, Timeline};
-use super::watch::WatchedThread;
+use super::watch::{Subject, Watch, WatchedThread};
 
 /// The histograms and peaks of a record, decoded.
 #[derive(Debug)]
@@ -77,6 +77,7 @@ impl Evidence {
                     },
                     cpu: thread.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
                     histogram: &parts.histogram,
+                    rounded_up: rounded_up(run),
                     late: thread.late,
                     missed: thread.missed,
                     missed_late: missed_late(thread),
@@ -150,6 +151,7 @@ impl Evidence {
             skipped: Skipped::Alone,
             cpu: times.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
             histogram: &parts.histogram,
+            rounded_up: None,
             late: times.late,
             missed: times.missed,
             missed_late: missed_late(times),
@@ -159,6 +161,12 @@ impl Evidence {
         });
         self.whole(thread.collect(), timeline, duration_ns, deadline_ns)
     }
+}
+
+/// A watch of the system counts in the kernel, and takes each for the longest of its bucket.
+fn rounded_up(run: &Run) -> Option<u64> {
+    let watch = run.watch.as_ref()?;
+    matches!(watch.subject, Subject::System).then_some(Watch::SYSTEM_RESOLUTION)
 }
 
 /// Wake-ups of a watched thread that the kernel did not show.

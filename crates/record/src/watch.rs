@@ -68,6 +68,8 @@ impl Watch {
     pub const CALLS: usize = 1024;
     /// Worst wake-ups of a system that are kept.
     pub const WORST: usize = 256;
+    /// Lengths of a system's wake-ups are rounded up by less than this part of them.
+    pub const SYSTEM_RESOLUTION: u64 = 64;
 
     /// Wake-ups of its threads that went unseen.
     #[must_use]

@@ -24,6 +24,9 @@ pub struct ThreadEvidence<'a> {
     pub cpu: Option<u32>,
     /// Every latency that was measured.
     pub histogram: &'a Histogram,
+    /// All but the highest were rounded up, each by less than the n-th part of it: for example the 64th. `None` where
+    /// they are exact to the width of a bucket.
+    pub rounded_up: Option<u64>,
     /// Samples later than [`RunEvidence::deadline_ns`], counted exactly by the
     /// collector. Ignored when there is no deadline.
     pub late: u64,
@@ -52,6 +55,17 @@ impl ThreadEvidence<'_> {
     pub fn cycles(&self) -> u64 {
         let seen = self.histogram.count().saturating_add(self.missed);
         seen.saturating_add(self.unseen)
+    }
+
+    /// Samples that surely are later than `limit_ns`.
+    fn surely_above(&self, limit_ns: u64) -> u64 {
+        let above = |ns| self.histogram.count_surely_above(ns);
+        let Some(part) = self.rounded_up else {
+            return above(limit_ns);
+        };
+        let highest = u64::from(self.histogram.max() > Some(limit_ns));
+        let rounded_ns = limit_ns.saturating_add(limit_ns.div_ceil(part.max(1)));
+        above(rounded_ns).max(highest)
     }
 
     /// The misses of `limit_ns` that the peaks hold.
@@ -181,7 +195,7 @@ impl RunEvidence<'_> {
                 exact.map_or_else(
                     || {
                         (
-                            thread.histogram.count_surely_above(limit_ns),
+                            thread.surely_above(limit_ns),
                             thread.histogram.count_above(limit_ns),
                         )
                     },

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use punctual_record::watch::{OffCpu, RunQueue};
-use punctual_record::{Run, merge, parse};
+use punctual_record::{Evidence, Run, merge, parse};
 use serde_json::{Value, json};
 
 use super::bills::explanation;
-use super::support::run;
+use super::support::{run, run_of, thread};
 use super::watches;
 
 /// The runs here begin as the clock does, and last 10 s: an hour is another run's.
@@ -40,6 +40,18 @@ fn refused(under: &str, cases: &[(&str, Value, &str)]) {
             "{at} = {value} gave {line:?}, not {words:?}"
         );
     }
+}
+
+/// The kernel counts each in a bucket, of 1,024 ns here; only the highest is exact.
+#[test]
+fn a_latency_of_a_whole_system_is_surely_late_from_its_buckets_beginning() {
+    let mut run = run_of(vec![thread(0, &[99_327, 99_327, 200_000], 1)]);
+    run.watch = Some(watches::system("loop"));
+    let late = |run: &Run, limit_ns| Evidence::decode(run).unwrap().view(run).late(limit_ns);
+    assert_eq!(late(&run, 99_000), (1, 3));
+    assert_eq!(late(&run, 97_700), (3, 3));
+    run.watch = Some(watches::program("controller", 1));
+    assert_eq!(late(&run, 99_000), (3, 3));
 }
 
 /// 20 times, 40 ms together, 11 ms the longest.

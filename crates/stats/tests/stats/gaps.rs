@@ -31,6 +31,7 @@ fn judged_with(
     let thread = ThreadEvidence {
         cpu: Some(0),
         histogram: &histogram,
+        rounded_up: None,
         late: gaps.iter().filter(above).count() as u64,
         missed: 0,
         missed_late: 0,

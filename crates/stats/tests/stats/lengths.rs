@@ -18,6 +18,7 @@ fn wake_ups(requirements: &[Requirement]) -> Verdict {
     let thread = ThreadEvidence {
         cpu: Some(0),
         histogram: &histogram,
+        rounded_up: None,
         late: if late { 1000 } else { 0 },
         missed: 0,
         missed_late: 0,

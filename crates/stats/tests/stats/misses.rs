@@ -64,6 +64,7 @@ impl Built {
         let thread = ThreadEvidence {
             cpu: Some(0),
             histogram: &self.histogram,
+            rounded_up: None,
             late: self.late,
             interval_ns: Some(PERIOD),
             missed: self.skipped,
@@ -379,6 +380,7 @@ fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
         let thread = ThreadEvidence {
             cpu: Some(0),
             histogram: &histogram,
+            rounded_up: None,
             late: 0,
             interval_ns: Some(2 * PERIOD),
             missed: 300,
@@ -424,4 +426,43 @@ fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
             assert_eq!(unknown.outcome, Outcome::Inconclusive, "{unknown:?}");
         }
     }
+}
+
+#[test]
+fn latencies_that_were_rounded_up_are_not_surely_late() {
+    // Ten from 98,304 to 99,327 ns, and the highest.
+    let mut histogram = Histogram::new();
+    histogram.record_n(99_327, 10);
+    histogram.record(200_000);
+    let peaks = Peaks::restored(150_000, &[]);
+    let late = |rounded_up, limit_ns| {
+        let thread = ThreadEvidence {
+            cpu: Some(0),
+            histogram: &histogram,
+            rounded_up,
+            late: 0,
+            interval_ns: None,
+            missed: 0,
+            missed_late: 0,
+            lost: 0,
+            unseen: 0,
+            may_be_empty: false,
+            skipped: Skipped::Alone,
+            peaks: &peaks,
+        };
+        let run = RunEvidence {
+            threads: vec![thread],
+            duration_ns: 1_000_000_000,
+            deadline_ns: None,
+            seconds: 1,
+            seconds_with_miss: 0,
+            rows: None,
+            halves: None,
+        };
+        run.late(limit_ns)
+    };
+    assert_eq!(late(None, 99_000), (11, 11));
+    assert_eq!(late(Some(64), 99_000), (1, 11));
+    assert_eq!(late(Some(64), 97_000), (11, 11));
+    assert_eq!(late(Some(64), 120_000), (1, 1));
 }

@@ -38,6 +38,7 @@ fn two_cpus_with_full_peaks() {
             .map(|(run, histogram)| ThreadEvidence {
                 cpu: Some(0),
                 histogram,
+                rounded_up: None,
                 late: run.late,
                 missed: 0,
                 missed_late: 0,

@@ -44,6 +44,7 @@ fn thread(cycles: u64, deadline: u64, extra: &[(u64, u64)]) -> Thread {
 }
 
 fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidence<'a> {
+    let late: u64 = threads.iter().map(|t| t.late).sum();
     RunEvidence {
         threads: threads
             .iter()
@@ -51,6 +52,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
             .map(|(cpu, t)| ThreadEvidence {
                 cpu: Some(cpu as u32),
                 histogram: &t.histogram,
+                rounded_up: None,
                 late: t.late,
                 missed: t.missed,
                 missed_late: t.missed,
@@ -65,11 +67,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
         duration_ns: cycles * PERIOD,
         deadline_ns: Some(deadline),
         seconds: cycles / 1000,
-        seconds_with_miss: threads
-            .iter()
-            .map(|t| t.late)
-            .sum::<u64>()
-            .min(cycles / 1000),
+        seconds_with_miss: late.min(cycles / 1000),
         halves: None,
         rows: None,
     }

@@ -326,6 +326,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
         threads: vec![ThreadEvidence {
             cpu: Some(0),
             histogram,
+            rounded_up: None,
             late: 0,
             missed: 0,
             missed_late: 0,
