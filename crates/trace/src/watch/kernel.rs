@@ -4,8 +4,8 @@ use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::{
-    Call, Job, MOST_PROGRAMS, OffCpuCount, OffCpuLost, Options, Other, ProgramEvent, Programs,
-    Reservation, RunQueues, Sleeper, StoppedThread, Timer, Wake, away, queue,
+    Call, Job, MOST_PROGRAMS, OffCpuCount, OffCpuLost, Options, Other, PendingWake, ProgramEvent,
+    Programs, Reservation, RunQueues, Sleeper, StoppedThread, Timer, Wake, away, queue,
 };
 use crate::calls;
 use crate::capture::kernel::{attach, attach_typed, load, possible_cpus, refused};
@@ -38,9 +38,11 @@ const AWAKE: u16 = 5;
 /// See `enum stop`.
 const BY_SIGNAL: u64 = 1;
 const BY_DEBUGGER: u64 = 2;
-/// The offset of the instant at which the thread went to sleep in `struct watched`, and of what
-/// stopped it.
+/// The offset of the instant at which the thread went to sleep in `struct watched`, of when and for which instant it
+/// was made ready since, and of what stopped it.
 const LEFT: usize = 21;
+const WAKING: usize = 23;
+const DUE: usize = 24;
 const STOP: usize = 40;
 /// The offset of its program.
 const PROGRAM: usize = 42;
@@ -379,7 +381,18 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         program: words[PROGRAM] as u32,
         asleep: words[LEFT] != 0 && words[STOP] == 0,
         stopped: (words[STOP] != 0 && words[LEFT] != 0).then(|| (words[LEFT], cause(words[STOP]))),
+        pending: pending(words),
     }
+}
+
+/// A thread that something other than its timer woke before it had gone to sleep continued to run.
+fn pending(words: &Thread) -> Option<PendingWake> {
+    let due_ns = Some(words[DUE]).filter(|it| *it != 0);
+    let waits = words[WAKING] != 0 && words[STOP] == 0 && words[5] == 0;
+    (waits && (words[LEFT] != 0 || due_ns.is_some())).then_some(PendingWake {
+        due_ns,
+        waking_ns: words[WAKING],
+    })
 }
 
 fn call(number: u32, words: &Counted) -> Call {

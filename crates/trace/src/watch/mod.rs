@@ -388,6 +388,17 @@ pub struct Sleeper {
     pub asleep: bool,
     /// If it is stopped: since when, and by what.
     pub stopped: Option<(u64, StopCause)>,
+    /// If it was made ready and has not run since.
+    pub pending: Option<PendingWake>,
+}
+
+/// A wake-up that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingWake {
+    /// The instant at which its timer was to expire; absent if something else woke it.
+    pub due_ns: Option<u64>,
+    /// When it was made ready.
+    pub waking_ns: u64,
 }
 
 impl Sleeper {

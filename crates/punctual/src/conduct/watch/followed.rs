@@ -7,6 +7,7 @@ use punctual_stats::histogram::Histogram;
 use punctual_stats::skips::Skips;
 
 use super::budgets::Budgets;
+use super::limits::Limits;
 use super::paced::{Anew, CameBack, Key, Paced, key_of};
 use super::skipped::{Instant, overran_ns, skipped, taken_at_once, unsure};
 use super::stopped::ThreadStops;
@@ -33,6 +34,7 @@ pub struct Followed {
     pub calls: Vec<Call>,
     /// Its wake-ups.
     pub tally: Tally,
+    limits: Limits,
     /// Wake-ups by a timer.
     pub by_timer: Histogram,
     /// The other wake-ups.
@@ -52,8 +54,9 @@ pub struct Followed {
     pub perhaps_late: u64,
     /// Its stops, and what happened in them.
     pub stops: ThreadStops,
-    /// The number of received wake-ups and stops.
+    /// The number of received wake-ups and stops, and how many had been written before the rings were last emptied.
     pub received: u64,
+    written: u64,
     /// Whether it has ended and no more data comes.
     pub gone: bool,
     /// The threads of its name that ended and whose row it continues.
@@ -87,13 +90,14 @@ fn letters(name: &str) -> impl Iterator<Item = &str> {
 impl Followed {
     /// A thread that is seen for the first time, on a CPU.
     #[must_use]
-    pub fn new(sleeper: Sleeper, met_on: u32, tally: Tally) -> Self {
+    pub fn new(sleeper: Sleeper, met_on: u32, tally: Tally, limits: Limits) -> Self {
         Self {
             sleeper,
             met_on,
             calls: Vec::new(),
-            stops: ThreadStops::new(tally.start_ns(), tally.deadline_ns()),
+            stops: ThreadStops::new(tally.start_ns(), limits.strictest_ns()),
             tally,
+            limits,
             by_timer: Histogram::new(),
             by_others: Histogram::new(),
             overruns: 0,
@@ -103,6 +107,7 @@ impl Followed {
             budgets: Budgets::default(),
             perhaps_late: 0,
             received: 0,
+            written: 0,
             gone: false,
             before: None,
             rhythms: BTreeMap::new(),
@@ -129,7 +134,7 @@ impl Followed {
         Self {
             before: Some(Box::new(before)),
             stops: self.stops,
-            ..Self::new(sleeper, met_on, self.tally)
+            ..Self::new(sleeper, met_on, self.tally, self.limits)
         }
     }
 
@@ -176,6 +181,12 @@ impl Followed {
         self.shared.insert(timer);
     }
 
+    /// Whether they do.
+    #[must_use]
+    pub fn shares(&self, timer: u32) -> bool {
+        self.shared.contains(&timer)
+    }
+
     /// Counts a stop that has ended.
     pub fn add_stop(&mut self, stop: &StoppedThread) {
         self.received += 1;
@@ -188,9 +199,9 @@ impl Followed {
         self.budgets.add(job, self.tally.start_ns());
     }
 
-    /// Adds its next wake-up, or its return for an instant that passed while it was awake; returns the instant
-    /// from which its latency counts, if it is measured. Wake-ups in a stop do not count.
-    pub fn add_wake_up(&mut self, wake: &Wake) -> Option<u64> {
+    /// Adds its next wake-up, or its return for an instant that passed while it was awake; returns what is counted of
+    /// it, if it is measured. Wake-ups in a stop do not count.
+    pub fn add_wake_up(&mut self, wake: &Wake) -> Option<Sample> {
         self.received += 1;
         self.unseen += wake.unseen;
         self.rested_ns += wake.slept_ns();
@@ -204,6 +215,11 @@ impl Followed {
             if wake.next_ns.is_some() {
                 return None;
             }
+        }
+        // A step of CLOCK_REALTIME put its instant before the machine's start.
+        if wake.from_ns() > wake.end_ns {
+            self.perhaps_late += 1;
+            return None;
         }
         let mut from_ns = wake.from_ns();
         let mut measured = true;
@@ -232,27 +248,32 @@ impl Followed {
             return None;
         }
         let mut late_ns = wake.end_ns.saturating_sub(from_ns);
-        if wake.next_ns.is_some() && !wake.rearmed && late_ns > self.tally.deadline_ns() {
+        let strictest_ns = self.limits.strictest_ns();
+        if wake.next_ns.is_some() && !wake.rearmed && late_ns > strictest_ns {
             // It came at some time between: not before it had armed the timer.
-            late_ns = wake.armed_ns.map_or(0, |it| it.saturating_sub(from_ns));
-            if late_ns <= self.tally.deadline_ns() {
-                self.perhaps_late += 1;
+            let least_ns = wake.armed_ns.map_or(0, |it| it.saturating_sub(from_ns));
+            self.perhaps_late += u64::from(self.limits.are_undecided(least_ns, late_ns));
+            if least_ns <= strictest_ns {
                 return None;
             }
+            late_ns = least_ns;
         }
         let sample = self.stops.left_of(Sample {
             requested_ns: from_ns,
             late_ns: i64::try_from(late_ns).unwrap_or(i64::MAX),
             missed: 0,
         })?;
-        let by = if wake.due_ns.is_some() {
-            &mut self.by_timer
-        } else {
-            &mut self.by_others
+        self.count(sample, wake.due_ns.is_some());
+        Some(sample)
+    }
+
+    fn count(&mut self, sample: Sample, by_timer: bool) {
+        let by = match by_timer {
+            true => &mut self.by_timer,
+            false => &mut self.by_others,
         };
         by.record(sample.latency_ns());
         self.tally.record_all(&[sample]);
-        Some(sample.requested_ns)
     }
 
     /// A timer that the kernel arms for each period, and that the program now armed itself, had been stopped: what
@@ -272,7 +293,7 @@ impl Followed {
         }
         paced.last = None;
         let passed_ns = wake.end_ns.saturating_sub(wake.from_ns());
-        let in_time = wake.next_ns.is_none() || passed_ns <= self.tally.deadline_ns();
+        let in_time = wake.next_ns.is_none() || passed_ns <= self.limits.strictest_ns();
         if in_time || self.stops.between(wake.from_ns(), wake.end_ns) {
             return Some(0);
         }
@@ -365,8 +386,8 @@ impl Followed {
         }
         if matches!(key, Key::Object(_)) && !wake.rearmed && !stopped {
             let least_ns = self.tally.start_ns();
-            let deadline_ns = self.tally.deadline_ns();
-            self.anew.add(due_ns, begun_ns, deadline_ns, least_ns);
+            let limit_ns = self.limits.strictest_ns();
+            self.anew.add(due_ns, begun_ns, limit_ns, least_ns);
         }
         let overran_ns = |last| overran_ns(last, due_ns, begun_ns).filter(|_| !stopped);
         let paced = self.rhythms.entry(key).or_insert_with(|| Paced {
@@ -376,6 +397,8 @@ impl Followed {
             },
             ..Paced::default()
         });
+        // It was armed after it had passed, or its clock was set: it is late, and nothing lies between.
+        let is_earlier = paced.last.is_some_and(|last| due_ns < last.due_ns);
         let instant = Instant {
             due_ns,
             begun_ns,
@@ -388,14 +411,14 @@ impl Followed {
             slept_ns: wake.slept_ns(),
             polled: calls::polls(wake.call),
             passed,
-            overran_ns: overran_ns(paced.last.as_ref()),
+            overran_ns: overran_ns(paced.last.as_ref()).filter(|_| !is_earlier),
             counted,
             // Also those before other wake-ups since its last instant.
             unseen: self.unseen - paced.unseen_before,
         };
         paced.unseen_before = self.unseen;
-        if let Some(last) = paced.last {
-            if instant.due_ns <= last.due_ns {
+        if let Some(last) = paced.last.filter(|_| !is_earlier) {
+            if due_ns == last.due_ns {
                 return None;
             }
             let waited = !wake.rearmed && wake.armed_ns > Some(due_ns) && !stopped;
@@ -477,14 +500,14 @@ impl Followed {
             if matches!(key, Key::Object(timer) if self.shared.contains(&timer)) {
                 count = 0;
             }
-            if count > 0 && unarmed && self.tally.deadline_ns() <= period_ns {
+            if count > 0 && unarmed && self.limits.strictest_ns() <= period_ns {
                 count -= 1;
                 self.perhaps_late += 1;
             }
             settled.push((from, to, period_ns, count));
         }
         for (from, to, period_ns, count) in settled {
-            let woken_late = from.end_ns.saturating_sub(from.due_ns) > self.tally.deadline_ns();
+            let woken_late = from.end_ns.saturating_sub(from.due_ns) > self.limits.strictest_ns();
             let taken = taken_at_once(&from, &to, period_ns, count);
             // Woken on time it worked, and then took them: that was no cycle of the last one.
             let Some(taken) = taken.filter(|it| !it.in_between || woken_late) else {
@@ -504,8 +527,7 @@ impl Followed {
                 missed: 0,
             });
             if let Some(sample) = sample {
-                self.by_timer.record(sample.latency_ns());
-                self.tally.record_all(&[sample]);
+                self.count(sample, true);
             }
         }
     }
@@ -547,11 +569,22 @@ impl Followed {
         alone && sleeper.asleep && self.tally.count() == 0 && by_itself <= by_stops
     }
 
+    /// The rings are emptied now: what was written before must arrive.
+    pub fn await_written(&mut self) {
+        self.written = self.sleeper.wake_ups;
+    }
+
+    /// Whether everything that was written has arrived.
+    #[must_use]
+    pub fn has_arrived(&self) -> bool {
+        self.received >= self.sleeper.wake_ups
+    }
+
     /// Wake-ups that were overwritten before they were read.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let before = self.before.as_ref().map_or(0, |it| it.lost);
-        (self.sleeper.wake_ups.saturating_sub(self.received)).saturating_add(before)
+        (self.written.saturating_sub(self.received)).saturating_add(before)
     }
 }
 

@@ -273,6 +273,12 @@ impl<'a> Members<'a> {
         (!self.is_one() && kernels != 0).then(|| numbers.visible_number(kernels))
     }
 
+    /// Whether a program, by its ID in the kernel, is no longer watched.
+    pub fn has_left(&self, kernels: u32) -> bool {
+        let last = self.list.iter().rfind(|it| it.kernels == kernels);
+        last.is_some_and(|it| it.gone)
+    }
+
     /// `killed_by`: the signal that ended a program, by its ID in the kernel.
     pub fn subject(
         &self,

@@ -4,6 +4,7 @@
 mod budgets;
 mod compose;
 mod followed;
+mod limits;
 mod marks;
 mod members;
 mod off_cpu;
@@ -22,6 +23,7 @@ use std::time::{Duration, SystemTime};
 use punctual_rt::clock;
 use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
+use punctual_stats::requirement::Requirement;
 
 use super::compose::{empty, put_memory};
 use super::error::ConductError;
@@ -33,6 +35,7 @@ use super::progress::Progress;
 use super::signals::Signals;
 use super::under_way::{Measured, UnderWay};
 use crate::system::monitor::{Monitor, Monitored};
+use limits::Limits;
 pub use plan::{Scope, Target, WatchPlan};
 use program::Program;
 use punctual_machine::Root;
@@ -46,7 +49,7 @@ use runtime::RuntimeWatch;
 use whole::Whole;
 
 /// The length of a watch, and its limits.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Length {
     /// The length of the watch in ns, if it has one.
     duration_ns: Option<u64>,
@@ -54,6 +57,8 @@ struct Length {
     break_ns: Option<u64>,
     /// The deadline in ns, if there is one.
     deadline_ns: Option<u64>,
+    /// All that a wake-up is compared with.
+    limits: Limits,
 }
 
 /// A wake-up above the break value.
@@ -146,10 +151,12 @@ pub(super) fn watch_with(
     let cpus = survey::online(&root);
     let mut run = survey(plan, &cpus, &root);
     progress.step(&Step::SetUpTracing);
+    let limits_ns = plan.claim.requirements.iter().map(Requirement::limit_ns);
     let length = Length {
         duration_ns: plan.duration_ns,
         break_ns: plan.break_ns,
         deadline_ns: plan.claim.deadline_ns(),
+        limits: Limits::new(limits_ns.chain(plan.break_ns)),
     };
     if let Some(target) = &plan.target {
         // Its BPF programs must see each event before ours, so that the event that ends a wake-up is

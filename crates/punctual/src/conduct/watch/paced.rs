@@ -75,30 +75,29 @@ impl Paced {
 pub(super) struct Anew {
     rhythm: Rhythm,
     last_ns: u64,
-    /// Instants that had passed by more than the deadline when the next timer was armed.
+    /// Instants that had passed by more than the strictest limit when the next timer was armed.
     pub(super) leaps: u64,
 }
 
 impl Anew {
     /// The same of a wake-up by a timer.
-    pub(super) fn add_wake_up(&mut self, wake: &Wake, deadline_ns: u64, least_ns: u64) {
+    pub(super) fn add_wake_up(&mut self, wake: &Wake, limit_ns: u64, least_ns: u64) {
         let begun_ns = wake.next_ns.map(|_| wake.end_ns).or(wake.armed_ns);
-        self.add(wake.from_ns(), begun_ns, deadline_ns, least_ns);
+        self.add(wake.from_ns(), begun_ns, limit_ns, least_ns);
+    }
+
+    /// The last instant, and the period.
+    pub(super) fn last(&self) -> Option<(u64, u64)> {
+        Some((self.last_ns, self.rhythm.period_ns()?))
     }
 
     /// Takes the next instant, and when its timer was armed; before `least_ns` none counts.
-    pub(super) fn add(
-        &mut self,
-        due_ns: u64,
-        begun_ns: Option<u64>,
-        deadline_ns: u64,
-        least_ns: u64,
-    ) {
+    pub(super) fn add(&mut self, due_ns: u64, begun_ns: Option<u64>, limit_ns: u64, least_ns: u64) {
         if due_ns <= self.last_ns {
             return;
         }
         self.rhythm.add_instant(due_ns, begun_ns);
-        let over_ns = begun_ns.map(|it| it.saturating_sub(deadline_ns));
+        let over_ns = begun_ns.map(|it| it.saturating_sub(limit_ns));
         if let Some(over_ns) = over_ns.filter(|_| self.last_ns >= least_ns) {
             self.leaps += self.rhythm.skipped(self.last_ns, due_ns, Some(over_ns));
         }

@@ -173,7 +173,9 @@ impl<'a> Program<'a> {
         };
         let deadline_ns = self.length.deadline_ns.unwrap_or(u64::MAX);
         let tally = Tally::new(self.start_ns, deadline_ns, halves, PEAKS / 16);
-        self.threads.push(Followed::new(sleeper, met_on, tally));
+        let limits = self.length.limits.clone();
+        self.threads
+            .push(Followed::new(sleeper, met_on, tally, limits));
     }
 
     /// A thread gets the row of one that has ended: the next one gets another.
@@ -188,16 +190,14 @@ impl<'a> Program<'a> {
     /// A thread came for a timer: if several do in turn, none of them skips what the others take.
     fn serves(&mut self, place: usize, timer: u32, wake: &punctual_trace::watch::Wake) {
         if self.served.len() >= TIMERS {
-            self.count_left();
+            self.count_left(wake.end_ns);
         }
-        let deadline_ns = self.length.deadline_ns.unwrap_or(u64::MAX);
+        let limit_ns = self.length.limits.strictest_ns();
         let served = self
             .served
             .entry(timer)
             .or_insert_with(|| Served::by(place));
-        served
-            .instants
-            .add_wake_up(wake, deadline_ns, self.start_ns);
+        served.instants.add_wake_up(wake, limit_ns, self.start_ns);
         if served.place == place {
             return;
         }
@@ -210,11 +210,15 @@ impl<'a> Program<'a> {
         served.place = place;
     }
 
-    /// What nobody took of a timer that several threads serve may have been late.
-    fn count_left(&mut self) {
-        for served in std::mem::take(&mut self.served).into_values() {
+    /// What nobody took of a timer that several threads serve, until then or the end of the last of them, may have been
+    /// late.
+    fn count_left(&mut self, at_ns: u64) {
+        for (timer, served) in std::mem::take(&mut self.served) {
             if served.is_shared() {
-                self.threads[served.place].perhaps_late += served.instants.leaps;
+                let serve = self.threads.iter().filter(|it| it.shares(timer));
+                let over_ns = serve.filter_map(|it| it.over_ns(at_ns)).max();
+                let last = &mut self.threads[served.place];
+                last.count_left(&served.instants, over_ns.unwrap_or(0));
             }
         }
     }
@@ -322,7 +326,7 @@ impl<'a> Program<'a> {
         }
         // A thread that has ended makes room after its last wake-ups have arrived.
         for thread in &mut self.threads {
-            if thread.sleeper.has_ended() && !thread.gone && thread.lost() == 0 {
+            if thread.sleeper.has_ended() && !thread.gone && thread.has_arrived() {
                 thread.gone = true;
                 self.watching.forget(thread.sleeper.task.tid);
             }
@@ -333,12 +337,9 @@ impl<'a> Program<'a> {
             marks.forget(&gone.collect());
         }
     }
-}
 
-impl Watched for Program<'_> {
-    const NAP: Duration = Duration::from_millis(50);
-
-    fn collect(&mut self, _: u64) {
+    /// Takes what the rings have.
+    fn drain(&mut self) {
         let happened = self.watching.drain();
         let known = |tid| self.threads.iter().any(|it| it.is(tid));
         if happened.iter().any(|it| !known(it.tid())) {
@@ -369,23 +370,23 @@ impl Watched for Program<'_> {
                 self.serves(place, timer, wake);
             }
             let thread = &mut self.threads[place];
-            let from_ns = thread.add_wake_up(wake);
-            if wake.next_ns.is_some() && from_ns.is_none() {
+            let sample = thread.add_wake_up(wake);
+            if wake.next_ns.is_some() && sample.is_none() {
                 continue;
             }
             if let Some(runtime) = &mut self.runtime {
-                runtime.add_wake_up((place, thread), wake, from_ns);
+                runtime.add_wake_up((place, thread), wake, sample.map(|it| it.requested_ns));
             }
-            let Some(from_ns) = from_ns else {
+            let Some(sample) = sample else {
                 continue;
             };
-            let latency_ns = wake.end_ns.saturating_sub(from_ns);
+            let (from_ns, latency_ns) = (sample.requested_ns, sample.latency_ns());
             if self.breach.is_none() && self.length.break_ns.is_some_and(|it| latency_ns > it) {
                 self.breach = Some(Breached {
                     task: thread.sleeper.task.clone(),
                     cpu: wake.cpu,
                     from_ns,
-                    woken_ns: wake.end_ns,
+                    woken_ns: sample.woke_ns(),
                 });
             }
             // What it came back for by itself has no wake-up to explain.
@@ -410,6 +411,16 @@ impl Watched for Program<'_> {
         if let Some(feed) = &mut self.feed {
             feed.collected();
         }
+    }
+}
+
+impl Watched for Program<'_> {
+    const NAP: Duration = Duration::from_millis(50);
+
+    fn collect(&mut self, _: u64) {
+        // Not what is written after that, until the counts are read.
+        self.threads.iter_mut().for_each(Followed::await_written);
+        self.drain();
     }
 
     fn count(&mut self, elapsed_ns: u64) {
@@ -512,20 +523,22 @@ impl Watched for Program<'_> {
         let end_ns = self.start_ns.saturating_add(elapsed_ns);
         // Counts first: every wake-up counted so far must arrive.
         self.read_counts();
-        let counted: Vec<u64> = self.threads.iter().map(|it| it.sleeper.wake_ups).collect();
         self.collect(elapsed_ns);
         // Wake-ups that came while the rings were emptied are read the next time.
-        self.collect(elapsed_ns);
+        self.drain();
         self.look_who_is_there();
-        for (thread, counted) in self.threads.iter_mut().zip(counted) {
-            thread.sleeper.wake_ups = counted;
+        for thread in &mut self.threads {
+            // One that has left is followed no longer, and may have run.
+            if self.members.has_left(thread.sleeper.program) {
+                thread.sleeper.pending = None;
+            }
         }
         let passes = self.marks.as_mut().map(Marks::finish);
         self.follow_runtime(&passes.unwrap_or_default(), true);
         if let Some(feed) = &mut self.feed {
             feed.collected();
         }
-        self.count_left();
+        self.count_left(end_ns);
         for thread in &mut self.threads {
             thread.end(end_ns);
         }

@@ -2,8 +2,9 @@
 //! timer took the place of that one.
 
 use super::{Followed, RHYTHMS};
-use crate::conduct::watch::paced::{Key, Paced};
+use crate::conduct::watch::paced::{Anew, Key, Paced};
 use crate::conduct::watch::stopped::Instants;
+use crate::probe::cycle::Sample;
 
 /// A timer with a period.
 struct PeriodicTimer {
@@ -22,7 +23,7 @@ impl Followed {
         let latest = others.max_by_key(|it| (it.last_ns, it.period_ns, it.key));
         let latest = latest.filter(|_| is_object(&key));
         if let Some((before, begun_ns)) = latest.zip(begun_ns) {
-            let passed = self.passed(&before, begun_ns);
+            let passed = self.passed((before.last_ns, before.period_ns), begun_ns);
             if let Some(before) = self.rhythms.get_mut(&before.key) {
                 before.left = passed;
             }
@@ -45,7 +46,7 @@ impl Followed {
         let keys: Vec<Key> = self.rhythms.keys().copied().collect();
         keys.into_iter().for_each(|key| self.settle(key, true));
         // Jobs that end with `sched_yield` are no wake-ups.
-        if self.sleeper.worst_job_ns > self.tally.deadline_ns() {
+        if self.sleeper.worst_job_ns > self.limits.strictest_ns() {
             let woken = self.by_timer.count() + self.by_others.count();
             let yielded = self.sleeper.jobs.saturating_sub(woken);
             self.perhaps_late += self.sleeper.late_jobs.min(yielded);
@@ -55,15 +56,60 @@ impl Followed {
         if self.period_ns().is_none() {
             self.perhaps_late += self.anew.leaps;
         }
-        let end_ns = match self.sleeper.ended_ns {
-            Some(ended_ns) => ended_ns.min(end_ns),
-            None if self.gone => return,
-            None => end_ns,
+        let Some(end_ns) = self.over_ns(end_ns) else {
+            return;
         };
-        let periodic = self.periodic();
+        let pending = self.count_pending(end_ns);
+        // Of a timer that others serve too, all of them together leave it: see `Followed::count_left`.
+        let others = |key| matches!(key, Key::Object(timer) if self.shares(timer));
+        let periodic = self.periodic().filter(|it| !others(it.key));
         let most = periodic.max_by_key(|it| (it.instants, it.last_ns, it.period_ns));
-        if let Some(most) = most.filter(|_| self.shared.is_empty()) {
-            self.perhaps_late += self.passed(&most, end_ns);
+        if let Some(most) = most {
+            let passed = self.passed((most.last_ns, most.period_ns), end_ns);
+            let counted = pending.is_some_and(|due_ns| due_ns > most.last_ns);
+            self.perhaps_late += passed.saturating_sub(u64::from(counted));
+        }
+    }
+
+    /// Counts a wake-up that has not ended: it is later than this at least. Returns the instant of its timer.
+    fn count_pending(&mut self, end_ns: u64) -> Option<u64> {
+        let pending = self.sleeper.pending?;
+        let from_ns = pending.due_ns.unwrap_or(pending.waking_ns);
+        let late_ns = i64::try_from(end_ns.checked_sub(from_ns)?).unwrap_or(i64::MAX);
+        // It ran between the reading of the counts and that of the rings.
+        if pending.waking_ns <= self.last_end_ns {
+            return None;
+        }
+        let sample = self.stops.left_of(Sample {
+            requested_ns: from_ns,
+            late_ns,
+            missed: 0,
+        })?;
+        if sample.latency_ns() <= self.limits.strictest_ns() {
+            return None;
+        }
+        // If it had not gone to sleep, or the kernel does not show everything, it may run.
+        if self.sleeper.asleep && self.sleeper.unseen == 0 {
+            self.count(sample, pending.due_ns.is_some());
+        } else {
+            self.perhaps_late += 1;
+        }
+        pending.due_ns
+    }
+
+    /// Counts what nobody took of a timer that other threads serve too, until a time.
+    pub fn count_left(&mut self, instants: &Anew, at_ns: u64) {
+        self.perhaps_late += instants.leaps;
+        if let Some(timer) = instants.last() {
+            self.perhaps_late += self.passed(timer, at_ns);
+        }
+    }
+
+    /// When it was over: at this time, or earlier; `None` if that is not known.
+    pub fn over_ns(&self, end_ns: u64) -> Option<u64> {
+        match self.sleeper.ended_ns {
+            Some(ended_ns) => Some(ended_ns.min(end_ns)),
+            None => (!self.gone).then_some(end_ns),
         }
     }
 
@@ -79,12 +125,10 @@ impl Followed {
         })
     }
 
-    /// How many instants after the last one of a timer were over by more than the deadline at a time, and in no stop.
-    fn passed(&mut self, timer: &PeriodicTimer, at_ns: u64) -> u64 {
-        let PeriodicTimer {
-            last_ns, period_ns, ..
-        } = *timer;
-        let over_ns = at_ns.saturating_sub(self.tally.deadline_ns());
+    /// How many instants after the last one of a timer, by its period, were over by more than a limit at a time, and in
+    /// no stop.
+    fn passed(&mut self, (last_ns, period_ns): (u64, u64), at_ns: u64) -> u64 {
+        let over_ns = at_ns.saturating_sub(self.limits.strictest_ns());
         let instants = Instants {
             at_ns: last_ns.saturating_add(period_ns),
             count: over_ns.saturating_sub(last_ns) / period_ns.max(1),

@@ -11,6 +11,11 @@ const BEGIN: u64 = 1_000_000_000;
 const DEADLINE: u64 = 100_000;
 
 fn followed() -> Followed {
+    limited(DEADLINE, &[DEADLINE])
+}
+
+/// With a deadline, and all that is limited.
+fn limited(deadline_ns: u64, limits_ns: &[u64]) -> Followed {
     let sleeper = Sleeper {
         task: Other {
             tid: 7,
@@ -40,9 +45,11 @@ fn followed() -> Followed {
         program: 7,
         asleep: false,
         stopped: None,
+        pending: None,
     };
-    let tally = Tally::new(BEGIN, DEADLINE, Halves::At(u64::MAX), 16);
-    Followed::new(sleeper, 0, tally)
+    let tally = Tally::new(BEGIN, deadline_ns, Halves::At(u64::MAX), 16);
+    let limits = Limits::new(limits_ns.iter().copied());
+    Followed::new(sleeper, 0, tally, limits)
 }
 
 /// A wait for an instant, armed and ended so long after it.
@@ -68,14 +75,17 @@ fn wait(period: u64, armed_after_ns: i64, latency_ns: u64) -> Wake {
 }
 
 fn after(wakes: impl IntoIterator<Item = Wake>) -> Followed {
-    let mut thread = followed();
+    followed_through(followed(), wakes)
+}
+
+fn followed_through(mut thread: Followed, wakes: impl IntoIterator<Item = Wake>) -> Followed {
     for wake in wakes {
         thread.add_wake_up(&wake);
     }
     let last_ns = thread.last_end_ns;
     thread.end(last_ns);
     assert_eq!(thread.skips.count(), thread.tally.missed);
-    let late = thread.skips.later(DEADLINE);
+    let late = thread.skips.later(thread.tally.deadline_ns());
     assert_eq!(late, (thread.tally.missed_late, thread.tally.missed_late));
     thread
 }

@@ -211,3 +211,71 @@ fn a_thread_with_few_instants_may_have_skipped_some() {
     let rests = planned((1..13).filter(|it| !(6..9).contains(it)).map(|it| (it, 20)));
     assert_eq!((rests.tally.count(), rests.perhaps_late), (9, 0));
 }
+
+/// A timeout that a program left by arming the next, so long after its instant; and one that was armed so late.
+fn left(period: u64, armed_after_ns: i64, after_ns: u64) -> Wake {
+    Wake {
+        timer: Timer::Object(5),
+        armed_ns: (BEGIN + period * PERIOD).checked_add_signed(armed_after_ns),
+        rearmed: false,
+        ..awake(period, after_ns, period + 1)
+    }
+}
+
+#[test]
+fn a_lateness_with_two_bounds_is_compared_with_each_limit() {
+    let thread = |limits_ns: &[u64], armed_after_ns, after_ns| {
+        let wakes = (1..200).map(|period| match period {
+            150 => left(150, armed_after_ns, after_ns),
+            other => Wake {
+                rearmed: false,
+                ..tick(other)
+            },
+        });
+        let thread = followed_through(limited(1_000_000, limits_ns), wakes);
+        (thread.perhaps_late, thread.by_timer.max())
+    };
+    let deadline_and_percentile = [1_000_000, 100_000];
+    // In time for the deadline; nobody knows whether in time for the percentile.
+    let known = thread(&deadline_and_percentile, -900_000, 600_000);
+    assert_eq!(known, (1, Some(10_000)));
+    // Late for the percentile at least; nobody knows whether for the deadline.
+    let known = thread(&deadline_and_percentile, 200_000, 1_500_000);
+    assert_eq!(known, (1, Some(200_000)));
+    let known = thread(&deadline_and_percentile, 200_000, 600_000);
+    assert_eq!(known, (0, Some(200_000)));
+    // The break value is a limit too, and without a limit it is a figure.
+    let known = thread(&[500_000], -900_000, 600_000);
+    assert_eq!(known, (1, Some(10_000)));
+    assert_eq!(thread(&[], -900_000, 600_000), (0, Some(600_000)));
+}
+
+#[test]
+fn a_step_of_the_clock_forward_makes_the_waits_late_until_it_has_caught_up() {
+    let mut thread = followed();
+    for period in 0..100 {
+        thread.add_wake_up(&wait(period, -500_000, 10_000));
+    }
+    // CLOCK_REALTIME is set forward by forty periods: all of these instants have passed.
+    for period in 60..100 {
+        let at_ns = BEGIN + 100 * PERIOD + (period - 60) * 15_000;
+        thread.add_wake_up(&Wake {
+            armed_ns: Some(at_ns),
+            waking_ns: at_ns + 5_000,
+            end_ns: at_ns + 10_000,
+            ..wait(period, 0, 0)
+        });
+    }
+    thread.end(BEGIN + 100 * PERIOD);
+    assert_eq!((thread.tally.count(), thread.tally.late), (140, 40));
+    assert_eq!((thread.tally.missed, thread.period_ns()), (0, Some(PERIOD)));
+    // By more than the machine has run: its instants are before time began.
+    let before = (-5_i64 * PERIOD as i64) as u64;
+    thread.add_wake_up(&Wake {
+        due_ns: Some(before),
+        ..wait(101, -500_000, 10_000)
+    });
+    assert_eq!((thread.tally.count(), thread.perhaps_late), (140, 1));
+    thread.add_wake_up(&wait(102, -500_000, 10_000));
+    assert_eq!(thread.tally.count(), 141);
+}

@@ -2,7 +2,9 @@
 
 use super::armed::planned;
 use super::*;
+use crate::conduct::watch::compose;
 use crate::conduct::watch::paced::Served;
+use punctual_trace::watch::PendingWake;
 
 /// A hundred periods on time.
 fn on_time() -> Followed {
@@ -178,4 +180,101 @@ fn what_nobody_took_of_a_timer_that_several_threads_serve_may_have_been_late() {
     // One worked for 31 periods and held the other off: the kernel armed it again at 230.5.
     assert_eq!(came(231), 31);
     assert_eq!((232..300).map(&mut came).last(), Some(31));
+    // The last one was due at 299, and then both hang.
+    let mut thread = followed();
+    thread.count_left(&served.instants, BEGIN + 319 * PERIOD + DEADLINE);
+    assert_eq!(thread.perhaps_late, 31 + 20);
+}
+
+#[test]
+fn a_hang_of_a_thread_that_shares_a_timer_counts_by_its_other_timers() {
+    let hang = |timer| {
+        let mut thread = followed();
+        thread.share(5);
+        for period in 1..100 {
+            thread.add_wake_up(&Wake {
+                timer,
+                ..wait(period, -500_000, 10_000)
+            });
+        }
+        thread.end(BEGIN + 119 * PERIOD + DEADLINE);
+        thread.perhaps_late
+    };
+    assert_eq!(hang(Timer::Instant), 20);
+    // What nobody takes of the shared one is counted once, for all who share it.
+    assert_eq!(hang(Timer::Object(5)), 0);
+}
+
+#[test]
+fn a_wake_up_that_has_not_ended_is_late_by_the_end_at_least() {
+    let starved = |due_ns: Option<u64>, asleep| {
+        let mut thread = followed();
+        for period in 1..51 {
+            thread.add_wake_up(&Wake {
+                due_ns,
+                armed_ns: None,
+                ..wait(period, 0, 10_000)
+            });
+        }
+        thread.sleeper.asleep = asleep;
+        let waking_ns = BEGIN + 60 * PERIOD;
+        thread.sleeper.pending = Some(PendingWake { due_ns, waking_ns });
+        thread
+    };
+    let figures = |mut thread: Followed, end_ns| {
+        thread.end(end_ns);
+        (thread.tally.late, thread.perhaps_late)
+    };
+    let end_ns = BEGIN + 1000 * PERIOD;
+    assert_eq!(figures(starved(None, true), end_ns), (1, 0));
+    // It may run: its timer expired before it had gone to sleep, or the kernel does not show all.
+    assert_eq!(figures(starved(None, false), end_ns), (0, 1));
+    let mut hidden = starved(None, true);
+    hidden.sleeper.unseen = 3;
+    assert_eq!(figures(hidden, end_ns), (0, 1));
+    // Not later than the limit yet; or it ran after the counts were read.
+    let soon_ns = BEGIN + 60 * PERIOD + DEADLINE;
+    assert_eq!(figures(starved(None, true), soon_ns), (0, 0));
+    let mut ran = starved(None, true);
+    ran.add_wake_up(&Wake {
+        due_ns: None,
+        ..wait(60, 0, 20_000)
+    });
+    assert_eq!(figures(ran, end_ns), (0, 0));
+    // A stop is no latency.
+    let mut stopped = starved(None, true);
+    stopped.stops.add(BEGIN + 60 * PERIOD, end_ns);
+    assert_eq!(figures(stopped, end_ns), (0, 0));
+    // Of a periodic thread it is the first of those that passed.
+    let mut thread = on_time();
+    thread.sleeper.asleep = true;
+    thread.sleeper.pending = Some(PendingWake {
+        due_ns: Some(BEGIN + 100 * PERIOD),
+        waking_ns: BEGIN + 100 * PERIOD + 5_000,
+    });
+    thread.end(BEGIN + 119 * PERIOD + DEADLINE);
+    assert_eq!((thread.tally.late, thread.perhaps_late), (1, 19));
+    let by = (thread.by_timer.count(), thread.by_timer.max());
+    assert_eq!(by, (100, Some(19 * PERIOD + DEADLINE)));
+}
+
+#[test]
+fn what_is_written_after_the_rings_were_emptied_is_not_lost() {
+    let mut thread = on_time();
+    thread.sleeper.wake_ups = 99;
+    thread.await_written();
+    // Counted since.
+    thread.sleeper.wake_ups = 107;
+    assert_eq!((thread.lost(), thread.has_arrived()), (0, false));
+    thread.await_written();
+    assert_eq!(thread.lost(), 8);
+    // One that takes its row in the meantime has lost none of its own.
+    let mut ended = on_time();
+    ended.sleeper.wake_ups = 99;
+    ended.sleeper.ended_ns = Some(BEGIN + 100 * PERIOD);
+    ended.await_written();
+    let numbers = punctual_trace::capture::numbers::Numbers::default();
+    let watched = compose::watched(&ended, None, &numbers);
+    let next = followed().sleeper;
+    assert_eq!(ended.succeed(watched, next, 0).lost(), 0);
 }
