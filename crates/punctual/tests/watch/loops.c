@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -113,6 +114,54 @@ static void overloaded(void)
 	}
 }
 
+/* The same since before the watch began: no expiry wakes it. Its only sleep is a short wait for another thread. */
+static int early, ask[2], answer[2];
+
+static void overload(void)
+{
+	char byte = 0;
+	take_ticks(early);
+	work(PERIOD + 100000);
+	if (write(ask[1], &byte, 1) != 1 || read(answer[0], &byte, 1) != 1)
+		fail("a pipe");
+}
+
+static void *answers(void *nothing)
+{
+	char byte;
+	while (read(ask[0], &byte, 1) == 1) {
+		work(100000);
+		if (write(answer[1], &byte, 1) != 1)
+			fail("a pipe");
+	}
+	return nothing;
+}
+
+static void overloaded_before(void)
+{
+	/* The instants until now were before it. */
+	take_ticks(early);
+	instants = late = stalls = 0;
+	while (instants < cycles)
+		overload();
+}
+
+/* A one-shot alarm for each; now and then it passes while the thread works, and what follows takes long. */
+static void by_alarm(void)
+{
+	struct itimerval length = {{0, 0}, {0, PERIOD / 1000}};
+	sigset_t none;
+	sigemptyset(&none);
+	while (instants < cycles) {
+		long long due = now() + PERIOD;
+		if (setitimer(ITIMER_REAL, &length, NULL))
+			fail("setitimer");
+		work(instants % STALL == STALL - 1 ? PERIOD + 100000 : 20000);
+		sigsuspend(&none);
+		serve(due, 0);
+	}
+}
+
 /* Timeouts from the clock; what passed is left out. */
 static void by_ppoll(void)
 {
@@ -136,6 +185,11 @@ static void on_message(int number)
 {
 	(void)number;
 	work(30000);
+}
+
+static void on_alarm(int number)
+{
+	(void)number;
 }
 
 /* The same instant again after a signal; it catches up. */
@@ -284,7 +338,8 @@ static const struct {
 	{"ppoll", by_ppoll, BY_PIPE},		{"signalled", by_sleep, BY_SIGNAL},
 	{"catching-up", by_sleep, SILENT},	{"length", by_length, SILENT},
 	{"timer-signal", by_timer_signal, BY_SIGNAL}, {"condition", by_condition, BY_CONDITION},
-	{"uring", by_uring, BY_PIPE},
+	{"uring", by_uring, BY_PIPE},		{"alarm", by_alarm, SILENT},
+	{"overloaded-before", overloaded_before, SILENT},
 };
 static unsigned kind;
 
@@ -301,10 +356,17 @@ static void *run(void *nothing)
 	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
 	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority))
 		fail("scheduling");
+	next = now() + 2 * PERIOD;
+	if (KINDS[kind].loop == overloaded_before) {
+		early = timer_fd();
+		for (int cycle = 0; cycle < 10; cycle++)
+			overload();
+	}
 	tid = gettid();
 	if (read(start[0], &byte, 1) != 1)
 		fail("read");
-	next = now() + 2 * PERIOD;
+	if (KINDS[kind].loop != overloaded_before)
+		next = now() + 2 * PERIOD;
 	KINDS[kind].loop();
 	ended = 1;
 	printf("instants %ld\nlate %ld\nstalls %ld\nDONE\n", instants, late, stalls);
@@ -349,6 +411,7 @@ int main(int count, char **words)
 {
 	pthread_t thread;
 	pthread_condattr_t monotonic;
+	sigset_t alarm;
 	char line[16];
 	if (count != 3)
 		return 64;
@@ -361,8 +424,14 @@ int main(int count, char **words)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&condition, &monotonic);
 	signal(SIGUSR1, on_message);
-	if (pipe(start) || pipe(messages))
+	signal(SIGALRM, on_alarm);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+	if (pipe(start) || pipe(messages) || pipe(ask) || pipe(answer))
 		fail("pipe");
+	if (KINDS[kind].loop == overloaded_before)
+		pthread_create(&thread, NULL, answers, NULL);
 	pthread_create(&thread, NULL, run, NULL);
 	while (!tid)
 		usleep(1000);

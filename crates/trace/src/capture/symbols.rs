@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use punctual_record::explanation::NoKernelNames;
@@ -26,6 +26,29 @@ impl super::Capture {
     pub fn symbols(&self) -> Result<Arc<Symbols>, NoKernelNames> {
         self.symbols.clone()
     }
+}
+
+/// The addresses of functions of the running kernel, by their names; 0 where one is not known.
+#[must_use]
+pub fn addresses<const COUNT: usize>(names: [&str; COUNT]) -> [u64; COUNT] {
+    match File::open("/proc/kallsyms") {
+        Ok(file) => addresses_in(BufReader::with_capacity(1 << 16, file), names),
+        Err(_) => [0; COUNT],
+    }
+}
+
+fn addresses_in<const COUNT: usize>(table: impl BufRead, names: [&str; COUNT]) -> [u64; COUNT] {
+    let mut found = [0; COUNT];
+    for line in table.lines().map_while(Result::ok) {
+        let mut words = line.split_whitespace();
+        let (Some(address), _, Some(name)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        if let Some(at) = names.iter().position(|it| *it == name) {
+            found[at] = u64::from_str_radix(address, 16).unwrap_or(0);
+        }
+    }
+    found
 }
 
 impl Symbols {
@@ -148,6 +171,12 @@ ffffffffzz T bad
         );
         assert_eq!(name(0x1000), None);
         assert_eq!(name(u64::MAX), None);
+    }
+
+    #[test]
+    fn functions_are_found_by_their_names() {
+        let found = addresses_in(TABLE.as_bytes(), ["later", "missing", "first"]);
+        assert_eq!(found, [0xffff_ffff_8100_0100, 0, 0xffff_ffff_8100_0040]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::calls;
 use crate::capture::kernel::{attach, attach_typed, load, possible_cpus, refused};
 use crate::capture::rings::{RingLayout, Rings};
 use crate::capture::slot::{Slot, text};
+use crate::capture::symbols;
 use crate::capture::unavailable::{self, Unavailable};
 use punctual_record::StopCause;
 use punctual_record::{TracingPart, TracingStep};
@@ -57,9 +58,17 @@ type Coming = [u64; 2];
 const TOLD: u64 = 1 << 63;
 /// `UPDATE_NOEXIST`: an entry of the kernel side stays.
 const UNLESS_THERE: u64 = 1;
-/// `FOR_A_LENGTH` and `REARMED` of a wake-up's call.
+/// `FOR_A_LENGTH`, `REARMED` and `UNSURE` of a wake-up's call.
 const FOR_A_LENGTH: u32 = 1 << 31;
 const REARMED: u32 = 1 << 30;
+const UNSURE: u32 = 1 << 29;
+/// `timer_functions`.
+const TIMER_FUNCTIONS: [&str; 4] = [
+    "timerfd_tmrproc",
+    "posix_timer_fn",
+    "it_real_fn",
+    "io_timeout_fn",
+];
 
 /// A watch in progress. When it is dropped, or this process is killed, all of it is removed from
 /// the kernel.
@@ -86,10 +95,12 @@ impl ActiveWatch {
         let all: Vec<u32> = (0..cpus).collect();
         let plan = RingLayout::new(cpus, &all, options.ring);
         let every = u32::from(options.every);
+        let functions = symbols::addresses(TIMER_FUNCTIONS);
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
-            .override_global("every", &every, true);
+            .override_global("every", &every, true)
+            .override_global("timer_functions", &functions, true);
         let (pid, children, name, group, hierarchy);
         let (off_cpu, run_queue) = (u32::from(options.off_cpu), u32::from(options.run_queue));
         away::ask(&mut loader, &off_cpu);
@@ -322,7 +333,8 @@ fn wake(slot: &Slot) -> Wake {
     let some = |ns: u64| Some(ns).filter(|ns| *ns != 0);
     let (call, object) = ((slot.0[6] >> 32) as u32, slot.0[6] as u32);
     let (relative, rearmed) = (call & FOR_A_LENGTH != 0, call & REARMED != 0);
-    let call = call & !(FOR_A_LENGTH | REARMED);
+    let unsure = call & UNSURE != 0;
+    let call = call & !(FOR_A_LENGTH | REARMED | UNSURE);
     Wake {
         tid: slot.a() as u32,
         end_ns: slot.at_ns(),
@@ -342,6 +354,7 @@ fn wake(slot: &Slot) -> Wake {
         },
         call,
         rearmed,
+        unsure,
         slept: slot.kind() == WOKEN,
         next_ns: some(slot.0[7]).filter(|_| slot.kind() == AWAKE),
     }

@@ -289,6 +289,8 @@ pub struct Wake {
     /// Whether the kernel armed the timer, for the next period, when the thread took the instants before: it read
     /// a timerfd, or a signal was delivered. So it does after an instant that passed while it was awake.
     pub rearmed: bool,
+    /// Whether the timer has never woken the thread: it may not wait for it.
+    pub unsure: bool,
     /// What it slept in: see [`super::calls::name`].
     pub call: u32,
     /// Whether it slept at all.

@@ -205,6 +205,10 @@ impl Followed {
         self.received += 1;
         self.unseen += wake.unseen;
         self.rested_ns += wake.slept_ns();
+        if wake.unsure {
+            self.add_unsure(wake);
+            return None;
+        }
         if wake.afresh {
             self.rhythms
                 .values_mut()

@@ -366,6 +366,7 @@ impl<'a> Program<'a> {
             };
             if let Timer::Object(timer) = wake.timer
                 && wake.due_ns.is_some()
+                && !wake.unsure
             {
                 self.serves(place, timer, wake);
             }

@@ -289,6 +289,7 @@ mod tests {
             slept: true,
             next_ns: None,
             rearmed: false,
+            unsure: false,
         }
     }
 

@@ -92,6 +92,7 @@ struct task_struct {
 	s32 normal_prio; /* without priority inheritance */
 	u32 policy;
 	u32 __state;
+	s32 on_rq; /* whether it is in a run queue */
 	u32 flags;
 	s32 exit_code; /* as wait(2) has it */
 	u64 jobctl; /* why it stops */

@@ -14,6 +14,8 @@ struct pt_regs {
 /* In the same words on all processors: as on x86, the two lowest bits of the segment are set in a program. */
 enum { PROGRAM_SEGMENT = 3 };
 enum { CALL_YIELD = 124, CALL_FUTEX = 98, CALL_TIMERFD_SETTIME = 86, CALL_TIMER_SETTIME = 110 };
+/* `alarm` is this one, too. */
+enum { CALL_SETITIMER = 103, CALL_ALARM = CALL_SETITIMER };
 
 static ALWAYS_INLINE s64 call_number(struct pt_regs *regs)
 {
@@ -46,6 +48,7 @@ struct pt_regs {
 /* The code segment of programs of 64 bits: __USER_CS in asm/segment.h. */
 enum { USER_CODE_64 = 0x33 };
 enum { CALL_YIELD = 24, CALL_FUTEX = 202, CALL_TIMERFD_SETTIME = 286, CALL_TIMER_SETTIME = 223 };
+enum { CALL_SETITIMER = 38, CALL_ALARM = 37 };
 
 static ALWAYS_INLINE s64 call_number(struct pt_regs *regs)
 {

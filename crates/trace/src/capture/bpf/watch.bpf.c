@@ -29,6 +29,8 @@ enum { BEFORE_THE_WATCH = 1 };
 /* The kernel armed it again for the next period when the thread took the instants that had passed: it read a
  * timerfd, or a signal was delivered. */
 #define REARMED (1U << 30)
+/* The timer has never woken the thread, which may not wait for it. */
+#define UNSURE (1U << 29)
 /* A mode of a timer: relative to the moment at which it is armed. */
 enum { MODE_RELATIVE = 1 };
 /* The timer of a sleep is on the stack of the sleeping thread; the stack is at least this large. */
@@ -75,6 +77,12 @@ static ALWAYS_INLINE u64 unseen_of(struct watched *thread)
 	return unseen < MOST_UNSEEN ? unseen : MOST_UNSEEN;
 }
 
+/* It was met when it was made ready: when it had gone to sleep is not known. */
+static ALWAYS_INLINE int slept_before(struct watched *thread)
+{
+	return thread->left_ns == thread->waking_ns;
+}
+
 static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64 now_ns, u32 cpu, u32 tid, u16 kind)
 {
 	u32 turn;
@@ -87,7 +95,7 @@ static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64
 	slot->c = thread->waking_ns;
 	slot->d = thread->armed_for_wake_ns;
 	((u64 *)slot->name)[0] = thread->call << 32 | thread->pace;
-	((u64 *)slot->name)[1] = thread->left_ns;
+	((u64 *)slot->name)[1] = slept_before(thread) ? 0 : thread->left_ns;
 	done(slot, turn);
 }
 
@@ -292,7 +300,8 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 	if (thread->left_ns && thread->stopped) {
 		was_stopped(thread, lane, now_ns, cpu, tid);
 	} else if (thread->left_ns && thread->waking_ns) {
-		slept(thread, tid, now_ns);
+		if (!slept_before(thread))
+			slept(thread, tid, now_ns);
 		wake_up(thread, lane, now_ns, cpu, tid, WOKEN);
 	} else if (thread->waking_ns && thread->due_ns) {
 		/* Preempted before it slept, and its timer expired meanwhile. */
@@ -397,7 +406,7 @@ ON(hrtimer_start)
 	u32 call = armed_as & 0xffff;
 	if (call == CALL_URING)
 		address = tid;
-	else if (call != CALL_TIMERFD_SETTIME && call != CALL_TIMER_SETTIME)
+	else if (call != CALL_TIMERFD_SETTIME && call != CALL_TIMER_SETTIME && call != CALL_SETITIMER && call != CALL_ALARM)
 		armed_as |= REARMED;
 	struct object_timer *object = bpf_map_lookup_elem(&object_timers, &address);
 	if (!object || object->tid != tid || object->armed_ns < thread->started_ns) {
@@ -405,9 +414,11 @@ ON(hrtimer_start)
 		bpf_map_update_elem(&object_timers, &address, &first, UPDATE_ANY);
 		return 0;
 	}
-	if (object->wakes && object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns)
+	int passed = object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns;
+	if (passed && (object->wakes || is_of_program(timer)))
 		passed_awake(thread, lane, now_ns, cpu, tid, object->due_ns, object->armed_ns, next_ns,
-			     (object->armed_as & FOR_A_LENGTH) | (armed_as & ~FOR_A_LENGTH), (u32)(address >> 3) | 1);
+			     (object->armed_as & FOR_A_LENGTH) | (armed_as & ~FOR_A_LENGTH) | (object->wakes ? 0 : UNSURE),
+			     (u32)(address >> 3) | 1);
 	object->due_ns = next_ns;
 	object->armed_ns = now_ns;
 	object->armed_as = armed_as;
@@ -460,6 +471,19 @@ static ALWAYS_INLINE struct watched *meet_stopped(struct task_struct *task)
 	return thread;
 }
 
+/* A thread that went to sleep before it was first seen: it may not run again. */
+static ALWAYS_INLINE struct watched *meet_asleep(struct task_struct *task)
+{
+	if (task->on_rq || !is_counted(task))
+		return 0;
+	struct watched *thread = find_or_make(task->pid);
+	if (!thread)
+		return 0;
+	look(thread, task);
+	thread->call = call_of(task);
+	return thread;
+}
+
 /* Which timer wakes the thread, and when and how it was armed. */
 static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *task, struct lane *lane)
 {
@@ -468,7 +492,8 @@ static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *ta
 		return;
 	u64 address = lane->caught_ns, own = task->pid, how;
 	if (address - (u64)task->stack < STACK_BYTES) {
-		if (thread->own_due_ns != lane->due_ns)
+		/* Its instant is another one by now if its clock was set meanwhile. */
+		if (!thread->own_due_ns)
 			return;
 		thread->armed_for_wake_ns = thread->armed_ns;
 		how = thread->armed_as & FOR_A_LENGTH;
@@ -479,10 +504,11 @@ static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *ta
 		struct object_timer *object = bpf_map_lookup_elem(&object_timers, &address);
 		if (!object) {
 			object = bpf_map_lookup_elem(&object_timers, &own);
-			if (object && object->due_ns == lane->due_ns)
-				thread->pace = (u32)(own >> 3) | 1;
+			if (!object || object->due_ns != lane->due_ns)
+				return;
+			thread->pace = (u32)(own >> 3) | 1;
 		}
-		if (!object || object->tid != task->pid || object->due_ns != lane->due_ns)
+		if (object->tid != task->pid || !object->due_ns)
 			return;
 		thread->armed_for_wake_ns = object->armed_ns;
 		how = object->armed_as & (FOR_A_LENGTH | REARMED);
@@ -492,18 +518,37 @@ static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *ta
 	thread->pace |= how << 32;
 }
 
+/* A timer that one thread arms for another is not one that passes while the first is awake. */
+static ALWAYS_INLINE void taken_by(struct task_struct *task)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct lane *lane = lane_of(cpu);
+	if (!lane || !lane->due_ns)
+		return;
+	u64 address = lane->caught_ns;
+	struct object_timer *object = bpf_map_lookup_elem(&object_timers, &address);
+	if (object && !object->wakes && object->tid != (u32)task->pid)
+		object->due_ns = 0;
+}
+
 ON(sched_waking)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
 	if (!is_watched(task))
 		return 0;
+	taken_by(task);
 	struct watched *thread = find(task);
-	if (!thread)
+	int known = thread != 0;
+	if (!known)
 		thread = meet_stopped(task);
+	if (!thread)
+		thread = meet_asleep(task);
 	if (!thread)
 		return 0;
 	renew(thread, task);
 	HERE;
+	if (!known && !thread->stopped)
+		thread->left_ns = now_ns; /* see slept_before() */
 	thawed(thread, task, now_ns);
 	thread->waking_ns = now_ns;
 	thread->waking_cpu = cpu;

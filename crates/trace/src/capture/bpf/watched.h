@@ -97,6 +97,22 @@ struct {
 	MAP_TYPE(value, struct object_timer);
 } object_timers SEC(".maps");
 
+/* The kernel's functions that expire a program's timers: a timerfd, a POSIX timer, `setitimer`, a timeout of an
+ * io_uring. 0: not known. Set before the program is loaded. */
+enum { TIMER_FUNCTIONS = 4 };
+const volatile u64 timer_functions[TIMER_FUNCTIONS] = {};
+
+/* Whether a timer is a program's: the kernel arms timers of its own in any thread's name. */
+static ALWAYS_INLINE int is_of_program(struct hrtimer *timer)
+{
+	u64 function = (u64)timer->function;
+#pragma unroll
+	for (int at = 0; at < TIMER_FUNCTIONS; at++)
+		if (timer_functions[at] && timer_functions[at] == function)
+			return 1;
+	return 0;
+}
+
 /* Only a template for new entries: it is too large for the stack. */
 struct {
 	MAP_UINT(type, MAP_ARRAY);

@@ -5,6 +5,7 @@ use super::{Followed, RHYTHMS};
 use crate::conduct::watch::paced::{Anew, Key, Paced};
 use crate::conduct::watch::stopped::Instants;
 use crate::probe::cycle::Sample;
+use punctual_trace::watch::Wake;
 
 /// A timer with a period.
 struct PeriodicTimer {
@@ -95,6 +96,14 @@ impl Followed {
             self.perhaps_late += 1;
         }
         pending.due_ns
+    }
+
+    /// Counts an instant of a timer that never woke it: it may not wait for it.
+    pub(super) fn add_unsure(&mut self, wake: &Wake) {
+        let (from_ns, end_ns) = (wake.from_ns(), wake.end_ns);
+        let undecided = self.limits.are_undecided(0, end_ns - from_ns.min(end_ns));
+        let within = from_ns >= self.tally.start_ns() && !self.stops.between(from_ns, end_ns);
+        self.perhaps_late += u64::from(undecided && within);
     }
 
     /// Counts what nobody took of a timer that other threads serve too, until a time.

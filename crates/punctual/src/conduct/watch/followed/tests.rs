@@ -71,6 +71,7 @@ fn wait(period: u64, armed_after_ns: i64, latency_ns: u64) -> Wake {
         slept: true,
         next_ns: None,
         rearmed: false,
+        unsure: false,
     }
 }
 

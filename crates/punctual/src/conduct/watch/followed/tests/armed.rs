@@ -279,3 +279,16 @@ fn a_step_of_the_clock_forward_makes_the_waits_late_until_it_has_caught_up() {
     thread.add_wake_up(&wait(102, -500_000, 10_000));
     assert_eq!(thread.tally.count(), 141);
 }
+
+#[test]
+fn an_instant_of_a_timer_that_never_woke_the_thread_may_have_been_late() {
+    let passed = |period, after_ns| Wake {
+        unsure: true,
+        ..awake(period, after_ns, period + 1)
+    };
+    // Overloaded since before the watch: each expires while the thread works.
+    let thread = after((1..101).map(|period| passed(period, 700_000)));
+    assert_eq!((thread.tally.count(), thread.perhaps_late), (0, 100));
+    let thread = after((1..101).map(|period| passed(period, 70_000)));
+    assert_eq!((thread.tally.count(), thread.perhaps_late), (0, 0));
+}
