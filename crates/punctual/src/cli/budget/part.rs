@@ -90,9 +90,8 @@ fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_record::gaps::{Gaps, Method, Subject};
     use punctual_record::run::{Interval, Request, Tool};
-    use punctual_record::system::SystemState;
+    use punctual_record::{Gaps, Method, Subject, SystemState};
 
     #[test]
     fn gaps_are_no_cycles_of_a_hop() {
