@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
+use punctual_stats::verdict::Outcome;
+
 use super::failure::{Failure, SETUP, USAGE};
 use super::flags::{BreachFlags, RunFlags};
 use super::out;
