@@ -76,7 +76,7 @@ pub struct Interference {
     pub measured_ns: u64,
     /// Operations that began while the mappers were about to pause: they count on neither side.
     pub between: u64,
-    /// Sleeps of the program's threads of which it isn't known where they were: any of them may have been for the lock.
+    /// Sleeps of operations of which it isn't known where they were: any of them may have been for the lock.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unplaced: u64,
     /// Each operation, in a thread of its own.

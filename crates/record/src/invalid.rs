@@ -6,7 +6,7 @@ use punctual_stats::verdict::InvalidEvidence;
 use serde::{Deserialize, Serialize};
 
 use super::condition::{Demand, Standing};
-use super::event::{Event, State};
+use super::event::{Ending, Event, State};
 use super::load::{LoadFailure, WorkCheck};
 use super::run::{Load, Run, Thread, ThreadFault};
 use super::stops::Stops;
@@ -136,12 +136,22 @@ impl InvalidReason {
         }
     }
 
+    /// That a record was cut off, where another one rests on it. While a run goes on, its own record is judged as it
+    /// stands.
+    pub(crate) fn unfinished(run: &Run) -> Option<Self> {
+        let is_cut_off = match run.state {
+            State::Unfinished | State::Stopped(Ending::UnfinishedRuns { .. }) => true,
+            State::Finished | State::Stopped(_) => false,
+        };
+        is_cut_off.then_some(Self::Unfinished)
+    }
+
     /// Adds what makes a run invalid to that of those before it, `before` in number: the first of each kind.
     pub(crate) fn add_up(sum: &mut Vec<Self>, run: &Run, before: u64) {
         let found = run.verdict.as_ref().map_or(&[][..], |it| &it.invalid);
-        // While a run goes on, its record is judged as it stands.
-        let unfinished = (run.state == State::Unfinished).then_some(Self::Unfinished);
-        let reasons = all_reasons(run, found).into_iter().chain(unfinished);
+        let reasons = all_reasons(run, found)
+            .into_iter()
+            .chain(Self::unfinished(run));
         for reason in reasons.filter(|it| !it.shows_in_sums()) {
             if sum.iter().all(|known| known.kind() != reason.kind()) {
                 sum.push(reason.in_sum(before));

@@ -394,7 +394,11 @@ impl Merger {
         if *latest > merged.last_started {
             merged.last_started.clone_from(latest);
         }
-        self.unfinished += u64::from(run.state == State::Unfinished);
+        self.unfinished = self.unfinished.saturating_add(match run.state {
+            State::Unfinished => 1,
+            State::Stopped(Ending::UnfinishedRuns { unfinished, .. }) => unfinished,
+            State::Finished | State::Stopped(_) => 0,
+        });
         self.duration_ns = self
             .duration_ns
             .zip(run.request.duration_ns)

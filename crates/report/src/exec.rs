@@ -283,9 +283,10 @@ pub fn beyond(tasks: &TaskRun) -> Vec<String> {
     let each = beyond.iter().take(NAMED).filter_map(|index| {
         let (task, figures) = (tasks.set.tasks.get(*index)?, tasks.tasks.get(*index)?);
         let bound_ns = tasks.bound_ns(*index)?;
-        let bill = figures.bills.as_ref().and_then(|bills| bills.worst.first());
-        // The bill may be that of a job of another phase.
-        let bill = bill.filter(|bill| bill.more_ns == 0 || bill.taken_ns() > bound_ns);
+        // The first bill may be that of a job of another phase.
+        let bills = figures.bills.iter().flat_map(|bills| &bills.worst);
+        let beyond = bills.filter(|bill| bill.taken_ns() > bound_ns);
+        let bill = beyond.max_by_key(|bill| bill.taken_ns());
         let own = bill.and_then(|bill| bills::declared(task, bill));
         let what = own.map(|own| format!(" ({own})")).or_else(|| {
             let row = bill.and_then(JobBill::taken_by)?;

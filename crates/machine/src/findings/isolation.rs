@@ -336,7 +336,12 @@ pub(super) fn kthread_cpus(look: &mut Look<'_>) -> Looked {
     // A patch of Ubuntu's kernels (which have this file) and of StarlingX's: mainline ignores it.
     let signature = look.machine.root.text("/proc/version_signature");
     let has_parameter = signature.is_ok_and(|text| text.starts_with("Ubuntu "));
-    let mut free = tickless(look)?;
+    let by_parameter = look.parameter("nohz_full")?.is_some();
+    // Before Linux 6.13 the flag `nohz` of `isolcpus=` stops the tick alone.
+    let mut free = match by_parameter || look.version()? >= Version(6, 13) {
+        true => tickless(look)?,
+        false => Vec::new(),
+    };
     // Isolated from balancing. Some kernels list the CPUs of a partition there, too, and still put
     // threads on them.
     if let Some(value) = look.parameter("isolcpus")? {

@@ -89,11 +89,11 @@ pub(super) fn serial_console(look: &mut Look<'_>) -> Looked {
     let text = look.required(path)?;
     let level = text.split_whitespace().next();
     let level: i64 = Look::parsed(path, level.and_then(|it| it.parse().ok()))?;
-    // A virtual terminal, ramoops and the console that writes nowhere are memory only; each driver
+    // A virtual terminal, ramoops (`pstore` before Linux 5.8) and the console that writes nowhere are memory only; each driver
     // of a serial port has a name of its own (ttyS, ttyAMA, ttymxc, ttyPS, hvc ...).
     let is_slow = |name: &&&str| {
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
-        !matches!(stem, "tty" | "ttynull" | "ramoops")
+        !matches!(stem, "tty" | "ttynull" | "ramoops" | "pstore")
     };
     let slow: Vec<String> = names
         .iter()

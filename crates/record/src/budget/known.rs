@@ -244,7 +244,10 @@ impl<'h> Measured<'h> {
     /// What is required of the times, judged at a confidence; with why the run is not valid.
     pub fn judged(&self, requirements: &[Requirement], confidence: f64) -> Judgement {
         let verdict = judge_run(requirements, &self.view(), confidence);
-        Judgement::with_verdict(self.run, verdict)
+        let mut judgement = Judgement::with_verdict(self.run, verdict);
+        let unfinished = InvalidReason::unfinished(self.run);
+        judgement.reasons.extend(unfinished);
+        judgement
     }
 
     /// How often the times exceed each limit, in ns: at least, and at most, each with this doubt.

@@ -2,6 +2,7 @@
 
 mod check;
 
+use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
 use punctual_stats::histogram::HistogramRecord;
@@ -148,14 +149,19 @@ impl OffCpu {
     /// Functions of a stack.
     pub const FRAMES: usize = 64;
 
-    /// Sorts the places, and keeps the first of them.
+    /// Sorts the places, and keeps half of them by their time and then sleeps: each instruction at which a thread is
+    /// preempted is a place of its own, and would hide where it waits.
     pub fn settle(&mut self) {
-        self.places
-            .sort_by_key(|place| (std::cmp::Reverse(place.total_ns), place.thread));
+        let by_time = |place: &OffCpuPlace| (Reverse(place.total_ns), place.thread);
+        self.places.sort_by_key(by_time);
         let rest = self.places.len().min(Self::MOST);
+        if let Some(later) = self.places.get_mut(rest / 2..) {
+            later.sort_by_key(|place| (!place.why.is_sleep(), by_time(place)));
+        }
         for place in self.places.drain(rest..) {
             self.beyond.add(place.count, place.total_ns);
         }
+        self.places.sort_by_key(by_time);
     }
 
     /// Adds those of another run, whose threads stand at other places.
@@ -189,6 +195,14 @@ impl OffCpu {
     }
 }
 
+impl OffCpuWhy {
+    /// Whether it slept.
+    #[must_use]
+    pub fn is_sleep(self) -> bool {
+        matches!(self, Self::Asleep | Self::Uninterruptible)
+    }
+}
+
 impl OffCpuPlace {
     /// What this many times may sum to, of which this is the longest.
     #[must_use]
@@ -214,7 +228,7 @@ impl RunQueue {
     /// Sorts the threads, and keeps the first of them.
     pub fn settle(&mut self) {
         self.threads
-            .sort_by_key(|it| (std::cmp::Reverse(it.longest_ns()), it.task.tid));
+            .sort_by_key(|it| (Reverse(it.longest_ns()), it.task.tid));
         let rest = self.threads.len().min(Self::MOST);
         for thread in self.threads.drain(rest..) {
             self.beyond = self.beyond.saturating_add(thread.threads);
@@ -323,5 +337,30 @@ mod tests {
         let threads: Vec<u32> = sum.places.iter().map(|it| it.thread).collect();
         assert_eq!((threads, sum.places[0].total_ns), (vec![7], 100));
         assert_eq!((sum.beyond.count, sum.beyond.total_ns), (1, 100));
+    }
+
+    #[test]
+    fn where_a_thread_was_preempted_hides_no_sleep() {
+        let place = |why: OffCpuWhy, total_ns: u64| OffCpuPlace {
+            thread: 0,
+            why,
+            kernel: Vec::new(),
+            user: Vec::new(),
+            count: 1,
+            total_ns,
+            longest_ns: total_ns,
+            longest_at_ns: 0,
+        };
+        let preempted = (0..1_000).map(|at| place(OffCpuWhy::Preempted, 10_000 + at));
+        let mut away = OffCpu {
+            places: preempted.collect(),
+            ..OffCpu::default()
+        };
+        away.places.push(place(OffCpuWhy::Uninterruptible, 7));
+        away.settle();
+        assert_eq!(away.places.len(), OffCpu::MOST);
+        assert_eq!(away.places[0].total_ns, 10_999);
+        assert_eq!(away.places[OffCpu::MOST - 1].total_ns, 7);
+        assert_eq!(away.beyond.count, 1_001 - OffCpu::MOST as u64);
     }
 }

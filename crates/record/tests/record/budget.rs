@@ -5,7 +5,7 @@ use punctual_record::budget::{
     judge, of_chain,
 };
 use punctual_record::taskset::{ChainHop, ChainSplit, Times};
-use punctual_record::{Run, Timeline};
+use punctual_record::{Run, State, Timeline};
 use punctual_stats::budget::Exceedance;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::verdict::Outcome;
@@ -74,6 +74,19 @@ fn judged(demand: &BudgetDemand, hops: &[Hop], whole: Option<&Run>) -> Budget {
         of: PartOfRun::Threads { cpu: None },
     });
     judge(demand, hops, whole.as_ref()).expect("records")
+}
+
+/// Its last checks are missing: what would have made it INVALID is not known.
+#[test]
+fn a_record_that_was_cut_off_proves_no_budget() {
+    let run = measured(0, &[1_000; 20_000]);
+    let mut cut_off = run.clone();
+    cut_off.state = State::Unfinished;
+    let demand = demand(MS, 1e-2);
+    let of = |hop: &Run, whole: Option<&Run>| judged(&demand, &[of_run("a", hop)], whole).outcome;
+    assert_eq!(of(&run, Some(&run)), Outcome::Pass);
+    assert_eq!(of(&cut_off, None), Outcome::Invalid);
+    assert_eq!(of(&run, Some(&cut_off)), Outcome::Invalid);
 }
 
 #[test]

@@ -342,6 +342,19 @@ fn a_condition_not_in_force_in_one_run_is_not_in_force() {
         reason: Box::new(InvalidReason::Unfinished),
     };
     assert_eq!(invalid_reasons(&merged), [reason]);
+    let again = exact(&[run(4), merged], false);
+    assert_eq!(
+        again.state,
+        State::Stopped(Ending::UnfinishedRuns {
+            unfinished: 1,
+            runs: 3
+        })
+    );
+    let reasons = invalid_reasons(&again);
+    assert!(
+        matches!(reasons[..], [InvalidReason::OfRun { .. }]),
+        "{reasons:?}"
+    );
 }
 
 #[test]

@@ -21,7 +21,7 @@ use punctual_record::explanation::NoKernelNames;
 use punctual_record::interference::{Interference, Operation};
 use punctual_record::live::{LiveView, LiveWatch, Step};
 use punctual_record::tuning::Change;
-use punctual_record::watch::{OffCpu, OffCpuPlace};
+use punctual_record::watch::{OffCpu, OffCpuPlace, Watch};
 use punctual_record::{Event, Happening, KernelCall, Run, RunDirectory};
 
 /// What the process prints before it waits.
@@ -153,12 +153,13 @@ pub fn interference(
     if let Some(why) = run.events.iter().find_map(unnamed) {
         return Err(InterferenceError::Unnamed(why.clone()));
     }
-    let watch = run.watch.as_ref();
-    let Some(off_cpu) = watch.and_then(|watch| watch.off_cpu.as_ref()) else {
+    let found = run.watch.as_ref();
+    let found = found.and_then(|watch| Some((watch, watch.off_cpu.as_ref()?)));
+    let Some((watch, off_cpu)) = found else {
         let why = "the watch has no off-CPU times".to_owned();
         return Err(InterferenceError::Failed(why));
     };
-    done.unplaced = unplaced(off_cpu);
+    done.unplaced = unplaced(&done, watch, off_cpu);
     explain(&mut done, &run);
     Ok(done)
 }
@@ -278,10 +279,26 @@ fn unnamed(event: &Event) -> Option<&NoKernelNames> {
     }
 }
 
-/// Sleeps of which the watch doesn't know where they were.
-fn unplaced(off_cpu: &OffCpu) -> u64 {
-    let beyond = off_cpu.beyond.count.saturating_add(off_cpu.no_room.count);
-    beyond.saturating_add(off_cpu.stackless)
+/// Sleeps of operations of which the watch doesn't know where in the kernel they were.
+fn unplaced(done: &Interference, watch: &Watch, off_cpu: &OffCpu) -> u64 {
+    let slept = off_cpu.places.iter().filter(|place| place.why.is_sleep());
+    let beyond = match slept.clone().count() < OffCpu::MOST / 2 {
+        // Half of the room is for sleeps before all else.
+        true => 0,
+        false => off_cpu.beyond.count,
+    };
+    let without_stack = slept.filter(|place| {
+        let name = thread_name(watch, place);
+        place.kernel.is_empty() && operation(done, name).is_some()
+    });
+    let without_stack: u64 = without_stack.map(|place| place.count).sum();
+    let untold = beyond.saturating_add(off_cpu.no_room.count);
+    untold.saturating_add(without_stack)
+}
+
+fn thread_name<'w>(watch: &'w Watch, place: &OffCpuPlace) -> &'w str {
+    let thread = watch.threads.get(place.thread as usize);
+    thread.map_or("", |it| &*it.task.name)
 }
 
 /// Adds what the watch saw: which operations slept for the lock, and for whom.
@@ -291,9 +308,7 @@ fn explain(done: &mut Interference, run: &Run) {
     };
     let places = watch.off_cpu.iter().flat_map(|it| &it.places);
     for place in places.filter(|place| is_for_lock(place)) {
-        let thread = watch.threads.get(place.thread as usize);
-        let name = thread.map_or("", |it| &*it.task.name);
-        if let Some(of) = operation(done, name) {
+        if let Some(of) = operation(done, thread_name(watch, place)) {
             let waits = &mut done.operations[of].waits;
             waits.count += place.count;
             waits.total_ns = waits.total_ns.saturating_add(place.total_ns);

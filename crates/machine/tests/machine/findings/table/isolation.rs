@@ -261,6 +261,18 @@ pub fn cases() -> Vec<Case> {
             Fault::Includes(both()),
         )
         .boot("nohz_full=2-3"),
+        // Before Linux 6.13 this stops the tick alone.
+        bad(
+            Id::KthreadCpus,
+            vec![
+                File("/proc/sys/kernel/osrelease", "6.13.0\n"),
+                File(CMDLINE, "isolcpus=nohz,2-3"),
+                File(NOHZ_FULL, "2-3\n"),
+            ],
+            vec![File("/proc/sys/kernel/osrelease", "6.12.5\n")],
+            Fault::Includes(both()),
+        )
+        .boot("nohz_full=2-3"),
         bad(
             Id::KthreadCpus,
             vec![

@@ -203,7 +203,7 @@ fn noise() -> Vec<Case> {
             vec![
                 File(
                     consoles,
-                    "tty0 -WU (EC p  ) 4:1\nttynull-1 -W- (E  p  ) 243:0\nramoops-1 -W- (E  p a)\n",
+                    "tty0 -WU (EC p  ) 4:1\nttynull-1 -W- (E  p  ) 243:0\nramoops-1 -W- (E  p a)\npstore-1 -W- (E  p a)\n",
                 ),
                 File(printk, "7 4 1 7\n"),
             ],
