@@ -327,13 +327,13 @@ fn a_condition_not_in_force_in_one_run_is_not_in_force() {
     let mut cut_off = run(2);
     cut_off.state = State::Unfinished;
     let merged = exact(&[run(1), cut_off], false);
-    assert_eq!(
-        merged.state,
+    let of = |runs| {
         State::Stopped(Ending::UnfinishedRuns {
             unfinished: 1,
-            runs: 2
+            runs,
         })
-    );
+    };
+    assert_eq!(merged.state, of(2));
     // What would have made it INVALID may be missing, as in a record without a verdict.
     let verdict = merged.verdict.as_ref().unwrap();
     assert_eq!(verdict.outcome, Outcome::Invalid);
@@ -343,13 +343,7 @@ fn a_condition_not_in_force_in_one_run_is_not_in_force() {
     };
     assert_eq!(invalid_reasons(&merged), [reason]);
     let again = exact(&[run(4), merged], false);
-    assert_eq!(
-        again.state,
-        State::Stopped(Ending::UnfinishedRuns {
-            unfinished: 1,
-            runs: 3
-        })
-    );
+    assert_eq!(again.state, of(3));
     let reasons = invalid_reasons(&again);
     assert!(
         matches!(reasons[..], [InvalidReason::OfRun { .. }]),
