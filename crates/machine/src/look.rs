@@ -106,6 +106,10 @@ fn words_of_command_line(text: &str) -> Vec<String> {
         }
     }
     words.retain(|word| !word.is_empty());
+    // What follows is for the first program: `parse_args` in kernel/params.c stops here.
+    if let Some(end) = words.iter().position(|word| word == "--") {
+        words.truncate(end);
+    }
     words
 }
 

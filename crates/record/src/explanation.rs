@@ -13,6 +13,9 @@ mod note;
 mod picture;
 mod wait;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +23,7 @@ pub use cause::{Cause, EARLIER_TIMER, Meanwhile, SLEPT_EARLIER, general_name, so
 pub(super) use check::check;
 pub(crate) use check::picture as check_picture;
 pub use culprit::Culprit;
-pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
+pub use limit::{GroupLimit, GroupThrottling, Keeper, OrdinaryTime, RT_RUNTIME};
 pub use not_seen::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};
 pub use note::RowNote;
 pub use picture::{Lane, Mark, MarkLabel, Picture, Span, SpanLabel};
@@ -62,6 +65,9 @@ pub struct Explanation {
     /// the kernel counted over the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<GroupLimit>,
+    /// What keeps CPU time for ordinary threads on this machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ordinary_time: Vec<OrdinaryTime>,
     /// The longest waits of watched threads that others ended, those first in which others had most
     /// to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -111,6 +117,23 @@ impl Explanation {
     #[must_use]
     pub fn are_of_outliers(&self) -> bool {
         self.above_ns.is_some() && self.outliers > 0
+    }
+
+    /// The threads that the bills name for a cause, each once, the dearest first.
+    #[must_use]
+    pub fn culprits(&self, cause: &Cause) -> Vec<&Culprit> {
+        let wanted = cause.general();
+        let rows = self.bills.iter().flat_map(|bill| &bill.rows);
+        let its = rows.filter(|row| row.cause.general() == wanted);
+        // A number is used again: with its start it is one thread.
+        let mut threads: BTreeMap<(u32, Option<u64>), (u64, &Culprit)> = BTreeMap::new();
+        for by in its.flat_map(|row| &row.by) {
+            let known = threads.entry((by.tid, by.start)).or_insert((0, by));
+            known.0 = known.0.saturating_add(by.ns);
+        }
+        let mut threads: Vec<(u64, &Culprit)> = threads.into_values().collect();
+        threads.sort_by_key(|(ns, by)| (Reverse(*ns), by.tid));
+        threads.into_iter().map(|(_, by)| by).collect()
     }
 
     /// A cause's part of the time of all late wake-ups, or of all bills where none was late or no

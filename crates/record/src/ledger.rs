@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 
 use super::explanation::{
-    Bill, Cause, Explanation, GroupLimit, NotSeen, Ranked, Stage, StageHistogram, StageTimes,
-    add_waits,
+    Bill, Cause, Explanation, GroupLimit, NotSeen, OrdinaryTime, Ranked, Stage, StageHistogram,
+    StageTimes, add_waits,
 };
 
 /// The account of a run, kept while it goes. Its memory is bounded whatever comes.
@@ -86,6 +86,11 @@ impl Ledger {
         }
     }
 
+    /// States what keeps time for ordinary threads.
+    pub fn set_ordinary_time(&mut self, kept: Vec<OrdinaryTime>) {
+        self.totals.ordinary_time = kept;
+    }
+
     /// Counts a bill, and keeps it while it is among the worst.
     pub fn add(&mut self, bill: &Bill) {
         let outlier = self
@@ -156,6 +161,9 @@ impl Ledger {
             self.stages[entry.stage as usize].merge_sparse(times);
         }
         self.set_limits(&other.limits);
+        if self.totals.ordinary_time.is_empty() {
+            self.set_ordinary_time(other.ordinary_time.clone());
+        }
         for what in &other.missing {
             self.add_missing(what.clone());
         }

@@ -52,18 +52,18 @@ pub struct Surroundings {
     pub is_virtual: bool,
     /// Its kernel is PREEMPT_RT.
     pub is_real_time: bool,
-    /// A program of its own was watched: there is no load of punctual.
-    pub is_watch: bool,
+    /// The cause is punctual itself, or the load that it ran.
+    pub is_own: bool,
 }
 
 impl Surroundings {
-    /// Those of a run.
+    /// Those of a cause in the bills of a run.
     #[must_use]
-    pub fn of(run: &Run) -> Self {
+    pub fn of(run: &Run, cause: &Cause) -> Self {
         Self {
             is_virtual: run.system.virtualisation.hypervisor.is_some(),
             is_real_time: run.system.kernel.preemption.starts_with("rt"),
-            is_watch: run.watch.is_some(),
+            is_own: is_own(run, cause),
         }
     }
 
@@ -149,6 +149,17 @@ pub fn remedy(cause: &Cause, surroundings: Surroundings) -> Remedy {
         Cause::Tracer => with(&[], Obstacle::Tool),
         Cause::Other | Cause::Unexplained | Cause::Blind => with(&[], Obstacle::Unknown),
     }
+}
+
+/// Whether a cause is punctual itself, or the load that it ran: whatever its threads are called, and none
+/// of those that were measured.
+#[must_use]
+pub fn is_own(run: &Run, cause: &Cause) -> bool {
+    let culprits = run
+        .explanation
+        .as_ref()
+        .map_or_else(Vec::new, |it| it.culprits(cause));
+    !culprits.is_empty() && culprits.iter().all(|by| by.own && !by.is_of(run))
 }
 
 /// Whether the kernel itself places a device's interrupt, by its name: queues of virtio and nvme.

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::finding::FindingId;
 
 mod network;
+mod thread;
 
 pub use network::{NapiMode, Neighbour, NetworkDevice, Route, RouteMetric, is_link_address};
+pub use thread::{ThreadIdentity, ThreadSetting, scheduling};
 
 /// A setting that can be changed and restored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,7 +30,8 @@ pub enum Setting {
         /// The other.
         second: String,
     },
-    /// The scheduling policy of a thread. The value has the numbers of policy, priority and nice.
+    /// The scheduling policy of a thread. The value has the numbers of policy, priority and nice; of
+    /// SCHED_DEADLINE runtime, deadline and period in ns too.
     Scheduling {
         /// The thread.
         thread: ThreadIdentity,
@@ -61,8 +64,8 @@ pub enum Setting {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         update: Option<String>,
     },
-    /// A whole file that is read at each boot: sysctls, a unit. The value is that of a file of a boot
-    /// loader. It outlives a reboot.
+    /// A whole file that keeps its content: sysctls or a unit that are read at each boot, or one that a
+    /// user named. The value is that of a file of a boot loader. It outlives a reboot.
     ConfigFile {
         /// Its path.
         path: String,
@@ -128,18 +131,6 @@ impl Setting {
     pub fn is_of_boot_loader(&self) -> bool {
         matches!(self, Self::BootFile { .. } | Self::KernelArguments { .. })
     }
-}
-
-/// A thread by its identity: its number is used again, its start time is not.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ThreadIdentity {
-    /// Its number.
-    pub tid: i32,
-    /// Its name.
-    pub name: String,
-    /// When it started, in ticks since boot.
-    pub start: u64,
 }
 
 impl fmt::Display for Setting {
@@ -245,7 +236,14 @@ impl Change {
             (_, Setting::Neighbour { .. }) => {
                 format!("{name}={}", value.trim_start_matches("permanent "))
             }
+            (_, Setting::Scheduling { .. }) => {
+                format!("{name}={}", ThreadSetting::Scheduling.argument(value))
+            }
             (_, Setting::Napi { .. }) => format!("{name}={}", value.replacen(" fifo:", ":", 1)),
+            (_, Setting::ConfigFile { .. }) => {
+                let text = value.strip_prefix("text:").unwrap_or(value);
+                format!("{name}={}", text.trim_end_matches('\n'))
+            }
             // The file, and its number.
             (_, Setting::Pair { .. }) => value.replacen(' ', "=", 1),
             _ => format!("{name}={value}"),

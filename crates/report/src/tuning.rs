@@ -175,11 +175,19 @@ fn content(path: &str, value: &str) -> String {
     }
 }
 
+/// Content of a file that is shorter stands in a sentence itself.
+const SHORT: usize = 40;
+
 /// A value in a sentence.
 fn brief(setting: &Setting, value: &str) -> String {
     match setting {
         Setting::BootFile { .. } | Setting::ConfigFile { .. } => match value.split_once(':') {
             None => "no such file".to_owned(),
+            Some(("text", text))
+                if text.trim_end().len() < SHORT && !text.trim_end().contains('\n') =>
+            {
+                text.trim_end().to_owned()
+            }
             Some(("text", text)) => format!("its {} bytes", text.len()),
             Some(_) => "its bytes".to_owned(),
         },
@@ -407,7 +415,7 @@ pub fn restored(results: &[(Entry, Restored)], dry_run: bool, style: &Style) -> 
             Restored::Written => {
                 let original = brief(&entry.setting, &entry.original);
                 let reboot = match &entry.setting {
-                    Setting::ConfigFile { .. } => {
+                    Setting::ConfigFile { .. } if entry.knob != entry.setting.to_string() => {
                         "; what it set at an earlier boot stays until the next one"
                     }
                     setting if setting.is_of_boot_loader() => "; reboot",

@@ -7,6 +7,7 @@ use punctual_rt::cpulist;
 
 use super::isolation::{lacking, list, none_on_cpus, shared};
 use crate::look::{Look, Looked, bad, information_that, lost, ok, present, without};
+use crate::mask;
 
 /// The names of an interrupt's requesters that are kept.
 const ACTIONS: usize = 16;
@@ -19,7 +20,7 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     look.directory("/proc/irq")?;
     look.online()?;
     let housekeeping = look.machine.housekeeping();
-    let (mut found, mut moved) = (Vec::new(), Vec::new());
+    let (mut found, mut moved, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let mut outcome = bad(present::<Item>([]));
     let mut interrupts = 0;
     for irq in root.numbered("/proc/irq", "") {
@@ -64,6 +65,8 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
             counted: counted.filter(|_| !has_moved),
         };
         if has_moved {
+            // Its mask is what it should be: to write it again changes nothing, and is no error.
+            kept.push((affinity.clone(), look.required(&affinity)?));
             moved.push(interrupt);
             continue;
         }
@@ -73,7 +76,11 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
         }
     }
     if found.is_empty() && !moved.is_empty() {
-        return information_that(present(moved)).end();
+        let information = information_that(present(moved));
+        let again = kept.into_iter();
+        return again
+            .fold(information, |all, (path, mask)| all.write(&path, mask))
+            .end();
     }
     if found.is_empty() {
         let of = if managed {
@@ -128,15 +135,30 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
         return ok();
     }
     let mut banned = None;
-    for path in ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"] {
+    // In the order in which units read them: the last assignment counts.
+    for path in [
+        "/usr/lib/irqbalance/defaults.env",
+        "/etc/irqbalance.env",
+        "/etc/sysconfig/irqbalance",
+        "/etc/default/irqbalance",
+    ] {
         let Some(text) = look.optional_unshown(path)? else {
             continue;
         };
-        let is_ban = |line: &&str| line.trim().starts_with("IRQBALANCE_BANNED_CPU");
-        if let Some(line) = text.lines().find(is_ban) {
+        let bans = text.lines().map(str::trim).filter_map(|line| {
+            let (name, value) = line.split_once('=')?;
+            let value = value.trim_matches(['"', '\'']);
+            let cpus = match name {
+                "IRQBALANCE_BANNED_CPULIST" if value == "-" => Some(Vec::new()),
+                "IRQBALANCE_BANNED_CPULIST" => cpulist::numbers(value).ok(),
+                "IRQBALANCE_BANNED_CPUS" => mask::parse(value),
+                _ => return None,
+            };
+            // Without a value it is as if it were not there.
+            (!value.is_empty()).then_some((line, cpus))
+        });
+        if let Some((line, cpus)) = bans.last() {
             look.saw(path, line);
-            let value = line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST=");
-            let cpus = value.and_then(|it| cpulist::numbers(it.trim_matches(['"', '\''])).ok());
             banned = Some(Look::parsed(path, cpus)?);
         }
     }

@@ -61,12 +61,13 @@ pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
     let by_group = list(BY_GROUPS, &by_group)?;
     let mut lacks = lacking(&lacking(cpus, &isolated), &by_group);
     if !lacks.is_empty() {
+        let root = look.machine.root;
         let mut read = |path: &str| match path {
             // Of the whole table only one line counts.
             "/proc/mounts" => look.optional_unshown(path),
             _ => look.optional(path),
         };
-        lacks = lacking(&lacks, &in_partition(&mut read)?);
+        lacks = lacking(&lacks, &in_partition(root, &mut read)?);
     }
     if lacks.is_empty() {
         ok()

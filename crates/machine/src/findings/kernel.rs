@@ -11,6 +11,7 @@ use crate::look::{
     Look, Looked, bad, chosen, expected, information, information_that, lost, missing,
     not_applicable, ok, part, present, same_name, unknown, without,
 };
+use crate::mask;
 use crate::parameter::{CpuParameter, boolean};
 use crate::version::Version;
 
@@ -338,14 +339,27 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
             requested.push((name, CpuParameter::parse(name, value)));
         }
     }
-    let mut contradicted = Vec::new();
+    let (mut contradicted, mut unread) = (Vec::new(), None);
     for (name, parameter) in &requested {
         let Some(cpus) = &parameter.cpus else {
             continue;
         };
-        let mut lacks = false;
+        // A list that names no CPU of this machine changes nothing.
+        let online = look.online()?;
+        let mut lacks = !cpus.iter().any(|cpu| online.contains(cpu));
         for file in &parameter.files {
             lacks |= is_missing(look, file, cpus)?;
+        }
+        if *name == "irqaffinity" {
+            // The kernel adds the CPU that it boots on.
+            let path = "/proc/irq/default_smp_affinity";
+            let is_there = |cpu: &usize| *cpu != 0 && online.contains(cpu) && !cpus.contains(cpu);
+            let mask = look.required(path);
+            match mask.and_then(|text| Look::parsed(path, mask::parse(&text))) {
+                Ok(mask) => lacks |= mask.iter().any(is_there),
+                // What is contradicted is bad all the same.
+                Err(why) => unread = Some(why),
+            }
         }
         if lacks {
             contradicted.push((*name).into());
@@ -366,16 +380,20 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
         let (_, parameter) = requested.iter().find(|(it, _)| *it == name)?;
         parameter.cpus.as_ref()
     };
-    if let (Some(irqs), Some(isolated)) = (cpus_of("irqaffinity"), cpus_of("isolcpus"))
-        && irqs.iter().any(|cpu| isolated.contains(cpu))
-    {
-        contradicted.push(Item::SharesCpus {
-            parameter: "irqaffinity".to_owned(),
-            other: "isolcpus".to_owned(),
-        });
+    for other in ["isolcpus", "nohz_full"] {
+        if let (Some(irqs), Some(isolated)) = (cpus_of("irqaffinity"), cpus_of(other))
+            && irqs.iter().any(|cpu| isolated.contains(cpu))
+        {
+            contradicted.push(Item::SharesCpus {
+                parameter: "irqaffinity".to_owned(),
+                other: other.to_owned(),
+            });
+        }
     }
     if !contradicted.is_empty() {
         bad(present(contradicted)).by_hand().end()
+    } else if let Some(why) = unread {
+        Err(why)
     } else if requested.iter().any(|(_, it)| it.cpus.is_none()) {
         unknown(Unknown::NotUnderstood("/proc/cmdline".to_owned()))
     } else if requested.is_empty() {

@@ -57,7 +57,10 @@ pub(super) fn transparent_hugepages(look: &mut Look<'_>) -> Looked {
         "always" => bad(expected(&["madvise", "never"]))
             .write(path, "madvise")
             .end(),
-        _ => ok(),
+        word => {
+            Look::parsed(path, matches!(word, "madvise" | "never").then_some(()))?;
+            ok()
+        }
     }
 }
 

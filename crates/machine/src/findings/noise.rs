@@ -6,7 +6,8 @@ use punctual_record::finding::{FindingState, Item, Unknown};
 
 use crate::audit::{self, Audit};
 use crate::look::{
-    Look, Looked, bad, expected, information, information_that, ok, part, present, unknown, without,
+    Look, Looked, bad, expected, information, information_that, none_of, ok, part, present,
+    unknown, without,
 };
 
 /// Programs that change the same settings.
@@ -213,7 +214,21 @@ pub(super) fn timer_jobs(look: &mut Look<'_>) -> Looked {
 
 pub(super) fn split_lock(look: &mut Look<'_>) -> Looked {
     let path = "/proc/sys/kernel/split_lock_mitigate";
-    if look.number(path)? == 0 {
+    let mitigates = look.number(path)? != 0;
+    // The file is there on every x86; only a processor that detects split locks is slowed down.
+    let cpuinfo = look.unshown("/proc/cpuinfo")?;
+    let wanted = ["split_lock_detect", "bus_lock_detect"];
+    if !cpuinfo
+        .split_whitespace()
+        .any(|word| wanted.contains(&word))
+    {
+        look.seen("/proc/cpuinfo", none_of(&wanted));
+        return without(wanted[0]);
+    }
+    if look.parameter(wanted[0])? == Some("off") {
+        return ok();
+    }
+    if !mitigates {
         ok()
     } else {
         bad(expected(&["0"]))

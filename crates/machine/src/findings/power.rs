@@ -9,6 +9,7 @@ use crate::look::{
     Look, Looked, Outcome, bad, chosen, expected, information, information_that, not_applicable,
     ok, present, unknown, without,
 };
+use crate::version::Version;
 
 const CPU: &str = "/sys/devices/system/cpu/cpu{}";
 
@@ -176,12 +177,22 @@ pub(super) fn clocksource(look: &mut Look<'_>) -> Looked {
     let path = format!("{folder}/current_clocksource");
     let current = look.required(&path)?;
     let available = look.required(&format!("{folder}/available_clocksource"))?;
-    if !matches!(
-        current.as_str(),
-        "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" | "pit"
-    ) {
+    let slow = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
+    // Read in some ten ns.
+    let fast = [
+        "tsc",
+        "kvm-clock",
+        "arch_sys_counter",
+        "hyperv_clocksource_tsc_page",
+        "xen",
+        "riscv_clocksource",
+        "timebase",
+        "tod",
+    ];
+    if fast.contains(&current.as_str()) {
         return ok();
     }
+    Look::parsed(&path, slow.contains(&current.as_str()).then_some(()))?;
     let better = ["tsc", "arch_sys_counter", "kvm-clock"]
         .into_iter()
         .find(|name| available.split_whitespace().any(|word| word == *name));
@@ -261,12 +272,30 @@ pub(super) fn machine_check_polling(look: &mut Look<'_>) -> Looked {
 pub(super) fn aspm(look: &mut Look<'_>) -> Looked {
     let path = "/sys/module/pcie_aspm/parameters/policy";
     let text = look.feature(path)?;
+    // From Linux 5.5 on a link that can be managed has files of its own. Without PCI Express, or where
+    // the firmware keeps it to itself, the kernel takes a policy and does nothing with it.
+    let bus = "/sys/bus/pci/devices";
+    if look.require_version(Version(5, 5)).is_ok() {
+        let root = look.machine.root;
+        let is_managed = |device: &String| {
+            let states = ["l0s_aspm", "l1_aspm", "l1_1_aspm", "l1_2_aspm"];
+            let file = |state| format!("{bus}/{device}/link/{state}");
+            states.into_iter().any(|state| root.exists(&file(state)))
+        };
+        let devices = root.names(bus).unwrap_or_default();
+        if !devices.iter().take(1024).any(is_managed) {
+            let none = format!("{bus}/*/link/*_aspm");
+            look.saw_none(none.clone());
+            return without(none);
+        }
+    }
     match Look::parsed(path, chosen(&text))? {
         "performance" => ok(),
-        _ => bad(expected(&["performance"]))
+        "default" | "powersave" | "powersupersave" => bad(expected(&["performance"]))
             .write(path, "performance")
             .boot("pcie_aspm=off")
             .end(),
+        _ => unknown(Unknown::NotUnderstood(path.to_owned())),
     }
 }
 

@@ -22,8 +22,8 @@ pub struct ThreadOwner {
     /// Its control group: of the CPU controller, else of version 2, else the longest path; absent
     /// if all are the root group.
     pub group: Option<String>,
-    /// When it started, since boot, to 10 ms.
-    pub began_ns: Option<u64>,
+    /// When it started, in ticks since boot.
+    pub start: Option<u64>,
 }
 
 /// The unit of a thread's start time in `/proc/PID/stat`: USER_HZ is 100.
@@ -33,8 +33,9 @@ impl ThreadOwner {
     /// Whether it started after an instant: then it only has the number of an earlier thread.
     #[must_use]
     pub fn is_later_than(&self, since_boot_ns: u64) -> bool {
-        self.began_ns
-            .is_some_and(|began| began > since_boot_ns.saturating_add(2 * TICK_NS))
+        self.start.is_some_and(|start| {
+            start.saturating_mul(TICK_NS) > since_boot_ns.saturating_add(2 * TICK_NS)
+        })
     }
 }
 
@@ -69,10 +70,33 @@ pub fn thread_owner(root: &Root, tid: u32) -> Option<ThreadOwner> {
         pid: value(&status, "Tgid")?.parse().ok()?,
         command: has_command.then_some(command),
         group: group(&groups),
-        began_ns: stat
-            .and_then(|stat| stat.count(22))
-            .map(|ticks| ticks.saturating_mul(TICK_NS)),
+        start: stat.and_then(|stat| stat.count(22)),
     })
+}
+
+/// Generations that are looked through.
+const GENERATIONS: usize = 16;
+
+/// Whether a process is this program, or a part of it that this program started: not another program
+/// that it started.
+#[must_use]
+pub fn is_part_of(root: &Root, pid: u32, program: u32) -> bool {
+    let executed = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let mut next = pid;
+    for _ in 0..GENERATIONS {
+        if next == program {
+            return pid == program;
+        }
+        let stat = root.text(&format!("/proc/{next}/stat"));
+        let parent = stat.ok().and_then(|stat| Stat::parse(&stat)?.count(4));
+        match parent.and_then(|parent| u32::try_from(parent).ok()) {
+            None | Some(0) => return false,
+            // Who started what this is of.
+            Some(parent) if parent == program => return executed(next) == executed(program),
+            Some(parent) => next = parent,
+        }
+    }
+    false
 }
 
 fn group(groups: &str) -> Option<String> {
@@ -93,7 +117,7 @@ fn group(groups: &str) -> Option<String> {
 mod tests {
     use punctual_rt::clock;
 
-    use super::{group, since_boot_ns, thread_owner};
+    use super::{group, is_part_of, since_boot_ns, thread_owner};
     use crate::Root;
 
     #[test]
@@ -122,6 +146,10 @@ mod tests {
         let own = thread_owner(&root, std::process::id()).unwrap();
         let later = thread_owner(&root, child.id()).unwrap();
         let after = since_boot_ns(&root, clock::now_ns()).unwrap();
+        let (own_pid, other) = (std::process::id(), child.id());
+        assert!(is_part_of(&root, own_pid, own_pid));
+        // Another program, whoever started it.
+        assert!(!is_part_of(&root, other, own_pid) && !is_part_of(&root, own_pid, other));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(later.is_later_than(before), "{later:?} {before}");

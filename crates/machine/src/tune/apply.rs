@@ -4,7 +4,8 @@ use punctual_record::finding::{Check, FindingFix, FindingId, StateKind};
 
 use punctual_record::tuning::{Change, Setting};
 
-use super::setting::{find_thread, is_same, read, setting_of_file, write};
+use super::journal::this_process;
+use super::setting::{find_thread, is_gone, is_same, read, replace, setting_of_file};
 use super::{Journal, TuneError};
 
 /// The changes that fix the bad findings of a check at run time; of these findings alone, if
@@ -86,6 +87,46 @@ pub fn apply<'c>(
     }
 }
 
+/// [`apply`] of changes that belong together: until all of them are made they are those of this process,
+/// so that the next punctual says what a killed one left.
+///
+/// # Errors
+/// As [`apply`]; those before the one that was refused are left to a restore.
+pub fn apply_together(journal: &mut Journal, changes: &[Change]) -> Result<(), TuneError> {
+    let holder = this_process().map_err(|source| TuneError::Journal {
+        path: journal.path().to_owned(),
+        source,
+    })?;
+    let mut intents = Vec::new();
+    for change in changes {
+        let now = read(&change.setting).map_err(|source| TuneError::Unreadable {
+            setting: change.setting.clone(),
+            source,
+        })?;
+        if !is_same(&change.setting, &now, &change.value) {
+            intents.push((change, now));
+        }
+    }
+    if intents.is_empty() {
+        return Ok(());
+    }
+    journal.intend(&intents, Some(holder))?;
+    for (change, now) in &intents {
+        replace(&change.setting, &change.value, now).map_err(|source| TuneError::Refused {
+            setting: change.setting.clone(),
+            value: change.value.clone(),
+            source,
+        })?;
+    }
+    journal.intend(&intents, None)?;
+    let held = journal
+        .entries()
+        .iter()
+        .filter(|it| it.holder == Some(holder));
+    let held: Vec<_> = held.cloned().collect();
+    journal.close(&held)
+}
+
 /// The changes that were made, and those that the kernel refuses.
 pub type Made<'c> = (Vec<&'c Change>, Vec<(&'c Change, TuneError)>);
 
@@ -109,24 +150,37 @@ fn make<'c>(
     // The kernel overwrites CPUs of its threads with a partition: all of them are kept first.
     let is_partition = |change: &Change| matches!(change.setting, Setting::Partition { .. });
     let has_partition = changes.iter().any(is_partition);
-    let mut intents = Vec::new();
+    let (mut intents, mut refused) = (Vec::new(), Vec::new());
     for change in changes {
-        let now = read(&change.setting).map_err(|source| TuneError::Unreadable {
-            setting: change.setting.clone(),
-            source,
-        })?;
+        let now = match read(&change.setting) {
+            Ok(now) => now,
+            // A thread that has ended meanwhile has no setting.
+            Err(_) if !ends_when_refused && is_gone(&change.setting) => continue,
+            Err(source) => {
+                let error = TuneError::Unreadable {
+                    setting: change.setting.clone(),
+                    source,
+                };
+                if ends_when_refused {
+                    return Err(error);
+                }
+                refused.push((change, error));
+                continue;
+            }
+        };
         let is_kept = has_partition && matches!(change.setting, Setting::Affinity { .. });
         if is_kept || !is_same(&change.setting, &now, &change.value) {
             intents.push((change, now));
         }
     }
-    let (mut changed, mut refused) = (Vec::new(), Vec::new());
+    let mut changed = Vec::new();
     if intents.is_empty() {
         return Ok((changed, refused));
     }
+    let before = journal.entries().to_vec();
     journal.intend(&intents, None)?;
-    for (change, _) in intents {
-        match write(&change.setting, &change.value) {
+    for (change, now) in intents {
+        match replace(&change.setting, &change.value, &now) {
             Ok(()) => changed.push(change),
             Err(source) => {
                 let error = TuneError::Refused {
@@ -141,5 +195,6 @@ fn make<'c>(
             }
         }
     }
+    journal.forget_unmade(&before, &changed)?;
     Ok((changed, refused))
 }

@@ -302,7 +302,7 @@ impl Planning<'_> {
 
     /// What the running kernel was booted with and no file has comes from elsewhere.
     fn check_running(&self) -> Result<(), BootError> {
-        let running = self.root.text("/proc/cmdline").unwrap_or_default();
+        let running = command_line(self.root);
         for word in words(&running) {
             let is_ours = self.ours.contains(&word);
             let other = self.wanted.iter().find(|it| is_other(&it.parameter, &word));
@@ -462,7 +462,7 @@ pub fn states(root: &Root, entry: &Entry, rebooted: bool) -> Vec<(String, BootSt
             added
         }
     };
-    let running = words(&root.text("/proc/cmdline").unwrap_or_default());
+    let running = words(&command_line(root));
     let state = |parameter: &String| match (running.contains(parameter), rebooted) {
         (true, _) if is_ignored(root, parameter) => BootState::Ignored,
         (true, _) => BootState::InForce,
@@ -489,6 +489,12 @@ fn is_ignored(root: &Root, parameter: &str) -> bool {
         let there = cpulist::numbers(&text.unwrap_or_default()).unwrap_or_default();
         named.iter().any(|cpu| !there.contains(cpu))
     })
+}
+
+/// What the kernel read of its command line: the rest is for the first program.
+fn command_line(root: &Root) -> String {
+    let text = root.text("/proc/cmdline").unwrap_or_default();
+    text.split(" -- ").next().unwrap_or_default().to_owned()
 }
 
 /// The boot parameters in a text: words of shell assignments, of a command line, of a generated

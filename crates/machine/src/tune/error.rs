@@ -19,6 +19,13 @@ pub enum TuneError {
         /// Why not.
         source: io::Error,
     },
+    /// The journal can't be read.
+    UnreadJournal {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// Another process changes or restores settings at this moment.
     Locked {
         /// The journal.
@@ -30,6 +37,13 @@ pub enum TuneError {
         path: PathBuf,
         /// The line's number, from 1.
         line: usize,
+    },
+    /// A setting is changed already, and another directory has its original. Nothing was changed.
+    OtherState {
+        /// The setting.
+        setting: Setting,
+        /// The directory.
+        folder: PathBuf,
     },
     /// A setting can't be read: nothing was changed.
     Unreadable {
@@ -83,6 +97,12 @@ impl std::fmt::Display for TuneError {
                 path.display(),
                 crate::root::plain(source)
             ),
+            Self::UnreadJournal { path, source } => write!(
+                f,
+                "{}: the journal can't be read: {}; run it as root",
+                path.display(),
+                crate::root::plain(source)
+            ),
             Self::Locked { path } => write!(
                 f,
                 "{}: another punctual is changing settings; wait until it has ended",
@@ -93,6 +113,12 @@ impl std::fmt::Display for TuneError {
                 "{}: line {line} is damaged: move the file away after restoring by hand what it \
                  lists",
                 path.display()
+            ),
+            Self::OtherState { setting, folder } => write!(
+                f,
+                "{setting} was changed with --state {0} and its original is there; nothing was \
+                 changed: use that --state, or `punctual tune restore --state {0}` first",
+                folder.display()
             ),
             Self::Unreadable { setting, source } => write!(
                 f,
@@ -128,12 +154,14 @@ impl std::error::Error for TuneError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Journal { source, .. }
+            | Self::UnreadJournal { source, .. }
             | Self::Unreadable { source, .. }
             | Self::Refused { source, .. } => Some(source),
             Self::Boot(error) => error.source(),
             Self::Partition(error) => Some(error),
             Self::Locked { .. }
             | Self::Malformed { .. }
+            | Self::OtherState { .. }
             | Self::Conflict { .. }
             | Self::Gone { .. } => None,
         }

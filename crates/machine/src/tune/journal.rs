@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::TuneError;
 use super::setting::{find_thread, is_between, is_gone, is_same, read};
+use super::states::States;
 use crate::root::Root;
 
 /// The largest journal that is read, in bytes.
@@ -100,7 +101,28 @@ impl Journal {
                 _ => {}
             }
         };
-        let boot = boot().map_err(failed)?;
+        Self::of(path, file)
+    }
+
+    /// Reads the journal of a directory, for nothing to be written to it: it is not locked, and may be
+    /// on a file system for reading only.
+    ///
+    /// # Errors
+    /// [`TuneError`]: it can't be read, or has a damaged line.
+    pub fn look(folder: &Path) -> Result<Self, TuneError> {
+        let path = folder.join(NAME);
+        let file = File::open(&path).map_err(|source| TuneError::UnreadJournal {
+            path: path.clone(),
+            source,
+        })?;
+        Self::of(path, file)
+    }
+
+    fn of(path: PathBuf, file: File) -> Result<Self, TuneError> {
+        let boot = boot().map_err(|source| TuneError::UnreadJournal {
+            path: path.clone(),
+            source,
+        })?;
         let lines = parse(&file, &path)?;
         Ok(Self {
             path,
@@ -237,7 +259,15 @@ impl Journal {
         intents: impl Iterator<Item = Intent<'i>>,
         holder: Option<Holder>,
     ) -> Result<(), TuneError> {
+        let intents: Vec<Intent<'_>> = intents.collect();
+        // Without the right to the list, or to /run, there is nobody to ask.
+        let states = self.path.parent().and_then(|own| States::enter(own).ok());
+        for other in states.iter().flat_map(|states| &states.others) {
+            self.check_other(other, &intents)?;
+        }
+        self.forget_former_boots()?;
         let entries: Vec<Entry> = intents
+            .into_iter()
             .map(|intent| {
                 let first = match holder {
                     Some(_) => None,
@@ -260,6 +290,102 @@ impl Journal {
         Ok(())
     }
 
+    /// Refuses what another directory's journal has changed and not restored.
+    fn check_other(&self, folder: &Path, intents: &[Intent<'_>]) -> Result<(), TuneError> {
+        for entry in Self::entries_in(folder) {
+            let is_same_setting = intents.iter().any(|it| *it.setting == entry.setting);
+            let is_in_force = || {
+                let now = read(&entry.setting);
+                now.is_ok_and(|now| !is_same(&entry.setting, &now, &entry.original))
+            };
+            if is_same_setting && self.is_current(&entry) && is_in_force() {
+                return Err(TuneError::OtherState {
+                    setting: entry.setting,
+                    folder: folder.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out what a reboot has undone: a unit that makes the same changes at each boot would
+    /// else let the journal grow for ever.
+    fn forget_former_boots(&mut self) -> Result<(), TuneError> {
+        let current: Vec<Entry> = self
+            .lines
+            .iter()
+            .filter(|it| self.is_current(it))
+            .cloned()
+            .collect();
+        if current.len() == self.lines.len() {
+            return Ok(());
+        }
+        let new = self.path.with_extension("new");
+        let replaced = (|| {
+            let _ = std::fs::remove_file(&new);
+            let file = OpenOptions::new()
+                .read(true)
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&new)?;
+            // Whoever opens it next waits for us, as for the one that it replaces.
+            file.lock()?;
+            let mut text = String::new();
+            for line in &current {
+                text.push_str(&serde_json::to_string(line).map_err(io::Error::other)?);
+                text.push('\n');
+            }
+            (&file).write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&new, &self.path)?;
+            Ok(file)
+        })();
+        self.file = replaced.map_err(|source| TuneError::Journal {
+            path: self.path.clone(),
+            source,
+        })?;
+        self.entries = merged(&current);
+        self.lines = current;
+        Ok(())
+    }
+
+    /// Ends intents of which nothing came: those of no setting that was changed, before or now, and
+    /// that has its original value.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub(super) fn forget_unmade(
+        &mut self,
+        before: &[Entry],
+        changed: &[&Change],
+    ) -> Result<(), TuneError> {
+        let is_made = |setting: &Setting| {
+            before
+                .iter()
+                .any(|entry| entry.setting == *setting && self.is_current(entry))
+                || changed.iter().any(|change| change.setting == *setting)
+        };
+        let has_original = |entry: &Entry| {
+            read(&entry.setting).map_or_else(
+                |_| is_gone(&entry.setting),
+                |now| is_same(&entry.setting, &now, &entry.original),
+            )
+        };
+        let mut unmade = self.entries.clone();
+        unmade.retain(|it| {
+            it.holder.is_none()
+                && self.is_of_this_boot(it)
+                && !is_made(&it.setting)
+                && has_original(it)
+        });
+        match unmade.is_empty() {
+            true => Ok(()),
+            // It may be written to again.
+            false => self.end(&unmade),
+        }
+    }
+
     /// Ends changes that were restored. When none is left the journal becomes the old one.
     ///
     /// # Errors
@@ -276,15 +402,23 @@ impl Journal {
                     source,
                 }
             })?;
-        } else {
-            let closed = restored.iter().map(|entry| Closed {
-                boot: entry.boot.clone(),
-                restored: entry.setting.clone(),
-                holder: entry.holder,
-            });
-            self.append(&closed.collect::<Vec<_>>())?;
+            self.lines.clear();
+            self.entries.clear();
+            return Ok(());
         }
-        self.lines.retain(|line| !is_restored(line));
+        self.end(restored)
+    }
+
+    /// Ends changes in the journal, which stays.
+    fn end(&mut self, ended: &[Entry]) -> Result<(), TuneError> {
+        let closed = ended.iter().map(|entry| Closed {
+            boot: entry.boot.clone(),
+            restored: entry.setting.clone(),
+            holder: entry.holder,
+        });
+        self.append(&closed.collect::<Vec<_>>())?;
+        let is_ended = |line: &Entry| ended.iter().any(|it| key_of(it) == key_of(line));
+        self.lines.retain(|line| !is_ended(line));
         self.entries = merged(&self.lines);
         Ok(())
     }

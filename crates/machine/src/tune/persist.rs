@@ -19,6 +19,8 @@ pub enum LeftOut {
     OtherNamespace,
     /// It belongs to a network namespace, and which one the system begins with can't be read.
     UnknownNamespace,
+    /// It is of one thread, whose number means another one, or none, after a reboot.
+    OfThread,
     /// It can't be read: the system's reason.
     Unreadable(String),
 }
@@ -54,7 +56,14 @@ pub fn in_force(journal: &Journal, only: &[String]) -> InForce {
         if !only.is_empty() && !only.contains(&entry.knob) {
             continue;
         }
+        // Those of the kernel's threads are named by their finding.
+        let is_of_thread = entry.knob.contains('@')
+            && matches!(
+                entry.setting,
+                Setting::Scheduling { .. } | Setting::Affinity { .. }
+            );
         let elsewhere = match (entry.setting.network_namespace(), first) {
+            _ if is_of_thread => Some(LeftOut::OfThread),
             (Some(_), None) => Some(LeftOut::UnknownNamespace),
             (Some(of), Some(first)) if of != first => Some(LeftOut::OtherNamespace),
             _ => None,

@@ -3,7 +3,7 @@
 use punctual_record::tuning::{Change, Entry, Setting};
 
 use super::journal::this_process;
-use super::setting::{is_gone, is_same, read, write};
+use super::setting::{is_gone, is_same, read, replace};
 use super::{Journal, TuneError};
 
 /// Changes that end with this process. The values before are on disk before the first switch:
@@ -209,9 +209,7 @@ impl Held {
                 now,
             });
         }
-        if let Err(source) = write(&self.setting, value) {
-            // The kernel may have taken another value than the one that was written.
-            let _ = write(&self.setting, &self.left);
+        if let Err(source) = replace(&self.setting, value, &self.left) {
             if let Ok(now) = read(&self.setting) {
                 self.left = now;
             }

@@ -81,6 +81,38 @@ pub fn setting_of_file(path: &str, value: &str) -> (Setting, String) {
     }
 }
 
+/// File systems whose files are the kernel's own state.
+const KERNELS: [&str; 14] = [
+    "proc",
+    "sysfs",
+    "cgroup",
+    "cgroup2",
+    "cpuset",
+    "debugfs",
+    "tracefs",
+    "securityfs",
+    "configfs",
+    "bpf",
+    "efivarfs",
+    "pstore",
+    "resctrl",
+    "selinuxfs",
+];
+
+/// Whether a file is the kernel's own state: by the file system that is mounted there.
+fn is_of_kernel(path: &str) -> io::Result<bool> {
+    let mounts = Root::live().text("/proc/self/mounts")?;
+    let mounted = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (place, kind) = (words.next()?.replace("\\040", " "), words.next()?);
+        let is_below = Path::new(path).starts_with(&place);
+        is_below.then_some((place.len(), kind))
+    });
+    // Of several at one place the last one is on top.
+    let nearest = mounted.max_by_key(|(length, _)| *length);
+    Ok(nearest.is_some_and(|(_, kind)| KERNELS.contains(&kind)))
+}
+
 /// [`setting_of_file`] of a file that a user named: one of the network belongs to the namespace
 /// that this runs in.
 ///
@@ -88,7 +120,17 @@ pub fn setting_of_file(path: &str, value: &str) -> (Setting, String) {
 /// The namespace can't be read.
 pub fn setting_of_named_file(path: &str, value: &str) -> io::Result<(Setting, String)> {
     if !path.starts_with("/proc/sys/net/") {
-        return Ok(setting_of_file(path, value));
+        let is_file = std::fs::metadata(path).is_ok_and(|it| it.is_file());
+        return Ok(match is_file && !is_of_kernel(path)? {
+            // It keeps what is written: its bytes come back, also after a reboot.
+            true => (
+                Setting::ConfigFile {
+                    path: path.to_owned(),
+                },
+                boot_file::value_of(Some(format!("{value}\n").as_bytes())),
+            ),
+            false => setting_of_file(path, value),
+        });
     }
     let setting = Setting::NetworkFile {
         namespace: network::namespace()?,
@@ -132,7 +174,11 @@ pub fn read(setting: &Setting) -> io::Result<String> {
         Setting::Scheduling { thread } => {
             check_present(thread)?;
             let attr = task::scheduling(thread.tid)?;
-            Ok(format!("{} {} {}", attr.policy, attr.priority, attr.nice))
+            let value = format!("{} {} {}", attr.policy, attr.priority, attr.nice);
+            Ok(match attr.policy == libc::SCHED_DEADLINE as u32 {
+                true => format!("{value} {} {} {}", attr.runtime, attr.deadline, attr.period),
+                false => value,
+            })
         }
         Setting::Affinity { thread } => {
             check_present(thread)?;
@@ -166,6 +212,23 @@ pub fn read(setting: &Setting) -> io::Result<String> {
     }
 }
 
+/// A value of [`Setting::Scheduling`] as the kernel takes it.
+fn attributes(value: &str) -> Option<SchedAttr> {
+    let mut words = value.split_whitespace();
+    let mut attr = SchedAttr {
+        policy: words.next()?.parse().ok()?,
+        priority: words.next()?.parse().ok()?,
+        nice: words.next()?.parse().ok()?,
+        ..SchedAttr::default()
+    };
+    if attr.policy == libc::SCHED_DEADLINE as u32 {
+        for time in [&mut attr.runtime, &mut attr.deadline, &mut attr.period] {
+            *time = words.next()?.parse().ok()?;
+        }
+    }
+    Some(attr)
+}
+
 /// On Linux 6.1 and others a read of `kernel.watchdog` while each watchdog is off turns all of them off: one
 /// that is turned on again by its own file then stays off (`proc_watchdog_common`).
 fn turn_on_watchdogs(path: &str, value: &str) -> io::Result<()> {
@@ -197,22 +260,10 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
         }
         Setting::Scheduling { thread } => {
             check_present(thread)?;
-            let mut numbers = value.split_whitespace().map(str::parse::<i32>);
-            let mut next = || match numbers.next() {
-                Some(Ok(number)) => Ok(number),
-                _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
-            };
-            let (policy, priority, nice) = (next()?, next()?, next()?);
-            let unsigned = |it| u32::try_from(it).map_err(|_| io::ErrorKind::InvalidInput);
             // What flags a thread has (reset on fork) stays.
             let now = task::scheduling(thread.tid)?;
-            let attr = SchedAttr {
-                policy: unsigned(policy)?,
-                priority: unsigned(priority)?,
-                nice,
-                flags: now.flags,
-                ..SchedAttr::default()
-            };
+            let mut attr = attributes(value).ok_or(io::ErrorKind::InvalidInput)?;
+            attr.flags = now.flags;
             task::set_scheduling(thread.tid, &attr)?;
         }
         Setting::Affinity { thread } => {
@@ -256,6 +307,26 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
     }
 }
 
+/// Writes a value in place of another one. If the kernel makes a third one of it, the former one is
+/// written back: what is in force would be no value that anybody chose.
+///
+/// # Errors
+/// As [`write()`].
+pub(super) fn replace(setting: &Setting, value: &str, before: &str) -> io::Result<()> {
+    let Err(error) = write(setting, value) else {
+        return Ok(());
+    };
+    match read(setting) {
+        Ok(now) if !is_same(setting, &now, before) => {
+            write(setting, before)?;
+            Err(io::Error::other(format!(
+                "the kernel makes `{now}` of it: give that"
+            )))
+        }
+        _ => Err(error),
+    }
+}
+
 /// Checks that it could be written, without a change: a file is opened, a thread is given what it
 /// has. The kernel may still refuse a value.
 ///
@@ -264,7 +335,9 @@ pub fn write(setting: &Setting, value: &str) -> io::Result<()> {
 pub fn check_writable(setting: &Setting) -> io::Result<()> {
     let open = |path: &String| OpenOptions::new().write(true).open(path).map(drop);
     match setting {
-        Setting::File { path } | Setting::NetworkFile { path, .. } => open(path),
+        Setting::File { path }
+        | Setting::NetworkFile { path, .. }
+        | Setting::ConfigFile { path } => open(path),
         Setting::Pair { first, second } => open(first).and_then(|()| open(second)),
         Setting::Scheduling { .. }
         | Setting::Affinity { .. }
@@ -275,7 +348,6 @@ pub fn check_writable(setting: &Setting) -> io::Result<()> {
         Setting::Partition { .. }
         | Setting::Cpuset { .. }
         | Setting::BootFile { .. }
-        | Setting::ConfigFile { .. }
         | Setting::KernelArguments { .. } => Err(io::ErrorKind::Unsupported.into()),
     }
 }
@@ -314,6 +386,11 @@ pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
     } else if is_list {
         let cpus = |text| cpulist::numbers(text).ok();
         cpus(one).is_some() && cpus(one) == cpus(other)
+    } else if path.ends_with("/cpu.max") {
+        // A write of the quota alone leaves the period.
+        let quota = |text: &str| text.split_whitespace().next().map(str::to_owned);
+        let is_alone = |text: &str| text.split_whitespace().count() == 1;
+        (is_alone(one) || is_alone(other)) && quota(one) == quota(other)
     } else if path.ends_with("/printk") {
         // A write of one number sets the first of four.
         let (one, other) = (numbers(one), numbers(other));

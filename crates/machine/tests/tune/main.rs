@@ -21,8 +21,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use punctual_machine::tune::{
-    Journal, RestoreRequest, TuneError, apply, apply_accepted, find_thread, is_same, read, restore,
-    setting_of_file, status, write,
+    Journal, RestoreRequest, TuneError, apply, apply_accepted, apply_together, find_thread,
+    is_same, read, restore, setting_of_file, status, write,
 };
 use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Change, Restored, Setting};
@@ -310,6 +310,37 @@ fn a_restore_of_one_knob_leaves_the_others_changed() {
     restore(&mut journal, &RestoreRequest::default()).expect("restored");
     assert_eq!(fs::read_to_string(&path).expect("it"), "01\n");
     assert!(!Journal::is_in(folder.path()), "nothing is changed");
+}
+
+#[test]
+fn changes_that_belong_together_are_the_processs_own_until_all_of_them_are_made() {
+    let folder = TempDir::new().expect("a folder");
+    let (change, path) = one(&folder);
+    let before = fs::read_to_string(&path).expect("it");
+    let mut journal = Journal::open(folder.path()).expect("a journal");
+    // One that no kernel takes: a folder can't be written.
+    let impossible = Change {
+        setting: Setting::File {
+            path: "/proc/uptime".to_owned(),
+        },
+        ..change.clone()
+    };
+    let both = [change.clone(), impossible];
+    apply_together(&mut journal, &both).expect_err("it can't be written");
+    let left = Journal::of_this_process(folder.path());
+    assert!(
+        left.iter().any(|entry| entry.setting == change.setting),
+        "{left:?}"
+    );
+    restore(&mut journal, &RestoreRequest::default()).expect("a journal");
+    assert_eq!(fs::read_to_string(&path).expect("it"), before);
+    let folder = TempDir::new().expect("a folder");
+    let mut journal = Journal::open(folder.path()).expect("a journal");
+    apply_together(&mut journal, &[change]).expect("changed");
+    assert_ne!(fs::read_to_string(&path).expect("it"), before);
+    assert_eq!(Journal::of_this_process(folder.path()), []);
+    restore(&mut journal, &RestoreRequest::default()).expect("restored");
+    assert_eq!(fs::read_to_string(&path).expect("it"), before);
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! What the settings change that knobs on the command line name.
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 
 use punctual_machine::root::plain;
 use punctual_machine::tune::{
-    device_to_address, napi_change, neighbour_change, route_change, setting_of_named_file,
+    device_to_address, find_thread, napi_change, neighbour_change, route_change,
+    setting_of_named_file,
 };
 use punctual_network::sender::connect::resolve;
 use punctual_network::wire::PORT;
 use punctual_record::finding::FindingId;
-use punctual_record::tuning::{Change, Knob};
+use punctual_record::tuning::{Change, Knob, ThreadSetting};
 
 use super::failure::Failure;
 use super::flags::KnobArgument;
@@ -69,6 +71,12 @@ pub fn setting(knob: &KnobArgument, path: Option<&str>) -> Result<Option<Change>
             let change = neighbour_change(&name, address, link.as_deref());
             change.map(Some).map_err(|error| refused(&name, &error))
         }
+        KnobArgument::Thread {
+            what,
+            tid,
+            start,
+            value,
+        } => thread(*what, (*tid, *start), value).map(Some),
         KnobArgument::Napi { device, mode } => {
             let device = match (device, path) {
                 (Some(device), _) => device.clone(),
@@ -87,6 +95,30 @@ pub fn setting(knob: &KnobArgument, path: Option<&str>) -> Result<Option<Change>
             change.map(Some).map_err(|error| refused(&name, &error))
         }
     }
+}
+
+/// What a setting of one thread changes: of the one that has this number, and started then.
+fn thread(
+    what: ThreadSetting,
+    (tid, start): (i32, Option<u64>),
+    value: &str,
+) -> Result<Change, Failure> {
+    let name = what.knob(tid, start);
+    let found = find_thread(tid).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::setup(format!("{name}: no thread has this number")),
+        _ => refused(&name, &error),
+    })?;
+    if start.is_some_and(|start| start != found.start) {
+        return Err(Failure::setup(format!(
+            "{name}: the thread has ended, and {} has its number now: nothing was changed",
+            found.name
+        )));
+    }
+    Ok(Change {
+        knob: Knob::File(name),
+        setting: what.of(found),
+        value: value.to_owned(),
+    })
 }
 
 fn refused(name: &str, error: &std::io::Error) -> Failure {

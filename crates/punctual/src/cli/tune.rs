@@ -4,6 +4,7 @@ mod keep;
 pub mod persist;
 mod wrap;
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::finding::{Check, Finding, FindingFix, FindingId, FindingState};
 use punctual_record::tuning::{BootParameter, Change, Knob, Restored};
 use punctual_report::{findings, tuning};
+use rustix::process::geteuid;
 
 use super::check::requested_cpus;
 use super::failure::Failure;
@@ -264,6 +266,21 @@ pub(super) fn left_as_it_is(change: &Change, error: &TuneError) -> String {
     format!("{knob}: {setting} is left as it is, {why}")
 }
 
+/// What a change lacks that was refused.
+fn what_is_needed(error: &TuneError) -> &'static str {
+    let (TuneError::Unreadable { source, .. } | TuneError::Refused { source, .. }) = error else {
+        return "";
+    };
+    match source.kind() {
+        ErrorKind::PermissionDenied if !geteuid().is_root() => ": run it as root",
+        ErrorKind::ReadOnlyFilesystem => {
+            ": /proc/sys and /sys are for reading only here, as in a container: change them on its host"
+        }
+        ErrorKind::PermissionDenied => ": the kernel is locked down, or a right is absent here",
+        _ => "",
+    }
+}
+
 /// Makes changes, and prints which. What the kernel refuses is an error if it was named.
 pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Failure> {
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
@@ -273,8 +290,14 @@ pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Fa
         false => apply_accepted(&mut journal, changes),
     };
     let (changed, refused) = made.map_err(Failure::setup)?;
-    for (change, error) in refused {
-        out::complain(&left_as_it_is(change, &error));
+    for (change, error) in &refused {
+        out::complain(&left_as_it_is(change, error));
+    }
+    if let Some((_, error)) = refused.first().filter(|_| changed.is_empty()) {
+        return Err(Failure::setup(format!(
+            "nothing was changed{}",
+            what_is_needed(error)
+        )));
     }
     let place = journal.path().display().to_string();
     out::print(&tuning::changed(&changed, &place, &out::style()));
@@ -286,7 +309,7 @@ fn show(flags: &StateFlags) -> Result<ExitCode, Failure> {
         out::print(&tuning::status(&[], &out::style()));
         return Ok(ExitCode::SUCCESS);
     }
-    let journal = Journal::open(&flags.state).map_err(Failure::setup)?;
+    let journal = Journal::look(&flags.state).map_err(Failure::setup)?;
     out::print(&tuning::status(&status(&journal), &out::style()));
     Ok(ExitCode::SUCCESS)
 }
@@ -296,7 +319,11 @@ fn restore_all(flags: &RestoreFlags) -> Result<ExitCode, Failure> {
         out::print(&tuning::restored(&[], flags.dry_run, &out::style()));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
+    let journal = match flags.dry_run {
+        true => Journal::look(&flags.state.state),
+        false => Journal::open(&flags.state.state),
+    };
+    let mut journal = journal.map_err(Failure::setup)?;
     let request = RestoreRequest {
         knobs: &flags.knobs,
         force: flags.force,

@@ -2,8 +2,8 @@
 //! its events.
 
 use punctual_machine::Root;
-use punctual_machine::survey::thread_owner::{since_boot_ns, thread_owner};
-use punctual_record::explanation::{Bill, BillRow, Cause, Culprit};
+use punctual_machine::survey::thread_owner::{is_part_of, since_boot_ns, thread_owner};
+use punctual_record::explanation::{Bill, BillRow, Cause, Culprit, RowNote};
 use punctual_trace::capture::numbers::Numbers;
 
 /// Threads of one bill that are looked up, those with the largest share first. Each costs about
@@ -20,13 +20,21 @@ pub(super) fn look_up(bill: &mut Bill, numbers: &Numbers) {
 pub(super) fn look_up_rows(rows: &mut [BillRow], until_ns: u64, numbers: &Numbers) {
     let mut all: Vec<(String, &mut Culprit)> = rows
         .iter_mut()
-        .flat_map(|BillRow { cause, by, .. }| {
-            let task = task(cause);
-            by.iter_mut().filter_map(move |one| {
-                let name = one.name.clone().or_else(|| task.map(str::to_owned));
-                Some((name?, one))
-            })
-        })
+        .flat_map(
+            |BillRow {
+                 cause, by, notes, ..
+             }| {
+                let task = task(cause);
+                let used = notes.iter_mut().filter_map(|note| match note {
+                    RowNote::UsedUpBy { thread } => Some(&mut **thread),
+                    _ => None,
+                });
+                by.iter_mut().chain(used).filter_map(move |one| {
+                    let name = one.name.clone().or_else(|| task.map(str::to_owned));
+                    Some((name?, one))
+                })
+            },
+        )
         .collect();
     all.sort_by_key(|(_, culprit)| std::cmp::Reverse(culprit.ns));
     complete(all, until_ns, numbers);
@@ -50,6 +58,9 @@ fn complete(all: Vec<(String, &mut Culprit)>, until_ns: u64, numbers: &Numbers) 
         match thread_owner(&root, tid) {
             Some(whose) if is_same(&task, &whose.name) && !whose.is_later_than(until_ns) => {
                 culprit.pid = Some(whose.pid);
+                culprit.here = Some(tid).filter(|tid| *tid != culprit.tid);
+                culprit.start = whose.start;
+                culprit.own = is_part_of(&root, whose.pid, std::process::id());
                 culprit.command = whose.command;
                 culprit.group = whose.group;
             }

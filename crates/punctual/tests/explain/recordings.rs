@@ -84,6 +84,73 @@ fn every_nanosecond_of_a_known_recording_has_its_owner() {
     assert!(recording.missing.contains(&NotSeen::RecordingLost));
 }
 
+/// A module that loads with preemption disabled, a worker, and a return to user space with an interrupt
+/// before it: what rtla kept of the worst wake-ups of three machines.
+const LOADER: &[&str] = &[
+    "modprobe-2041 [003] dN.h1.. 400.301960: irq_noise: local_timer:236 start 400.301951376 duration 7900 ns",
+    "timerlat/3-1900 [003] ....... 400.301975: #5000 context thread timer_latency 25300 ns",
+    "modprobe-2041 [003] d..h1.. 400.302587: #5001 context irq timer_latency 1600 ns",
+    "modprobe-2041 [003] dN.h2.. 400.302598: irq_noise: local_timer:236 start 400.302586162 duration 11800 ns",
+    "modprobe-2041 [003] dN.h3.. 400.302947: irq_noise: local_timer:236 start 400.302939174 duration 7300 ns",
+    "modprobe-2041 [003] d...3.. 400.303444: thread_noise: modprobe:2041 start 400.302586933 duration 838000 ns",
+    "timerlat/3-1900 [003] ....... 400.303445: #5001 context thread timer_latency 859900 ns",
+];
+const LOADER_ALONE: &[&str] = &[
+    "modprobe-2041 [003] d..h1.. 400.302587: #5001 context irq timer_latency 1600 ns",
+    "modprobe-2041 [003] dN.h2.. 400.302598: irq_noise: local_timer:236 start 400.302586162 duration 11800 ns",
+    "modprobe-2041 [003] dN.h3.. 400.302947: irq_noise: local_timer:236 start 400.302939174 duration 7300 ns",
+    "modprobe-2041 [003] d...3.. 400.303444: thread_noise: modprobe:2041 start 400.302586933 duration 838000 ns",
+    "timerlat/3-1900 [003] ....... 400.303445: #5001 context thread timer_latency 859900 ns",
+];
+const WORKER: &[&str] = &[
+    "kworker/u8:1-1021 [001] d..h... 1003.011001: #102 context irq timer_latency 13500 ns",
+    "kworker/u8:1-1021 [001] dNLh1.. 1003.011005: irq_noise: local_timer:236 start 1003.011000442 duration 7500 ns",
+    "kworker/u8:1-1021 [001] d...3.. 1003.011302: thread_noise: kworker/u8:1:1021 start 1003.011001243 duration 285000 ns",
+    "timerlat/1-3377 [001] ....... 1003.011304: #102 context thread timer_latency 307000 ns",
+];
+const RETURN: &[&str] = &[
+    "kworker/u8:1-1021 [001] d..h... 1003.011001: #102 context irq timer_latency 13500 ns",
+    "kworker/u8:1-1021 [001] dNLh1.. 1003.011005: irq_noise: local_timer:236 start 1003.011000442 duration 7500 ns",
+    "kworker/u8:1-1021 [001] d...3.. 1003.011302: thread_noise: kworker/u8:1:1021 start 1003.011001243 duration 285000 ns",
+    "timerlatu/1-3377 [001] ....... 1003.011304: #102 context thread timer_latency 307000 ns",
+    "timerlatu/1-3377 [001] d..h... 1003.011340: irq_noise: eth0:55 start 1003.011309000 duration 30000 ns",
+    "timerlatu/1-3377 [001] ....... 1003.011345: #102 context user-ret timer_latency 345000 ns",
+];
+
+#[test]
+fn timerlats_wake_ups_have_the_culprits_that_its_noise_shows() {
+    for (lines, name, latency_ns, least_ns) in [
+        (LOADER, "modprobe", 859_900, 830_000),
+        (LOADER_ALONE, "modprobe", 859_900, 830_000),
+        (WORKER, "kworker/u8:1", 307_000, 280_000),
+        (RETURN, "kworker/u8:1", 345_000, 280_000),
+    ] {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let recording = Recording::read(text.as_bytes()).expect("a recording");
+        let bills = bills(&recording);
+        let bill = bills.last().expect("a wake-up");
+        assert_eq!(bill.latency_ns, latency_ns, "{bill:#?}");
+        let of = |is: &dyn Fn(&Cause) -> bool| -> u64 {
+            let rows = bill.rows.iter().filter(|row| is(&row.cause));
+            rows.map(|row| row.ns).sum()
+        };
+        let culprit =
+            |cause: &Cause| matches!(cause, Cause::PreemptOff { task, .. } if task == name);
+        assert!(of(&culprit) >= least_ns, "{name}: {bill:#?}");
+        let wrong = |cause: &Cause| {
+            matches!(
+                cause,
+                Cause::Blocked { .. } | Cause::Throttled { .. } | Cause::Platform | Cause::Steal
+            )
+        };
+        assert!(of(&wrong) < latency_ns / 20, "{name}: {bill:#?}");
+        if lines == RETURN {
+            let card = |cause: &Cause| matches!(cause, Cause::Interrupt { irq: 55, .. });
+            assert_eq!(of(&card), 30_000, "{bill:#?}");
+        }
+    }
+}
+
 /// The latencies of a recording's wake-ups, in ns.
 fn latencies(lines: &[&str]) -> Vec<u64> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();

@@ -2,150 +2,253 @@
 //! the advice says.
 
 use crate::bills;
-use std::process::Command;
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
 use std::sync::mpsc;
 
+use crate::common::mounts::in_own_mounts;
 use crate::common::needs::{self, Absent};
-use crate::common::{cpus, need, skip};
+use crate::common::{Place, cpus, need, program, skip};
+use punctual_machine::tune::find_thread;
 use punctual_record::Run;
-use punctual_record::explanation::{Cause, Stage};
+use punctual_record::explanation::{Cause, Culprit, Stage};
+use punctual_record::run::Load;
 use punctual_report::explain::fix;
 use punctual_rt::sched::{self, Policy};
 
-/// A run of a probe with priority 30 on CPU 0 that had a cause there; CPU 1 was not probed.
-fn run_that_met(cause: &Cause) -> Run {
+/// A run of a probe with priority 30 on CPU 0 that had a cause there, and who it was; CPU 1 was not
+/// probed.
+fn run_that_met(cause: &Cause, by: &[Culprit]) -> Run {
     let text = include_str!("../../../record/tests/data/run-2.json");
     let mut run: Run = serde_json::from_str(text).expect("a record");
     run.watch = None;
+    run.loads.clear();
     run.request.cpus = vec![0];
     run.request.priority = 30;
     run.system.processor.online = vec![0, 1];
     let mut explanation = bills::explanation();
-    explanation.bills = vec![bills::bill_of(
-        0,
-        1,
-        &[(Stage::Switch, cause.clone(), 5_000)],
-    )];
+    let mut bill = bills::bill_of(0, 1, &[(Stage::Switch, cause.clone(), 5_000)]);
+    bill.rows[0].by = by.to_vec();
+    explanation.bills = vec![bill];
     run.explanation = Some(explanation);
     run
 }
 
-/// The commands in an advice: they follow a colon or a semicolon and begin with a program.
-fn commands(advice: &str) -> Vec<String> {
-    const PROGRAMS: &[&str] = &[
-        "pgrep ",
-        "echo ",
-        "sysctl ",
-        "taskset ",
-        "chrt ",
-        "cpupower ",
-        "auditctl ",
-        "cat ",
-        "ps ",
-        "systemctl ",
-    ];
-    // A loop is one command.
-    let mut found = Vec::new();
-    let mut rest = advice;
-    while let Some((before, after)) = rest.split_once("for ") {
-        rest = after;
-        if before.ends_with(": ")
-            && let Some((body, _)) = after.split_once("; done")
-        {
-            found.push(format!("for {body}; done"));
-        }
+/// A thread of a program that lived when it was looked up.
+fn alive(tid: u32, start: u64) -> Culprit {
+    Culprit {
+        ns: 5_000,
+        tid,
+        pid: Some(tid),
+        start: Some(start),
+        command: Some("./hog --hard".to_owned()),
+        ..Culprit::default()
     }
-    let pieces = advice.split(": ").flat_map(|it| it.split("; "));
-    found.extend(
-        pieces
-            .filter(|it| PROGRAMS.iter().any(|program| it.starts_with(program)))
-            .map(|it| it.split(" (").next().unwrap_or(it))
-            .map(|it| it.split(", ").next().unwrap_or(it))
-            // A command within parentheses ends with them.
-            .map(|it| {
-                if it.contains('(') {
-                    it
-                } else {
-                    it.split(')').next().unwrap_or(it)
-                }
-            })
-            .map(str::to_owned),
-    );
-    found
 }
 
-fn advice(cause: &Cause) -> String {
-    fix(cause, &run_that_met(cause)).expect("an advice")
+/// The commands in an advice: they stand between backquotes.
+fn commands(advice: &str) -> Vec<String> {
+    let pieces = advice.split('`').skip(1).step_by(2);
+    pieces.map(str::to_owned).collect()
 }
 
+/// A command as root executes it here, with a journal of its own.
+fn executed(place: &Place, command: &str) -> Output {
+    let command = command.replacen("sudo punctual", "\"$PUNCTUAL\"", 1) + " --state state";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &command]).current_dir(place.path());
+    shell.env("PUNCTUAL", program()).output().expect("sh")
+}
+
+/// Policy, priority and CPUs of a thread, as the kernel has them.
+fn state(tid: i32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).expect("it lives");
+    let after = stat.rfind(") ").map_or("", |at| &stat[at + 2..]);
+    // Numbers 40 and 41 in the manual: real-time priority and policy.
+    let fields: Vec<&str> = after.split(' ').skip(37).take(2).collect();
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).expect("it lives");
+    let cpus = status
+        .lines()
+        .find(|line| line.starts_with("Cpus_allowed_list"));
+    format!("{fields:?} {}", cpus.unwrap_or_default())
+}
+
+/// Three threads share a name: an ordinary one, the culprit, and the one that is late.
 #[test]
-fn advice_lowers_or_moves_the_thread_in_the_way() {
+fn advice_changes_the_culprit_alone_and_one_command_undoes_it() {
     need!(needs::root());
-    need!(needs::program("pgrep"));
-    need!(needs::program("xargs"));
-    need!(needs::program("chrt"));
-    need!(needs::program("taskset"));
     if cpus() != [0, 1] {
         skip!(Absent::hardware("CPUs 0 and 1, and no others"));
     }
-    // Threads, not programs, two of them, and a name that is not a valid regular expression.
-    let name = "hog.of [it]'s*";
     let (ready, is_ready) = mpsc::channel();
     let mut stops = Vec::new();
-    for _ in 0..2 {
+    for policy in [Policy::Other, Policy::Fifo(90), Policy::Fifo(30)] {
         let (stop, stopped) = mpsc::channel::<()>();
         let ready = ready.clone();
         let body = move || {
-            sched::set_current(Policy::Fifo(99)).expect("as root");
+            sched::set_current(policy).expect("as root");
             // SAFETY: the call takes nothing and returns a number.
             ready
                 .send(unsafe { libc::gettid() })
                 .expect("somebody waits");
             let _ = stopped.recv();
         };
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        stops.push((stop, thread.spawn(body).expect("a thread")));
+        let thread = std::thread::Builder::new().name("hog.of [it]'s*".to_owned());
+        stops.push((
+            stop,
+            thread.spawn(body).expect("a thread"),
+            is_ready.recv().expect("it runs"),
+        ));
     }
-    let tids: Vec<i32> = (0..2).map(|_| is_ready.recv().expect("a thread")).collect();
+    let tids: Vec<i32> = stops.iter().map(|(.., tid)| *tid).collect();
+    let before: Vec<String> = tids.iter().map(|tid| state(*tid)).collect();
+    let culprit = find_thread(tids[1]).expect("it lives");
     let cause = Cause::Thread {
-        task: name.to_owned(),
+        task: culprit.name.clone(),
         policy: "SCHED_FIFO".to_owned(),
-        priority: 99,
+        priority: 90,
     };
-    let advice = advice(&cause);
+    let by = alive(culprit.tid as u32, culprit.start);
+    let advice = fix(&cause, &run_that_met(&cause, &[by])).expect("an advice");
     let commands = commands(&advice);
     assert_eq!(commands.len(), 2, "{advice}");
+    let place = Place::new();
     for command in &commands {
-        let done = Command::new("sh")
-            .args(["-c", command])
-            .output()
-            .expect("sh");
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{command}: {said}");
+        let done = executed(&place, command);
+        assert!(done.status.success(), "{command}: {done:?}");
     }
-    for tid in tids {
-        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).expect("it lives");
-        assert!(status.contains("Cpus_allowed_list:\t1\n"), "{status}");
-        let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).expect("it lives");
-        let after = stat.rfind(") ").map_or("", |at| &stat[at + 2..]);
-        // From the name on the 38th field is the real-time priority: number 41 in the manual.
-        assert_eq!(
-            after.split(' ').nth(37),
-            Some("29"),
-            "below the probe's 30: {stat}"
-        );
-    }
-    for (stop, thread) in stops {
+    let now: Vec<String> = tids.iter().map(|tid| state(*tid)).collect();
+    assert_eq!((&now[0], &now[2]), (&before[0], &before[2]), "{advice}");
+    // Below the probe's 30, and away from its CPU.
+    assert_eq!(now[1], "[\"29\", \"1\"] Cpus_allowed_list:\t1");
+    let undone = executed(&place, "sudo punctual tune restore");
+    assert!(undone.status.success(), "{undone:?}");
+    let again: Vec<String> = tids.iter().map(|tid| state(*tid)).collect();
+    assert_eq!(again, before);
+    for (stop, thread, _) in stops {
         drop(stop);
         thread.join().expect("it ends");
     }
+    // Its number may be another thread's by now.
+    for command in &commands {
+        let done = executed(&place, command);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{command}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn advice_for_a_thread_that_is_known_no_longer_has_no_command() {
+    let cause = Cause::Thread {
+        task: "hog".to_owned(),
+        policy: "SCHED_FIFO".to_owned(),
+        priority: 90,
+    };
+    let ended = Culprit {
+        ended: true,
+        start: None,
+        group: Some("/system.slice/backup.service".to_owned()),
+        ..alive(4711, 0)
+    };
+    let text = fix(&cause, &run_that_met(&cause, &[ended])).expect("an advice");
+    assert_eq!(commands(&text), [""; 0], "{text}");
+    assert!(text.contains("CPUAffinity=1 in backup.service"), "{text}");
+    assert!(
+        text.contains("CPUSchedulingPriority=29 in backup.service"),
+        "{text}"
+    );
+    let unknown = fix(&cause, &run_that_met(&cause, &[])).expect("an advice");
+    assert_eq!(commands(&unknown), [""; 0], "{unknown}");
+}
+
+/// Its name is any program's: what counts is whose process it is.
+#[test]
+fn a_program_with_the_name_of_one_of_ours_or_of_the_kernels_is_a_program() {
+    for task in [
+        "collector",
+        "tracer",
+        "punctual",
+        "load-cpu",
+        "watchdog",
+        "rcu_x",
+        "kworker/9:1",
+    ] {
+        let cause = Cause::PreemptOff {
+            task: task.to_owned(),
+            work: None,
+        };
+        let run = run_that_met(&cause, &[alive(4711, 812_345)]);
+        let text = fix(&cause, &run).expect("an advice");
+        let wanted = "sudo punctual tune apply affinity@4711:812345=1";
+        assert_eq!(commands(&text), [wanted], "{task}: {text}");
+        let own = Culprit {
+            own: true,
+            ..alive(4711, 812_345)
+        };
+        let mut run = run_that_met(&cause, &[own]);
+        run.request.cpus = vec![0, 1];
+        let text = fix(&cause, &run).unwrap_or_default();
+        assert_eq!(commands(&text), [""; 0], "{task}: {text}");
+    }
+}
+
+/// Every file that an advice writes, on a machine that has it: the value is there afterwards, and
+/// the former one after a restore.
+#[test]
+fn every_setting_that_is_advised_is_made_and_undone() {
+    need!(needs::root());
+    need!(needs::mounts());
+    let mut settings: BTreeSet<String> = BTreeSet::new();
+    for cause in corpus() {
+        let run = run_that_met(&cause, &[]);
+        for command in commands(&fix(&cause, &run).unwrap_or_default()) {
+            let words = command.strip_prefix("sudo punctual tune apply ");
+            let words = words.unwrap_or_else(|| panic!("{cause:?}: {command}"));
+            settings.extend(
+                words
+                    .split(' ')
+                    .filter(|it| it.contains('='))
+                    .map(str::to_owned),
+            );
+        }
+    }
+    assert!(settings.len() > 12, "{settings:?}");
+    let mut script = String::new();
+    for (at, setting) in settings.iter().enumerate() {
+        let (name, value) = setting.split_once('=').expect("a setting");
+        let path = match name.starts_with('/') {
+            true => name.to_owned(),
+            false => format!("/proc/sys/{}", name.replace('.', "/")),
+        };
+        // As long as the value: these files keep the rest of a longer one, which the kernel's don't.
+        let old = "x".repeat(value.len());
+        script += &format!(
+            "path={path}; echo {old} > old-{at}
+             if [ ! -e $path ]; then
+                 top=$path; while [ ! -d $top ]; do top=$(dirname $top); done
+                 mount -t tmpfs none $top || exit 77
+                 mkdir -p $(dirname $path) && cp old-{at} $path
+             else
+                 cp old-{at} file-{at} && mount --bind file-{at} $path || exit 77
+             fi
+             \"$PUNCTUAL\" tune apply '{setting}' --state state-{at} || exit 1
+             grep -qx '{value}' $path || {{ echo \"$path has $(cat $path)\"; exit 1; }}
+             \"$PUNCTUAL\" tune restore --state state-{at} || exit 1
+             [ \"$(cat $path)\" = \"$(cat old-{at})\" ] || {{ echo \"$path is $(cat $path)\"; exit 1; }}
+             "
+        );
+    }
+    let place = Place::new();
+    let done = in_own_mounts(&place, &script).expect("mounts");
+    assert!(done.status.success(), "{done:?}");
 }
 
 #[test]
 fn a_shell_parses_every_advised_command() {
     let mut read = 0;
     for cause in bills::causes() {
-        let run = run_that_met(&cause);
+        let run = run_that_met(&cause, &[alive(4711, 812_345)]);
         let Some(advice) = fix(&cause, &run) else {
             continue;
         };
@@ -164,17 +267,17 @@ fn advice_is_about_the_cpus_of_the_bills() {
         task: "cc1".to_owned(),
         work: None,
     };
-    let mut run = run_that_met(&cause);
+    let mut run = run_that_met(&cause, &[alive(4711, 812_345)]);
     run.request.cpus = vec![0, 1];
     let text = fix(&cause, &run).expect("an advice");
     assert!(
-        text.contains("off CPU 0: ") && text.contains("taskset -pc 1"),
+        text.contains("off CPU 0: ") && text.contains("affinity@4711:812345=1"),
         "{text}"
     );
     run.explanation.as_mut().expect("bills").bills[0].cpu = 1;
     let text = fix(&cause, &run).expect("an advice");
     assert!(
-        text.contains("off CPU 1: ") && text.contains("taskset -pc 0"),
+        text.contains("off CPU 1: ") && text.contains("affinity@4711:812345=0"),
         "{text}"
     );
 }
@@ -195,17 +298,15 @@ fn no_advice_lowers_a_thread_below_a_probe_of_lowest_priority() {
         // It is below already.
         (99, None),
     ] {
-        let mut run = run_that_met(&cause);
+        let mut run = run_that_met(&cause, &[alive(4711, 812_345)]);
         run.request.priority = own;
         let text = fix(&cause, &run).expect("an advice");
-        let found = text.contains("chrt -f -p").then(|| {
-            let after = text.split("chrt -f -p ").nth(1).unwrap_or_default();
-            after
-                .split(';')
-                .next()
-                .and_then(|it| it.parse::<u32>().ok())
-        });
-        assert_eq!(found.flatten(), wanted, "{own}: {text}");
+        let (_, after) = text.split_once("=fifo:").unwrap_or_default();
+        let found = after
+            .split('`')
+            .next()
+            .and_then(|it| it.parse::<u32>().ok());
+        assert_eq!(found, wanted, "{own}: {text}");
     }
 }
 
@@ -233,28 +334,30 @@ fn accused(task: &str) -> Vec<Cause> {
     ]
 }
 
-/// No affinity moves per-CPU kernel threads, a softirq or an unknown thread; a user's program is
-/// not one of ours because of its name.
+/// No affinity moves per-CPU kernel threads, a softirq or an unknown thread, under the name that a
+/// bill has and under that of a ranking.
 #[test]
 fn no_advice_moves_threads_that_cannot_be_moved() {
     for task in [
         "ksoftirqd/1",
+        "ksoftirqd",
         "kworker/1:2",
+        "kworker",
         "migration/1",
         "irq_work/1",
+        "rcuc",
+        "cpuhp",
         "softirq NET_RX",
         "",
     ] {
         for cause in accused(task) {
-            let text = fix(&cause, &run_that_met(&cause)).unwrap_or_default();
-            assert!(!text.contains("taskset"), "{cause:?}: {text}");
-            assert!(!text.contains("pgrep"), "{cause:?}: {text}");
+            let of_kernel = Culprit {
+                command: Some(String::new()),
+                ..alive(17, 5)
+            };
+            let text = fix(&cause, &run_that_met(&cause, &[of_kernel])).unwrap_or_default();
+            assert!(!text.contains("affinity@"), "{cause:?}: {text}");
         }
-    }
-    for cause in accused("load-balancer") {
-        let text = fix(&cause, &run_that_met(&cause)).unwrap_or_default();
-        assert!(text.contains("load-balancer"), "{cause:?}: {text}");
-        assert!(!text.contains("punctual's own"), "{cause:?}: {text}");
     }
 }
 
@@ -340,7 +443,7 @@ fn all_advice_parses_and_names_existing_files() {
     let corpus = corpus();
     for with_devices in [false, true] {
         for cause in &corpus {
-            let mut run = run_that_met(cause);
+            let mut run = run_that_met(cause, &[alive(4711, 812_345)]);
             let explanation = run.explanation.as_mut().expect("bills");
             explanation
                 .ranking
@@ -361,7 +464,7 @@ fn all_advice_parses_and_names_existing_files() {
                 continue;
             };
             assert_eq!(placeholder(&advice), None, "{cause:?}: {advice}");
-            let to_ordinary = advice.contains("chrt -f -p")
+            let to_ordinary = advice.contains("scheduling@")
                 && matches!(cause, Cause::Thread { policy, .. } if policy == "SCHED_OTHER");
             assert!(!to_ordinary, "{advice}");
             for command in commands(&advice) {
@@ -370,7 +473,11 @@ fn all_advice_parses_and_names_existing_files() {
                 commanded += 1;
                 for path in paths(&command) {
                     // Drivers that this machine need not have, and a directory that debugfs may hide.
-                    let optional = ["/sys/kernel/", "/sys/devices/virtual/workqueue"];
+                    let optional = [
+                        "/sys/kernel/",
+                        "/sys/devices/virtual/workqueue",
+                        "/sys/fs/cgroup",
+                    ];
                     if optional.iter().any(|begin| path.starts_with(begin)) {
                         continue;
                     }
@@ -390,9 +497,23 @@ fn all_advice_parses_and_names_existing_files() {
 
 /// Files below /proc and /sys that a command names.
 fn paths(command: &str) -> Vec<String> {
-    let words = command.split(|c: char| c.is_whitespace() || ";'\"".contains(c));
+    let words = command.split(|c: char| c.is_whitespace() || ";='\"".contains(c));
     let is_path = |word: &&str| word.starts_with("/proc/") || word.starts_with("/sys/");
     words.filter(is_path).map(str::to_owned).collect()
+}
+
+fn load(name: &str) -> Load {
+    Load {
+        name: name.to_owned(),
+        parameters: std::collections::BTreeMap::new(),
+        processes: 1,
+        work: 1,
+        unit: "messages".to_owned(),
+        rate: 1.0,
+        failed: None,
+        check: None,
+        idle_run: None,
+    }
 }
 
 /// Our own load is intended to interfere: the advice says what it represents, not how to move it.
@@ -416,12 +537,18 @@ fn no_advice_is_given_against_our_own_load() {
             },
             Cause::FairShare { task },
         ] {
-            let advice = advice(&cause);
-            assert!(advice.contains("own load, which stands for"), "{advice}");
-            assert!(
-                !advice.contains("taskset") && !advice.contains("pgrep"),
-                "{advice}"
-            );
+            // Looked up, or ended before.
+            let own = Culprit {
+                own: true,
+                ..alive(4711, 812_345)
+            };
+            let mut ran = run_that_met(&cause, &[]);
+            ran.loads = vec![load(kind)];
+            for run in [run_that_met(&cause, &[own]), ran] {
+                let advice = fix(&cause, &run).expect("an advice");
+                assert!(advice.contains("own load, which stands for"), "{advice}");
+                assert_eq!(commands(&advice), [""; 0], "{advice}");
+            }
         }
     }
 }

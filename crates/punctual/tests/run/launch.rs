@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use crate::common::groups::{Group, join};
 use crate::common::needs::{self, Absent};
 use crate::common::{is_root, need};
 
@@ -218,6 +219,36 @@ assert child.stdout == b'child\\n' and child.stderr == b'', child";
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
     let (said, _) = succeeds(&[], &[text(&script), text(threads()), "faults"]);
     assert_eq!(faults(&said), [0, 0], "through a script");
+}
+
+/// 300 threads of 2 MB each where there is room for less than 100: at its limit the group would kill the
+/// program.
+#[test]
+fn a_stack_that_the_control_group_has_no_memory_for_is_refused() {
+    need!(needs::root());
+    need!(needs::program("python3"));
+    let limit = "memory.limit_in_bytes";
+    need!(needs::kernel_file(&format!(
+        "/sys/fs/cgroup/memory/{limit}"
+    )));
+    let id = std::process::id();
+    let group = Group(format!("/sys/fs/cgroup/memory/punctual-launch-{id}").into());
+    fs::create_dir(&group.0).expect("a group");
+    fs::write(group.0.join(limit), "200M").expect("a limit");
+    let script = "import threading\nend = threading.Event()\nbegun = 0\ntry:\n    for _ in range(300):\n        \
+                  threading.Thread(target=end.wait).start()\n        begun += 1\nexcept RuntimeError as \
+                  error:\n    print(error)\nend.set()\nprint(begun)\n";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.args(["run", "--", "python3", "-c", script]);
+    join(&mut command, &group.0);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let begun = said
+        .strip_prefix("can't start new thread\n")
+        .expect("refused");
+    let begun: u32 = begun.trim().parse().expect("a number");
+    assert!((20..100).contains(&begun), "{begun}");
 }
 
 #[test]

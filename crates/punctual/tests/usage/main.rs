@@ -17,6 +17,7 @@ mod packages;
 mod proposals;
 mod prove;
 mod tune;
+mod tune_faults;
 #[path = "../../../machine/tests/tune/turn.rs"]
 mod turn;
 mod verbs;

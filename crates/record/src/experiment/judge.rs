@@ -57,7 +57,7 @@ impl Experiment {
         self.results = judge_knobs(&knobs, self.confidence);
     }
 
-    /// The time that late wake-ups cost with a knob off and on, by cause, the largest first.
+    /// The time that late wake-ups cost with a knob off and on, by cause, the greatest difference first.
     #[must_use]
     pub fn costs(&self, knob: usize) -> Vec<Costs> {
         let mut sums: BTreeMap<&Cause, (u64, u64)> = BTreeMap::new();
@@ -77,7 +77,7 @@ impl Experiment {
             on_ns,
         });
         let mut costs: Vec<Costs> = costs.collect();
-        costs.sort_by_key(|it| std::cmp::Reverse(it.off_ns.max(it.on_ns)));
+        costs.sort_by_key(|it| std::cmp::Reverse(it.off_ns.abs_diff(it.on_ns)));
         costs
     }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Bill;
+use super::{Bill, BillRow, RowNote};
+use crate::run::Run;
 
 /// A thread that took time. What the events say is always there; what stands in `/proc` is read
 /// soon after, and absent of a thread that had ended or can't be seen.
@@ -20,12 +21,24 @@ pub struct Culprit {
     pub policy: String,
     /// Its real-time priority, 1-99; 0 where the policy has none.
     pub priority: u32,
+    /// Its nice value, of an ordinary thread that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
     /// Its process, as `/proc` numbers it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The command line of the process; empty of a kernel thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// Its number in `/proc`, where that is another one: punctual ran in a PID namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub here: Option<u32>,
+    /// When it started, in ticks since boot: its number is used again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// Whether its process is punctual, or a load that punctual ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
     /// Its control group, without those at the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -37,6 +50,15 @@ pub struct Culprit {
 impl Culprit {
     /// Threads of one row that are distinguished.
     pub const MOST: usize = 4;
+
+    /// Whether it is a thread that the run measured: a probe, a task, a watched thread.
+    #[must_use]
+    pub fn is_of(&self, run: &Run) -> bool {
+        let tid = self.here.unwrap_or(self.tid);
+        run.threads
+            .iter()
+            .any(|thread| u32::try_from(thread.tid) == Ok(tid))
+    }
 }
 
 impl Bill {
@@ -51,15 +73,24 @@ impl Bill {
                     ns,
                     policy,
                     priority,
+                    nice,
                     ..
                 } = culprit.clone();
                 *culprit = Culprit {
                     ns,
                     policy,
                     priority,
+                    nice,
                     ..known.clone()
                 };
             }
+        }
+        for row in &mut self.rows {
+            let same = |it: &&BillRow| it.cause == row.cause && it.stage == row.stage;
+            let known = earlier.rows.iter().find(same);
+            let notes = known.iter().flat_map(|it| &it.notes);
+            let used = notes.filter(|note| matches!(note, RowNote::UsedUpBy { .. }));
+            row.notes.extend(used.cloned());
         }
     }
 }

@@ -25,6 +25,33 @@ pub struct GroupLimit {
     pub throttled: Option<GroupThrottling>,
 }
 
+/// Time of each CPU that the kernel keeps for ordinary threads, however many real-time ones want it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OrdinaryTime {
+    /// What keeps it.
+    pub by: Keeper,
+    /// How much of each period, in ns.
+    pub kept_ns: u64,
+    /// The period, in ns.
+    pub period_ns: u64,
+    /// Why it can't be changed on this machine: the system's reason; absent where it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked: Option<String>,
+}
+
+/// What keeps time for ordinary threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Keeper {
+    /// RT throttling: `kernel.sched_rt_runtime_us`. It stops real-time threads, whether or not an
+    /// ordinary one is ready.
+    RtThrottling,
+    /// The fair server, from Linux 6.12 on: it runs ordinary threads that starve.
+    FairServer,
+}
+
 /// How much a control group was throttled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

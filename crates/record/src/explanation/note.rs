@@ -3,6 +3,7 @@
 use crate::KernelCall;
 use serde::{Deserialize, Serialize};
 
+use super::Culprit;
 use crate::earlier::Sentence;
 
 /// What is known of a row beside its cause and its time.
@@ -86,6 +87,11 @@ pub enum RowNote {
         runtime_us: u64,
         /// The period, in µs.
         period_us: u64,
+    },
+    /// A real-time thread that used up what the kernel leaves them, in the second before.
+    UsedUpBy {
+        /// The thread; `ns` is how long it ran.
+        thread: Box<Culprit>,
     },
     /// The quota of the group.
     Quota {

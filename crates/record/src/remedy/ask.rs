@@ -78,7 +78,6 @@ impl BillsAsk {
     #[must_use]
     pub fn of(run: &Run, check: Option<&Check>) -> Option<Self> {
         let explanation = run.explanation.as_ref()?;
-        let surroundings = Surroundings::of(run);
         let mut ask = Self {
             of_late: explanation.are_of_outliers(),
             bills: if explanation.are_of_outliers() {
@@ -90,7 +89,7 @@ impl BillsAsk {
         };
         for (part_ns, ranked) in dearest_first(explanation) {
             ask.total_ns = ask.total_ns.saturating_add(part_ns);
-            let remedy = remedy(&ranked.cause, surroundings);
+            let remedy = remedy(&ranked.cause, Surroundings::of(run, &ranked.cause));
             let (mut left, mut ok) = (false, false);
             for knob in remedy.knobs {
                 let finding = check.and_then(|check| check.finding(knob));

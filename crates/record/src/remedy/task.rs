@@ -4,9 +4,6 @@ use super::{ALONE, Obstacle, Remedy, Surroundings, softirq, with};
 use crate::explanation::softirq_name;
 use crate::finding::FindingId;
 
-/// Threads of punctual that do its work beside the probes.
-const OWN: [&str; 4] = ["punctual", "collector", "tracer", "samples"];
-
 /// The kernel's threads by the beginning of their names, and the knobs that bear on them.
 const KERNEL: [(&str, &[FindingId]); 18] = {
     use FindingId as F;
@@ -67,12 +64,12 @@ pub(super) fn that_disabled(
     surroundings: Surroundings,
 ) -> Remedy {
     use FindingId as F;
-    if !surroundings.is_watch && OWN.contains(&task) {
+    // A load of ours stands for programs that run there, and is not to be moved away.
+    let is_load = surroundings.is_own && task.starts_with("load-");
+    if surroundings.is_own && !is_load {
         return with(&[], Obstacle::Tool);
     }
     let mut remedy = of_kernel(task, work).unwrap_or_else(|| {
-        // A load of ours stands for programs that run there, and is not to be moved away.
-        let is_load = !surroundings.is_watch && task.starts_with("load-");
         let away: &[F] = if is_load {
             &[]
         } else {

@@ -127,6 +127,16 @@ pub fn notes() -> Vec<RowNote> {
             period_us,
             throttled_ns: 480_000_000,
         },
+        RowNote::UsedUpBy {
+            thread: Box::new(Culprit {
+                ns: 900_000_000,
+                tid: 4711,
+                name: Some("spinner".to_owned()),
+                policy: "SCHED_FIFO".to_owned(),
+                priority: 10,
+                ..Culprit::default()
+            }),
+        },
         RowNote::SentFrom { cpu: 3 },
         RowNote::SentByInterrupt { cpu: 3 },
         RowNote::SmiCount { count: 2 },
@@ -258,7 +268,11 @@ pub fn explanation() -> Explanation {
             tid: 472,
             policy: "SCHED_OTHER".to_owned(),
             priority: 0,
+            nice: (index == 5).then_some(-5),
             pid: Some(471),
+            here: (index % 3 == 1).then_some(72),
+            start: (index % 2 == 0).then_some(812_345),
+            own: index % 4 == 3,
             command: Some("/usr/bin/stress-ng --vm 2".to_owned()),
             group: Some("/system.slice/app.service".to_owned()),
             ended: index % 2 == 1,
@@ -294,6 +308,20 @@ pub fn explanation() -> Explanation {
         }),
     };
     ledger.set_limits(&[quota, real_time]);
+    ledger.set_ordinary_time(vec![
+        OrdinaryTime {
+            by: Keeper::FairServer,
+            kept_ns: 50_000_000,
+            period_ns: 1_000_000_000,
+            locked: Some("operation not permitted".to_owned()),
+        },
+        OrdinaryTime {
+            by: Keeper::RtThrottling,
+            kept_ns: 50_000_000,
+            period_ns: 1_000_000_000,
+            locked: None,
+        },
+    ]);
     ledger.add_lost();
     for what in not_seen() {
         ledger.add_missing(what);

@@ -18,12 +18,12 @@ use super::support::run;
 const VIRTUAL: Surroundings = Surroundings {
     is_virtual: true,
     is_real_time: false,
-    is_watch: false,
+    is_own: false,
 };
 const METAL: Surroundings = Surroundings {
     is_virtual: false,
     is_real_time: true,
-    is_watch: false,
+    is_own: false,
 };
 
 fn text(text: &str) -> String {
@@ -110,9 +110,6 @@ fn each_cause_has_the_knob_that_bears_on_it() {
         (Cause::Unexplained, Obstacle::Unknown),
         (Cause::Probe, Obstacle::Program),
         (Cause::Tracer, Obstacle::Tool),
-        (preempt_off("collector", None), Obstacle::Tool),
-        // PREEMPT_RT is there already, and the load stays.
-        (preempt_off("load-exit", None), Obstacle::Kernel),
         (off("swapper/1"), Obstacle::Kernel),
     ];
     for (cause, obstacle) in hopeless {
@@ -120,16 +117,23 @@ fn each_cause_has_the_knob_that_bears_on_it() {
         assert!(remedy.knobs.is_empty(), "{cause:?}: {remedy:?}");
         assert_eq!(remedy.obstacle, obstacle, "{cause:?}");
     }
-    let load = remedy(&preempt_off("load-exit", None), VIRTUAL);
-    assert_eq!(load.knobs, [F::PreemptMode, F::RtKernel]);
-    assert_eq!(remedy(&off("load-exit"), VIRTUAL).knobs, [F::RtKernel]);
-    let watched = Surroundings {
-        is_watch: true,
-        ..METAL
+    let own = |surroundings| Surroundings {
+        is_own: true,
+        ..surroundings
     };
-    // A watched program may have a thread of that name.
-    let other = remedy(&preempt_off("collector", None), watched);
-    assert_eq!(other.knobs[0], F::UserThreads);
+    let tool = remedy(&preempt_off("collector", None), own(METAL));
+    assert_eq!((tool.knobs, tool.obstacle), (Vec::new(), Obstacle::Tool));
+    // PREEMPT_RT is there already, and the load stays.
+    let load = remedy(&preempt_off("load-exit", None), own(METAL));
+    assert_eq!((load.knobs, load.obstacle), (Vec::new(), Obstacle::Kernel));
+    let load = remedy(&preempt_off("load-exit", None), own(VIRTUAL));
+    assert_eq!(load.knobs, [F::PreemptMode, F::RtKernel]);
+    assert_eq!(remedy(&off("load-exit"), own(VIRTUAL)).knobs, [F::RtKernel]);
+    // Any program may have such a name.
+    for task in ["collector", "load-exit"] {
+        let other = remedy(&preempt_off(task, None), METAL);
+        assert_eq!(other.knobs[0], F::UserThreads);
+    }
     for (surroundings, obstacle) in [(VIRTUAL, Obstacle::Host), (METAL, Obstacle::Firmware)] {
         assert_eq!(remedy(&Cause::Platform, surroundings).obstacle, obstacle);
     }

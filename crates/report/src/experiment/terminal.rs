@@ -1,7 +1,7 @@
 //! An experiment as lines of a terminal.
 
 use punctual_record::Run;
-use punctual_record::experiment::{Experiment, Phase};
+use punctual_record::experiment::{Costs, Experiment, Phase};
 use punctual_stats::experiment::{Effect, KnobConclusion};
 
 use super::{
@@ -179,9 +179,11 @@ fn costs(experiment: &Experiment) -> Vec<String> {
         .filter(|(_, knob)| !knob.is_control)
     {
         let costs = experiment.costs(at);
-        let all: u64 = costs.iter().map(|it| it.off_ns.max(it.on_ns)).sum();
+        // A cause that costs much with and without the knob says nothing about it.
+        let by = |it: &Costs| it.off_ns.abs_diff(it.on_ns);
+        let all = costs.iter().map(by).fold(0, u64::saturating_add);
         let least = (all as f64 * LEAST_SHARE) as u64;
-        let listed = costs.iter().filter(|it| it.off_ns.max(it.on_ns) > least);
+        let listed = costs.iter().filter(|it| by(it) > least);
         let parts: Vec<String> = listed
             .take(MOST_CAUSES)
             .map(|it| {

@@ -1,16 +1,19 @@
 //! What to do about threads that no affinity moves: the kernel's own of each CPU, and what runs
 //! in its softirqs.
 
+use super::accused::Accused;
+use super::fix::write;
 use super::interrupts;
 use super::places::Places;
 use punctual_record::Run;
 use punctual_record::explanation::softirq_name;
 
 /// The kernel's threads of one CPU each, by the beginning of their names: `migration/1`.
-const OF_ONE_CPU: [&str; 7] = [
+const OF_ONE_CPU: [&str; 8] = [
     "migration",
     "cpuhp",
     "rcuc",
+    "rcuop",
     "irq_work",
     "idle_inject",
     "backlog_napi",
@@ -20,7 +23,16 @@ const OF_ONE_CPU: [&str; 7] = [
 const SOFTIRQS: u32 = 10;
 
 /// Advice for a thread that can't be moved; nothing for any other.
-pub(super) fn advice(task: &str, work: Option<&str>, run: &Run, places: &Places) -> Option<String> {
+pub(super) fn advice(
+    task: &str,
+    work: Option<&str>,
+    run: &Run,
+    (places, accused): (&Places, &Accused<'_>),
+) -> Option<String> {
+    // A program may have the name of one.
+    if accused.are_programs() {
+        return None;
+    }
     let Places {
         hit,
         probed,
@@ -44,17 +56,18 @@ pub(super) fn advice(task: &str, work: Option<&str>, run: &Run, places: &Places)
     if task.starts_with("kworker") {
         let of = work.map_or_else(String::new, |work| format!(" ({work})"));
         return Some(format!(
-            "work items on CPUs {elsewhere}{of}: echo {mask} > \
-             /sys/devices/virtual/workqueue/cpumask"
+            "work items on CPUs {elsewhere}{of}: {} moves those of unbound workers; the others run \
+             where they are queued",
+            write("/sys/devices/virtual/workqueue/cpumask", mask)
         ));
     }
     if task.starts_with("ksoftirqd") || task.starts_with("ktimers") {
         return Some(interrupts::raised(run, places));
     }
-    let (name, cpu) = task.split_once('/')?;
-    let of_one_cpu = OF_ONE_CPU.contains(&name)
-        && !cpu.is_empty()
-        && cpu.bytes().all(|letter| letter.is_ascii_digit());
+    // Rankings count by the name without its CPU.
+    let (name, cpu) = task.split_once('/').unwrap_or((task, ""));
+    let of_one_cpu =
+        OF_ONE_CPU.contains(&name) && cpu.bytes().all(|letter| letter.is_ascii_digit());
     of_one_cpu.then(|| {
         format!(
             "the kernel's own thread of that CPU, which cannot be moved: give it less to do there \

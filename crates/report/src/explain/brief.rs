@@ -1,5 +1,6 @@
 //! Who stole the time, in a few lines: the causes that cost most, and what to do about them.
 
+use super::fix::undo_of;
 use super::name;
 use super::text::{counts, known_fixes, not_seen, ranked};
 use crate::style::{Style, Tone, wrap};
@@ -28,6 +29,23 @@ fn by_part(explanation: &Explanation) -> Vec<&Ranked> {
     causes.retain(|ranked| explanation.part_ns(ranked) > 0);
     causes.sort_by_key(|ranked| std::cmp::Reverse(explanation.part_ns(ranked)));
     causes
+}
+
+/// Causes that a brief summary names, at most.
+const MOST_NEEDED: usize = 12;
+
+/// How many causes together have four fifths of the time, or as many of them as a summary names.
+#[must_use]
+pub fn needed(explanation: &Explanation) -> usize {
+    let whole = parts_ns(explanation);
+    let mut sum = 0_u64;
+    let too_little = |ranked: &&Ranked| {
+        let is_short = sum < whole - whole / 5;
+        sum = sum.saturating_add(explanation.part_ns(ranked));
+        is_short
+    };
+    let causes = by_part(explanation).into_iter();
+    causes.take(MOST_NEEDED).take_while(too_little).count()
 }
 
 /// A part of the whole as percent: `12.3 %`, `< 0.1 %`.
@@ -122,5 +140,8 @@ fn fixes(run: &Run, explanation: &Explanation, style: &Style, most: usize, out: 
             let head = if index == 0 { "  - " } else { "    " };
             out.push(format!("{head}{}", style.paint(Tone::Plain, line)));
         }
+    }
+    if let Some(undo) = undo_of(known.iter().take(most).map(|(_, fix)| fix.as_str())) {
+        out.push(format!("  {}", style.paint(Tone::Dim, undo)));
     }
 }

@@ -1,11 +1,15 @@
 //! What to do about a cause: a command that can be run as it stands where there is one.
 
+use super::accused::Accused;
 use super::bound;
 use super::groups;
 use super::interrupts;
+use super::names::is_boosted;
 use super::own_load;
 use super::places::Places;
-use punctual_record::explanation::{Cause, EARLIER_TIMER};
+use crate::findings::quoted;
+use punctual_record::explanation::{Cause, EARLIER_TIMER, Keeper, OrdinaryTime};
+use punctual_record::remedy::{is_managed, is_own};
 use punctual_record::{Run, cpu_list};
 
 /// Whether no CPU was left to what is not a probe.
@@ -14,13 +18,47 @@ pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
     online.iter().all(|cpu| run.request.cpus.contains(cpu))
 }
 
-/// What to do about a cause, if anything is known.
+/// The threads that one command names, at most.
+pub(super) const MOST: usize = 8;
+
+/// What commands that change the machine begin with.
+const APPLY: &str = "sudo punctual tune apply ";
+
+/// What undoes these pieces of advice, if one of them changes the machine.
+pub(crate) fn undo_of<'t>(mut advice: impl Iterator<Item = &'t str>) -> Option<&'static str> {
+    let changes = advice.any(|text| text.contains(APPLY));
+    changes.then_some("`sudo punctual tune restore` undoes all of it")
+}
+
+/// The command that makes changes: each is in the journal first, and one command undoes them all.
+pub(super) fn tune(settings: &[String]) -> String {
+    let settings: Vec<String> = settings.iter().map(|it| quoted(it)).collect();
+    format!("`{APPLY}{}`", settings.join(" "))
+}
+
+/// The command that writes one file.
+pub(super) fn write(path: &str, value: &str) -> String {
+    tune(&[format!("{path}={value}")])
+}
+
+/// The command that moves an interrupt.
+pub(super) fn move_irq(irq: impl std::fmt::Display, cpus: &str) -> String {
+    write(&format!("/proc/irq/{irq}/smp_affinity_list"), cpus)
+}
+
+/// What to do about a cause, if anything is known. Commands stand between backquotes, and can be run
+/// as they stand.
 #[must_use]
 pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
-    if let Some(advice) = own_load::advice(cause, run) {
+    let accused = Accused::find(run, cause);
+    // A recording doesn't say what else its machine has.
+    if run.system.processor.online.is_empty() && !is_of_program(cause) {
+        return None;
+    }
+    if let Some(advice) = own_load::advice(cause, &accused, run) {
         return Some(advice);
     }
-    let places = Places::find(run, cause);
+    let places = Places::find(run, cause, &accused);
     let Places {
         hit,
         probed,
@@ -29,50 +67,66 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
     } = &places;
     let virtual_machine = run.system.virtualisation.hypervisor.is_some();
     let text = match cause {
-        Cause::PreemptOff { task, .. }
-        | Cause::IrqsOff { task, .. }
-        | Cause::LateInterrupt { task }
-            if OWN.contains(&&**task) && run.watch.is_none() && probed != elsewhere =>
+        Cause::PreemptOff { .. }
+        | Cause::IrqsOff { .. }
+        | Cause::LateInterrupt { .. }
+        | Cause::FairShare { .. }
+        | Cause::Thread { .. }
+            if is_own(run, cause) && run.watch.is_some() =>
+        {
+            format!("punctual's own: start it with taskset -c {elsewhere}")
+        }
+        Cause::PreemptOff { .. }
+        | Cause::IrqsOff { .. }
+        | Cause::LateInterrupt { .. }
+        | Cause::FairShare { .. }
+        | Cause::Thread { .. }
+            if is_own(run, cause) && probed != elsewhere =>
         {
             // Beside the probed CPUs there was one, and yet it ran here: no -a helps.
             if !every_cpu_was_probed(run) {
                 return None;
             }
             format!(
-                "punctual's own, unless another program has that name: leave it a CPU that is \
-                 not probed, as with -a {probed}"
+                "punctual's own, or of the load that it ran: leave it a CPU that is not probed, as \
+                 with -a {probed}"
             )
         }
-        Cause::Interrupt { irq, name } => format!(
-            "move it: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list (and stop irqbalance, \
-             which moves it back: systemctl stop irqbalance){}",
-            if name.contains("timer") {
-                "; a timer interrupt cannot be moved"
-            } else {
-                ""
-            }
+        Cause::Interrupt { name, .. } if name.contains("timer") => {
+            "a timer interrupt cannot be moved".to_owned()
+        }
+        Cause::Interrupt { name, .. } if is_managed(name) => format!(
+            "the kernel itself places the queues of this device: boot with \
+             isolcpus=managed_irq,{probed}"
+        ),
+        Cause::Interrupt { irq, .. } => format!(
+            "move it: {} (irqbalance, where it runs, moves it back: ban CPU {hit} there)",
+            move_irq(irq, elsewhere)
         ),
         Cause::Softirq { number } => interrupts::softirq(*number, run, &places),
-        Cause::PreemptOff { task, work } => preempt_off(task, work.as_deref(), run, &places),
+        Cause::PreemptOff { task, work } => {
+            preempt_off(task, work.as_deref(), run, (&places, &accused))
+        }
         Cause::Thread {
             task,
             policy,
             priority,
-        } => thread(task, policy, *priority, run, &places),
+        } => thread((task, policy, *priority), run, (&places, &accused)),
         Cause::FairShare { task } => {
-            let away = || format!("keep {task} off CPU {hit}: {}", pin(task, elsewhere));
+            let away = || format!("keep {task} off CPU {hit}: {}", accused.moved(elsewhere));
             format!(
                 "both are ordinary threads, which share a CPU: make yours a real-time thread \
                  (start it with chrt -f 50), or give it a larger share (nice -n -10, the \
                  cpu.weight of its control group), or: {}",
-                bound::advice(task, None, run, &places).unwrap_or_else(away)
+                bound::advice(task, None, run, (&places, &accused)).unwrap_or_else(away)
             )
         }
-        Cause::Throttled { task } => throttled(task, run),
+        Cause::Throttled { .. } => throttled(run, elsewhere),
         Cause::GroupThrottled { group, file } => groups::lift(group, file, run),
         Cause::IdleExit { .. } => {
             "keep the processor awake: hold /dev/cpu_dma_latency at 0 (punctual does unless \
-             --as-deployed), or cpupower idle-set -D 0, or boot with idle=poll"
+             --as-deployed; punctual tune apply --keep idle-states does for other programs), or boot \
+             with idle=poll"
                 .to_owned()
         }
         Cause::Platform | Cause::Host { .. } if virtual_machine => {
@@ -95,20 +149,22 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
              power and fan control, error reporting"
                 .to_owned()
         }
-        Cause::Nmi => "sysctl -w kernel.nmi_watchdog=0; stop perf and other profilers".to_owned(),
+        Cause::Nmi => format!(
+            "{}; stop perf and other profilers",
+            tune(&["kernel.nmi_watchdog=0".to_owned()])
+        ),
         Cause::TimerCallback { function } if function.contains("tick") => {
             format!("stop the tick there: boot with nohz_full={probed}")
         }
         Cause::TimerCallback { .. } => format!(
-            "keep the programs that set these timers off CPU {hit}: boot with isolcpus={probed}; \
-             each that runs there now is listed by: ps -eLo psr,pid,tid,comm --no-headers, its CPU \
-             first, and taskset -pc {elsewhere} moves the TID behind it"
+            "keep the programs that set these timers off CPU {hit}: boot with isolcpus={probed}; ps \
+             -eLo psr,tid,comm lists the threads that ran there last"
         ),
-        Cause::Call { function } => interrupts::call(function, &places),
+        Cause::Call { function } => interrupts::call(function, &places, &accused),
         Cause::CpuInterrupt { vector } => interrupts::vector(vector, &places),
         Cause::IrqsOff { task, .. } | Cause::LateInterrupt { task } => {
-            let away = || format!("keep {task} off CPU {hit}: {}", pin(task, elsewhere));
-            bound::advice(task, None, run, &places).unwrap_or_else(away)
+            let away = || format!("keep {task} off CPU {hit}: {}", accused.moved(elsewhere));
+            bound::advice(task, None, run, (&places, &accused)).unwrap_or_else(away)
         }
         Cause::Inversion { .. } => {
             "make the lock inherit priority: pthread_mutexattr_setprotocol(&attr, \
@@ -156,28 +212,75 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
     Some(text)
 }
 
+/// The CPUs that one command names, at most.
+const MOST_CPUS: usize = 64;
+
+fn fair_server(cpu: &usize) -> String {
+    format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime=0")
+}
+
+/// Whether what helps against a cause is in the program alone, whatever the machine.
+fn is_of_program(cause: &Cause) -> bool {
+    matches!(
+        cause,
+        Cause::Inversion { .. } | Cause::Lock { .. } | Cause::Fault | Cause::Blocked { .. }
+    )
+}
+
 /// The limits of real-time threads are no advice where the probe is an ordinary one.
-fn throttled(task: &str, run: &Run) -> String {
-    let cpus = places_of(run);
+fn throttled(run: &Run, elsewhere: &str) -> String {
     if !is_real_time(run) {
         return "a CPU quota throttles ordinary threads: see nr_throttled in cpu.stat of their \
                 control group, and raise its cpu.max"
             .to_owned();
     }
-    let server = if task.is_empty() {
-        String::new()
-    } else {
-        format!(
-            ", or for {task} the fair server of Linux 6.12 and later, which {} turns off",
-            each_fair_server(&cpus)
-        )
+    let places = places_of(run);
+    let cpus = cpu_list(&places);
+    let kept = run.explanation.iter().flat_map(|it| &it.ordinary_time);
+    let (mut lifted, mut locked) = (Vec::new(), Vec::new());
+    for OrdinaryTime {
+        by, locked: why, ..
+    } in kept
+    {
+        let (what, settings) = match by {
+            Keeper::RtThrottling => (
+                "the limit kernel.sched_rt_runtime_us",
+                vec!["kernel.sched_rt_runtime_us=-1".to_owned()],
+            ),
+            Keeper::FairServer => (
+                "the fair server",
+                places.iter().take(MOST_CPUS).map(fair_server).collect(),
+            ),
+        };
+        match why {
+            None => lifted.push(format!("{} lifts {what}", tune(&settings))),
+            Some(why) => locked.push(format!("{what} can't be changed on this machine: {why}")),
+        }
+    }
+    let danger = match lifted.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; {}, which is dangerous: a real-time thread that never sleeps then keeps its CPU for \
+             good, from shells and kernel threads too",
+            lifted.join(", ")
+        ),
+    };
+    let locked = match locked.is_empty() {
+        true => String::new(),
+        false => format!("; {}", locked.join("; ")),
+    };
+    let users = Accused::users(run);
+    let who = match users.names() {
+        names if names.is_empty() => format!("the real-time threads of CPU {cpus}"),
+        names => names,
+    };
+    let moved = match users.can_be_moved() {
+        true => format!(", or move it: {}", users.moved(elsewhere)),
+        false => String::new(),
     };
     format!(
-        "let the real-time threads of CPU {} sleep for more of each second: they used up what \
-         kernel.sched_rt_runtime_us leaves them{server}. sysctl -w kernel.sched_rt_runtime_us=-1 \
-         lifts the limit. Both are dangerous: a real-time thread that never sleeps then keeps its \
-         CPU for good, from shells and kernel threads too",
-        cpu_list(&cpus)
+        "let {who} sleep for more of each second: real-time threads used up what the kernel leaves \
+         them{moved}{danger}{locked}"
     )
 }
 
@@ -210,60 +313,59 @@ fn is_real_time(run: &Run) -> bool {
     }
 }
 
-/// A command of any shell that turns off the fair server of these CPUs.
-fn each_fair_server(cpus: &[usize]) -> String {
-    let file = |cpu: &str| format!("echo 0 > /sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
-    if let [cpu] = cpus {
-        return file(&cpu.to_string());
-    }
-    let list = cpu_list(cpus);
-    let parts: Vec<String> = list
-        .split(',')
-        .map(|part| match part.split_once('-') {
-            Some((from, to)) => format!("$(seq {from} {to})"),
-            None => part.to_owned(),
-        })
-        .collect();
-    format!("for cpu in {}; do {}; done", parts.join(" "), file("$cpu"))
-}
-
-/// The kernel's threads that have a switch of their own, by the beginning of their name.
-const SWITCHES: [(&str, &str); 9] = [
+/// The kernel's threads that have a switch of their own, by the beginning of their name: what it does,
+/// and the setting.
+const SWITCHES: [(&str, &str, &str); 6] = [
     (
         "kdamond",
-        "stop it: echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state",
+        "stop it",
+        "/sys/kernel/mm/damon/admin/kdamonds/0/state=off",
     ),
-    ("ksmd", "stop it: echo 0 > /sys/kernel/mm/ksm/run"),
+    ("ksmd", "stop it", "/sys/kernel/mm/ksm/run=0"),
     (
         "khugepaged",
-        "stop it: echo never > /sys/kernel/mm/transparent_hugepage/enabled",
+        "stop it",
+        "/sys/kernel/mm/transparent_hugepage/enabled=never",
     ),
-    (
-        "kcompactd",
-        "stop it: sysctl -w vm.compaction_proactiveness=0",
-    ),
+    ("kcompactd", "stop it", "vm.compaction_proactiveness=0"),
     (
         "kswapd",
-        "leave more memory free: sysctl -w vm.min_free_kbytes=262144",
+        "leave more memory free",
+        "vm.min_free_kbytes=262144",
     ),
-    ("kauditd", "stop auditing: auditctl -e 0"),
-    ("watchdog", "stop it: sysctl -w kernel.watchdog=0"),
-    ("rcu", "move its callbacks: boot with rcu_nocbs=all"),
-    (
-        "jbd2",
-        "commit less often (mount -o remount,commit=60 /), or write elsewhere",
-    ),
+    ("watchdog", "stop it", "kernel.watchdog=0"),
 ];
 
-/// This program's threads that do the work beside the probes.
-const OWN: [&str; 4] = ["punctual", "collector", "tracer", "samples"];
-
-fn preempt_off(task: &str, work: Option<&str>, run: &Run, places: &Places) -> String {
-    let elsewhere = &places.elsewhere;
-    if let Some((_, text)) = SWITCHES.iter().find(|(name, _)| task.starts_with(name)) {
-        return (*text).to_owned();
+/// What helps against a thread of the kernel that has a switch, or a boot parameter, of its own.
+fn switch(task: &str, places: &Places, accused: &Accused<'_>) -> Option<String> {
+    // A program may have such a name.
+    if accused.are_programs() {
+        return None;
     }
-    if let Some(text) = bound::advice(task, work, run, places) {
+    let starts = |name: &str| task.starts_with(name);
+    if let Some((_, what, setting)) = SWITCHES.iter().find(|it| starts(it.0)) {
+        return Some(format!("{what}: {}", tune(&[(*setting).to_owned()])));
+    }
+    let text = match task {
+        _ if starts("kauditd") => "load no audit rules, or boot with audit=0".to_owned(),
+        _ if starts("rcu") => format!("move its callbacks: boot with rcu_nocbs={}", places.probed),
+        _ if starts("jbd2") => {
+            "commit less often (the option commit=60 of the mount), or write elsewhere".to_owned()
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+fn preempt_off(
+    task: &str,
+    work: Option<&str>,
+    run: &Run,
+    (places, accused): (&Places, &Accused<'_>),
+) -> String {
+    let of_kernel = || bound::advice(task, work, run, (places, accused));
+    let special = switch(task, places, accused).or_else(of_kernel);
+    if let Some(text) = special {
         return text;
     }
     let kernel = if run.system.kernel.preemption.starts_with("rt") {
@@ -274,11 +376,15 @@ fn preempt_off(task: &str, work: Option<&str>, run: &Run, places: &Places) -> St
     format!(
         "keep {task} off CPU {}: {}{kernel}",
         places.hit,
-        pin(task, elsewhere)
+        accused.moved(&places.elsewhere)
     )
 }
 
-fn thread(task: &str, policy: &str, priority: u32, run: &Run, places: &Places) -> String {
+fn thread(
+    (task, policy, priority): (&str, &str, u32),
+    run: &Run,
+    (places, accused): (&Places, &Accused<'_>),
+) -> String {
     let elsewhere = &places.elsewhere;
     if policy == "SCHED_DEADLINE" {
         return format!(
@@ -286,22 +392,28 @@ fn thread(task: &str, policy: &str, priority: u32, run: &Run, places: &Places) -
              cpuset ({elsewhere})"
         );
     }
-    if task.starts_with("migration") {
+    if task.starts_with("migration") && !accused.are_programs() {
         return format!(
             "a kernel thread: move no task to or from CPU {} and load no module while it counts \
              (isolcpus=domain,{})",
             places.probed, places.probed
         );
     }
-    if let Some(text) = bound::advice(task, None, run, places) {
+    if let Some(text) = bound::advice(task, None, run, (places, accused)) {
         return text;
+    }
+    if is_boosted(policy, priority) {
+        return format!(
+            "a thread of that priority waits for a lock that {task} holds (PTHREAD_PRIO_INHERIT): \
+             shorten what {task} does while it holds it"
+        );
     }
     // It competed with a probe that is no real-time thread either.
     if matches!(policy, "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_IDLE") {
         return format!(
             "it has no real-time priority: give yours one (start it with chrt -f 50, or by \
              pthread_setschedparam), or move {task}: {}",
-            pin(task, elsewhere)
+            accused.moved(elsewhere)
         );
     }
     if (1..places.own_priority).contains(&priority) {
@@ -315,74 +427,25 @@ fn thread(task: &str, policy: &str, priority: u32, run: &Run, places: &Places) -
         0 | 1 => None,
         own => Some(priority.min(own - 1).max(1)),
     };
-    if let Some((irq, _)) = task
+    let irq = task
         .strip_prefix("irq/")
+        .filter(|_| !accused.are_programs())
         .and_then(|rest| rest.split_once('-'))
-        .filter(|(irq, _)| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty())
-    {
-        let lower = below.map_or_else(String::new, |below| {
-            format!("; or lower its thread below yours: chrt -f -p {below} $(pgrep '^irq/{irq}-')")
-        });
-        return format!(
-            "move its interrupt: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list{lower}"
-        );
-    }
-    let elsewhere = pin(task, elsewhere);
+        .map(|(irq, _)| irq)
+        .filter(|irq| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty());
+    let moved = match irq {
+        Some(irq) => format!("move its interrupt: {}", move_irq(irq, elsewhere)),
+        None => format!("move it: {}", accused.moved(elsewhere)),
+    };
     match below {
         Some(below) => format!(
-            "lower its priority below yours, or move it: {} chrt -f -p {below}; {elsewhere}",
-            each(task)
+            "{moved}; or lower its priority below yours: {}",
+            accused.lowered(below)
         ),
-        None => format!("move it, or raise your thread's priority above it: {elsewhere}"),
+        None => format!("{moved}; or raise your thread's priority above it"),
     }
 }
 
 fn named(task: &str) -> &str {
     if task.is_empty() { "it" } else { task }
-}
-
-fn pin(task: &str, cpus: &str) -> String {
-    format!("{} taskset -pc {cpus}", each(task))
-}
-
-/// What runs a command on each thread of a name, of which there may be several, in one program or
-/// more: its number is put behind the command.
-fn each(task: &str) -> String {
-    format!("pgrep -wx {} | xargs -n1", quoted(&pattern(task)))
-}
-
-/// A name as the regular expression that it alone matches.
-fn pattern(name: &str) -> String {
-    let mut pattern = String::with_capacity(name.len());
-    for letter in name.chars() {
-        if ".[]()*+?{}|^$\\".contains(letter) {
-            pattern.push('\\');
-        }
-        pattern.push(letter);
-    }
-    pattern
-}
-
-/// A name from a record as a word of a shell command: it can't end the word.
-pub(super) fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
-    if !name.is_empty() && name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_can_not_end_its_word() {
-        assert_eq!(quoted("irq/36-eth0"), "irq/36-eth0");
-        assert_eq!(quoted("a b;c"), "'a b;c'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
-        assert_eq!(each("a.b (c)*"), r"pgrep -wx 'a\.b \(c\)\*' | xargs -n1");
-    }
 }

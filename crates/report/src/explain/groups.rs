@@ -1,12 +1,12 @@
 //! What to do about a control group that was throttled.
 
-use super::fix::quoted;
+use super::fix::write;
 use punctual_record::Run;
 use punctual_record::explanation::{GroupLimit, RT_RUNTIME};
 
 /// The write that lifts a limit of a group, and whom it concerns beside the probe.
 pub(super) fn lift(group: &str, file: &str, run: &Run) -> String {
-    let path = quoted(&format!("{group}/{file}"));
+    let path = format!("{group}/{file}");
     if file != RT_RUNTIME {
         let all = if file == "cpu.max" { "max" } else { "-1" };
         let unit = group.rsplit('/').next().unwrap_or("");
@@ -14,19 +14,17 @@ pub(super) fn lift(group: &str, file: &str, run: &Run) -> String {
             .iter()
             .any(|kind| unit.ends_with(kind));
         let engine = if is_unit {
-            format!(
-                "; systemd may set it again: systemctl set-property {} CPUQuota=",
-                quoted(unit)
-            )
+            format!("; for good: CPUQuota= in {unit}, which systemd may set again")
         } else {
             "; a container engine or service manager that made the group may set it again: change \
              it there as well"
                 .to_owned()
         };
         return format!(
-            "lift the CPU quota of its control group: echo {all} > {path}; every thread of the \
-             group then takes what it can get of the CPUs, from other groups too; a real-time \
-             thread is not bound by it{engine}"
+            "lift the CPU quota of its control group: {}; every thread of the group then takes \
+             what it can get of the CPUs, from other groups too; a real-time thread is not bound \
+             by it{engine}",
+            write(&path, all)
         );
     }
     let limits = run.explanation.iter().flat_map(|it| &it.limits);
@@ -36,10 +34,10 @@ pub(super) fn lift(group: &str, file: &str, run: &Run) -> String {
         .find_map(|it| Some((it.runtime_us, it.room_us?)));
     match room {
         Some((runtime_us, room_us @ 1..)) => format!(
-            "give the real-time threads of its control group more of each period: echo {} > \
-             {path} (the group above has no more to give); ordinary threads get what is left, so \
-             a real-time thread that never sleeps starves them for as long",
-            runtime_us.saturating_add(room_us)
+            "give the real-time threads of its control group more of each period: {} (the group \
+             above has no more to give); ordinary threads get what is left, so a real-time thread \
+             that never sleeps starves them for as long",
+            write(&path, &runtime_us.saturating_add(room_us).to_string())
         ),
         Some((_, 0)) => format!(
             "give the real-time threads of its control group more of each period: the groups \

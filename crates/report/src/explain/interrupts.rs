@@ -3,15 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use super::accused::Accused;
+use super::fix::tune;
 use super::places::Places;
 use punctual_record::Run;
 use punctual_record::explanation::{Cause, softirq_name};
+use punctual_record::remedy::is_managed;
 
 /// Interrupts that a piece of advice names.
 const MOST: usize = 3;
 
 /// The devices whose interrupts stand in the bills, and what they took, the dearest first. Those of
-/// timers can't be moved.
+/// timers, and those that the kernel places, can't be moved.
 fn devices(run: &Run) -> Vec<(u32, &str)> {
     let rows = run.explanation.iter().flat_map(|it| &it.ranking);
     let mut all: BTreeMap<u32, (u64, &str)> = BTreeMap::new();
@@ -21,7 +24,7 @@ fn devices(run: &Run) -> Vec<(u32, &str)> {
         }
     }
     let mut all: Vec<_> = all.into_iter().collect();
-    all.retain(|(_, (_, name))| !name.contains("timer"));
+    all.retain(|(_, (_, name))| !name.contains("timer") && !is_managed(name));
     all.sort_by_key(|(irq, (ns, _))| (std::cmp::Reverse(*ns), *irq));
     all.truncate(MOST);
     all.into_iter()
@@ -39,20 +42,21 @@ fn move_all(devices: &[(u32, &str)], what: &str, places: &Places) -> String {
     if devices.is_empty() {
         return format!(
             "move {what}: none stands in these bills; the column of CPU {hit} grows at its line \
-             in: cat /proc/interrupts; its number, which that line begins with, names its \
+             of /proc/interrupts; its number, which that line begins with, names its \
              directory below /proc/irq, whose smp_affinity_list takes {elsewhere}"
         );
     }
-    let each = devices.iter().map(|(irq, name)| {
-        let command = format!("echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list");
-        (format!("{irq} {name}"), command)
-    });
-    // The names before the commands, which a shell takes as they stand.
-    let (names, commands): (Vec<String>, Vec<String>) = each.unzip();
+    // The names before the command, which a shell takes as it stands.
+    let names: Vec<String> = devices
+        .iter()
+        .map(|(irq, name)| format!("{irq} {name}"))
+        .collect();
+    let each = |(irq, _): &(u32, &str)| format!("/proc/irq/{irq}/smp_affinity_list={elsewhere}");
+    let settings: Vec<String> = devices.iter().map(each).collect();
     format!(
         "move the interrupts in these bills ({}): {}",
         names.join(", "),
-        commands.join("; ")
+        tune(&settings)
     )
 }
 
@@ -64,14 +68,13 @@ pub(super) fn softirq(number: u32, run: &Run, places: &Places) -> String {
             let card = |name: &str| !name.contains("req") && !name.contains("nvme");
             let cards: Vec<_> = devices.into_iter().filter(|it| card(it.1)).collect();
             format!(
-                "receive elsewhere: {}; or receive in threads, whose priority is yours to choose: \
-                 for file in /sys/class/net/*/threaded; do echo 1 > $file; done",
+                "receive elsewhere: {}; or receive in threads, whose priority is yours to choose \
+                 (the knob napi of punctual tune)",
                 move_all(&cards, "the card's interrupt", places)
             )
         }
         4 => format!(
-            "{}; complete where it was asked: for file in /sys/block/*/queue/rq_affinity; do echo \
-             2 > $file; done",
+            "{}; complete where it was asked: 2 in the disk's /sys/block/*/queue/rq_affinity",
             move_all(&devices, "the disk's interrupt", places)
         ),
         1 | 8 => format!(
@@ -88,7 +91,7 @@ pub(super) fn softirq(number: u32, run: &Run, places: &Places) -> String {
 }
 
 /// A function that another CPU had called on this one: who asks for it, and what keeps it away.
-pub(super) fn call(function: &str, places: &Places) -> String {
+pub(super) fn call(function: &str, places: &Places, accused: &Accused<'_>) -> String {
     let Places { hit, probed, .. } = places;
     let asks = [
         (
@@ -142,9 +145,14 @@ pub(super) fn call(function: &str, places: &Places) -> String {
     let why = asks
         .iter()
         .find(|(part, _)| function.contains(part))
-        .map_or("who asked is not known", |(_, why)| *why);
+        .map(|(_, why)| format!(": {why}"))
+        .unwrap_or_default();
+    let who = match accused.names() {
+        names if names.is_empty() => "another CPU (who is not known)".to_owned(),
+        names => names,
+    };
     format!(
-        "another CPU asked CPU {hit} for it: {why}; fewer are asked for where nothing else runs: boot \
+        "{who} asked CPU {hit} for it{why}; fewer are asked for where nothing else runs: boot \
          with isolcpus={probed} nohz_full={probed} rcu_nocbs={probed}"
     )
 }
@@ -184,7 +192,8 @@ mod tests {
         assert_eq!(
             text,
             "move the interrupts in these bills (36 virtio0, 24 eth0): \
-             echo 0-1 > /proc/irq/36/smp_affinity_list; echo 0-1 > /proc/irq/24/smp_affinity_list"
+             `sudo punctual tune apply /proc/irq/36/smp_affinity_list=0-1 \
+             /proc/irq/24/smp_affinity_list=0-1`"
         );
     }
 }

@@ -1,6 +1,7 @@
 //! Who stole the time, for people: bills, stages and rankings as text, what can be done
 //! about each cause, two runs by cause, and traces for Perfetto.
 
+mod accused;
 mod against;
 mod amounts;
 mod bound;
@@ -19,9 +20,10 @@ pub(crate) mod waits;
 
 pub use against::{Change, Difference, against, against_text};
 pub(super) use amounts::amounts;
-pub use brief::{Extent, brief};
+pub use brief::{Extent, brief, needed};
 pub(super) use brief::{part_of, parts_ns};
 pub use fix::fix;
+pub(super) use fix::undo_of;
 pub use intervals::{Interval, around, intervals};
 pub use names::name;
 pub use outliers::{Listed, outliers};

@@ -25,6 +25,13 @@ pub fn meanwhile(did: &Option<Meanwhile>) -> String {
     }
 }
 
+/// Whether a thread had the priority of one that waits for a lock which it holds: by its own policy it
+/// has none.
+#[must_use]
+pub fn is_boosted(policy: &str, priority: u32) -> bool {
+    priority > 0 && matches!(policy, "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_IDLE")
+}
+
 /// A cause in words.
 #[must_use]
 pub fn name(cause: &Cause) -> String {
@@ -68,6 +75,13 @@ pub fn name(cause: &Cause) -> String {
             policy,
             priority: 0,
         } => format!("thread {task}, {policy}"),
+        Cause::Thread {
+            task,
+            policy,
+            priority,
+        } if is_boosted(policy, *priority) => {
+            format!("thread {task}, {policy}, boosted to FIFO {priority}")
+        }
         Cause::Thread {
             task,
             policy,

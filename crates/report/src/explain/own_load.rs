@@ -1,8 +1,10 @@
 //! What to do about punctual's own load: it is there to stand for other programs, so it is not to be
 //! moved away. What in real life does the same, and what helps against it.
 
+use super::accused::Accused;
 use punctual_record::Run;
 use punctual_record::explanation::Cause;
+use punctual_record::remedy::is_own;
 
 /// A kind of load by its thread's name, what does the same in real life, and what helps.
 const KINDS: [(&str, &str, &str); 17] = [
@@ -62,11 +64,7 @@ const KINDS: [(&str, &str, &str); 17] = [
 ];
 
 /// Advice for a cause that is a thread of our own load; nothing where it is none.
-pub(super) fn advice(cause: &Cause, run: &Run) -> Option<String> {
-    // A watch has no load of ours.
-    if run.watch.is_some() {
-        return None;
-    }
+pub(super) fn advice(cause: &Cause, accused: &Accused<'_>, run: &Run) -> Option<String> {
     let (task, above) = match cause {
         Cause::PreemptOff { task, .. }
         | Cause::IrqsOff { task, .. }
@@ -75,8 +73,12 @@ pub(super) fn advice(cause: &Cause, run: &Run) -> Option<String> {
         _ => return None,
     };
     let kind = task.strip_prefix("load-")?;
-    // A user's program may be called load-balancer.
     let (_, same, more) = KINDS.iter().find(|(name, ..)| kind == *name)?;
+    // A user's program may have that name. Most processes of a load have ended soon.
+    let ran = run.loads.iter().any(|load| load.name == kind);
+    if !(is_own(run, cause) || ran && accused.had_ended()) {
+        return None;
+    }
     let real_time = run.system.kernel.preemption.starts_with("rt");
     let helps = match (above, real_time) {
         (true, _) => "a real-time priority of yours above theirs keeps them out of the way",

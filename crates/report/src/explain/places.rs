@@ -1,6 +1,8 @@
 //! Where a cause came in the way, and where it may go instead.
 
+use super::accused::Accused;
 use punctual_record::explanation::{BillRow, Cause};
+use punctual_record::watch::WatchedTask;
 use punctual_record::{Run, cpu_list, cpu_mask};
 
 /// The CPUs of a run, for commands.
@@ -13,12 +15,13 @@ pub(super) struct Places {
     pub elsewhere: String,
     /// The same as the kernel's masks have it: groups of 32 bits in hexadecimal.
     pub mask: String,
-    /// The real-time priority of the probes, or the lowest of the watched threads; 0: none has one.
+    /// The real-time priority of the probes, or the lowest of the watched threads that were late; 0:
+    /// none has one.
     pub own_priority: u32,
 }
 
 impl Places {
-    pub fn find(run: &Run, cause: &Cause) -> Self {
+    pub fn find(run: &Run, cause: &Cause, accused: &Accused<'_>) -> Self {
         let online = &run.system.processor.online;
         let without = |cpus: &[usize]| -> Vec<usize> {
             let others = online.iter().copied();
@@ -45,7 +48,7 @@ impl Places {
             probed: cpu_list(&probed),
             elsewhere: cpu_list(&others),
             mask: cpu_mask(&others),
-            own_priority: own_priority(run),
+            own_priority: own_priority(run, cause, accused),
         }
     }
 }
@@ -69,12 +72,33 @@ fn hit_by(run: &Run, cause: &Cause) -> Vec<usize> {
     }
 }
 
-fn own_priority(run: &Run) -> u32 {
-    match &run.watch {
-        None => run.request.priority,
-        Some(watch) => {
-            let tasks = watch.threads.iter().map(|thread| thread.task.priority);
-            tasks.filter(|priority| *priority > 0).min().unwrap_or(0)
-        }
-    }
+fn own_priority(run: &Run, cause: &Cause, accused: &Accused<'_>) -> u32 {
+    let Some(watch) = &run.watch else {
+        return run.request.priority;
+    };
+    let wanted = cause.general();
+    let bills = run.explanation.iter().flat_map(|it| &it.bills);
+    let due: Vec<u64> = bills
+        .filter(|bill| bill.rows.iter().any(|row| row.cause.general() == wanted))
+        .map(|bill| bill.due_ns)
+        .collect();
+    let was_late = |tid: u32| {
+        let mut its = run
+            .threads
+            .iter()
+            .filter(|thread| i64::from(thread.tid) == i64::from(tid));
+        its.any(|thread| thread.peaks.iter().any(|peak| due.contains(&peak.asked_ns)))
+    };
+    let real_time = |task: &&WatchedTask| task.priority > 0;
+    let tasks = watch.threads.iter().map(|thread| &thread.task);
+    let others: Vec<&WatchedTask> = tasks.filter(|task| !accused.has(task.tid)).collect();
+    let late = others.iter().copied().filter(|task| was_late(task.tid));
+    // Without its peaks in the record any of them may have been the one.
+    let lowest = |tasks: &mut dyn Iterator<Item = &WatchedTask>| {
+        tasks.filter(real_time).map(|task| task.priority).min()
+    };
+    let of_late = lowest(&mut late.into_iter());
+    of_late
+        .or_else(|| lowest(&mut others.iter().copied()))
+        .unwrap_or(0)
 }

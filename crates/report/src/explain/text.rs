@@ -3,7 +3,8 @@
 use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
 
 use super::amounts::amounts;
-use super::fix::every_cpu_was_probed;
+use super::fix::{every_cpu_was_probed, undo_of};
+use super::names::is_boosted;
 use super::outliers::can_be_opened;
 use super::{fix, name, waits};
 use crate::style::{Style, Tone, wrap};
@@ -150,8 +151,14 @@ pub(crate) fn culprit(by: &Culprit) -> String {
     };
     text += &match by.priority {
         0 => format!(", {}", by.policy),
+        priority if is_boosted(&by.policy, priority) => {
+            format!(", {}, boosted to FIFO {priority}", by.policy)
+        }
         priority => format!(", {} {priority}", by.policy),
     };
+    if let Some(nice) = by.nice {
+        text += &format!(", nice {nice}");
+    }
     if let Some(group) = &by.group {
         text += &format!(", in {group}");
     }
@@ -277,6 +284,9 @@ fn to_do(fixes: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
             let head = if index == 0 { "  - " } else { "    " };
             out.push(format!("{head}{}", style.paint(Tone::Plain, line)));
         }
+    }
+    if let Some(undo) = undo_of(fixes.iter().map(|(_, fix)| fix.as_str())) {
+        out.push(format!("  {}", style.paint(Tone::Dim, undo)));
     }
 }
 
@@ -518,6 +528,9 @@ fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
 
 /// What can be done about what cost at least a twentieth of the time, or of a shown bill.
 pub(crate) fn known_fixes<'a>(run: &Run, explanation: &'a Explanation) -> Vec<(&'a Cause, String)> {
+    if explanation.above_ns.is_some() && explanation.outliers == 0 {
+        return Vec::new();
+    }
     let dear = |ranked: &&Ranked| ranked.total_ns >= explanation.examined_ns / 20;
     let dear = ranked(explanation, usize::MAX).into_iter().filter(dear);
     let mut fixes = each_once(run, dear.map(|ranked| &ranked.cause));

@@ -128,8 +128,8 @@ pub fn fix(fix: &Fix) -> String {
             "`--children` watches its child processes too, and `--all` threads of ordinary priority"
         }
         Fix::WatchOrdinary => {
-            "`--all` watches its threads of ordinary priority too; `chrt -f -p 50 TID` makes one a \
-             real-time thread"
+            "`--all` watches its threads of ordinary priority too, and chrt makes one a real-time \
+             thread"
         }
         Fix::WatchLonger => "watch longer: -D",
         Fix::OneCpu => "punctual lab --cpus 1",

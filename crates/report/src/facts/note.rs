@@ -68,6 +68,16 @@ fn note(note: &RowNote) -> String {
                 duration(*throttled_ns)
             );
         }
+        RowNote::UsedUpBy { thread } => {
+            return format!(
+                "used up by {} (TID {}, {} {}), which ran for {} of the second before",
+                thread.name.as_deref().unwrap_or_default(),
+                thread.tid,
+                thread.policy,
+                thread.priority,
+                duration(thread.ns)
+            );
+        }
         RowNote::SentFrom { cpu } => return format!("sent from CPU {cpu}"),
         RowNote::SentByInterrupt { cpu } => {
             return format!("sent by an interrupt on CPU {cpu}");

@@ -64,7 +64,7 @@ pub(crate) fn taskset(cpus: &str, tid: i32, thread: &str) -> String {
 
 /// A word of the shell.
 pub(crate) fn quoted(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_,.:/=".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_,.:/=@".contains(c);
     if !value.is_empty() && value.chars().all(plain) {
         value.to_owned()
     } else {

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use punctual_record::cpu_list;
-use punctual_record::finding::{Check, Difference, Finding, FindingId, ReadResult, StateKind};
+use punctual_record::finding::{
+    Check, Difference, Finding, FindingFix, FindingId, ReadResult, StateKind,
+};
 
 use super::evidence::{seen, source_words};
 use super::{command, group_title, sentence, state_word, text, undo};
@@ -54,7 +56,11 @@ fn tone(kind: StateKind) -> Tone {
 
 fn section(out: &mut String, check: &Check, kind: StateKind, style: &Style) {
     let of_kind = |finding: &&Finding| finding.state.kind() == kind;
-    let findings: Vec<&Finding> = check.findings.iter().filter(of_kind).collect();
+    let mut findings: Vec<&Finding> = check.findings.iter().filter(of_kind).collect();
+    // What costs most first; the others are looked up by their name.
+    if kind == StateKind::Bad {
+        findings.sort_by_key(|finding| finding.id.bearing());
+    }
     if findings.is_empty() {
         return;
     }
@@ -72,8 +78,33 @@ fn section(out: &mut String, check: &Check, kind: StateKind, style: &Style) {
                     style,
                 );
             }
+            if let Some(knob) = knob(check, finding) {
+                let line = format!("all of it: {knob}");
+                push_wrapped(out, &format!("  {:<24}", ""), &line, style);
+            }
         }
     }
+}
+
+/// The command that turns a finding's knob, and that `punctual tune restore` undoes.
+fn knob(check: &Check, finding: &Finding) -> Option<String> {
+    use FindingFix::{Affinity, Boot, Scheduling, Write};
+    let is_boot = |fix: &FindingFix| matches!(fix, Boot { .. });
+    let is_now =
+        |fix: &FindingFix| matches!(fix, Write { .. } | Scheduling { .. } | Affinity { .. });
+    let how = match &finding.fixes[..] {
+        fixes if fixes.iter().any(is_now) => "",
+        fixes if fixes.iter().any(is_boot) => "--boot ",
+        _ => return None,
+    };
+    let cpus = match &check.cpus[..] {
+        [] => String::new(),
+        cpus => format!("-a {} ", cpu_list(cpus)),
+    };
+    Some(format!(
+        "sudo punctual tune apply {how}{cpus}{}",
+        finding.id
+    ))
 }
 
 /// Adds a text after `first`, wrapped; the further lines are indented as far.

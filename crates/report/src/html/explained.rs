@@ -5,7 +5,7 @@ use super::sections::figure;
 use crate::chart::outlier;
 use crate::explain::{
     ShownWait, amounts, counts, culprit, known_fixes, name, not_seen, part_of, parts_ns, ranked,
-    stage_figures, waits,
+    stage_figures, undo_of, waits,
 };
 use crate::terms::Terms;
 use crate::{facts, words};
@@ -149,10 +149,13 @@ fn cause_cell(cause: &Cause) -> Td {
 }
 
 fn to_do(html: &mut Html, run: &Run, explanation: &Explanation) {
-    let facts: Vec<(String, String)> = known_fixes(run, explanation)
+    let mut facts: Vec<(String, String)> = known_fixes(run, explanation)
         .into_iter()
         .map(|(cause, fix)| (name(cause), fix))
         .collect();
+    if let Some(undo) = undo_of(facts.iter().map(|(_, fix)| fix.as_str())) {
+        facts.push(("afterwards".to_owned(), undo.to_owned()));
+    }
     if !facts.is_empty() {
         html.long_facts("What to do about what cost most", &facts);
     }

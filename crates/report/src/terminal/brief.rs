@@ -25,6 +25,8 @@ const MOST_WORST: usize = 3;
 const MOST_FINDINGS: usize = 3;
 /// Lines of what a reader must know before any figure.
 const MOST_PROBLEMS: usize = 20;
+/// The same without demands, where what took the time would find no room.
+const FEW_PROBLEMS: usize = 6;
 /// Lines of a demand with its fix.
 const MOST_OF_A_FIX: usize = 14;
 /// Rows of each table of a watch.
@@ -41,35 +43,34 @@ struct Block {
 
 /// What is not to be left out, however little room there is.
 const ALWAYS: u8 = 0;
-/// What goes before the first cause and its fix do.
-const BEFORE_CAUSES: u8 = 4;
+/// What goes before a cause of those that have most of the time does: all but the tables.
+const BEFORE_TABLES: u8 = 2;
 const HIGHEST: u8 = 9;
 
 pub(super) fn lines(run: &Run, style: &Style) -> Vec<String> {
-    let mut blocks = blocks(run, style);
-    for rank in (BEFORE_CAUSES..=HIGHEST + 1).rev() {
-        blocks.retain(|block| block.rank < rank);
-        let room = MOST_LINES.saturating_sub(laid_out(&blocks).len() + 1);
-        if let Some(causes) = causes(run, style, room, rank == BEFORE_CAUSES) {
-            let place = blocks.partition_point(|block| block.group < 4);
-            let block = Block {
-                rank: ALWAYS,
-                group: 4,
-                lines: causes,
-            };
-            blocks.insert(place, block);
-            if laid_out(&blocks).len() <= MOST_LINES {
-                return laid_out(&blocks);
+    for events in [MOST_PROBLEMS, FEW_PROBLEMS] {
+        let mut blocks = blocks(run, style, events);
+        for rank in (BEFORE_TABLES..=HIGHEST + 1).rev() {
+            blocks.retain(|block| block.rank < rank);
+            let room = MOST_LINES.saturating_sub(laid_out(&blocks).len() + 1);
+            let is_last = rank == BEFORE_TABLES && events == FEW_PROBLEMS;
+            if let Some(causes) = causes(run, style, room, is_last) {
+                let place = blocks.partition_point(|block| block.group < 4);
+                let block = Block {
+                    rank: ALWAYS,
+                    group: 4,
+                    lines: causes,
+                };
+                blocks.insert(place, block);
+                if laid_out(&blocks).len() <= MOST_LINES {
+                    return laid_out(&blocks);
+                }
+                blocks.remove(place);
             }
-            blocks.remove(place);
         }
     }
-    for rank in (1..BEFORE_CAUSES).rev() {
-        blocks.retain(|block| block.rank < rank || block.rank == ALWAYS);
-        if laid_out(&blocks).len() <= MOST_LINES {
-            break;
-        }
-    }
+    let mut blocks = blocks(run, style, FEW_PROBLEMS);
+    blocks.retain(|block| block.rank == ALWAYS);
     laid_out(&blocks)
 }
 
@@ -88,14 +89,14 @@ fn laid_out(blocks: &[Block]) -> Vec<String> {
 }
 
 /// All blocks but the causes, from the top.
-fn blocks(run: &Run, style: &Style) -> Vec<Block> {
+fn blocks(run: &Run, style: &Style, events: usize) -> Vec<Block> {
     let figures = Figures::from_run(run);
     let mut blocks = Vec::new();
     let mut add = |rank: u8, group: u8, lines: Vec<String>| {
         blocks.push(Block { rank, group, lines });
     };
     add(ALWAYS, 0, verdict(run, style));
-    add(ALWAYS, 0, problems(run, style));
+    add(ALWAYS, 0, problems(run, style, events));
     let facts = conditions(run);
     add(3, 1, short_facts(&facts, style, 3));
     if !figures.rows.is_empty() {
@@ -167,7 +168,7 @@ fn short_facts(facts: &[statements::Fact], style: &Style, most: usize) -> Vec<St
 }
 
 /// What a reader must know before any figure, the most severe first.
-fn problems(run: &Run, style: &Style) -> Vec<String> {
+fn problems(run: &Run, style: &Style, events: usize) -> Vec<String> {
     let mut items: Vec<(Tone, String)> = Vec::new();
     let demands: Vec<_> = not_in_force(run).collect();
     for (at, demand) in demands.iter().enumerate() {
@@ -205,13 +206,13 @@ fn problems(run: &Run, style: &Style) -> Vec<String> {
         let mut page = Page::new(style);
         page.item(*tone, text);
         // Half a command is none.
-        let most = if index < demands.len() {
-            MOST_OF_A_FIX
+        let (most, of_all) = if index < demands.len() {
+            (MOST_OF_A_FIX, MOST_PROBLEMS)
         } else {
-            5
+            (5, events)
         };
         shorten(&mut page.lines, most, style);
-        if lines.len() + page.lines.len() > MOST_PROBLEMS {
+        if lines.len() + page.lines.len() > of_all {
             let rest = words::count((items.len() - index) as u64);
             lines.push(style.paint(Tone::Dim, &format!("  - and {rest} more")));
             break;
@@ -312,12 +313,16 @@ fn statistics(run: &Run, figures: &Figures, mut add: impl FnMut(u8, statements::
     }
 }
 
-/// Who stole the time, and what to do about it, in at most so many lines. `None` where not
-/// even the first cause finds room; `least`: then nothing at all is an answer.
+/// Who stole the time, and what to do about it, in at most so many lines: of the causes as many as have
+/// four fifths of the time. `None` where they find no room; `least`: then as many as do.
 fn causes(run: &Run, style: &Style, room: usize, least: bool) -> Option<Vec<String>> {
+    let needed = run.explanation.as_ref().map_or(0, explain::needed);
     let rich = [(6, 4), (5, 3), (4, 3), (5, 2), (4, 2), (3, 2), (3, 1)];
-    let poor = [(2, 1), (1, 1), (1, 0), (0, 0)];
-    let extents = rich.into_iter().chain(poor.into_iter().filter(|_| least));
+    let rich = rich.map(|(causes, fixes): (usize, usize)| (causes.max(needed), fixes));
+    let fewer = (1..=needed.max(2))
+        .rev()
+        .flat_map(|causes| [(causes, 1), (causes, 0)]);
+    let extents = rich.into_iter().chain(fewer.filter(|_| least));
     for (causes, fixes) in extents {
         let lines = explain::brief(run, style, Extent { causes, fixes });
         if lines.len() <= room || lines.is_empty() {

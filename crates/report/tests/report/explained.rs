@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
-use punctual_record::Run;
-use punctual_record::explanation::{Cause, Lane, Mark, MarkLabel, Picture, Span, SpanLabel};
+use punctual_record::explanation::{
+    Cause, Culprit, Keeper, Lane, Mark, MarkLabel, OrdinaryTime, Picture, Span, SpanLabel, Stage,
+};
+use punctual_record::{Event, Happening, Ledger, Run};
 use punctual_report::chart::{Form, outlier};
 use punctual_report::explain::perfetto::{self, Outlier};
-use punctual_report::explain::{against, around, bill_section, fix, intervals, name, section};
+use punctual_report::explain::{
+    against, around, bill_section, fix, intervals, name, needed, section,
+};
 use punctual_report::style::Style;
+use punctual_report::terminal::summary;
 use punctual_report::terms::Terms;
 
 use super::bills::{bill_of, causes};
@@ -52,7 +57,7 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
     };
     let text = fix(&irq, &run).unwrap();
     assert!(
-        text.contains("echo 0-1 > /proc/irq/36/smp_affinity_list"),
+        text.contains("`sudo punctual tune apply /proc/irq/36/smp_affinity_list=0-1`"),
         "{text}"
     );
     let thread = |task: &str, priority| Cause::Thread {
@@ -61,9 +66,17 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
         priority,
     };
     let text = fix(&thread("irq/36-virtio0", 90), &run).unwrap();
-    assert!(text.contains("chrt -f -p 79 $(pgrep '^irq/36-')"), "{text}");
-    let text = fix(&thread("a'; reboot; '", 90), &run).unwrap();
-    assert!(text.contains("pgrep -wx 'a'\\''; reboot; '\\'''"), "{text}");
+    assert!(
+        text.contains("/proc/irq/36/smp_affinity_list=0-1"),
+        "{text}"
+    );
+    let group = Cause::GroupThrottled {
+        group: "/sys/fs/cgroup/a'; reboot; '".to_owned(),
+        file: "cpu.max".to_owned(),
+    };
+    let text = fix(&group, &run).unwrap();
+    let quoted = r"'/sys/fs/cgroup/a'\''; reboot; '\''/cpu.max=max'";
+    assert!(text.contains(quoted), "{text}");
     // Another priority for a thread that is below anyway would change nothing.
     let text = fix(&thread("logger", 50), &run).unwrap();
     assert!(text.contains("shorten what logger does"), "{text}");
@@ -74,33 +87,51 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
 }
 
 #[test]
-fn limits_of_real_time_threads_are_lifted_on_named_cpus_with_a_warning() {
+fn limits_of_real_time_threads_are_lifted_where_that_is_possible_with_a_warning() {
     let mut run = report_fixtures::good();
     let throttled = Cause::Throttled {
         task: "cc1".to_owned(),
     };
-    let advice = |run: &Run, cpus: &[usize]| {
+    let kept = |by, locked: Option<&str>| OrdinaryTime {
+        by,
+        kept_ns: 50_000_000,
+        period_ns: 1_000_000_000,
+        locked: locked.map(str::to_owned),
+    };
+    let advice = |run: &Run, cpus: &[usize], kept: Vec<OrdinaryTime>| {
         let mut run = run.clone();
         run.request.cpus = cpus.to_vec();
+        run.explanation.get_or_insert_default().ordinary_time = kept;
         fix(&throttled, &run).unwrap()
     };
-    let text = advice(&run, &[1]);
-    assert!(!text.contains("cpuN"), "{text}");
+    let text = advice(&run, &[0, 2, 3], vec![kept(Keeper::FairServer, None)]);
+    let of = |cpu| format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime=0");
+    let command = format!("`sudo punctual tune apply {} {} {}`", of(0), of(2), of(3));
+    assert!(text.contains(&command), "{text}");
     assert!(
-        text.contains("echo 0 > /sys/kernel/debug/sched/fair_server/cpu1/runtime"),
+        text.contains("dangerous") && !text.contains("sched_rt_runtime_us"),
         "{text}"
     );
-    assert!(text.contains("dangerous"), "{text}");
-    let text = advice(&run, &[0, 2, 3]);
+    // What can't be changed is no advice.
+    let locked = kept(Keeper::FairServer, Some("operation not permitted"));
+    let text = advice(&run, &[1], vec![locked.clone()]);
     assert!(
-        text.contains("for cpu in 0 $(seq 2 3); do echo 0 >"),
+        text.contains("can't be changed on this machine: operation not permitted"),
         "{text}"
     );
+    assert!(!text.contains('`') && !text.contains("dangerous"), "{text}");
+    let both = vec![locked, kept(Keeper::RtThrottling, None)];
+    let text = advice(&run, &[1], both);
+    assert!(
+        text.contains("`sudo punctual tune apply kernel.sched_rt_runtime_us=-1`"),
+        "{text}"
+    );
+    let text = advice(&run, &[1], Vec::new());
+    assert!(!text.contains('`'), "{text}");
     // An ordinary thread is not what these limits bound.
     run.request.policy = "other".to_owned();
-    let text = advice(&run, &[1]);
+    let text = advice(&run, &[1], vec![kept(Keeper::RtThrottling, None)]);
     assert!(!text.contains("sched_rt_runtime_us"), "{text}");
-    assert!(!text.contains("fair_server"), "{text}");
     assert!(text.contains("cpu.max"), "{text}");
     // The wake-up before has a bill of its own.
     let earlier = Cause::Blocked {
@@ -108,6 +139,35 @@ fn limits_of_real_time_threads_are_lifted_on_named_cpus_with_a_warning() {
     };
     assert_eq!(fix(&earlier, &run), None);
     assert_eq!(name(&earlier), "its previous wake-up was late");
+}
+
+/// However many events and problems a run had, what took most of the time stands on the first screen.
+#[test]
+fn a_summary_names_the_causes_that_have_four_fifths_of_the_time() {
+    let mut ledger = Ledger::new(Some(1_000));
+    for at in 0..8_u64 {
+        let cause = Cause::Call {
+            function: format!("function_{at}"),
+        };
+        ledger.add(&bill_of(
+            0,
+            at * 1_000_000,
+            &[(Stage::Switch, cause, 100_000)],
+        ));
+    }
+    let mut run = report_fixtures::good();
+    run.explanation = Some(ledger.to_record());
+    assert_eq!(needed(run.explanation.as_ref().unwrap()), 7);
+    for events in [0, 500] {
+        let event = Event::invalidating(1, Happening::CpuOnline { cpu: 3 });
+        run.events = vec![event; events];
+        let text = summary(&run, &Style::plain());
+        let named = text
+            .lines()
+            .filter(|line| line.contains("12.5 %") && line.contains("IPI: function_"));
+        assert!(named.count() >= 7, "{events}: {text}");
+        assert!(text.lines().count() <= 40, "{text}");
+    }
 }
 
 #[test]
@@ -123,14 +183,18 @@ fn a_fix_is_given_only_where_it_can_help() {
     // `chrt -f -p 1` would raise an ordinary thread above ordinary probes.
     let text = fix(&ordinary("rustc"), &run).unwrap();
     assert!(!text.contains("chrt -f -p 1 "), "{text}");
-    assert!(
-        text.contains("pgrep -wx rustc | xargs -n1 taskset -pc 1"),
-        "{text}"
-    );
+    assert!(text.contains("or move rustc"), "{text}");
     // Our own thread ran here although a CPU was left for it: `-a 0` was given already.
     let own = Cause::LateInterrupt {
         task: "punctual".to_owned(),
     };
+    let mut bill = bill_of(1, 1, &[(Stage::Switch, own.clone(), 5_000)]);
+    bill.rows[0].by = vec![Culprit {
+        tid: 7,
+        own: true,
+        ..Culprit::default()
+    }];
+    run.explanation.get_or_insert_default().bills = vec![bill];
     assert_eq!(fix(&own, &run), None);
     run.request.cpus = vec![0, 1];
     assert!(fix(&own, &run).unwrap().contains("as with -a 1"));

@@ -74,6 +74,7 @@ fn alloc_slow(class: Class) -> Result<NonNull<u8>, StackError> {
         }
     }
     let (header, word) = or_make_room(class, || {
+        take_memory(taken_by(class, 1))?;
         let base = region::map_stack(class)?;
         debug::fill_new(base, class);
         let word = Word::new(base.as_ptr() as usize, class, to);
@@ -307,6 +308,32 @@ pub(super) fn reserve(class: Class, count: usize) -> Result<(), StackError> {
         })?;
     }
     PROMISED[class.index()].fetch_max(count, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Bytes that the last look at the control group leaves to new stacks: not each of them looks.
+static CREDIT: AtomicU64 = AtomicU64::new(0);
+
+/// Refuses a stack that the control group has no memory for: at its limit it kills a process instead of
+/// returning ENOMEM.
+fn take_memory(bytes: u64) -> Result<(), StackError> {
+    /// The most that is taken without another look.
+    const MOST: u64 = 64 << 20;
+    /// What the kernel takes for the thread itself, and others meanwhile.
+    const MARGIN: u64 = 2 << 20;
+    let take = |credit: u64| credit.checked_sub(bytes);
+    if CREDIT
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+        .is_ok()
+    {
+        return Ok(());
+    }
+    let left = memory_left().unwrap_or(u64::MAX);
+    if left < bytes.saturating_add(MARGIN) {
+        return Err(StackError::NoMemory(libc::ENOMEM));
+    }
+    // An eighth: the nearer the limit, the more often it is read.
+    CREDIT.store((left / 8).min(MOST), Ordering::Relaxed);
     Ok(())
 }
 

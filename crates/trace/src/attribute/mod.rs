@@ -37,6 +37,7 @@ pub use punctual_record::explanation::{
 };
 
 pub use job::{JobInstants, job_bill, job_picture};
+pub use naming::culprit_of;
 
 use amounts::Amount;
 use classify::Context;

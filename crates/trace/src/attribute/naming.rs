@@ -145,12 +145,31 @@ pub(super) fn culprit(cause: &Cause, thread: &Task) -> Option<Culprit> {
     (ran && thread.tid != 0).then(|| self::thread(thread))
 }
 
+/// A thread that ran for so long, with its name.
+#[must_use]
+pub fn culprit_of(task: &Task, ns: u64) -> Culprit {
+    Culprit {
+        ns,
+        name: Some(task.name.clone()),
+        ..thread(task)
+    }
+}
+
 /// A thread as the events describe it.
 pub(super) fn thread(thread: &Task) -> Culprit {
     Culprit {
         tid: thread.tid,
         policy: policy(thread),
         priority: priority(thread),
+        nice: nice(thread),
         ..Culprit::default()
     }
+}
+
+/// The nice value of an ordinary thread, but for that of most: the kernel counts their priorities from
+/// 100 on.
+fn nice(thread: &Task) -> Option<i32> {
+    let nice = thread.priority - 120;
+    let is_ordinary = (100..140).contains(&thread.priority) && matches!(thread.policy, 0 | 3);
+    (is_ordinary && nice != 0).then_some(nice)
 }

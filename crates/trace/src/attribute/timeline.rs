@@ -451,8 +451,10 @@ impl<'w> Builder<'w> {
         }
     }
 
-    /// The thread continues under another name and keeps the CPU time of the former one.
+    /// The thread continues under another name and keeps the CPU time of the former one. What raised
+    /// its priority before (`chrt` and its exec) is seen here first.
     fn rename(&mut self, task: &'w Task) {
+        self.raise_priority(task);
         if self.thread.is_some_and(|thread| thread.tid == task.tid) {
             self.thread = Some(task);
         }

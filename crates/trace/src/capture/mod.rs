@@ -14,6 +14,7 @@ mod jobs;
 pub(crate) mod kernel;
 pub mod layout;
 pub mod messages;
+mod middle;
 pub mod numbers;
 #[cfg(feature = "kernel")]
 mod recorder;
@@ -27,6 +28,7 @@ pub mod stacks;
 pub mod stalls;
 pub mod symbols;
 pub mod unavailable;
+mod used;
 mod waits;
 
 #[cfg(not(feature = "kernel"))]
@@ -40,6 +42,7 @@ use punctual_rt::clock;
 
 use self::chain::Chains;
 use self::history::History;
+use self::middle::{WINDOW, leave_out_middle};
 use self::recorder::Recorder;
 use self::slot::{Slot, ThreadNames, TracingPreemptCount, kind};
 use self::smi::SmiCounts;
@@ -305,7 +308,7 @@ impl Capture {
             }
         }
         slots.sort_by_key(Slot::at_ns);
-        lost += leave_out_middle(&mut slots);
+        lost += leave_out_middle(&mut slots, tid);
         let timer = slots
             .iter()
             .rev()
@@ -549,18 +552,6 @@ fn event(slot: &Slot, kind: Kind) -> Event {
     }
 }
 
-/// Events of one window: if there are more, its middle is blind.
-const WINDOW: usize = 1 << 13;
-
-/// Drops the middle of a window that has too many events; returns how many these were.
-fn leave_out_middle(slots: &mut Vec<Slot>) -> u64 {
-    let over = slots.len().saturating_sub(WINDOW);
-    if over > 0 {
-        slots.drain(WINDOW / 2..WINDOW / 2 + over);
-    }
-    over as u64
-}
-
 fn is_preempt_rt() -> bool {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     read("/sys/kernel/realtime").trim() == "1"
@@ -570,23 +561,6 @@ fn is_preempt_rt() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_window_of_too_many_events_keeps_both_its_ends() {
-        let slot = |at_ns| Slot([at_ns, 0, 0, 0, 0, 0, 0, 0]);
-        let mut slots: Vec<Slot> = (0..10_000).map(slot).collect();
-        assert_eq!(leave_out_middle(&mut slots), 10_000 - WINDOW as u64);
-        assert_eq!(slots.len(), WINDOW);
-        let at = |index: usize| slots[index].at_ns();
-        assert_eq!((at(0), at(WINDOW / 2 - 1)), (0, WINDOW as u64 / 2 - 1));
-        assert_eq!(
-            (at(WINDOW / 2), at(WINDOW - 1)),
-            (10_000 - WINDOW as u64 / 2, 9_999)
-        );
-        let mut few: Vec<Slot> = (0..3).map(slot).collect();
-        assert_eq!(leave_out_middle(&mut few), 0);
-        assert_eq!(few.len(), 3);
-    }
 
     #[test]
     fn rings_of_many_cpus_stay_small_together() {

@@ -286,14 +286,25 @@ impl<'a> Noise<'a> {
 pub struct Timerlat {
     /// The activation's number.
     pub number: u64,
-    /// Measured in its thread, not in its interrupt.
-    pub is_thread: bool,
+    /// Where it was measured.
+    pub context: TimerlatContext,
     /// The latency.
     pub ns: u64,
 }
 
+/// Where timerlat measures a wake-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimerlatContext {
+    /// In the timer's interrupt.
+    Interrupt,
+    /// In its thread.
+    Thread,
+    /// As its thread in user space returns there.
+    User,
+}
+
 impl Timerlat {
-    /// `#123 context thread timer_latency 4567 ns`.
+    /// `#123 context thread timer_latency 4567 ns`; `irq` and `user-ret` as well.
     #[must_use]
     pub fn parse(rest: &str) -> Option<Self> {
         let mut words = rest.strip_prefix('#')?.split_whitespace();
@@ -301,9 +312,10 @@ impl Timerlat {
         if words.next()? != "context" {
             return None;
         }
-        let is_thread = match words.next()? {
-            "thread" => true,
-            "irq" => false,
+        let context = match words.next()? {
+            "irq" => TimerlatContext::Interrupt,
+            "thread" => TimerlatContext::Thread,
+            "user-ret" => TimerlatContext::User,
             _ => return None,
         };
         if words.next()? != "timer_latency" {
@@ -312,7 +324,7 @@ impl Timerlat {
         let ns = words.next()?.parse().ok()?;
         Some(Self {
             number,
-            is_thread,
+            context,
             ns,
         })
     }

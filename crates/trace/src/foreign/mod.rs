@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufRead, Read};
 
 use super::attribute::event::{Event, Kind, Task};
-use lines::Line;
+use lines::{Line, TimerlatContext};
 use punctual_record::explanation::{NotSeen, RecordedEvents};
 pub use wakeups::{WakeUp, Wakers};
 
@@ -23,6 +23,10 @@ const NAMES: usize = 1 << 16;
 const NAME: usize = 64;
 /// Bytes of a function's name.
 const FUNCTION: usize = 128;
+/// Interrupts of the timer that are kept of one wake-up.
+const FRAMES: usize = 64;
+/// By how much an instant that is computed from the times of two lines, in µs, may be wrong, in ns.
+const ROUNDED_NS: u64 = 20_000;
 /// Threads and timers that are kept.
 const KNOWN: usize = 1 << 16;
 
@@ -78,6 +82,8 @@ pub struct Recording {
     /// Threads by number, as last seen.
     tasks: BTreeMap<u32, Task>,
     on_cpu: BTreeMap<u32, Task>,
+    /// The timer's interrupts on a CPU since timerlat's last one.
+    frames: BTreeMap<u32, Vec<(u64, u64)>>,
     wakers: Wakers,
 }
 
@@ -367,6 +373,10 @@ impl Recording {
                 self.seen.insert("irq_noise");
                 match lines::vector(&format!("{}_entry", noise.name)) {
                     Some((vector, _)) => {
+                        let frames = self.frames.entry(cpu).or_default();
+                        if noise.name == "local_timer" && frames.len() < FRAMES {
+                            frames.push((from, to));
+                        }
                         let kind = Kind::VectorEntry {
                             vector,
                             interrupted: None,
@@ -389,8 +399,11 @@ impl Recording {
             }
             "thread_noise" => {
                 self.seen.insert("thread_noise");
-                let to = task(noise.number, noise.name, None);
-                self.switched_to(from, cpu, to);
+                let to = self.known(noise.number, noise.name);
+                // The one that timerlat's interrupt found there has not come since.
+                if self.on_cpu.get(&cpu).is_none_or(|on| on.tid != to.tid) {
+                    self.switched_to(from, cpu, to);
+                }
             }
             _ => {
                 let duration_ns = noise.ns;
@@ -399,13 +412,15 @@ impl Recording {
         }
     }
 
+    /// timerlat's own thread waits for its next activation; what else leaves the CPU is preempted.
     fn switched_to(&mut self, at: u64, cpu: u32, to: Task) {
         let from = self.on_cpu.insert(cpu, to.clone());
         let from = from.unwrap_or_else(|| task(0, "swapper", None));
+        let sleeps = from.tid == 0 || from.name.starts_with("timerlat");
         let kind = Kind::Switch {
             from,
-            from_state: 1,
-            preempted: false,
+            from_state: u64::from(sleeps),
+            preempted: !sleeps,
             to,
         };
         self.push(at, cpu, kind);
@@ -418,9 +433,21 @@ impl Recording {
         };
         self.seen.insert("timerlat");
         let (at, cpu) = (line.at_ns, line.cpu);
-        if !said.is_thread {
-            self.wakers.timerlat(cpu, said.number, said.ns);
-            return;
+        let due = at.saturating_sub(said.ns);
+        match said.context {
+            TimerlatContext::Interrupt => {
+                self.wakers.timerlat(cpu, said.number, said.ns);
+                self.frames.remove(&cpu);
+                // The line is of the thread that the interrupt found there, which ran before.
+                let found = self.known(line.tid, line.name);
+                let is_other = self.on_cpu.get(&cpu).is_none_or(|on| on.tid != found.tid);
+                if is_other && !self.seen.contains("sched_switch") {
+                    self.switched_to(due.saturating_sub(1), cpu, found);
+                }
+                return;
+            }
+            TimerlatContext::User if self.wakers.timerlat_returned(cpu, &said) => return,
+            TimerlatContext::User | TimerlatContext::Thread => {}
         }
         let name = if line.name == "<...>" {
             format!("timerlat/{cpu}")
@@ -429,7 +456,6 @@ impl Recording {
         };
         // rtla's default: SCHED_FIFO 95.
         let thread = task(line.tid, &name, Some(4));
-        let due = at.saturating_sub(said.ns);
         let irq = self.wakers.timerlat_thread(at, cpu, &said, &thread);
         if let Some(irq_ns) = irq {
             let function = self.name("timerlat_irq");
@@ -439,16 +465,34 @@ impl Recording {
                 expires_ns: due,
                 of_probe: true,
             };
-            self.push(due.saturating_add(irq_ns), cpu, expires);
+            let woken = self.within_interrupt(cpu, due.saturating_add(irq_ns));
+            self.push(woken, cpu, expires);
             let waking = Kind::Waking {
                 tid: thread.tid,
                 by: None,
             };
-            self.push(due.saturating_add(irq_ns), cpu, waking);
+            self.push(woken, cpu, waking);
+            self.push(woken, cpu, Kind::TimerDone { timer: 1 });
         }
         if !self.seen.contains("sched_switch") {
             self.switched_to(at, cpu, thread);
         }
+    }
+
+    /// An instant in the nearest of the timer's interrupts since timerlat's own: the times of lines are
+    /// in µs.
+    fn within_interrupt(&self, cpu: u32, at: u64) -> u64 {
+        let frames = self.frames.get(&cpu).map_or(&[][..], Vec::as_slice);
+        let away = |(from, to): &(u64, u64)| at.clamp(*from, *to).abs_diff(at);
+        let nearest = frames.iter().min_by_key(|frame| away(frame));
+        let near = nearest.filter(|frame| away(frame) <= ROUNDED_NS);
+        near.map_or(at, |(from, to)| at.clamp(*from, *to))
+    }
+
+    /// A thread as it was last seen.
+    fn known(&self, tid: u32, name: &str) -> Task {
+        let known = self.tasks.get(&tid).filter(|_| tid != 0).cloned();
+        known.unwrap_or_else(|| task(tid, name, None))
     }
 }
 

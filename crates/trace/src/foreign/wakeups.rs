@@ -121,6 +121,8 @@ pub struct Wakers {
     ready: BTreeMap<u32, (u64, Option<u64>)>,
     /// timerlat's interrupts: the activation and its latency, by CPU.
     timerlat: BTreeMap<u32, (u64, u64)>,
+    /// timerlat's latest activation on a CPU whose thread ran.
+    activations: BTreeMap<u32, u64>,
     /// Whether timerlat measures: then only its threads count.
     is_timerlat: bool,
     found: VecDeque<WakeUp>,
@@ -210,9 +212,24 @@ impl Wakers {
             timer: Some(1),
         };
         self.push(wake_up);
+        self.activations.insert(cpu, said.number);
         let irq = self.timerlat.get(&cpu);
         irq.filter(|(number, _)| *number == said.number)
             .map(|(_, ns)| *ns)
+    }
+
+    /// timerlat's thread in user space returned there: whether that ends the wake-up that its thread
+    /// stated.
+    pub(super) fn timerlat_returned(&mut self, cpu: u32, said: &Timerlat) -> bool {
+        if self.activations.get(&cpu) != Some(&said.number) {
+            return false;
+        }
+        let mut latest = self.found.iter_mut().rev();
+        let Some(wake_up) = latest.find(|it| it.cpu == cpu) else {
+            return false;
+        };
+        wake_up.woken_ns = wake_up.due_ns.saturating_add(said.ns).max(wake_up.woken_ns);
+        true
     }
 
     fn keep(&mut self, wake_up: WakeUp) {

@@ -100,6 +100,26 @@ fn a_thread_that_executed_another_program_has_its_new_name() {
     assert_eq!(names.count(), 0, "what is not the running thread's");
 }
 
+/// `chrt -f 99 hog`: the policy changes within the program that executes the other one. Nothing but its
+/// exec shows it, and it had kept the CPU before.
+#[test]
+fn a_thread_that_raised_its_priority_and_executed_a_program_was_above_before() {
+    let before = task(300, "chrt", 120, 0);
+    let after = task(300, "hog", 0, 1);
+    let mut made = asleep(&before, 200_000);
+    let renamed = Kind::Rename {
+        task: after.clone(),
+    };
+    made.timer(500, 3_000, USER)
+        .at(100_000, renamed)
+        .switch(190_000, &after, &probe());
+    let rows = made.rows();
+    let above = |cause: &Cause| matches!(cause, Cause::Thread { priority: 99, .. });
+    let its = rows.iter().filter(|(_, cause, _)| above(cause));
+    let ns: u64 = its.map(|(_, _, ns)| ns).sum();
+    assert_eq!(ns, 190_000 - 3_000, "{rows:#?}");
+}
+
 /// Both are ordinary: whatever their nice values, the scheduler shares the CPU among them, and neither
 /// is throttled. A real-time thread that runs before an ordinary one is a different case.
 #[test]

@@ -91,7 +91,10 @@ fn writing_what_a_fix_says_makes_a_finding_ok_and_the_old_bytes_bring_it_back() 
     for case in cases() {
         let (tree, then) = changed(&case);
         let writes: Vec<(&String, &String)> = then.fixes.iter().filter_map(write).collect();
-        if writes.is_empty() || KERNEL_ANSWERS.contains(&case.id) {
+        // The mask of an interrupt that was moved is written again, and changes nothing.
+        let is_again =
+            then.state.kind() == StateKind::Information && case.id == FindingId::IrqAffinity;
+        if writes.is_empty() || KERNEL_ANSWERS.contains(&case.id) || is_again {
             continue;
         }
         let old: Vec<Option<Vec<u8>>> = writes.iter().map(|(path, _)| tree.read(path)).collect();

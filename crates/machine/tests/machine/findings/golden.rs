@@ -116,6 +116,7 @@ fn laptop() -> Tree {
         "/sys/module/pcie_aspm/parameters/policy",
         "[default] performance\n",
     );
+    tree.write("/sys/bus/pci/devices/0000:00:1c.0/link/l1_aspm", "1\n");
     tree.thread(900, "thermald", false, Policy::Other, "0-3");
     tree.thread(901, "rtkit-daemon", false, Policy::Other, "0-3");
     tree

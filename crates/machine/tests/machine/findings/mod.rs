@@ -2,6 +2,7 @@
 //! that can't be read, whole machines, and files that hold anything.
 
 mod answers;
+mod command_lines;
 mod flips;
 mod golden;
 mod hostile;

@@ -1,7 +1,9 @@
 //! A knob that is named on the command line.
 
+use punctual_record::cpu_list;
 use punctual_record::finding::FindingId;
-use punctual_record::tuning::{NapiMode, RouteMetric, is_link_address};
+use punctual_record::tuning::{NapiMode, RouteMetric, ThreadSetting, is_link_address, scheduling};
+use punctual_rt::cpulist;
 
 use super::super::units;
 use super::values::ValueError;
@@ -46,6 +48,17 @@ pub enum KnobArgument {
         /// In softirqs, or in threads.
         mode: NapiMode,
     },
+    /// What one thread has.
+    Thread {
+        /// Its policy or its CPUs.
+        what: ThreadSetting,
+        /// Its number.
+        tid: i32,
+        /// When it started, in ticks since boot, if that must be so.
+        start: Option<u64>,
+        /// The value, as the setting has it.
+        value: String,
+    },
 }
 
 impl KnobArgument {
@@ -54,11 +67,12 @@ impl KnobArgument {
     /// That of where packets are received.
     const NAPI: &str = "napi";
 
-    /// Names that take `@HOST`, or `@DEVICE`.
+    /// Names that take `@HOST`, `@DEVICE`, or `@TID`.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
         let metrics = RouteMetric::ALL.map(RouteMetric::name);
-        [&metrics[..], &[Self::NEIGHBOUR, Self::NAPI]].concat()
+        let threads = ThreadSetting::ALL.map(ThreadSetting::name);
+        [&metrics[..], &[Self::NEIGHBOUR, Self::NAPI], &threads].concat()
     }
 
     /// Reads a knob.
@@ -100,6 +114,20 @@ impl KnobArgument {
                 false => Err(ValueError::Knob),
             };
         }
+        if let Some(what) = ThreadSetting::ALL.into_iter().find(|it| it.name() == kind) {
+            let read = host.as_deref().and_then(thread);
+            let (tid, start) = read.ok_or(ValueError::Thread)?;
+            let value = value.and_then(|value| match what {
+                ThreadSetting::Scheduling => scheduling(value),
+                ThreadSetting::Affinity => cpulist::numbers(value).ok().map(|cpus| cpu_list(&cpus)),
+            });
+            return Ok(Self::Thread {
+                what,
+                tid,
+                start,
+                value: value.ok_or(ValueError::ThreadSetting(what))?,
+            });
+        }
         if let Some(metric) = RouteMetric::ALL.into_iter().find(|it| it.name() == kind) {
             let value = read_metric(metric, value).ok_or(ValueError::RouteMetric(metric))?;
             return Ok(Self::Route {
@@ -123,6 +151,16 @@ fn is_sysctl(name: &str) -> bool {
     let mut parts = name.split('.');
     let is_plain = |part: &str| !part.is_empty() && !part.contains('/');
     name.contains('.') && parts.all(is_plain)
+}
+
+/// The number of a thread, and when it started: `4711`, `4711:812345`.
+fn thread(text: &str) -> Option<(i32, Option<u64>)> {
+    let (tid, start) = match text.split_once(':') {
+        Some((tid, start)) => (tid, Some(start.parse().ok()?)),
+        None => (text, None),
+    };
+    let tid = tid.parse().ok().filter(|tid| *tid > 0)?;
+    Some((tid, start))
 }
 
 fn read_metric(metric: RouteMetric, value: Option<&str>) -> Option<u32> {
@@ -164,7 +202,9 @@ pub fn name(text: &str) -> Result<String, ValueError> {
 #[cfg(test)]
 mod tests {
     use punctual_machine::tune::setting_of_file;
-    use punctual_record::tuning::{Change, Neighbour, NetworkDevice, Route, Setting};
+    use punctual_record::tuning::{
+        Change, Neighbour, NetworkDevice, Route, Setting, ThreadIdentity,
+    };
 
     use super::*;
 
@@ -186,6 +226,12 @@ mod tests {
         let napi = |device: Option<&str>, mode| KnobArgument::Napi {
             device: device.map(str::to_owned),
             mode,
+        };
+        let thread = |what, start, value: &str| KnobArgument::Thread {
+            what,
+            tid: 4711,
+            start,
+            value: value.to_owned(),
         };
         for (text, knob) in [
             (
@@ -216,6 +262,14 @@ mod tests {
             (
                 "napi@eth0=threads:70",
                 napi(Some("eth0"), NapiMode::Threads(Some(70))),
+            ),
+            (
+                "scheduling@4711=fifo:79",
+                thread(ThreadSetting::Scheduling, None, "1 79 0"),
+            ),
+            (
+                "affinity@4711:812345=3,0-1",
+                thread(ThreadSetting::Affinity, Some(812_345), "0-1,3"),
             ),
             ("/tmp/a=b=c", file("/tmp/a", "b=c")),
             (
@@ -265,6 +319,13 @@ mod tests {
             },
         };
         let (pair, _) = setting_of_file(ratio, "5");
+        let thread = ThreadIdentity {
+            tid: 7,
+            name: "hog".to_owned(),
+            start: 9,
+        };
+        let scheduling = ThreadSetting::Scheduling.of(thread.clone());
+        let affinity = ThreadSetting::Affinity.of(thread);
         for (name, setting, value, argument) in [
             ("ksm", Setting::File { path }, "1", "ksm"),
             (
@@ -306,6 +367,13 @@ mod tests {
             ("napi@eth0", napi.clone(), "softirq", "napi@eth0=softirq"),
             ("napi@eth0", napi.clone(), "threads", "napi@eth0=threads"),
             ("napi@eth0", napi, "threads fifo:70", "napi@eth0=threads:70"),
+            (
+                "scheduling@7:9",
+                scheduling,
+                "1 79 0",
+                "scheduling@7:9=fifo:79",
+            ),
+            ("affinity@7", affinity, "0-1", "affinity@7=0-1"),
         ] {
             let change = Change {
                 knob: name.to_owned().into(),
@@ -316,6 +384,7 @@ mod tests {
             let read = KnobArgument::parse(argument);
             let is_it = match &read {
                 Ok(KnobArgument::Napi { mode, .. }) => mode.value() == value,
+                Ok(KnobArgument::Thread { value: read, .. }) => read == value,
                 Ok(KnobArgument::Neighbour { link, .. }) => link.is_some(),
                 Ok(KnobArgument::File { path, value }) => format!("{path}={value}") == argument,
                 other => other.is_ok(),
@@ -356,6 +425,15 @@ mod tests {
             "napi@eth0=threads:100",
             "napi@../x=threads",
             "napi@.=threads",
+            "scheduling@4711",
+            "scheduling@4711=fifo",
+            "scheduling=fifo:1",
+            "scheduling@0=fifo:1",
+            "scheduling@-1=fifo:1",
+            "scheduling@1:x=fifo:1",
+            "affinity@4711=",
+            "affinity@4711=x",
+            "affinity@hog=0",
             "net..a=1",
             "a.b",
             "a.b/c=1",

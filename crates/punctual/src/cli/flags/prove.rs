@@ -21,7 +21,7 @@ const EXPERIMENT: &str = "Experiment";
 /// Flags of `prove`.
 #[derive(Debug, Args)]
 pub struct ProveFlags {
-    /// Switch these knobs: findings of `punctual check` with a fix at run time, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST, napi@DEVICE=MODE; without @HOST that of --path
+    /// Switch these knobs: findings of `punctual check` with a fix at run time, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST, napi@DEVICE=MODE, scheduling@TID=POLICY, affinity@TID=CPUS; without @HOST that of --path
     #[arg(value_name = "KNOB", required = true, value_parser = names::knob(), hide_possible_values = true)]
     pub knobs: Vec<KnobArgument>,
     /// Measure without switching first for this time, in s or with a unit: how much do latencies vary?

@@ -67,7 +67,7 @@ pub struct ApplyFlags {
 /// Which knobs.
 #[derive(Debug, Args)]
 pub struct KnobFlags {
-    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST, napi@DEVICE=MODE [default: all bad findings that have such a fix]
+    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST, napi@DEVICE=MODE, scheduling@TID=POLICY, affinity@TID=CPUS [default: all bad findings that have such a fix]
     #[arg(value_name = "KNOB", value_parser = names::knob(), hide_possible_values = true)]
     pub knobs: Vec<KnobArgument>,
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]
@@ -95,7 +95,7 @@ impl KnobFlags {
 /// Flags of `tune run`.
 #[derive(Debug, Args)]
 pub struct TuneRunFlags {
-    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST, napi@DEVICE=MODE [default: all bad findings that have such a fix]
+    /// Change these knobs: findings of `punctual check`, or settings with a value: /PATH=VALUE, NAME=VALUE of sysctl, rto_min@HOST=TIME, initcwnd@HOST=N, quickack@HOST, neighbour@HOST, napi@DEVICE=MODE, scheduling@TID=POLICY, affinity@TID=CPUS [default: all bad findings that have such a fix]
     #[arg(value_name = "KNOB", value_parser = names::knob(), hide_possible_values = true)]
     pub knobs: Vec<KnobArgument>,
     /// Name the CPUs for real-time work: 3-5,0 or !1-2 [default: the isolated CPUs]

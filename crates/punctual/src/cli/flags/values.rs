@@ -5,7 +5,7 @@ use std::fmt;
 
 use punctual_machine::survey::cpus::{self, CpuListError};
 use punctual_network::wire::limits;
-use punctual_record::tuning::RouteMetric;
+use punctual_record::tuning::{RouteMetric, ThreadSetting};
 
 /// Why a value is refused.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,10 @@ pub enum ValueError {
     Neighbour,
     /// Not a way in which a network device receives.
     Napi,
+    /// Not the number of a thread.
+    Thread,
+    /// Not what a thread can have.
+    ThreadSetting(ThreadSetting),
     /// Not a part of a CPU's time that leaves room for anything else.
     Utilisation,
     /// Not a number of pairs.
@@ -120,6 +124,17 @@ impl fmt::Display for ValueError {
             Self::Napi => f.write_str(
                 "napi: expected softirq, threads, or threads:PRIORITY with a priority from 1 to 99",
             ),
+            Self::Thread => f.write_str(
+                "expected the number of a thread behind the @, as ps -eL prints it (LWP), or TID:START \
+                 with field 22 of /proc/TID/stat",
+            ),
+            Self::ThreadSetting(ThreadSetting::Scheduling) => f.write_str(
+                "scheduling: expected fifo:PRIORITY or rr:PRIORITY from 1 to 99, other, other:NICE, \
+                 batch, or idle",
+            ),
+            Self::ThreadSetting(ThreadSetting::Affinity) => {
+                f.write_str("affinity: expected a list of CPUs such as 0,2-3")
+            }
             Self::Interval => {
                 f.write_str("expected fixed, primes, or an interval such as 1000 or 250us")
             }

@@ -66,26 +66,26 @@ pub fn of_fit(flags: &FitFlags) -> Result<FitPlan, Failure> {
         })
         .ok_or_else(|| Failure::usage("fit needs --deadline"))?;
     let qualify_ns = qualify.duration_ns.unwrap_or(0);
-    if qualify_ns > flags.budget {
-        return Err(Failure::usage(
-            "--budget must be longer than a qualification (-D): one is made before anything else",
-        ));
-    }
     refuse_surest(run.required.confidence)?;
-    let pairs = punctual_stats::experiment::LEAST_PAIRS as u64;
     let seed = run.seed.unwrap_or_else(seed_from_clock);
     let experiment = Experiment::planned(seed, BLOCK_NS, SETTLE_NS, run.required.confidence);
-    let slot_ns = experiment.slot_ns();
-    Ok(FitPlan {
+    let plan = FitPlan {
         qualify,
         qualify_ns,
         deadline_ns,
-        // Two knobs, a pair is two slots, a slot between pilot and pairs, and one to end.
-        least_prove_ns: PILOT_NS + (2 * 2 * pairs + 2) * slot_ns + 20_000_000_000,
         experiment,
         pilot_ns: PILOT_NS,
         budget_ns: flags.budget,
         keeps: !flags.no_keep,
         state: run.state().to_owned(),
-    })
+    };
+    let least_ns = plan.lengths().least_budget_ns();
+    if plan.budget_ns < least_ns {
+        return Err(Failure::usage(format!(
+            "--budget must be {}m or longer: a qualification (-D), an experiment with one knob, and \
+             two qualifications after it",
+            least_ns.div_ceil(60_000_000_000)
+        )));
+    }
+    Ok(plan)
 }

@@ -39,6 +39,10 @@ pub(super) fn run(flags: &PersistFlags) -> Result<ExitCode, Failure> {
             LeftOut::UnknownNamespace => {
                 "which network namespace the system begins with can't be read here"
             }
+            LeftOut::OfThread => {
+                "its thread has another number after a reboot: set it in the program, or in its \
+                 unit (CPUSchedulingPriority=, CPUAffinity=)"
+            }
             LeftOut::Unreadable(why) => why,
         };
         out::complain(&format!(

@@ -292,6 +292,21 @@ fn needed(experiment: &Experiment, spreads: &[Spread], knobs: usize) -> Option<u
     power(experiment, spreads, knobs).pairs(&spread.highest(), ratio)
 }
 
+/// The shortest experiment with so many knobs and the control, in ns: known before anything runs. How
+/// many pairs are needed for what the pilot shows may be more.
+#[must_use]
+pub fn least_ns(knobs: usize, pilot_ns: u64, slot_ns: u64) -> u64 {
+    let all = knobs + 1;
+    let slots = match Design::screens(knobs) {
+        true => least_for_screening(all),
+        // One between the pilot and the pairs, of which each is two.
+        false => 1 + 2 * LEAST_PAIRS * all,
+    };
+    // The last one ends a little late.
+    let slots = pilot_slots(pilot_ns, slot_ns).saturating_add(slots as u64 + 1);
+    slots.saturating_mul(slot_ns)
+}
+
 /// Slots in which a screening and its confirmation have room.
 fn least_for_screening(knobs: usize) -> usize {
     let confirming = 2 * LEAST_PAIRS * (CANDIDATES + 1);

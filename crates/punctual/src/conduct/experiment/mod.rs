@@ -14,6 +14,7 @@ use punctual_record::experiment::{Experiment, ExperimentOutcome, LeftOut};
 use punctual_record::explanation::Bill;
 
 use self::course::Course;
+pub(super) use self::course::least_ns;
 pub use self::course::{Design, pilot_slots};
 use self::grid::Grid;
 use self::switcher::{Shared, Switcher, fill, limit_of_pilot};

@@ -17,9 +17,13 @@ use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
 use crate::conduct::run::BillSink;
+use punctual_machine::Root;
 use punctual_machine::survey::group_limits::GroupLimits;
+use punctual_machine::tune::time_of_ordinary_threads;
 use punctual_record::Ledger;
-use punctual_record::explanation::{Bill, Cause, Explanation, NotSeen, Stage, StageTimes};
+use punctual_record::explanation::{
+    Bill, BillRow, Cause, Culprit, Explanation, NotSeen, RowNote, Stage, StageTimes,
+};
 use punctual_record::taskset::JobBills;
 use punctual_trace::attribute;
 use punctual_trace::attribute::event::{Task, Window};
@@ -29,12 +33,14 @@ use punctual_trace::capture::numbers::Numbers;
 /// How often the rings are copied: under the heaviest load they hold a third of a second.
 const NAP: Duration = Duration::from_millis(50);
 /// Outliers that are explained per round. More are counted, but not explained.
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 1024;
 /// Gaps that are explained per round: there are many, and most are short.
 const GAPS_AT_ONCE: usize = 4096;
 /// How often system management interrupts are counted while gaps are measured; also the shortest
 /// time between two counts for wake-ups that are not among the worst.
 const SMI_EVERY_NS: u64 = 1_000_000_000;
+/// The period of the limits of real-time threads, unless somebody changed it.
+const PERIOD_NS: u64 = 1_000_000_000;
 /// The least time of a bill's platform row that such interrupts may explain: more than the usual
 /// delivery of a timer.
 const SUSPECT_NS: u64 = 10_000;
@@ -129,9 +135,13 @@ impl Tracer {
         }
         // All waiting wake-ups are over: this reading includes what the kernel counted for them.
         self.groups.look(clock::now_ns());
-        lock(&self.account)
-            .ledger
-            .set_limits(&self.groups.over_run());
+        {
+            let ledger = &mut lock(&self.account).ledger;
+            ledger.set_limits(&self.groups.over_run());
+            if last {
+                ledger.set_ordinary_time(time_of_ordinary_threads(&Root::live()));
+            }
+        }
         self.jobs
             .explain(&self.capture, &self.account, &self.numbers);
         let mut drained = Instant::now();
@@ -189,7 +199,7 @@ impl Tracer {
             let bill = window.as_ref().map(|window| self.bill(window));
             (window, bill)
         };
-        let made = make();
+        let mut made = make();
         let suspect = made
             .1
             .as_ref()
@@ -198,10 +208,30 @@ impl Tracer {
             let worst = lock(&self.account).ledger.would_keep(wake.latency_ns());
             let apart_ns = if worst { 0 } else { SMI_EVERY_NS };
             if lock(&self.capture).count_smis(apart_ns) {
-                return make();
+                made = make();
             }
         }
+        if let Some(bill) = &mut made.1 {
+            self.add_users(bill);
+        }
         made
+    }
+
+    /// Names who used up what the kernel leaves to real-time threads, of a thread that was throttled.
+    fn add_users(&self, bill: &mut Bill) {
+        let is_throttled = |row: &&mut BillRow| matches!(row.cause, Cause::Throttled { .. });
+        let Some(row) = bill.rows.iter_mut().find(is_throttled) else {
+            return;
+        };
+        let (from_ns, to_ns) = (bill.due_ns.saturating_sub(PERIOD_NS), bill.due_ns);
+        let users = lock(&self.capture).real_time_threads(bill.cpu, from_ns, to_ns);
+        let most = users.into_iter().filter(|(_, ns)| *ns > PERIOD_NS / 20);
+        let notes = most
+            .take(Culprit::MOST)
+            .map(|(task, ns)| RowNote::UsedUpBy {
+                thread: Box::new(attribute::culprit_of(&task, ns)),
+            });
+        row.notes.extend(notes);
     }
 
     /// The wake-ups that were sent since the last round.

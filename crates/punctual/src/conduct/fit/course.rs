@@ -1,5 +1,7 @@
 //! The course of a fit: which step comes next. Pure.
 
+use super::super::experiment::least_ns;
+use super::AROUND_NS;
 use punctual_record::finding::{FindingId, Group};
 use punctual_record::fit::{FitOutcome, FitWork, ProvenKnob};
 use punctual_stats::experiment::KnobConclusion;
@@ -20,8 +22,31 @@ pub struct FitLengths {
     pub budget_ns: u64,
     /// A qualification, in ns: its measurement, and what it takes around it.
     pub qualify_ns: u64,
-    /// The shortest experiment with one knob, in ns.
-    pub least_prove_ns: u64,
+    /// The pilot of an experiment, in ns.
+    pub pilot_ns: u64,
+    /// A block of it with its time to settle, in ns.
+    pub slot_ns: u64,
+}
+
+impl FitLengths {
+    /// The shortest experiment with so many knobs, and what it takes around it, in ns.
+    fn least_prove_ns(&self, knobs: usize) -> u64 {
+        least_ns(knobs, self.pilot_ns, self.slot_ns).saturating_add(AROUND_NS)
+    }
+
+    /// The shortest budget with which one knob can be tried, in ns.
+    #[must_use]
+    pub fn least_budget_ns(&self) -> u64 {
+        self.needed_ns(self.qualify_ns, 1)
+    }
+
+    /// What is needed for so many knobs after so much time, in ns.
+    fn needed_ns(&self, elapsed_ns: u64, knobs: usize) -> u64 {
+        let reserve_ns = self.qualify_ns.saturating_mul(LEAST_RESERVE);
+        elapsed_ns
+            .saturating_add(reserve_ns)
+            .saturating_add(self.least_prove_ns(knobs))
+    }
 }
 
 /// What comes next.
@@ -56,6 +81,8 @@ enum Stage {
 pub struct FitCourse {
     lengths: FitLengths,
     stage: Stage,
+    /// The budget that has room for the knobs that were left out.
+    for_all_ns: Option<u64>,
 }
 
 impl FitCourse {
@@ -65,6 +92,7 @@ impl FitCourse {
         let course = Self {
             lengths,
             stage: Stage::Before,
+            for_all_ns: None,
         };
         (course, FitNext::Qualify(Vec::new()))
     }
@@ -141,7 +169,7 @@ impl FitCourse {
             (Stage::After(helped), outcome) => match outcome {
                 Outcome::Pass => self.try_without(Vec::new(), helped, elapsed_ns),
                 Outcome::Inconclusive => FitNext::Over(FitOutcome::TooLittleEvidence),
-                _ => FitNext::Over(FitOutcome::NotEnough { knobs: helped }),
+                _ => self.over(FitOutcome::NotEnough { knobs: helped }),
             },
         }
     }
@@ -166,33 +194,41 @@ impl FitCourse {
         if asked.is_empty() {
             return FitNext::Over(FitOutcome::NothingToTurn);
         }
-        let knobs: Vec<FindingId> = asked.iter().copied().take(MOST_KNOBS).collect();
-        let FitLengths {
-            budget_ns,
-            qualify_ns,
-            least_prove_ns,
-            ..
-        } = self.lengths;
+        let mut knobs: Vec<FindingId> = asked.iter().copied().take(MOST_KNOBS).collect();
+        let lengths = self.lengths;
         let left = |qualifications: u64| {
-            let reserve_ns = qualify_ns.saturating_mul(qualifications);
-            budget_ns.saturating_sub(elapsed_ns.saturating_add(reserve_ns))
+            let reserve_ns = lengths.qualify_ns.saturating_mul(qualifications);
+            lengths
+                .budget_ns
+                .saturating_sub(elapsed_ns.saturating_add(reserve_ns))
         };
+        // The dearest that there is time for.
+        let has_room = |knobs: &usize| left(LEAST_RESERVE) >= lengths.least_prove_ns(*knobs);
+        let all_ns = lengths.needed_ns(elapsed_ns, knobs.len());
+        let Some(most) = (1..=knobs.len()).rev().find(has_room) else {
+            let needed_ns = lengths.needed_ns(elapsed_ns, 1);
+            return FitNext::Over(FitOutcome::BudgetTooSmall { needed_ns });
+        };
+        if most < knobs.len() {
+            knobs.truncate(most);
+            self.for_all_ns = Some(all_ns);
+        }
         // One qualification after it, and one without each knob, as far as there is time.
         let all = 1 + knobs.len() as u64;
         let left_ns = match left(all) {
-            enough if enough >= least_prove_ns.saturating_mul(all) => enough,
+            enough if enough >= lengths.least_prove_ns(most).saturating_mul(all) => enough,
             _ => left(LEAST_RESERVE),
         };
-        if left_ns < least_prove_ns {
-            let reserve_ns = qualify_ns.saturating_mul(LEAST_RESERVE);
-            return FitNext::Over(FitOutcome::BudgetTooSmall {
-                needed_ns: elapsed_ns
-                    .saturating_add(reserve_ns)
-                    .saturating_add(least_prove_ns),
-            });
-        }
         self.stage = Stage::Proving;
         FitNext::Prove(knobs, left_ns)
+    }
+
+    /// Ends it, unless knobs that were left out might have changed that.
+    fn over(&self, outcome: FitOutcome) -> FitNext {
+        FitNext::Over(match self.for_all_ns {
+            Some(needed_ns) => FitOutcome::BudgetTooSmall { needed_ns },
+            None => outcome,
+        })
     }
 
     /// The experiment found that it needs so much time.
@@ -215,7 +251,7 @@ impl FitCourse {
         });
         let helped: Vec<FindingId> = helped.into_iter().map(|it| it.knob).collect();
         if helped.is_empty() {
-            return FitNext::Over(FitOutcome::NothingHelps);
+            return self.over(FitOutcome::NothingHelps);
         }
         self.stage = Stage::After(helped.clone());
         FitNext::Qualify(helped)

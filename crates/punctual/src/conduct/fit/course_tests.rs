@@ -6,7 +6,8 @@ const LENGTHS: FitLengths = FitLengths {
     deadline_ns: 50_000,
     budget_ns: 120 * MINUTE,
     qualify_ns: 2 * MINUTE,
-    least_prove_ns: 8 * MINUTE,
+    pilot_ns: 2 * MINUTE,
+    slot_ns: 6_000_000_000,
 };
 
 fn qualified(outcome: Outcome, asked: &[FindingId]) -> FitWork {
@@ -123,11 +124,11 @@ fn without_time_all_that_helps_is_kept_and_what_was_not_tried_is_said() {
         needed: vec![Governor],
         asked: vec![Ksm, Governor],
     };
-    let lengths = FitLengths {
-        budget_ns: 14 * MINUTE,
+    let lengths = |minutes| FitLengths {
+        budget_ns: minutes * MINUTE,
         ..LENGTHS
     };
-    let (steps, outcome) = machine.fit(lengths);
+    let (steps, outcome) = machine.fit(lengths(16));
     // The reserve is for one qualification after it and one without a knob: ksm, which is not
     // needed. Without the governor it is the machine as it was.
     assert_eq!(steps.len(), 4);
@@ -141,7 +142,7 @@ fn without_time_all_that_helps_is_kept_and_what_was_not_tried_is_said() {
         needed: vec![Governor, Compaction],
         asked: vec![Governor, Ksm, Compaction],
     };
-    let (_, outcome) = machine.fit(lengths);
+    let (_, outcome) = machine.fit(lengths(19));
     let met = FitOutcome::Met {
         knobs: vec![Governor, Ksm, Compaction],
         untried: vec![Ksm, Compaction],
@@ -179,24 +180,55 @@ fn a_budget_without_room_says_how_much_is_needed() {
         needed: vec![Ksm],
         asked: vec![Ksm],
     };
-    let lengths = FitLengths {
-        budget_ns: 10 * MINUTE,
+    let within = |budget_ns| FitLengths {
+        budget_ns,
         ..LENGTHS
     };
-    let (steps, outcome) = machine.fit(lengths);
+    let (steps, outcome) = machine.fit(within(10 * MINUTE));
     assert_eq!(steps.len(), 1);
-    assert_eq!(
-        outcome,
-        FitOutcome::BudgetTooSmall {
-            needed_ns: 14 * MINUTE
+    // Known before anything runs.
+    let needed_ns = LENGTHS.least_budget_ns();
+    assert_eq!(outcome, FitOutcome::BudgetTooSmall { needed_ns });
+    // 20 blocks of pilot, 24 pairs, one between and one to end, three qualifications.
+    assert_eq!(needed_ns, 70 * 6_000_000_000 + 20_000_000_000 + 6 * MINUTE);
+    assert_eq!(machine.fit(within(needed_ns)).1.verdict(), Outcome::Pass);
+}
+
+/// Whatever the bills ask for: what is announced is enough, and a fifth less is not.
+#[test]
+fn a_budget_that_is_announced_is_enough() {
+    let all = [
+        Ksm,
+        Governor,
+        Compaction,
+        Swappiness,
+        VmstatInterval,
+        RtThrottling,
+    ];
+    for knobs in 1..=all.len() {
+        let machine = Machine {
+            helpful: vec![all[knobs - 1]],
+            needed: vec![all[knobs - 1]],
+            asked: all[..knobs].to_vec(),
+        };
+        let within = |budget_ns| FitLengths {
+            budget_ns,
+            ..LENGTHS
+        };
+        let mut announced = LENGTHS.least_budget_ns();
+        let outcome = machine.fit(within(announced)).1;
+        if knobs > 1 {
+            // The dearest alone was tried, and it is not what helps.
+            let FitOutcome::BudgetTooSmall { needed_ns } = outcome else {
+                panic!("{knobs}: {outcome:?}");
+            };
+            announced = needed_ns;
         }
-    );
-    // So much is enough.
-    let lengths = FitLengths {
-        budget_ns: 14 * MINUTE,
-        ..LENGTHS
-    };
-    assert_eq!(machine.fit(lengths).1.verdict(), Outcome::Pass);
+        let outcome = machine.fit(within(announced)).1;
+        assert_eq!(outcome.verdict(), Outcome::Pass, "{knobs}");
+        let outcome = machine.fit(within(announced / 5 * 4)).1;
+        assert_eq!(outcome.verdict(), Outcome::Inconclusive, "{knobs}");
+    }
 }
 
 #[test]

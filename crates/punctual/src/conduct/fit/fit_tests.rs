@@ -77,7 +77,6 @@ fn plan(folder: &Path) -> FitPlan {
         deadline_ns: 50_000,
         experiment: Experiment::planned(1, 5, 1, 0.95),
         pilot_ns: MINUTE,
-        least_prove_ns: 8 * MINUTE,
         budget_ns: 120 * MINUTE,
         keeps: true,
         state: folder.join("state"),

@@ -8,7 +8,7 @@ mod steps;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
-use punctual_machine::tune::{Journal, apply, boot, changes_of};
+use punctual_machine::tune::{Journal, apply_together, boot, changes_of};
 use punctual_record::experiment::{Experiment, ExperimentOutcome};
 use punctual_record::finding::{Check, FindingId, StateKind};
 use punctual_record::fit::{
@@ -21,10 +21,10 @@ use punctual_record::{Run, RunDirectory, State, time};
 use super::progress::Progress;
 use super::run::RunPlan;
 
-use course::{FitCourse, FitLengths};
+use course::FitCourse;
 use steps::{Runs, Steps};
 
-pub use course::FitNext;
+pub use course::{FitLengths, FitNext};
 pub use error::FitError;
 
 /// What a step takes beside its measurement: loads that start and end, the analysis.
@@ -43,14 +43,26 @@ pub struct FitPlan {
     pub experiment: Experiment,
     /// Length of its pilot in ns.
     pub pilot_ns: u64,
-    /// The shortest experiment with one knob and the control.
-    pub least_prove_ns: u64,
     /// Time for everything, in ns.
     pub budget_ns: u64,
     /// Whether what helps stays changed.
     pub keeps: bool,
     /// The directory of the journal.
     pub state: PathBuf,
+}
+
+impl FitPlan {
+    /// How long its parts are.
+    #[must_use]
+    pub fn lengths(&self) -> FitLengths {
+        FitLengths {
+            deadline_ns: self.deadline_ns,
+            budget_ns: self.budget_ns,
+            qualify_ns: self.qualify_ns.saturating_add(AROUND_NS),
+            pilot_ns: self.pilot_ns,
+            slot_ns: self.experiment.slot_ns(),
+        }
+    }
 }
 
 /// Receives the progress of a fit.
@@ -142,12 +154,7 @@ impl Fitting<'_> {
     }
 
     fn until_over(&mut self, steps: &dyn Steps) -> Result<FitOutcome, FitError> {
-        let lengths = FitLengths {
-            deadline_ns: self.plan.deadline_ns,
-            budget_ns: self.plan.budget_ns,
-            qualify_ns: self.plan.qualify_ns.saturating_add(AROUND_NS),
-            least_prove_ns: self.plan.least_prove_ns,
-        };
+        let lengths = self.plan.lengths();
         let begun = Instant::now();
         let elapsed =
             |begun: Instant| u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -205,7 +212,7 @@ impl Fitting<'_> {
     fn keep(&mut self, knobs: &[FindingId]) -> Result<(), FitError> {
         let changes = changes_of(self.check, knobs);
         let mut journal = Journal::open(&self.plan.state).map_err(FitError::Keep)?;
-        apply(&mut journal, &changes).map_err(FitError::Keep)?;
+        apply_together(&mut journal, &changes).map_err(FitError::Keep)?;
         self.fit.kept = changes.into_iter().filter_map(kept).collect();
         Ok(())
     }

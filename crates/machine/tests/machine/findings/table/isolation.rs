@@ -131,7 +131,10 @@ pub fn cases() -> Vec<Case> {
             change: vec![File("/proc/irq/24/smp_affinity_list", "0-1\n")],
             ends: StateKind::Information,
             fault: present(&[interrupt(24, "eth0")]),
-            fix: None,
+            fix: Some(FindingFix::Write {
+                path: "/proc/irq/24/smp_affinity_list".to_owned(),
+                value: "0-1".to_owned(),
+            }),
         },
         bad(
             Id::ManagedIrqs,

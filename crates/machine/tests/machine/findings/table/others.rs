@@ -258,12 +258,16 @@ fn noise() -> Vec<Case> {
             present(&["cron"]),
         )
         .by_hand(),
-        file(
+        bad(
             Id::SplitLock,
-            "/proc/sys/kernel/split_lock_mitigate",
-            ["0\n", "1\n", "0"],
+            vec![
+                File("/proc/sys/kernel/split_lock_mitigate", "0\n"),
+                File("/proc/cpuinfo", "flags : fpu split_lock_detect\n"),
+            ],
+            vec![File("/proc/sys/kernel/split_lock_mitigate", "1\n")],
             expected(&["0"]),
-        ),
+        )
+        .write("/proc/sys/kernel/split_lock_mitigate", "0"),
         information(
             Id::Filesystems,
             vec![],

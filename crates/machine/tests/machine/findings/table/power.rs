@@ -22,6 +22,7 @@ macro_rules! of_cpus {
 
 pub fn cases() -> Vec<Case> {
     let clock = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let policy = "/sys/module/pcie_aspm/parameters/policy";
     let pci = "/sys/bus/pci/devices/0000:00:02.0/power/control";
     let usb = "/sys/bus/usb/devices/1-1/power/control";
     let uncore = "/sys/devices/system/cpu/intel_uncore_frequency/package_00_die_00/min_freq_khz";
@@ -189,16 +190,16 @@ pub fn cases() -> Vec<Case> {
             expected(&["0"]),
         )
         .write(interval, "0"),
-        file(
+        bad(
             Id::Aspm,
-            "/sys/module/pcie_aspm/parameters/policy",
-            [
-                "default [performance] powersave\n",
-                "[default] performance powersave\n",
-                "performance",
+            vec![
+                File(policy, "default [performance] powersave\n"),
+                File("/sys/bus/pci/devices/0000:00:1c.0/link/l1_aspm", "1\n"),
             ],
+            vec![File(policy, "[default] performance powersave\n")],
             expected(&["performance"]),
-        ),
+        )
+        .write(policy, "performance"),
         bad(
             Id::DeviceRuntimePm,
             vec![

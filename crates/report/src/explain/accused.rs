@@ -1,0 +1,166 @@
+//! The threads that the bills name for a cause. A command acts on these, by number and start time: a
+//! name is shared, also with the thread that was late.
+
+use punctual_record::Run;
+use punctual_record::explanation::{Cause, Culprit, RowNote};
+use punctual_record::tuning::ThreadSetting;
+
+use super::fix::{MOST, tune};
+
+/// Threads that a sentence names.
+const NAMES: usize = 3;
+
+/// Who took the time of one cause.
+pub(super) struct Accused<'r> {
+    /// Those that lived when they were looked up, with their start, the dearest first.
+    alive: Vec<(&'r Culprit, u64)>,
+    /// All of them.
+    all: Vec<&'r Culprit>,
+    /// They are of those that were measured.
+    are_measured: bool,
+    /// These are of a program that goes on.
+    is_watch: bool,
+}
+
+impl<'r> Accused<'r> {
+    pub fn find(run: &'r Run, cause: &Cause) -> Self {
+        let explanation = run.explanation.as_ref();
+        let mut all = explanation.map_or_else(Vec::new, |it| it.culprits(cause));
+        all.retain(|by| by.tid > 0);
+        Self::among(run, all)
+    }
+
+    /// Those who used up the time of real-time threads, of which others were throttled.
+    pub fn users(run: &'r Run) -> Self {
+        let bills = run.explanation.iter().flat_map(|it| &it.bills);
+        let notes = bills.flat_map(|bill| &bill.rows).flat_map(|row| &row.notes);
+        let users = notes.filter_map(|note| match note {
+            RowNote::UsedUpBy { thread } if !thread.own => Some(&**thread),
+            _ => None,
+        });
+        let mut all: Vec<&Culprit> = Vec::new();
+        for user in users {
+            let is_it = |it: &&Culprit| it.tid == user.tid && it.start == user.start;
+            if !all.iter().any(|it| is_it(it)) {
+                all.push(user);
+            }
+        }
+        let mut users = Self::among(run, all);
+        // A thread that was throttled by its own work is not to be moved.
+        users.alive.retain(|(by, _)| !by.is_of(run));
+        users
+    }
+
+    fn among(run: &'r Run, all: Vec<&'r Culprit>) -> Self {
+        let lives = |by: &&'r Culprit| Some((*by, by.start.filter(|_| !by.ended)?));
+        Self {
+            alive: all.iter().filter_map(lives).take(MOST).collect(),
+            are_measured: !all.is_empty() && all.iter().all(|by| by.is_of(run)),
+            is_watch: run.watch.is_some(),
+            all,
+        }
+    }
+
+    /// Whether a command can name one of them.
+    pub fn can_be_moved(&self) -> bool {
+        !self.alive.is_empty()
+    }
+
+    /// Whether none lived when they were looked up.
+    pub fn had_ended(&self) -> bool {
+        self.alive.is_empty()
+    }
+
+    /// Whether a thread is among them.
+    pub fn has(&self, tid: u32) -> bool {
+        self.all
+            .iter()
+            .any(|by| by.tid == tid || by.here == Some(tid))
+    }
+
+    /// Whether one of them is of a program, whatever its name looks like.
+    pub fn are_programs(&self) -> bool {
+        let command = |by: &&Culprit| by.command.as_deref().is_some_and(|it| !it.is_empty());
+        self.all.iter().any(command)
+    }
+
+    /// Those whose names the rows have, beside the cause: who sent an interrupt.
+    pub fn names(&self) -> String {
+        let named = |by: &&Culprit| {
+            let name = by.name.as_deref().filter(|name| !name.is_empty())?;
+            Some(format!("{name} (TID {})", by.here.unwrap_or(by.tid)))
+        };
+        let names: Vec<String> = self.all.iter().filter_map(named).take(NAMES).collect();
+        names.join(", ")
+    }
+
+    /// What gives each of them a value, as a command; nothing where none lived.
+    fn command(&self, what: ThreadSetting, value: &str) -> Option<String> {
+        let each = |(by, start): &(&Culprit, u64)| {
+            format!(
+                "{}={value}",
+                what.knob(by.here.unwrap_or(by.tid), Some(*start))
+            )
+        };
+        let settings: Vec<String> = self.alive.iter().map(each).collect();
+        (!settings.is_empty()).then(|| tune(&settings))
+    }
+
+    /// What gives their CPU to others, as a command and for good.
+    pub fn moved(&self, cpus: &str) -> String {
+        let for_good = self.for_good(
+            &format!("CPUAffinity={cpus}"),
+            &format!("taskset -c {cpus}"),
+        );
+        self.sentence(ThreadSetting::Affinity, cpus, &for_good)
+    }
+
+    /// What lowers their priority, as a command and for good.
+    pub fn lowered(&self, priority: u32) -> String {
+        let for_good = self.for_good(
+            &format!("CPUSchedulingPriority={priority}"),
+            &format!("chrt -f {priority}"),
+        );
+        self.sentence(
+            ThreadSetting::Scheduling,
+            &format!("fifo:{priority}"),
+            &for_good,
+        )
+    }
+
+    fn sentence(&self, what: ThreadSetting, value: &str, for_good: &str) -> String {
+        match self.command(what, value) {
+            // Its number ended with the run.
+            _ if self.are_measured && !self.is_watch => {
+                "one of this run's own threads: change it where they are set".to_owned()
+            }
+            Some(command) if self.are_measured => {
+                format!(
+                    "{command} (a thread of the watched program: for good in the program itself)"
+                )
+            }
+            Some(command) => format!("{command}{for_good}"),
+            None if self.all.is_empty() => "no bill that is kept names its threads".to_owned(),
+            None => format!("it had ended{for_good}"),
+        }
+    }
+
+    /// Where it is set so that it lasts: in the unit, or where the program is started.
+    fn for_good(&self, of_unit: &str, prefix: &str) -> String {
+        let mut units: Vec<&str> = self.all.iter().filter_map(|by| unit(by)).collect();
+        units.sort_unstable();
+        units.dedup();
+        let of_kernel = |by: &&Culprit| by.command.as_deref() == Some("");
+        match &units[..] {
+            [] if self.all.iter().any(of_kernel) => String::new(),
+            [] => format!(" (for good: start its program with {prefix})"),
+            units => format!(" (for good: {of_unit} in {})", units.join(", ")),
+        }
+    }
+}
+
+/// The unit of systemd that a thread is of.
+fn unit(by: &Culprit) -> Option<&str> {
+    let parts = by.group.as_deref()?.rsplit('/');
+    parts.into_iter().find(|part| part.ends_with(".service"))
+}
