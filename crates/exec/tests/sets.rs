@@ -327,6 +327,29 @@ fn releases_that_find_no_place_are_dropped_jobs() {
 }
 
 #[test]
+fn a_backlog_of_an_overloaded_task_ends_with_its_set() {
+    // 100 releases of jobs of 50 ms: what is left of them would take 5 s.
+    let beat = task("beat", timer(Timer::Absolute, 2 * MS), vec![]);
+    let work = vec![Step::Sleep { ns: 50 * MS }];
+    let mut slow = task("slow", after(0, 1, Means::Futex), work);
+    slow.deadline_ns = 20 * MS;
+    let set = TaskSet {
+        tasks: vec![beat, slow],
+        ..TaskSet::default()
+    };
+    let done = execute(&set, 200 * MS);
+    let jobs = done.jobs(1);
+    // What arrived before the last job of the set's time had ended was late by then.
+    let end_ns = done.start_ns + 200 * MS;
+    let after_end = jobs.iter().filter(|job| job.started_ns >= end_ns).count();
+    assert!(after_end <= 1, "{after_end}: {jobs:?}");
+    assert_eq!(jobs.len() as u64 + done.dropped(1), 100);
+    let outcome = done.outcomes[1].as_ref().unwrap();
+    assert!(matches!(outcome.ended, Ended::Completed));
+    assert_eq!((outcome.jobs, outcome.dropped), (jobs.len() as u64, 0));
+}
+
+#[test]
 fn jobs_whose_deadline_has_passed_are_skipped_and_counted() {
     // One job of 25 ms, then jobs without work: deadlines of the arrivals at 5 and 10 ms pass.
     let mut overrunning = task("t", timer(Timer::Absolute, 5 * MS), vec![]);

@@ -168,14 +168,9 @@ impl<S: Sink> Executor<S> {
 
     /// The jobs from an arrival on whose deadline had passed by an instant: how many, and when the next one arrives.
     fn left_out(&mut self, by_ns: u64, mut arrival_ns: u64, of_task_ns: u64) -> (u64, u64) {
-        let given_up_ns = |it: &Self, arrival_ns: u64| {
-            let task = &it.task.task;
-            let allowed_ns = task.deadline_ns.saturating_add(task.more_ns(it.phase.0));
-            arrival_ns.saturating_add(allowed_ns)
-        };
         if self.task.task.phases.len() == 1 {
             let period_ns = self.period_ns(of_task_ns).max(1);
-            let late_ns = by_ns.saturating_sub(given_up_ns(self, arrival_ns));
+            let late_ns = by_ns.saturating_sub(self.due_ns(arrival_ns));
             let left_out = late_ns.div_ceil(period_ns);
             let left_out = left_out.min(self.end.left(arrival_ns, period_ns));
             return (
@@ -184,12 +179,19 @@ impl<S: Sink> Executor<S> {
             );
         }
         let mut left_out = 0;
-        while by_ns > given_up_ns(self, arrival_ns) && !self.end.is_reached(arrival_ns) {
+        while by_ns > self.due_ns(arrival_ns) && !self.end.is_reached(arrival_ns) {
             left_out += 1;
             arrival_ns = arrival_ns.saturating_add(self.period_ns(of_task_ns).max(1));
             self.next_phase();
         }
         (left_out, arrival_ns)
+    }
+
+    /// The deadline of the next job if it arrives at an instant.
+    fn due_ns(&self, arrival_ns: u64) -> u64 {
+        let task = &self.task.task;
+        let allowed_ns = task.deadline_ns.saturating_add(task.more_ns(self.phase.0));
+        arrival_ns.saturating_add(allowed_ns)
     }
 
     fn by_release(&mut self) -> Result<(), Fault> {
@@ -215,6 +217,12 @@ impl<S: Sink> Executor<S> {
                 return Ok(());
             };
             last_ns = release.arrival_ns;
+            if self.end.is_reached(self.over_ns) && self.over_ns > self.due_ns(last_ns) {
+                // All that wait may take far longer than the set, and none can be in time any more.
+                self.sink.dropped(last_ns, 1);
+                self.next_phase();
+                continue;
+            }
             let released_ns = release.released_ns.saturating_add(self.jitter());
             if released_ns > release.released_ns {
                 let waited = TaskTimer::Absolute.wait_until(released_ns);
