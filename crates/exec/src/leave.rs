@@ -3,10 +3,16 @@
 //! The end of a thread takes the kernel 40 µs. At a real-time priority that would keep the last jobs of
 //! lower tasks from their CPU, by more than any job does. So a task that has a timer sleeps after its
 //! last job, until all of them have done theirs.
+//!
+//! A set that is ended early may find a task asleep until its next job, for up to its period: no job of it is under way,
+//! so it is woken.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::end::End;
+use crate::sys::signal;
 
 /// How long a thread that sleeps may take to end.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -18,6 +24,10 @@ pub(crate) struct Way {
     is_done: AtomicBool,
     /// Its thread does nothing any more.
     is_over: AtomicBool,
+    /// Its thread.
+    tid: AtomicI32,
+    /// The arrival of the job that its timer waits for, or that it executes.
+    arrival_ns: AtomicU64,
 }
 
 impl Way {
@@ -28,6 +38,26 @@ impl Way {
 
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Of this thread.
+    pub fn belongs_to(&self, tid: i32) {
+        self.tid.store(tid, Ordering::Release);
+    }
+
+    /// The job that arrives at an instant is next. Real-time safe.
+    #[inline]
+    pub fn waits_for(&self, arrival_ns: u64) {
+        self.arrival_ns.store(arrival_ns, Ordering::Relaxed);
+    }
+
+    /// Wakes it if its timer waits for a job that will not arrive. It may be about to sleep: then the next call does.
+    pub fn wake_after(&self, end: &End) {
+        let arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
+        if end.is_reached(arrival_ns) && !self.is_done.load(Ordering::Acquire) {
+            // One that has ended needs none.
+            let _ = signal::interrupt(std::process::id(), self.tid.load(Ordering::Acquire));
+        }
     }
 
     /// Whether it sleeps until it may end.

@@ -306,6 +306,7 @@ fn live<S: Sink>(
     refused: Vec<Refusal>,
     sink: S,
 ) -> Option<Outcome> {
+    own.way.belongs_to(tid);
     let mut fault = None;
     if own.nice != 0 {
         // Below 0 the kernel wants a privilege, which the policy needs too.
@@ -331,9 +332,11 @@ fn live<S: Sink>(
 }
 
 impl Running {
-    /// Whether each task has ended; lets them end if all have executed their last jobs.
+    /// Whether each task has ended; lets them end if all have executed their last jobs, and wakes those that wait for
+    /// a job after the end.
     #[must_use]
     pub fn is_over(&self) -> bool {
+        self.ways.iter().for_each(|way| way.wake_after(&self.end));
         self.leave.if_done();
         self.ways.iter().all(|way| way.is_over())
     }

@@ -122,6 +122,11 @@ impl Executed {
 
 /// Executes a set for a time.
 fn execute(set: &TaskSet, length_ns: u64) -> Executed {
+    execute_and_end(set, length_ns, length_ns)
+}
+
+/// Executes a set for a time, and ends it after another one, which may be shorter.
+fn execute_and_end(set: &TaskSet, length_ns: u64, ended_after_ns: u64) -> Executed {
     let speeds = vec![SPEED; set.tasks.len()];
     let prepared = prepare(set, &speeds, &mut Functions).unwrap();
     let (line, end) = (Arc::<StartLine>::default(), Arc::<End>::default());
@@ -146,6 +151,9 @@ fn execute(set: &TaskSet, length_ns: u64) -> Executed {
     line.go(start_ns);
     let patience = Instant::now() + Duration::from_secs(60);
     while !running.is_over() && Instant::now() < patience {
+        if clock::now_ns() >= start_ns.saturating_add(ended_after_ns) {
+            end.now();
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
     Executed {
@@ -347,6 +355,43 @@ fn a_backlog_of_an_overloaded_task_ends_with_its_set() {
     let outcome = done.outcomes[1].as_ref().unwrap();
     assert!(matches!(outcome.ended, Ended::Completed));
     assert_eq!((outcome.jobs, outcome.dropped), (jobs.len() as u64, 0));
+}
+
+#[test]
+fn a_set_that_is_ended_early_does_not_wait_for_jobs_that_will_not_arrive() {
+    const HOUR: u64 = 3_600_000 * MS;
+    let timers = [
+        Timer::Absolute,
+        Timer::Relative,
+        Timer::Timerfd,
+        Timer::Signal,
+    ];
+    let mut tasks: Vec<Task> = timers
+        .iter()
+        .map(|kind| task(&format!("{kind:?}"), timer(*kind, HOUR / 2), vec![]))
+        .collect();
+    tasks.push(task("after", after(0, 1, Means::Futex), vec![]));
+    // The job that is under way is executed to its end.
+    let long = vec![Step::Sleep { ns: 150 * MS }];
+    tasks.push(task("long", timer(Timer::Absolute, HOUR / 2), long));
+    let set = TaskSet {
+        tasks,
+        ..TaskSet::default()
+    };
+    let begun = Instant::now();
+    let done = execute_and_end(&set, HOUR, 50 * MS);
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    for (index, outcome) in done.outcomes.iter().enumerate() {
+        let outcome = outcome.as_ref().unwrap();
+        assert!(matches!(outcome.ended, Ended::Completed), "{index}");
+        assert_eq!((outcome.jobs, done.jobs(index).len()), (1, 1), "{index}");
+    }
+    let long = done.jobs(5)[0];
+    assert!(long.ended_ns >= long.started_ns + 150 * MS);
 }
 
 #[test]

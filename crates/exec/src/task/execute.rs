@@ -12,7 +12,9 @@ use crate::call::Used;
 use crate::chain::Origin;
 use crate::end::End;
 use crate::job::{Job, Sink};
+use crate::leave::Way;
 use crate::release::{Release, Released};
+use crate::sys::signal;
 use crate::timer::TaskTimer;
 
 /// A task at work in its thread.
@@ -65,6 +67,9 @@ impl<S: Sink> Executor<S> {
     /// Opens what it waits by, and does all its work once.
     pub fn set_up(&mut self) -> Result<(), Fault> {
         self.timer = timer_of(&self.task.task).map_err(Fault::Wait)?;
+        if self.timer.is_some() {
+            signal::become_interruptible().map_err(Fault::Wait)?;
+        }
         if let Some(released) = &self.task.released {
             released.belong_to_caller().map_err(Fault::Wait)?;
         }
@@ -84,7 +89,7 @@ impl<S: Sink> Executor<S> {
                 period_ns,
                 offset_ns,
                 ..
-            } => self.by_timer(start_ns.saturating_add(offset_ns), period_ns),
+            } => self.by_timer(start_ns.saturating_add(offset_ns), period_ns, &own.way),
             Wake::After { .. } => self.by_release(),
         };
         let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_ns);
@@ -125,11 +130,11 @@ impl<S: Sink> Executor<S> {
         phases.fold(Used::default(), |sum, work| sum.and(&work.used()))
     }
 
-    fn by_timer(&mut self, first_ns: u64, period_ns: u64) -> Result<(), Fault> {
+    fn by_timer(&mut self, first_ns: u64, period_ns: u64, way: &Way) -> Result<(), Fault> {
         let Some(mut timer) = self.timer.take() else {
             return Ok(());
         };
-        let done = self.until_end(&mut timer, first_ns, period_ns);
+        let done = self.until_end(&mut timer, first_ns, period_ns, way);
         // It is closed when the time of the jobs was read.
         self.timer = Some(timer);
         done
@@ -140,14 +145,22 @@ impl<S: Sink> Executor<S> {
         timer: &mut TaskTimer,
         first_ns: u64,
         of_task_ns: u64,
+        way: &Way,
     ) -> Result<(), Fault> {
         let mut arrival_ns = first_ns;
         loop {
             if self.end.is_reached(arrival_ns) {
                 return Ok(());
             }
+            way.waits_for(arrival_ns);
             let released_ns = arrival_ns.saturating_add(self.jitter());
-            timer.wait_until(released_ns).map_err(Fault::Wait)?;
+            let is_off = || self.end.is_reached(arrival_ns);
+            let waited = timer.wait_until(released_ns, is_off);
+            waited.map_err(Fault::Wait)?;
+            if self.end.is_reached(arrival_ns) {
+                // The end has become earlier meanwhile.
+                return Ok(());
+            }
             let period_ns = self.period_ns(of_task_ns);
             let due = Due {
                 arrival_ns,
@@ -225,7 +238,7 @@ impl<S: Sink> Executor<S> {
             }
             let released_ns = release.released_ns.saturating_add(self.jitter());
             if released_ns > release.released_ns {
-                let waited = TaskTimer::Absolute.wait_until(released_ns);
+                let waited = TaskTimer::Absolute.wait_until(released_ns, || false);
                 waited.map_err(Fault::Wait)?;
             }
             let due = Due {
