@@ -7,7 +7,7 @@ use punctual_record::taskset::analysis::{
     ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, Response, SetAnalysis, SetOverheads,
     TaskAnalysis,
 };
-use punctual_record::taskset::{Chain, TaskPolicy, TaskSet};
+use punctual_record::taskset::{Chain, TaskPolicy, TaskSet, Wake};
 use punctual_sched as sched;
 use punctual_sched::admission::{Answer, Global, Reservation, admit, global};
 use punctual_sched::chain::{Broken, latency};
@@ -17,7 +17,7 @@ use punctual_sched::sensitivity::{largest_factor_ppm, slack_ns};
 pub use punctual_sched::admission::Limits;
 
 use crate::certain::{counts_worst, is_beyond_least};
-use crate::convert::{Converted, convert, not_periodic};
+use crate::convert::{Converted, convert, none_skipped_ns, not_periodic};
 use crate::work;
 
 /// How much longer the jobs of each task may take is computed for sets of at most so many tasks.
@@ -143,6 +143,16 @@ fn outcomes(
         });
     of_global(set, converted, machine, server_runs, &mut all);
     beside_unbounded(set, servers, &mut all);
+    for (index, outcome) in all.iter_mut().enumerate() {
+        let Wake::After { means, .. } = set.tasks[index].wake else {
+            continue;
+        };
+        let most_ns = none_skipped_ns(means, converted.set.tasks[index].period_ns);
+        if outcome.as_ref().is_ok_and(|it| it.response_ns > most_ns) {
+            let pending = means.most_pending();
+            *outcome = Err(NoBound::ReleasesSkipped { pending });
+        }
+    }
     all
 }
 

@@ -7,7 +7,7 @@ mod known;
 mod rules;
 
 use punctual_record::taskset::analysis::{NoBound, ServerTime, SetOverheads};
-use punctual_record::taskset::{LockProtocol, TaskPolicy, TaskSet, Timer, Wake};
+use punctual_record::taskset::{LockProtocol, Means, TaskPolicy, TaskSet, Timer, Wake};
 use punctual_sched as sched;
 
 use known::Known;
@@ -187,6 +187,13 @@ impl Converted {
         };
         let mut task = sched::Task::new(&it.task.name, policy(it.task.policy), it.period_ns, 1);
         task.deadline_ns = it.task.deadline_ns;
+        if let Wake::After { means, .. } = it.task.wake {
+            // A job that is never done misses any deadline.
+            task.deadline_ns = task
+                .deadline_ns
+                .min(none_skipped_ns(means, it.period_ns))
+                .max(1);
+        }
         task.jitter_ns = it.task.jitter_ns;
         // The timers of ordinary tasks may be late by their slack.
         if let Some(offset_ns) = strict_offset(it.task)
@@ -235,6 +242,12 @@ impl Converted {
         };
         task
     }
+}
+
+/// Where no job takes longer from its arrival, no release is skipped: all that are pending at an instant have arrived
+/// within so long before it, at least a period apart.
+pub(crate) fn none_skipped_ns(means: Means, period_ns: u64) -> u64 {
+    u64::from(means.most_pending()).saturating_mul(period_ns)
 }
 
 /// The first task of a chain whose arrivals aren't at one exact distance.
