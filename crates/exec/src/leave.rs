@@ -26,8 +26,19 @@ pub(crate) struct Way {
     is_over: AtomicBool,
     /// Its thread.
     tid: AtomicI32,
-    /// The arrival of the job that its timer waits for, or that it executes.
+    /// The arrival of the job that its timer waits for, or that it executes, and the deadline of that one: 0 once it
+    /// has ended.
     arrival_ns: AtomicU64,
+    due_ns: AtomicU64,
+}
+
+/// A job that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unended {
+    /// Its arrival.
+    pub arrival_ns: u64,
+    /// Its deadline.
+    pub due_ns: u64,
 }
 
 impl Way {
@@ -45,10 +56,27 @@ impl Way {
         self.tid.store(tid, Ordering::Release);
     }
 
-    /// The job that arrives at an instant is next. Real-time safe.
+    /// The next job arrives at an instant, and has this deadline. Real-time safe.
     #[inline]
-    pub fn waits_for(&self, arrival_ns: u64) {
+    pub fn waits_for(&self, arrival_ns: u64, due_ns: u64) {
         self.arrival_ns.store(arrival_ns, Ordering::Relaxed);
+        self.due_ns.store(due_ns, Ordering::Release);
+    }
+
+    /// That job has ended. Real-time safe.
+    #[inline]
+    pub fn has_ended(&self) {
+        self.due_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// The job that it waits for or executes, if there is one.
+    pub fn unended(&self) -> Option<Unended> {
+        let due_ns = self.due_ns.load(Ordering::Acquire);
+        let arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
+        (due_ns > 0 && !self.is_done.load(Ordering::Acquire)).then_some(Unended {
+            arrival_ns,
+            due_ns,
+        })
     }
 
     /// Wakes it if its timer waits for a job that will not arrive. It may be about to sleep: then the next call does.

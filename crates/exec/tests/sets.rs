@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use punctual_exec::{
-    Call, Calls, End, Ended, Fault, Job, Outcome, Passed, Ready, Sink, Speed, prepare,
+    Call, Calls, End, Ended, Fault, Job, Outcome, Passed, Ready, Sink, Speed, Unended, prepare,
 };
 use punctual_record::taskset::{
     Chain, Lock, LockProtocol, Means, Phase, Step, Task, TaskPolicy, TaskSet, Timer, Wake,
@@ -102,6 +102,8 @@ fn after(task: usize, every: u32, means: Means) -> Wake {
 
 struct Executed {
     start_ns: u64,
+    /// As it was when the set was to end.
+    unended: Vec<Option<Unended>>,
     seen: Vec<Seen>,
     outcomes: Vec<Option<Outcome>>,
 }
@@ -150,14 +152,17 @@ fn execute_and_end(set: &TaskSet, length_ns: u64, ended_after_ns: u64) -> Execut
     end.set(start_ns + length_ns);
     line.go(start_ns);
     let patience = Instant::now() + Duration::from_secs(60);
+    let mut unended = None;
     while !running.is_over() && Instant::now() < patience {
         if clock::now_ns() >= start_ns.saturating_add(ended_after_ns) {
             end.now();
+            unended.get_or_insert_with(|| running.unended());
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     Executed {
         start_ns,
+        unended: unended.unwrap_or_default(),
         seen,
         outcomes: running.finish(),
     }
@@ -392,6 +397,15 @@ fn a_set_that_is_ended_early_does_not_wait_for_jobs_that_will_not_arrive() {
     }
     let long = done.jobs(5)[0];
     assert!(long.ended_ns >= long.started_ns + 150 * MS);
+    // That one had not ended; what another task releases had nothing to do.
+    let unended = |arrival_ns| {
+        Some(Unended {
+            arrival_ns,
+            due_ns: arrival_ns + set.tasks[5].deadline_ns,
+        })
+    };
+    assert_eq!(done.unended[5], unended(done.start_ns));
+    assert_eq!(done.unended[4], None);
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub(super) struct Executor<S> {
     task: PreparedTask,
     timer: Option<TaskTimer>,
     end: Arc<End>,
+    way: Arc<Way>,
     sink: S,
     /// Jobs that were executed.
     jobs: u64,
@@ -44,7 +45,7 @@ struct Due {
 }
 
 impl<S: Sink> Executor<S> {
-    pub fn new(task: PreparedTask, end: Arc<End>, sink: S) -> Self {
+    pub fn new(task: PreparedTask, own: &Own, sink: S) -> Self {
         let jobs = task.task.phases.first().map_or(1, |phase| phase.jobs);
         // The same set has the same jitter in each run.
         let seed = task.task.name.bytes();
@@ -54,7 +55,8 @@ impl<S: Sink> Executor<S> {
         Self {
             task,
             timer: None,
-            end,
+            end: Arc::clone(&own.end),
+            way: Arc::clone(&own.way),
             sink,
             jobs: 0,
             dropped: 0,
@@ -89,7 +91,7 @@ impl<S: Sink> Executor<S> {
                 period_ns,
                 offset_ns,
                 ..
-            } => self.by_timer(start_ns.saturating_add(offset_ns), period_ns, &own.way),
+            } => self.by_timer(start_ns.saturating_add(offset_ns), period_ns),
             Wake::After { .. } => self.by_release(),
         };
         let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_ns);
@@ -130,11 +132,11 @@ impl<S: Sink> Executor<S> {
         phases.fold(Used::default(), |sum, work| sum.and(&work.used()))
     }
 
-    fn by_timer(&mut self, first_ns: u64, period_ns: u64, way: &Way) -> Result<(), Fault> {
+    fn by_timer(&mut self, first_ns: u64, period_ns: u64) -> Result<(), Fault> {
         let Some(mut timer) = self.timer.take() else {
             return Ok(());
         };
-        let done = self.until_end(&mut timer, first_ns, period_ns, way);
+        let done = self.until_end(&mut timer, first_ns, period_ns);
         // It is closed when the time of the jobs was read.
         self.timer = Some(timer);
         done
@@ -145,14 +147,13 @@ impl<S: Sink> Executor<S> {
         timer: &mut TaskTimer,
         first_ns: u64,
         of_task_ns: u64,
-        way: &Way,
     ) -> Result<(), Fault> {
         let mut arrival_ns = first_ns;
         loop {
             if self.end.is_reached(arrival_ns) {
                 return Ok(());
             }
-            way.waits_for(arrival_ns);
+            self.way.waits_for(arrival_ns, self.due_ns(arrival_ns));
             let released_ns = arrival_ns.saturating_add(self.jitter());
             let is_off = || self.end.is_reached(arrival_ns);
             let waited = timer.wait_until(released_ns, is_off);
@@ -236,6 +237,7 @@ impl<S: Sink> Executor<S> {
                 self.next_phase();
                 continue;
             }
+            self.way.waits_for(last_ns, self.due_ns(last_ns));
             let released_ns = release.released_ns.saturating_add(self.jitter());
             if released_ns > release.released_ns {
                 let waited = TaskTimer::Absolute.wait_until(released_ns, || false);
@@ -269,6 +271,7 @@ impl<S: Sink> Executor<S> {
             .job()
             .map_err(|step| Fault::Step(phase, step))?;
         let ended_ns = clock::now_ns();
+        self.way.has_ended();
         for link in &mut self.task.links {
             if let Some(passed) = link.end(number, ended_ns) {
                 self.sink.passed(passed);
