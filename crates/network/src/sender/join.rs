@@ -20,6 +20,7 @@ use crate::ancillary::SentStage;
 use crate::bill::{self, Keeper};
 use crate::exchange::{Exchange, SentStages, TcpCounters};
 use crate::wire::delays::PeerDelay;
+use crate::wire::limits::LEAST_INTERVAL_NS;
 use drops::Drops;
 pub use kept::Kept;
 
@@ -37,11 +38,12 @@ const REMEMBERED: usize = 1 << 12;
 const STEP_NS: u64 = 100_000;
 
 /// The longest time-out for which there is room, of messages that are sent in bursts: all that are sent while one waits
-/// for its reply wait with it. An eighth of the room is kept for what comes late.
+/// for its reply wait with it. An eighth of the room is kept for what comes late. No thread sends more than one each µs.
 #[must_use]
 pub fn longest_timeout_ns(interval_ns: u64, burst: u32) -> u64 {
-    let room = MOST_PENDING as u64 / 8 * 7;
-    let room_ns = room.saturating_mul(interval_ns) / u64::from(burst.max(1));
+    let (room, burst) = (MOST_PENDING as u64 / 8 * 7, u64::from(burst.max(1)));
+    let interval_ns = interval_ns.max(burst * LEAST_INTERVAL_NS);
+    let room_ns = room.saturating_mul(interval_ns) / burst;
     room_ns.saturating_sub(UNJOINED_NS)
 }
 

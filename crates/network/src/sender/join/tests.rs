@@ -357,11 +357,9 @@ fn the_longest_time_out_gives_up_no_message_beside_a_lost_one() {
     assert!(longest_ns > 100_000 * MS);
     assert_eq!(given_up(longest_ns), 0);
     assert_eq!(given_up(140_000 * MS), 1);
-    assert_eq!(
-        longest_timeout_ns(8 * MS, 8) + UNJOINED_NS,
-        longest_ns + UNJOINED_NS
-    );
-    assert_eq!(longest_timeout_ns(0, 0), 0);
+    assert_eq!(longest_timeout_ns(8 * MS, 8), longest_ns);
+    // However fast messages are to come.
+    assert!(longest_timeout_ns(1_000, 1024) > 10 * MS);
 }
 
 /// A message that entered the packet scheduler by itself is no part of the next one's segment.
