@@ -319,6 +319,8 @@ impl Joiner {
             self.given_up += 1;
             self.lose(self.told, false);
             self.told += 1;
+            // Those after it have their replies.
+            self.tell(&mut tell);
             self.close(now_ns);
         }
         self.tell(&mut tell);

@@ -170,8 +170,10 @@ fn a_failure_that_is_shown_stands_though_a_task_did_not_end() {
     fault(&mut run, TaskFault::Wait { error });
     assert_eq!(outcomes(&run).0, Outcome::Invalid);
     let mut run = executed();
-    let chain = &mut run.tasks.as_mut().unwrap().set.chains[0];
+    let tasks = run.tasks.as_mut().unwrap();
+    let chain = &mut tasks.set.chains[0];
     (chain.reaction_ns, chain.age_ns) = (None, None);
+    tasks.allowed = 0.5;
     assert_eq!(outcomes(&run).0, Outcome::Pass);
     fault(&mut run, TaskFault::StillBusy {});
     assert_eq!(outcomes(&run).0, Outcome::Invalid);
