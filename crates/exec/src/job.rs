@@ -42,7 +42,8 @@ impl Job {
 pub trait Sink: Send + 'static {
     /// A job has ended.
     fn job(&mut self, job: Job);
-    /// Releases found as many pending as may be: these jobs, at about this instant, will never be started.
+    /// These jobs, at about this instant, will never be started: as many releases were pending as may be, or the set
+    /// has ended and their deadline has passed.
     fn dropped(&mut self, at_ns: u64, jobs: u64);
     /// A value came out of a chain.
     fn passed(&mut self, passed: Passed);

@@ -3,10 +3,16 @@
 //! The end of a thread takes the kernel 40 µs. At a real-time priority that would keep the last jobs of
 //! lower tasks from their CPU, by more than any job does. So a task that has a timer sleeps after its
 //! last job, until all of them have done theirs.
+//!
+//! A set that is ended early may find a task asleep until its next job, for up to its period: no job of it is under way,
+//! so it is woken.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::end::End;
+use crate::sys::signal;
 
 /// How long a thread that sleeps may take to end.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -18,6 +24,21 @@ pub(crate) struct Way {
     is_done: AtomicBool,
     /// Its thread does nothing any more.
     is_over: AtomicBool,
+    /// Its thread.
+    tid: AtomicI32,
+    /// The arrival of the job that its timer waits for, or that it executes, and the deadline of that one: 0 once it
+    /// has ended.
+    arrival_ns: AtomicU64,
+    due_ns: AtomicU64,
+}
+
+/// A job that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unended {
+    /// Its arrival.
+    pub arrival_ns: u64,
+    /// Its deadline.
+    pub due_ns: u64,
 }
 
 impl Way {
@@ -28,6 +49,43 @@ impl Way {
 
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Of this thread.
+    pub fn belongs_to(&self, tid: i32) {
+        self.tid.store(tid, Ordering::Release);
+    }
+
+    /// The next job arrives at an instant, and has this deadline. Real-time safe.
+    #[inline]
+    pub fn waits_for(&self, arrival_ns: u64, due_ns: u64) {
+        self.arrival_ns.store(arrival_ns, Ordering::Relaxed);
+        self.due_ns.store(due_ns, Ordering::Release);
+    }
+
+    /// That job has ended. Real-time safe.
+    #[inline]
+    pub fn has_ended(&self) {
+        self.due_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// The job that it waits for or executes, if there is one.
+    pub fn unended(&self) -> Option<Unended> {
+        let due_ns = self.due_ns.load(Ordering::Acquire);
+        let arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
+        (due_ns > 0 && !self.is_done.load(Ordering::Acquire)).then_some(Unended {
+            arrival_ns,
+            due_ns,
+        })
+    }
+
+    /// Wakes it if its timer waits for a job that will not arrive. It may be about to sleep: then the next call does.
+    pub fn wake_after(&self, end: &End) {
+        let arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
+        if end.is_reached(arrival_ns) && !self.is_done.load(Ordering::Acquire) {
+            // One that has ended needs none.
+            let _ = signal::interrupt(std::process::id(), self.tid.load(Ordering::Acquire));
+        }
     }
 
     /// Whether it sleeps until it may end.

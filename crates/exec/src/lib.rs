@@ -22,5 +22,6 @@ pub use call::{Call, Calls, Used};
 pub use chain::Passed;
 pub use end::End;
 pub use job::{Job, Sink};
+pub use leave::Unended;
 pub use speed::{Speed, SpeedError};
 pub use task::{Ended, Fault, Outcome, Prepared, Ready, Running, StartError, prepare};

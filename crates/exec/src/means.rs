@@ -175,6 +175,7 @@ mod tests {
         for means in ALL {
             let bell = Bell::new(means).unwrap();
             bell.belong_to_caller().unwrap();
+            assert_eq!(bell.most(), means.most_pending() + 1, "{means:?}");
             // Not what the limit of queued signals allows, but some.
             let count = bell.most().min(32);
             for _ in 0..count {

@@ -14,7 +14,7 @@ use crate::call::Calls;
 use crate::chain::{Link, Outputs, Reader};
 use crate::end::End;
 use crate::job::Sink;
-use crate::leave::{Leave, Way};
+use crate::leave::{Leave, Unended, Way};
 use crate::release::{Released, Releaser, connect};
 use crate::speed::Speed;
 use crate::sys::mutex::Mutex;
@@ -306,6 +306,7 @@ fn live<S: Sink>(
     refused: Vec<Refusal>,
     sink: S,
 ) -> Option<Outcome> {
+    own.way.belongs_to(tid);
     let mut fault = None;
     if own.nice != 0 {
         // Below 0 the kernel wants a privilege, which the policy needs too.
@@ -313,7 +314,7 @@ fn live<S: Sink>(
             .err()
             .map(Fault::Wait);
     }
-    let mut executor = Executor::new(task, Arc::clone(&own.end), sink);
+    let mut executor = Executor::new(task, own, sink);
     fault = fault.or_else(|| executor.set_up().err());
     let is_sound = fault.is_none();
     let report = Ready {
@@ -331,11 +332,19 @@ fn live<S: Sink>(
 }
 
 impl Running {
-    /// Whether each task has ended; lets them end if all have executed their last jobs.
+    /// Whether each task has ended; lets them end if all have executed their last jobs, and wakes those that wait for
+    /// a job after the end.
     #[must_use]
     pub fn is_over(&self) -> bool {
+        self.ways.iter().for_each(|way| way.wake_after(&self.end));
         self.leave.if_done();
         self.ways.iter().all(|way| way.is_over())
+    }
+
+    /// Of each task that has not ended, the job that has not.
+    #[must_use]
+    pub fn unended(&self) -> Vec<Option<Unended>> {
+        self.ways.iter().map(|way| way.unended()).collect()
     }
 
     /// The outcomes of the tasks, in their order; one that has not ended is left alone, and has none. Its

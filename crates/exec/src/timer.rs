@@ -32,12 +32,13 @@ impl TaskTimer {
         })
     }
 
-    /// Waits until an instant. Real-time safe; one system call, two where the timer is armed.
+    /// Waits until an instant, or until a signal handler ran and the wait is off. Real-time safe; one system call, two
+    /// where the timer is armed.
     ///
     /// # Errors
     /// The kernel's, but EINTR.
     #[inline]
-    pub fn wait_until(&mut self, at_ns: u64) -> io::Result<()> {
+    pub fn wait_until(&mut self, at_ns: u64, is_off: impl Fn() -> bool) -> io::Result<()> {
         loop {
             let waited = match self {
                 Self::Absolute => clock::sleep_until(at_ns),
@@ -46,7 +47,11 @@ impl TaskTimer {
                 Self::Signal(timer) => timer.arm(at_ns, 0).and_then(|()| timer.wait().map(drop)),
             };
             match waited {
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
+                    if is_off() {
+                        return Ok(());
+                    }
+                }
                 waited => return waited,
             }
         }

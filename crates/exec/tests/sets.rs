@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use punctual_exec::{
-    Call, Calls, End, Ended, Fault, Job, Outcome, Passed, Ready, Sink, Speed, prepare,
+    Call, Calls, End, Ended, Fault, Job, Outcome, Passed, Ready, Sink, Speed, Unended, prepare,
 };
 use punctual_record::taskset::{
     Chain, Lock, LockProtocol, Means, Phase, Step, Task, TaskPolicy, TaskSet, Timer, Wake,
@@ -102,6 +102,8 @@ fn after(task: usize, every: u32, means: Means) -> Wake {
 
 struct Executed {
     start_ns: u64,
+    /// As it was when the set was to end.
+    unended: Vec<Option<Unended>>,
     seen: Vec<Seen>,
     outcomes: Vec<Option<Outcome>>,
 }
@@ -122,6 +124,11 @@ impl Executed {
 
 /// Executes a set for a time.
 fn execute(set: &TaskSet, length_ns: u64) -> Executed {
+    execute_and_end(set, length_ns, length_ns)
+}
+
+/// Executes a set for a time, and ends it after another one, which may be shorter.
+fn execute_and_end(set: &TaskSet, length_ns: u64, ended_after_ns: u64) -> Executed {
     let speeds = vec![SPEED; set.tasks.len()];
     let prepared = prepare(set, &speeds, &mut Functions).unwrap();
     let (line, end) = (Arc::<StartLine>::default(), Arc::<End>::default());
@@ -145,11 +152,17 @@ fn execute(set: &TaskSet, length_ns: u64) -> Executed {
     end.set(start_ns + length_ns);
     line.go(start_ns);
     let patience = Instant::now() + Duration::from_secs(60);
+    let mut unended = None;
     while !running.is_over() && Instant::now() < patience {
+        if clock::now_ns() >= start_ns.saturating_add(ended_after_ns) {
+            end.now();
+            unended.get_or_insert_with(|| running.unended());
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
     Executed {
         start_ns,
+        unended: unended.unwrap_or_default(),
         seen,
         outcomes: running.finish(),
     }
@@ -324,6 +337,75 @@ fn releases_that_find_no_place_are_dropped_jobs() {
         assert_eq!((outcome.jobs, outcome.dropped), (jobs, 29 - most));
         assert_eq!(u64::from(outcome.most_pending), most);
     }
+}
+
+#[test]
+fn a_backlog_of_an_overloaded_task_ends_with_its_set() {
+    // 100 releases of jobs of 50 ms: what is left of them would take 5 s.
+    let beat = task("beat", timer(Timer::Absolute, 2 * MS), vec![]);
+    let work = vec![Step::Sleep { ns: 50 * MS }];
+    let mut slow = task("slow", after(0, 1, Means::Futex), work);
+    slow.deadline_ns = 20 * MS;
+    let set = TaskSet {
+        tasks: vec![beat, slow],
+        ..TaskSet::default()
+    };
+    let done = execute(&set, 200 * MS);
+    let jobs = done.jobs(1);
+    // What arrived before the last job of the set's time had ended was late by then.
+    let end_ns = done.start_ns + 200 * MS;
+    let after_end = jobs.iter().filter(|job| job.started_ns >= end_ns).count();
+    assert!(after_end <= 1, "{after_end}: {jobs:?}");
+    assert_eq!(jobs.len() as u64 + done.dropped(1), 100);
+    let outcome = done.outcomes[1].as_ref().unwrap();
+    assert!(matches!(outcome.ended, Ended::Completed));
+    assert_eq!((outcome.jobs, outcome.dropped), (jobs.len() as u64, 0));
+}
+
+#[test]
+fn a_set_that_is_ended_early_does_not_wait_for_jobs_that_will_not_arrive() {
+    const HOUR: u64 = 3_600_000 * MS;
+    let timers = [
+        Timer::Absolute,
+        Timer::Relative,
+        Timer::Timerfd,
+        Timer::Signal,
+    ];
+    let mut tasks: Vec<Task> = timers
+        .iter()
+        .map(|kind| task(&format!("{kind:?}"), timer(*kind, HOUR / 2), vec![]))
+        .collect();
+    tasks.push(task("after", after(0, 1, Means::Futex), vec![]));
+    // The job that is under way is executed to its end.
+    let long = vec![Step::Sleep { ns: 150 * MS }];
+    tasks.push(task("long", timer(Timer::Absolute, HOUR / 2), long));
+    let set = TaskSet {
+        tasks,
+        ..TaskSet::default()
+    };
+    let begun = Instant::now();
+    let done = execute_and_end(&set, HOUR, 50 * MS);
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    for (index, outcome) in done.outcomes.iter().enumerate() {
+        let outcome = outcome.as_ref().unwrap();
+        assert!(matches!(outcome.ended, Ended::Completed), "{index}");
+        assert_eq!((outcome.jobs, done.jobs(index).len()), (1, 1), "{index}");
+    }
+    let long = done.jobs(5)[0];
+    assert!(long.ended_ns >= long.started_ns + 150 * MS);
+    // That one had not ended; what another task releases had nothing to do.
+    let unended = |arrival_ns| {
+        Some(Unended {
+            arrival_ns,
+            due_ns: arrival_ns + set.tasks[5].deadline_ns,
+        })
+    };
+    assert_eq!(done.unended[5], unended(done.start_ns));
+    assert_eq!(done.unended[4], None);
 }
 
 #[test]

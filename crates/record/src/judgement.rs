@@ -15,7 +15,7 @@ use super::field::Field;
 use super::invalid::{InvalidReason, all_reasons, invalid_reasons, not_in_force};
 use super::is_zero;
 use super::run::Run;
-use super::taskset::TaskRun;
+use super::taskset::{TaskFault, TaskRun};
 use super::watch::{KilledProgram, Watch, WatchedMark};
 
 /// A verdict with what its sentence names beside it. All of it follows from a record; it stands
@@ -102,7 +102,8 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
     }
     let marks = run.watch.iter().flat_map(|watch| &watch.marks);
     let lengths: Vec<_> = marks.filter_map(WatchedMark::evidence).collect();
-    let valid = invalid_reasons(run).is_empty();
+    let reasons = invalid_reasons(run);
+    let valid = reasons.is_empty();
     // A program may run for hours and never sleep: then its marks say all that was asked.
     let by_lengths_alone = settings.requirements.is_empty()
         && valid
@@ -116,8 +117,17 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
     if let Some(tasks) = &run.tasks {
         analysis.verdict = judge_set(run, tasks)?;
     }
-    if !valid {
+    // The set was executed as it should be, and of a task that did not end the last jobs are not known.
+    let still_busy = |reason: &InvalidReason| {
+        let InvalidReason::TaskFailed { fault, .. } = reason else {
+            return false;
+        };
+        *fault == TaskFault::StillBusy {}
+    };
+    if !reasons.iter().all(still_busy) {
         analysis.verdict = analysis.verdict.invalidated();
+    } else if !valid {
+        analysis.verdict = analysis.verdict.invalidated_unless_failed();
     }
     Ok(analysis)
 }

@@ -175,6 +175,17 @@ pub enum Means {
     Socket,
 }
 
+impl Means {
+    /// How many releases may be pending; those beyond are skipped.
+    #[must_use]
+    pub fn most_pending(self) -> u32 {
+        match self {
+            Self::Mqueue | Self::Pipe | Self::Socket => 9,
+            Self::Futex | Self::Semaphore | Self::Condvar | Self::Signal | Self::Eventfd => 1023,
+        }
+    }
+}
+
 /// What the jobs of a task do for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

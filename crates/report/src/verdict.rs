@@ -65,7 +65,13 @@ fn decided(judgement: &Judgement) -> String {
         };
     }
     if !verdict.tasks.is_empty() {
-        return exec::claim(verdict, judgement.repeats);
+        let claim = exec::claim(verdict, judgement.repeats);
+        let unended: Vec<String> = judgement.reasons.iter().map(reason).collect();
+        // The failure is shown without the task that did not end.
+        return match verdict.outcome == Outcome::Fail && !unended.is_empty() {
+            true => format!("{claim} Also, {}.", unended.join("; ")),
+            false => claim,
+        };
     }
     let decides = |outcome: Outcome| outcome == verdict.outcome;
     let waking = verdict.requirements.iter().filter(|r| decides(r.outcome));

@@ -156,16 +156,19 @@ fn with_servers(set: &TaskSet, running: &BTreeSet<(usize, u32)>, wanted: Wanted)
     }
 }
 
-/// Execution with the kernel's paths from and to sleep, and to the holders of its locks and back: those
-/// delay every task below, whoever holds the lock.
+/// Execution with the kernel's paths from and to sleep, the interrupts that end its suspensions, and the paths to the
+/// holders of its locks and back: those delay every task below, whoever holds the lock.
 pub(crate) fn cost(set: &TaskSet, task: usize) -> u64 {
     let of = &set.overheads;
     let waits = waits(set, task).saturating_mul(of.contention_ns);
     let task = &set.tasks[task];
     let path = of.wake_ns.saturating_add(of.sleep_ns);
-    let paths = (u64::from(task.suspension.count) + 1).saturating_mul(path);
+    let suspensions = u64::from(task.suspension.count);
+    let paths = (suspensions + 1).saturating_mul(path);
+    let wakes = suspensions.saturating_mul(of.release_interrupt_ns);
     task.execution_ns
         .saturating_add(paths)
+        .saturating_add(wakes)
         .saturating_add(waits)
 }
 
@@ -311,8 +314,35 @@ impl Holistic<'_> {
         Ok(top)
     }
 
+    /// The interrupts that end suspensions of tasks below a rank: they preempt it too. Those of others are in what these
+    /// cost, but of reservations, which limit only what they execute.
+    fn wakes_below(&self, cpu: u32, rank: Rank) -> Result<Vec<Request>, Unbounded> {
+        let interrupt_ns = self.set.overheads.release_interrupt_ns;
+        let mut wakes = Vec::new();
+        for (index, task) in self.set.tasks.iter().enumerate() {
+            let suspensions = u64::from(task.suspension.count);
+            let is_in_cost = matches!(task.policy, Policy::Fixed { .. }) && task.rank() >= rank;
+            let none = suspensions == 0 || interrupt_ns == 0;
+            if task.cpu != cpu || none || is_in_cost {
+                continue;
+            }
+            // They come at any time of a job.
+            let jitter_ns = match &self.known[index] {
+                Some(Ok(bound)) => bound.response_ns,
+                Some(Err(_)) => return Err(Unbounded::Suspending { task: index }),
+                None => task.jitter_ns,
+            };
+            let source = Source::ReleaseInterrupt(index);
+            let cost_ns = suspensions.saturating_mul(interrupt_ns);
+            wakes.push(Request::new(source, cost_ns, task.period_ns, jitter_ns));
+        }
+        Ok(wakes)
+    }
+
     fn reserved(&mut self, cpu: u32) -> Result<Reservations, Unbounded> {
         let top = self.top(cpu)?;
+        let mut above = top.clone();
+        above.extend(self.wakes_below(cpu, Rank::Deadline)?);
         let mut reserved = Vec::new();
         for index in 0..self.set.tasks.len() {
             if self.set.tasks[index].cpu != cpu {
@@ -325,13 +355,13 @@ impl Holistic<'_> {
                 index,
                 self.cost(index),
                 jitter,
-                &top,
+                &above,
             ));
         }
         let of = &self.set.overheads;
         let nonpreemptible = of.nonpreemptible_ns;
         let overrun = self.overrun();
-        let demand = reservation::demand(&reserved, &top, nonpreemptible, overrun, &mut self.work);
+        let demand = reservation::demand(&reserved, &above, nonpreemptible, overrun, &mut self.work);
         Ok(Reservations {
             reserved,
             demand,
@@ -349,6 +379,7 @@ impl Holistic<'_> {
             demand,
             top: mut above,
         } = self.reserved(it.cpu)?;
+        above.extend(self.wakes_below(it.cpu, it.rank())?);
         let overrun = self.overrun();
         let on_time = demand.0 == Demand::Met;
         let mut released = Vec::new();

@@ -48,7 +48,7 @@ pub enum Source {
     Blocking,
     /// The kernel while it can't be preempted.
     Nonpreemptible,
-    /// The interrupts that release the jobs of the task with this index.
+    /// The interrupts that release the jobs of the task with this index, or end suspensions of it.
     ReleaseInterrupt(usize),
     /// The interference with this index.
     Interference(usize),
@@ -88,7 +88,8 @@ pub enum Unbounded {
         /// Its index.
         task: usize,
     },
-    /// A task that suspends itself, of the same or a higher rank, has no bound.
+    /// A task that suspends itself has no bound: one of the same or a higher rank, or of any where interrupts end the
+    /// suspensions.
     Suspending {
         /// Its index.
         task: usize,

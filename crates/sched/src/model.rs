@@ -235,7 +235,7 @@ impl Server {
 /// What the kernel itself takes, as measured on the machine. All zero: a machine without a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overheads {
-    /// The timer interrupt that releases a job: it preempts tasks of all ranks.
+    /// The timer interrupt that releases a job, or ends a suspension: it preempts tasks of all ranks.
     pub release_interrupt_ns: u64,
     /// From the end of that interrupt to the first instruction of the job: choosing and switching.
     /// It is charged to the job, and again for each suspension.

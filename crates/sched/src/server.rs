@@ -169,8 +169,9 @@ fn busy_ns(set: &TaskSet, running: &BTreeSet<(usize, u32)>, cpu: u32) -> Option<
     let of_cpu = set.tasks.iter().enumerate().filter(|(_, it)| it.cpu == cpu);
     for (index, task) in of_cpu {
         let interrupt_ns = overheads.release_interrupt_ns;
+        let unknown = task.after.is_some() || task.suspension.count > 0;
         let cost_ns = match task.policy {
-            Policy::Other if task.after.is_some() && interrupt_ns > 0 => return None,
+            Policy::Other if unknown && interrupt_ns > 0 => return None,
             Policy::Other => 0,
             Policy::Deadline { .. } => return None,
             Policy::Fixed { .. } => {
@@ -243,7 +244,10 @@ fn taken_ns(
         }
         let bound = analysis.tasks[index].as_ref();
         let source = Source::Task(index);
+        let wakes = overheads.release_interrupt_ns > 0 && task.suspension.count > 0;
         let (cost_ns, late_ns) = match (task.policy, bound) {
+            // When its suspensions end isn't known.
+            (_, Err(_)) if wakes => return None,
             // Its interrupts come as they may.
             (Policy::Other, _) if task.after.is_none() => (0, task.jitter_ns),
             (Policy::Other, _) if overheads.release_interrupt_ns == 0 => continue,

@@ -156,21 +156,32 @@ pub struct Verdict {
 impl Verdict {
     /// The verdict where conditions were not in force: INVALID, whatever was measured.
     #[must_use]
-    pub fn invalidated(mut self) -> Self {
-        self.outcome = Outcome::Invalid;
+    pub fn invalidated(self) -> Self {
+        self.invalidated_where(|_| true)
+    }
+
+    /// The verdict where more misses may have come than were seen: what is shown to FAIL does, and all else is INVALID.
+    #[must_use]
+    pub fn invalidated_unless_failed(self) -> Self {
+        self.invalidated_where(|outcome| outcome != Outcome::Fail)
+    }
+
+    fn invalidated_where(mut self, is_invalid: impl Fn(Outcome) -> bool) -> Self {
+        let invalidate = |outcome: &mut Outcome| {
+            if is_invalid(*outcome) {
+                *outcome = Outcome::Invalid;
+            }
+        };
+        invalidate(&mut self.outcome);
         self.needed_seconds = None;
-        for result in &mut self.requirements {
-            result.outcome = Outcome::Invalid;
+        let of_tasks = self.tasks.iter_mut().map(|task| &mut task.result);
+        for result in self.requirements.iter_mut().chain(of_tasks) {
+            invalidate(&mut result.outcome);
             result.needed_seconds = None;
             result.needed_without_miss_seconds = None;
         }
         for result in &mut self.lengths {
-            result.outcome = Outcome::Invalid;
-        }
-        for task in &mut self.tasks {
-            task.result.outcome = Outcome::Invalid;
-            task.result.needed_seconds = None;
-            task.result.needed_without_miss_seconds = None;
+            invalidate(&mut result.outcome);
         }
         self
     }

@@ -7,7 +7,7 @@ use punctual_record::taskset::analysis::{
     ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, Response, SetAnalysis, SetOverheads,
     TaskAnalysis,
 };
-use punctual_record::taskset::{Chain, TaskPolicy, TaskSet};
+use punctual_record::taskset::{Chain, TaskPolicy, TaskSet, Wake};
 use punctual_sched as sched;
 use punctual_sched::admission::{Answer, Global, Reservation, admit, global};
 use punctual_sched::chain::{Broken, latency};
@@ -17,7 +17,7 @@ use punctual_sched::sensitivity::{largest_factor_ppm, slack_ns};
 pub use punctual_sched::admission::Limits;
 
 use crate::certain::{counts_worst, is_beyond_least};
-use crate::convert::{Converted, convert, not_periodic};
+use crate::convert::{Converted, convert, none_skipped_ns, not_periodic};
 use crate::work;
 
 /// How much longer the jobs of each task may take is computed for sets of at most so many tasks.
@@ -143,6 +143,16 @@ fn outcomes(
         });
     of_global(set, converted, machine, server_runs, &mut all);
     beside_unbounded(set, servers, &mut all);
+    for (index, outcome) in all.iter_mut().enumerate() {
+        let Wake::After { means, .. } = set.tasks[index].wake else {
+            continue;
+        };
+        let most_ns = none_skipped_ns(means, converted.set.tasks[index].period_ns);
+        if outcome.as_ref().is_ok_and(|it| it.response_ns > most_ns) {
+            let pending = means.most_pending();
+            *outcome = Err(NoBound::ReleasesSkipped { pending });
+        }
+    }
     all
 }
 
@@ -206,7 +216,7 @@ fn of_global(
     let verdict = global(&reserved, cpus);
     for (&index, reservation) in converted.global.iter().zip(&reserved) {
         let task = &set.tasks[index];
-        let needed_ns = needed(set, converted, machine, index, reservation.deadline_ns);
+        let needed_ns = needed(set, converted, machine, (index, reservation.deadline_ns), all);
         let response_ns = task.jitter_ns.saturating_add(reservation.deadline_ns);
         all[index] = match verdict {
             _ if !one_domain => Err(NoBound::SeveralCpus),
@@ -238,8 +248,8 @@ fn needed(
     set: &TaskSet,
     converted: &Converted,
     machine: &Machine,
-    index: usize,
-    window_ns: u64,
+    (index, window_ns): (usize, u64),
+    known: &Outcomes,
 ) -> u64 {
     let of = &machine.overheads;
     let mut all = converted.execution_ns[index].unwrap_or(u64::MAX);
@@ -251,9 +261,15 @@ fn needed(
     for (other, task) in set.tasks.iter().enumerate() {
         let period_ns = converted.set.tasks[other].period_ns.max(1);
         let releases = window_ns.saturating_add(task.jitter_ns).div_ceil(period_ns);
-        let interrupts = releases
-            .saturating_add(1)
-            .saturating_mul(of.release_interrupt_ns);
+        // Where a job ends that sleeps within it, the interrupts are no later.
+        let late_ns = match &known[other] {
+            Ok(bound) => bound.response_ns,
+            Err(_) => work::bunched_ns(task, period_ns),
+        };
+        let jobs = window_ns.saturating_add(late_ns).div_ceil(period_ns);
+        let wakes = jobs.saturating_mul(work::sleeps(task).into());
+        let interrupts = releases.saturating_add(1).saturating_add(wakes);
+        let interrupts = interrupts.saturating_mul(of.release_interrupt_ns);
         all = all.saturating_add(interrupts);
     }
     all

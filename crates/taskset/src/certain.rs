@@ -57,7 +57,12 @@ pub(crate) fn counts_worst(
                 let counted = here().filter(|(_, task)| is_above(task));
                 let counted = counted.map(|(at, _)| &converted.set.tasks[at]);
                 let reserved = matches!(own.policy, TaskPolicy::Deadline { .. });
+                // They may end at any time of a job.
+                let mut sleeping = set.tasks.iter().filter(|it| work::sleeps(it) > 0);
+                let interrupts = of.release_interrupt_ns > 0
+                    && sleeping.any(|it| it.cpus.is_empty() || it.cpus.contains(&cpu));
                 here().any(may_vary)
+                    || interrupts
                     || bound.parts.iter().any(waits)
                     || come_apart(counted, bound.at_offsets)
                     || reserved && own.jitter_ns > 0

@@ -7,9 +7,10 @@ mod known;
 mod rules;
 
 use punctual_record::taskset::analysis::{NoBound, ServerTime, SetOverheads};
-use punctual_record::taskset::{LockProtocol, TaskPolicy, TaskSet, Timer, Wake};
+use punctual_record::taskset::{LockProtocol, Means, TaskPolicy, TaskSet, Timer, Wake};
 use punctual_sched as sched;
 
+use crate::work;
 use known::Known;
 use rules::Rules;
 
@@ -58,15 +59,25 @@ pub(crate) fn convert(set: &TaskSet, cpus: u32, overheads: &SetOverheads) -> Con
         converted.set.tasks.push(task);
     }
     for (index, it) in known.iter().enumerate() {
-        // Where the interrupts of a task come that isn't bound to a CPU.
-        if !it.is_modelled() && rules.interrupts {
+        // Where the interrupts of a task come that isn't bound to a CPU, and those of sleeps that may end at any time.
+        let interrupt_ns = overheads.release_interrupt_ns;
+        let sleeps = match converted.set.tasks[index].suspension.count {
+            0 => u64::from(work::sleeps(it.task)),
+            _ => 0,
+        };
+        let releases = u64::from(!it.is_modelled());
+        let bunched_ns = work::bunched_ns(it.task, it.period_ns);
+        for (times, jitter_ns) in [(releases, it.task.jitter_ns), (sleeps, bunched_ns)] {
+            if times == 0 || !rules.interrupts {
+                continue;
+            }
             for cpu in it.may_run_on(cpus) {
                 converted.set.interference.push(sched::Interference {
                     name: it.task.name.clone(),
                     cpu,
                     period_ns: converted.set.tasks[index].period_ns,
-                    jitter_ns: it.task.jitter_ns,
-                    execution_ns: overheads.release_interrupt_ns,
+                    jitter_ns,
+                    execution_ns: times.saturating_mul(interrupt_ns).min(sched::model::MAX_NS),
                 });
             }
         }
@@ -187,6 +198,13 @@ impl Converted {
         };
         let mut task = sched::Task::new(&it.task.name, policy(it.task.policy), it.period_ns, 1);
         task.deadline_ns = it.task.deadline_ns;
+        if let Wake::After { means, .. } = it.task.wake {
+            // A job that is never done misses any deadline.
+            task.deadline_ns = task
+                .deadline_ns
+                .min(none_skipped_ns(means, it.period_ns))
+                .max(1);
+        }
         task.jitter_ns = it.task.jitter_ns;
         // The timers of ordinary tasks may be late by their slack.
         if let Some(offset_ns) = strict_offset(it.task)
@@ -227,14 +245,23 @@ impl Converted {
         if !unknown_release {
             task.after = after;
         }
-        let sleeps = it.work.iter().map(|work| work.sleeps).max().unwrap_or(0);
+        // Of one without a bound the sleeps end at any time.
+        if reason.is_some() || it.rank() == sched::Rank::Other {
+            return task;
+        }
         let slept = it.work.iter().map(|work| work.slept_ns).max().unwrap_or(0);
         task.suspension = sched::Suspension {
-            count: sleeps,
+            count: work::sleeps(it.task),
             total_ns: slept,
         };
         task
     }
+}
+
+/// Where no job takes longer from its arrival, no release is skipped: all that are pending at an instant have arrived
+/// within so long before it, at least a period apart.
+pub(crate) fn none_skipped_ns(means: Means, period_ns: u64) -> u64 {
+    u64::from(means.most_pending()).saturating_mul(period_ns)
 }
 
 /// The first task of a chain whose arrivals aren't at one exact distance.

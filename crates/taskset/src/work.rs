@@ -2,6 +2,7 @@
 
 use punctual_record::taskset::analysis::UntimedStep;
 use punctual_record::taskset::{Phase, Step, Task, TaskPolicy, TaskSet, Timer, Wake};
+use punctual_sched::model::MAX_NS;
 
 /// What one job of a phase does, as far as the file says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -164,6 +165,21 @@ fn mean_distance_ns(task: &Task) -> u64 {
     mean.and_then(|it| u64::try_from(it).ok()).unwrap_or(1)
 }
 
+/// How often a job of a task sleeps at most.
+pub(crate) fn sleeps(task: &Task) -> u32 {
+    let phases = task.phases.iter();
+    phases.map(|phase| JobWork::of(phase).sleeps).max().unwrap_or(0)
+}
+
+/// Jobs of a task with a timer that are executed within a time are no more than arrive in a time that is so much longer,
+/// whatever delays them: one may be under way, and of the others those are skipped whose deadlines have passed.
+pub(crate) fn bunched_ns(task: &Task, period_ns: u64) -> u64 {
+    let phases = 0..task.phases.len();
+    let more_ns = phases.map(|phase| task.more_ns(phase)).max().unwrap_or(0);
+    let allowed_ns = task.deadline_ns.saturating_add(more_ns);
+    allowed_ns.saturating_add(period_ns).min(MAX_NS)
+}
+
 /// Whether its jobs sleep, or are not all alike.
 pub(crate) fn varies(task: &Task) -> bool {
     let first = task.phases.first();
@@ -172,8 +188,7 @@ pub(crate) fn varies(task: &Task) -> bool {
         (phase.period_ns, task.execution_ns.unwrap_or(of_work))
     };
     let unlike = |phase: &Phase| first.is_some_and(|first| times(first) != times(phase));
-    let mut phases = task.phases.iter();
-    phases.any(|phase| JobWork::of(phase).sleeps > 0 || unlike(phase))
+    sleeps(task) > 0 || task.phases.iter().any(unlike)
 }
 
 /// One whole CPU, as [`share`] counts.

@@ -12,7 +12,9 @@ use crate::call::Used;
 use crate::chain::Origin;
 use crate::end::End;
 use crate::job::{Job, Sink};
+use crate::leave::Way;
 use crate::release::{Release, Released};
+use crate::sys::signal;
 use crate::timer::TaskTimer;
 
 /// A task at work in its thread.
@@ -20,6 +22,7 @@ pub(super) struct Executor<S> {
     task: PreparedTask,
     timer: Option<TaskTimer>,
     end: Arc<End>,
+    way: Arc<Way>,
     sink: S,
     /// Jobs that were executed.
     jobs: u64,
@@ -42,7 +45,7 @@ struct Due {
 }
 
 impl<S: Sink> Executor<S> {
-    pub fn new(task: PreparedTask, end: Arc<End>, sink: S) -> Self {
+    pub fn new(task: PreparedTask, own: &Own, sink: S) -> Self {
         let jobs = task.task.phases.first().map_or(1, |phase| phase.jobs);
         // The same set has the same jitter in each run.
         let seed = task.task.name.bytes();
@@ -52,7 +55,8 @@ impl<S: Sink> Executor<S> {
         Self {
             task,
             timer: None,
-            end,
+            end: Arc::clone(&own.end),
+            way: Arc::clone(&own.way),
             sink,
             jobs: 0,
             dropped: 0,
@@ -65,6 +69,9 @@ impl<S: Sink> Executor<S> {
     /// Opens what it waits by, and does all its work once.
     pub fn set_up(&mut self) -> Result<(), Fault> {
         self.timer = timer_of(&self.task.task).map_err(Fault::Wait)?;
+        if self.timer.is_some() {
+            signal::become_interruptible().map_err(Fault::Wait)?;
+        }
         if let Some(released) = &self.task.released {
             released.belong_to_caller().map_err(Fault::Wait)?;
         }
@@ -146,8 +153,15 @@ impl<S: Sink> Executor<S> {
             if self.end.is_reached(arrival_ns) {
                 return Ok(());
             }
+            self.way.waits_for(arrival_ns, self.due_ns(arrival_ns));
             let released_ns = arrival_ns.saturating_add(self.jitter());
-            timer.wait_until(released_ns).map_err(Fault::Wait)?;
+            let is_off = || self.end.is_reached(arrival_ns);
+            let waited = timer.wait_until(released_ns, is_off);
+            waited.map_err(Fault::Wait)?;
+            if self.end.is_reached(arrival_ns) {
+                // The end has become earlier meanwhile.
+                return Ok(());
+            }
             let period_ns = self.period_ns(of_task_ns);
             let due = Due {
                 arrival_ns,
@@ -168,14 +182,9 @@ impl<S: Sink> Executor<S> {
 
     /// The jobs from an arrival on whose deadline had passed by an instant: how many, and when the next one arrives.
     fn left_out(&mut self, by_ns: u64, mut arrival_ns: u64, of_task_ns: u64) -> (u64, u64) {
-        let given_up_ns = |it: &Self, arrival_ns: u64| {
-            let task = &it.task.task;
-            let allowed_ns = task.deadline_ns.saturating_add(task.more_ns(it.phase.0));
-            arrival_ns.saturating_add(allowed_ns)
-        };
         if self.task.task.phases.len() == 1 {
             let period_ns = self.period_ns(of_task_ns).max(1);
-            let late_ns = by_ns.saturating_sub(given_up_ns(self, arrival_ns));
+            let late_ns = by_ns.saturating_sub(self.due_ns(arrival_ns));
             let left_out = late_ns.div_ceil(period_ns);
             let left_out = left_out.min(self.end.left(arrival_ns, period_ns));
             return (
@@ -184,12 +193,19 @@ impl<S: Sink> Executor<S> {
             );
         }
         let mut left_out = 0;
-        while by_ns > given_up_ns(self, arrival_ns) && !self.end.is_reached(arrival_ns) {
+        while by_ns > self.due_ns(arrival_ns) && !self.end.is_reached(arrival_ns) {
             left_out += 1;
             arrival_ns = arrival_ns.saturating_add(self.period_ns(of_task_ns).max(1));
             self.next_phase();
         }
         (left_out, arrival_ns)
+    }
+
+    /// The deadline of the next job if it arrives at an instant.
+    fn due_ns(&self, arrival_ns: u64) -> u64 {
+        let task = &self.task.task;
+        let allowed_ns = task.deadline_ns.saturating_add(task.more_ns(self.phase.0));
+        arrival_ns.saturating_add(allowed_ns)
     }
 
     fn by_release(&mut self) -> Result<(), Fault> {
@@ -215,9 +231,16 @@ impl<S: Sink> Executor<S> {
                 return Ok(());
             };
             last_ns = release.arrival_ns;
+            if self.end.is_reached(self.over_ns) && self.over_ns > self.due_ns(last_ns) {
+                // All that wait may take far longer than the set, and none can be in time any more.
+                self.sink.dropped(last_ns, 1);
+                self.next_phase();
+                continue;
+            }
+            self.way.waits_for(last_ns, self.due_ns(last_ns));
             let released_ns = release.released_ns.saturating_add(self.jitter());
             if released_ns > release.released_ns {
-                let waited = TaskTimer::Absolute.wait_until(released_ns);
+                let waited = TaskTimer::Absolute.wait_until(released_ns, || false);
                 waited.map_err(Fault::Wait)?;
             }
             let due = Due {
@@ -248,6 +271,7 @@ impl<S: Sink> Executor<S> {
             .job()
             .map_err(|step| Fault::Step(phase, step))?;
         let ended_ns = clock::now_ns();
+        self.way.has_ended();
         for link in &mut self.task.links {
             if let Some(passed) = link.end(number, ended_ns) {
                 self.sink.passed(passed);

@@ -20,11 +20,14 @@ use crate::ancillary::SentStage;
 use crate::bill::{self, Keeper};
 use crate::exchange::{Exchange, SentStages, TcpCounters};
 use crate::wire::delays::PeerDelay;
+use crate::wire::limits::LEAST_INTERVAL_NS;
 use drops::Drops;
 pub use kept::Kept;
 
 /// Messages whose fate or stages may be unknown at a time; more are given up.
 const MOST_PENDING: usize = 1 << 17;
+/// What is not joined yet may be that old: a round of joining may come late.
+const UNJOINED_NS: u64 = 100_000_000;
 /// A message's stages are complete when so many later ones have replies, or after [`SETTLE_NS`].
 const LATER: u64 = 3;
 /// As [`LATER`].
@@ -33,6 +36,16 @@ const SETTLE_NS: u64 = 2_000_000_000;
 const REMEMBERED: usize = 1 << 12;
 /// A change of CLOCK_REALTIME below this is the cost of reading it.
 const STEP_NS: u64 = 100_000;
+
+/// The longest time-out for which there is room, of messages that are sent in bursts: all that are sent while one waits
+/// for its reply wait with it. An eighth of the room is kept for what comes late. No thread sends more than one each µs.
+#[must_use]
+pub fn longest_timeout_ns(interval_ns: u64, burst: u32) -> u64 {
+    let (room, burst) = (MOST_PENDING as u64 / 8 * 7, u64::from(burst.max(1)));
+    let interval_ns = interval_ns.max(burst * LEAST_INTERVAL_NS);
+    let room_ns = room.saturating_mul(interval_ns) / burst;
+    room_ns.saturating_sub(UNJOINED_NS)
+}
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,6 +319,8 @@ impl Joiner {
             self.given_up += 1;
             self.lose(self.told, false);
             self.told += 1;
+            // Those after it have their replies.
+            self.tell(&mut tell);
             self.close(now_ns);
         }
         self.tell(&mut tell);

@@ -378,7 +378,10 @@ fn an_interrupted_set_is_judged_by_what_it_did_and_a_killed_one_is_unfinished() 
     need!(needs::rights());
     let _alone = alone();
     let place = Place::new();
-    let text = "[[task]]\nname = \"t\"\nperiod = \"5ms\"\ndeadline = \"10s\"\nwork = \"10us\"\n";
+    // The second one sleeps when it ends, and what it releases waits for it.
+    let text = "[[task]]\nname = \"t\"\nperiod = \"5ms\"\ndeadline = \"10s\"\nwork = \"10us\"\n\
+                [[task]]\nname = \"seldom\"\nperiod = \"30m\"\nwork = \"10us\"\n\
+                [[task]]\nname = \"after\"\nafter = \"seldom\"\nwork = \"10us\"\n";
     fs::write(place.path().join("set.toml"), text).unwrap();
     let start = |name: &str| {
         let set = place.start(&["exec", "set.toml", "-D", "1h", "-o", name]);
@@ -397,6 +400,8 @@ fn an_interrupted_set_is_judged_by_what_it_did_and_a_killed_one_is_unfinished() 
     assert!(ended.stdout.contains("interrupt"), "{ended:?}");
     let run = place.run_of_path("interrupted");
     assert!(matches!(run.state, State::Stopped(_)), "{:?}", run.state);
+    assert!(tasks(&run).tasks.iter().all(|task| task.fault.is_none()));
+    assert_eq!((jobs(&run, 1), jobs(&run, 2)), (1, 1));
     let set = start("killed");
     let record = place.path().join("killed/run.json");
     until("it was saved", || record.exists());
@@ -404,7 +409,7 @@ fn an_interrupted_set_is_judged_by_what_it_did_and_a_killed_one_is_unfinished() 
     set.end_within(Duration::from_secs(60));
     let run = place.run_of_path("killed");
     assert_eq!(run.state, State::Unfinished);
-    assert_eq!(tasks(&run).set.tasks.len(), 1);
+    assert_eq!(tasks(&run).set.tasks.len(), 3);
 }
 
 #[test]

@@ -46,6 +46,33 @@ fn a_step_or_a_command_that_never_returns_ends_with_its_set_and_is_named() {
 }
 
 #[test]
+fn a_task_that_falls_behind_or_hangs_after_misses_fails() {
+    need!(needs::rights());
+    let place = Place::new();
+    let sensor = "[[task]]\nname = \"sensor\"\nperiod = \"10ms\"\nwork = \"10us\"\n";
+    // When the set ends, so many releases wait that they would take 7 s more.
+    let filter = "[[task]]\nname = \"filter\"\nafter = \"sensor\"\nwork = [{ sleep = \"40ms\" }]\n";
+    let (ended, run) = executed(&place, &[sensor, filter].concat(), &["-D", "2.5"]);
+    ended.expect(2);
+    assert!(tasks(&run).tasks.iter().all(|task| task.fault.is_none()));
+    let figures = &tasks(&run).tasks[1];
+    let all = figures.jobs.latency.count + figures.jobs.missed;
+    assert!((240..=250).contains(&all), "{all}");
+    // The second job does not end: it and all that its timer would release have missed their deadlines.
+    let place = Place::new();
+    let script = "test -e x && exec sleep 1000.25; : > x";
+    let hangs = format!(
+        "[[task]]\nname = \"hangs\"\nperiod = \"100ms\"\nwork = [{{ command = [\"sh\", \"-c\", \"{script}\"] }}]\n"
+    );
+    let (ended, run) = executed(&place, &hangs, &["-D", "2"]);
+    let text = flat(&ended.expect(2).stdout);
+    assert!(text.contains("task hangs did not end in time"), "{text}");
+    let figures = &tasks(&run).tasks[0];
+    assert_eq!(figures.fault, Some(TaskFault::StillBusy {}));
+    assert_eq!(figures.jobs.latency.count + figures.jobs.missed, 20);
+}
+
+#[test]
 fn what_a_function_executes_is_its_tasks_own_work_and_more_than_its_wcet_is_said_first() {
     need!(needs::root());
     need!(needs::tracing());

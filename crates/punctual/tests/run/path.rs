@@ -465,6 +465,12 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         &["65507"],
     );
     refused(
+        &["measure", "udp", "h", "-i", "50us", "--timeout", "7s"],
+        Some(TOKEN),
+        64,
+        &["--timeout 7 s", "there is memory for"],
+    );
+    refused(
         &["measure", "udp", "h", "--gap", "5"],
         Some(TOKEN),
         64,

@@ -336,6 +336,11 @@ pub enum NoBound {
         /// The index of that task.
         task: usize,
     },
+    /// More releases may come until its job ends than may be pending: those beyond are skipped.
+    ReleasesSkipped {
+        /// So many may be.
+        pending: u32,
+    },
     /// Neither is it proved that `SCHED_DEADLINE` tasks on several CPUs meet their deadlines, nor
     /// that they can't.
     GlobalUndecided,

@@ -145,6 +145,41 @@ fn a_task_that_ended_early_makes_the_run_invalid() {
 }
 
 #[test]
+fn a_failure_that_is_shown_stands_though_a_task_did_not_end() {
+    let outcomes = |run: &Run| {
+        let verdict = punctual_record::analyse_record(run).unwrap().verdict;
+        let tasks = verdict.tasks.iter().map(|task| task.result.outcome);
+        let all: Vec<Outcome> = tasks.collect();
+        (verdict.outcome, all)
+    };
+    let mut run = executed();
+    let (before, each) = outcomes(&run);
+    assert_eq!(before, Outcome::Fail);
+    let fault = |run: &mut Run, fault: TaskFault| {
+        run.tasks.as_mut().unwrap().tasks[3].fault = Some(fault);
+    };
+    fault(&mut run, TaskFault::StillBusy {});
+    let (after, of_tasks) = outcomes(&run);
+    assert_eq!(after, Outcome::Fail);
+    for (before, after) in each.iter().zip(of_tasks) {
+        let stays = *before == Outcome::Fail;
+        assert_eq!(after, if stays { *before } else { Outcome::Invalid });
+    }
+    // What failed otherwise did not execute the set; where nothing fails, what was not seen may have.
+    let error = "it is gone".to_owned();
+    fault(&mut run, TaskFault::Wait { error });
+    assert_eq!(outcomes(&run).0, Outcome::Invalid);
+    let mut run = executed();
+    let tasks = run.tasks.as_mut().unwrap();
+    let chain = &mut tasks.set.chains[0];
+    (chain.reaction_ns, chain.age_ns) = (None, None);
+    tasks.allowed = 0.5;
+    assert_eq!(outcomes(&run).0, Outcome::Pass);
+    fault(&mut run, TaskFault::StillBusy {});
+    assert_eq!(outcomes(&run).0, Outcome::Invalid);
+}
+
+#[test]
 fn what_a_record_must_not_hold_is_refused_with_its_place() {
     let whole = serde_json::to_value(executed()).unwrap();
     for (pointer, value, place) in [

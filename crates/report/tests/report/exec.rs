@@ -64,7 +64,7 @@ fn made(tasks: Vec<TaskAnalysis>, outcome: AnalysisOutcome) -> SetAnalysis {
 }
 
 /// Every reason there is.
-const REASONS: [NoBound; 22] = [
+const REASONS: [NoBound; 23] = [
     NoBound::SeveralCpus,
     NoBound::Untimed {
         step: UntimedStep::Library,
@@ -90,6 +90,7 @@ const REASONS: [NoBound; 22] = [
     },
     NoBound::FairServer,
     NoBound::OrdinaryTasks { task: 1 },
+    NoBound::ReleasesSkipped { pending: 9 },
     NoBound::GlobalUndecided,
     NoBound::TooLong,
     NoBound::TooManySteps,

@@ -2,7 +2,7 @@
 
 use punctual_record::explanation::{Cause, Meanwhile};
 use punctual_record::live::{LiveTask, LiveTasks};
-use punctual_record::taskset::TaskPolicy;
+use punctual_record::taskset::{TaskFault, TaskPolicy};
 use punctual_record::taskset::analysis::Response;
 use punctual_record::{Run, analyse_record};
 use punctual_report::explain::name;
@@ -78,6 +78,19 @@ fn what_is_too_little_and_what_failed_is_said() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+}
+
+#[test]
+fn a_task_that_did_not_end_is_named_with_the_failure_that_is_shown() {
+    let mut run = executed();
+    run.tasks.as_mut().unwrap().tasks[3].fault = Some(TaskFault::StillBusy {});
+    run.conclude(analyse_record(&run).unwrap());
+    let text = flat(&summary(&run, 80));
+    assert!(text.starts_with("FAIL: The reaction"), "{text}");
+    assert!(
+        text.contains("Also, the task logger did not end in time."),
+        "{text}"
+    );
 }
 
 #[test]

@@ -212,6 +212,8 @@ impl<'a> Machine<'a> {
         {
             current.suspended_until = None;
             current.queued_ns = now;
+            let pending = &mut self.pending[self.cpu_of[task]];
+            *pending = pending.saturating_add(interrupt);
             if let Some(server) = &mut thread.server {
                 server.wake(now);
             }

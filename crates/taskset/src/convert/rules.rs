@@ -5,6 +5,7 @@ use punctual_record::taskset::{LockProtocol, TaskPolicy, TaskSet, Wake};
 use punctual_sched as sched;
 
 use super::known::Known;
+use crate::work;
 
 /// Which tasks have no bound, before anything is computed.
 pub(super) struct Rules<'a> {
@@ -111,12 +112,14 @@ impl Rules<'_> {
             if it.is_global() && other.rank() == sched::Rank::Deadline && !other.is_global() {
                 return Some(NoBound::Interferer { task });
             }
-            // How late its releases may interrupt isn't known.
+            // How late its releases may interrupt isn't known, nor how its jobs bunch that sleep.
+            let unbounded = unknown || other.rank() == sched::Rank::Other;
             if let Wake::After { task: before, .. } = other.task.wake
                 && self.interrupts
                 && (reasons[before].is_some()
                     || self.known[before].rank() == sched::Rank::Other
-                    || !other.is_modelled())
+                    || !other.is_modelled()
+                    || (unbounded && work::sleeps(other.task) > 0))
             {
                 return Some(NoBound::Interferer { task });
             }

@@ -244,6 +244,33 @@ fn the_fair_server_is_counted_where_real_time_tasks_leave_it_too_little() {
     assert_eq!(why(&with(&large, overheads), 0), NoBound::FairServer);
 }
 
+#[test]
+fn releases_that_may_find_no_place_leave_no_bound() {
+    let released = |means: &str| {
+        let sensor = task("sensor", 80, 1_000, &run(50)).replace("cpu = 0", "cpu = 1");
+        let writer = format!(
+            "[[task]]\nname = \"writer\"\npriority = 30\ncpu = 0\nafter = \"sensor\"\nby = \"{means}\"\n\
+             deadline = \"50ms\"\n{}\n",
+            run(50)
+        );
+        sensor + &writer + &task("planner", 60, 100_000, &run(30_000))
+    };
+    // While the planner runs, 30 releases come.
+    let found = analysed(&released("pipe"));
+    assert_eq!(why(&found, 1), NoBound::ReleasesSkipped { pending: 9 });
+    assert_eq!(found.outcome, AnalysisOutcome::Unbounded);
+    assert_eq!(found.tasks[2].may_take_longer_ns, None);
+    let found = analysed(&released("futex"));
+    assert_eq!(found.outcome, AnalysisOutcome::Met);
+    assert!(bounds(&found)[1].is_some_and(|us| us > 30_000));
+    // Where there is room, jobs may only take so much longer that there still is.
+    let short = released("pipe").replace("30000us", "8000us");
+    let found = analysed(&short);
+    assert_eq!(found.outcome, AnalysisOutcome::Met);
+    let longer_ns = found.tasks[2].may_take_longer_ns.unwrap();
+    assert!(longer_ns < 1_000_000, "{longer_ns}");
+}
+
 const M: &str = "[[lock]]\nname = \"m\"\n";
 
 #[test]

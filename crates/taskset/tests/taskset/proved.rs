@@ -1,8 +1,8 @@
 //! What a bound that is too long proves.
 
-use punctual_record::taskset::analysis::{AnalysisOutcome, ChainLatency};
+use punctual_record::taskset::analysis::{AnalysisOutcome, ChainLatency, Response, SetOverheads};
 
-use crate::analysis::{analysed, run, task};
+use crate::analysis::{analysed, run, task, with};
 
 /// What is reserved, kept for ordinary tasks or done at other offsets need not come: too long a bound with that shows
 /// nothing; what jobs execute does.
@@ -115,4 +115,33 @@ fn chains_have_bounds_where_arrivals_are_periodic() {
         ChainLatency::NotPeriodic { task: 0 }
     );
     assert_eq!(relative.outcome, AnalysisOutcome::Unbounded);
+}
+
+/// Each sleep within a job ends by an interrupt of its own, which delays every task of the CPU.
+#[test]
+fn the_interrupts_that_end_sleeps_are_charged() {
+    let overheads = SetOverheads {
+        release_interrupt_ns: 14_000,
+        wake_and_sleep_ns: 8_000,
+        ..SetOverheads::default()
+    };
+    let bound = |text: &str, task: usize| match with(text, overheads).tasks[task].response {
+        Response::Bounded { response_ns, .. } => response_ns / 1_000,
+        ref other => panic!("{other:?}\n{text}"),
+    };
+    let steps = "{ run = \"200us\" }, { sleep = \"100us\" }, ".repeat(8);
+    let work = format!("work = [{steps}]");
+    let alone = task("sleeps", 50, 10_000, &work);
+    // It executes 1,600 and 9 paths, sleeps 800, and is interrupted 1 + 8 times.
+    assert_eq!(bound(&alone, 0), 1_600 + 9 * 8 + 800 + 9 * 14);
+    let below = alone.clone() + &task("below", 10, 10_000, &run(100));
+    assert_eq!(bound(&below, 1), 1_600 + 9 * 8 + 8 * 14 + 108 + 2 * 14);
+    let above = alone + &task("above", 80, 10_000, &run(100));
+    assert_eq!(bound(&above, 1), 108 + 2 * 14 + 8 * 14);
+    // When an ordinary one sleeps isn't known: three jobs of it may do so.
+    let ordinary = format!(
+        "[[task]]\nname = \"log\"\ncpu = 0\nperiod = \"10ms\"\n{work}\n{}",
+        task("above", 80, 10_000, &run(100))
+    );
+    assert_eq!(bound(&ordinary, 1), 108 + 2 * 14 + 3 * 8 * 14);
 }

@@ -336,6 +336,32 @@ fn memory_stays_the_same_however_many_messages_pass() {
     assert_eq!(joiner.given_up(), 0);
 }
 
+#[test]
+fn the_longest_time_out_gives_up_no_message_beside_a_lost_one() {
+    let given_up = |timeout_ns: u64| {
+        let mut joiner = Joiner::new(rules(Some(timeout_ns)));
+        for number in 1..=150_000 {
+            joiner.sent(&sent(number));
+            if number > 1 {
+                joiner.received(&received(number, 50_000, None));
+            }
+            if number % 100 == 0 {
+                joiner.settle(number * MS, |_| ());
+            }
+        }
+        joiner.finish(|_| ());
+        assert_eq!(joiner.counts().lost, 1);
+        joiner.given_up()
+    };
+    let longest_ns = longest_timeout_ns(MS, 1);
+    assert!(longest_ns > 100_000 * MS);
+    assert_eq!(given_up(longest_ns), 0);
+    assert_eq!(given_up(140_000 * MS), 1);
+    assert_eq!(longest_timeout_ns(8 * MS, 8), longest_ns);
+    // However fast messages are to come.
+    assert!(longest_timeout_ns(1_000, 1024) > 10 * MS);
+}
+
 /// A message that entered the packet scheduler by itself is no part of the next one's segment.
 #[test]
 fn a_stamp_of_the_driver_is_not_that_of_an_earlier_segment() {

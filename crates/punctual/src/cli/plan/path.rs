@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use punctual_network::sender::join::longest_timeout_ns;
 use punctual_network::wire::limits;
 use punctual_network::wire::proof::Token;
 use punctual_stats::format::duration;
@@ -163,9 +164,16 @@ pub(super) fn plan(
     }
     let made = make(KINDS[0], flags, defaults)?;
     let deadline_ns = made.claim.deadline_ns().unwrap_or(0);
+    let burst = path.burst.unwrap_or(1);
+    let longest_ns = match transport {
+        // Nothing is lost on the way.
+        Transport::Tcp => u64::MAX,
+        _ => longest_timeout_ns(made.probes.interval.nominal_ns(), burst),
+    };
+    let usual_ns = TIMEOUT_NS.max(deadline_ns.saturating_mul(10));
     let timeout_ns = path
         .timeout
-        .unwrap_or_else(|| TIMEOUT_NS.max(deadline_ns.saturating_mul(10)));
+        .unwrap_or(usual_ns.min(longest_ns).max(deadline_ns));
     if timeout_ns < deadline_ns {
         return Err(Failure::usage(format!(
             "--timeout {} is shorter than the deadline of {}",
@@ -178,6 +186,15 @@ pub(super) fn plan(
         return Err(Failure::usage(format!(
             "-i: an interval of {least_ns} ns: expected at least {}",
             duration(limits::LEAST_INTERVAL_NS)
+        )));
+    }
+    if timeout_ns > longest_ns {
+        return Err(Failure::usage(format!(
+            "--timeout {}: more messages may wait for replies than there is memory for, {burst} each {}: expected at \
+             most {}, or longer intervals (-i), smaller bursts or a shorter deadline",
+            duration(timeout_ns),
+            duration(made.probes.interval.nominal_ns()),
+            duration(longest_ns)
         )));
     }
     let counted_ns = match (flags.loops, &made.probes.interval) {
@@ -198,7 +215,7 @@ pub(super) fn plan(
         token,
         transport,
         sizes,
-        burst: path.burst.unwrap_or(1),
+        burst,
         lead_ns,
         interval: made.probes.interval,
         timeout_ns,

@@ -5,8 +5,8 @@ use crate::conduct::compose::{leave_out_stopped_seconds, put_memory, thread_of};
 use crate::probe::collector::Lane;
 use crate::probe::tally::Tally;
 use crate::probe::timeline;
-use punctual_exec::{Ended, Outcome};
-use punctual_record::taskset::{ChainFigures, TaskFault, TaskFigures};
+use punctual_exec::{Ended, Outcome, Unended};
+use punctual_record::taskset::{ChainFigures, Task, TaskFault, TaskFigures, Timer, Wake};
 use punctual_record::{Event, Faults, Happening, Run, Thread};
 
 /// A copy of the figures of one task.
@@ -77,6 +77,28 @@ pub fn fill(run: &mut Run, start_ns: u64, copies: &[TaskCopy], chains: Vec<Chain
     put_memory(run);
 }
 
+/// How many jobs that a timer releases after one that has not ended had their deadlines by now, and arrived before the
+/// end. Of phases that differ, and of a timer that counts from the end of each job, that isn't known.
+pub fn missed_after(task: &Task, job: Unended, now_ns: u64, end_ns: u64) -> u64 {
+    match (task.wake, &task.phases[..]) {
+        (
+            Wake::Timer {
+                timer: Timer::Absolute | Timer::Timerfd | Timer::Signal,
+                period_ns,
+                ..
+            },
+            [phase],
+        ) => {
+            let period_ns = phase.period_ns.unwrap_or(period_ns);
+            let allowed_ns = job.due_ns.saturating_sub(job.arrival_ns);
+            let before_ns = end_ns.min(now_ns.saturating_sub(allowed_ns));
+            let since_ns = before_ns.saturating_sub(job.arrival_ns.saturating_add(1));
+            since_ns / period_ns.max(1)
+        }
+        _ => 0,
+    }
+}
+
 /// Adds the outcome of each task to the record.
 pub fn finish(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
     let Some(tasks) = &mut run.tasks else {
@@ -111,4 +133,50 @@ pub fn finish(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
         }
     }
     run.events.extend(events);
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_record::taskset::{Phase, TaskPolicy};
+
+    use super::*;
+
+    #[test]
+    fn jobs_after_one_that_did_not_end_are_missed_up_to_the_end() {
+        let phase = Phase {
+            jobs: 1,
+            period_ns: None,
+            deadline_ns: None,
+            work: Vec::new(),
+        };
+        let mut task = Task {
+            name: "t".to_owned(),
+            policy: TaskPolicy::Other { nice: 0 },
+            cpus: Vec::new(),
+            wake: Wake::Timer {
+                timer: Timer::Absolute,
+                period_ns: 10,
+                offset_ns: 0,
+            },
+            deadline_ns: 5,
+            jitter_ns: 0,
+            execution_ns: None,
+            phases: vec![phase],
+        };
+        let job = Unended {
+            arrival_ns: 100,
+            due_ns: 105,
+        };
+        // Those of 110 and 120; that of 130 is at the end, or has its deadline only now.
+        assert_eq!(missed_after(&task, job, 1_000, 130), 2);
+        assert_eq!(missed_after(&task, job, 135, 1_000), 2);
+        assert_eq!(missed_after(&task, job, 136, 1_000), 3);
+        assert_eq!(missed_after(&task, job, 106, 101), 0);
+        task.wake = Wake::Timer {
+            timer: Timer::Relative,
+            period_ns: 10,
+            offset_ns: 0,
+        };
+        assert_eq!(missed_after(&task, job, 1_000, 130), 0);
+    }
 }

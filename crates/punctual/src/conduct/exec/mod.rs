@@ -31,11 +31,12 @@ use super::run::time_limit::TimeLimit;
 use super::signals::Signals;
 use super::under_way::{Measured, UnderWay};
 use crate::probe::collector::{Collector, Lane, SampleSink};
+use crate::probe::cycle::Sample;
 use crate::probe::tally::{Halves, Tally};
 use crate::system::monitor::{Monitor, Monitored};
 use chains::ChainTally;
 pub use plan::ExecPlan;
-use punctual_exec::{Outcome, Passed};
+use punctual_exec::{Outcome, Passed, Unended};
 use punctual_load::LoadSet;
 use punctual_machine::Root;
 use punctual_machine::survey::{self, SurveyRequest};
@@ -392,9 +393,11 @@ impl Measured for Executing {
         if kept.run.events.iter().any(reached) {
             self.tasks.demote();
         }
-        self.outcomes = self.tasks.end();
+        let unended;
+        (self.outcomes, unended) = self.tasks.end();
         self.stops.end();
         self.gathering.end();
+        self.count_unended(&kept.run, &unended);
         self.take_outputs(u64::MAX);
         self.end_chains();
         self.tell_stops(kept);
@@ -448,6 +451,33 @@ impl Executing {
             (at_ns, at_ns.saturating_add(stop.length_ns))
         });
         stops.collect()
+    }
+
+    /// A job that has not ended, and will not be waited for any longer, has missed its deadline if that has passed; so
+    /// have those that its timer would have released meanwhile.
+    fn count_unended(&self, run: &Run, unended: &[Option<Unended>]) {
+        let (now_ns, end_ns) = (clock::now_ns(), self.tasks.end.at_ns());
+        let mut collector = self.gathering.look();
+        // One that was stopped had no time to end.
+        if collector.stops.count > 0 {
+            return;
+        }
+        let of_jobs = collector.lanes.len() / 2;
+        let tasks = run.tasks.iter().flat_map(|tasks| &tasks.set.tasks);
+        let jobs = collector.lanes[of_jobs..].iter_mut().zip(&self.outcomes);
+        for (((lane, outcome), unended), task) in jobs.zip(unended).zip(tasks) {
+            let is_missed = |it: &Unended| it.arrival_ns < end_ns && it.due_ns < now_ns;
+            let Some(job) = unended.filter(|it| outcome.is_none() && is_missed(it)) else {
+                continue;
+            };
+            let tally = &mut lane.tally;
+            if tally.count() > 0 && tally.last_requested_ns >= job.arrival_ns {
+                // It has ended after all.
+                continue;
+            }
+            let more = compose::missed_after(task, job, now_ns, end_ns);
+            tally.record_all(&[Sample::lost(job.arrival_ns, more)]);
+        }
     }
 
     /// Judges what has not come out of the chains, after the last of what has.

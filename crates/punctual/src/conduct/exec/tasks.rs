@@ -16,7 +16,8 @@ use crate::conduct::error::ConductError;
 use crate::probe::collector::Collector;
 use crate::probe::cycle::Sample;
 use punctual_exec::{
-    End, Fault, Job, Outcome, Passed, Prepared, Ready, Running, Sink, Speed, StartError, prepare,
+    End, Fault, Job, Outcome, Passed, Prepared, Ready, Running, Sink, Speed, StartError, Unended,
+    prepare,
 };
 use punctual_record::taskset::{CpuSpeed, TaskFault, TaskSet};
 
@@ -449,13 +450,17 @@ impl Tasks {
         }
     }
 
-    /// Ends them, waits a while for each, and returns their outcomes.
-    pub fn end(&mut self) -> Vec<Option<Outcome>> {
+    /// Ends them, waits a while for each, and returns their outcomes, and the jobs that have not ended.
+    pub fn end(&mut self) -> (Vec<Option<Outcome>>, Vec<Option<Unended>>) {
         self.end.now();
         let patience = Instant::now() + self.patience;
         while !self.are_over() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.running.take().map(Running::finish).unwrap_or_default()
+        let Some(running) = self.running.take() else {
+            return Default::default();
+        };
+        let unended = running.unended();
+        (running.finish(), unended)
     }
 }

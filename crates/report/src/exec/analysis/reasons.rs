@@ -108,6 +108,10 @@ pub(super) fn reason(of: &SetAnalysis, task: &TaskAnalysis, why: NoBound) -> Str
              then the kernel stops real-time tasks for them: give that one a bound, or another CPU",
             name(of, task)
         ),
+        NoBound::ReleasesSkipped { pending } => format!(
+            "only {pending} of its releases may be pending, and more may come before a job ends: those \
+             beyond are skipped: shorten jobs, lengthen periods, or release it by a futex (by = \"futex\")"
+        ),
         NoBound::GlobalUndecided => {
             "it is not proved that SCHED_DEADLINE tasks which share several CPUs meet their deadlines, \
              nor that they can't: give them one CPU each (an exclusive cpuset), or more room"
