@@ -85,12 +85,16 @@ impl Evidence {
                     unseen: unseen(run, index),
                     peaks: &parts.peaks,
                 });
-        self.whole(
-            threads.collect(),
-            &run.timeline,
-            run.measured_ns,
-            deadline_ns,
-        )
+        let reading_ns = run.watch.as_ref().map_or(0, |watch| watch.reading_ns);
+        RunEvidence {
+            rows: miss_rows(&run.timeline, run.start_ns, reading_ns),
+            ..self.whole(
+                threads.collect(),
+                &run.timeline,
+                run.measured_ns,
+                deadline_ns,
+            )
+        }
     }
 
     fn whole<'a>(
@@ -110,10 +114,7 @@ impl Evidence {
             deadline_ns,
             seconds: timeline.seconds,
             seconds_with_miss: timeline.seconds_with_miss,
-            rows: (!timeline.rows.is_empty()).then(|| MissRows {
-                width_ns: timeline.row_ns,
-                misses: timeline.rows.iter().map(|row| row.misses).collect(),
-            }),
+            rows: miss_rows(timeline, None, 0),
             halves: self
                 .halves
                 .as_ref()
@@ -161,6 +162,16 @@ impl Evidence {
         });
         self.whole(thread.collect(), timeline, duration_ns, deadline_ns)
     }
+}
+
+/// The misses by rows; a miss may have been so much before or after its row.
+fn miss_rows(timeline: &Timeline, start_ns: Option<u64>, slack_ns: u64) -> Option<MissRows> {
+    (!timeline.rows.is_empty()).then(|| MissRows {
+        width_ns: timeline.row_ns,
+        misses: timeline.rows.iter().map(|row| row.misses).collect(),
+        start_ns,
+        slack_ns,
+    })
 }
 
 /// A watch of the system counts in the kernel, and takes each for the longest of its bucket.

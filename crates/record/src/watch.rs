@@ -43,6 +43,10 @@ pub struct Watch {
     /// The worst wake-ups of a whole system, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<WorstWakeUp>,
+    /// The longest time between two readings of a whole system in which wake-ups were late: so much earlier than
+    /// their row of the timeline they may have been.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reading_ns: u64,
     /// What the programs in the kernel took, measured for a part of the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<WatchCost>,
@@ -185,7 +189,8 @@ pub struct WatchedThread {
     pub program: Option<u32>,
     /// Whether it ended while it was watched.
     pub ended: bool,
-    /// Its period, found in the instants of its own timer; absent where these are on no grid.
+    /// Its period, found in the instants of its own timer, or the shortest of several; absent where these are on no
+    /// grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<u64>,
     /// What it waits for by timers.
@@ -441,6 +446,7 @@ pub(super) fn add_up(
     sum.unfollowed = sum.unfollowed.saturating_add(watch.unfollowed);
     sum.children = sum.children.max(watch.children);
     sum.ordinary = sum.ordinary.max(watch.ordinary);
+    sum.reading_ns = sum.reading_ns.max(watch.reading_ns);
     sum.worst.extend(watch.worst.iter().cloned());
     sum.worst
         .sort_by_key(|worst| std::cmp::Reverse(worst.latency_ns));
@@ -453,27 +459,10 @@ pub(super) fn add_up(
     sum.breach = sum.breach.take().or_else(|| watch.breach.clone());
     marks::add_up(&mut sum.marks, &watch.marks);
     runtime::add_up(&mut sum.runtime, watch.runtime.as_ref());
-    let mut taken: Vec<usize> = Vec::new();
-    for thread in &watch.threads {
-        // The second of a name joins the second of that name.
-        let same =
-            |at: &usize| sum.threads[*at].task.name == thread.task.name && !taken.contains(at);
-        let at = match (0..sum.threads.len()).find(same) {
-            Some(at) => {
-                sum.threads[at].add(thread);
-                at
-            }
-            None => {
-                sum.threads.push(thread.clone());
-                sum.threads.len() - 1
-            }
-        };
-        taken.push(at);
-    }
+    let taken = add_threads(&mut sum.threads, &watch.threads);
     // Those of one run alone are not of the sum.
-    for budget in sum.threads.iter_mut().flat_map(|it| &mut it.budgets) {
-        budget.windows.clear();
-    }
+    let budgets = sum.threads.iter_mut().flat_map(|it| &mut it.budgets);
+    budgets.for_each(|budget| budget.windows.clear());
     if let Some(off_cpu) = &watch.off_cpu {
         sum.off_cpu.get_or_insert_default().add(off_cpu, &taken);
     }
@@ -481,6 +470,43 @@ pub(super) fn add_up(
         sum.run_queue.get_or_insert_default().add(run_queue);
     }
     taken
+}
+
+/// Adds threads to those of their names, if there are any to those of their periods too, and says where each is now.
+fn add_threads(sum: &mut Vec<WatchedThread>, threads: &[WatchedThread]) -> Vec<usize> {
+    let mut places = vec![None; threads.len()];
+    for by_period in [true, false] {
+        for (index, thread) in threads.iter().enumerate() {
+            let fits = |at: &usize| {
+                let period_ns = sum[*at].period_ns;
+                sum[*at].task.name == thread.task.name
+                    && !places.contains(&Some(*at))
+                    && (!by_period || is_one_period(period_ns, thread.period_ns))
+            };
+            if places[index].is_none()
+                && let Some(at) = (0..sum.len()).find(fits)
+            {
+                sum[at].add(thread);
+                places[index] = Some(at);
+            }
+        }
+    }
+    let each = places.into_iter().zip(threads);
+    each.map(|(place, thread)| {
+        place.unwrap_or_else(|| {
+            sum.push(thread.clone());
+            sum.len() - 1
+        })
+    })
+    .collect()
+}
+
+/// Whether both are one period, as it was found in two runs.
+fn is_one_period(a_ns: Option<u64>, b_ns: Option<u64>) -> bool {
+    match (a_ns, b_ns) {
+        (Some(a), Some(b)) => a.abs_diff(b) <= a / 20,
+        (a, b) => a == b,
+    }
 }
 
 /// A record that was read holds sound histograms.
@@ -526,11 +552,9 @@ impl WatchedThread {
         if self.timing != other.timing {
             self.timing = Timing::Unknown;
         }
-        // What differs from run to run is no period of the thread's.
-        let near = |a: &u64, b: &u64| a.abs_diff(*b) <= a / 20;
-        self.period_ns = self
-            .period_ns
-            .filter(|a| other.period_ns.is_some_and(|b| near(a, &b)));
+        // The shortest: in a stall as long as the deadline it has the most misses.
+        let periods = [self.period_ns, other.period_ns];
+        self.period_ns = periods.into_iter().flatten().min();
         self.jobs = match (self.jobs, other.jobs) {
             (Some(a), Some(b)) => Some(Jobs {
                 count: a.count.saturating_add(b.count),

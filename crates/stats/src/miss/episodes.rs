@@ -74,13 +74,23 @@ impl Episodes {
     ) -> Self {
         let gap_ns = gap_of(limit_ns);
         let (width, gap) = (rows.width_ns as f64, gap_ns as f64);
+        let slack = rows.slack_ns as f64;
         let mut at: Vec<(f64, f64)> = Vec::new();
         let (mut with_misses, mut until, mut first_end) = (0u64, f64::MIN, f64::MIN);
-        let mut known = stalls.iter().peekable();
+        // Which rows the stalls are in is not known otherwise: then each miss may have been the longest of them.
+        let origin = rows.start_ns.map(|it| it as f64);
+        let unplaced = stalls.iter().filter(|_| origin.is_none());
+        let longest = unplaced.map(|stall| stall.until_ns - stall.at_ns);
+        let longest = longest.fold(longest_other_ns as f64, f64::max);
+        let placed = stalls.iter().filter_map(|stall| {
+            let origin = origin?;
+            Some((stall.at_ns - origin, stall.until_ns - origin))
+        });
+        let mut placed = placed.peekable();
         for (row, _) in rows.misses.iter().enumerate().filter(|(_, it)| **it > 0) {
-            let (start, end) = (row as f64 * width, (row + 1) as f64 * width);
-            while let Some(stall) = known.next_if(|stall| stall.at_ns < start) {
-                until = until.max(stall.until_ns);
+            let (start, end) = (row as f64 * width - slack, (row + 1) as f64 * width + slack);
+            while let Some((_, end)) = placed.next_if(|(at, _)| *at < start) {
+                until = until.max(end);
             }
             with_misses += 1;
             // Those of the episode before began at the end of its first row at the latest.
@@ -88,12 +98,13 @@ impl Episodes {
                 at.push((start, 1.0));
                 first_end = end;
             }
-            until = until.max(end + longest_other_ns as f64);
+            until = until.max(end + longest);
         }
         let dispersion = carried_dispersion(&at, duration_ns as f64, gap, FEWEST_BLOCKS);
-        let in_a_row = match rows.width_ns <= gap_ns {
+        let span_ns = rows.width_ns.saturating_add(rows.slack_ns.saturating_mul(2));
+        let in_a_row = match span_ns <= gap_ns {
             true => 1,
-            false => rows.width_ns.div_ceil(gap_ns) + 1,
+            false => span_ns.div_ceil(gap_ns) + 1,
         };
         let most = in_a_row.saturating_mul(with_misses) as f64;
         Self {

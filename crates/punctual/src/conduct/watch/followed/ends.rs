@@ -114,12 +114,21 @@ impl Followed {
         }
     }
 
-    /// When it was over: at this time, or earlier; `None` if that is not known.
+    /// When it ended or was followed no longer: at this time, or earlier; `None` if that is not known.
     pub fn over_ns(&self, end_ns: u64) -> Option<u64> {
-        match self.sleeper.ended_ns {
-            Some(ended_ns) => Some(ended_ns.min(end_ns)),
+        let ends = [self.sleeper.ended_ns, self.sleeper.unfollowed_ns];
+        match ends.into_iter().flatten().min() {
+            Some(over_ns) => Some(over_ns.min(end_ns)),
             None => (!self.gone).then_some(end_ns),
         }
+    }
+
+    /// Its program is not watched any more, since then if that is known: what it was woken for it may have run for.
+    pub fn leave(&mut self, at_ns: Option<u64>) {
+        let sleeper = &mut self.sleeper;
+        sleeper.pending = None;
+        let ends = [sleeper.unfollowed_ns, at_ns];
+        sleeper.unfollowed_ns = ends.into_iter().flatten().min();
     }
 
     /// Its timers with a period.
