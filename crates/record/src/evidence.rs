@@ -82,19 +82,18 @@ impl Evidence {
                     missed: thread.missed,
                     missed_late: missed_late(thread),
                     lost: thread.lost,
-                    unseen: unseen(run, index),
+                    unseen: run.watched(index).map_or(0, |it| it.unseen),
+                    unseen_most_ns: run.watched(index).and_then(|it| it.unseen_most_ns),
                     peaks: &parts.peaks,
                 });
         let reading_ns = run.watch.as_ref().map_or(0, |watch| watch.reading_ns);
-        RunEvidence {
-            rows: miss_rows(&run.timeline, run.start_ns, reading_ns),
-            ..self.whole(
-                threads.collect(),
-                &run.timeline,
-                run.measured_ns,
-                deadline_ns,
-            )
-        }
+        self.whole(
+            threads.collect(),
+            &run.timeline,
+            run.measured_ns,
+            deadline_ns,
+            miss_rows(&run.timeline, run.start_ns, reading_ns),
+        )
     }
 
     fn whole<'a>(
@@ -103,6 +102,7 @@ impl Evidence {
         timeline: &Timeline,
         duration_ns: u64,
         deadline_ns: Option<u64>,
+        rows: Option<MissRows>,
     ) -> RunEvidence<'a> {
         let half = |half: &'a Half| HalfEvidence {
             histogram: &half.histogram,
@@ -114,7 +114,7 @@ impl Evidence {
             deadline_ns,
             seconds: timeline.seconds,
             seconds_with_miss: timeline.seconds_with_miss,
-            rows: miss_rows(timeline, None, 0),
+            rows,
             halves: self
                 .halves
                 .as_ref()
@@ -158,9 +158,11 @@ impl Evidence {
             missed_late: missed_late(times),
             lost: times.lost,
             unseen: 0,
+            unseen_most_ns: None,
             peaks: &parts.peaks,
         });
-        self.whole(thread.collect(), timeline, duration_ns, deadline_ns)
+        let rows = miss_rows(timeline, None, 0);
+        self.whole(thread.collect(), timeline, duration_ns, deadline_ns, rows)
     }
 }
 
@@ -178,15 +180,6 @@ fn miss_rows(timeline: &Timeline, start_ns: Option<u64>, slack_ns: u64) -> Optio
 fn rounded_up(run: &Run) -> Option<u64> {
     let watch = run.watch.as_ref()?;
     matches!(watch.subject, Subject::System).then_some(Watch::SYSTEM_RESOLUTION)
-}
-
-/// Wake-ups of a watched thread that the kernel did not show.
-fn unseen(run: &Run, index: usize) -> u64 {
-    let watched = run
-        .watch
-        .as_ref()
-        .and_then(|watch| watch.threads.get(index));
-    watched.map_or(0, |thread| thread.unseen)
 }
 
 /// The interval at which wake-ups of a thread are due, where they have one.

@@ -4,10 +4,11 @@ mod budget;
 mod killed;
 mod marks;
 mod runtime;
+mod threads;
 mod waits;
 
 use crate::{KernelCall, is_zero};
-use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::histogram::HistogramRecord;
 use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
 
@@ -235,6 +236,9 @@ pub struct WatchedThread {
     /// into account.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen: u64,
+    /// By how much each of them was late at most, if that is known: limits above it do not depend on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen_most_ns: Option<u64>,
     /// Threads of its name, but for numbers, that ended before it and are in this entry as well, for want of
     /// room: what names one thread is of the last.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -459,7 +463,7 @@ pub(super) fn add_up(
     sum.breach = sum.breach.take().or_else(|| watch.breach.clone());
     marks::add_up(&mut sum.marks, &watch.marks);
     runtime::add_up(&mut sum.runtime, watch.runtime.as_ref());
-    let taken = add_threads(&mut sum.threads, &watch.threads);
+    let taken = threads::add_threads(&mut sum.threads, &watch.threads);
     // Those of one run alone are not of the sum.
     let budgets = sum.threads.iter_mut().flat_map(|it| &mut it.budgets);
     budgets.for_each(|budget| budget.windows.clear());
@@ -470,131 +474,4 @@ pub(super) fn add_up(
         sum.run_queue.get_or_insert_default().add(run_queue);
     }
     taken
-}
-
-/// Adds threads to those of their names, if there are any to those of their periods too, and says where each is now.
-fn add_threads(sum: &mut Vec<WatchedThread>, threads: &[WatchedThread]) -> Vec<usize> {
-    let mut places = vec![None; threads.len()];
-    for by_period in [true, false] {
-        for (index, thread) in threads.iter().enumerate() {
-            let fits = |at: &usize| {
-                let period_ns = sum[*at].period_ns;
-                sum[*at].task.name == thread.task.name
-                    && !places.contains(&Some(*at))
-                    && (!by_period || is_one_period(period_ns, thread.period_ns))
-            };
-            if places[index].is_none()
-                && let Some(at) = (0..sum.len()).find(fits)
-            {
-                sum[at].add(thread);
-                places[index] = Some(at);
-            }
-        }
-    }
-    let each = places.into_iter().zip(threads);
-    each.map(|(place, thread)| {
-        place.unwrap_or_else(|| {
-            sum.push(thread.clone());
-            sum.len() - 1
-        })
-    })
-    .collect()
-}
-
-/// Whether both are one period, as it was found in two runs.
-fn is_one_period(a_ns: Option<u64>, b_ns: Option<u64>) -> bool {
-    match (a_ns, b_ns) {
-        (Some(a), Some(b)) => a.abs_diff(b) <= a / 20,
-        (a, b) => a == b,
-    }
-}
-
-/// A record that was read holds sound histograms.
-fn add_histogram(sum: &mut HistogramRecord, term: &HistogramRecord) {
-    if let (Ok(mut all), Ok(more)) = (Histogram::try_from(&*sum), Histogram::try_from(term)) {
-        all.merge(&more);
-        *sum = HistogramRecord::from(&all);
-    }
-}
-
-impl WatchedThread {
-    /// Itself, and a thread that continues its entry.
-    #[must_use]
-    pub fn followed_by(&self, next: &Self) -> Self {
-        let mut both = self.clone();
-        both.add(next);
-        both.task.clone_from(&next.task);
-        both.ended = next.ended;
-        both.slept_but_for_stops = false;
-        // Which of both it is of would not be known.
-        both.budgets.iter_mut().for_each(|it| it.windows.clear());
-        both
-    }
-
-    fn add(&mut self, other: &Self) {
-        add_histogram(&mut self.by_timer, &other.by_timer);
-        add_histogram(&mut self.by_others, &other.by_others);
-        for (sum, term) in [
-            (&mut self.overruns, other.overruns),
-            (&mut self.skipped_itself, other.skipped_itself),
-            (&mut self.switches, other.switches),
-            (&mut self.migrations, other.migrations),
-            (&mut self.calls_beyond, other.calls_beyond),
-            (&mut self.unseen, other.unseen),
-            (&mut self.others, other.others),
-            (&mut self.budgets_beyond, other.budgets_beyond),
-        ] {
-            *sum = sum.saturating_add(term);
-        }
-        self.worst_overrun_ns = self.worst_overrun_ns.max(other.worst_overrun_ns);
-        self.ended |= other.ended;
-        self.skips.merge(&other.skips);
-        if self.timing != other.timing {
-            self.timing = Timing::Unknown;
-        }
-        // The shortest: in a stall as long as the deadline it has the most misses.
-        let periods = [self.period_ns, other.period_ns];
-        self.period_ns = periods.into_iter().flatten().min();
-        self.jobs = match (self.jobs, other.jobs) {
-            (Some(a), Some(b)) => Some(Jobs {
-                count: a.count.saturating_add(b.count),
-                late: a.late.saturating_add(b.late),
-                worst_ns: a.worst_ns.max(b.worst_ns),
-                postponed: a.postponed.saturating_add(b.postponed),
-                throttled: a.throttled.saturating_add(b.throttled),
-                throttled_ns: a.throttled_ns.saturating_add(b.throttled_ns),
-                worst_throttled_ns: a.worst_throttled_ns.max(b.worst_throttled_ns),
-            }),
-            (a, b) => a.or(b),
-        };
-        self.budgets_beyond = self
-            .budgets_beyond
-            .saturating_add(budget::add_up(&mut self.budgets, &other.budgets));
-        for call in &other.calls {
-            let known = self.calls.iter().position(|known| known.name == call.name);
-            match known {
-                Some(at) => self.calls[at].add(call),
-                None if self.calls.len() < Watch::CALLS => self.calls.push(call.clone()),
-                None => self.calls_beyond = self.calls_beyond.saturating_add(call.count),
-            }
-        }
-    }
-}
-
-impl WatchedCall {
-    fn add(&mut self, other: &Self) {
-        if other.worst_ns > self.worst_ns {
-            self.worst_ns = other.worst_ns;
-            self.other.clone_from(&other.other);
-            self.held = other.held;
-        }
-        for (sum, term) in [
-            (&mut self.count, other.count),
-            (&mut self.total_ns, other.total_ns),
-            (&mut self.by_timer, other.by_timer),
-            (&mut self.inversions, other.inversions),
-        ] {
-            *sum = sum.saturating_add(term);
-        }
-    }
 }
