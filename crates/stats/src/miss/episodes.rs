@@ -76,7 +76,7 @@ impl Episodes {
         let (width, gap) = (rows.width_ns as f64, gap_ns as f64);
         let slack = rows.slack_ns as f64;
         let mut at: Vec<(f64, f64)> = Vec::new();
-        let (mut with_misses, mut until, mut first_end) = (0u64, f64::MIN, f64::MIN);
+        let (mut most, mut until, mut first_end) = (0u64, f64::MIN, f64::MIN);
         // Which rows the stalls are in is not known otherwise: then each miss may have been the longest of them.
         let origin = rows.start_ns.map(|it| it as f64);
         let unplaced = stalls.iter().filter(|_| origin.is_none());
@@ -87,12 +87,17 @@ impl Episodes {
             Some((stall.at_ns - origin, stall.until_ns - origin))
         });
         let mut placed = placed.peekable();
-        for (row, _) in rows.misses.iter().enumerate().filter(|(_, it)| **it > 0) {
+        let span_ns = rows.width_ns.saturating_add(rows.slack_ns.saturating_mul(2));
+        let in_a_row = match span_ns <= gap_ns {
+            true => 1,
+            false => span_ns.div_ceil(gap_ns) + 1,
+        };
+        for (row, misses) in rows.misses.iter().enumerate().filter(|(_, it)| **it > 0) {
             let (start, end) = (row as f64 * width - slack, (row + 1) as f64 * width + slack);
             while let Some((_, end)) = placed.next_if(|(at, _)| *at < start) {
                 until = until.max(end);
             }
-            with_misses += 1;
+            most = most.saturating_add(in_a_row.min(*misses));
             // Those of the episode before began at the end of its first row at the latest.
             if start - until >= gap || start - first_end >= LONGEST_GAPS * gap {
                 at.push((start, 1.0));
@@ -101,16 +106,10 @@ impl Episodes {
             until = until.max(end + longest);
         }
         let dispersion = carried_dispersion(&at, duration_ns as f64, gap, FEWEST_BLOCKS);
-        let span_ns = rows.width_ns.saturating_add(rows.slack_ns.saturating_mul(2));
-        let in_a_row = match span_ns <= gap_ns {
-            true => 1,
-            false => span_ns.div_ceil(gap_ns) + 1,
-        };
-        let most = in_a_row.saturating_mul(with_misses) as f64;
         Self {
             gap_ns,
             seen: at.len() as u64,
-            upper: upper(most, dispersion, confidence),
+            upper: upper(most as f64, dispersion, confidence),
             lower: lower(at.len() as f64, dispersion, confidence),
             dispersion,
         }

@@ -90,6 +90,30 @@ fn misses_that_were_read_later_may_be_closer_than_their_rows() {
 }
 
 #[test]
+fn a_long_row_has_no_more_episodes_than_misses() {
+    let mut histogram = Histogram::new();
+    histogram.record_n(5_000, 60_000);
+    histogram.record_n(1_520_000, 20);
+    let peaks = Peaks::restored(2_000_000, &[]);
+    let mut run = minute(&histogram, 20, &peaks);
+    run.duration_ns = 86_400_000 * MS;
+    let mut misses = vec![0; 844];
+    misses[400] = 20;
+    run.rows = Some(MissRows {
+        width_ns: 102_400 * MS,
+        misses,
+        start_ns: Some(BEGIN),
+        slack_ns: 251 * MS,
+    });
+    let required = Requirement::Episodes {
+        deadline_ns: DEADLINE,
+        per_hour: 2.0,
+    };
+    let verdict = judge(&[required], &run, 0.95);
+    assert_eq!(verdict.outcome, Outcome::Pass, "{verdict:?}");
+}
+
+#[test]
 fn what_went_unseen_matters_only_to_limits_that_it_may_have_exceeded() {
     let mut histogram = Histogram::new();
     histogram.record_n(5_000, 60_000);
