@@ -77,7 +77,7 @@ impl Episodes {
         let slack = rows.slack_ns as f64;
         let mut at: Vec<(f64, f64)> = Vec::new();
         let (mut most, mut until, mut first_end) = (0u64, f64::MIN, f64::MIN);
-        // Which rows the stalls are in is not known otherwise: then each miss may have been the longest of them.
+        // Without the rows' start it is not known which have the stalls: each miss may have been the longest of them.
         let origin = rows.start_ns.map(|it| it as f64);
         let unplaced = stalls.iter().filter(|_| origin.is_none());
         let longest = unplaced.map(|stall| stall.until_ns - stall.at_ns);

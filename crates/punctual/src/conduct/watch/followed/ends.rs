@@ -68,8 +68,8 @@ impl Followed {
         if let Some(most) = most {
             let passed = self.passed((most.last_ns, most.period_ns), end_ns);
             let counted = pending.is_some_and(|due_ns| due_ns > most.last_ns);
-            let first_ns = most.last_ns.saturating_add(most.period_ns);
             let passed = passed.saturating_sub(u64::from(counted));
+            let first_ns = most.last_ns.saturating_add(most.period_ns);
             self.may_be_late(passed, end_ns.saturating_sub(first_ns));
         }
     }
@@ -127,7 +127,8 @@ impl Followed {
     pub fn count_left(&mut self, instants: &Anew, at_ns: u64) {
         self.perhaps_late += instants.leaps;
         if let Some(timer) = instants.last() {
-            self.perhaps_late += self.passed(timer, at_ns);
+            let passed = self.passed(timer, at_ns);
+            self.may_be_late(passed, at_ns.saturating_sub(timer.0.saturating_add(timer.1)));
         }
     }
 
