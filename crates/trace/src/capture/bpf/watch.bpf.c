@@ -380,6 +380,7 @@ ON(hrtimer_start)
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!is_counted(task))
 		return 0;
+	thread->demoted_ns = 0;
 	struct hrtimer *timer = (struct hrtimer *)args[0];
 	/* Stored and read back it is a number: the verifier allows no arithmetic on the pointer. No callback
 	 * runs here that uses this. */
