@@ -8,7 +8,7 @@ mod threads;
 mod waits;
 
 use crate::{KernelCall, is_zero};
-use punctual_stats::histogram::HistogramRecord;
+use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
 
@@ -474,4 +474,12 @@ pub(super) fn add_up(
         sum.run_queue.get_or_insert_default().add(run_queue);
     }
     taken
+}
+
+/// A record that was read holds sound histograms.
+fn add_histogram(sum: &mut HistogramRecord, term: &HistogramRecord) {
+    if let (Ok(mut all), Ok(more)) = (Histogram::try_from(&*sum), Histogram::try_from(term)) {
+        all.merge(&more);
+        *sum = HistogramRecord::from(&all);
+    }
 }

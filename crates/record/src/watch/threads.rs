@@ -1,8 +1,6 @@
 //! Threads of several runs, or of one row, as one.
 
-use punctual_stats::histogram::{Histogram, HistogramRecord};
-
-use super::{Jobs, Timing, Watch, WatchedCall, WatchedThread, budget};
+use super::{Jobs, Timing, Watch, WatchedCall, WatchedThread, add_histogram, budget};
 
 /// Adds threads to those of their names, if there are any to those of their periods too, and says where each is now.
 pub(super) fn add_threads(sum: &mut Vec<WatchedThread>, threads: &[WatchedThread]) -> Vec<usize> {
@@ -38,14 +36,6 @@ fn is_one_period(a_ns: Option<u64>, b_ns: Option<u64>) -> bool {
     match (a_ns, b_ns) {
         (Some(a), Some(b)) => a.abs_diff(b) <= a / 20,
         (a, b) => a == b,
-    }
-}
-
-/// A record that was read holds sound histograms.
-fn add_histogram(sum: &mut HistogramRecord, term: &HistogramRecord) {
-    if let (Ok(mut all), Ok(more)) = (Histogram::try_from(&*sum), Histogram::try_from(term)) {
-        all.merge(&more);
-        *sum = HistogramRecord::from(&all);
     }
 }
 

@@ -409,7 +409,9 @@ fn threads_of_one_name_are_merged_by_their_periods() {
         let merged = merge(&runs, false, Vec::new()).unwrap();
         let threads = merged.watch.unwrap().threads;
         let counts = threads.iter().map(|it| it.by_timer.count / 100);
-        let periods = threads.iter().map(|it| it.period_ns.map(|ns| ns / 1_000_000));
+        let periods = threads
+            .iter()
+            .map(|it| it.period_ns.map(|ns| ns / 1_000_000));
         counts.zip(periods).collect::<Vec<_>>()
     };
     // A record has them in any order.
@@ -438,7 +440,11 @@ fn skipped_periods_of_a_watch_are_counted_anew_for_another_deadline() {
         other.watch.as_mut().unwrap().threads[0].skips = skips.into_iter().collect();
         let thread = &mut other.threads[0];
         (thread.missed, thread.missed_late) = (3, Some(3));
-        let merged = merge(&[periodic(deadline_ns, &[Some(1)]), other], true, Vec::new());
+        let merged = merge(
+            &[periodic(deadline_ns, &[Some(1)]), other],
+            true,
+            Vec::new(),
+        );
         let merged = merged.unwrap();
         assert_eq!(merged.threads[0].missed_late, Some(wanted), "{deadline_ns}");
         let verdict = merged.verdict.unwrap();

@@ -398,7 +398,10 @@ mod tests {
         add_cpus(&mut cpus, [0, 1, 4].into_iter());
         cpus[2].late_in_rows = 7;
         add_cpus(&mut cpus, [0, 3, 4].into_iter());
-        let numbers: Vec<_> = cpus.iter().map(|cpu| (cpu.number, cpu.late_in_rows)).collect();
+        let numbers: Vec<_> = cpus
+            .iter()
+            .map(|cpu| (cpu.number, cpu.late_in_rows))
+            .collect();
         assert_eq!(numbers, [(0, 0), (1, 0), (3, 0), (4, 7)]);
     }
 }

@@ -128,7 +128,10 @@ impl Followed {
         self.perhaps_late += instants.leaps;
         if let Some(timer) = instants.last() {
             let passed = self.passed(timer, at_ns);
-            self.may_be_late(passed, at_ns.saturating_sub(timer.0.saturating_add(timer.1)));
+            self.may_be_late(
+                passed,
+                at_ns.saturating_sub(timer.0.saturating_add(timer.1)),
+            );
         }
     }
 

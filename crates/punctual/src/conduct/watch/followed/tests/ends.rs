@@ -316,11 +316,17 @@ fn what_may_have_been_late_by_no_more_than_a_time_says_so() {
         thread
     };
     let mut thread = late(600_000);
-    assert_eq!((thread.perhaps_late, thread.unseen_most_ns()), (1, Some(600_000)));
+    assert_eq!(
+        (thread.perhaps_late, thread.unseen_most_ns()),
+        (1, Some(600_000))
+    );
     // It comes no more: 20 instants, the first of them 19.1 ms before the end.
     thread.end(BEGIN + 119 * PERIOD + DEADLINE);
     let most_ns = Some(19 * PERIOD + DEADLINE);
-    assert_eq!((thread.perhaps_late, thread.unseen_most_ns()), (21, most_ns));
+    assert_eq!(
+        (thread.perhaps_late, thread.unseen_most_ns()),
+        (21, most_ns)
+    );
     // What the kernel did not show may have been as late as it likes.
     thread.sleeper.unseen = 1;
     assert_eq!(thread.unseen_most_ns(), None);
