@@ -82,14 +82,17 @@ impl Evidence {
                     missed: thread.missed,
                     missed_late: missed_late(thread),
                     lost: thread.lost,
-                    unseen: unseen(run, index),
+                    unseen: run.watched(index).map_or(0, |it| it.unseen),
+                    unseen_most_ns: run.watched(index).and_then(|it| it.unseen_most_ns),
                     peaks: &parts.peaks,
                 });
+        let reading_ns = run.watch.as_ref().map_or(0, |watch| watch.reading_ns);
         self.whole(
             threads.collect(),
             &run.timeline,
             run.measured_ns,
             deadline_ns,
+            miss_rows(&run.timeline, run.start_ns, reading_ns),
         )
     }
 
@@ -99,6 +102,7 @@ impl Evidence {
         timeline: &Timeline,
         duration_ns: u64,
         deadline_ns: Option<u64>,
+        rows: Option<MissRows>,
     ) -> RunEvidence<'a> {
         let half = |half: &'a Half| HalfEvidence {
             histogram: &half.histogram,
@@ -110,10 +114,7 @@ impl Evidence {
             deadline_ns,
             seconds: timeline.seconds,
             seconds_with_miss: timeline.seconds_with_miss,
-            rows: (!timeline.rows.is_empty()).then(|| MissRows {
-                width_ns: timeline.row_ns,
-                misses: timeline.rows.iter().map(|row| row.misses).collect(),
-            }),
+            rows,
             halves: self
                 .halves
                 .as_ref()
@@ -157,25 +158,28 @@ impl Evidence {
             missed_late: missed_late(times),
             lost: times.lost,
             unseen: 0,
+            unseen_most_ns: None,
             peaks: &parts.peaks,
         });
-        self.whole(thread.collect(), timeline, duration_ns, deadline_ns)
+        let rows = miss_rows(timeline, None, 0);
+        self.whole(thread.collect(), timeline, duration_ns, deadline_ns, rows)
     }
+}
+
+/// The misses by rows; a miss may have been so much before or after its row.
+fn miss_rows(timeline: &Timeline, start_ns: Option<u64>, slack_ns: u64) -> Option<MissRows> {
+    (!timeline.rows.is_empty()).then(|| MissRows {
+        width_ns: timeline.row_ns,
+        misses: timeline.rows.iter().map(|row| row.misses).collect(),
+        start_ns,
+        slack_ns,
+    })
 }
 
 /// A watch of the system counts in the kernel, and takes each for the longest of its bucket.
 fn rounded_up(run: &Run) -> Option<u64> {
     let watch = run.watch.as_ref()?;
     matches!(watch.subject, Subject::System).then_some(Watch::SYSTEM_RESOLUTION)
-}
-
-/// Wake-ups of a watched thread that the kernel did not show.
-fn unseen(run: &Run, index: usize) -> u64 {
-    let watched = run
-        .watch
-        .as_ref()
-        .and_then(|watch| watch.threads.get(index));
-    watched.map_or(0, |thread| thread.unseen)
 }
 
 /// The interval at which wake-ups of a thread are due, where they have one.

@@ -1,9 +1,9 @@
 //! What a run hands over to be judged.
 
 use crate::histogram::Histogram;
-use crate::miss::definition::misses_of;
+use crate::miss::definition::{misses_of, skipped_misses};
 use crate::miss::{MissEvent, MissEvidence, MissRows};
-use crate::peaks::Peaks;
+use crate::peaks::{Peak, Peaks};
 
 /// What [`ThreadEvidence::missed`] are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -41,6 +41,8 @@ pub struct ThreadEvidence<'a> {
     pub lost: u64,
     /// Wake-ups that are known to have been, and of which nothing else is known.
     pub unseen: u64,
+    /// By how much each of these was late at most, if that is known.
+    pub unseen_most_ns: Option<u64>,
     /// Whether it may be without a sample, as a thread that ended before its first wake-up.
     /// Of any other that means that it was never woken, and nothing was measured.
     pub may_be_empty: bool,
@@ -66,6 +68,11 @@ impl ThreadEvidence<'_> {
         let highest = u64::from(self.histogram.max() > Some(limit_ns));
         let rounded_ns = limit_ns.saturating_add(limit_ns.div_ceil(part.max(1)));
         above(rounded_ns).max(highest)
+    }
+
+    /// The skipped periods of which the peaks say by which wake-up.
+    fn by_wake_ups(&self) -> u64 {
+        self.peaks.samples().iter().map(|it| it.skipped).sum()
     }
 
     /// The misses of `limit_ns` that the peaks hold.
@@ -163,6 +170,13 @@ impl RunEvidence<'_> {
         self.threads.iter().map(|t| t.unseen).sum()
     }
 
+    /// Those of them that may have been later than `limit_ns`.
+    pub fn perhaps_late(&self, limit_ns: u64) -> u64 {
+        let may_be = |t: &&ThreadEvidence<'_>| t.unseen_most_ns.is_none_or(|it| it > limit_ns);
+        let threads = self.threads.iter().filter(may_be);
+        threads.map(|t| t.unseen).sum()
+    }
+
     /// Exact maximum of all threads in ns, `None` without samples.
     pub fn max_ns(&self) -> Option<u64> {
         self.threads.iter().filter_map(|t| t.histogram.max()).max()
@@ -220,6 +234,13 @@ impl RunEvidence<'_> {
                     (thread.missed_late, thread.missed_late)
                 }
                 _ if thread.missed > 0 && skips.count() == thread.missed => skips.later(limit_ns),
+                _ if thread.missed > 0 && thread.by_wake_ups() == thread.missed => {
+                    let of = |it: &Peak| {
+                        skipped_misses(it.latency_ns, it.skipped, thread.interval_ns, limit_ns)
+                    };
+                    let misses = thread.peaks.samples().iter().map(of).sum();
+                    (misses, misses)
+                }
                 _ if within => (thread.missed, thread.missed),
                 _ if thread.skipped == Skipped::ByWakeUps
                     && thread.histogram.max().is_none_or(|max| max <= limit_ns) =>

@@ -61,6 +61,7 @@ fn thread(name: &str) -> WatchedThread {
         }],
         calls_beyond: 1,
         unseen: 1,
+        unseen_most_ns: Some(600_000),
         others: 2,
         slept_but_for_stops: true,
     }
@@ -168,6 +169,7 @@ pub fn program(name: &str, threads: usize) -> Watch {
         children: 0,
         ordinary: 0,
         worst: Vec::new(),
+        reading_ns: 0,
         cost: None,
         breach: Some(Breach {
             task: task(name),
@@ -352,6 +354,7 @@ pub fn system(name: &str) -> Watch {
         children: 0,
         ordinary: 0,
         worst: vec![worst(Some(task("hog"))), worst(None)],
+        reading_ns: 251_000_000,
         cost: Some(WatchCost {
             measured_ns: 1_000_000_000,
             calls: 25_034,

@@ -71,6 +71,7 @@ impl Built {
             missed_late: self.missed_late,
             lost: 0,
             unseen: 0,
+            unseen_most_ns: None,
             may_be_empty: false,
             skipped: Skipped::Alone,
             peaks: &self.peaks,
@@ -387,6 +388,7 @@ fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
             missed_late: 300,
             lost: 0,
             unseen: 0,
+            unseen_most_ns: None,
             may_be_empty: false,
             skipped: Skipped::Never,
             peaks: &peaks,
@@ -411,6 +413,8 @@ fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
         Some(MissRows {
             width_ns: 100 * PERIOD,
             misses: misses.collect(),
+            start_ns: Some(0),
+            slack_ns: 0,
         })
     };
     for allowed in [0.2, 0.05] {
@@ -446,6 +450,7 @@ fn latencies_that_were_rounded_up_are_not_surely_late() {
             missed_late: 0,
             lost: 0,
             unseen: 0,
+            unseen_most_ns: None,
             may_be_empty: false,
             skipped: Skipped::Alone,
             peaks: &peaks,

@@ -63,7 +63,10 @@ mod wakeups {
         pub fn cpu(&self, _: usize) -> Option<CpuWakeUps> {
             match *self {}
         }
-        pub fn take_interval(&mut self, _: usize) -> (u64, u64) {
+        pub fn counting(&self) -> std::iter::Empty<usize> {
+            match *self {}
+        }
+        pub fn take_longest(&mut self, _: usize) -> u64 {
             match *self {}
         }
         pub fn run_queues(&mut self) -> RunQueues<'_> {
@@ -131,6 +134,9 @@ mod kernel {
             match *self {}
         }
         pub fn unfollow(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn departed_ns(&self, _: u32) -> Option<u64> {
             match *self {}
         }
         pub fn followed(&self) -> Vec<u32> {
@@ -352,6 +358,8 @@ pub struct Sleeper {
     pub cpu: Option<u32>,
     /// When it ended.
     pub ended_ns: Option<u64>,
+    /// Since when it is not followed, whether it has ended or not: it has no real-time priority any more.
+    pub unfollowed_ns: Option<u64>,
     /// The signal that ended it, and its program.
     pub killed_by: Option<i32>,
     /// Wake-ups that were written to the ring, including lost ones.
@@ -435,7 +443,7 @@ pub struct Call {
 }
 
 /// The wake-ups of real-time threads on one CPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuWakeUps {
     /// The histogram: a bucket's smallest and greatest length in ns, and its count.
     pub lengths: Vec<((u64, u64), u64)>,

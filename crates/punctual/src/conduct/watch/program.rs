@@ -23,6 +23,7 @@ use crate::system::dma_latency;
 use punctual_machine::Root;
 use punctual_machine::survey::thread::last_cpu;
 use punctual_record::event::{Gone, Halted};
+use punctual_record::invalid::has_measured;
 use punctual_record::live::{LiveSubject, LiveWatch, Note, RowsAre};
 use punctual_record::watch::{Watch, WatchedThread};
 use punctual_record::{
@@ -418,6 +419,10 @@ impl<'a> Program<'a> {
 impl Watched for Program<'_> {
     const NAP: Duration = Duration::from_millis(50);
 
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
     fn collect(&mut self, _: u64) {
         // Not what is written after that, until the counts are read.
         self.threads.iter_mut().for_each(Followed::await_written);
@@ -492,6 +497,7 @@ impl Watched for Program<'_> {
             beyond: self.beyond.len() as u64,
             unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),
+            reading_ns: 0,
             cost: None,
             off_cpu: self.aways.as_ref().map(|it| it.to_record(&self.threads)),
             run_queue: self.queues.as_ref().map(|it| it.to_record(&self.numbers)),
@@ -530,8 +536,9 @@ impl Watched for Program<'_> {
         self.look_who_is_there();
         for thread in &mut self.threads {
             // One that has left is followed no longer, and may have run.
-            if self.members.has_left(thread.sleeper.program) {
-                thread.sleeper.pending = None;
+            let program = thread.sleeper.program;
+            if self.members.has_left(program) {
+                thread.leave(self.watching.departed_ns(program));
             }
         }
         let passes = self.marks.as_mut().map(Marks::finish);
@@ -581,7 +588,7 @@ impl Watched for Program<'_> {
             woken: woken as u64,
         };
         let children = run.watch.as_ref().map_or(0, |watch| watch.children);
-        Demand::requested(condition, woken > 0, || match children {
+        Demand::requested(condition, has_measured(run), || match children {
             1.. => Fix::WatchChildren,
             0 if self.every => Fix::WatchLonger,
             0 => Fix::WatchOrdinary,
