@@ -351,7 +351,7 @@ impl Journal {
     }
 
     /// Ends intents of which nothing came: those of no setting that was changed, before or now, and
-    /// that has its original value.
+    /// that does not have the value all the same.
     ///
     /// # Errors
     /// If it can't be written.
@@ -366,18 +366,17 @@ impl Journal {
                 .any(|entry| entry.setting == *setting && self.is_current(entry))
                 || changed.iter().any(|change| change.setting == *setting)
         };
-        let has_original = |entry: &Entry| {
-            read(&entry.setting).map_or_else(
-                |_| is_gone(&entry.setting),
-                |now| is_same(&entry.setting, &now, &entry.original),
-            )
+        // What changes by itself has no value of ours to be restored either.
+        let has_ours = |entry: &Entry| {
+            let now = read(&entry.setting);
+            now.is_ok_and(|now| is_same(&entry.setting, &now, &entry.value))
         };
         let mut unmade = self.entries.clone();
         unmade.retain(|it| {
             it.holder.is_none()
                 && self.is_of_this_boot(it)
                 && !is_made(&it.setting)
-                && has_original(it)
+                && !has_ours(it)
         });
         match unmade.is_empty() {
             true => Ok(()),

@@ -1,7 +1,7 @@
 use punctual_record::finding::{Fault, FindingFix, FindingId as Id, Item, ItemKind, StateKind};
 
 use super::scheduler::GOVERNORS;
-use super::{Case, Step, bad, expected, file, information, kernels, present, program};
+use super::{Case, Step, bad, expected, information, kernels, present, program};
 use crate::findings::tree::Policy;
 use Step::File;
 
