@@ -1,5 +1,7 @@
 //! Periods that a watched thread skips, and threads without a period: the verdict on them.
 
+use std::time::Duration;
+
 use punctual_record::watch::{OffCpuWhy, Timing, WatchedThread};
 use punctual_record::{InvalidReason, Run, analyse_record};
 use punctual_stats::verdict::Outcome;
@@ -52,6 +54,25 @@ fn judged_by(run: &Run, deadline_ns: u64) -> Outcome {
             .count() as u64;
     }
     analyse_record(&run).expect("an analysis").verdict.outcome
+}
+
+/// As threads of cyclictest do when their loops are over; then the watch goes on for 1,000 periods.
+pub fn a_thread_that_gave_up_its_priority_is_not_missed() {
+    for how in ["1", "2"] {
+        let place = Place::new();
+        let mut known = Known::start(watched(), &["cycles", "500", "demoted", how]);
+        let number = known.pid.to_string();
+        let asked = ["--deadline", "600us", "--miss", "0.5", "-q", "--no-explain"];
+        let running = watch(&place, &[&[&*number], &asked[..]].concat());
+        known.go();
+        std::thread::sleep(Duration::from_secs(1));
+        running.signal(libc::SIGINT);
+        running.end();
+        let run = place.run_of();
+        let (_, watched) = thread(&run, "rt-loop");
+        assert_eq!(watched.period_ns, Some(1_000_000));
+        assert!(watched.unseen < 100, "{how}: {} unseen", watched.unseen);
+    }
 }
 
 /// A loop on a grid that works for 3.5 periods now and then: the periods in between are not

@@ -30,6 +30,12 @@ fn waits_that_begin_late_are_overruns_and_passed_instants_are_skipped() {
 }
 
 #[test]
+fn a_thread_that_gave_up_its_priority_is_not_missed() {
+    needed!();
+    periods::a_thread_that_gave_up_its_priority_is_not_missed();
+}
+
+#[test]
 fn periods_that_a_thread_skips_itself_miss_the_deadline() {
     needed!();
     periods::periods_that_a_thread_skips_itself_miss_the_deadline();

@@ -21,6 +21,7 @@
 
 static const long long PERIOD = 1000000;
 static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, budget, lengths, clocked, many, passing;
+static long demoted; /* its thread gives up its priority after its cycles: 1; and ends: 2 */
 static pthread_mutex_t lock;
 static int request[2], reply[2], start[2], take[2], taken[2];
 static atomic_int periodic_tid;
@@ -281,6 +282,8 @@ static void *run(void *nothing)
 				skipped++;
 		}
 	}
+	if (demoted)
+		scheduled(SCHED_OTHER, 0);
 	if (pages) {
 		char *area = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (area == MAP_FAILED)
@@ -351,7 +354,7 @@ static void *run(void *nothing)
 	       after.ru_majflt - before.ru_majflt);
 	printf("DONE\n");
 	fflush(stdout);
-	for (;;)
+	while (demoted < 2)
 		pause();
 	return nothing;
 }
@@ -389,6 +392,8 @@ int main(int count, char **words)
 			passing = value;
 		else if (!strcmp(words[at], "catch-up"))
 			catch_up = value;
+		else if (!strcmp(words[at], "demoted"))
+			demoted = value;
 		else
 			return 64;
 	}

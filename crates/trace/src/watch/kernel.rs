@@ -26,7 +26,7 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 59;
+const THREAD_WORDS: usize = 60;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
@@ -51,6 +51,8 @@ const PROGRAM: usize = 42;
 const THROTTLES: usize = 50;
 /// The offset of the signal that ended it.
 const KILLED_BY: usize = 58;
+/// The offset of when it lost its real-time priority.
+const DEMOTED: usize = 59;
 /// Words of `struct followed` and of `struct coming`.
 type FollowedWords = [u64; 2];
 type Coming = [u64; 2];
@@ -236,6 +238,19 @@ impl ActiveWatch {
             // If the map is full, that is counted below.
             let _ = programs.insert(program, value, UNLESS_THERE);
         }
+        if let Some(map) = self.programs.map_mut("departures")
+            && let Ok(mut departures) = HashMap::<_, u32, u64>::try_from(map)
+        {
+            let _ = departures.remove(&program);
+        }
+    }
+
+    /// When a program, by the kernel's number, left that still ran: it took another name, or was moved out of the
+    /// control group.
+    #[must_use]
+    pub fn departed_ns(&self, program: u32) -> Option<u64> {
+        let departures = HashMap::<_, u32, u64>::try_from(self.programs.map("departures")?).ok()?;
+        departures.get(&program, 0).ok()
     }
 
     /// Watches a program no longer.
@@ -375,6 +390,7 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         started_ns: words[0],
         cpu: words[4].checked_sub(1).map(|cpu| cpu as u32),
         ended_ns: Some(words[5]).filter(|it| *it != 0),
+        unfollowed_ns: Some(words[DEMOTED]).filter(|it| *it != 0),
         killed_by: i32::try_from(words[KILLED_BY]).ok().filter(|it| *it != 0),
         wake_ups: words[6],
         switches: words[7],

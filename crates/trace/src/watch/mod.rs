@@ -133,6 +133,9 @@ mod kernel {
         pub fn unfollow(&mut self, _: u32) {
             match *self {}
         }
+        pub fn departed_ns(&self, _: u32) -> Option<u64> {
+            match *self {}
+        }
         pub fn followed(&self) -> Vec<u32> {
             match *self {}
         }
@@ -352,6 +355,8 @@ pub struct Sleeper {
     pub cpu: Option<u32>,
     /// When it ended.
     pub ended_ns: Option<u64>,
+    /// Since when it is not followed, whether it has ended or not: it has no real-time priority any more.
+    pub unfollowed_ns: Option<u64>,
     /// The signal that ended it, and its program.
     pub killed_by: Option<i32>,
     /// Wake-ups that were written to the ring, including lost ones.

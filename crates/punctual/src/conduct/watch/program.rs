@@ -530,8 +530,9 @@ impl Watched for Program<'_> {
         self.look_who_is_there();
         for thread in &mut self.threads {
             // One that has left is followed no longer, and may have run.
-            if self.members.has_left(thread.sleeper.program) {
-                thread.sleeper.pending = None;
+            let program = thread.sleeper.program;
+            if self.members.has_left(program) {
+                thread.leave(self.watching.departed_ns(program));
             }
         }
         let passes = self.marks.as_mut().map(Marks::finish);

@@ -26,6 +26,21 @@ struct {
 	MAP_TYPE(value, struct coming);
 } coming SEC(".maps");
 
+/* When programs left that still run: they took another name, or were moved out. */
+struct {
+	MAP_UINT(type, MAP_LRU_HASH);
+	MAP_UINT(max_entries, 1024);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} departures SEC(".maps");
+
+static ALWAYS_INLINE void departs(u32 number)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+	if (!bpf_map_delete_elem(&programs, &number))
+		bpf_map_update_elem(&departures, &number, &now_ns, UPDATE_ANY);
+}
+
 static ALWAYS_INLINE void comes(u32 number, u64 started_ns)
 {
 	u32 zero = 0;
@@ -42,6 +57,7 @@ static ALWAYS_INLINE void comes(u32 number, u64 started_ns)
 	};
 	if (bpf_map_update_elem(&programs, &number, &new, UPDATE_ANY))
 		__sync_fetch_and_add(&counts->refused, 1);
+	bpf_map_delete_elem(&departures, &number);
 }
 
 static ALWAYS_INLINE int is_named(const char *name)
@@ -74,7 +90,7 @@ ON(task_rename)
 	if (is_named((const char *)args[1]))
 		comes(number, task->start_time);
 	else
-		bpf_map_delete_elem(&programs, &number);
+		departs(number);
 	return 0;
 }
 
@@ -101,6 +117,6 @@ ON(cgroup_attach_task)
 		read_kernel(&parent, &at->self.parent);
 		at = (struct cgroup *)parent;
 	}
-	bpf_map_delete_elem(&programs, &number);
+	departs(number);
 	return 0;
 }

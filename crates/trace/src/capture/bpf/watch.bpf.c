@@ -220,12 +220,15 @@ static ALWAYS_INLINE void slept(struct watched *thread, u32 tid, u64 now_ns)
 
 static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted, u64 state, struct lane *lane, u64 now_ns, u32 cpu)
 {
-	if (!is_counted(task))
+	if (!is_counted(task)) {
+		demoted(task, now_ns, (state & STATE_DEAD) != 0);
 		return;
+	}
 	struct watched *thread = find_or_make(task->pid);
 	if (!thread)
 		return;
 	look(thread, task);
+	thread->demoted_ns = 0;
 	thread->cpu = cpu + 1; /* also where it was not seen to come */
 	int sleeps = !(preempted & 1) && state;
 	u64 call = call_of(task);
@@ -247,8 +250,7 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 		thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
 	}
 	if (state & STATE_DEAD) {
-		thread->ended = now_ns;
-		thread->killed_by = task->exit_code & 0x7f;
+		ends(thread, task, now_ns);
 		return;
 	}
 	if (!sleeps) {
@@ -271,16 +273,8 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 
 static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 now_ns, u32 cpu)
 {
-	if (!is_watched(task))
-		return;
 	if (!is_counted(task)) {
-		/* It may have been watched before: the state of that time is stale. */
-		struct watched *before = find(task);
-		if (before) {
-			look(before, task);
-			forget_stay(before);
-			before->afresh = 1;
-		}
+		demoted(task, now_ns, 0);
 		return;
 	}
 	u32 tid = task->pid;
@@ -288,6 +282,7 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 	if (!thread)
 		return;
 	look(thread, task);
+	thread->demoted_ns = 0;
 	comes_back(thread, tid, now_ns);
 	thread->switches++;
 	if (thread->cpu && thread->cpu != cpu + 1)
@@ -385,6 +380,7 @@ ON(hrtimer_start)
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!is_counted(task))
 		return 0;
+	thread->demoted_ns = 0;
 	struct hrtimer *timer = (struct hrtimer *)args[0];
 	/* Stored and read back it is a number: the verifier allows no arithmetic on the pointer. No callback
 	 * runs here that uses this. */
@@ -414,7 +410,7 @@ ON(hrtimer_start)
 		bpf_map_update_elem(&object_timers, &address, &first, UPDATE_ANY);
 		return 0;
 	}
-	int passed = object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns;
+	int passed = object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns && !thread->afresh;
 	if (passed && (object->wakes || is_of_program(timer)))
 		passed_awake(thread, lane, now_ns, cpu, tid, object->due_ns, object->armed_ns, next_ns,
 			     (object->armed_as & FOR_A_LENGTH) | (armed_as & ~FOR_A_LENGTH) | (object->wakes ? 0 : UNSURE),
@@ -547,6 +543,12 @@ ON(sched_waking)
 		return 0;
 	renew(thread, task);
 	HERE;
+	if (!is_counted(task)) {
+		expired(thread, task, lane);
+		demoted(task, now_ns, 0);
+		return 0;
+	}
+	thread->demoted_ns = 0;
 	if (!known && !thread->stopped)
 		thread->left_ns = now_ns; /* see slept_before() */
 	thawed(thread, task, now_ns);

@@ -72,6 +72,7 @@ struct watched {
 	s64 away_kernel, away_user; /* its stacks then; below 0: none */
 	u64 afresh;     /* it was not followed in between: what it waited for then nobody knows */
 	u64 killed_by;  /* the signal that ended it, with its program; 0: none */
+	u64 demoted_ns; /* since when it has no real-time priority, and is not followed; 0: it has */
 };
 
 struct {
@@ -155,8 +156,10 @@ static ALWAYS_INLINE void renew(struct watched *thread, struct task_struct *task
 	struct followed *now = followed(task);
 	if (!now || thread->turn == now->turn)
 		return;
-	if (thread->turn)
+	if (thread->turn) {
 		forget_stay(thread);
+		thread->afresh = 1;
+	}
 	thread->turn = now->turn;
 }
 
@@ -190,4 +193,27 @@ static ALWAYS_INLINE void look(struct watched *thread, struct task_struct *task)
 		thread->first_faults[1] = task->maj_flt;
 	}
 	__builtin_memcpy(thread->name, task->comm, sizeof(thread->name));
+}
+
+static ALWAYS_INLINE void ends(struct watched *thread, struct task_struct *task, u64 now_ns)
+{
+	thread->ended = now_ns;
+	thread->killed_by = task->exit_code & 0x7f;
+}
+
+/* A thread without real-time priority: if it was watched before, the state of that time is stale, and since when
+ * it is followed no longer is known. One that ends keeps the priority with which it was watched. */
+static ALWAYS_INLINE void demoted(struct task_struct *task, u64 now_ns, int is_dead)
+{
+	struct watched *thread = is_watched(task) ? find(task) : 0;
+	if (!thread || thread->started_ns != task->start_time)
+		return;
+	forget_stay(thread);
+	thread->afresh = 1;
+	if (!thread->demoted_ns)
+		thread->demoted_ns = now_ns;
+	if (is_dead)
+		ends(thread, task, now_ns);
+	else
+		look(thread, task);
 }

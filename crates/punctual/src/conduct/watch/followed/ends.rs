@@ -114,12 +114,32 @@ impl Followed {
         }
     }
 
-    /// When it was over: at this time, or earlier; `None` if that is not known.
+    /// When it ended or was followed no longer: at this time, or earlier; `None` if that is not known.
     pub fn over_ns(&self, end_ns: u64) -> Option<u64> {
-        match self.sleeper.ended_ns {
-            Some(ended_ns) => Some(ended_ns.min(end_ns)),
+        let ends = [self.sleeper.ended_ns, self.sleeper.unfollowed_ns];
+        match ends.into_iter().flatten().min() {
+            Some(over_ns) => Some(over_ns.min(end_ns)),
             None => (!self.gone).then_some(end_ns),
         }
+    }
+
+    /// Its program is not watched any more, since then if that is known: what it was woken for it may have run for.
+    pub fn leave(&mut self, at_ns: Option<u64>) {
+        let sleeper = &mut self.sleeper;
+        sleeper.pending = None;
+        let ends = [sleeper.unfollowed_ns, at_ns];
+        sleeper.unfollowed_ns = ends.into_iter().flatten().min();
+    }
+
+    /// Whether it slept all the time, and ran only because it was stopped and continued.
+    #[must_use]
+    pub fn slept_but_for_stops(&self) -> bool {
+        let sleeper = &self.sleeper;
+        // A stop wakes it, and so does the end of the stop.
+        let by_stops = self.stops.count.saturating_mul(2);
+        let by_itself = sleeper.switches.saturating_sub(sleeper.preempted);
+        let alone = self.before.is_none();
+        alone && sleeper.asleep && self.tally.count() == 0 && by_itself <= by_stops
     }
 
     /// Its timers with a period.

@@ -26,6 +26,7 @@ fn limited(deadline_ns: u64, limits_ns: &[u64]) -> Followed {
         started_ns: 1,
         cpu: Some(0),
         ended_ns: None,
+        unfollowed_ns: None,
         killed_by: None,
         wake_ups: 0,
         switches: 0,

@@ -30,6 +30,44 @@ fn a_thread_that_hangs_until_it_ends_may_have_been_late_until_then() {
 }
 
 #[test]
+fn a_thread_is_not_missed_after_it_gave_up_its_priority() {
+    // A watch goes on for up to 250 ms after its program has ended, or for as long as it was asked to.
+    let given_up = |at_ns, ended_ns| {
+        let mut thread = on_time();
+        thread.sleeper.unfollowed_ns = Some(at_ns);
+        thread.sleeper.ended_ns = ended_ns;
+        thread.gone = ended_ns.is_some();
+        thread.end(BEGIN + 10_000 * PERIOD);
+        (thread.tally.missed, thread.perhaps_late)
+    };
+    let loop_over_ns = BEGIN + 99 * PERIOD + 30_000;
+    assert_eq!(given_up(loop_over_ns, None), (0, 0));
+    // It ends later, as a thread of ordinary priority.
+    assert_eq!(given_up(loop_over_ns, Some(BEGIN + 300 * PERIOD)), (0, 0));
+    // It hung before.
+    let hung_ns = BEGIN + 119 * PERIOD + DEADLINE;
+    assert_eq!(given_up(hung_ns, None), (0, 20));
+}
+
+#[test]
+fn a_thread_is_not_missed_after_its_program_left() {
+    let left = |at_ns| {
+        let mut thread = on_time();
+        thread.sleeper.pending = Some(PendingWake {
+            due_ns: Some(BEGIN + 100 * PERIOD),
+            waking_ns: BEGIN + 100 * PERIOD,
+        });
+        thread.sleeper.asleep = true;
+        thread.leave(at_ns);
+        thread.end(BEGIN + 119 * PERIOD + DEADLINE);
+        (thread.tally.late, thread.perhaps_late)
+    };
+    assert_eq!(left(Some(BEGIN + 99 * PERIOD + 500_000)), (0, 0));
+    // If nobody knows since when, each that passed may have been late.
+    assert_eq!(left(None), (0, 20));
+}
+
+#[test]
 fn a_short_stop_in_a_hang_excuses_only_what_was_due_in_it() {
     let mut thread = on_time();
     thread.stops.add(BEGIN + 200 * PERIOD, BEGIN + 205 * PERIOD);
