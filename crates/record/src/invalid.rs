@@ -274,19 +274,28 @@ pub fn not_in_force(run: &Run) -> impl Iterator<Item = &Demand> {
 
 /// Threads of a watched program that ran, live, and were never woken: they may wait for the
 /// CPU. Those that have ended had no wake-up left to be late; and where not one thread was
-/// woken, that is said of all. A language's runtime starts threads that only wait for work, and limits of marks alone
-/// are judged by the marks' own counts.
+/// woken, that is said of all. A language's runtime starts threads that only wait for work.
 fn never_woke(run: &Run) -> impl Iterator<Item = InvalidReason> {
-    let is_exempt = |watch: &Watch| {
-        let limits_marks = watch.marks.iter().any(|mark| mark.limit_ns.is_some());
-        watch.runtime.is_some() || run.request.requirements.is_empty() && limits_marks
-    };
-    let labels = match run.watch.as_ref().is_some_and(is_exempt) {
+    let has_runtime = |watch: &Watch| watch.runtime.is_some();
+    let is_exempt = run.watch.as_ref().is_some_and(has_runtime) || limits_only_marks(run);
+    let labels = match is_exempt {
         true => Vec::new(),
         false => unwoken(run, false),
     };
     let labels = labels.into_iter();
     labels.map(|thread| InvalidReason::NeverWoke { thread })
+}
+
+/// Whether nothing but marks is limited: these are judged by their own counts.
+fn limits_only_marks(run: &Run) -> bool {
+    run.request.requirements.is_empty() && run.watch.as_ref().is_some_and(Watch::limits)
+}
+
+/// Whether a watch measured what was required: a thread was woken, or only marks are limited, which a program that
+/// never sleeps passes too. A mark that was not measured is a reason of its own.
+#[must_use]
+pub fn has_measured(run: &Run) -> bool {
+    run.threads.iter().any(|it| it.latency.count > 0) || limits_only_marks(run)
 }
 
 /// The labels of a watch's threads that were never woken while others were: of those that have

@@ -1,6 +1,7 @@
 //! Limits of a watched program's marks.
 
-use punctual_record::analyse_record;
+use punctual_record::invalid::has_measured;
+use punctual_record::{Condition, Demand, Fix, Run, analyse_record, condition};
 use punctual_stats::{Outcome, Requirement};
 
 use super::support::{run_of, thread};
@@ -15,8 +16,18 @@ fn a_program_that_never_slept_is_judged_by_its_limits_alone() {
     watch.marks[0].threads.truncate(1);
     watch.marks[0].beyond = 0;
     run.watch = Some(watch);
-    let judge = |run: &_| {
-        let analysis = analyse_record(run).unwrap();
+    // As the watch says it, of a program of which no thread was woken.
+    let judge = |run: &Run| {
+        let mut run = run.clone();
+        let condition = Condition::Watched {
+            target: condition::Target::System,
+            every: false,
+            seen: 1,
+            woken: 0,
+        };
+        let demand = Demand::requested(condition, has_measured(&run), || Fix::WatchLonger);
+        run.demands.push(demand);
+        let analysis = analyse_record(&run).unwrap();
         (analysis.verdict.outcome, analysis.verdict)
     };
     let (outcome, verdict) = judge(&run);

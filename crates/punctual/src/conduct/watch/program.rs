@@ -23,6 +23,7 @@ use crate::system::dma_latency;
 use punctual_machine::Root;
 use punctual_machine::survey::thread::last_cpu;
 use punctual_record::event::{Gone, Halted};
+use punctual_record::invalid::has_measured;
 use punctual_record::live::{LiveSubject, LiveWatch, Note, RowsAre};
 use punctual_record::watch::{Watch, WatchedThread};
 use punctual_record::{
@@ -582,7 +583,7 @@ impl Watched for Program<'_> {
             woken: woken as u64,
         };
         let children = run.watch.as_ref().map_or(0, |watch| watch.children);
-        Demand::requested(condition, woken > 0, || match children {
+        Demand::requested(condition, has_measured(run), || match children {
             1.. => Fix::WatchChildren,
             0 if self.every => Fix::WatchLonger,
             0 => Fix::WatchOrdinary,
