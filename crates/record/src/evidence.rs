@@ -82,9 +82,11 @@ impl Evidence {
                     missed: thread.missed,
                     missed_late: missed_late(thread),
                     lost: thread.lost,
-                    unseen: unseen(run, index),
+                    unseen: run.watched(index).map_or(0, |it| it.unseen),
+                    unseen_most_ns: run.watched(index).and_then(|it| it.unseen_most_ns),
                     peaks: &parts.peaks,
                 });
+        let reading_ns = run.watch.as_ref().map_or(0, |watch| watch.reading_ns);
         self.whole(
             threads.collect(),
             &run.timeline,
@@ -167,15 +169,6 @@ impl Evidence {
 fn rounded_up(run: &Run) -> Option<u64> {
     let watch = run.watch.as_ref()?;
     matches!(watch.subject, Subject::System).then_some(Watch::SYSTEM_RESOLUTION)
-}
-
-/// Wake-ups of a watched thread that the kernel did not show.
-fn unseen(run: &Run, index: usize) -> u64 {
-    let watched = run
-        .watch
-        .as_ref()
-        .and_then(|watch| watch.threads.get(index));
-    watched.map_or(0, |thread| thread.unseen)
 }
 
 /// The interval at which wake-ups of a thread are due, where they have one.

@@ -230,6 +230,9 @@ pub struct WatchedThread {
     /// into account.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen: u64,
+    /// By how much each of them was late at most, if that is known: limits above it do not depend on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen_most_ns: Option<u64>,
     /// Threads of its name, but for numbers, that ended before it and are in this entry as well, for want of
     /// room: what names one thread is of the last.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -41,6 +41,8 @@ pub struct ThreadEvidence<'a> {
     pub lost: u64,
     /// Wake-ups that are known to have been, and of which nothing else is known.
     pub unseen: u64,
+    /// By how much each of these was late at most, if that is known.
+    pub unseen_most_ns: Option<u64>,
     /// Whether it may be without a sample, as a thread that ended before its first wake-up.
     /// Of any other that means that it was never woken, and nothing was measured.
     pub may_be_empty: bool,
@@ -161,6 +163,13 @@ impl RunEvidence<'_> {
     /// Wake-ups that are known to have been, and of which nothing else is known.
     pub fn unseen(&self) -> u64 {
         self.threads.iter().map(|t| t.unseen).sum()
+    }
+
+    /// Those of them that may have been later than `limit_ns`.
+    pub fn perhaps_late(&self, limit_ns: u64) -> u64 {
+        let may_be = |t: &&ThreadEvidence<'_>| t.unseen_most_ns.is_none_or(|it| it > limit_ns);
+        let threads = self.threads.iter().filter(may_be);
+        threads.map(|t| t.unseen).sum()
     }
 
     /// Exact maximum of all threads in ns, `None` without samples.

@@ -19,7 +19,7 @@
 //! }
 //! let thread = ThreadEvidence {
 //!     cpu: Some(0), histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0, unseen: 0,
-//!     rounded_up: None, interval_ns: Some(1_000_000), may_be_empty: false, skipped: Skipped::Alone, peaks: &peaks,
+//!     unseen_most_ns: None, rounded_up: None, interval_ns: Some(1_000_000), may_be_empty: false, skipped: Skipped::Alone, peaks: &peaks,
 //! };
 //! let run = RunEvidence {
 //!     threads: vec![thread],

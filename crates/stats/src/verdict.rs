@@ -303,7 +303,8 @@ pub(crate) fn judge_one(
         }
     };
     if let Requirement::Episodes { per_hour, .. } = requirement {
-        let (outcome, time) = episodes_outcome(&bound, evidence.unseen(), per_hour, confidence);
+        let unseen = evidence.perhaps_late(limit_ns);
+        let (outcome, time) = episodes_outcome(&bound, unseen, per_hour, confidence);
         return result(outcome, time.ok().flatten(), time.err());
     }
     let allowed = requirement.allowed();
@@ -315,8 +316,8 @@ pub(crate) fn judge_one(
         }
         _ => fewest + passed,
     };
-    // Wake-ups that went unseen may all have been late.
-    let unseen = evidence.unseen();
+    // Wake-ups that went unseen may all have been as late as they can have been.
+    let unseen = evidence.perhaps_late(limit_ns);
     let unseen_share = unseen as f64 / evidence.cycles().max(1) as f64;
     let outcome = if allowed <= 0.0 {
         match (surely, bound.misses) {

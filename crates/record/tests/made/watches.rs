@@ -61,6 +61,7 @@ fn thread(name: &str) -> WatchedThread {
         }],
         calls_beyond: 1,
         unseen: 1,
+        unseen_most_ns: Some(600_000),
         others: 2,
         slept_but_for_stops: true,
     }

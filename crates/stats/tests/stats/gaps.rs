@@ -38,6 +38,7 @@ fn judged_with(
         interval_ns: Some(1_000_000),
         lost,
         unseen: 0,
+        unseen_most_ns: None,
         may_be_empty: false,
         skipped: Skipped::Alone,
         peaks: &peaks,

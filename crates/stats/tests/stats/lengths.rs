@@ -25,6 +25,7 @@ fn wake_ups(requirements: &[Requirement]) -> Verdict {
         interval_ns: Some(1_000_000),
         lost: 0,
         unseen: 0,
+        unseen_most_ns: None,
         may_be_empty: false,
         skipped: Skipped::Alone,
         peaks: &peaks,

@@ -45,6 +45,7 @@ fn two_cpus_with_full_peaks() {
                 interval_ns: Some(1_000_000),
                 lost: 0,
                 unseen: 0,
+                unseen_most_ns: None,
                 may_be_empty: false,
                 skipped: Skipped::Alone,
                 peaks: &run.peaks,

@@ -59,6 +59,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
                 interval_ns: Some(1_000_000),
                 lost: t.lost,
                 unseen: 0,
+                unseen_most_ns: None,
                 may_be_empty: t.may_be_empty,
                 skipped: Skipped::Alone,
                 peaks: &t.peaks,

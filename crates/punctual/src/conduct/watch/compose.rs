@@ -75,6 +75,7 @@ fn alone(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> Watche
         calls_beyond: sleeper.no_room,
         others: 0,
         unseen: sleeper.unseen.saturating_add(followed.perhaps_late),
+        unseen_most_ns: followed.unseen_most_ns(),
         slept_but_for_stops: followed.slept_but_for_stops(),
     }
 }

@@ -52,6 +52,8 @@ pub struct Followed {
     pub budgets: Budgets,
     /// Instants that passed while it was awake, for which it may have come back later than the deadline.
     pub perhaps_late: u64,
+    /// How many of these were late by no more than a time, and the longest such time.
+    bounded: (u64, u64),
     /// Its stops, and what happened in them.
     pub stops: ThreadStops,
     /// The number of received wake-ups and stops, and how many had been written before the rings were last emptied.
@@ -106,6 +108,7 @@ impl Followed {
             skipped_itself: 0,
             budgets: Budgets::default(),
             perhaps_late: 0,
+            bounded: (0, 0),
             received: 0,
             written: 0,
             gone: false,
@@ -256,7 +259,8 @@ impl Followed {
         if wake.next_ns.is_some() && !wake.rearmed && late_ns > strictest_ns {
             // It came at some time between: not before it had armed the timer.
             let least_ns = wake.armed_ns.map_or(0, |it| it.saturating_sub(from_ns));
-            self.perhaps_late += u64::from(self.limits.are_undecided(least_ns, late_ns));
+            let undecided = self.limits.are_undecided(least_ns, late_ns);
+            self.may_be_late(u64::from(undecided), late_ns);
             if least_ns <= strictest_ns {
                 return None;
             }
@@ -560,17 +564,6 @@ impl Followed {
             Some((_, TimerPattern::Unknown)) => Timing::Unknown,
             Some((_, TimerPattern::Irregular | TimerPattern::Period(_))) => Timing::Irregular,
         }
-    }
-
-    /// Whether it slept all the time, and ran only because it was stopped and continued.
-    #[must_use]
-    pub fn slept_but_for_stops(&self) -> bool {
-        let sleeper = &self.sleeper;
-        // A stop wakes it, and so does the end of the stop.
-        let by_stops = self.stops.count.saturating_mul(2);
-        let by_itself = sleeper.switches.saturating_sub(sleeper.preempted);
-        let alone = self.before.is_none();
-        alone && sleeper.asleep && self.tally.count() == 0 && by_itself <= by_stops
     }
 
     /// The rings are emptied now: what was written before must arrive.

@@ -333,6 +333,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
             interval_ns: Some(1_000_000),
             lost: 0,
             unseen: 0,
+            unseen_most_ns: None,
             may_be_empty: false,
             skipped: Skipped::Alone,
             peaks: &peaks,

@@ -68,7 +68,9 @@ impl Followed {
         if let Some(most) = most {
             let passed = self.passed((most.last_ns, most.period_ns), end_ns);
             let counted = pending.is_some_and(|due_ns| due_ns > most.last_ns);
-            self.perhaps_late += passed.saturating_sub(u64::from(counted));
+            let passed = passed.saturating_sub(u64::from(counted));
+            let first_ns = most.last_ns.saturating_add(most.period_ns);
+            self.may_be_late(passed, end_ns.saturating_sub(first_ns));
         }
     }
 
@@ -101,16 +103,35 @@ impl Followed {
     /// Counts an instant of a timer that never woke it: it may not wait for it.
     pub(super) fn add_unsure(&mut self, wake: &Wake) {
         let (from_ns, end_ns) = (wake.from_ns(), wake.end_ns);
-        let undecided = self.limits.are_undecided(0, end_ns - from_ns.min(end_ns));
+        let late_ns = end_ns - from_ns.min(end_ns);
+        let undecided = self.limits.are_undecided(0, late_ns);
         let within = from_ns >= self.tally.start_ns() && !self.stops.between(from_ns, end_ns);
-        self.perhaps_late += u64::from(undecided && within);
+        self.may_be_late(u64::from(undecided && within), late_ns);
+    }
+
+    /// So many may have been late, each by no more than a time.
+    pub(super) fn may_be_late(&mut self, count: u64, most_ns: u64) {
+        self.perhaps_late += count;
+        if count > 0 {
+            self.bounded = (self.bounded.0 + count, self.bounded.1.max(most_ns));
+        }
+    }
+
+    /// By how much each that went unseen was late at most, if that is known of all.
+    pub fn unseen_most_ns(&self) -> Option<u64> {
+        let (count, most_ns) = self.bounded;
+        (count > 0 && self.sleeper.unseen == 0 && count == self.perhaps_late).then_some(most_ns)
     }
 
     /// Counts what nobody took of a timer that other threads serve too, until a time.
     pub fn count_left(&mut self, instants: &Anew, at_ns: u64) {
         self.perhaps_late += instants.leaps;
         if let Some(timer) = instants.last() {
-            self.perhaps_late += self.passed(timer, at_ns);
+            let passed = self.passed(timer, at_ns);
+            self.may_be_late(
+                passed,
+                at_ns.saturating_sub(timer.0.saturating_add(timer.1)),
+            );
         }
     }
 

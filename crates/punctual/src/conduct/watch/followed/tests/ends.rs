@@ -297,6 +297,43 @@ fn a_wake_up_that_has_not_ended_is_late_by_the_end_at_least() {
 }
 
 #[test]
+fn what_may_have_been_late_by_no_more_than_a_time_says_so() {
+    // An instant that passed while it was awake, and a timer that it then armed itself.
+    let late = |armed_after_ns| {
+        let mut thread = limited(5 * PERIOD, &[DEADLINE, 5 * PERIOD]);
+        for period in 1..100 {
+            thread.add_wake_up(&match period {
+                50 => Wake {
+                    rearmed: false,
+                    ..awake(50, armed_after_ns, 51)
+                },
+                other => Wake {
+                    rearmed: false,
+                    ..tick(other)
+                },
+            });
+        }
+        thread
+    };
+    let mut thread = late(600_000);
+    assert_eq!(
+        (thread.perhaps_late, thread.unseen_most_ns()),
+        (1, Some(600_000))
+    );
+    // It comes no more: 20 instants, the first of them 19.1 ms before the end.
+    thread.end(BEGIN + 119 * PERIOD + DEADLINE);
+    let most_ns = Some(19 * PERIOD + DEADLINE);
+    assert_eq!(
+        (thread.perhaps_late, thread.unseen_most_ns()),
+        (21, most_ns)
+    );
+    // What the kernel did not show may have been as late as it likes.
+    thread.sleeper.unseen = 1;
+    assert_eq!(thread.unseen_most_ns(), None);
+    assert_eq!(late(30_000).unseen_most_ns(), None);
+}
+
+#[test]
 fn what_is_written_after_the_rings_were_emptied_is_not_lost() {
     let mut thread = on_time();
     thread.sleeper.wake_ups = 99;
