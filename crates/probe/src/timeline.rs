@@ -64,6 +64,12 @@ impl Rows {
         self.rows.last_mut()
     }
 
+    /// The row of an instant; the last one, if it is later.
+    pub fn at(&mut self, at_ns: u64) -> Option<&mut TimelineRow> {
+        let last = self.rows.len().checked_sub(1)?;
+        self.rows.get_mut(last.min((at_ns / self.row_ns) as usize))
+    }
+
     /// Adds samples to the last row.
     #[inline]
     pub fn add(&mut self, count: u64, sum_ns: u64, extremes: Extremes) {

@@ -92,6 +92,7 @@ impl Evidence {
             &run.timeline,
             run.measured_ns,
             deadline_ns,
+            miss_rows(&run.timeline, run.start_ns, reading_ns),
         )
     }
 
@@ -101,6 +102,7 @@ impl Evidence {
         timeline: &Timeline,
         duration_ns: u64,
         deadline_ns: Option<u64>,
+        rows: Option<MissRows>,
     ) -> RunEvidence<'a> {
         let half = |half: &'a Half| HalfEvidence {
             histogram: &half.histogram,
@@ -112,10 +114,7 @@ impl Evidence {
             deadline_ns,
             seconds: timeline.seconds,
             seconds_with_miss: timeline.seconds_with_miss,
-            rows: (!timeline.rows.is_empty()).then(|| MissRows {
-                width_ns: timeline.row_ns,
-                misses: timeline.rows.iter().map(|row| row.misses).collect(),
-            }),
+            rows,
             halves: self
                 .halves
                 .as_ref()
@@ -159,10 +158,22 @@ impl Evidence {
             missed_late: missed_late(times),
             lost: times.lost,
             unseen: 0,
+            unseen_most_ns: None,
             peaks: &parts.peaks,
         });
-        self.whole(thread.collect(), timeline, duration_ns, deadline_ns)
+        let rows = miss_rows(timeline, None, 0);
+        self.whole(thread.collect(), timeline, duration_ns, deadline_ns, rows)
     }
+}
+
+/// The misses by rows; a miss may have been so much before or after its row.
+fn miss_rows(timeline: &Timeline, start_ns: Option<u64>, slack_ns: u64) -> Option<MissRows> {
+    (!timeline.rows.is_empty()).then(|| MissRows {
+        width_ns: timeline.row_ns,
+        misses: timeline.rows.iter().map(|row| row.misses).collect(),
+        start_ns,
+        slack_ns,
+    })
 }
 
 /// A watch of the system counts in the kernel, and takes each for the longest of its bucket.

@@ -43,6 +43,10 @@ pub struct Watch {
     /// The worst wake-ups of a whole system, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<WorstWakeUp>,
+    /// The longest time between two readings of a whole system in which wake-ups were late: so much earlier than
+    /// their row of the timeline they may have been.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reading_ns: u64,
     /// What the programs in the kernel took, measured for a part of the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<WatchCost>,
@@ -444,6 +448,7 @@ pub(super) fn add_up(
     sum.unfollowed = sum.unfollowed.saturating_add(watch.unfollowed);
     sum.children = sum.children.max(watch.children);
     sum.ordinary = sum.ordinary.max(watch.ordinary);
+    sum.reading_ns = sum.reading_ns.max(watch.reading_ns);
     sum.worst.extend(watch.worst.iter().cloned());
     sum.worst
         .sort_by_key(|worst| std::cmp::Reverse(worst.latency_ns));

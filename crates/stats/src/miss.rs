@@ -102,6 +102,10 @@ pub struct MissRows {
     pub width_ns: u64,
     /// Misses of each row, from the start of the run.
     pub misses: Vec<u64>,
+    /// When the first row starts, on the run's clock, if that is known.
+    pub start_ns: Option<u64>,
+    /// How much earlier or later than its row a miss may have been.
+    pub slack_ns: u64,
 }
 
 /// What is known about misses of one limit.

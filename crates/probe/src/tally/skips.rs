@@ -16,7 +16,8 @@ impl Tally {
         self.missed_late += late;
         self.cycle += skip.count;
         self.part_misses[self.part] += late;
-        if let Some(row) = self.rows.last() {
+        // It is found later, when its thread comes.
+        if let Some(row) = self.rows.at(skip.at_ns - self.start_ns) {
             row.missed += skip.count;
             row.misses += late;
         }

@@ -169,6 +169,7 @@ pub fn program(name: &str, threads: usize) -> Watch {
         children: 0,
         ordinary: 0,
         worst: Vec::new(),
+        reading_ns: 0,
         cost: None,
         breach: Some(Breach {
             task: task(name),
@@ -353,6 +354,7 @@ pub fn system(name: &str) -> Watch {
         children: 0,
         ordinary: 0,
         worst: vec![worst(Some(task("hog"))), worst(None)],
+        reading_ns: 251_000_000,
         cost: Some(WatchCost {
             measured_ns: 1_000_000_000,
             calls: 25_034,

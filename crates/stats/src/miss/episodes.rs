@@ -62,6 +62,42 @@ fn lower(seen: f64, dispersion: f64, confidence: f64) -> f64 {
     binomial::lower(seen / dispersion, instants / dispersion, confidence) * instants
 }
 
+/// When episodes began of which each must have been, if no miss was earlier or later than its row by more than `slack`.
+fn begins(
+    rows: &MissRows,
+    (stalls, longest_other_ns): (&[Stall], u64),
+    gap: f64,
+    slack: f64,
+) -> Vec<(f64, f64)> {
+    let width = rows.width_ns as f64;
+    // Without the rows' start it is not known which have the stalls: each miss may have been the longest of them.
+    let origin = rows.start_ns.map(|it| it as f64);
+    let unplaced = stalls.iter().filter(|_| origin.is_none());
+    let longest = unplaced.map(|stall| stall.until_ns - stall.at_ns);
+    let longest = longest.fold(longest_other_ns as f64, f64::max);
+    let placed = stalls.iter().filter_map(|stall| {
+        let origin = origin?;
+        Some((stall.at_ns - origin, stall.until_ns - origin))
+    });
+    let mut placed = placed.peekable();
+    let mut at: Vec<(f64, f64)> = Vec::new();
+    let (mut until, mut first_end) = (f64::MIN, f64::MIN);
+    for (row, _) in rows.misses.iter().enumerate().filter(|(_, it)| **it > 0) {
+        let start = row as f64 * width - slack;
+        let end = (row + 1) as f64 * width + slack;
+        while let Some((_, end)) = placed.next_if(|(at, _)| *at < start) {
+            until = until.max(end);
+        }
+        // Those of the episode before began at the end of its first row at the latest.
+        if start - until >= gap || start - first_end >= LONGEST_GAPS * gap {
+            at.push((start, 1.0));
+            first_end = end;
+        }
+        until = until.max(end + longest);
+    }
+    at
+}
+
 impl Episodes {
     /// Of misses that are known by rows of time, where not each is kept: at least so many as must have been, wherever
     /// in its row each was. `stalls` are the longest of them, and no other lasted longer than `longest_other_ns`.
@@ -73,33 +109,28 @@ impl Episodes {
         confidence: f64,
     ) -> Self {
         let gap_ns = gap_of(limit_ns);
-        let (width, gap) = (rows.width_ns as f64, gap_ns as f64);
-        let mut at: Vec<(f64, f64)> = Vec::new();
-        let (mut with_misses, mut until, mut first_end) = (0u64, f64::MIN, f64::MIN);
-        let mut known = stalls.iter().peekable();
-        for (row, _) in rows.misses.iter().enumerate().filter(|(_, it)| **it > 0) {
-            let (start, end) = (row as f64 * width, (row + 1) as f64 * width);
-            while let Some(stall) = known.next_if(|stall| stall.at_ns < start) {
-                until = until.max(stall.until_ns);
-            }
-            with_misses += 1;
-            // Those of the episode before began at the end of its first row at the latest.
-            if start - until >= gap || start - first_end >= LONGEST_GAPS * gap {
-                at.push((start, 1.0));
-                first_end = end;
-            }
-            until = until.max(end + longest_other_ns as f64);
+        let gap = gap_ns as f64;
+        let kept = (stalls, longest_other_ns);
+        let dispersion_of =
+            |at: &[(f64, f64)]| carried_dispersion(at, duration_ns as f64, gap, FEWEST_BLOCKS);
+        let at = begins(rows, kept, gap, rows.slack_ns as f64);
+        let mut dispersion = dispersion_of(&at);
+        if rows.slack_ns > 0 {
+            // Those that may be one may also be several.
+            dispersion = dispersion.max(dispersion_of(&begins(rows, kept, gap, 0.0)));
         }
-        let dispersion = carried_dispersion(&at, duration_ns as f64, gap, FEWEST_BLOCKS);
-        let in_a_row = match rows.width_ns <= gap_ns {
+        let span_ns = rows
+            .width_ns
+            .saturating_add(rows.slack_ns.saturating_mul(2));
+        let in_a_row = match span_ns <= gap_ns {
             true => 1,
-            false => rows.width_ns.div_ceil(gap_ns) + 1,
+            false => span_ns.div_ceil(gap_ns) + 1,
         };
-        let most = in_a_row.saturating_mul(with_misses) as f64;
+        let most: u64 = rows.misses.iter().map(|it| in_a_row.min(*it)).sum();
         Self {
             gap_ns,
             seen: at.len() as u64,
-            upper: upper(most, dispersion, confidence),
+            upper: upper(most as f64, dispersion, confidence),
             lower: lower(at.len() as f64, dispersion, confidence),
             dispersion,
         }

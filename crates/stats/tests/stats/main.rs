@@ -7,6 +7,7 @@ mod budget;
 mod compare;
 mod cost;
 mod coverage;
+mod episodes;
 mod experiment;
 mod experiment_recorded;
 mod experiment_seeds;

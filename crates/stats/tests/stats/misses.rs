@@ -413,6 +413,8 @@ fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
         Some(MissRows {
             width_ns: 100 * PERIOD,
             misses: misses.collect(),
+            start_ns: Some(0),
+            slack_ns: 0,
         })
     };
     for allowed in [0.2, 0.05] {

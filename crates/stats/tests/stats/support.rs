@@ -127,6 +127,8 @@ impl Run {
             rows: Some(MissRows {
                 width_ns: ROW,
                 misses: self.rows.clone(),
+                start_ns: Some(0),
+                slack_ns: 0,
             }),
             unplaced: 0,
             peaks: &self.peaks,

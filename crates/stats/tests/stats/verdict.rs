@@ -300,6 +300,8 @@ fn more_misses_than_are_kept_one_by_one_are_episodes_by_rows() {
         evidence.rows = (!rows.is_empty()).then(|| MissRows {
             width_ns: 1_000_000_000,
             misses: rows.to_vec(),
+            start_ns: Some(0),
+            slack_ns: 0,
         });
         let requirement = Requirement::Episodes {
             deadline_ns: DEADLINE,
@@ -318,10 +320,8 @@ fn more_misses_than_are_kept_one_by_one_are_episodes_by_rows() {
     for begin in (0..HOUR).step_by(180) {
         stretches[begin..begin + 10].fill(100);
     }
-    assert_eq!(
-        judged(&stretches, 25.0).bound.episodes.expect("rows").seen,
-        20
-    );
+    let seen = judged(&stretches, 25.0).bound.episodes.expect("rows").seen;
+    assert_eq!(seen, 20);
     assert_ne!(judged(&stretches, 21.0).outcome, Outcome::Fail);
     // 36,000 misses in two seconds: one episode or two.
     let mut once = vec![0; HOUR];

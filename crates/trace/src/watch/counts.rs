@@ -15,10 +15,9 @@ const MOST: usize = 4;
 const LATE: usize = 5;
 pub const TURN: usize = 6;
 pub const TURN_MOST: usize = 7;
-pub const TURN_LATE: usize = 9;
-const THRESHOLD: usize = 11;
-const LOST: usize = 12;
-const WORST: usize = 13;
+const THRESHOLD: usize = 9;
+const LOST: usize = 10;
+const WORST: usize = 11;
 /// The number of entries, and the words of one.
 const WORST_COUNT: usize = 16;
 const WORST_WORDS: usize = 11;
@@ -31,6 +30,13 @@ pub const WORDS: usize = LENGTHS + LENGTH_COUNT;
 
 /// How often one CPU is read at most if it counts meanwhile.
 const ATTEMPTS: usize = 8;
+
+/// Whether a CPU has counted anything.
+pub fn is_counting(words: &[AtomicU64]) -> bool {
+    [COUNT, LOST]
+        .iter()
+        .any(|index| words[*index].load(Ordering::Acquire) > 0)
+}
 
 /// Everything of one CPU. Whatever is counted meanwhile, each of the worst is among the lengths.
 /// Usually nothing is: then each wake-up above the threshold is among the worst, too.

@@ -63,7 +63,10 @@ mod wakeups {
         pub fn cpu(&self, _: usize) -> Option<CpuWakeUps> {
             match *self {}
         }
-        pub fn take_interval(&mut self, _: usize) -> (u64, u64) {
+        pub fn counting(&self) -> std::iter::Empty<usize> {
+            match *self {}
+        }
+        pub fn take_longest(&mut self, _: usize) -> u64 {
             match *self {}
         }
         pub fn run_queues(&mut self) -> RunQueues<'_> {
@@ -440,7 +443,7 @@ pub struct Call {
 }
 
 /// The wake-ups of real-time threads on one CPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuWakeUps {
     /// The histogram: a bucket's smallest and greatest length in ns, and its count.
     pub lengths: Vec<((u64, u64), u64)>,

@@ -9,7 +9,7 @@ use aya::programs::Program;
 use aya::sys::{Stats, enable_stats};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::counts::{self, TURN, TURN_LATE, TURN_MOST, WORDS};
+use super::counts::{self, TURN, TURN_MOST, WORDS};
 use super::{BpfCost, CpuWakeUps, RunQueues, queue};
 use crate::capture::kernel::{
     attach, attach_typed, incomplete, load, map_memory, possible_cpus, refused,
@@ -109,17 +109,19 @@ impl ActiveSystemWatch {
         (cpu < self.cpus).then(|| counts::read(self.words(cpu)))
     }
 
-    /// The longest wake-up of a CPU since the last call, and how many were late.
-    pub fn take_interval(&mut self, cpu: usize) -> (u64, u64) {
+    /// The CPUs that have counted a wake-up, or lost one.
+    pub fn counting(&self) -> impl Iterator<Item = usize> {
+        (0..self.cpus).filter(|cpu| counts::is_counting(self.words(*cpu)))
+    }
+
+    /// The longest wake-up of a CPU since the last call.
+    pub fn take_longest(&mut self, cpu: usize) -> u64 {
         if cpu >= self.cpus {
-            return (0, 0);
+            return 0;
         }
         let words = self.words(cpu);
         let before = words[TURN].fetch_add(1, Ordering::Relaxed) as usize & 1;
-        (
-            words[TURN_MOST + before].swap(0, Ordering::Relaxed),
-            words[TURN_LATE + before].swap(0, Ordering::Relaxed),
-        )
+        words[TURN_MOST + before].swap(0, Ordering::Relaxed)
     }
 
     /// How long threads waited for a CPU, if that was requested.

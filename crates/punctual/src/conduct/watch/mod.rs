@@ -20,7 +20,6 @@ mod whole;
 
 use std::time::{Duration, SystemTime};
 
-use punctual_rt::clock;
 use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 use punctual_stats::requirement::Requirement;
@@ -84,6 +83,9 @@ impl Breached {
 trait Watched {
     /// How often [`Watched::collect`] is called.
     const NAP: Duration;
+
+    /// Since when it is watched: its times count from then.
+    fn start_ns(&self) -> u64;
 
     /// Takes new data.
     fn collect(&mut self, elapsed_ns: u64);
@@ -215,7 +217,7 @@ fn measure<W: Watched>(
     cpus: &[usize],
     watched: W,
 ) -> Result<Run, ConductError> {
-    let start_ns = clock::now_ns();
+    let start_ns = watched.start_ns();
     run.start_ns = Some(start_ns);
     save(directory, &run)?;
     directory.reserve();

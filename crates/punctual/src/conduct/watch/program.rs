@@ -419,6 +419,10 @@ impl<'a> Program<'a> {
 impl Watched for Program<'_> {
     const NAP: Duration = Duration::from_millis(50);
 
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
     fn collect(&mut self, _: u64) {
         // Not what is written after that, until the counts are read.
         self.threads.iter_mut().for_each(Followed::await_written);
@@ -493,6 +497,7 @@ impl Watched for Program<'_> {
             beyond: self.beyond.len() as u64,
             unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),
+            reading_ns: 0,
             cost: None,
             off_cpu: self.aways.as_ref().map(|it| it.to_record(&self.threads)),
             run_queue: self.queues.as_ref().map(|it| it.to_record(&self.numbers)),

@@ -30,8 +30,11 @@ pub(super) struct Whole {
     numbers: Numbers,
     cpus: Vec<Cpu>,
     rows: Rows,
+    start_ns: u64,
     /// When the rows were last written.
     looked_ns: u64,
+    /// The longest time until late wake-ups were read.
+    reading_ns: u64,
     stretches: Stretches,
     breach: Option<Breached>,
     queues: Option<Queues>,
@@ -40,10 +43,45 @@ pub(super) struct Whole {
 }
 
 /// A CPU at the last reading.
+#[derive(Default)]
 struct Cpu {
     number: usize,
     counts: CpuWakeUps,
     latency: Histogram,
+    /// How many of its late wake-ups are in rows.
+    late_in_rows: u64,
+}
+
+impl Cpu {
+    fn new(number: usize) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
+    /// Puts its late wake-ups into the last row, which has its wake-ups, as far as they are in none; returns how many.
+    fn put_late(&mut self, rows: &mut Rows) -> u64 {
+        let all = self.counts.late.min(self.latency.count());
+        let Some(row) = rows.last() else {
+            return 0;
+        };
+        let late = all.saturating_sub(self.late_in_rows);
+        let late = late.min(row.count.saturating_sub(row.late));
+        row.late += late;
+        row.misses += late;
+        self.late_in_rows += late;
+        late
+    }
+}
+
+/// Adds CPUs that came online: the kernel counts on all.
+fn add_cpus(cpus: &mut Vec<Cpu>, counting: impl Iterator<Item = usize>) {
+    for number in counting {
+        if let Err(at) = cpus.binary_search_by_key(&number, |cpu| cpu.number) {
+            cpus.insert(at, Cpu::new(number));
+        }
+    }
 }
 
 impl Whole {
@@ -51,22 +89,17 @@ impl Whole {
     pub(super) fn begin(length: Length, run_queue: bool) -> Result<Self, ConductError> {
         let watching =
             ActiveSystemWatch::start(length.deadline_ns, run_queue).map_err(ConductError::Watch)?;
-        let cpus = online(&Root::live());
-        let cpus = cpus.into_iter().filter_map(|number| {
-            let counts = watching.cpu(number)?;
-            Some(Cpu {
-                number,
-                latency: latency(&counts),
-                counts,
-            })
-        });
+        let mut cpus = Vec::new();
+        add_cpus(&mut cpus, online(&Root::live()).into_iter());
         Ok(Self {
             length,
-            cpus: cpus.collect(),
+            cpus,
             watching,
             numbers: Numbers::of_proc().map_err(ConductError::Watch)?,
             rows: Rows::default(),
+            start_ns: punctual_rt::clock::now_ns(),
             looked_ns: 0,
+            reading_ns: 0,
             stretches: Stretches::new(),
             breach: None,
             queues: run_queue.then(|| Queues::new(Apart::Names)),
@@ -122,16 +155,22 @@ fn latency(counts: &CpuWakeUps) -> Histogram {
 impl Watched for Whole {
     const NAP: Duration = Duration::from_millis(250);
 
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
     fn collect(&mut self, _: u64) {}
 
     fn count(&mut self, elapsed_ns: u64) {
         self.watching.measure_cost();
         self.rows.reach(elapsed_ns);
+        add_cpus(&mut self.cpus, self.watching.counting());
+        let mut late = 0;
         for cpu in &mut self.cpus {
             let Some(counts) = self.watching.cpu(cpu.number) else {
                 continue;
             };
-            let (most_ns, late) = self.watching.take_interval(cpu.number);
+            let most_ns = self.watching.take_longest(cpu.number);
             let now = latency(&counts);
             let new = now.without(&cpu.latency);
             let most_ns = if most_ns == 0 {
@@ -149,12 +188,15 @@ impl Watched for Whole {
                     max_ns: most_ns,
                 },
             );
-            if let Some(row) = self.rows.last().filter(|_| late > 0) {
-                row.late = (row.late + late).min(row.count);
-                self.rows.note_miss(self.looked_ns, elapsed_ns);
-            }
             cpu.counts = counts;
             cpu.latency = now;
+            late += cpu.put_late(&mut self.rows);
+        }
+        if late > 0 {
+            self.rows.note_miss(self.looked_ns, elapsed_ns);
+            // Some may have come while the CPUs were read.
+            let read_ns = punctual_rt::clock::now_ns().saturating_sub(self.start_ns);
+            self.reading_ns = self.reading_ns.max(read_ns.saturating_sub(self.looked_ns));
         }
         self.looked_ns = elapsed_ns;
         self.look_for_breach();
@@ -220,6 +262,7 @@ impl Watched for Whole {
             worst: worst
                 .filter_map(|(cpu, one)| worst_of(cpu, one, &self.numbers))
                 .collect(),
+            reading_ns: self.reading_ns,
             cost: (taken.measured_ns > 0).then_some(WatchCost {
                 measured_ns: taken.measured_ns,
                 calls: taken.calls,
@@ -310,5 +353,55 @@ fn thread(cpu: &Cpu, elapsed_ns: u64) -> Thread {
         first_half: None,
         first_half_misses: None,
         fault: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A CPU with so many wake-ups, and how many of them were late.
+    fn counted(cpu: &mut Cpu, rows: &mut Rows, count: u64, late: u64) -> u64 {
+        let before = cpu.latency.count();
+        cpu.latency.record_n(1_000, count - before);
+        cpu.counts.late = late;
+        let extremes = Extremes {
+            min_ns: 1_000,
+            max_ns: 1_000,
+        };
+        rows.add(count - before, (count - before) * 1_000, extremes);
+        cpu.put_late(rows)
+    }
+
+    #[test]
+    fn every_late_wake_up_of_a_system_is_a_miss_of_one_row() {
+        let (mut rows, mut cpu) = (Rows::default(), Cpu::new(3));
+        rows.reach(250_000_000);
+        assert_eq!(counted(&mut cpu, &mut rows, 100, 20), 20);
+        rows.reach(500_000_000);
+        assert_eq!(counted(&mut cpu, &mut rows, 200, 20), 0);
+        // The kernel has counted that it was late, and not yet its length.
+        assert_eq!(counted(&mut cpu, &mut rows, 200, 21), 1);
+        rows.reach(750_000_000);
+        assert_eq!(counted(&mut cpu, &mut rows, 202, 24), 2);
+        rows.reach(1_000_000_000);
+        assert_eq!(counted(&mut cpu, &mut rows, 300, 24), 1);
+        let timeline = timeline::merged([&rows], 1_000_000_000);
+        let misses: Vec<u64> = timeline.rows.iter().map(|row| row.misses).collect();
+        assert_eq!(misses, [0, 0, 20, 0, 0, 1, 0, 2, 0, 0, 1]);
+        assert!(timeline.rows.iter().all(|row| row.late == row.misses));
+    }
+
+    #[test]
+    fn cpus_that_come_online_later_are_read_too() {
+        let mut cpus = Vec::new();
+        add_cpus(&mut cpus, [0, 1, 4].into_iter());
+        cpus[2].late_in_rows = 7;
+        add_cpus(&mut cpus, [0, 3, 4].into_iter());
+        let numbers: Vec<_> = cpus
+            .iter()
+            .map(|cpu| (cpu.number, cpu.late_in_rows))
+            .collect();
+        assert_eq!(numbers, [(0, 0), (1, 0), (3, 0), (4, 7)]);
     }
 }

@@ -46,7 +46,7 @@ struct cpu {
 	u64 count, sum_ns, least_ns, most_ns, late;
 	/* The maximum since the last read: a reader switches to the other one and clears this one. */
 	u64 turn;
-	u64 turn_most_ns[2], turn_late[2];
+	u64 turn_most_ns[2];
 	u64 threshold_ns; /* a longer one joins the worst */
 	u64 lost;         /* wakings that exceeded the map's size */
 	struct worst worst[WORST];
@@ -222,10 +222,8 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	u32 turn = cpu->turn & 1;
 	if (latency_ns > cpu->turn_most_ns[turn])
 		cpu->turn_most_ns[turn] = latency_ns;
-	if (deadline_ns && latency_ns > deadline_ns) {
+	if (deadline_ns && latency_ns > deadline_ns)
 		cpu->late++;
-		cpu->turn_late[turn]++;
-	}
 	u32 at = place(latency_ns, PART_BITS);
 	if (at < LENGTHS)
 		cpu->lengths[at]++;
