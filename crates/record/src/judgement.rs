@@ -1,15 +1,17 @@
 //! The verdict on a record, with all that a sentence about it names.
 
 use punctual_stats::analysis::{Analysis, Settings, analyse};
+use punctual_stats::evidence::RunEvidence;
 use punctual_stats::gaps::judge_gaps;
 use punctual_stats::histogram::DecodeError;
 use punctual_stats::lengths::judge_lengths;
 use punctual_stats::requirement::Requirement;
 use punctual_stats::tasks::{TaskEvidence, judge_tasks};
-use punctual_stats::verdict::Verdict;
+use punctual_stats::verdict::{Verdict, judge};
 use serde::{Deserialize, Serialize};
 
 use super::condition::Demand;
+use super::conditions::{Difference, Value};
 use super::evidence::Evidence;
 use super::field::Field;
 use super::invalid::{InvalidReason, all_reasons, invalid_reasons, not_in_force};
@@ -90,6 +92,15 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
     };
     let view = evidence.view(run);
     let mut analysis = analyse(&view, &settings);
+    if is_recounted(run) {
+        // As many as may be: not all of them surely missed.
+        let uncounted = RunEvidence {
+            deadline_ns: None,
+            rows: None,
+            ..view.clone()
+        };
+        analysis.verdict = judge(&settings.requirements, &uncounted, settings.confidence);
+    }
     if let Some(gaps) = &run.gaps {
         // The number of gaps is no number of trials.
         analysis.miss = None;
@@ -120,6 +131,17 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
         analysis.verdict = analysis.verdict.invalidated();
     }
     Ok(analysis)
+}
+
+/// Whether misses were counted anew because runs that were merged had other deadlines.
+fn is_recounted(run: &Run) -> bool {
+    let deadline_ns = |value: &Value| match value {
+        Value::Requirements { wake_ups, .. } => wake_ups.first().map(Requirement::limit_ns),
+        _ => None,
+    };
+    let other = |it: &Difference| deadline_ns(&it.first) != deadline_ns(&it.second);
+    let merged = run.merged.as_ref();
+    merged.is_some_and(|it| it.differences.iter().any(other))
 }
 
 /// The verdict on a set of tasks: on the response times of each, and on the limits of its chains.

@@ -324,15 +324,16 @@ impl Merger {
                 differences: found.iter().filter(weighty).cloned().collect(),
             });
         }
-        for difference in found {
-            // A thousand runs may differ in a thousand ways.
-            if self.merged.differences.len() < Merged::DIFFERENCES
-                && !self.merged.differences.contains(&difference)
-            {
-                self.merged.differences.push(difference);
-            }
-        }
+        found.into_iter().for_each(|it| self.note_difference(it));
         Ok(())
+    }
+
+    fn note_difference(&mut self, difference: Difference) {
+        let noted = &mut self.merged.differences;
+        // A thousand runs may differ in a thousand ways.
+        if noted.len() < Merged::DIFFERENCES && !noted.contains(&difference) {
+            noted.push(difference);
+        }
     }
 
     fn add_block(&mut self, run: &Run, histograms: &[SparseHistogram]) {
@@ -355,6 +356,9 @@ impl Merger {
     }
 
     fn add_header(&mut self, run: &Run) {
+        // Of what was merged by force before.
+        let inner = run.merged.iter().flat_map(|it| &it.differences);
+        inner.for_each(|it| self.note_difference(it.clone()));
         let merged = &mut self.merged;
         match &run.merged {
             // Merged runs merged again: each of them counts.

@@ -4,6 +4,7 @@ mod budget;
 mod killed;
 mod marks;
 mod runtime;
+mod threads;
 mod waits;
 
 use crate::{KernelCall, is_zero};
@@ -189,7 +190,8 @@ pub struct WatchedThread {
     pub program: Option<u32>,
     /// Whether it ended while it was watched.
     pub ended: bool,
-    /// Its period, found in the instants of its own timer; absent where these are on no grid.
+    /// Its period, found in the instants of its own timer, or the shortest of several; absent where these are on no
+    /// grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<u64>,
     /// What it waits for by timers.
@@ -461,27 +463,10 @@ pub(super) fn add_up(
     sum.breach = sum.breach.take().or_else(|| watch.breach.clone());
     marks::add_up(&mut sum.marks, &watch.marks);
     runtime::add_up(&mut sum.runtime, watch.runtime.as_ref());
-    let mut taken: Vec<usize> = Vec::new();
-    for thread in &watch.threads {
-        // The second of a name joins the second of that name.
-        let same =
-            |at: &usize| sum.threads[*at].task.name == thread.task.name && !taken.contains(at);
-        let at = match (0..sum.threads.len()).find(same) {
-            Some(at) => {
-                sum.threads[at].add(thread);
-                at
-            }
-            None => {
-                sum.threads.push(thread.clone());
-                sum.threads.len() - 1
-            }
-        };
-        taken.push(at);
-    }
+    let taken = threads::add_threads(&mut sum.threads, &watch.threads);
     // Those of one run alone are not of the sum.
-    for budget in sum.threads.iter_mut().flat_map(|it| &mut it.budgets) {
-        budget.windows.clear();
-    }
+    let budgets = sum.threads.iter_mut().flat_map(|it| &mut it.budgets);
+    budgets.for_each(|budget| budget.windows.clear());
     if let Some(off_cpu) = &watch.off_cpu {
         sum.off_cpu.get_or_insert_default().add(off_cpu, &taken);
     }
@@ -496,89 +481,5 @@ fn add_histogram(sum: &mut HistogramRecord, term: &HistogramRecord) {
     if let (Ok(mut all), Ok(more)) = (Histogram::try_from(&*sum), Histogram::try_from(term)) {
         all.merge(&more);
         *sum = HistogramRecord::from(&all);
-    }
-}
-
-impl WatchedThread {
-    /// Itself, and a thread that continues its entry.
-    #[must_use]
-    pub fn followed_by(&self, next: &Self) -> Self {
-        let mut both = self.clone();
-        both.add(next);
-        both.task.clone_from(&next.task);
-        both.ended = next.ended;
-        both.slept_but_for_stops = false;
-        // Which of both it is of would not be known.
-        both.budgets.iter_mut().for_each(|it| it.windows.clear());
-        both
-    }
-
-    fn add(&mut self, other: &Self) {
-        add_histogram(&mut self.by_timer, &other.by_timer);
-        add_histogram(&mut self.by_others, &other.by_others);
-        for (sum, term) in [
-            (&mut self.overruns, other.overruns),
-            (&mut self.skipped_itself, other.skipped_itself),
-            (&mut self.switches, other.switches),
-            (&mut self.migrations, other.migrations),
-            (&mut self.calls_beyond, other.calls_beyond),
-            (&mut self.unseen, other.unseen),
-            (&mut self.others, other.others),
-            (&mut self.budgets_beyond, other.budgets_beyond),
-        ] {
-            *sum = sum.saturating_add(term);
-        }
-        self.worst_overrun_ns = self.worst_overrun_ns.max(other.worst_overrun_ns);
-        self.ended |= other.ended;
-        self.skips.merge(&other.skips);
-        if self.timing != other.timing {
-            self.timing = Timing::Unknown;
-        }
-        // What differs from run to run is no period of the thread's.
-        let near = |a: &u64, b: &u64| a.abs_diff(*b) <= a / 20;
-        self.period_ns = self
-            .period_ns
-            .filter(|a| other.period_ns.is_some_and(|b| near(a, &b)));
-        self.jobs = match (self.jobs, other.jobs) {
-            (Some(a), Some(b)) => Some(Jobs {
-                count: a.count.saturating_add(b.count),
-                late: a.late.saturating_add(b.late),
-                worst_ns: a.worst_ns.max(b.worst_ns),
-                postponed: a.postponed.saturating_add(b.postponed),
-                throttled: a.throttled.saturating_add(b.throttled),
-                throttled_ns: a.throttled_ns.saturating_add(b.throttled_ns),
-                worst_throttled_ns: a.worst_throttled_ns.max(b.worst_throttled_ns),
-            }),
-            (a, b) => a.or(b),
-        };
-        self.budgets_beyond = self
-            .budgets_beyond
-            .saturating_add(budget::add_up(&mut self.budgets, &other.budgets));
-        for call in &other.calls {
-            let known = self.calls.iter().position(|known| known.name == call.name);
-            match known {
-                Some(at) => self.calls[at].add(call),
-                None if self.calls.len() < Watch::CALLS => self.calls.push(call.clone()),
-                None => self.calls_beyond = self.calls_beyond.saturating_add(call.count),
-            }
-        }
-    }
-}
-
-impl WatchedCall {
-    fn add(&mut self, other: &Self) {
-        if other.worst_ns > self.worst_ns {
-            self.worst_ns = other.worst_ns;
-            self.other.clone_from(&other.other);
-            self.held = other.held;
-        }
-        for (sum, term) in [
-            (&mut self.count, other.count),
-            (&mut self.total_ns, other.total_ns),
-            (&mut self.by_timer, other.by_timer),
-            (&mut self.inversions, other.inversions),
-        ] {
-            *sum = sum.saturating_add(term);
-        }
     }
 }

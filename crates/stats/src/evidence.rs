@@ -1,9 +1,9 @@
 //! What a run hands over to be judged.
 
 use crate::histogram::Histogram;
-use crate::miss::definition::misses_of;
+use crate::miss::definition::{misses_of, skipped_misses};
 use crate::miss::{MissEvent, MissEvidence, MissRows};
-use crate::peaks::Peaks;
+use crate::peaks::{Peak, Peaks};
 
 /// What [`ThreadEvidence::missed`] are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -68,6 +68,11 @@ impl ThreadEvidence<'_> {
         let highest = u64::from(self.histogram.max() > Some(limit_ns));
         let rounded_ns = limit_ns.saturating_add(limit_ns.div_ceil(part.max(1)));
         above(rounded_ns).max(highest)
+    }
+
+    /// The skipped periods of which the peaks say by which wake-up.
+    fn by_wake_ups(&self) -> u64 {
+        self.peaks.samples().iter().map(|it| it.skipped).sum()
     }
 
     /// The misses of `limit_ns` that the peaks hold.
@@ -229,6 +234,13 @@ impl RunEvidence<'_> {
                     (thread.missed_late, thread.missed_late)
                 }
                 _ if thread.missed > 0 && skips.count() == thread.missed => skips.later(limit_ns),
+                _ if thread.missed > 0 && thread.by_wake_ups() == thread.missed => {
+                    let of = |it: &Peak| {
+                        skipped_misses(it.latency_ns, it.skipped, thread.interval_ns, limit_ns)
+                    };
+                    let misses = thread.peaks.samples().iter().map(of).sum();
+                    (misses, misses)
+                }
                 _ if within => (thread.missed, thread.missed),
                 _ if thread.skipped == Skipped::ByWakeUps
                     && thread.histogram.max().is_none_or(|max| max <= limit_ns) =>

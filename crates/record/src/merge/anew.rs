@@ -29,12 +29,16 @@ pub(super) fn late(
 }
 
 /// Skipped periods of a thread that miss `limit_ns`. Where the run counted for another deadline, from the wake-ups
-/// that skipped them or, as many as may be, all.
+/// that skipped them, for a watch from how late each was or, as many as may be, all.
 pub(super) fn missed_late(run: &Run, index: usize, limit_ns: Option<u64>) -> u64 {
     let thread = &run.threads[index];
     let Some(limit_ns) = limit_ns.filter(|_| limit_ns != run.deadline_ns()) else {
         return evidence::missed_late(thread);
     };
+    let skips = run.watched(index).map(|watched| &watched.skips);
+    if let Some(skips) = skips.filter(|skips| skips.count() == thread.missed) {
+        return skips.later(limit_ns).1;
+    }
     let interval_ns = evidence::interval_ns(run, index);
     let of = |peak: &Peak| skipped_misses(peak.latency_ns, peak.skipped, interval_ns, limit_ns);
     let skipped: u64 = (thread.peaks.iter()).fold(0, |sum, peak| sum.saturating_add(peak.skipped));

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use punctual_record::watch::{OffCpu, RunQueue};
 use punctual_record::{Evidence, Run, merge, parse};
+use punctual_stats::skips::Skip;
+use punctual_stats::{Outcome, Requirement};
 use serde_json::{Value, json};
 
 use super::bills::explanation;
@@ -379,4 +381,74 @@ fn ticks_of_several_runs_add_up_by_the_names_of_their_threads() {
         runtime(&merge(&[one, other], false, Vec::new()).unwrap()),
         None
     );
+}
+
+/// A watch of threads with periods in ms, of which nothing else is wanted.
+fn periodic(deadline_ns: u64, periods: &[Option<u64>]) -> Run {
+    let threads = (0..periods.len()).map(|at| thread(at, &[5_000; 1_000], 64));
+    let mut run = run_of(threads.collect());
+    run.request.requirements = vec![Requirement::MissProbability {
+        deadline_ns,
+        allowed: 0.0,
+    }];
+    let mut watch = watches::program("controller", periods.len());
+    (watch.beyond, watch.off_cpu, watch.runtime) = (0, None, None);
+    watch.marks.clear();
+    for (thread, period) in watch.threads.iter_mut().zip(periods) {
+        thread.period_ns = period.map(|ms| ms * 1_000_000);
+        thread.unseen = 0;
+    }
+    run.watch = Some(watch);
+    run
+}
+
+#[test]
+fn threads_of_one_name_are_merged_by_their_periods() {
+    let periods = |runs: &[&[Option<u64>]]| {
+        let runs: Vec<Run> = runs.iter().map(|it| periodic(10_000_000, it)).collect();
+        let merged = merge(&runs, false, Vec::new()).unwrap();
+        let threads = merged.watch.unwrap().threads;
+        let counts = threads.iter().map(|it| it.by_timer.count / 100);
+        let periods = threads
+            .iter()
+            .map(|it| it.period_ns.map(|ns| ns / 1_000_000));
+        counts.zip(periods).collect::<Vec<_>>()
+    };
+    // A record has them in any order.
+    let both = periods(&[&[Some(1), Some(10)], &[Some(10), Some(1)]]);
+    assert_eq!(both, [(2, Some(1)), (2, Some(10))]);
+    let three = periods(&[&[Some(1)], &[None, Some(10), Some(1)]]);
+    assert_eq!(three, [(2, Some(1)), (1, None), (1, Some(10))]);
+    // Where only the name is one, a burst that is not seen weighs as much as in each run.
+    assert_eq!(periods(&[&[Some(10)], &[Some(1)]]), [(2, Some(1))]);
+    assert_eq!(periods(&[&[Some(1)], &[None]]), [(2, Some(1))]);
+}
+
+#[test]
+fn skipped_periods_of_a_watch_are_counted_anew_for_another_deadline() {
+    // 2.2 ms, 1.2 ms and 0.2 ms late.
+    let skips = [Skip {
+        at_ns: 500_000_000,
+        count: 3,
+        most_ns: 2_200_000,
+        least_ns: 200_000,
+        period_ns: 1_000_000,
+        joined: false,
+    }];
+    for (deadline_ns, wanted) in [(10_000_000, 0), (1_500_000, 1), (1_000_000, 3)] {
+        let mut other = periodic(100_000, &[Some(1)]);
+        other.watch.as_mut().unwrap().threads[0].skips = skips.into_iter().collect();
+        let thread = &mut other.threads[0];
+        (thread.missed, thread.missed_late) = (3, Some(3));
+        let merged = merge(
+            &[periodic(deadline_ns, &[Some(1)]), other],
+            true,
+            Vec::new(),
+        );
+        let merged = merged.unwrap();
+        assert_eq!(merged.threads[0].missed_late, Some(wanted), "{deadline_ns}");
+        let verdict = merged.verdict.unwrap();
+        let fails = verdict.outcome == Outcome::Fail;
+        assert_eq!(fails, wanted > 0, "{deadline_ns}: {verdict:?}");
+    }
 }
