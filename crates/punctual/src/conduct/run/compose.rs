@@ -61,11 +61,13 @@ pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
     put_memory(run);
 }
 
-/// Adds the outcome of each probe thread to the record.
-pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
-    for (thread, outcome) in run.threads.iter_mut().zip(outcomes) {
+/// Adds the outcome of each probe thread to the record. One without may be asleep until an instant that is still to
+/// come, as after a signal: it measured all that it should.
+pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>, asleep: &[bool]) {
+    let each = run.threads.iter_mut().zip(outcomes).zip(asleep);
+    for ((thread, outcome), asleep) in each {
         let Some(outcome) = outcome else {
-            thread.fault = Some(ThreadFault::StillWaiting);
+            thread.fault = (!asleep).then_some(ThreadFault::StillWaiting);
             continue;
         };
         thread.faults = outcome.disturbances.map(|disturbances| Faults {

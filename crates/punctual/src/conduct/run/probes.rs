@@ -13,6 +13,7 @@ use crate::conduct::error::ConductError;
 use crate::probe::collector::Collector;
 use crate::probe::cycle::{Bounds, Halt, Sample};
 use crate::probe::gaps::{Account, GapFeed, Polling};
+use crate::probe::tally::Tally;
 use crate::probe::thread::{Outcome, Probe, ProbeRequest, Ready};
 use crate::system::monitor::Monitored;
 
@@ -33,6 +34,8 @@ pub struct Probes {
     pub policy: Policy,
     threads: Vec<Probe>,
     interval: Duration,
+    /// The shortest interval in ns; 0 for threads that poll.
+    shortest_ns: u64,
 }
 
 /// Starts the probe threads and waits until each is ready. `feed` finds gaps instead of threads that
@@ -99,6 +102,10 @@ pub fn start_probes(
         policy: plan.policy,
         threads,
         interval: Duration::from_nanos(plan.interval.nominal_ns()),
+        shortest_ns: match plan.gaps {
+            Some(_) => 0,
+            None => plan.interval.shortest_ns(),
+        },
     };
     Ok((probes, rings))
 }
@@ -117,6 +124,11 @@ impl Probes {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.threads.drain(..).map(Probe::finish).collect()
+    }
+
+    /// Whether the thread of a tally waits for an instant that is still to come: if it did not end, it owes no sample.
+    pub fn owes_nothing(&self, tally: &Tally, now_ns: u64) -> bool {
+        is_before_next(tally, self.shortest_ns, now_ns)
     }
 
     /// The CPU of each, in their order.
@@ -138,5 +150,35 @@ impl Probes {
             raised: None,
         })
         .collect()
+    }
+}
+
+/// Whether the instant after the last sample of a tally is later than now, at the shortest interval.
+fn is_before_next(tally: &Tally, shortest_ns: u64, now_ns: u64) -> bool {
+    tally.count() > 0 && tally.last_requested_ns.saturating_add(shortest_ns) > now_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::tally::Halves;
+
+    #[test]
+    fn a_thread_that_sleeps_until_a_later_instant_owes_no_sample() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut tally = Tally::new(SECOND, u64::MAX, Halves::At(u64::MAX), 16);
+        // The first instant may have passed without a sample.
+        assert!(!is_before_next(&tally, 10 * SECOND, 5 * SECOND));
+        let on_time = |requested_ns| Sample {
+            requested_ns,
+            late_ns: 5_000,
+            missed: 0,
+        };
+        tally.record_all(&[on_time(SECOND), on_time(11 * SECOND)]);
+        assert!(is_before_next(&tally, 10 * SECOND, 20 * SECOND));
+        // The next one has passed: it may be late.
+        assert!(!is_before_next(&tally, 10 * SECOND, 21 * SECOND));
+        // A thread that polls waits for none.
+        assert!(!is_before_next(&tally, 0, 12 * SECOND));
     }
 }

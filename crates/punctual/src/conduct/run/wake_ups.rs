@@ -21,6 +21,7 @@ use crate::conduct::explain::{Explaining, number};
 use crate::conduct::keeping::Keeping;
 use crate::conduct::progress::Progress;
 use crate::conduct::under_way::Measured;
+use crate::probe::collector::Lane;
 use crate::probe::cycle::Ended;
 use crate::probe::thread::Outcome;
 use punctual_load::{LoadSet, Pause};
@@ -29,6 +30,7 @@ use punctual_record::live::Step;
 use punctual_record::samples::SAMPLES_DIRECTORY;
 use punctual_record::{Ending, Happening, RecordError, Run, RunDirectory, State, Thread};
 use punctual_record::{UnsavedPart, UnsavedReason};
+use punctual_rt::clock;
 use punctual_trace::attribute::event::Window;
 
 /// How often the end of the run is checked.
@@ -60,6 +62,8 @@ pub(super) struct Course {
     start_ns: u64,
     /// The outcomes of the probe threads.
     outcomes: Vec<Option<Outcome>>,
+    /// Which of them wait for an instant that is still to come.
+    asleep: Vec<bool>,
 }
 
 impl Course {
@@ -71,6 +75,7 @@ impl Course {
             next_throttling: Instant::now() + throttling_check_interval,
             start_ns,
             outcomes: Vec::new(),
+            asleep: Vec::new(),
         }
     }
 }
@@ -151,6 +156,9 @@ impl Measured for WakeUps {
             stops.end();
         }
         self.gathering.end();
+        let now_ns = clock::now_ns();
+        let asleep = |lane: &Lane| self.probes.owes_nothing(&lane.tally, now_ns);
+        self.course.asleep = self.gathering.look().lanes.iter().map(asleep).collect();
         self.tell_stops(kept);
         if let Some(explaining) = &mut self.explaining {
             explaining.end();
@@ -170,7 +178,7 @@ impl Measured for WakeUps {
             .flatten()
             .any(|o| matches!(o.ended, Ended::Broke));
         self.tell_failed_probes(&outcomes, kept);
-        compose::finish_threads(&mut kept.run, outcomes);
+        compose::finish_threads(&mut kept.run, outcomes, &self.course.asleep);
         self.end_sampling(kept);
         let elapsed_ns = kept.elapsed_ns();
         let lost = tuned::lost(&kept.run.tuned, elapsed_ns);
