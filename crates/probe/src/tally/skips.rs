@@ -29,3 +29,35 @@ impl Tally {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::Sample;
+    use crate::tally::Halves;
+
+    #[test]
+    fn skipped_periods_are_in_the_row_of_their_instant() {
+        let mut tally = Tally::new(0, 100_000, Halves::At(u64::MAX), 16);
+        let on_time = |requested_ns| Sample {
+            requested_ns,
+            late_ns: 5_000,
+            missed: 0,
+        };
+        tally.record_all(&[on_time(0), on_time(950_000_000)]);
+        // Found when a later period is known to be on the grid, or at the end.
+        for at_ns in [250_000_000, 2_000_000_000] {
+            assert!(tally.skip(&Skip {
+                at_ns,
+                count: 3,
+                most_ns: 3_000_000,
+                least_ns: 1_000_000,
+                period_ns: 1_000_000,
+                joined: false,
+            }));
+        }
+        let (_, rows) = tally.rows().rows();
+        let misses: Vec<u64> = rows.iter().map(|row| row.misses).collect();
+        assert_eq!(misses, [0, 0, 3, 0, 0, 0, 0, 0, 0, 3]);
+    }
+}
