@@ -73,10 +73,8 @@ impl Way {
     pub fn unended(&self) -> Option<Unended> {
         let due_ns = self.due_ns.load(Ordering::Acquire);
         let arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
-        (due_ns > 0 && !self.is_done.load(Ordering::Acquire)).then_some(Unended {
-            arrival_ns,
-            due_ns,
-        })
+        (due_ns > 0 && !self.is_done.load(Ordering::Acquire))
+            .then_some(Unended { arrival_ns, due_ns })
     }
 
     /// Wakes it if its timer waits for a job that will not arrive. It may be about to sleep: then the next call does.

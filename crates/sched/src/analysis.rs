@@ -361,7 +361,8 @@ impl Holistic<'_> {
         let of = &self.set.overheads;
         let nonpreemptible = of.nonpreemptible_ns;
         let overrun = self.overrun();
-        let demand = reservation::demand(&reserved, &above, nonpreemptible, overrun, &mut self.work);
+        let demand =
+            reservation::demand(&reserved, &above, nonpreemptible, overrun, &mut self.work);
         Ok(Reservations {
             reserved,
             demand,

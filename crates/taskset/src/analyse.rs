@@ -216,7 +216,13 @@ fn of_global(
     let verdict = global(&reserved, cpus);
     for (&index, reservation) in converted.global.iter().zip(&reserved) {
         let task = &set.tasks[index];
-        let needed_ns = needed(set, converted, machine, (index, reservation.deadline_ns), all);
+        let needed_ns = needed(
+            set,
+            converted,
+            machine,
+            (index, reservation.deadline_ns),
+            all,
+        );
         let response_ns = task.jitter_ns.saturating_add(reservation.deadline_ns);
         all[index] = match verdict {
             _ if !one_domain => Err(NoBound::SeveralCpus),

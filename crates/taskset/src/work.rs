@@ -168,7 +168,10 @@ fn mean_distance_ns(task: &Task) -> u64 {
 /// How often a job of a task sleeps at most.
 pub(crate) fn sleeps(task: &Task) -> u32 {
     let phases = task.phases.iter();
-    phases.map(|phase| JobWork::of(phase).sleeps).max().unwrap_or(0)
+    phases
+        .map(|phase| JobWork::of(phase).sleeps)
+        .max()
+        .unwrap_or(0)
 }
 
 /// Jobs of a task with a timer that are executed within a time are no more than arrive in a time that is so much longer,

@@ -2,8 +2,8 @@
 
 use punctual_record::explanation::{Cause, Meanwhile};
 use punctual_record::live::{LiveTask, LiveTasks};
-use punctual_record::taskset::{TaskFault, TaskPolicy};
 use punctual_record::taskset::analysis::Response;
+use punctual_record::taskset::{TaskFault, TaskPolicy};
 use punctual_record::{Run, analyse_record};
 use punctual_report::explain::name;
 use punctual_report::live::{TaskOrder, tasks_lines, tasks_plain_line};
