@@ -261,7 +261,7 @@ fn an_analysis_with_every_fact_is_shown_and_is_valid_under_the_published_schema(
     let whole = whole();
     let text = flat(&whole);
     for words in [
-        "Deadlines are not met by analysis: 3 of 31 real-time tasks and chains of robot: t8, t15, c0",
+        "Deadlines are not met by analysis: 3 of 32 real-time tasks and chains of robot: t8, t15, c0",
         "c0 5 ms 4 ms 3 ms —",
         "c1: t0 has no bound",
         "open: its bound counts what need not come together",
