@@ -145,7 +145,7 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
         let Some(text) = look.optional_unshown(path)? else {
             continue;
         };
-        let bans = text.lines().map(str::trim).filter_map(|line| {
+        let mut bans = text.lines().map(str::trim).filter_map(|line| {
             let (name, value) = line.split_once('=')?;
             let value = value.trim_matches(['"', '\'']);
             let cpus = match name {
@@ -157,7 +157,7 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
             // Without a value it is as if it were not there.
             (!value.is_empty()).then_some((line, cpus))
         });
-        if let Some((line, cpus)) = bans.last() {
+        if let Some((line, cpus)) = bans.next_back() {
             look.saw(path, line);
             banned = Some(Look::parsed(path, cpus)?);
         }

@@ -233,7 +233,7 @@ fn every_setting_that_is_advised_is_made_and_undone() {
                  cp old-{at} file-{at} && mount --bind file-{at} $path || exit 77
              fi
              \"$PUNCTUAL\" tune apply '{setting}' --state state-{at} || exit 1
-             grep -qx '{value}' $path || {{ echo \"$path has $(cat $path)\"; exit 1; }}
+             grep -qxe '{value}' $path || {{ echo \"$path has $(cat $path)\"; exit 1; }}
              \"$PUNCTUAL\" tune restore --state state-{at} || exit 1
              [ \"$(cat $path)\" = \"$(cat old-{at})\" ] || {{ echo \"$path is $(cat $path)\"; exit 1; }}
              "

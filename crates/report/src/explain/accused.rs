@@ -41,7 +41,7 @@ impl<'r> Accused<'r> {
         let mut all: Vec<&Culprit> = Vec::new();
         for user in users {
             let is_it = |it: &&Culprit| it.tid == user.tid && it.start == user.start;
-            if !all.iter().any(|it| is_it(it)) {
+            if !all.iter().any(is_it) {
                 all.push(user);
             }
         }
