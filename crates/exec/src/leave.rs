@@ -73,8 +73,10 @@ impl Way {
     pub fn unended(&self) -> Option<Unended> {
         let due_ns = self.due_ns.load(Ordering::Acquire);
         let arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
-        (due_ns > 0 && !self.is_done.load(Ordering::Acquire))
-            .then_some(Unended { arrival_ns, due_ns })
+        // Between the two it may have gone on to the next one.
+        let is_it = due_ns > 0 && due_ns == self.due_ns.load(Ordering::Acquire);
+        let is_unended = is_it && !self.is_done.load(Ordering::Acquire);
+        is_unended.then_some(Unended { arrival_ns, due_ns })
     }
 
     /// Wakes it if its timer waits for a job that will not arrive. It may be about to sleep: then the next call does.

@@ -83,6 +83,7 @@ pub fn check(root: &Root, request: &CheckRequest) -> Check {
         hostname: one_line(&root.text("/proc/sys/kernel/hostname").unwrap_or_default()),
         kernel: one_line(&machine.release),
         cpus: machine.cpus.clone(),
+        every_cpu: !machine.online.is_empty() && machine.housekeeping().is_empty(),
         findings: FindingId::ALL.iter().map(finding).collect(),
     }
 }

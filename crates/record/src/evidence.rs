@@ -148,7 +148,8 @@ impl Evidence {
         let thread = self.threads.iter().map(|parts| ThreadEvidence {
             interval_ns: period_ns,
             // A task without an arrival has nothing to show.
-            may_be_empty: times.missed == 0,
+            // Of a job that never ended there is no sample, and it is a miss.
+            may_be_empty: true,
             skipped: Skipped::Alone,
             cpu: times.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
             histogram: &parts.histogram,

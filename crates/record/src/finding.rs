@@ -30,6 +30,9 @@ pub struct Check {
     pub kernel: String,
     /// The CPUs for real-time work: named by the user, or else the isolated ones.
     pub cpus: Vec<usize>,
+    /// Whether that is every CPU of the machine: then none is left for everything else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub every_cpu: bool,
     /// One for each [`FindingId`], in their order.
     pub findings: Vec<Finding>,
 }

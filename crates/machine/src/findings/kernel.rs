@@ -344,9 +344,14 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
         let Some(cpus) = &parameter.cpus else {
             continue;
         };
-        // A list that names no CPU of this machine changes nothing.
+        // A list that names no CPU of this machine changes nothing. One may be offline.
         let online = look.online()?;
-        let mut lacks = !cpus.iter().any(|cpu| online.contains(cpu));
+        let possible = look.optional("/sys/devices/system/cpu/possible")?;
+        let possible = match possible {
+            Some(text) => list("/sys/devices/system/cpu/possible", &text)?,
+            None => online.to_vec(),
+        };
+        let mut lacks = !cpus.iter().any(|cpu| possible.contains(cpu));
         for file in &parameter.files {
             lacks |= is_missing(look, file, cpus)?;
         }

@@ -16,7 +16,7 @@ use punctual_record::tuning::{Change, Closed, Entry, Holder, Setting};
 use serde::Serialize;
 
 use super::TuneError;
-use super::setting::{find_thread, is_between, is_gone, is_same, read};
+use super::setting::{find_thread, is_between, is_gone, is_never_written, is_same, read};
 use super::states::States;
 use crate::root::Root;
 
@@ -351,7 +351,7 @@ impl Journal {
     }
 
     /// Ends intents of which nothing came: those of no setting that was changed, before or now, and
-    /// that does not have the value all the same.
+    /// that has its original value.
     ///
     /// # Errors
     /// If it can't be written.
@@ -366,17 +366,20 @@ impl Journal {
                 .any(|entry| entry.setting == *setting && self.is_current(entry))
                 || changed.iter().any(|change| change.setting == *setting)
         };
-        // What changes by itself has no value of ours to be restored either.
-        let has_ours = |entry: &Entry| {
-            let now = read(&entry.setting);
-            now.is_ok_and(|now| is_same(&entry.setting, &now, &entry.value))
+        // A value between the two, which the kernel would not take back, is left to a restore.
+        let is_untouched = |entry: &Entry| {
+            is_never_written(&entry.setting)
+                || read(&entry.setting).map_or_else(
+                    |_| is_gone(&entry.setting),
+                    |now| is_same(&entry.setting, &now, &entry.original),
+                )
         };
         let mut unmade = self.entries.clone();
         unmade.retain(|it| {
             it.holder.is_none()
                 && self.is_of_this_boot(it)
                 && !is_made(&it.setting)
-                && !has_ours(it)
+                && is_untouched(it)
         });
         match unmade.is_empty() {
             true => Ok(()),

@@ -31,9 +31,14 @@ fn applied(journal: &Journal, entry: &Entry) -> Applied {
     if is_gone(&entry.setting) {
         return Applied::Gone;
     }
+    let is_absent = |value: &str| boot_file::content_of(value).is_ok_and(|it| it.is_none());
     match read(&entry.setting) {
         Ok(now) if is_same(&entry.setting, &now, &entry.original) => Applied::Original,
         Ok(now) if journal.is_ours(&entry.setting, &now) => Applied::Ours(now),
+        // Somebody removed it, or a reboot did.
+        Ok(now) if matches!(entry.setting, Setting::ConfigFile { .. }) && is_absent(&now) => {
+            Applied::Gone
+        }
         Ok(now) => Applied::Changed(now),
         Err(error) => Applied::Unreadable(plain(&error)),
     }

@@ -320,12 +320,14 @@ pub(super) fn replace(setting: &Setting, value: &str, before: &str) -> io::Resul
         return Ok(());
     };
     match read(setting) {
-        Ok(now) if !is_same(setting, &now, before) => {
-            write(setting, before)?;
-            Err(io::Error::other(format!(
+        Ok(now) if !is_same(setting, &now, before) => match write(setting, before) {
+            Ok(()) => Err(io::Error::other(format!(
                 "the kernel makes `{now}` of it: give that"
-            )))
-        }
+            ))),
+            Err(_) => Err(io::Error::other(format!(
+                "the kernel makes `{now}` of it, and refuses the former value `{before}`"
+            ))),
+        },
         _ => Err(error),
     }
 }
@@ -406,6 +408,14 @@ pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
 /// Whether it is neither of two values, but what a kill between them leaves.
 pub(super) fn is_between(setting: &Setting, now: &str, one: &str, other: &str) -> bool {
     matches!(setting, Setting::Napi { .. }) && napi::is_between(now, one, other)
+}
+
+/// Whether it is a file that nobody may write, whatever its value is by now: that of a clock.
+pub(super) fn is_never_written(setting: &Setting) -> bool {
+    let Setting::File { path } = setting else {
+        return false;
+    };
+    std::fs::metadata(path).is_ok_and(|it| it.permissions().readonly())
 }
 
 /// Whether its object no longer exists: a thread that ended, a device that was removed.

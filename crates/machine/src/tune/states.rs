@@ -30,7 +30,7 @@ impl States {
     /// # Errors
     /// The list can't be read or written: without the right to, or where /run is for reading only.
     pub fn enter(folder: &Path) -> io::Result<Self> {
-        let own = std::path::absolute(folder)?;
+        let own = std::fs::canonicalize(folder)?;
         let namespace = std::fs::metadata("/proc/self/ns/mnt")?.ino();
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o755).create(FOLDER)?;
@@ -39,7 +39,7 @@ impl States {
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o644)
+            .mode(0o600)
             .open(Path::new(FOLDER).join("states"))?;
         lock_within(&file, PATIENCE).map_err(io::Error::other)?;
         let mut text = String::new();

@@ -148,6 +148,7 @@ fn of_each_finding_the_best_parameter_that_the_kernel_has_is_taken_once() {
         hostname: String::new(),
         kernel: String::new(),
         cpus: vec![1],
+        every_cpu: false,
         findings: vec![
             finding(FindingId::IsolatedCpus, bad(), &["isolcpus=1"]),
             finding(FindingId::ManagedIrqs, bad(), &["isolcpus=1"]),

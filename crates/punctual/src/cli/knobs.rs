@@ -15,6 +15,7 @@ use punctual_record::tuning::{Change, Knob, ThreadSetting};
 
 use super::failure::Failure;
 use super::flags::KnobArgument;
+use super::out;
 
 /// The findings among named knobs.
 pub fn findings(named: &[KnobArgument]) -> Vec<FindingId> {
@@ -30,8 +31,24 @@ pub fn findings(named: &[KnobArgument]) -> Vec<FindingId> {
 /// # Errors
 /// One that this machine does not have.
 pub fn settings(named: &[KnobArgument]) -> Result<Vec<Change>, Failure> {
-    let of = |it| setting(it, None).transpose();
-    named.iter().filter_map(of).collect()
+    let (mut changes, mut ended) = (Vec::new(), Vec::new());
+    for knob in named {
+        match setting(knob, None) {
+            Ok(change) => changes.extend(change),
+            // Of several threads one may have ended: the others are changed.
+            Err(failure) if matches!(knob, KnobArgument::Thread { start: Some(_), .. }) => {
+                ended.push(failure);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if changes.is_empty() && !ended.is_empty() {
+        return Err(ended.remove(0));
+    }
+    for failure in ended {
+        out::complain(&failure.line);
+    }
+    Ok(changes)
 }
 
 /// What a setting with a value changes; nothing for a finding. `path` is the machine that messages

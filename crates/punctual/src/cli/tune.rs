@@ -293,7 +293,9 @@ pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Fa
     for (change, error) in &refused {
         out::complain(&left_as_it_is(change, error));
     }
-    if let Some((_, error)) = refused.first().filter(|_| changed.is_empty()) {
+    // What was made before and is in force is no failure of this one.
+    let is_new = changed.is_empty() && !journal.entries().iter().any(|it| journal.is_current(it));
+    if let Some((_, error)) = refused.first().filter(|_| is_new) {
         return Err(Failure::setup(format!(
             "nothing was changed{}",
             what_is_needed(error)

@@ -36,9 +36,17 @@ fn a_machine_that_meets_its_deadline_is_left_as_it_is() {
         "-D",
         "4",
         "--budget",
-        "1m",
+        "10m",
     ];
     let place = Place::new();
+    // What an experiment takes at least is known before anything runs.
+    let short = [&["fit"], &words[..7], &["7m"]].concat();
+    let refused = place.run(&short).expect(64);
+    assert!(
+        refused.stderr.contains("--budget must be 9m or longer"),
+        "{}",
+        refused.stderr
+    );
     let (ended, made) = fit(&place, &words);
     let ended = ended.expect(0);
     assert_eq!(made.outcome, Some(FitOutcome::MetAlready));
@@ -77,7 +85,7 @@ fn a_deadline_that_cannot_be_met_is_told_with_what_stands_in_the_way() {
     let _alone = alone();
     let place = Place::new();
     // No wake-up takes less: nothing is tried.
-    let (ended, made) = fit(&place, &["--deadline", "1us", "-D", "4", "--budget", "1m"]);
+    let (ended, made) = fit(&place, &["--deadline", "1us", "-D", "4", "--budget", "10m"]);
     let outcome = made.outcome.clone().expect("it has ended");
     let FitOutcome::OutOfReach { min_ns } = outcome else {
         panic!("{outcome:?}");

@@ -170,6 +170,7 @@ fn check_of(state_of: impl Fn(FindingId) -> FindingState) -> Check {
         hostname: text("made"),
         kernel: text("6.12"),
         cpus: vec![1],
+        every_cpu: false,
         findings: FindingId::ALL.iter().map(finding).collect(),
     }
 }

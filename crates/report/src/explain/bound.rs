@@ -9,11 +9,10 @@ use punctual_record::Run;
 use punctual_record::explanation::softirq_name;
 
 /// The kernel's threads of one CPU each, by the beginning of their names: `migration/1`.
-const OF_ONE_CPU: [&str; 8] = [
+const OF_ONE_CPU: [&str; 7] = [
     "migration",
     "cpuhp",
     "rcuc",
-    "rcuop",
     "irq_work",
     "idle_inject",
     "backlog_napi",

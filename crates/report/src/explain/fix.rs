@@ -315,7 +315,7 @@ fn is_real_time(run: &Run) -> bool {
 
 /// The kernel's threads that have a switch of their own, by the beginning of their name: what it does,
 /// and the setting.
-const SWITCHES: [(&str, &str, &str); 6] = [
+const SWITCHES: [(&str, &str, &str); 5] = [
     (
         "kdamond",
         "stop it",
@@ -328,12 +328,7 @@ const SWITCHES: [(&str, &str, &str); 6] = [
         "/sys/kernel/mm/transparent_hugepage/enabled=never",
     ),
     ("kcompactd", "stop it", "vm.compaction_proactiveness=0"),
-    (
-        "kswapd",
-        "leave more memory free",
-        "vm.min_free_kbytes=262144",
-    ),
-    ("watchdog", "stop it", "kernel.watchdog=0"),
+    ("watchdog/", "stop it", "kernel.watchdog=0"),
 ];
 
 /// What helps against a thread of the kernel that has a switch, or a boot parameter, of its own.
@@ -348,7 +343,13 @@ fn switch(task: &str, places: &Places, accused: &Accused<'_>) -> Option<String> 
     }
     let text = match task {
         _ if starts("kauditd") => "load no audit rules, or boot with audit=0".to_owned(),
-        _ if starts("rcu") => format!("move its callbacks: boot with rcu_nocbs={}", places.probed),
+        _ if starts("kswapd") => {
+            "leave more memory free (vm.min_free_kbytes), or limit what takes it".to_owned()
+        }
+        // What is offloaded already (rcuo) can be moved.
+        _ if starts("rcu") && !starts("rcuo") => {
+            format!("move its callbacks: boot with rcu_nocbs={}", places.probed)
+        }
         _ if starts("jbd2") => {
             "commit less often (the option commit=60 of the mount), or write elsewhere".to_owned()
         }

@@ -98,6 +98,8 @@ fn knob(check: &Check, finding: &Finding) -> Option<String> {
         _ => return None,
     };
     let cpus = match &check.cpus[..] {
+        // One must be left for everything else.
+        _ if check.every_cpu => return None,
         [] => String::new(),
         cpus => format!("-a {} ", cpu_list(cpus)),
     };

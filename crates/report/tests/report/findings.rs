@@ -102,6 +102,7 @@ fn made() -> Check {
         hostname: HOSTILE.to_owned(),
         kernel: "6.12".to_owned(),
         cpus: vec![2, 3],
+        every_cpu: false,
         findings: FindingId::ALL.iter().enumerate().map(finding).collect(),
     }
 }

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use punctual_machine::Root;
-use punctual_machine::tune::{Journal, apply, changes_of};
+use punctual_machine::tune::{Journal, apply_accepted, changes_of};
 use punctual_record::finding::{Check, FindingFix, FindingId, StateKind};
 use punctual_record::proc_stat::Stat;
 use punctual_record::tuning::Setting;
@@ -16,7 +16,7 @@ use punctual_report::tuning;
 use super::super::failure::Failure;
 use super::super::flags::KnobFlags;
 use super::super::{knobs, out};
-use super::{check_named, found, make, partition};
+use super::{check_named, found, left_as_it_is, make, partition};
 use crate::conduct::Signals;
 use crate::system::dma_latency::DmaLatency;
 
@@ -42,7 +42,13 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     }
     changes.extend(partition(&found, flags)?);
     // Others may tune while this process waits: the journal is closed then.
-    make(flags, &changes)?;
+    if let Err(failure) = make(flags, &changes) {
+        if !flags.knobs.is_empty() {
+            return Err(failure);
+        }
+        // It is there for what can be changed: the latency, and threads that appear later.
+        out::complain(&failure.line);
+    }
     let _held = match limit {
         Some(limit) => Some(DmaLatency::hold(limit).map_err(Failure::setup)?),
         None => None,
@@ -50,6 +56,8 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     out::print(&tuning::keeping(limit));
     let mut is_pending = false;
     let mut complained = None;
+    // What the kernel refused is not tried each second.
+    let mut refused = Vec::new();
     while signals.end().is_none() {
         let mut waited = Duration::ZERO;
         while waited < PERIOD && signals.end().is_none() {
@@ -60,7 +68,7 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
         if !is_pending {
             continue;
         }
-        match apply_to_new(flags) {
+        match apply_to_new(flags, &mut refused) {
             Ok(()) => (is_pending, complained) = (false, None),
             // Another punctual has the journal, or a thread ended: tried again.
             Err(failure) if complained.as_ref() != Some(&failure.line) => {
@@ -75,7 +83,7 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
 
 /// Changes the threads that the journal does not have. One that another program changed since is
 /// left alone.
-fn apply_to_new(flags: &KnobFlags) -> Result<(), Failure> {
+fn apply_to_new(flags: &KnobFlags, refused: &mut Vec<Setting>) -> Result<(), Failure> {
     let found = found(flags.affinity.as_ref(), flags.priority)?;
     let mut changes = changes_of(&found, &knobs::findings(&flags.knobs));
     let is_of_thread = |setting: &Setting| {
@@ -84,13 +92,17 @@ fn apply_to_new(flags: &KnobFlags) -> Result<(), Failure> {
             Setting::Scheduling { .. } | Setting::Affinity { .. }
         )
     };
-    changes.retain(|change| is_of_thread(&change.setting));
+    changes.retain(|change| is_of_thread(&change.setting) && !refused.contains(&change.setting));
     if changes.is_empty() {
         return Ok(());
     }
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
     changes.retain(|change| journal.entry(&change.setting).is_none());
-    let changed = apply(&mut journal, &changes).map_err(Failure::setup)?;
+    let (changed, not_changed) = apply_accepted(&mut journal, &changes).map_err(Failure::setup)?;
+    for (change, error) in not_changed {
+        out::complain(&left_as_it_is(change, &error));
+        refused.push(change.setting.clone());
+    }
     if !changed.is_empty() {
         let place = journal.path().display().to_string();
         out::print(&tuning::changed(&changed, &place, &out::style()));

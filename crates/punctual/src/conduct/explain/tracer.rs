@@ -165,6 +165,7 @@ impl Tracer {
             let kept = |ns: u64| lock(&self.account).ledger.would_keep(ns);
             let keep = latency_ns.is_some_and(kept);
             if let Some(bill) = bill.as_mut().filter(|_| keep) {
+                self.add_users(bill);
                 culprits::look_up(bill, &self.numbers);
             }
             let mut account = lock(&self.account);
@@ -199,7 +200,7 @@ impl Tracer {
             let bill = window.as_ref().map(|window| self.bill(window));
             (window, bill)
         };
-        let mut made = make();
+        let made = make();
         let suspect = made
             .1
             .as_ref()
@@ -208,11 +209,8 @@ impl Tracer {
             let worst = lock(&self.account).ledger.would_keep(wake.latency_ns());
             let apart_ns = if worst { 0 } else { SMI_EVERY_NS };
             if lock(&self.capture).count_smis(apart_ns) {
-                made = make();
+                return make();
             }
-        }
-        if let Some(bill) = &mut made.1 {
-            self.add_users(bill);
         }
         made
     }

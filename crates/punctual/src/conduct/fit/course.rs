@@ -216,7 +216,7 @@ impl FitCourse {
         // One qualification after it, and one without each knob, as far as there is time.
         let all = 1 + knobs.len() as u64;
         let left_ns = match left(all) {
-            enough if enough >= lengths.least_prove_ns(most).saturating_mul(all) => enough,
+            enough if enough >= lengths.least_prove_ns(most) => enough,
             _ => left(LEAST_RESERVE),
         };
         self.stage = Stage::Proving;

@@ -120,6 +120,7 @@ fn machine() -> (TempDir, Check) {
         hostname: "box".to_owned(),
         kernel: "6.1".to_owned(),
         cpus: vec![1],
+        every_cpu: false,
         findings,
     };
     (folder, check)

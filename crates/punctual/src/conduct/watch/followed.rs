@@ -54,6 +54,8 @@ pub struct Followed {
     pub perhaps_late: u64,
     /// How many of these were late by no more than a time, and the longest such time.
     bounded: (u64, u64),
+    /// Since when its program is not watched any more.
+    left_ns: Option<u64>,
     /// Its stops, and what happened in them.
     pub stops: ThreadStops,
     /// The number of received wake-ups and stops, and how many had been written before the rings were last emptied.
@@ -109,6 +111,7 @@ impl Followed {
             budgets: Budgets::default(),
             perhaps_late: 0,
             bounded: (0, 0),
+            left_ns: None,
             received: 0,
             written: 0,
             gone: false,

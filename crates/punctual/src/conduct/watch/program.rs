@@ -191,7 +191,7 @@ impl<'a> Program<'a> {
     /// A thread came for a timer: if several do in turn, none of them skips what the others take.
     fn serves(&mut self, place: usize, timer: u32, wake: &punctual_trace::watch::Wake) {
         if self.served.len() >= TIMERS {
-            self.count_left(wake.end_ns);
+            self.count_left(wake.end_ns, false);
         }
         let limit_ns = self.length.limits.strictest_ns();
         let served = self
@@ -213,13 +213,13 @@ impl<'a> Program<'a> {
 
     /// What nobody took of a timer that several threads serve, until then or the end of the last of them, may have been
     /// late.
-    fn count_left(&mut self, at_ns: u64) {
+    fn count_left(&mut self, at_ns: u64, is_end: bool) {
         for (timer, served) in std::mem::take(&mut self.served) {
             if served.is_shared() {
                 let serve = self.threads.iter().filter(|it| it.shares(timer));
                 let over_ns = serve.filter_map(|it| it.over_ns(at_ns)).max();
                 let last = &mut self.threads[served.place];
-                last.count_left(&served.instants, over_ns.unwrap_or(0));
+                last.count_left(&served.instants, over_ns.unwrap_or(0), is_end);
             }
         }
     }
@@ -546,7 +546,7 @@ impl Watched for Program<'_> {
         if let Some(feed) = &mut self.feed {
             feed.collected();
         }
-        self.count_left(end_ns);
+        self.count_left(end_ns, true);
         for thread in &mut self.threads {
             thread.end(end_ns);
         }

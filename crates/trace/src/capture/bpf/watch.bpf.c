@@ -410,7 +410,7 @@ ON(hrtimer_start)
 		bpf_map_update_elem(&object_timers, &address, &first, UPDATE_ANY);
 		return 0;
 	}
-	int passed = object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns && !thread->afresh;
+	int passed = object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns;
 	if (passed && (object->wakes || is_of_program(timer)))
 		passed_awake(thread, lane, now_ns, cpu, tid, object->due_ns, object->armed_ns, next_ns,
 			     (object->armed_as & FOR_A_LENGTH) | (armed_as & ~FOR_A_LENGTH) | (object->wakes ? 0 : UNSURE),

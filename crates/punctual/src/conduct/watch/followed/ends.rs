@@ -15,6 +15,9 @@ struct PeriodicTimer {
     period_ns: u64,
 }
 
+/// From giving up its priority to its end: what a thread does after its loop, in ns.
+const SOON_NS: u64 = 100_000_000;
+
 impl Followed {
     /// Makes room for a timer that is new. If the program makes it in the place of another one, the instants of that
     /// which passed before may have been late.
@@ -70,7 +73,11 @@ impl Followed {
             let counted = pending.is_some_and(|due_ns| due_ns > most.last_ns);
             let passed = passed.saturating_sub(u64::from(counted));
             let first_ns = most.last_ns.saturating_add(most.period_ns);
-            self.may_be_late(passed, end_ns.saturating_sub(first_ns));
+            match self.left_ns {
+                // It goes on elsewhere: how late it became there is not known.
+                Some(_) => self.perhaps_late += passed,
+                None => self.may_be_late(passed, end_ns.saturating_sub(first_ns)),
+            }
         }
     }
 
@@ -123,21 +130,30 @@ impl Followed {
         (count > 0 && self.sleeper.unseen == 0 && count == self.perhaps_late).then_some(most_ns)
     }
 
-    /// Counts what nobody took of a timer that other threads serve too, until a time.
-    pub fn count_left(&mut self, instants: &Anew, at_ns: u64) {
+    /// Counts what nobody took of a timer that other threads serve too, until a time: that of the end, or they may be
+    /// taken later.
+    pub fn count_left(&mut self, instants: &Anew, at_ns: u64, is_end: bool) {
         self.perhaps_late += instants.leaps;
         if let Some(timer) = instants.last() {
             let passed = self.passed(timer, at_ns);
-            self.may_be_late(
-                passed,
-                at_ns.saturating_sub(timer.0.saturating_add(timer.1)),
-            );
+            match is_end {
+                true => {
+                    let first_ns = timer.0.saturating_add(timer.1);
+                    self.may_be_late(passed, at_ns.saturating_sub(first_ns));
+                }
+                false => self.perhaps_late += passed,
+            }
         }
     }
 
-    /// When it ended or was followed no longer: at this time, or earlier; `None` if that is not known.
+    /// When it ended or was followed no longer: at this time, or earlier; `None` if that is not known. One that gave up
+    /// its priority did so at its end if it ends soon: else it may have lost it, and go on with its loop unseen.
     pub fn over_ns(&self, end_ns: u64) -> Option<u64> {
-        let ends = [self.sleeper.ended_ns, self.sleeper.unfollowed_ns];
+        let ended_ns = self.sleeper.ended_ns;
+        let ends_soon =
+            |at_ns: &u64| ended_ns.is_some_and(|it| it <= at_ns.saturating_add(SOON_NS));
+        let gave_up_ns = self.sleeper.unfollowed_ns.filter(ends_soon);
+        let ends = [ended_ns, gave_up_ns, self.left_ns];
         match ends.into_iter().flatten().min() {
             Some(over_ns) => Some(over_ns.min(end_ns)),
             None => (!self.gone).then_some(end_ns),
@@ -146,10 +162,8 @@ impl Followed {
 
     /// Its program is not watched any more, since then if that is known: what it was woken for it may have run for.
     pub fn leave(&mut self, at_ns: Option<u64>) {
-        let sleeper = &mut self.sleeper;
-        sleeper.pending = None;
-        let ends = [sleeper.unfollowed_ns, at_ns];
-        sleeper.unfollowed_ns = ends.into_iter().flatten().min();
+        self.sleeper.pending = None;
+        self.left_ns = self.left_ns.or(at_ns);
     }
 
     /// Whether it slept all the time, and ran only because it was stopped and continued.

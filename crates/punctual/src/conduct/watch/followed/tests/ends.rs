@@ -41,12 +41,15 @@ fn a_thread_is_not_missed_after_it_gave_up_its_priority() {
         (thread.tally.missed, thread.perhaps_late)
     };
     let loop_over_ns = BEGIN + 99 * PERIOD + 30_000;
-    assert_eq!(given_up(loop_over_ns, None), (0, 0));
-    // It ends later, as a thread of ordinary priority.
-    assert_eq!(given_up(loop_over_ns, Some(BEGIN + 300 * PERIOD)), (0, 0));
+    // It ends soon after, as a thread of ordinary priority.
+    assert_eq!(given_up(loop_over_ns, Some(BEGIN + 100 * PERIOD)), (0, 0));
     // It hung before.
     let hung_ns = BEGIN + 119 * PERIOD + DEADLINE;
-    assert_eq!(given_up(hung_ns, None), (0, 20));
+    assert_eq!(given_up(hung_ns, Some(hung_ns + 30_000)), (0, 20));
+    // Somebody took it away, and it goes on with its loop where nobody looks.
+    assert_eq!(given_up(loop_over_ns, None), (0, 9_900));
+    let much_later_ns = BEGIN + 599 * PERIOD + DEADLINE;
+    assert_eq!(given_up(loop_over_ns, Some(much_later_ns)), (0, 500));
 }
 
 #[test]
@@ -220,7 +223,7 @@ fn what_nobody_took_of_a_timer_that_several_threads_serve_may_have_been_late() {
     assert_eq!((232..300).map(&mut came).last(), Some(31));
     // The last one was due at 299, and then both hang.
     let mut thread = followed();
-    thread.count_left(&served.instants, BEGIN + 319 * PERIOD + DEADLINE);
+    thread.count_left(&served.instants, BEGIN + 319 * PERIOD + DEADLINE, true);
     assert_eq!(thread.perhaps_late, 31 + 20);
 }
 
