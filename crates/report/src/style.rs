@@ -184,6 +184,40 @@ fn glue(text: &str) -> Vec<String> {
     words
 }
 
+/// [`wrap`], but what stands between backquotes is still one command where it goes on in the next line:
+/// pasted without its end it would be another one.
+#[must_use]
+pub fn wrap_commands(text: &str, width: usize) -> Vec<String> {
+    let width = width.saturating_sub(2).max(8);
+    let mut lines = Vec::new();
+    let (mut line, mut used, mut is_command) = (String::new(), 0, false);
+    for word in glue(text) {
+        let marks = word.matches('`').count();
+        let word: Vec<char> = word.chars().collect();
+        // A word of a command is one, however long it is.
+        let most = match is_command || marks > 0 {
+            true => word.len().max(1),
+            false => width,
+        };
+        for part in word.chunks(most) {
+            if used > 0 && used + 1 + part.len() > width {
+                let end = if is_command { " \\" } else { "" };
+                lines.push(std::mem::take(&mut line) + end);
+                used = 0;
+            }
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            used += part.len();
+            line.extend(part);
+        }
+        is_command ^= marks % 2 == 1;
+    }
+    lines.push(line);
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use super::fix::undo_of;
 use super::name;
 use super::text::{counts, known_fixes, not_seen, ranked};
-use crate::style::{Style, Tone, wrap};
+use crate::style::{Style, Tone, wrap, wrap_commands};
 use crate::words;
 use punctual_record::Run;
 use punctual_record::explanation::{Explanation, Ranked};
@@ -133,7 +133,7 @@ fn fixes(run: &Run, explanation: &Explanation, style: &Style, most: usize, out: 
         if index == 0 {
             out.push(style.paint(Tone::Bold, "What to do"));
         }
-        for (index, line) in wrap(&format!("{cause}: {fix}"), style.columns() - 4)
+        for (index, line) in wrap_commands(&format!("{cause}: {fix}"), style.columns() - 4)
             .iter()
             .enumerate()
         {

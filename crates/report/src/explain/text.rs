@@ -7,7 +7,7 @@ use super::fix::{every_cpu_was_probed, undo_of};
 use super::names::is_boosted;
 use super::outliers::can_be_opened;
 use super::{fix, name, waits};
-use crate::style::{Style, Tone, wrap};
+use crate::style::{Style, Tone, wrap, wrap_commands};
 use crate::terms::Terms;
 use crate::{facts, words};
 use punctual_record::Run;
@@ -277,7 +277,7 @@ fn to_do(fixes: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
     }
     for (cause, fix) in fixes {
         let text = format!("{}: {fix}", name(cause));
-        for (index, line) in wrap(&text, style.columns().saturating_sub(4))
+        for (index, line) in wrap_commands(&text, style.columns().saturating_sub(4))
             .iter()
             .enumerate()
         {

@@ -13,7 +13,7 @@ use punctual_report::explain::perfetto::{self, Outlier};
 use punctual_report::explain::{
     against, around, bill_section, fix, intervals, name, needed, section,
 };
-use punctual_report::style::Style;
+use punctual_report::style::{Style, wrap_commands};
 use punctual_report::terminal::summary;
 use punctual_report::terms::Terms;
 
@@ -167,6 +167,23 @@ fn a_summary_names_the_causes_that_have_four_fifths_of_the_time() {
             .filter(|line| line.contains("12.5 %") && line.contains("IPI: function_"));
         assert!(named.count() >= 7, "{events}: {text}");
         assert!(text.lines().count() <= 40, "{text}");
+    }
+}
+
+/// A line that ends within a command goes on in the next, also where it is pasted: `tune apply` without its
+/// settings would change all that `check` finds bad.
+#[test]
+fn a_command_that_takes_several_lines_is_one_command() {
+    let long = format!("/sys/fs/cgroup/docker-{}.scope/cpu.max=max", "f".repeat(64));
+    let text =
+        format!("a cause: move it: `sudo punctual tune apply affinity@1:2=0 {long} b=1`; or not");
+    for width in [20, 40, 60, 76] {
+        let lines = wrap_commands(&text, width);
+        let pasted = lines.join("\n").replace(" \\\n", " ");
+        let command = pasted.split('`').nth(1).unwrap();
+        assert_eq!(command, text.split('`').nth(1).unwrap(), "{lines:#?}");
+        let fits = |line: &&String| line.chars().count() <= width || line.contains(&long);
+        assert!(lines.iter().all(|line| fits(&line)), "{lines:#?}");
     }
 }
 
