@@ -332,7 +332,7 @@ static void by_uring(void)
 static const struct {
 	const char *name;
 	void (*loop)(void);
-	enum { BY_PIPE, BY_SIGNAL, BY_CONDITION, SILENT } messages;
+	enum { BY_PIPE, IN_CROWDS, BY_SIGNAL, BY_CONDITION, SILENT } messages;
 } KINDS[] = {
 	{"epoll", by_epoll, BY_PIPE},		{"overloaded", overloaded, SILENT},
 	{"ppoll", by_ppoll, BY_PIPE},		{"signalled", by_sleep, BY_SIGNAL},
@@ -340,6 +340,7 @@ static const struct {
 	{"timer-signal", by_timer_signal, BY_SIGNAL}, {"condition", by_condition, BY_CONDITION},
 	{"uring", by_uring, BY_PIPE},		{"alarm", by_alarm, SILENT},
 	{"overloaded-before", overloaded_before, SILENT},
+	{"uring-crowded", by_uring, IN_CROWDS},	{"ppoll-crowded", by_ppoll, IN_CROWDS},
 };
 static unsigned kind;
 
@@ -382,9 +383,13 @@ static void send(void)
 	unsigned long long state = 1;
 	while (!ended) {
 		state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-		usleep(100 + (state >> 40) % 200);
+		if (KINDS[kind].messages == IN_CROWDS)
+			usleep(5 + (state >> 40) % 30);
+		else
+			usleep(100 + (state >> 40) % 200);
 		switch (KINDS[kind].messages) {
 		case BY_PIPE:
+		case IN_CROWDS:
 			/* Otherwise they may keep a loop awake for long. */
 			if (unread < 2) {
 				unread++;

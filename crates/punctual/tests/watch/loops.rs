@@ -55,6 +55,14 @@ fn agrees_with_its_log(kind: &str) {
         counted.missed, watched.unseen, watched.by_timer.count, watched.timing
     );
     assert_eq!(counted.lost, 0, "{said}");
+    let by_timer = Histogram::try_from(&watched.by_timer).expect("a histogram");
+    let late = by_timer.count_surely_above(DEADLINE_NS);
+    let missed = late + counted.missed;
+    assert!(missed <= did["late"], "{late} late: {said}");
+    if kind == "ppoll-crowded" {
+        // It finds a message at each call and takes most instants without one: of these nobody knows.
+        return;
+    }
     let (timing, period_ns) = match kind {
         "length" | "alarm" => (Timing::Lengths, None),
         _ => (Timing::Periodic, Some(1_000_000)),
@@ -62,10 +70,6 @@ fn agrees_with_its_log(kind: &str) {
     let off = |it: u64| it.abs_diff(1_000_000) < 1_000;
     let same = watched.period_ns == period_ns || watched.period_ns.is_some_and(off);
     assert!(watched.timing == timing && same, "{said}");
-    let by_timer = Histogram::try_from(&watched.by_timer).expect("a histogram");
-    let late = by_timer.count_surely_above(DEADLINE_NS);
-    let missed = late + counted.missed;
-    assert!(missed <= did["late"], "{late} late: {said}");
     if period_ns.is_some() {
         // The last stall may be at the end.
         assert!(
@@ -100,6 +104,8 @@ kinds! {
     a_posix_timer_whose_signal_is_waited_for: "timer-signal",
     a_condition_with_a_deadline: "condition",
     timeouts_of_an_io_uring: "uring",
+    timeouts_of_an_io_uring_among_many_messages: "uring-crowded",
+    timeouts_of_ppoll_among_many_messages: "ppoll-crowded",
     one_shot_alarms: "alarm",
 }
 

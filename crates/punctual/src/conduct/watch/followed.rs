@@ -9,7 +9,7 @@ use punctual_stats::skips::Skips;
 use super::budgets::Budgets;
 use super::limits::Limits;
 use super::paced::{Anew, CameBack, Key, Paced, key_of};
-use super::skipped::{Instant, overran_ns, skipped, taken_at_once, unsure};
+use super::skipped::{Instant, overran_ns, passed_asleep, skipped, taken_at_once, unsure};
 use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
@@ -472,7 +472,7 @@ impl Followed {
             TimerPattern::Period(period_ns) => period_ns,
         };
         paced.learn(period_ns);
-        let mut settled = Vec::new();
+        let (mut settled, mut perhaps) = (Vec::new(), Vec::new());
         while let Some((from, to)) = paced.gaps.front().copied() {
             let rhythm = &paced.rhythm;
             let periods = rhythm.periods(from.due_ns, to.due_ns);
@@ -501,21 +501,26 @@ impl Followed {
                 self.perhaps_late += count;
                 count = 0;
             }
-            // The last of them it may have served without a call: a program that computes its sleeps from the
-            // clock leaves out those whose time is up.
+            if matches!(key, Key::Object(timer) if self.shared.contains(&timer)) {
+                count = 0;
+            }
             let unarmed = matches!(key, Key::Length(_) | Key::ObjectLength(_))
                 && to
                     .begun_ns
                     .is_some_and(|begun_ns| !self.stops.between(from.due_ns, begun_ns))
                 && from.due_ns >= self.tally.start_ns();
-            if matches!(key, Key::Object(timer) if self.shared.contains(&timer)) {
-                count = 0;
-            }
-            if count > 0 && unarmed && self.limits.strictest_ns() <= period_ns {
-                count -= 1;
-                self.perhaps_late += 1;
+            if unarmed {
+                // A program that computes its sleeps from the clock serves those whose time is up without a call.
+                let limit_ns = self.limits.strictest_ns();
+                let certain = passed_asleep(&from, period_ns, limit_ns).min(count);
+                let first_ns = from.due_ns + period_ns * (certain + 1);
+                perhaps.push((count - certain, to.end_ns.saturating_sub(first_ns)));
+                count = certain;
             }
             settled.push((from, to, period_ns, count));
+        }
+        for (count, most_ns) in perhaps {
+            self.may_be_late(count, most_ns);
         }
         for (from, to, period_ns, count) in settled {
             let woken_late = from.end_ns.saturating_sub(from.due_ns) > self.limits.strictest_ns();

@@ -41,6 +41,16 @@ pub fn overran_ns(last: Option<&Instant>, due_ns: u64, begun_ns: Option<u64>) ->
     late_ns.checked_sub(of_others_ns)
 }
 
+/// How many instants after one had passed by more than a limit when the thread woke for that one.
+pub fn passed_asleep(from: &Instant, period_ns: u64, limit_ns: u64) -> u64 {
+    if from.passed {
+        return 0;
+    }
+    let by_ns =
+        (from.end_ns.saturating_sub(from.due_ns)).saturating_sub(limit_ns.saturating_add(1));
+    by_ns / period_ns.max(1)
+}
+
 /// Instants that the thread took together with one before them.
 pub struct Taken {
     /// It came back for this one; the others got no cycle of their own.

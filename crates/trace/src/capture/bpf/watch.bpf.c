@@ -147,6 +147,15 @@ static ALWAYS_INLINE void unseen(struct watched *thread)
 	thread->unseen_before++;
 }
 
+/* It has run since what is known of it: the switch to it was not recorded, or its timer expired on another CPU
+ * before it slept, and it continued to run. */
+static ALWAYS_INLINE void continued(struct watched *thread)
+{
+	if (thread->left_ns || (thread->waking_ns && thread->due_ns))
+		unseen(thread);
+	thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
+}
+
 /* The system call that a thread is in, as it leaves the CPU. */
 static ALWAYS_INLINE u64 call_of(struct task_struct *task)
 {
@@ -244,27 +253,15 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 		throttled(thread, now_ns);
 	if (!(state & STATE_DEAD))
 		goes_away(ctx, thread, why_away(thread, sleeps, state, stop, yields), now_ns);
-	/* It leaves again, and the switch to it was not recorded: to sleep, preempted or ended. */
-	if (thread->left_ns) {
-		unseen(thread);
-		thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
-	}
+	continued(thread);
 	if (state & STATE_DEAD) {
 		ends(thread, task, now_ns);
 		return;
 	}
 	if (!sleeps) {
 		thread->preempted++;
-		/* Awake: the waking before this one is settled. If it is about to sleep, its timer may expire
-		 * before it runs again. */
-		if (!state)
-			thread->waking_ns = thread->due_ns = 0;
 		return;
 	}
-	/* Its timer expired on another CPU before it slept, and it continued to run. */
-	if (thread->waking_ns && thread->due_ns)
-		unseen(thread);
-	thread->waking_ns = thread->due_ns = 0;
 	thread->left_ns = now_ns;
 	thread->stopped = stop;
 	thread->call = call;
@@ -381,6 +378,7 @@ ON(hrtimer_start)
 	if (!is_counted(task))
 		return 0;
 	thread->demoted_ns = 0;
+	continued(thread);
 	struct hrtimer *timer = (struct hrtimer *)args[0];
 	/* Stored and read back it is a number: the verifier allows no arithmetic on the pointer. No callback
 	 * runs here that uses this. */
@@ -400,6 +398,9 @@ ON(hrtimer_start)
 		return 0;
 	}
 	u32 call = armed_as & 0xffff;
+	/* The scheduler's: it arms its own as the thread goes to sleep. */
+	if (call == CALL_URING && timer_functions[URING_TIMER] && !is_of_program(timer))
+		return 0;
 	if (call == CALL_URING)
 		address = tid;
 	else if (call != CALL_TIMERFD_SETTIME && call != CALL_TIMER_SETTIME && call != CALL_SETITIMER && call != CALL_ALARM)
@@ -549,6 +550,9 @@ ON(sched_waking)
 		return 0;
 	}
 	thread->demoted_ns = 0;
+	/* The waking before this one. */
+	if (thread->waking_ns)
+		continued(thread);
 	if (!known && !thread->stopped)
 		thread->left_ns = now_ns; /* see slept_before() */
 	thawed(thread, task, now_ns);

@@ -30,6 +30,31 @@ fn an_instant_that_the_program_leaves_by_arming_the_next_may_have_been_late() {
 }
 
 #[test]
+fn what_passes_between_two_sleeps_from_the_clock_may_have_been_served_without_a_call() {
+    let sleep = |period: u64, late_ns: u64, armed_after_ns: i64| Wake {
+        timer: Timer::Length(0),
+        ..wait(period, armed_after_ns, late_ns)
+    };
+    // Three jobs of 1.1 periods one after the other: each began in time, late by at most 300 µs.
+    let burst = |limit_ns, woken_late_ns| {
+        let wakes = (1..200).filter(|it| !(101..=103).contains(it));
+        let wakes = wakes.map(move |period| match period {
+            100 => sleep(100, woken_late_ns, -500_000),
+            104 => sleep(104, 10_000, -700_000),
+            other => sleep(other, 10_000, -((other * 7919 % 97 * 5_000) as i64)),
+        });
+        followed_through(limited(limit_ns, &[limit_ns]), wakes)
+    };
+    let thread = burst(100_000, 10_000);
+    assert_eq!(thread.period_ns(), Some(PERIOD));
+    assert_eq!((thread.tally.missed, thread.perhaps_late), (0, 3));
+    // Woken 2.3 periods late, the first two had no cycle in time.
+    let thread = burst(100_000, 2_300_000);
+    assert_eq!((thread.tally.missed, thread.perhaps_late), (2, 1));
+    assert_eq!(thread.unseen_most_ns(), Some(1_010_000));
+}
+
+#[test]
 fn a_length_that_passes_while_it_works_may_have_been_late() {
     // `settime(1 ms); work; read`: now and then the work takes longer.
     let turn = |number: u64| {
