@@ -5,6 +5,7 @@ use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::miss::MissRows;
 use punctual_stats::peaks::Peaks;
 
+use super::conditions::Aspect;
 use super::field::Field;
 use super::run::{Run, Thread, Timeline};
 use super::watch::{Subject, Watch, WatchedThread};
@@ -189,8 +190,18 @@ pub(super) fn interval_ns(run: &Run, index: usize) -> Option<u64> {
         Some(watch) => watch.threads.get(index).and_then(|thread| thread.period_ns),
         None if run.tasks.is_some() => run.tasks.as_ref()?.set.period_ns(index),
         None if run.gaps.is_some() || !run.knows(Field::Interval) => None,
+        None if has_several_intervals(run) => None,
         None => Some(run.request.interval.nominal_ns()),
     }
+}
+
+/// Whether runs of other intervals were merged by force: by which of them a period was skipped nobody knows.
+fn has_several_intervals(run: &Run) -> bool {
+    let merged = run.merged.as_ref();
+    merged.is_some_and(|it| {
+        let mut differences = it.differences.iter();
+        differences.any(|it| it.aspect == Aspect::Interval)
+    })
 }
 
 /// Skipped periods of a thread that miss the deadline.

@@ -330,9 +330,18 @@ impl Merger {
 
     fn note_difference(&mut self, difference: Difference) {
         let noted = &mut self.merged.differences;
-        // A thousand runs may differ in a thousand ways.
-        if noted.len() < Merged::DIFFERENCES && !noted.contains(&difference) {
+        if noted.contains(&difference) {
+            return;
+        }
+        // A thousand runs may differ in a thousand ways: what the evidence depends on is among those that are kept.
+        let is_first = !noted.iter().any(|it| it.aspect == difference.aspect);
+        if noted.len() < Merged::DIFFERENCES {
             noted.push(difference);
+        } else if is_first {
+            let repeats = |at: &usize| noted[..*at].iter().any(|it| it.aspect == noted[*at].aspect);
+            if let Some(last) = (0..noted.len()).rev().find(repeats) {
+                noted[last] = difference;
+            }
         }
     }
 

@@ -239,7 +239,8 @@ impl RunEvidence<'_> {
                         skipped_misses(it.latency_ns, it.skipped, thread.interval_ns, limit_ns)
                     };
                     let misses = thread.peaks.samples().iter().map(of).sum();
-                    (misses, misses)
+                    // Without one interval that is the most.
+                    (thread.interval_ns.map_or(0, |_| misses), misses)
                 }
                 _ if within => (thread.missed, thread.missed),
                 _ if thread.skipped == Skipped::ByWakeUps

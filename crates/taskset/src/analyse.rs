@@ -39,13 +39,19 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let converted = convert(set, cpus, &machine.overheads);
     // The limits of a set that was read are narrower than those of the analysis.
     let analysed = sched::analyse(&converted.set).ok();
-    let outcomes = outcomes(set, &converted, analysed.as_ref(), machine);
+    let of_all = outcomes(set, &converted, analysed.as_ref(), machine);
     let all_bounded =
-        (0..set.tasks.len()).all(|task| is_other(set.tasks[task].policy) || outcomes[task].is_ok());
+        (0..set.tasks.len()).all(|task| is_other(set.tasks[task].policy) || of_all[task].is_ok());
     let any = set.tasks.iter().any(|task| !is_other(task.policy));
     let computable = any && all_bounded && converted.global.is_empty();
     let answers = answers(set, &machine.limits);
-    let worst = counts_worst(set, cpus, &converted, &outcomes);
+    let awake = interrupts_end_sleeps(set, machine).then(|| {
+        let set = work::awake(set);
+        let converted = convert(&set, cpus, &machine.overheads);
+        let analysed = sched::analyse(&converted.set).ok();
+        outcomes(&set, &converted, analysed.as_ref(), machine)
+    });
+    let worst = counts_worst(set, cpus, &converted, &of_all, awake.as_ref());
     let tasks: Vec<TaskAnalysis> = set
         .tasks
         .iter()
@@ -61,7 +67,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
                 period_ns: converted.set.tasks[index].period_ns,
                 deadline_ns: task.deadline_ns,
                 execution_ns: converted.execution_ns[index],
-                response: match &outcomes[index] {
+                response: match &of_all[index] {
                     _ if !real_time => Response::BestEffort,
                     Ok(bound) => bounded(bound, &converted, set, &kinds(&machine.overheads)),
                     Err(why) => Response::Unbounded { why: *why },
@@ -77,7 +83,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         .iter()
         .map(|chain| ChainAnalysis {
             counts_worst: !is_beyond_least(set, &converted, chain),
-            ..of_chain(set, &converted, &outcomes, chain)
+            ..of_chain(set, &converted, &of_all, chain)
         })
         .collect();
     let factor = computable.then(|| largest_factor_ppm(&converted.set).ok());
@@ -93,6 +99,11 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         chains,
         largest_factor_ppm: factor.flatten(),
     }
+}
+
+fn interrupts_end_sleeps(set: &TaskSet, machine: &Machine) -> bool {
+    let interrupts = machine.overheads.release_interrupt_ns > 0;
+    interrupts && set.tasks.iter().any(|task| work::sleeps(task) > 0)
 }
 
 pub(crate) fn is_other(policy: TaskPolicy) -> bool {

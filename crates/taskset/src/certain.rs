@@ -12,12 +12,13 @@ use crate::work;
 
 /// Of which tasks the bound counts what need not come together: of an overload all that is not one in the long run;
 /// of a bound what it and the tasks above it do in sleeps and phases, and what waits and the kernel's time for ordinary
-/// tasks take at most; of reservations what no job is known to need.
+/// tasks take at most; of reservations what no job is known to need. `awake` is the outcome if no job slept.
 pub(crate) fn counts_worst(
     set: &TaskSet,
     cpus: u32,
     converted: &Converted,
     all: &Outcomes,
+    awake: Option<&Outcomes>,
 ) -> Vec<bool> {
     let rank = |of: &TaskPolicy| match *of {
         TaskPolicy::Deadline { .. } => u8::MAX,
@@ -28,7 +29,8 @@ pub(crate) fn counts_worst(
     let tick_ppm = of
         .tick
         .map_or(0, |tick| ppm(tick.execution_ns, tick.period_ns));
-    let each = set.tasks.iter().zip(all).map(|(own, outcome)| {
+    let each = set.tasks.iter().enumerate().map(|(at, own)| {
+        let outcome = &all[at];
         if let Err(NoBound::Demand { .. }) = outcome {
             return !is_demand_certain(set, cpus, converted, own);
         }
@@ -54,17 +56,19 @@ pub(crate) fn counts_worst(
                         sched::Source::Blocking | sched::Source::Server(_)
                     )
                 };
+                // Those that end sleeps may come at any time of a job: without them it is late too, or that isn't known.
+                let is_late = |it: &&sched::Bound| it.response_ns > own.deadline_ns;
+                let least = match awake {
+                    Some(awake) => awake[at].as_ref().ok().filter(is_late),
+                    None => Some(bound),
+                };
+                let Some(least) = least else { return true };
                 let counted = here().filter(|(_, task)| is_above(task));
                 let counted = counted.map(|(at, _)| &converted.set.tasks[at]);
                 let reserved = matches!(own.policy, TaskPolicy::Deadline { .. });
-                // They may end at any time of a job.
-                let mut sleeping = set.tasks.iter().filter(|it| work::sleeps(it) > 0);
-                let interrupts = of.release_interrupt_ns > 0
-                    && sleeping.any(|it| it.cpus.is_empty() || it.cpus.contains(&cpu));
                 here().any(may_vary)
-                    || interrupts
                     || bound.parts.iter().any(waits)
-                    || come_apart(counted, bound.at_offsets)
+                    || come_apart(counted, least.at_offsets)
                     || reserved && own.jitter_ns > 0
             }
             Err(NoBound::Overload) => {

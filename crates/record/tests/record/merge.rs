@@ -441,6 +441,48 @@ fn skipped_periods_are_counted_anew_for_another_deadline() {
     }
 }
 
+/// Of periods that were skipped at 1 ms or at 10 ms nobody knows by how much each was late.
+#[test]
+fn skipped_periods_of_several_intervals_have_bounds() {
+    const MS: u64 = 1_000_000;
+    let other = |change: fn(&mut Run, usize), number: usize| {
+        let mut run = run(number as u64);
+        change(&mut run, number);
+        run
+    };
+    let mut late = other(
+        |run, _| {
+            run.request.interval = Interval::Fixed {
+                interval_ns: 10 * MS,
+            }
+        },
+        300,
+    );
+    let mut list = latencies(2, 10_000, 90_000);
+    list[500] = 32 * MS;
+    for thread in &mut late.threads {
+        let mut with = self::thread(thread.cpu.unwrap(), &list, 1024);
+        let peak = with.peaks.iter_mut().find(|it| it.cycle == 500).unwrap();
+        peak.skipped = 3;
+        (with.missed, with.missed_late) = (3, Some(3));
+        *thread = with;
+    }
+    let of = |runs: &[Run]| {
+        let merged = exact(runs, true);
+        checked(&merged);
+        let evidence = Evidence::decode(&merged).unwrap();
+        evidence.view(&merged).missed_late(15 * MS)
+    };
+    let each = late.threads.len() as u64;
+    assert_eq!(of(&[late.clone()]), (each, each));
+    assert_eq!(of(&[run(1), late.clone()]), (0, 3 * each));
+    // Also after more differences than are kept.
+    let named = |run: &mut Run, number: usize| run.system.kernel.release = format!("6.{number}");
+    let many = (0..200).map(|number| other(named, number));
+    let all: Vec<Run> = [run(1)].into_iter().chain(many).chain([late]).collect();
+    assert_eq!(of(&all), (0, 3 * each));
+}
+
 #[test]
 fn rows_of_unequal_width_fit_or_are_left_out() {
     let mut wide = run(2);

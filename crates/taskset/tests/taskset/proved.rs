@@ -145,3 +145,25 @@ fn the_interrupts_that_end_sleeps_are_charged() {
     );
     assert_eq!(bound(&ordinary, 1), 108 + 2 * 14 + 3 * 8 * 14);
 }
+
+/// Interrupts that end sleeps may come at any time: a deadline is missed for certain where it is without them.
+#[test]
+fn what_is_late_without_the_interrupts_of_sleeps_is_late() {
+    let overheads = SetOverheads {
+        release_interrupt_ns: 14_000,
+        ..SetOverheads::default()
+    };
+    let outcome = |deadline_us: u64| {
+        let own = format!("work = [{{ run = \"500us\" }}]\ndeadline = \"{deadline_us}us\"");
+        let text = format!(
+            "[[task]]\nname = \"log\"\ncpu = 0\nperiod = \"10ms\"\nwork = [{{ sleep = \"1ms\" }}]\n{}",
+            task("control", 80, 10_000, &own)
+        );
+        with(&text, overheads).outcome
+    };
+    // Its execution, one interrupt for each task, and up to three that end sleeps.
+    assert_eq!(outcome(570), AnalysisOutcome::Met);
+    assert_eq!(outcome(569), AnalysisOutcome::Unbounded);
+    assert_eq!(outcome(528), AnalysisOutcome::Unbounded);
+    assert_eq!(outcome(527), AnalysisOutcome::NotMet);
+}

@@ -390,14 +390,18 @@ impl Measured for Executing {
                 }
             )
         };
+        // What jobs miss without their priority is not the set's.
+        let mut demoted_ns = None;
         if kept.run.events.iter().any(reached) {
+            demoted_ns = Some(clock::now_ns());
             self.tasks.demote();
         }
         let unended;
         (self.outcomes, unended) = self.tasks.end();
         self.stops.end();
         self.gathering.end();
-        self.count_unended(&kept.run, &unended);
+        let until_ns = demoted_ns.unwrap_or_else(clock::now_ns);
+        self.count_unended(&kept.run, &unended, until_ns);
         self.take_outputs(u64::MAX);
         self.end_chains();
         self.tell_stops(kept);
@@ -453,10 +457,10 @@ impl Executing {
         stops.collect()
     }
 
-    /// A job that has not ended, and will not be waited for any longer, has missed its deadline if that has passed; so
-    /// have those that its timer would have released meanwhile.
-    fn count_unended(&self, run: &Run, unended: &[Option<Unended>]) {
-        let (now_ns, end_ns) = (clock::now_ns(), self.tasks.end.at_ns());
+    /// A job that has not ended, and will not be waited for any longer, has missed its deadline if that had passed at an
+    /// instant; so have those that its timer would have released until then.
+    fn count_unended(&self, run: &Run, unended: &[Option<Unended>], until_ns: u64) {
+        let end_ns = self.tasks.end.at_ns();
         let mut collector = self.gathering.look();
         // One that was stopped had no time to end.
         if collector.stops.count > 0 {
@@ -466,7 +470,7 @@ impl Executing {
         let tasks = run.tasks.iter().flat_map(|tasks| &tasks.set.tasks);
         let jobs = collector.lanes[of_jobs..].iter_mut().zip(&self.outcomes);
         for (((lane, outcome), unended), task) in jobs.zip(unended).zip(tasks) {
-            let is_missed = |it: &Unended| it.arrival_ns < end_ns && it.due_ns < now_ns;
+            let is_missed = |it: &Unended| it.arrival_ns < end_ns && it.due_ns < until_ns;
             let Some(job) = unended.filter(|it| outcome.is_none() && is_missed(it)) else {
                 continue;
             };
@@ -475,7 +479,7 @@ impl Executing {
                 // It has ended after all.
                 continue;
             }
-            let more = compose::missed_after(task, job, now_ns, end_ns);
+            let more = compose::missed_after(task, job, until_ns, end_ns);
             tally.record_all(&[Sample::lost(job.arrival_ns, more)]);
         }
     }
