@@ -32,6 +32,8 @@ pub struct Lane {
     waiting: Vec<Sample>,
     /// The nominal interval; 0 for a polling thread.
     interval_ns: u64,
+    /// By how much less than it took each may say that it was late.
+    more_ns: u64,
     /// Whether its samples are passed to the sinks.
     has_sinks: bool,
     /// When it last made progress, or was checked.
@@ -85,6 +87,7 @@ impl Lane {
             stopped: Excluded::default(),
             waiting: Vec::new(),
             interval_ns: 1_000_000,
+            more_ns: 0,
             has_sinks: true,
             seen_ns: 0,
             seen_stopped: None,
@@ -95,6 +98,13 @@ impl Lane {
     #[must_use]
     pub fn with_interval(mut self, interval_ns: u64) -> Self {
         self.interval_ns = interval_ns;
+        self
+    }
+
+    /// Sets by how much less than it took a sample may say that it was late: jobs of phases that are allowed more.
+    #[must_use]
+    pub fn with_more(mut self, more_ns: u64) -> Self {
+        self.more_ns = more_ns;
         self
     }
 
@@ -109,6 +119,7 @@ impl Lane {
         Lateness {
             interval_ns: self.interval_ns,
             certain_ns: self.interval_ns.min(self.tally.deadline_ns()).max(1),
+            more_ns: self.more_ns,
         }
     }
 
@@ -169,6 +180,8 @@ pub struct Collector {
     pub stops: Stops,
     /// The last of them: a thread that got its CPU late has its sample still to come.
     recent: Vec<(u64, u64)>,
+    /// When each stop began and ended: the record keeps the first of them.
+    stop_instants: Vec<(u64, u64)>,
 }
 
 impl Collector {
@@ -184,6 +197,7 @@ impl Collector {
             evidence: None,
             stops: Stops::default(),
             recent: Vec::new(),
+            stop_instants: Vec::new(),
         }
     }
 
@@ -329,11 +343,17 @@ impl Collector {
         }
     }
 
+    /// When each stop that was located began and ended.
+    #[must_use]
+    pub fn stop_instants(&self) -> &[(u64, u64)] {
+        &self.stop_instants
+    }
+
     /// Locates the stop of the whole process in a window.
     fn find(&mut self, window: &StopWindow) {
-        let lanes: Vec<Waiting<'_>> = self
-            .lanes
-            .iter()
+        // Where jobs are allowed more, their ends are not known from their samples.
+        let known = self.lanes.iter().filter(|lane| lane.more_ns == 0);
+        let lanes: Vec<Waiting<'_>> = known
             .map(|lane| Waiting {
                 samples: &lane.waiting,
                 polls: lane.interval_ns == 0,
@@ -351,6 +371,7 @@ impl Collector {
         self.stops
             .add(stops::recorded(stop, window.cause, None, self.start_ns));
         self.recent.push(stop);
+        self.stop_instants.push(stop);
     }
 
     /// Removes what is within the last stops of the whole process: each can be taken out of a sample once.
@@ -414,6 +435,7 @@ impl Collector {
             let cpu = Some(lane.cpu);
             self.stops
                 .add(stops::recorded(stop, StopCause::Debugger, cpu, start_ns));
+            self.stop_instants.push(stop);
         }
     }
 

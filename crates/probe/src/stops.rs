@@ -127,6 +127,8 @@ pub struct Lateness {
     /// A wake-up that a stop cut short had been late already if it was due this long before. Of a shorter
     /// wait nobody knows how long it would have been.
     pub certain_ns: u64,
+    /// By how much less than it took a sample may say that it was late: nothing is known of the parts of such a one.
+    pub more_ns: u64,
 }
 
 /// Takes the stop from `from_ns` to `to_ns` out of a lane's samples, once: what was late before stays late,
@@ -149,7 +151,8 @@ pub fn exclude(
     let mut index = 0;
     samples.retain(|sample| {
         index += 1;
-        let (requested_ns, woke_ns) = (sample.requested_ns, sample.woke_ns());
+        let requested_ns = sample.requested_ns;
+        let woke_ns = sample.woke_ns().saturating_add(lateness.more_ns);
         if requested_ns < start_ns
             || requested_ns >= to_ns
             || woke_ns <= from_ns
@@ -158,7 +161,9 @@ pub fn exclude(
             return true;
         }
         let cycles = sample.missed.saturating_add(1);
-        let rest = if requested_ns < from_ns {
+        let rest = if lateness.more_ns > 0 {
+            None
+        } else if requested_ns < from_ns {
             without(sample, (from_ns, to_ns), lateness)
         } else if is_late_after(sample, to_ns) {
             remainder(sample, to_ns, lateness.interval_ns)
@@ -299,10 +304,12 @@ mod tests {
     const EACH_MS: Lateness = Lateness {
         interval_ns: MS,
         certain_ns: MS,
+        more_ns: 0,
     };
     const POLLS: Lateness = Lateness {
         interval_ns: 0,
         certain_ns: 1,
+        more_ns: 0,
     };
 
     const WINDOW: StopWindow = StopWindow {
@@ -356,6 +363,21 @@ mod tests {
         let late = [sample(10, 20, 0), sample(11, 6_100, 6), sample(18, 20, 0)];
         let lanes = [lane(&late), lane(&punctual)];
         assert_eq!(standstill(&short, &lanes, 2 * MS), None);
+    }
+
+    #[test]
+    fn of_a_job_that_is_allowed_more_nothing_is_left() {
+        // It took 598 ms, of which 400 ms are allowed: it says that it was 198 ms late, and was stopped after that.
+        let late = [sample(10, 198_000, 0), sample(700, 20, 0)];
+        let stop = (300 * MS, 500 * MS);
+        let of = |more_ns| {
+            let mut left = late.to_vec();
+            let lateness = Lateness { more_ns, ..EACH_MS };
+            let excluded = exclude(&mut left, stop, lateness, 0);
+            (excluded.cycles, left.len())
+        };
+        assert_eq!(of(400 * MS), (1, 1));
+        assert_eq!(of(0), (0, 2));
     }
 
     #[test]

@@ -45,13 +45,12 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let any = set.tasks.iter().any(|task| !is_other(task.policy));
     let computable = any && all_bounded && converted.global.is_empty();
     let answers = answers(set, &machine.limits);
-    let awake = interrupts_end_sleeps(set, machine).then(|| {
-        let set = work::awake(set);
-        let converted = convert(&set, cpus, &machine.overheads);
+    let least = uninterrupted(machine).map(|machine| {
+        let converted = convert(set, cpus, &machine.overheads);
         let analysed = sched::analyse(&converted.set).ok();
-        outcomes(&set, &converted, analysed.as_ref(), machine)
+        outcomes(set, &converted, analysed.as_ref(), &machine)
     });
-    let worst = counts_worst(set, cpus, &converted, &of_all, awake.as_ref());
+    let worst = counts_worst(set, cpus, &converted, &of_all, least.as_ref());
     let tasks: Vec<TaskAnalysis> = set
         .tasks
         .iter()
@@ -101,9 +100,17 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     }
 }
 
-fn interrupts_end_sleeps(set: &TaskSet, machine: &Machine) -> bool {
-    let interrupts = machine.overheads.release_interrupt_ns > 0;
-    interrupts && set.tasks.iter().any(|task| work::sleeps(task) > 0)
+/// The same machine without interrupts, if it has any.
+fn uninterrupted(machine: &Machine) -> Option<Machine> {
+    let overheads = SetOverheads {
+        release_interrupt_ns: 0,
+        tick: None,
+        ..machine.overheads
+    };
+    (overheads != machine.overheads).then_some(Machine {
+        overheads,
+        ..*machine
+    })
 }
 
 pub(crate) fn is_other(policy: TaskPolicy) -> bool {

@@ -12,13 +12,13 @@ use crate::work;
 
 /// Of which tasks the bound counts what need not come together: of an overload all that is not one in the long run;
 /// of a bound what it and the tasks above it do in sleeps and phases, and what waits and the kernel's time for ordinary
-/// tasks take at most; of reservations what no job is known to need. `awake` is the outcome if no job slept.
+/// tasks take at most; of reservations what no job is known to need. `least` is the outcome without interrupts.
 pub(crate) fn counts_worst(
     set: &TaskSet,
     cpus: u32,
     converted: &Converted,
     all: &Outcomes,
-    awake: Option<&Outcomes>,
+    least: Option<&Outcomes>,
 ) -> Vec<bool> {
     let rank = |of: &TaskPolicy| match *of {
         TaskPolicy::Deadline { .. } => u8::MAX,
@@ -56,10 +56,10 @@ pub(crate) fn counts_worst(
                         sched::Source::Blocking | sched::Source::Server(_)
                     )
                 };
-                // Those that end sleeps may come at any time of a job: without them it is late too, or that isn't known.
+                // Which interrupts come within it nobody knows: without them it is late too, or that isn't known.
                 let is_late = |it: &&sched::Bound| it.response_ns > own.deadline_ns;
-                let least = match awake {
-                    Some(awake) => awake[at].as_ref().ok().filter(is_late),
+                let least = match least {
+                    Some(least) => least[at].as_ref().ok().filter(is_late),
                     None => Some(bound),
                 };
                 let Some(least) = least else { return true };
@@ -101,7 +101,11 @@ fn come_apart<'t>(tasks: impl Iterator<Item = &'t sched::Task>, at_offsets: bool
     if all.len() > 1 && !all.iter().all(is_strict) {
         return true;
     }
-    let arrivals = all.iter().map(|it| (it.period_ns, it.offset_ns));
+    // Each as late as it may be released.
+    let arrivals = all.iter().map(|it| {
+        let latest_ns = it.offset_ns.saturating_add(it.jitter_ns);
+        (it.period_ns, latest_ns % it.period_ns.max(1))
+    });
     let periods = all.iter().map(|it| it.period_ns);
     let exact = at_offsets && sched::is_one_group(periods);
     !sched::coincide(&arrivals.collect::<Vec<_>>()) && !exact

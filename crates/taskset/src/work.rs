@@ -174,22 +174,6 @@ pub(crate) fn sleeps(task: &Task) -> u32 {
         .unwrap_or(0)
 }
 
-/// A set whose jobs don't sleep.
-pub(crate) fn awake(set: &TaskSet) -> TaskSet {
-    fn wake(work: &mut Vec<Step>) {
-        work.retain(|step| !matches!(step, Step::Sleep { .. }));
-        for step in work {
-            if let Step::Lock { work, .. } = step {
-                wake(work);
-            }
-        }
-    }
-    let mut set = set.clone();
-    let phases = set.tasks.iter_mut().flat_map(|task| &mut task.phases);
-    phases.for_each(|phase| wake(&mut phase.work));
-    set
-}
-
 /// Jobs of a task with a timer that are executed within a time are no more than arrive in a time that is so much longer,
 /// whatever delays them: one may be under way, and of the others those are skipped whose deadlines have passed.
 pub(crate) fn bunched_ns(task: &Task, period_ns: u64) -> u64 {

@@ -25,6 +25,8 @@ pub struct ChainTally {
     input_period_ns: Option<u64>,
     /// The job whose input the last output reflects, and when it was read.
     last: Option<(u64, u64)>,
+    /// Whether it is known when the first input was read.
+    has_begun: bool,
     /// Outputs that may lie within a stop of the process: that isn't known yet.
     waiting: VecDeque<Passed>,
 }
@@ -50,7 +52,16 @@ impl ChainTally {
             age_longer: 0,
             replaced: 0,
             last: None,
+            has_begun: false,
             waiting: VecDeque::new(),
+        }
+    }
+
+    /// The first input was read then: an event just after it waits for an output from now on.
+    pub fn begin(&mut self, read_ns: u64) {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.last = Some((0, read_ns));
         }
     }
 
@@ -79,7 +90,7 @@ impl ChainTally {
     }
 
     /// No job arrives from this instant on, and every output has been counted. An event just after the reading that the
-    /// last output reflects has waited since. That is a reaction if it is beyond the limit already; otherwise it may have
+    /// last output reflects, or after the first, has waited since. That is a reaction if it is beyond the limit already; otherwise it may have
     /// become any. Its time counts from the next input at the latest, which then was there to come out.
     pub fn end(&mut self, end_ns: u64, stops: &[(u64, u64)]) {
         let (Some((_, read_ns)), Some(period_ns)) = (self.last.take(), self.input_period_ns) else {
@@ -296,6 +307,23 @@ mod tests {
         assert_eq!(figures.reaction.max_ns, 140);
     }
 
+    #[test]
+    fn the_first_event_waits_from_the_first_reading() {
+        let figures = |first: Passed, stops: &[(u64, u64)]| {
+            let mut tally = tally(Some(800), None);
+            tally.begin(10);
+            tally.add(first);
+            tally.begin(10);
+            tally.settle(u64::MAX, stops);
+            let reaction = tally.to_record(0, 0).reaction;
+            (reaction.count, reaction.max_ns)
+        };
+        // Job 0 never comes out.
+        assert_eq!(figures(passed(8, 900), &[]), (1, 890));
+        assert_eq!(figures(passed(0, 900), &[]), (0, 0));
+        assert_eq!(figures(passed(8, 900), &[(20, 30)]), (0, 0));
+    }
+
     /// The longest reaction, how many there are, and how many are too long, after one of 300 whose output reflects
     /// what was read at 210, and no output since.
     fn ended(set: &TaskSet, end_ns: u64, stops: &[(u64, u64)]) -> (u64, u64, u64) {
@@ -333,10 +361,13 @@ mod tests {
         ] {
             assert_eq!(ended(&limited, 811, &[stop]).2, longer, "{stop:?}");
         }
-        // Nothing came out, so nothing is known of its inputs.
+        // Nothing came out, and it is not known when the first input was read; and then it is.
         let mut tally = ChainTally::new(&limited, 0, 0, Halves::At(300));
         tally.end(u64::MAX, &[]);
         assert_eq!(tally.to_record(0, 0).reaction.count, 0);
+        tally.begin(10);
+        tally.end(611, &[]);
+        assert_eq!(tally.to_record(0, 0).reaction_longer, 1);
     }
 
     #[test]

@@ -186,8 +186,9 @@ fn start(
     }
     tasks.go(start_ns, plan.duration_ns);
     let kept = Keeping::new(run, directory, monitor, start_ns);
-    let chains = plan.set.chains.iter();
-    let last_of = chains.map(|chain| chain.tasks.last().copied().unwrap_or(0));
+    let chains = || plan.set.chains.iter();
+    let first_of = chains().map(|chain| chain.tasks.first().copied().unwrap_or(0));
+    let last_of = chains().map(|chain| chain.tasks.last().copied().unwrap_or(0));
     let throttling_every = kept.throttling_check_interval();
     let executing = Executing {
         start_ns,
@@ -198,6 +199,7 @@ fn start(
         stops,
         stops_told: 0,
         passed,
+        first_of: first_of.collect(),
         last_of: last_of.collect(),
         chains: (0..plan.set.chains.len())
             .map(|chain| ChainTally::new(&plan.set, chain, start_ns, halves_of(plan)))
@@ -276,6 +278,8 @@ fn lanes(
         let is_bound = cpus[index].is_some();
         wake_ups.push(lane.with_interval(period_ns).with_sinks(is_bound));
         let lane = Lane::new(cpu, tid, figures.jobs, tally(task.deadline_ns));
+        let more = (0..task.phases.len()).map(|phase| task.more_ns(phase));
+        let lane = lane.with_more(more.max().unwrap_or(0));
         jobs.push(lane.with_interval(period_ns).with_sinks(false));
         passed.push(figures.passed);
     }
@@ -295,7 +299,8 @@ struct Executing {
     stops_told: usize,
     passed: Vec<Consumer<Passed>>,
     chains: Vec<ChainTally>,
-    /// The last task of each chain.
+    /// The first task of each chain, and the last.
+    first_of: Vec<usize>,
     last_of: Vec<usize>,
     stretches: Stretches,
     loads: Option<LoadSet>,
@@ -393,6 +398,7 @@ impl Measured for Executing {
         // What jobs miss without their priority is not the set's.
         let mut demoted_ns = None;
         if kept.run.events.iter().any(reached) {
+            self.tasks.end.now();
             demoted_ns = Some(clock::now_ns());
             self.tasks.demote();
         }
@@ -442,35 +448,34 @@ impl Executing {
             });
         }
         let stops = self.stop_instants();
-        for tally in &mut self.chains {
+        for (tally, first) in self.chains.iter_mut().zip(&self.first_of) {
+            if let Some(read_ns) = self.tasks.first_read_ns(*first) {
+                tally.begin(read_ns);
+            }
             tally.settle(now_ns, &stops);
         }
     }
 
     /// When stops of the process that were detected began, and ended.
     fn stop_instants(&self) -> Vec<(u64, u64)> {
-        let stops = &self.gathering.look().stops;
-        let stops = stops.list.iter().map(|stop| {
-            let at_ns = self.start_ns.saturating_add(stop.at_ns);
-            (at_ns, at_ns.saturating_add(stop.length_ns))
-        });
-        stops.collect()
+        self.gathering.look().stop_instants().to_vec()
     }
 
     /// A job that has not ended, and will not be waited for any longer, has missed its deadline if that had passed at an
     /// instant; so have those that its timer would have released until then.
     fn count_unended(&self, run: &Run, unended: &[Option<Unended>], until_ns: u64) {
         let end_ns = self.tasks.end.at_ns();
+        let stops = self.stop_instants();
         let mut collector = self.gathering.look();
-        // One that was stopped had no time to end.
-        if collector.stops.count > 0 {
-            return;
-        }
         let of_jobs = collector.lanes.len() / 2;
         let tasks = run.tasks.iter().flat_map(|tasks| &tasks.set.tasks);
         let jobs = collector.lanes[of_jobs..].iter_mut().zip(&self.outcomes);
         for (((lane, outcome), unended), task) in jobs.zip(unended).zip(tasks) {
-            let is_missed = |it: &Unended| it.arrival_ns < end_ns && it.due_ns < until_ns;
+            let is_missed = |it: &Unended| {
+                // One that was stopped had no time to end.
+                let stopped = |stop: &(u64, u64)| stop.0 < until_ns && stop.1 > it.arrival_ns;
+                it.arrival_ns < end_ns && it.due_ns < until_ns && !stops.iter().any(stopped)
+            };
             let Some(job) = unended.filter(|it| outcome.is_none() && is_missed(it)) else {
                 continue;
             };

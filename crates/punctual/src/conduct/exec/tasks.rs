@@ -166,6 +166,9 @@ struct Rings {
     longest_ns: u64,
     /// The longest of the jobs whose phases may take longer than the deadline, with all of their time.
     longest_taken_ns: Arc<AtomicU64>,
+    /// When its first job read its input; 0 before that.
+    first_read_ns: Arc<AtomicU64>,
+    has_read: bool,
 }
 
 impl Sink for Rings {
@@ -176,6 +179,10 @@ impl Sink for Rings {
             late_ns: job.started_ns.wrapping_sub(job.released_ns) as i64,
             missed: 0,
         });
+        if !self.has_read {
+            self.has_read = true;
+            self.first_read_ns.store(job.started_ns, Ordering::Relaxed);
+        }
         let response_ns = job.response_ns();
         self.jobs.push(Sample {
             requested_ns: job.arrival_ns,
@@ -223,6 +230,7 @@ pub struct Tasks {
     /// Of each task, the threads that execute code of the user's own for it.
     pub helpers: Vec<Vec<u32>>,
     longest_taken_ns: Vec<Arc<AtomicU64>>,
+    first_read_ns: Vec<Arc<AtomicU64>>,
     line: Arc<StartLine>,
     running: Option<Running>,
     patience: Duration,
@@ -267,10 +275,11 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
     let (tell, told) = mpsc::channel();
     let mut figures = Vec::new();
     let mut sinks = Vec::new();
-    let mut longest_taken_ns = Vec::new();
+    let (mut longest_taken_ns, mut first_read_ns) = (Vec::new(), Vec::new());
     for task in 0..set.tasks.len() {
         let (sink, ends) = rings(set, task).map_err(ExecError::Ring)?;
         longest_taken_ns.push(Arc::clone(&sink.longest_taken_ns));
+        first_read_ns.push(Arc::clone(&sink.first_read_ns));
         sinks.push(Some(sink));
         figures.push(ends);
     }
@@ -310,6 +319,7 @@ fn started(plan: &ExecPlan, speeds: &[CpuSpeed]) -> Result<(Tasks, Vec<Figures>)
         locks,
         helpers,
         longest_taken_ns,
+        first_read_ns,
         line,
         running: Some(running),
         last_jobs: END_WITHIN + Duration::from_nanos(last_ns.unwrap_or(0)),
@@ -363,6 +373,8 @@ fn rings(set: &TaskSet, task: usize) -> io::Result<(Rings, Figures)> {
             .map_or(u64::MAX, |task| task.deadline_ns),
         longest_ns: 0,
         longest_taken_ns: Arc::default(),
+        first_read_ns: Arc::default(),
+        has_read: false,
     };
     let figures = Figures {
         wake_ups: its_wake_ups,
@@ -387,6 +399,8 @@ fn no_rings() -> Rings {
         deadline_ns: u64::MAX,
         longest_ns: u64::MAX,
         longest_taken_ns: Arc::default(),
+        first_read_ns: Arc::default(),
+        has_read: false,
     }
 }
 
@@ -437,6 +451,12 @@ impl Tasks {
     pub fn longest_taken_ns(&self) -> Vec<u64> {
         let all = self.longest_taken_ns.iter();
         all.map(|it| it.load(Ordering::Relaxed)).collect()
+    }
+
+    /// When the first job of a task read its input, if it has ended.
+    pub fn first_read_ns(&self, task: usize) -> Option<u64> {
+        let read_ns = self.first_read_ns.get(task)?.load(Ordering::Relaxed);
+        (read_ns > 0).then_some(read_ns)
     }
 
     /// Makes them ordinary threads, which RLIMIT_RTTIME does not end.

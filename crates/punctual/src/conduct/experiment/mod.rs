@@ -193,9 +193,16 @@ impl Companion for Experimenting {
 /// Leaves blocks out in which the measuring process was stopped.
 fn leave_out_stopped(experiment: &mut Experiment, run: &Run) {
     let stops = run.stops.iter().flat_map(|stops| &stops.list);
-    let stops: Vec<(u64, u64)> = stops
+    let mut stops: Vec<(u64, u64)> = stops
         .map(|stop| (stop.at_ns, stop.at_ns + stop.length_ns))
         .collect();
+    // Of more than are listed nobody knows when they were.
+    let listed = stops.len() as u64;
+    if let Some(last) = stops.last_mut()
+        && run.stops.as_ref().is_some_and(|it| it.count > listed)
+    {
+        last.1 = u64::MAX;
+    }
     let slot_ns = experiment.slot_ns();
     for block in &mut experiment.blocks {
         let (from, to) = (block.at_ns, block.at_ns + slot_ns);

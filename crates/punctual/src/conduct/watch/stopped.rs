@@ -47,6 +47,7 @@ impl ThreadStops {
             lateness: Lateness {
                 interval_ns: 0,
                 certain_ns: deadline_ns.min(RESUME_NS),
+                more_ns: 0,
             },
             kept: VecDeque::new(),
             count: 0,
