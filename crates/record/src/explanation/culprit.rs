@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Bill, BillRow, RowNote};
 use crate::run::Run;
 
-/// A thread that took time. What the events say is always there; what stands in `/proc` is read
-/// soon after, and absent of a thread that had ended or can't be seen.
+/// A thread that took time. What the events say is always there: also process, command line and group of
+/// a thread that began during the recording. Of others, these are read from `/proc` soon after, and
+/// absent of a thread that had ended or can't be seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Culprit {
@@ -45,11 +46,32 @@ pub struct Culprit {
     /// Whether it had ended, or another program had its number, when `/proc` was read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
+    /// Who created it, and who created that, of a thread that began during the recording: the nearest
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<Ancestor>,
+}
+
+/// A thread that created another one, as it was at that time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Ancestor {
+    /// Its name.
+    pub name: String,
+    /// The thread, as `/proc` numbers it; absent if it is not visible there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
+    /// When it started, in ticks since boot, of a parent that could be moved: it lived when `/proc` was
+    /// read, and is a program of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
 }
 
 impl Culprit {
     /// Threads of one row that are distinguished.
     pub const MOST: usize = 4;
+    /// Ancestors that are named.
+    pub const PARENTS: usize = 4;
 
     /// Whether it is a thread that the run measured: a probe, a task, a watched thread.
     #[must_use]

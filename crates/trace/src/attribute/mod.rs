@@ -318,8 +318,9 @@ impl<'w> WindowView<'w> {
             let ran = slice
                 .thread
                 .filter(|_| own)
-                .and_then(|thread| naming::culprit(&cause, thread));
-            let sent = seen.and_then(|timeline| senders.sender_at(cpu, timeline, &slice));
+                .and_then(|thread| naming::culprit(&cause, thread, self.window));
+            let sent =
+                seen.and_then(|timeline| senders.sender_at(self.window, cpu, timeline, &slice));
             let (by, from) = sent.map_or((ran, None), |(by, from)| (by, Some(from)));
             notes.extend(from);
             amounts.push(Amount {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Event, Kind, Task};
+use super::event::{Event, Kind, Task, Window};
 use super::naming;
 use super::timeline::{CpuTimeline, Layer, Slice};
 use punctual_record::explanation::{Culprit, RowNote};
@@ -50,6 +50,7 @@ impl<'w> Senders<'w> {
     /// The sender of the call that a stretch lies in, and a note for the reader.
     pub(super) fn sender_at(
         &self,
+        window: &Window,
         cpu: u32,
         timeline: &CpuTimeline<'_>,
         slice: &Slice<'_>,
@@ -62,7 +63,7 @@ impl<'w> Senders<'w> {
         let sent = self.0.get(&(cpu, frame.from))?;
         let by = sent.by.map(|thread| Culprit {
             name: Some(naming::bounded(&thread.name)),
-            ..naming::thread(thread)
+            ..naming::thread(thread, window)
         });
         let cpu = sent.from_cpu;
         let note = match sent.by {

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod messages;
 mod middle;
 pub mod numbers;
+mod origins;
 #[cfg(feature = "kernel")]
 mod recorder;
 #[cfg(feature = "kernel")]
@@ -338,8 +339,9 @@ impl Capture {
             left,
             events,
             symbols: BTreeMap::new(),
+            origins: BTreeMap::new(),
         };
-        self.name_addresses(&mut window);
+        self.complete(&mut window);
         window
     }
 
@@ -374,7 +376,7 @@ impl Capture {
             .find(|slot| slot.at_ns() <= woken_ns)
             .copied();
         window.events = self.events_of(&slots, [None; 2], timer, (due_ns, woken_ns));
-        self.name_addresses(&mut window);
+        self.complete(&mut window);
         window
     }
 
@@ -484,9 +486,10 @@ impl Capture {
         })
     }
 
-    /// Names the addresses in a window, and removes the frames of taking a stack
-    /// from stacks.
-    fn name_addresses(&self, window: &mut Window) {
+    /// Adds the origins of threads, names the addresses in a window, and removes the frames of taking a
+    /// stack from stacks.
+    fn complete(&self, window: &mut Window) {
+        self.add_origins(window);
         let Ok(symbols) = &self.symbols else {
             return;
         };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /* The flight recorder: what the kernel does on the probes' CPUs, in a ring for each CPU that
- * is overwritten continuously. It wakes no thread, copies nothing and takes no lock; user space
- * reads the rings.
+ * is overwritten continuously. It wakes no thread and takes no lock; user space reads the rings.
+ * Only where a thread begins or executes a program does it copy more than a few words.
  *
  * capture/slot.rs decodes the slots. */
 #include "kernel.h"
+#include "origins.h"
 #include "ring.h"
 #include "stacks.h"
 
