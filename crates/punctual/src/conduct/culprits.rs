@@ -27,11 +27,8 @@ pub(super) fn look_up_rows(rows: &mut [BillRow], until_ns: u64, numbers: &Number
                  cause, by, notes, ..
              }| {
                 let task = task(cause);
-                let used = notes.iter_mut().filter_map(|note| match note {
-                    RowNote::UsedUpBy { thread } => Some(&mut **thread),
-                    _ => None,
-                });
-                by.iter_mut().chain(used).filter_map(move |one| {
+                let noted = notes.iter_mut().filter_map(RowNote::thread_mut);
+                by.iter_mut().chain(noted).filter_map(move |one| {
                     let name = one.name.clone().or_else(|| task.map(str::to_owned));
                     Some((name?, one))
                 })

@@ -109,10 +109,15 @@ impl Bill {
         }
         for row in &mut self.rows {
             let same = |it: &&BillRow| it.cause == row.cause && it.stage == row.stage;
-            let known = earlier.rows.iter().find(same);
-            let notes = known.iter().flat_map(|it| &it.notes);
-            let used = notes.filter(|note| matches!(note, RowNote::UsedUpBy { .. }));
-            row.notes.extend(used.cloned());
+            let Some(known) = earlier.rows.iter().find(same) else {
+                continue;
+            };
+            let is_of_thread = |note: &RowNote| {
+                matches!(note, RowNote::UsedUpBy { .. } | RowNote::StoppedBy { .. })
+            };
+            row.notes.retain(|note| !is_of_thread(note));
+            let notes = known.notes.iter().filter(|note| is_of_thread(note));
+            row.notes.extend(notes.cloned());
         }
     }
 }

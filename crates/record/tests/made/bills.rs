@@ -137,6 +137,15 @@ pub fn notes() -> Vec<RowNote> {
                 ..Culprit::default()
             }),
         },
+        RowNote::StoppedBy {
+            signal: Some(19),
+            thread: Box::new(Culprit {
+                tid: 4714,
+                name: Some("pkill".to_owned()),
+                policy: "SCHED_OTHER".to_owned(),
+                ..Culprit::default()
+            }),
+        },
         RowNote::SentFrom { cpu: 3 },
         RowNote::SentByInterrupt { cpu: 3 },
         RowNote::SmiCount { count: 2 },

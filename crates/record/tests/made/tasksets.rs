@@ -150,6 +150,7 @@ fn culprit() -> Culprit {
         command: None,
         group: None,
         ended: false,
+        parents: Vec::new(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Threads that had ended when `/proc` was read: where they came from, and what to do about the next.
 
 use punctual_record::Run;
-use punctual_record::explanation::{Ancestor, Cause, Culprit, Stage};
+use punctual_record::explanation::{Ancestor, Cause, Culprit, RowNote, Stage};
 use punctual_report::explain::{bill_section, fix};
+use punctual_report::facts::notes;
 use punctual_report::style::Style;
 
 use super::bills::bill_of;
@@ -130,4 +131,22 @@ fn a_kernel_thread_that_had_ended_has_no_program_to_start() {
     };
     let said = fix(&gzip(), &run_that_met(of_kernel));
     assert_eq!(said.as_deref(), Some("move it: it had ended"));
+}
+
+#[test]
+fn a_stop_names_its_signal_and_its_sender_or_the_debugger() {
+    let stop = |signal| {
+        let sender = Culprit {
+            name: Some("pkill".to_owned()),
+            command: Some("pkill -STOP app".to_owned()),
+            ..ended(None, vec![ancestor("backup.sh", 4711, None)])
+        };
+        let thread = Box::new(sender);
+        notes(&[RowNote::StoppedBy { signal, thread }]).expect("a note")
+    };
+    let sender = "PID 4712, TID 4713, SCHED_FIFO 91, started by backup.sh (TID 4711): pkill -STOP app \
+                  (ended)";
+    assert_eq!(stop(Some(19)), format!("SIGSTOP, sent by pkill, {sender}"));
+    assert_eq!(stop(Some(20)), format!("SIGTSTP, sent by pkill, {sender}"));
+    assert_eq!(stop(None), format!("traced by pkill, {sender}"));
 }

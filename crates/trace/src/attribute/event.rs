@@ -286,6 +286,18 @@ pub enum Kind {
         /// Its name from now on.
         task: Task,
     },
+    /// A probe left its CPU because it was stopped.
+    Stop {
+        /// The probe.
+        tid: u32,
+        /// The signal; absent if a debugger stopped it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<u32>,
+        /// The thread that sent the signal, or the debugger; absent for an interrupt, or if that is
+        /// not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Task>,
+    },
     /// The stack of the thread that ran when the probe was already late.
     Stack {
         /// The thread whose stack it is.
@@ -322,7 +334,9 @@ impl Kind {
     pub(crate) fn tasks(&self) -> impl Iterator<Item = &Task> {
         let (first, second) = match self {
             Self::Switch { from, to, .. } => (Some(from), Some(to)),
-            Self::Waking { by, .. } | Self::CallSent { by, .. } => (by.as_ref(), None),
+            Self::Waking { by, .. } | Self::CallSent { by, .. } | Self::Stop { by, .. } => {
+                (by.as_ref(), None)
+            }
             Self::LockWait { holder, .. } => (holder.as_ref(), None),
             _ => (None, None),
         };

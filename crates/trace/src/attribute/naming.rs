@@ -118,7 +118,7 @@ pub(super) fn sleep(state: Option<u64>) -> String {
 
 /// Whether a thread in this state waits to be continued: by a signal, a debugger, or the
 /// freezer of its control group.
-pub(super) fn is_stopped(state: u64) -> bool {
+pub(crate) fn is_stopped(state: u64) -> bool {
     state & (0xc | FROZEN) != 0
 }
 

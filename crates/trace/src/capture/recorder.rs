@@ -74,6 +74,7 @@ const WELCOME: &[&str] = &[
     "task_rename",
     "sched_process_fork",
     "sched_process_exec",
+    "signal_generate",
 ];
 /// Tracepoints whose arguments a typed program may not access.
 const WELCOME_RAW: &[&str] = &["csd_function_entry", "csd_function_exit", "csd_queue_cpu"];

@@ -112,6 +112,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct task_struct *group_leader;
 	struct task_struct *real_parent; /* who created it, or who took the place of that */
+	struct task_struct *parent;      /* the same, or its debugger */
 	struct mm_struct *mm;
 	struct css_set *cgroups;
 	struct task_group *sched_task_group;

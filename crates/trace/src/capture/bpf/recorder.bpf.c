@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* stacks.h defines further kinds. */
+/* stacks.h and stops.h define further kinds. */
 enum kind {
 	VECTOR_ENTRY = 1,
 	VECTOR_EXIT,
@@ -248,6 +248,8 @@ static ALWAYS_INLINE void name_holder(struct slot *slot, struct task_struct *tas
 	slot->c = (u64)policy << 32 | (u16)prio;
 }
 
+#include "stops.h"
+
 /* A target goes to sleep: in a futex it may wait for a lock, whose holder the kernel knows
  * if the lock has priority inheritance. */
 static ALWAYS_INLINE void may_wait(struct lane *lane, struct task_struct *task, u64 now_ns, u32 cpu)
@@ -278,6 +280,8 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 		/* So that this event is later than the one before. */
 		now_ns = bpf_ktime_get_ns();
 	}
+	if (state & (STATE_STOPPED | STATE_TRACED) && !(preempted & 1) && is_target(lane, from_tid))
+		record_stop(lane, from, state, now_ns, cpu);
 	u32 turn;
 	struct slot *slot = begin(lane, now_ns, cpu, SWITCH, &turn);
 	if (!slot)
