@@ -90,19 +90,12 @@ fn look_up_parent(root: &Root, culprit: &mut Culprit, until_ns: u64) {
         return;
     };
     let tid = parent.tid.filter(|tid| *tid > KTHREADD);
-    let Some(whose) = tid.and_then(|tid| thread_owner(root, tid)) else {
-        return;
-    };
-    if !is_same(&parent.name, &whose.name) || whose.is_later_than(until_ns) {
-        return;
-    }
-    if is_part_of(root, whose.pid, std::process::id()) {
-        // It executed no other program.
-        let (its, of_parent) = (culprit.command.as_deref(), whose.command.as_deref());
-        culprit.own = its.is_some_and(|its| of_parent.is_some_and(|line| line.starts_with(its)));
-    } else {
-        parent.start = whose.start;
-    }
+    let whose = tid.and_then(|tid| thread_owner(root, tid)).filter(|whose| {
+        is_same(&parent.name, &whose.name)
+            && !whose.is_later_than(until_ns)
+            && !is_part_of(root, whose.pid, std::process::id())
+    });
+    parent.start = whose.and_then(|whose| whose.start);
 }
 
 /// Whether the thread with this ID still has this name. The kernel appends a worker's current work

@@ -1,10 +1,8 @@
 //! The threads that the bills name for a cause. A command acts on these, by number and start time: a
 //! name is shared, also with the thread that was late.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use punctual_record::Run;
-use punctual_record::explanation::{Ancestor, Cause, Culprit, RowNote};
+use punctual_record::explanation::{Cause, Culprit, RowNote};
 use punctual_record::tuning::ThreadSetting;
 
 use super::fix::{MOST, tune};
@@ -20,7 +18,7 @@ pub(super) struct Accused<'r> {
     /// All of them.
     all: Vec<&'r Culprit>,
     /// The threads that were measured.
-    measured: BTreeSet<Option<u32>>,
+    measured: Vec<Option<u32>>,
     /// They are of those.
     are_measured: bool,
     /// These are of a program that goes on.
@@ -179,47 +177,33 @@ impl<'r> Accused<'r> {
         }
     }
 
-    /// What keeps the next ones of their kind off CPUs: in the unit, by their parents, which they
-    /// inherit from, by their control groups, or where the program is started.
+    /// What keeps the next ones of their kind off CPUs: in the unit, by the parent, which they inherit
+    /// from, by the control group, or where the program is started.
     fn moved_later(&self, cpus: &str, lasting: &str) -> String {
-        if lasting.is_empty() {
-            return "it had ended".to_owned();
-        }
-        if self.all.iter().any(|by| unit(by).is_some()) {
-            return format!("it had ended: {lasting}");
-        }
-        let is_measured = |it: &&Ancestor| self.measured.contains(&it.tid);
-        let parents = self.all.iter().filter_map(|by| by.parents.first());
-        let parents: BTreeMap<_, _> = parents
-            .filter(|it| !is_measured(it))
-            .filter_map(|it| Some(((it.tid?, it.start?), ancestor(it))))
-            .take(MOST)
-            .collect();
-        let knob = |(tid, start): &(u32, u64)| {
-            let knob = ThreadSetting::Affinity.knob(*tid, Some(*start));
-            format!("{knob}={cpus}")
-        };
-        let settings: Vec<String> = parents.keys().map(knob).collect();
-        if !settings.is_empty() {
-            let names: Vec<String> = parents.into_values().collect();
-            return format!(
-                "it had ended: move {}, and with it what it starts from then on: {} (for good: {lasting})",
-                names.join(", "),
-                tune(&settings)
-            );
-        }
-        let groups: BTreeSet<&str> = self
-            .all
-            .iter()
-            .filter_map(|by| by.group.as_deref())
-            .collect();
-        match groups.is_empty() {
-            true => format!("it had ended: {lasting}"),
-            false => format!(
-                "it had ended: set cpuset.cpus of its control group {} to {cpus}, or {lasting}",
-                groups.into_iter().collect::<Vec<_>>().join(", ")
+        let parent = self.all.iter().find_map(|by| {
+            let parent = by.parents.first()?;
+            let is_free = parent.start.is_some() && !self.measured.contains(&parent.tid);
+            is_free.then_some((parent, parent.tid?))
+        });
+        let mut groups = self.all.iter().filter_map(|by| by.group.as_ref());
+        let group = groups.next().map(|group| group.replace('`', "'"));
+        let how = match (parent, group) {
+            _ if lasting.is_empty() => return "it had ended".to_owned(),
+            _ if self.all.iter().any(|by| unit(by).is_some()) => lasting.to_owned(),
+            (Some((parent, tid)), _) => format!(
+                "move {}, and with it what it starts from then on: {} (for good: {lasting})",
+                ancestor(parent),
+                tune(&[format!(
+                    "{}={cpus}",
+                    ThreadSetting::Affinity.knob(tid, parent.start)
+                )])
             ),
-        }
+            (None, Some(group)) => {
+                format!("set cpuset.cpus of its control group {group} to {cpus}, or {lasting}")
+            }
+            (None, None) => lasting.to_owned(),
+        };
+        format!("it had ended: {how}")
     }
 }
 

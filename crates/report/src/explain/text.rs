@@ -183,11 +183,11 @@ fn descent(parents: &[Ancestor]) -> String {
     names.join(" → ")
 }
 
+/// Without backquotes: in advice these stand around commands.
 pub(super) fn ancestor(it: &Ancestor) -> String {
-    match it.tid {
-        Some(tid) => format!("{} (TID {tid})", it.name),
-        None => it.name.clone(),
-    }
+    let name = it.name.replace('`', "'");
+    it.tid
+        .map_or(name.clone(), |tid| format!("{name} (TID {tid})"))
 }
 
 /// What is known beside the figures: threads, stack and notes.

@@ -122,6 +122,21 @@ fn advice_for_what_had_ended_is_for_its_unit_parent_or_group() {
     assert_eq!(fix(&gzip(), &run).as_deref(), Some(by_group));
 }
 
+/// Names are any program's.
+#[test]
+fn no_name_of_a_parent_or_a_group_looks_like_a_command() {
+    for start in [None, Some(77)] {
+        let parents = vec![ancestor("`reboot`", 4711, start)];
+        let text = fix(&gzip(), &run_that_met(ended(Some("/`halt`"), parents)));
+        let text = text.expect("an advice");
+        let commands: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+        let wanted = "sudo punctual tune apply affinity@4711:77=1";
+        let wanted = start.map(|_| wanted);
+        assert_eq!(commands, wanted.into_iter().collect::<Vec<_>>(), "{text}");
+        assert!(text.contains("'reboot' (TID 4711)"), "{text}");
+    }
+}
+
 /// What it was is known, and there is nothing to say about where it is started.
 #[test]
 fn a_kernel_thread_that_had_ended_has_no_program_to_start() {

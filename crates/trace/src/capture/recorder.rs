@@ -262,13 +262,14 @@ impl Recorder {
     pub fn origin(&self, tid: u32) -> Vec<u64> {
         let at = tid as usize % origins::THREADS * origins::WORDS;
         let kept = self.origins.words().get(at..at + origins::WORDS);
-        let kept = kept.unwrap_or_default();
-        let words = |()| kept.iter().map(|word| word.load(Ordering::Acquire));
-        let copy: Vec<u64> = words(()).collect();
-        match words(()).next() == copy.first().copied() {
-            true => copy,
-            false => Vec::new(),
-        }
+        let words = || {
+            kept.into_iter()
+                .flatten()
+                .map(|it| it.load(Ordering::Acquire))
+        };
+        let copy: Vec<u64> = words().collect();
+        let is_whole = words().next() == copy.first().copied();
+        if is_whole { copy } else { Vec::new() }
     }
 
     /// Follows one more thread.

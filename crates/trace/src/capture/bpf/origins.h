@@ -35,28 +35,23 @@ struct {
 	MAP_TYPE(value, struct origin);
 } origins SEC(".maps");
 
-/* The group of the CPU controller if that has a hierarchy of its own, else that of version 2. */
+/* The group of version 2; else, if that is the root, the one of the CPU controller. */
 static ALWAYS_INLINE struct cgroup *group_of(struct task_struct *task)
 {
 	struct css_set *set = 0;
-	struct cgroup *group = 0, *of_cpu = 0;
+	struct cgroup *group = 0;
+	struct cgroup_subsys_state *parent = 0;
 	read_kernel(&set, &task->cgroups);
 	if (set)
 		read_kernel(&group, &set->dfl_cgrp);
-	if (!group || !field_exists(task->sched_task_group))
-		return group;
+	if (group)
+		read_kernel(&parent, &group->self.parent);
 	struct task_group *tasks = 0;
-	read_kernel(&tasks, &task->sched_task_group);
+	if (!parent && field_exists(task->sched_task_group))
+		read_kernel(&tasks, &task->sched_task_group);
 	if (tasks)
-		read_kernel(&of_cpu, &tasks->css.cgroup);
-	if (!of_cpu)
-		return group;
-	struct cgroup_root *root = 0, *root_of_cpu = 0;
-	struct cgroup_subsys_state *parent = 0;
-	read_kernel(&root, &group->root);
-	read_kernel(&root_of_cpu, &of_cpu->root);
-	read_kernel(&parent, &of_cpu->self.parent);
-	return root != root_of_cpu && parent ? of_cpu : group;
+		read_kernel(&group, &tasks->css.cgroup);
+	return group;
 }
 
 static ALWAYS_INLINE void read_groups(struct origin *origin, struct task_struct *task)
