@@ -332,7 +332,7 @@ fn stops_at_any_moment_leave_a_readable_record() {
 }
 
 /// Whoever stopped a thread according to the bill of a wake-up that was due meanwhile.
-fn stopped_by(thread: &Child, state: &str, stop: impl FnOnce(i32)) -> (Option<u32>, Culprit) {
+fn stopped_by(thread: &Child, state: &str, stop: impl FnOnce(i32)) -> (Option<i32>, Culprit) {
     let (tid, cpu) = (thread.id(), cpus()[0] as u32);
     let mut capture = Capture::start(&Options {
         targets: vec![(tid, cpu)],
@@ -386,7 +386,7 @@ fn a_bill_names_who_stopped_a_thread() {
     });
     assert_eq!(
         (signal, by.name.as_deref()),
-        (Some(libc::SIGSTOP as u32), Some("sh"))
+        (Some(libc::SIGSTOP), Some("sh"))
     );
     assert_eq!(by.parents[0].tid, Some(own), "{by:?}");
     let (signal, by) = stopped_by(&sleeper, "traced", |tid| {

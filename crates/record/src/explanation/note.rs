@@ -97,7 +97,7 @@ pub enum RowNote {
     StoppedBy {
         /// The signal; absent if a debugger did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        signal: Option<u32>,
+        signal: Option<i32>,
         /// The thread that sent it, or the debugger; `ns` is 0.
         thread: Box<Culprit>,
     },

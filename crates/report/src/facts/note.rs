@@ -80,23 +80,14 @@ fn note(note: &RowNote) -> String {
                 duration(thread.ns)
             );
         }
-        RowNote::StoppedBy {
-            signal: Some(signal),
-            thread,
-        } => {
-            let signal = signal_name(i32::try_from(*signal).unwrap_or(i32::MAX));
-            return format!("{signal}, {}", culprit(thread));
-        }
-        RowNote::StoppedBy {
-            signal: None,
-            thread,
-        } => {
+        RowNote::StoppedBy { signal, thread } => {
+            let how = signal.map_or("traced".to_owned(), signal_name);
             let name = thread.name.as_deref().unwrap_or_default();
-            let debugger = Culprit {
+            let unnamed = Culprit {
                 name: None,
                 ..(**thread).clone()
             };
-            return format!("traced by {name}, {}", culprit(&debugger));
+            return format!("{how} by {name}, {}", culprit(&unnamed));
         }
         RowNote::SentFrom { cpu } => return format!("sent from CPU {cpu}"),
         RowNote::SentByInterrupt { cpu } => {

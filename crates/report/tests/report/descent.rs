@@ -161,7 +161,7 @@ fn a_stop_names_its_signal_and_its_sender_or_the_debugger() {
     };
     let sender = "PID 4712, TID 4713, SCHED_FIFO 91, started by backup.sh (TID 4711): pkill -STOP app \
                   (ended)";
-    assert_eq!(stop(Some(19)), format!("SIGSTOP, sent by pkill, {sender}"));
-    assert_eq!(stop(Some(20)), format!("SIGTSTP, sent by pkill, {sender}"));
+    assert_eq!(stop(Some(19)), format!("SIGSTOP by pkill, {sender}"));
+    assert_eq!(stop(Some(20)), format!("SIGTSTP by pkill, {sender}"));
     assert_eq!(stop(None), format!("traced by pkill, {sender}"));
 }

@@ -292,7 +292,7 @@ pub enum Kind {
         tid: u32,
         /// The signal; absent if a debugger stopped it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        signal: Option<u32>,
+        signal: Option<i32>,
         /// The thread that sent the signal, or the debugger; absent for an interrupt, or if that is
         /// not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]

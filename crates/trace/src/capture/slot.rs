@@ -260,7 +260,7 @@ impl Slot {
             },
             kind::STOP => Kind::Stop {
                 tid: a as u32,
-                signal: Some(self.d() as u32).filter(|signal| *signal != 0),
+                signal: Some(self.d() as i32).filter(|signal| *signal != 0),
                 by: (b as u32 != 0).then(|| self.other(b as u32)),
             },
             _ => return None,

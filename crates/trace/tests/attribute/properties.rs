@@ -87,7 +87,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
         tasks().prop_map(|task| Kind::Rename { task }),
         (
             0u32..6,
-            proptest::option::of(19u32..23),
+            proptest::option::of(19i32..23),
             proptest::option::of(tasks())
         )
             .prop_map(|(tid, signal, by)| Kind::Stop { tid, signal, by }),

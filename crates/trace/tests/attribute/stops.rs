@@ -134,7 +134,7 @@ fn an_idle_cpu_is_the_stops_while_it_lasts_and_the_idle_states_after() {
 /// Who stopped it, before the window or within it; whoever stopped another thread, or later, did not.
 #[test]
 fn a_stop_names_the_sender_of_its_signal_or_the_debugger() {
-    let notes = |state: u64, stops: &[(i64, u32, Option<u32>, &str)]| {
+    let notes = |state: u64, stops: &[(i64, u32, Option<i32>, &str)]| {
         let mut made = asleep(&idle(), 300_000);
         made.window.events.clear();
         made.window.left = Some(state);
