@@ -2,7 +2,9 @@
 //! say is known, and what its parent is.
 
 use punctual_machine::Root;
-use punctual_machine::survey::thread_owner::{is_part_of, since_boot_ns, thread_owner};
+use punctual_machine::survey::thread_owner::{
+    group_weight, is_part_of, since_boot_ns, thread_owner,
+};
 use punctual_record::explanation::{Bill, BillRow, Cause, Culprit, RowNote};
 use punctual_trace::capture::numbers::Numbers;
 
@@ -80,6 +82,10 @@ fn complete(all: Vec<(String, &mut Culprit)>, until_ns: u64, numbers: &Numbers) 
                 look_up_parent(&root, culprit, until_ns);
             }
         }
+        let group = culprit.group.as_deref();
+        // Those that share a CPU by weights.
+        let group = group.filter(|_| matches!(&*culprit.policy, "SCHED_OTHER" | "SCHED_BATCH"));
+        culprit.weight = group.and_then(|group| group_weight(&root, group));
     }
 }
 

@@ -43,6 +43,9 @@ pub struct Culprit {
     /// Its control group, without those at the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The weight of that group among its siblings, of an ordinary thread, if it isn't the default, 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
     /// Whether it had ended, or another program had its number, when `/proc` was read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,

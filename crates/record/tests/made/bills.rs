@@ -292,6 +292,7 @@ pub fn explanation() -> Explanation {
             own: index % 4 == 3,
             command: Some("/usr/bin/stress-ng --vm 2".to_owned()),
             group: Some("/system.slice/app.service".to_owned()),
+            weight: (index == 5).then_some(500),
             ended: index % 2 == 1,
             parents: match index % 4 {
                 3 => vec![

@@ -149,6 +149,7 @@ fn culprit() -> Culprit {
         own: true,
         command: None,
         group: None,
+        weight: None,
         ended: false,
         parents: Vec::new(),
     }

@@ -164,6 +164,9 @@ pub(crate) fn culprit(by: &Culprit) -> String {
     if let Some(group) = &by.group {
         text += &format!(", in {group}");
     }
+    if let Some(weight) = by.weight {
+        text += &format!(" (cpu.weight {weight})");
+    }
     if !by.parents.is_empty() {
         text += &format!(", started by {}", descent(&by.parents));
     }

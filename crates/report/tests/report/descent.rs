@@ -80,6 +80,16 @@ fn a_bill_names_the_descent_of_what_had_ended() {
         said.contains("gzip -9 a ") && !said.contains("ended"),
         "{said}"
     );
+    let shares = Culprit {
+        policy: "SCHED_OTHER".to_owned(),
+        priority: 0,
+        nice: Some(5),
+        weight: Some(500),
+        ..ended(Some("/app"), Vec::new())
+    };
+    let said = line(shares);
+    let whole = "SCHED_OTHER, nice 5, in /app (cpu.weight 500): gzip -9 a (ended)";
+    assert!(said.contains(whole), "{said}");
     let unknown = Culprit {
         command: None,
         ..ended(None, Vec::new())
