@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use cause::{Cause, EARLIER_TIMER, Meanwhile, SLEPT_EARLIER, general_name, softirq_name};
 pub(super) use check::check;
 pub(crate) use check::picture as check_picture;
-pub use culprit::Culprit;
+pub use culprit::{Ancestor, Culprit};
 pub use limit::{GroupLimit, GroupThrottling, Keeper, OrdinaryTime, RT_RUNTIME};
 pub use not_seen::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};
 pub use note::RowNote;

@@ -113,11 +113,18 @@ fn group(groups: &str) -> Option<String> {
     best.map(|(_, path)| path.to_owned())
 }
 
+/// The weight of a control group of version 2 among its siblings; absent if it has the default, 100.
+#[must_use]
+pub fn group_weight(root: &Root, group: &str) -> Option<u32> {
+    let weight = root.text(&format!("/sys/fs/cgroup{group}/cpu.weight"));
+    weight.ok()?.trim().parse().ok().filter(|it| *it != 100)
+}
+
 #[cfg(test)]
 mod tests {
     use punctual_rt::clock;
 
-    use super::{group, is_part_of, since_boot_ns, thread_owner};
+    use super::{group, group_weight, is_part_of, since_boot_ns, thread_owner};
     use crate::Root;
 
     #[test]
@@ -154,6 +161,20 @@ mod tests {
         child.wait().unwrap();
         assert!(later.is_later_than(before), "{later:?} {before}");
         assert!(!later.is_later_than(after) && !own.is_later_than(before));
+    }
+
+    #[test]
+    fn a_weight_is_reported_unless_it_is_the_default() {
+        let machine = tempfile::tempdir().unwrap();
+        for (group, weight) in [("app", "500\n"), ("app/usual", "100\n"), ("app/odd", "x")] {
+            let group = machine.path().join("sys/fs/cgroup").join(group);
+            std::fs::create_dir_all(&group).unwrap();
+            std::fs::write(group.join("cpu.weight"), weight).unwrap();
+        }
+        let root = Root::recorded(machine.path());
+        let groups = ["/app", "/app/usual", "/app/odd", "/gone"];
+        let weights = groups.map(|group| group_weight(&root, group));
+        assert_eq!(weights, [Some(500), None, None, None]);
     }
 
     #[test]

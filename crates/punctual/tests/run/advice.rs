@@ -18,7 +18,7 @@ use punctual_rt::sched::{self, Policy};
 
 /// A run of a probe with priority 30 on CPU 0 that had a cause there, and who it was; CPU 1 was not
 /// probed.
-fn run_that_met(cause: &Cause, by: &[Culprit]) -> Run {
+pub fn run_that_met(cause: &Cause, by: &[Culprit]) -> Run {
     let text = include_str!("../../../record/tests/data/run-2.json");
     let mut run: Run = serde_json::from_str(text).expect("a record");
     run.watch = None;
@@ -35,7 +35,7 @@ fn run_that_met(cause: &Cause, by: &[Culprit]) -> Run {
 }
 
 /// A thread of a program that lived when it was looked up.
-fn alive(tid: u32, start: u64) -> Culprit {
+pub fn alive(tid: u32, start: u64) -> Culprit {
     Culprit {
         ns: 5_000,
         tid,
@@ -47,13 +47,13 @@ fn alive(tid: u32, start: u64) -> Culprit {
 }
 
 /// The commands in an advice: they stand between backquotes.
-fn commands(advice: &str) -> Vec<String> {
+pub fn commands(advice: &str) -> Vec<String> {
     let pieces = advice.split('`').skip(1).step_by(2);
     pieces.map(str::to_owned).collect()
 }
 
 /// A command as root executes it here, with a journal of its own.
-fn executed(place: &Place, command: &str) -> Output {
+pub fn executed(place: &Place, command: &str) -> Output {
     let command = command.replacen("sudo punctual", "\"$PUNCTUAL\"", 1) + " --state state";
     let mut shell = Command::new("sh");
     shell.args(["-c", &command]).current_dir(place.path());

@@ -135,10 +135,12 @@ fn a_bill_names_the_culprits_process_command_line_and_group() {
             .count()
     };
     assert!(named(&again.bills) >= named(bills), "{again:?}");
-    // For a thread that has ended, the events' information is present.
+    // For a thread that has ended, the events' information is present: it began in the run.
     for (_, by) in of("a-brief-one") {
         assert_eq!((by.policy.as_str(), by.priority), ("SCHED_FIFO", 91));
-        assert!(by.tid != 0 && by.ended == by.pid.is_none(), "{by:?}");
+        assert_eq!(by.pid, Some(std::process::id()), "{by:?}");
+        assert!(by.command.as_ref().is_some_and(|it| it.contains(&program)));
+        assert!(by.tid != 0 && !by.parents.is_empty(), "{by:?}");
     }
     assert!(!of("a-brief-one").is_empty(), "{bills:?}");
 }

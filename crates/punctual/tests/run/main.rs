@@ -18,6 +18,7 @@ mod common;
 mod cost;
 mod culprits;
 mod delayed;
+mod descent;
 mod ends;
 mod exec;
 mod exec_own;

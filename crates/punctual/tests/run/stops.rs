@@ -1,13 +1,18 @@
 //! A stop of the measuring process is an event with a length, not a latency of the machine.
 
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::alone::alone;
 use crate::common::needs::{self, Absent};
 use crate::common::stops::{FREEZERS, Freezer, trace};
-use crate::common::{Place, Running, cpus, event_kinds, need, skip, why_invalid};
+use crate::common::{Place, Running, cpus, event_kinds, need, skip, until, why_invalid};
+use punctual_record::explanation::{Cause, Culprit, RowNote};
 use punctual_record::{Run, StopCause};
+use punctual_rt::clock;
+use punctual_trace::attribute::bill;
+use punctual_trace::capture::{Capture, Options, RING_EVENTS, WakeUpPlace};
 
 const MS: u64 = 1_000_000;
 /// How long the tests stop a run: longer than any stall that a busy machine has on all CPUs.
@@ -324,4 +329,70 @@ fn stops_at_any_moment_leave_a_readable_record() {
             no_cycle_is_lost(&run);
         }
     }
+}
+
+/// Whoever stopped a thread according to the bill of a wake-up that was due meanwhile.
+fn stopped_by(thread: &Child, state: &str, stop: impl FnOnce(i32)) -> (Option<i32>, Culprit) {
+    let (tid, cpu) = (thread.id(), cpus()[0] as u32);
+    let mut capture = Capture::start(&Options {
+        targets: vec![(tid, cpu)],
+        roaming: Vec::new(),
+        all_wakings: false,
+        interrupt_above_ns: 0,
+        cpus: vec![cpu],
+        ring_events: RING_EVENTS,
+    })
+    .expect("this machine traces");
+    let asleep = || {
+        let stat = std::fs::read_to_string(format!("/proc/{tid}/stat"));
+        stat.expect("it lives").contains(") S ")
+    };
+    until("it sleeps", asleep);
+    let due_ns = clock::now_ns() + 10 * MS;
+    stop(i32::try_from(tid).expect("a number of a process"));
+    until("it sleeps again", asleep);
+    capture.drain();
+    let at = WakeUpPlace::on_cpu(cpu);
+    let bill = bill(&capture.window_at(tid, at, due_ns, clock::now_ns()));
+    let is_stop = |cause: &Cause| matches!(cause, Cause::Blocked { state: of } if of == state);
+    let row = bill.rows.iter().find(|row| is_stop(&row.cause));
+    let row = row.unwrap_or_else(|| panic!("no stop: {bill:?}"));
+    assert!(row.ns > 20 * MS, "{row:?}");
+    match &row.notes[..] {
+        [RowNote::StoppedBy { signal, thread }] => (*signal, (**thread).clone()),
+        notes => panic!("{notes:?}"),
+    }
+}
+
+/// The sender has ended by the time that anyone looks.
+#[test]
+fn a_bill_names_who_stopped_a_thread() {
+    need!(needs::root());
+    need!(needs::tracing());
+    let mut sleeper = Command::new("taskset");
+    sleeper.args(["-c", &cpus()[0].to_string(), "sleep", "100"]);
+    let mut sleeper = sleeper.spawn().expect("taskset");
+    // SAFETY: gettid takes no argument and never fails.
+    let own = unsafe { libc::gettid() }.unsigned_abs();
+    let (signal, by) = stopped_by(&sleeper, "stopped", |tid| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("kill -STOP {tid}; true")]);
+        assert!(shell.status().expect("sh").success());
+        let stat = || std::fs::read_to_string(format!("/proc/{tid}/stat"));
+        until("it stops", || stat().expect("it lives").contains(") T "));
+        sleep(Duration::from_millis(60));
+        // SAFETY: the process is a child that has not been reaped, so the number is its own.
+        assert_eq!(unsafe { libc::kill(tid, libc::SIGCONT) }, 0);
+    });
+    assert_eq!(
+        (signal, by.name.as_deref()),
+        (Some(libc::SIGSTOP), Some("sh"))
+    );
+    assert_eq!(by.parents[0].tid, Some(own), "{by:?}");
+    let (signal, by) = stopped_by(&sleeper, "traced", |tid| {
+        assert!(trace(tid, Duration::from_millis(60)), "root may");
+    });
+    assert_eq!((signal, by.tid), (None, own), "{by:?}");
+    sleeper.kill().expect("it lives");
+    sleeper.wait().expect("it ends");
 }

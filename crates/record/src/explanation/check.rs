@@ -193,6 +193,9 @@ fn bill(bill: &Bill, place: &str) -> Result<(), Broken> {
             format!("{place}.stack"),
         )?;
         at_most(row.by.len(), Culprit::MOST, format!("{place}.by"))?;
+        let parents = row.by.iter().map(|by| by.parents.len());
+        let parents = parents.max().unwrap_or(0);
+        at_most(parents, Culprit::PARENTS, format!("{place}.by.parents"))?;
         at_most(
             row.notes.len(),
             Explanation::NOTES,

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Bill, BillRow, RowNote};
 use crate::run::Run;
 
-/// A thread that took time. What the events say is always there; what stands in `/proc` is read
-/// soon after, and absent of a thread that had ended or can't be seen.
+/// A thread that took time. What the events say is always there: also process, command line and group of
+/// a thread that began during the recording. Of others, these are read from `/proc` soon after, and
+/// absent of a thread that had ended or can't be seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Culprit {
@@ -42,14 +43,38 @@ pub struct Culprit {
     /// Its control group, without those at the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The weight of that group among its siblings, of an ordinary thread, if it isn't the default, 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
     /// Whether it had ended, or another program had its number, when `/proc` was read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
+    /// Who created it, and who created that, of a thread that began during the recording: the nearest
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<Ancestor>,
+}
+
+/// A thread that created another one, as it was at that time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Ancestor {
+    /// Its name.
+    pub name: String,
+    /// The thread, as `/proc` numbers it; absent if it is not visible there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
+    /// When it started, in ticks since boot, of a parent that could be moved: it lived when `/proc` was
+    /// read, and is a program of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
 }
 
 impl Culprit {
     /// Threads of one row that are distinguished.
     pub const MOST: usize = 4;
+    /// Ancestors that are named.
+    pub const PARENTS: usize = 4;
 
     /// Whether it is a thread that the run measured: a probe, a task, a watched thread.
     #[must_use]
@@ -87,10 +112,15 @@ impl Bill {
         }
         for row in &mut self.rows {
             let same = |it: &&BillRow| it.cause == row.cause && it.stage == row.stage;
-            let known = earlier.rows.iter().find(same);
-            let notes = known.iter().flat_map(|it| &it.notes);
-            let used = notes.filter(|note| matches!(note, RowNote::UsedUpBy { .. }));
-            row.notes.extend(used.cloned());
+            let Some(known) = earlier.rows.iter().find(same) else {
+                continue;
+            };
+            let is_of_thread = |note: &RowNote| {
+                matches!(note, RowNote::UsedUpBy { .. } | RowNote::StoppedBy { .. })
+            };
+            row.notes.retain(|note| !is_of_thread(note));
+            let notes = known.notes.iter().filter(|note| is_of_thread(note));
+            row.notes.extend(notes.cloned());
         }
     }
 }

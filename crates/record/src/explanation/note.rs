@@ -93,6 +93,14 @@ pub enum RowNote {
         /// The thread; `ns` is how long it ran.
         thread: Box<Culprit>,
     },
+    /// Who stopped the thread.
+    StoppedBy {
+        /// The signal; absent if a debugger did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+        /// The thread that sent it, or the debugger; `ns` is 0.
+        thread: Box<Culprit>,
+    },
     /// The quota of the group.
     Quota {
         /// What it may run of each period, in µs.
@@ -128,6 +136,16 @@ pub enum RowNote {
         /// The sentence.
         text: String,
     },
+}
+
+impl RowNote {
+    /// The thread that it is about, to be looked up.
+    pub fn thread_mut(&mut self) -> Option<&mut Culprit> {
+        match self {
+            Self::UsedUpBy { thread } | Self::StoppedBy { thread, .. } => Some(thread),
+            _ => None,
+        }
+    }
 }
 
 impl Sentence for RowNote {

@@ -137,6 +137,15 @@ pub fn notes() -> Vec<RowNote> {
                 ..Culprit::default()
             }),
         },
+        RowNote::StoppedBy {
+            signal: Some(19),
+            thread: Box::new(Culprit {
+                tid: 4714,
+                name: Some("pkill".to_owned()),
+                policy: "SCHED_OTHER".to_owned(),
+                ..Culprit::default()
+            }),
+        },
         RowNote::SentFrom { cpu: 3 },
         RowNote::SentByInterrupt { cpu: 3 },
         RowNote::SmiCount { count: 2 },
@@ -243,6 +252,14 @@ pub fn bill_of(cpu: u32, due_ns: u64, rows: &[(Stage, Cause, u64)]) -> Bill {
     }
 }
 
+fn ancestor(name: &str, tid: u32, start: Option<u64>) -> Ancestor {
+    Ancestor {
+        name: name.to_owned(),
+        tid: Some(tid),
+        start,
+    }
+}
+
 /// What a run might hold: bills with one, some and all kinds of cause.
 pub fn explanation() -> Explanation {
     let mut ledger = Ledger::new(Some(100_000));
@@ -275,7 +292,15 @@ pub fn explanation() -> Explanation {
             own: index % 4 == 3,
             command: Some("/usr/bin/stress-ng --vm 2".to_owned()),
             group: Some("/system.slice/app.service".to_owned()),
+            weight: (index == 5).then_some(500),
             ended: index % 2 == 1,
+            parents: match index % 4 {
+                3 => vec![
+                    ancestor("runner", 470, Some(812_001)),
+                    ancestor("cron", 12, None),
+                ],
+                _ => Vec::new(),
+            },
         }];
         bill.rows[4].notes = vec![notes[index % notes.len()].clone()];
         bill.picture = Some(picture(bill.latency_ns as i64, index));

@@ -149,7 +149,9 @@ fn culprit() -> Culprit {
         own: true,
         command: None,
         group: None,
+        weight: None,
         ended: false,
+        parents: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use punctual_record::explanation::{Cause, Culprit, RowNote};
 use punctual_record::tuning::ThreadSetting;
 
 use super::fix::{MOST, tune};
+use super::text::ancestor;
 
 /// Threads that a sentence names.
 const NAMES: usize = 3;
@@ -16,7 +17,9 @@ pub(super) struct Accused<'r> {
     alive: Vec<(&'r Culprit, u64)>,
     /// All of them.
     all: Vec<&'r Culprit>,
-    /// They are of those that were measured.
+    /// The threads that were measured.
+    measured: Vec<Option<u32>>,
+    /// They are of those.
     are_measured: bool,
     /// These are of a program that goes on.
     is_watch: bool,
@@ -52,9 +55,11 @@ impl<'r> Accused<'r> {
     }
 
     fn among(run: &'r Run, all: Vec<&'r Culprit>) -> Self {
+        let measured = run.threads.iter().map(|it| u32::try_from(it.tid).ok());
         let lives = |by: &&'r Culprit| Some((*by, by.start.filter(|_| !by.ended)?));
         Self {
             alive: all.iter().filter_map(lives).take(MOST).collect(),
+            measured: measured.collect(),
             are_measured: !all.is_empty() && all.iter().all(|by| by.is_of(run)),
             is_watch: run.watch.is_some(),
             all,
@@ -108,27 +113,34 @@ impl<'r> Accused<'r> {
 
     /// What gives their CPU to others, as a command and for good.
     pub fn moved(&self, cpus: &str) -> String {
-        let for_good = self.for_good(
+        let lasting = self.lasting(
             &format!("CPUAffinity={cpus}"),
             &format!("taskset -c {cpus}"),
         );
-        self.sentence(ThreadSetting::Affinity, cpus, &for_good)
+        let ended = || self.moved_later(cpus, &lasting);
+        self.sentence(ThreadSetting::Affinity, cpus, &lasting, ended)
     }
 
-    /// What lowers their priority, as a command and for good.
+    /// What lowers their priority, as a command and for good; nothing for threads of the kernel that had
+    /// ended.
     pub fn lowered(&self, priority: u32) -> String {
-        let for_good = self.for_good(
+        let lasting = self.lasting(
             &format!("CPUSchedulingPriority={priority}"),
             &format!("chrt -f {priority}"),
         );
-        self.sentence(
-            ThreadSetting::Scheduling,
-            &format!("fifo:{priority}"),
-            &for_good,
-        )
+        let value = format!("fifo:{priority}");
+        self.sentence(ThreadSetting::Scheduling, &value, &lasting, || {
+            lasting.clone()
+        })
     }
 
-    fn sentence(&self, what: ThreadSetting, value: &str, for_good: &str) -> String {
+    fn sentence(
+        &self,
+        what: ThreadSetting,
+        value: &str,
+        lasting: &str,
+        ended: impl Fn() -> String,
+    ) -> String {
         match self.command(what, value) {
             // Its number ended with the run.
             _ if self.are_measured && !self.is_watch => {
@@ -139,23 +151,59 @@ impl<'r> Accused<'r> {
                     "{command} (a thread of the watched program: for good in the program itself)"
                 )
             }
-            Some(command) => format!("{command}{for_good}"),
+            Some(command) if lasting.is_empty() => command,
+            Some(command) => format!("{command} (for good: {lasting})"),
             None if self.all.is_empty() => "no bill that is kept names its threads".to_owned(),
-            None => format!("it had ended{for_good}"),
+            None => ended(),
         }
     }
 
-    /// Where it is set so that it lasts: in the unit, or where the program is started.
-    fn for_good(&self, of_unit: &str, prefix: &str) -> String {
+    /// Where it is set so that it lasts: in the unit, or where the program is started. Nothing for
+    /// threads of the kernel.
+    fn lasting(&self, of_unit: &str, prefix: &str) -> String {
         let mut units: Vec<&str> = self.all.iter().filter_map(|by| unit(by)).collect();
         units.sort_unstable();
         units.dedup();
         let of_kernel = |by: &&Culprit| by.command.as_deref() == Some("");
-        match &units[..] {
-            [] if self.all.iter().any(of_kernel) => String::new(),
-            [] => format!(" (for good: start its program with {prefix})"),
-            units => format!(" (for good: {of_unit} in {})", units.join(", ")),
+        let parents = self.all.iter().filter_map(|by| by.parents.first());
+        let parent = parents.into_iter().find(|it| it.tid != Some(1));
+        match (&units[..], parent) {
+            ([], _) if self.all.iter().any(of_kernel) => String::new(),
+            ([], Some(parent)) if self.had_ended() => {
+                format!("let {} start it with {prefix}", ancestor(parent))
+            }
+            ([], _) => format!("start its program with {prefix}"),
+            (units, _) => format!("{of_unit} in {}", units.join(", ")),
         }
+    }
+
+    /// What keeps the next ones of their kind off CPUs: in the unit, by the parent, which they inherit
+    /// from, by the control group, or where the program is started.
+    fn moved_later(&self, cpus: &str, lasting: &str) -> String {
+        let parent = self.all.iter().find_map(|by| {
+            let parent = by.parents.first()?;
+            let is_free = parent.start.is_some() && !self.measured.contains(&parent.tid);
+            is_free.then_some((parent, parent.tid?))
+        });
+        let mut groups = self.all.iter().filter_map(|by| by.group.as_ref());
+        let group = groups.next().map(|group| group.replace('`', "'"));
+        let how = match (parent, group) {
+            _ if lasting.is_empty() => return "it had ended".to_owned(),
+            _ if self.all.iter().any(|by| unit(by).is_some()) => lasting.to_owned(),
+            (Some((parent, tid)), _) => format!(
+                "move {}, and with it what it starts from then on: {} (for good: {lasting})",
+                ancestor(parent),
+                tune(&[format!(
+                    "{}={cpus}",
+                    ThreadSetting::Affinity.knob(tid, parent.start)
+                )])
+            ),
+            (None, Some(group)) => {
+                format!("set cpuset.cpus of its control group {group} to {cpus}, or {lasting}")
+            }
+            (None, None) => lasting.to_owned(),
+        };
+        format!("it had ended: {how}")
     }
 }
 

@@ -438,11 +438,9 @@ fn thread(
         Some(irq) => format!("move its interrupt: {}", move_irq(irq, elsewhere)),
         None => format!("move it: {}", accused.moved(elsewhere)),
     };
-    match below {
-        Some(below) => format!(
-            "{moved}; or lower its priority below yours: {}",
-            accused.lowered(below)
-        ),
+    match below.map(|below| accused.lowered(below)) {
+        Some(lowered) if lowered.is_empty() => moved,
+        Some(lowered) => format!("{moved}; or lower its priority below yours: {lowered}"),
         None => format!("{moved}; or raise your thread's priority above it"),
     }
 }

@@ -11,7 +11,9 @@ use crate::style::{Style, Tone, wrap, wrap_commands};
 use crate::terms::Terms;
 use crate::{facts, words};
 use punctual_record::Run;
-use punctual_record::explanation::{Bill, BillRow, Cause, Culprit, Explanation, Ranked, Stage};
+use punctual_record::explanation::{
+    Ancestor, Bill, BillRow, Cause, Culprit, Explanation, Ranked, Stage,
+};
 
 /// Bills that a summary shows.
 const MOST_BILLS: usize = 3;
@@ -137,7 +139,7 @@ fn bill_lines(
     out.push(style.paint(Tone::Plain, &format!("{head}  the {whole}")));
 }
 
-/// Which thread it was: `PID 4711, TID 4712, SCHED_FIFO 90, in /app: COMMAND`, of an
+/// Which thread it was: `PID 4711, TID 4712, SCHED_FIFO 90, in /app, started by NAME: COMMAND`, of an
 /// interprocessor interrupt `sent by NAME, PID …`.
 pub(crate) fn culprit(by: &Culprit) -> String {
     let mut text = by
@@ -162,13 +164,33 @@ pub(crate) fn culprit(by: &Culprit) -> String {
     if let Some(group) = &by.group {
         text += &format!(", in {group}");
     }
+    if let Some(weight) = by.weight {
+        text += &format!(" (cpu.weight {weight})");
+    }
+    if !by.parents.is_empty() {
+        text += &format!(", started by {}", descent(&by.parents));
+    }
     match &by.command {
         Some(command) if command.is_empty() => text += ": a kernel thread",
+        Some(command) if by.ended => text += &format!(": {command} (ended)"),
         Some(command) => text += &format!(": {command}"),
         None if by.ended => text += ": it had ended when /proc was read",
         None => {}
     }
     text
+}
+
+/// Threads of which each created the next, the first one first: `cron (TID 812) → backup.sh (TID 4711)`.
+fn descent(parents: &[Ancestor]) -> String {
+    let names: Vec<String> = parents.iter().rev().map(ancestor).collect();
+    names.join(" → ")
+}
+
+/// Without backquotes: in advice these stand around commands.
+pub(super) fn ancestor(it: &Ancestor) -> String {
+    let name = it.name.replace('`', "'");
+    it.tid
+        .map_or(name.clone(), |tid| format!("{name} (TID {tid})"))
 }
 
 /// What is known beside the figures: threads, stack and notes.

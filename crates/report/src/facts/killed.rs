@@ -31,19 +31,23 @@ pub fn killed(programs: &[KilledProgram]) -> Option<String> {
     (!said.is_empty()).then(|| format!("{}.", said.join(", ")))
 }
 
-fn signal(number: i32) -> String {
+/// The name of a signal.
+pub(super) fn signal_name(number: i32) -> String {
     let at = usize::try_from(number)
         .ok()
         .and_then(|it| it.checked_sub(1));
-    let name = match at.and_then(|at| SIGNALS.get(at)) {
+    match at.and_then(|at| SIGNALS.get(at)) {
         Some(name) => format!("SIG{name}"),
         None => format!("signal {number}"),
-    };
+    }
+}
+
+fn signal(number: i32) -> String {
     let why = match number {
         // A real-time thread that does not sleep gets SIGXCPU at the soft limit, SIGKILL at the hard one.
         9 => " (the hard RLIMIT_RTTIME, the OOM killer, or somebody)",
         24 => " (RLIMIT_RTTIME or RLIMIT_CPU)",
         _ => "",
     };
-    name + why
+    signal_name(number) + why
 }

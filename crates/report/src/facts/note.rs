@@ -1,6 +1,8 @@
 //! The notes on rows of a bill, in words.
 
-use punctual_record::explanation::{RowNote, softirq_name};
+use super::killed::signal_name;
+use crate::explain::culprit;
+use punctual_record::explanation::{Culprit, RowNote, softirq_name};
 use punctual_stats::format::duration;
 
 /// The notes on one row, in one line; `None` where there is none.
@@ -77,6 +79,15 @@ fn note(note: &RowNote) -> String {
                 thread.priority,
                 duration(thread.ns)
             );
+        }
+        RowNote::StoppedBy { signal, thread } => {
+            let how = signal.map_or("traced".to_owned(), signal_name);
+            let name = thread.name.as_deref().unwrap_or_default();
+            let unnamed = Culprit {
+                name: None,
+                ..(**thread).clone()
+            };
+            return format!("{how} by {name}, {}", culprit(&unnamed));
         }
         RowNote::SentFrom { cpu } => return format!("sent from CPU {cpu}"),
         RowNote::SentByInterrupt { cpu } => {

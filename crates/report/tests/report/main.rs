@@ -11,6 +11,7 @@ mod cost;
 mod costs;
 #[path = "../../../trace/tests/attribute/data.rs"]
 mod data;
+mod descent;
 mod exec;
 mod executed;
 mod experiment;

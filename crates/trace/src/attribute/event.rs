@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use punctual_record::explanation::GroupLimit;
+use punctual_record::explanation::{Ancestor, GroupLimit};
 
 /// One late wake-up of a probe, with what happened around it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,25 @@ pub struct Window {
     /// The names of the addresses in `events`: `function+0x1a`, or without an offset.
     #[serde(default)]
     pub symbols: BTreeMap<u64, String>,
+    /// Where threads in `events` come from, of those that began during the recording.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub origins: BTreeMap<u32, Origin>,
+}
+
+/// Where a thread comes from, as it was when the thread began or executed a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Its process, as the kernel numbers it.
+    pub pid: u32,
+    /// Who created it, and who created that: the nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<Ancestor>,
+    /// The command line of its process; empty of a kernel thread, absent if it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its control group; absent if that is the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// A stretch without events on a CPU, which this CPU ended by itself.
@@ -267,6 +286,18 @@ pub enum Kind {
         /// Its name from now on.
         task: Task,
     },
+    /// A probe left its CPU because it was stopped.
+    Stop {
+        /// The probe.
+        tid: u32,
+        /// The signal; absent if a debugger stopped it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+        /// The thread that sent the signal, or the debugger; absent for an interrupt, or if that is
+        /// not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Task>,
+    },
     /// The stack of the thread that ran when the probe was already late.
     Stack {
         /// The thread whose stack it is.
@@ -296,6 +327,21 @@ pub enum Kind {
         /// The total.
         total: u64,
     },
+}
+
+impl Kind {
+    /// The threads in it.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = &Task> {
+        let (first, second) = match self {
+            Self::Switch { from, to, .. } => (Some(from), Some(to)),
+            Self::Waking { by, .. } | Self::CallSent { by, .. } | Self::Stop { by, .. } => {
+                (by.as_ref(), None)
+            }
+            Self::LockWait { holder, .. } => (holder.as_ref(), None),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
 }
 
 /// An interrupt vector of the CPU itself.

@@ -143,6 +143,7 @@ mod tests {
                 event(80, waking(11, 7)),
             ],
             symbols: BTreeMap::new(),
+            origins: BTreeMap::new(),
         };
         window.count_helpers_in(&[8]);
         let expected = vec![

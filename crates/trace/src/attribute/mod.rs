@@ -38,6 +38,7 @@ pub use punctual_record::explanation::{
 
 pub use job::{JobInstants, job_bill, job_picture};
 pub use naming::culprit_of;
+pub(crate) use naming::is_stopped;
 
 use amounts::Amount;
 use classify::Context;
@@ -203,13 +204,15 @@ impl<'w> WindowView<'w> {
 
     fn bill(&self, amounts: Vec<Amount>) -> Bill {
         let stages = StageTimes::between(&self.stages.instants);
+        let mut rows = amounts::rows(amounts);
+        senders::add_stoppers(&mut rows, self.window, &self.events);
         Bill {
             cpu: self.window.cpu,
             due_ns: self.window.due_ns,
             latency_ns: stages.total_ns(),
             lost: self.window.lost,
             stages,
-            rows: amounts::rows(amounts),
+            rows,
             picture: None,
         }
     }
@@ -318,8 +321,9 @@ impl<'w> WindowView<'w> {
             let ran = slice
                 .thread
                 .filter(|_| own)
-                .and_then(|thread| naming::culprit(&cause, thread));
-            let sent = seen.and_then(|timeline| senders.sender_at(cpu, timeline, &slice));
+                .and_then(|thread| naming::culprit(&cause, thread, self.window));
+            let sent =
+                seen.and_then(|timeline| senders.sender_at(self.window, cpu, timeline, &slice));
             let (by, from) = sent.map_or((ran, None), |(by, from)| (by, Some(from)));
             notes.extend(from);
             amounts.push(Amount {

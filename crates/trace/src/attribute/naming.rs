@@ -1,9 +1,9 @@
 //! The names in a bill. They come from the window and may be anything, so
 //! they are cut to the length that a record takes.
 
-use super::event::{Task, Vector, Window};
+use super::event::{Origin, Task, Vector, Window};
 use super::timeline::Layer;
-use punctual_record::explanation::{Cause, Culprit, Explanation};
+use punctual_record::explanation::{Ancestor, Cause, Culprit, Explanation};
 
 /// Cuts a text to the length that a record takes.
 pub(super) fn bounded(text: &str) -> String {
@@ -118,7 +118,7 @@ pub(super) fn sleep(state: Option<u64>) -> String {
 
 /// Whether a thread in this state waits to be continued: by a signal, a debugger, or the
 /// freezer of its control group.
-pub(super) fn is_stopped(state: u64) -> bool {
+pub(crate) fn is_stopped(state: u64) -> bool {
     state & (0xc | FROZEN) != 0
 }
 
@@ -132,7 +132,7 @@ pub(super) fn interference(by: &Task) -> Cause {
 }
 
 /// The thread that a cause is about, if that is the one that ran.
-pub(super) fn culprit(cause: &Cause, thread: &Task) -> Option<Culprit> {
+pub(super) fn culprit(cause: &Cause, thread: &Task, window: &Window) -> Option<Culprit> {
     let ran = matches!(
         cause,
         Cause::IrqsOff { .. }
@@ -142,28 +142,44 @@ pub(super) fn culprit(cause: &Cause, thread: &Task) -> Option<Culprit> {
             | Cause::FairShare { .. }
             | Cause::Throttled { .. }
     );
-    (ran && thread.tid != 0).then(|| self::thread(thread))
+    (ran && thread.tid != 0).then(|| self::thread(thread, window))
 }
 
 /// A thread that ran for so long, with its name.
 #[must_use]
-pub fn culprit_of(task: &Task, ns: u64) -> Culprit {
+pub fn culprit_of(task: &Task, ns: u64, origin: Option<&Origin>) -> Culprit {
     Culprit {
         ns,
-        name: Some(task.name.clone()),
-        ..thread(task)
+        name: Some(bounded(&task.name)),
+        ..described(task, origin)
     }
 }
 
-/// A thread as the events describe it.
-pub(super) fn thread(thread: &Task) -> Culprit {
-    Culprit {
+/// A thread as the events of a window describe it.
+pub(super) fn thread(thread: &Task, window: &Window) -> Culprit {
+    described(thread, window.origins.get(&thread.tid))
+}
+
+fn described(thread: &Task, origin: Option<&Origin>) -> Culprit {
+    let mut culprit = Culprit {
         tid: thread.tid,
         policy: policy(thread),
         priority: priority(thread),
         nice: nice(thread),
         ..Culprit::default()
+    };
+    if let Some(origin) = origin {
+        let parents = origin.parents.iter().take(Culprit::PARENTS);
+        let named = |it: &Ancestor| Ancestor {
+            name: bounded(&it.name),
+            ..it.clone()
+        };
+        culprit.pid = Some(origin.pid);
+        culprit.command = origin.command.as_deref().map(bounded);
+        culprit.group = origin.group.as_deref().map(bounded);
+        culprit.parents = parents.map(named).collect();
     }
+    culprit
 }
 
 /// The nice value of an ordinary thread, but for that of most: the kernel counts their priorities from

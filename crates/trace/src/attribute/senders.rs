@@ -1,11 +1,12 @@
-//! Which CPU and thread requested a function call: the senders of interprocessor interrupts.
+//! Which CPU and thread requested a function call: the senders of interprocessor interrupts. And who
+//! stopped the probe.
 
 use std::collections::BTreeMap;
 
-use super::event::{Event, Kind, Task};
+use super::event::{Event, Kind, Task, Window};
 use super::naming;
 use super::timeline::{CpuTimeline, Layer, Slice};
-use punctual_record::explanation::{Culprit, RowNote};
+use punctual_record::explanation::{BillRow, Cause, Culprit, RowNote};
 
 /// The sender of a call, and its stack.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +51,7 @@ impl<'w> Senders<'w> {
     /// The sender of the call that a stretch lies in, and a note for the reader.
     pub(super) fn sender_at(
         &self,
+        window: &Window,
         cpu: u32,
         timeline: &CpuTimeline<'_>,
         slice: &Slice<'_>,
@@ -60,15 +62,49 @@ impl<'w> Senders<'w> {
         let mut frames = timeline.frames.iter().rev();
         let frame = frames.find(|it| it.layer == slice.layer && it.from <= slice.from)?;
         let sent = self.0.get(&(cpu, frame.from))?;
-        let by = sent.by.map(|thread| Culprit {
-            name: Some(naming::bounded(&thread.name)),
-            ..naming::thread(thread)
-        });
+        let by = sent.by.map(|thread| named(thread, window));
         let cpu = sent.from_cpu;
         let note = match sent.by {
             Some(_) => RowNote::SentFrom { cpu },
             None => RowNote::SentByInterrupt { cpu },
         };
         Some((by, note))
+    }
+}
+
+fn named(thread: &Task, window: &Window) -> Culprit {
+    Culprit {
+        name: Some(naming::bounded(&thread.name)),
+        ..naming::thread(thread, window)
+    }
+}
+
+/// Adds to the rows of a stop who stopped the probe.
+pub(super) fn add_stoppers(rows: &mut [BillRow], window: &Window, events: &[&Event]) {
+    for row in rows {
+        let of_signal = match &row.cause {
+            Cause::Blocked { state } if state == "stopped" => true,
+            Cause::Blocked { state } if state == "traced" => false,
+            _ => continue,
+        };
+        for event in events.iter().filter(|it| it.at_ns <= window.woken_ns) {
+            if let Kind::Stop {
+                tid,
+                signal,
+                by: Some(by),
+            } = &event.kind
+                && *tid == window.probe.tid
+                && signal.is_some() == of_signal
+                && row.notes.len() < Culprit::MOST
+            {
+                let note = RowNote::StoppedBy {
+                    signal: *signal,
+                    thread: Box::new(named(by, window)),
+                };
+                if !row.notes.contains(&note) {
+                    row.notes.push(note);
+                }
+            }
+        }
     }
 }

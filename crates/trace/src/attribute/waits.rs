@@ -61,7 +61,7 @@ pub fn chain(window: &Window, known_from_ns: u64) -> Chain {
         waiter: Culprit {
             ns: to - from,
             name: Some(naming::bounded(&window.probe.name)),
-            ..naming::thread(&window.probe)
+            ..naming::thread(&window.probe, window)
         },
         from_ns: from,
         to_ns: to,
@@ -335,7 +335,7 @@ fn rows(walk: &ChainWalk<'_>) -> Vec<TickRow> {
     let culprit = |tid: u32| match walk.histories.task(tid) {
         Some(task) => Culprit {
             name: Some(naming::bounded(&task.name)),
-            ..naming::thread(task)
+            ..naming::thread(task, walk.window)
         },
         None => Culprit {
             tid,

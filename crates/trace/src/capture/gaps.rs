@@ -70,8 +70,9 @@ impl Capture {
             job: false,
             events: self.events_of(&slots, stolen, None, (from_ns, to_ns)),
             symbols: BTreeMap::new(),
+            origins: BTreeMap::new(),
         };
-        self.name_addresses(&mut window);
+        self.complete(&mut window);
         window
     }
 

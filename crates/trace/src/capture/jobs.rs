@@ -1,5 +1,7 @@
 //! What happened while the job of a task was released and executed.
 
+use std::collections::BTreeMap;
+
 use super::slot::{Slot, kind};
 use super::{Capture, Task, WINDOW, WakeUpPlace, Window};
 
@@ -59,9 +61,10 @@ impl Capture {
             limits: Vec::new(),
             stalls: Vec::new(),
             events: self.events_of(&slots, [None; 2], None, (from_ns, to_ns)),
-            symbols: std::collections::BTreeMap::new(),
+            symbols: BTreeMap::new(),
+            origins: BTreeMap::new(),
         };
-        self.name_addresses(&mut window);
+        self.complete(&mut window);
         Some(window)
     }
 

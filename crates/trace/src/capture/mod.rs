@@ -16,6 +16,7 @@ pub mod layout;
 pub mod messages;
 mod middle;
 pub mod numbers;
+mod origins;
 #[cfg(feature = "kernel")]
 mod recorder;
 #[cfg(feature = "kernel")]
@@ -50,7 +51,7 @@ use self::stacks::Stacks;
 use self::symbols::Symbols;
 pub use self::unavailable::Unavailable;
 use crate::attribute::event::{Event, Interrupted, Kind, Task, Window};
-use crate::attribute::groups;
+use crate::attribute::{self, groups};
 use punctual_record::explanation::{Instants, NoKernelNames, NotSeen};
 
 /// What to record.
@@ -319,7 +320,9 @@ impl Capture {
             })
             .copied()
             .or_else(|| self.armed(at, tid, due_ns));
-        let left = self.sleep_state_before(at, tid, slots.first().map_or(due_ns, Slot::at_ns));
+        let begin_ns = slots.first().map_or(due_ns, Slot::at_ns);
+        let left = self.sleep_state_before(at, tid, begin_ns);
+        slots.extend(self.stop_before(at, tid, begin_ns, left));
         self.add_senders(&mut slots);
         let mut events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
         events.extend(self.left_for(cpu, due_ns, woken_ns));
@@ -338,8 +341,9 @@ impl Capture {
             left,
             events,
             symbols: BTreeMap::new(),
+            origins: BTreeMap::new(),
         };
-        self.name_addresses(&mut window);
+        self.complete(&mut window);
         window
     }
 
@@ -374,7 +378,7 @@ impl Capture {
             .find(|slot| slot.at_ns() <= woken_ns)
             .copied();
         window.events = self.events_of(&slots, [None; 2], timer, (due_ns, woken_ns));
-        self.name_addresses(&mut window);
+        self.complete(&mut window);
         window
     }
 
@@ -452,11 +456,25 @@ impl Capture {
 
     /// The timer that the target armed before the window begins.
     fn armed(&self, at: WakeUpPlace, tid: u32, due_ns: u64) -> Option<Slot> {
-        let armed = |slot: &Slot| slot.kind() == kind::TIMER_START && slot.c() as u32 == tid;
+        self.last_before(at, due_ns, |slot| {
+            slot.kind() == kind::TIMER_START && slot.c() as u32 == tid
+        })
+    }
+
+    /// Who stopped a target that was stopped already when its window begins.
+    fn stop_before(&self, at: WakeUpPlace, tid: u32, ns: u64, left: Option<u64>) -> Option<Slot> {
+        left.filter(|state| attribute::is_stopped(*state))?;
+        self.last_before(at, ns.saturating_sub(1), |slot| {
+            slot.kind() == kind::STOP && slot.a() as u32 == tid
+        })
+    }
+
+    /// The last event before an instant that satisfies a condition, where a wake-up took place.
+    fn last_before(&self, at: WakeUpPlace, ns: u64, is: impl Fn(&Slot) -> bool) -> Option<Slot> {
         let lanes = self.options.cpus.iter().zip(&self.histories);
         lanes
             .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
-            .filter_map(|(_, history)| history.last_before(due_ns, armed))
+            .filter_map(|(_, history)| history.last_before(ns, &is))
             .max_by_key(|slot| slot.at_ns())
             .copied()
     }
@@ -484,9 +502,10 @@ impl Capture {
         })
     }
 
-    /// Names the addresses in a window, and removes the frames of taking a stack
-    /// from stacks.
-    fn name_addresses(&self, window: &mut Window) {
+    /// Adds the origins of threads, names the addresses in a window, and removes the frames of taking a
+    /// stack from stacks.
+    fn complete(&self, window: &mut Window) {
+        self.add_origins(window);
         let Ok(symbols) = &self.symbols else {
             return;
         };

@@ -17,6 +17,7 @@ use super::kernel::{
     refused, shared,
 };
 use super::layout;
+use super::origins;
 use super::rings::{RingLayout, Rings};
 use super::shared::{Shared, run_once};
 use super::slot::Slot;
@@ -71,6 +72,9 @@ const WELCOME: &[&str] = &[
     "contention_end",
     "page_fault_user",
     "task_rename",
+    "sched_process_fork",
+    "sched_process_exec",
+    "signal_generate",
 ];
 /// Tracepoints whose arguments a typed program may not access.
 const WELCOME_RAW: &[&str] = &["csd_function_entry", "csd_function_exit", "csd_queue_cpu"];
@@ -97,6 +101,7 @@ pub struct Recorder {
     programs: Ebpf,
     rings: Rings,
     stacks: Shared,
+    origins: Shared,
     missing: Vec<NotSeen>,
 }
 
@@ -143,6 +148,7 @@ impl Recorder {
             .load(OBJECT)
             .map_err(|error| refused(load(TracingPart::Recorder), &error))?;
         let stacks = shared(&programs, "stacks", cpus as usize * STACKS * FRAMES)?;
+        let origins = shared(&programs, "origins", origins::THREADS * origins::WORDS)?;
         let rings = plan.map(&programs)?;
         // A CPU with several targets searches all of them.
         for (tid, cpu) in options.targets.iter().rev() {
@@ -159,6 +165,7 @@ impl Recorder {
             programs,
             rings,
             stacks,
+            origins,
             missing: Vec::new(),
         };
         recorder.attach(&btf, sentinel_on != 0, options.interrupt_above_ns)?;
@@ -247,6 +254,22 @@ impl Recorder {
             .map(|word| word.load(Ordering::Relaxed))
             .take_while(|address| *address != 0)
             .collect()
+    }
+
+    /// What is kept of the origin of a thread, or of another one in its place; nothing while it is
+    /// being written.
+    #[must_use]
+    pub fn origin(&self, tid: u32) -> Vec<u64> {
+        let at = tid as usize % origins::THREADS * origins::WORDS;
+        let kept = self.origins.words().get(at..at + origins::WORDS);
+        let words = || {
+            kept.into_iter()
+                .flatten()
+                .map(|it| it.load(Ordering::Acquire))
+        };
+        let copy: Vec<u64> = words().collect();
+        let is_whole = words().next() == copy.first().copied();
+        if is_whole { copy } else { Vec::new() }
     }
 
     /// Follows one more thread.

@@ -19,6 +19,9 @@ impl Recorder {
     pub fn stack(&self, _: u64, _: u64) -> Vec<u64> {
         match *self {}
     }
+    pub fn origin(&self, _: u32) -> Vec<u64> {
+        match *self {}
+    }
     pub fn stacks(&self, _: usize) -> u64 {
         match *self {}
     }

@@ -39,6 +39,7 @@ pub mod kind {
     pub const RENAME: u16 = 22;
     pub const LEFT: u16 = 23;
     pub const CALL_SENT: u16 = 24;
+    pub const STOP: u16 = 25;
 }
 
 /// The CPU's timer among the vectors.
@@ -257,6 +258,11 @@ impl Slot {
             kind::RENAME => Kind::Rename {
                 task: self.other(a as u32),
             },
+            kind::STOP => Kind::Stop {
+                tid: a as u32,
+                signal: Some(self.d() as i32).filter(|signal| *signal != 0),
+                by: (b as u32 != 0).then(|| self.other(b as u32)),
+            },
             _ => return None,
         })
     }
@@ -430,6 +436,30 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_has_its_signal_and_its_sender_or_the_debugger() {
+        let name = u64::from_ne_bytes(*b"pkill\0\0\0");
+        let head = u64::from(kind::STOP) << 32;
+        let stop = |sender: u64, signal: u64| {
+            let slot = Slot([5, head, 7, sender, 1 << 32 | 39, signal, name, 0]);
+            slot.event_kind(
+                &ThreadNames::default(),
+                TracingPreemptCount::default(),
+                |_| false,
+            )
+        };
+        let sender = Task {
+            tid: 4711,
+            name: "pkill".to_owned(),
+            priority: 39,
+            policy: 1,
+        };
+        let expected = |signal, by| Some(Kind::Stop { tid: 7, signal, by });
+        assert_eq!(stop(4711, 19), expected(Some(19), Some(sender.clone())));
+        assert_eq!(stop(4711, 0), expected(None, Some(sender)));
+        assert_eq!(stop(0, 20), expected(Some(20), None));
+    }
+
+    #[test]
     fn any_slot_is_decoded_without_a_panic() {
         for of in 0..=40 {
             for word in [0, 1, u64::MAX, 0x8000_0000_0000_0000] {
@@ -441,7 +471,7 @@ mod tests {
                     |_| true,
                 );
                 let elsewhere = [0, i32::from(kind::STACK), i32::from(kind::LEFT)];
-                let none = elsewhere.contains(&of) || of > i32::from(kind::CALL_SENT);
+                let none = elsewhere.contains(&of) || of > i32::from(kind::STOP);
                 assert_eq!(kind.is_none(), none);
                 let _ = slot.stolen_ns();
             }

@@ -61,8 +61,9 @@ impl Capture {
             left: None,
             events,
             symbols: BTreeMap::new(),
+            origins: BTreeMap::new(),
         };
-        self.name_addresses(&mut window);
+        self.complete(&mut window);
         (window, known_from_ns)
     }
 }

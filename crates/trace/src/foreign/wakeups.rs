@@ -92,6 +92,7 @@ impl WakeUp {
             left: None,
             limits: Vec::new(),
             stalls: Vec::new(),
+            origins: BTreeMap::new(),
             symbols: names(recording, &events),
             events,
         }

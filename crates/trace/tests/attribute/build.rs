@@ -64,6 +64,7 @@ pub fn asleep(then: &Task, latency: u64) -> Made {
             (0x99, "hrtimer_wakeup".to_owned()),
         ]
         .into(),
+        origins: [].into(),
     };
     let mut made = Made { window, cpu: CPU };
     made.leaves(-500_000, &probe(), 1, then);

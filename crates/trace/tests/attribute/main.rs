@@ -9,6 +9,7 @@ mod host;
 mod hostile;
 mod jobs;
 mod messages;
+mod origins;
 mod places;
 mod platform;
 mod properties;

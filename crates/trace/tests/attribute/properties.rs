@@ -85,6 +85,12 @@ fn kinds() -> impl Strategy<Value = Kind> {
         (0u64..3).prop_map(|lock| Kind::LockDone { lock }),
         Just(Kind::Fault { address: 1 }),
         tasks().prop_map(|task| Kind::Rename { task }),
+        (
+            0u32..6,
+            proptest::option::of(19i32..23),
+            proptest::option::of(tasks())
+        )
+            .prop_map(|(tid, signal, by)| Kind::Stop { tid, signal, by }),
         (0u32..6, prop_oneof![0u64..3_000, any::<u64>()]).prop_map(|(tid, cost_ns)| {
             Kind::Stack {
                 tid,
@@ -181,6 +187,7 @@ fn windows() -> impl Strategy<Value = Window> {
                     (4, "sched_rt_period_timer".to_owned()),
                 ]
                 .into(),
+                origins: [].into(),
             },
         )
 }

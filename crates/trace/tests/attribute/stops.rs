@@ -131,6 +131,46 @@ fn an_idle_cpu_is_the_stops_while_it_lasts_and_the_idle_states_after() {
     );
 }
 
+/// Who stopped it, before the window or within it; whoever stopped another thread, or later, did not.
+#[test]
+fn a_stop_names_the_sender_of_its_signal_or_the_debugger() {
+    let notes = |state: u64, stops: &[(i64, u32, Option<i32>, &str)]| {
+        let mut made = asleep(&idle(), 300_000);
+        made.window.events.clear();
+        made.window.left = Some(state);
+        for (at, tid, signal, name) in stops {
+            let stop = Kind::Stop {
+                tid: *tid,
+                signal: *signal,
+                by: Some(task(4711, name, 120, 0)),
+            };
+            made.at(*at, stop);
+        }
+        made.switch(-300_000, &hog(), &idle())
+            .at(200_000, Kind::Waking { tid: 100, by: None })
+            .switch(204_000, &idle(), &probe());
+        let rows = made.bill().rows.into_iter();
+        let mut rows = rows.filter(|row| matches!(row.cause, Cause::Blocked { .. }));
+        let row = rows.next().expect("a stop");
+        assert_eq!((row.ns, rows.next()), (200_000, None));
+        let notes = row.notes.into_iter().map(|note| match note {
+            RowNote::StoppedBy { signal, thread } => (signal, thread.name.unwrap_or_default()),
+            note => panic!("{note:?}"),
+        });
+        notes.collect::<Vec<_>>()
+    };
+    let stops = [
+        (-400_000, 100, Some(19), "pkill"),
+        (-390_000, 101, Some(19), "other"),
+        (-380_000, 100, None, "gdb"),
+        (-370_000, 100, Some(19), "pkill"),
+        (310_000, 100, Some(20), "later"),
+    ];
+    assert_eq!(notes(STOPPED, &stops), [(Some(19), "pkill".to_owned())]);
+    assert_eq!(notes(0x108, &stops), [(None, "gdb".to_owned())]);
+    assert_eq!(notes(STOPPED, &stops[1..3]), []);
+}
+
 /// While it is stopped none of its timers runs: what interrupts do then isn't delayed by it.
 #[test]
 fn a_softirq_during_a_stop_delays_no_timer() {

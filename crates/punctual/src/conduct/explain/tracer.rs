@@ -222,12 +222,17 @@ impl Tracer {
             return;
         };
         let (from_ns, to_ns) = (bill.due_ns.saturating_sub(PERIOD_NS), bill.due_ns);
-        let users = lock(&self.capture).real_time_threads(bill.cpu, from_ns, to_ns);
+        let capture = lock(&self.capture);
+        let users = capture.real_time_threads(bill.cpu, from_ns, to_ns);
         let most = users.into_iter().filter(|(_, ns)| *ns > PERIOD_NS / 20);
         let notes = most
             .take(Culprit::MOST)
             .map(|(task, ns)| RowNote::UsedUpBy {
-                thread: Box::new(attribute::culprit_of(&task, ns)),
+                thread: Box::new(attribute::culprit_of(
+                    &task,
+                    ns,
+                    capture.origin(task.tid, to_ns).as_ref(),
+                )),
             });
         row.notes.extend(notes);
     }

@@ -31,6 +31,7 @@ static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
 static long (*const bpf_get_stackid)(void *ctx, void *map, u64 flags) = (void *)27;
 static long (*const bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
+static long (*const bpf_probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
@@ -84,6 +85,12 @@ struct pid {
 	u32 level; /* of the innermost namespace */
 	struct upid numbers[1];
 } CO_RE;
+struct css_set;
+struct task_group;
+struct mm_struct {
+	u64 arg_start; /* the command line */
+	u64 arg_end;
+} CO_RE;
 struct task_struct {
 	struct thread_info thread_info;
 	s32 pid;
@@ -104,6 +111,11 @@ struct task_struct {
 	void *stack;
 	struct pid *thread_pid;
 	struct task_struct *group_leader;
+	struct task_struct *real_parent; /* who created it, or who took the place of that */
+	struct task_struct *parent;      /* the same, or its debugger */
+	struct mm_struct *mm;
+	struct css_set *cgroups;
+	struct task_group *sched_task_group;
 	char comm[16];
 	struct sched_entity se;
 	struct sched_dl_entity dl;
@@ -160,11 +172,14 @@ struct rt_mutex_waiter {
 } CO_RE;
 
 /* A control group begins with its state as a controller's subsystem. */
+struct cgroup;
 struct cgroup_subsys_state {
+	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
 } CO_RE;
 struct kernfs_node {
 	u64 id;
+	const char *name;
 } CO_RE;
 struct cgroup_root {
 	s32 hierarchy_id;
@@ -173,6 +188,12 @@ struct cgroup {
 	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
 	struct cgroup_root *root;
+} CO_RE;
+struct css_set {
+	struct cgroup *dfl_cgrp; /* of version 2 */
+} CO_RE;
+struct task_group {
+	struct cgroup_subsys_state css;
 } CO_RE;
 
 #define FIELD_BYTE_OFFSET 0

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /* The flight recorder: what the kernel does on the probes' CPUs, in a ring for each CPU that
- * is overwritten continuously. It wakes no thread, copies nothing and takes no lock; user space
- * reads the rings.
+ * is overwritten continuously. It wakes no thread and takes no lock; user space reads the rings.
+ * Only where a thread begins or executes a program does it copy more than a few words.
  *
  * capture/slot.rs decodes the slots. */
 #include "kernel.h"
+#include "origins.h"
 #include "ring.h"
 #include "stacks.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* stacks.h defines further kinds. */
+/* stacks.h and stops.h define further kinds. */
 enum kind {
 	VECTOR_ENTRY = 1,
 	VECTOR_EXIT,
@@ -247,6 +248,8 @@ static ALWAYS_INLINE void name_holder(struct slot *slot, struct task_struct *tas
 	slot->c = (u64)policy << 32 | (u16)prio;
 }
 
+#include "stops.h"
+
 /* A target goes to sleep: in a futex it may wait for a lock, whose holder the kernel knows
  * if the lock has priority inheritance. */
 static ALWAYS_INLINE void may_wait(struct lane *lane, struct task_struct *task, u64 now_ns, u32 cpu)
@@ -277,6 +280,8 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 		/* So that this event is later than the one before. */
 		now_ns = bpf_ktime_get_ns();
 	}
+	if (state & (STATE_STOPPED | STATE_TRACED) && !(preempted & 1) && is_target(lane, from_tid))
+		record_stop(lane, from, state, now_ns, cpu);
 	u32 turn;
 	struct slot *slot = begin(lane, now_ns, cpu, SWITCH, &turn);
 	if (!slot)
