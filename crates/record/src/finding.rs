@@ -195,6 +195,8 @@ pub enum Unknown {
     Unreadable(String),
     /// This has a text that is not understood.
     NotUnderstood(String),
+    /// No file shows whether this is in force.
+    NotShown(String),
     /// This should be there on such a kernel, and is not.
     Absent(Item),
     /// The file system that holds it is not mounted.

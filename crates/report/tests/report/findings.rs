@@ -36,6 +36,7 @@ fn states() -> Vec<FindingState> {
     let unknown = [
         Unknown::Unreadable(name()),
         Unknown::NotUnderstood(name()),
+        Unknown::NotShown(name()),
         Unknown::Absent(item()),
         Unknown::NotMounted {
             filesystem: "debugfs".to_owned(),
