@@ -29,7 +29,7 @@ impl Default for CheckRequest {
     fn default() -> Self {
         Self {
             cpus: None,
-            priority: 80,
+            priority: Check::PRIORITY,
             pid: None,
             sample: None,
         }
@@ -83,6 +83,7 @@ pub fn check(root: &Root, request: &CheckRequest) -> Check {
         hostname: one_line(&root.text("/proc/sys/kernel/hostname").unwrap_or_default()),
         kernel: one_line(&machine.release),
         cpus: machine.cpus.clone(),
+        priority: machine.priority,
         every_cpu: !machine.online.is_empty() && machine.housekeeping().is_empty(),
         findings: FindingId::ALL.iter().map(finding).collect(),
     }

@@ -121,6 +121,7 @@ fn machine() -> (TempDir, Check) {
         kernel: "6.1".to_owned(),
         cpus: vec![1],
         every_cpu: false,
+        priority: Check::PRIORITY,
         findings,
     };
     (folder, check)
