@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use punctual_record::finding::{
-    CHECK_VERSION, Check, Difference, Finding, FindingId, ReadResult, Reading, Source,
+    CHECK_VERSION, Check, Difference, Finding, FindingFix, FindingId, ReadResult, Reading, Source,
 };
 use punctual_record::text::one_line;
 use punctual_rt::cpulist;
 
+use crate::config::Config;
 use crate::findings::look_for;
-use crate::look::{Look, Machine, Outcome};
+use crate::look::{Look, Machine, Outcome, chosen};
 use crate::root::Root;
+use crate::version::Version;
 
 /// What to check for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +65,61 @@ fn first_of_all(cpus: &[usize], online: &[usize]) -> Option<usize> {
     online.first().copied().filter(|_| has_all)
 }
 
+/// What a boot parameter needs of the kernel: an option of its configuration without which it is not
+/// read, and the version that reads it first. One that is not in this list is not proposed.
+const NEEDS: &[(&str, Option<&str>, Version)] = &[
+    // Its finding has seen that the kernel has what the parameter turns.
+    ("audit", None, ANY),
+    ("efi", None, ANY),
+    ("irqaffinity", None, ANY),
+    ("kthread_cpus", None, ANY),
+    ("nmi_watchdog", None, ANY),
+    ("nosoftlockup", None, ANY),
+    ("nvme_core.default_ps_max_latency_us", None, ANY),
+    ("pcie_aspm", None, ANY),
+    ("preempt", None, ANY),
+    ("quiet", None, ANY),
+    ("randomize_kstack_offset", None, ANY),
+    ("rcupdate.rcu_normal_after_boot", None, ANY),
+    ("rcutree.nohz_full_patience_delay", None, ANY),
+    ("skew_tick", None, ANY),
+    ("split_lock_detect", None, ANY),
+    // It is proposed with the flag `managed_irq`.
+    ("isolcpus", Some("CPU_ISOLATION"), Version(5, 6)),
+    ("nohz_full", Some("NO_HZ_FULL"), ANY),
+    ("nosmt", Some("HOTPLUG_SMT"), ANY),
+    ("rcu_nocbs", Some("RCU_NOCB_CPU"), ANY),
+    ("rt_group_sched", Some("RT_GROUP_SCHED"), Version(6, 16)),
+    ("threadirqs", Some("IRQ_FORCED_THREADING"), ANY),
+];
+const ANY: Version = Version(0, 0);
+
+/// Whether this kernel can do what a fix says. What can't be read of it excludes nothing.
+fn is_possible(machine: &Machine<'_>, fix: &FindingFix) -> bool {
+    match fix {
+        FindingFix::Boot { parameter } => {
+            let name = parameter.split('=').next().unwrap_or_default();
+            let need = NEEDS.iter().find(|need| need.0 == name);
+            need.is_some_and(|(_, option, from)| {
+                let has = |config: &Config| option.is_none_or(|option| config.is_set(option));
+                machine.config.as_ref().is_none_or(has)
+                    && machine.version.is_none_or(|version| version >= *from)
+            })
+        }
+        // Lockdown refuses to open debugfs for writing, and in its second mode tracefs, too.
+        FindingFix::Write { path, .. } if path.starts_with("/sys/kernel/") => {
+            let is_trace = path.contains("/tracing/");
+            let lockdown = machine.root.text("/sys/kernel/security/lockdown");
+            match lockdown.as_deref().ok().and_then(chosen) {
+                Some("integrity") => is_trace || !path.starts_with("/sys/kernel/debug/"),
+                Some("confidentiality") => !is_trace && !path.starts_with("/sys/kernel/debug/"),
+                _ => true,
+            }
+        }
+        _ => true,
+    }
+}
+
 /// Looks for every finding, in order. Reads files and asks the kernel, and changes nothing.
 #[must_use]
 pub fn check(root: &Root, request: &CheckRequest) -> Check {
@@ -70,7 +127,12 @@ pub fn check(root: &Root, request: &CheckRequest) -> Check {
     let finding = |id: &FindingId| {
         let mut look = Look::new(&machine);
         let outcome = look_for(*id, &mut look).unwrap_or_else(Outcome::from);
-        let Outcome { state, fixes } = outcome.bounded();
+        let Outcome { state, mut fixes } = outcome.bounded();
+        let proposed = fixes.len();
+        fixes.retain(|fix| is_possible(&machine, fix));
+        if fixes.is_empty() && proposed > 0 {
+            fixes.push(FindingFix::ByHand);
+        }
         Finding {
             id: *id,
             state,

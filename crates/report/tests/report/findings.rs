@@ -400,3 +400,19 @@ fn the_command_of_a_knob_repeats_the_priority_that_was_named() {
         "sudo punctual tune apply -a 2,3 -p 50 swap"
     );
 }
+
+#[test]
+fn a_finding_whose_fix_a_kernel_may_lack_says_what_to_do_by_hand() {
+    for id in [
+        FindingId::IsolatedCpus,
+        FindingId::NohzFull,
+        FindingId::RcuNocbs,
+        FindingId::KthreadCpus,
+        FindingId::ManagedIrqs,
+        FindingId::Threadirqs,
+        FindingId::RtGroupSched,
+        FindingId::SmtSiblings,
+    ] {
+        assert!(!text(id).by_hand.is_empty(), "{id}");
+    }
+}
