@@ -93,8 +93,8 @@ impl Launch {
         if self.wants_library() {
             let loaded = program.examine()?;
             let library = Library::find()?;
-            library.try_with(&loaded)?;
-            command.env("LD_PRELOAD", library.beside_others());
+            let root = library.try_with(&loaded)?;
+            command.env("LD_PRELOAD", library.beside_others(root));
             command.env("PUNCTUAL_RUN", self.words());
             if let Some(words) = &self.stack_debug {
                 command.env("PUNCTUAL_STACK_DEBUG", words);

@@ -431,8 +431,7 @@ fn the_memory_that_a_lock_needs_is_stated_before_the_program_runs() {
     need!(needs::root());
     for (flag, how) in [("--lock", "at least "), ("--lock=onfault", "up to ")] {
         let flags = ["-v", "--stack-size", "256K", flag];
-        let (said, told) = succeeds(&flags, &["sh", "-c", "echo begun >&2"]);
-        assert_eq!(said, "");
+        let (_, told) = succeeds(&flags, &["sh", "-c", "echo begun >&2"]);
         let lines: Vec<&str> = told.lines().collect();
         let (need, rest) = lines.split_first().expect("a line");
         assert_eq!(rest.first(), Some(&"begun"), "{told}");
@@ -440,6 +439,23 @@ fn the_memory_that_a_lock_needs_is_stated_before_the_program_runs() {
         let (bytes, threads) = need.split_once(" KB are locked, ").expect("a number");
         assert!(bytes.parse::<u64>().expect("a number") > 1000, "{told}");
         assert_eq!(threads, "and for each thread up to 256 KB");
+    }
+}
+
+/// musl's loader would end a program with a library of glibc.
+#[test]
+fn a_child_of_another_c_library_runs_without_ours_and_a_line_says_so() {
+    need!(needs::program("musl-gcc"));
+    let source = small("of-musl.c", "int main(void) { return 3; }\n");
+    let program = compiled("musl-gcc", &source, "of-musl", &[]);
+    let name = text(&program);
+    // By the shell's execve, and by glibc's own.
+    for (script, lines) in [("$0; echo $?", 1), ("env $0; echo $?", 0)] {
+        let (said, told) = succeeds(&[], &["sh", "-c", script, name]);
+        assert_eq!(said, "3\n", "{told}");
+        assert_eq!(told.lines().count(), lines, "{told}");
+        let line = format!("punctual run: {name} is linked against musl: ");
+        assert!(told.is_empty() || told.starts_with(&line), "{told}");
     }
 }
 
