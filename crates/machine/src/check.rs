@@ -8,7 +8,6 @@ use punctual_record::finding::{
 use punctual_record::text::one_line;
 use punctual_rt::cpulist;
 
-use crate::config::Config;
 use crate::findings::look_for;
 use crate::look::{Look, Machine, Outcome, chosen};
 use crate::root::Root;
@@ -66,45 +65,34 @@ fn first_of_all(cpus: &[usize], online: &[usize]) -> Option<usize> {
 }
 
 /// What a boot parameter needs of the kernel: an option of its configuration without which it is not
-/// read, and the version that reads it first. One that is not in this list is not proposed.
-const NEEDS: &[(&str, Option<&str>, Version)] = &[
-    // Its finding has seen that the kernel has what the parameter turns.
-    ("audit", None, ANY),
-    ("efi", None, ANY),
-    ("irqaffinity", None, ANY),
-    ("kthread_cpus", None, ANY),
-    ("nmi_watchdog", None, ANY),
-    ("nosoftlockup", None, ANY),
-    ("nvme_core.default_ps_max_latency_us", None, ANY),
-    ("pcie_aspm", None, ANY),
-    ("preempt", None, ANY),
-    ("quiet", None, ANY),
-    ("randomize_kstack_offset", None, ANY),
-    ("rcupdate.rcu_normal_after_boot", None, ANY),
-    ("rcutree.nohz_full_patience_delay", None, ANY),
-    ("skew_tick", None, ANY),
-    ("split_lock_detect", None, ANY),
+/// read, and the version that reads it first.
+const NEEDS: &[(&str, &str, Version)] = &[
     // It is proposed with the flag `managed_irq`.
-    ("isolcpus", Some("CPU_ISOLATION"), Version(5, 6)),
-    ("nohz_full", Some("NO_HZ_FULL"), ANY),
-    ("nosmt", Some("HOTPLUG_SMT"), ANY),
-    ("rcu_nocbs", Some("RCU_NOCB_CPU"), ANY),
-    ("rt_group_sched", Some("RT_GROUP_SCHED"), Version(6, 16)),
-    ("threadirqs", Some("IRQ_FORCED_THREADING"), ANY),
+    ("isolcpus", "CPU_ISOLATION", Version(5, 6)),
+    ("nohz_full", "NO_HZ_FULL", ANY),
+    ("nosmt", "HOTPLUG_SMT", ANY),
+    ("rcu_nocbs", "RCU_NOCB_CPU", ANY),
+    ("rt_group_sched", "RT_GROUP_SCHED", Version(6, 16)),
+    ("threadirqs", "IRQ_FORCED_THREADING", ANY),
 ];
 const ANY: Version = Version(0, 0);
+/// The parameters whose findings have seen that the kernel has what they turn. One that is in neither list is
+/// not proposed.
+const NEED_NOTHING: &str = "audit efi irqaffinity kthread_cpus nmi_watchdog nosoftlockup \
+    nvme_core.default_ps_max_latency_us pcie_aspm preempt quiet randomize_kstack_offset \
+    rcupdate.rcu_normal_after_boot rcutree.nohz_full_patience_delay skew_tick split_lock_detect";
 
 /// Whether this kernel can do what a fix says. What can't be read of it excludes nothing.
 fn is_possible(machine: &Machine<'_>, fix: &FindingFix) -> bool {
     match fix {
         FindingFix::Boot { parameter } => {
             let name = parameter.split('=').next().unwrap_or_default();
-            let need = NEEDS.iter().find(|need| need.0 == name);
-            need.is_some_and(|(_, option, from)| {
-                let has = |config: &Config| option.is_none_or(|option| config.is_set(option));
-                machine.config.as_ref().is_none_or(has)
-                    && machine.version.is_none_or(|version| version >= *from)
-            })
+            let Some((_, option, from)) = NEEDS.iter().find(|need| need.0 == name) else {
+                return NEED_NOTHING.split(' ').any(|known| known == name);
+            };
+            let config = machine.config.as_ref();
+            config.is_none_or(|config| config.is_set(option))
+                && machine.version.is_none_or(|version| version >= *from)
         }
         // Lockdown refuses to open debugfs for writing, and in its second mode tracefs, too.
         FindingFix::Write { path, .. } if path.starts_with("/sys/kernel/") => {

@@ -483,6 +483,8 @@ pub fn no_boot_loader(parameters: &[BootParameter]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use punctual_record::tuning::ThreadIdentity;
+
     use super::*;
 
     #[test]
@@ -512,13 +514,6 @@ mod tests {
             "for task in $(cat /cg/others/tasks); do echo $task > /cg/tasks; done; rmdir /cg/others"
         );
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use punctual_record::tuning::ThreadIdentity;
-
-    use super::*;
 
     #[test]
     fn a_policy_is_restored_in_the_words_of_chrt() {
