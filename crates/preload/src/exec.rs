@@ -1,8 +1,24 @@
 //! Programs that the program starts. One of another C library runs without this library: a line says so.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::{real, report};
+use crate::report;
+
+type Execve =
+    unsafe extern "C-unwind" fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int;
+
+/// The C library's function, or that of another preloaded library.
+static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// Looks it up at the load: the lookup takes locks, and another thread may hold them during a fork.
+pub(crate) fn set_up() {
+    // SAFETY: the name is a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"execve".as_ptr()) };
+    NEXT.store(found, Ordering::Relaxed);
+}
 
 /// # Safety
 /// That of the C library's function.
@@ -19,8 +35,15 @@ unsafe extern "C-unwind" fn execve(
             "{name} is linked against musl: it runs without prefaulted stacks and locked memory"
         ));
     }
+    let next = NEXT.load(Ordering::Relaxed);
+    if next.is_null() {
+        // SAFETY: the kernel checks the arguments.
+        return unsafe { libc::syscall(libc::SYS_execve, path, arguments, environment) } as c_int;
+    }
+    // SAFETY: a function of this name has this type.
+    let next = unsafe { transmute::<*mut c_void, Execve>(next) };
     // SAFETY: by contract the arguments are valid for this function.
-    unsafe { real::execve(path, arguments, environment) }
+    unsafe { next(path, arguments, environment) }
 }
 
 /// Whether a program's loader is musl's. It may be asked between vfork and exec, where nothing allocates.

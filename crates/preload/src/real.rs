@@ -1,6 +1,6 @@
 //! The C library's functions that ours replace, looked up at their first use.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -95,12 +95,4 @@ real! {
 real! {
     /// Sets the default attributes of threads.
     pthread_setattr_default_np(attributes: *const pthread_attr_t)
-}
-real! {
-    /// Executes a program.
-    execve(
-        path: *const c_char,
-        arguments: *const *const c_char,
-        environment: *const *const c_char
-    )
 }

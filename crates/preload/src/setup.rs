@@ -10,7 +10,7 @@ use punctual_rt::sys::map::page_size;
 use punctual_rt::sys::task;
 
 use crate::options::{self, Options, Stacks};
-use crate::{real, report, threads};
+use crate::{exec, real, report, threads};
 
 /// Sets up the library; only the first call does the work.
 pub(crate) fn set_up() {
@@ -20,6 +20,7 @@ pub(crate) fn set_up() {
 
 fn work() {
     let options = options::read();
+    exec::set_up();
     if options.stacks == Stacks::Pool {
         // First: fork handlers run in reverse order, so ours takes its lock before the
         // allocator's, the order that all code uses.

@@ -390,13 +390,12 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
     }
     for other in ["isolcpus", "nohz_full"] {
         let apart = |(name, it): &&(&str, CpuParameter)| *name == other && !it.files.is_empty();
-        let of = |cpus: &Vec<usize>, (_, it): &(&str, CpuParameter)| {
-            let named = it.cpus.iter().flatten();
-            named.into_iter().any(|cpu| cpus.contains(cpu))
+        let has_one_of = |cpus: &Vec<usize>, (_, it): &(&str, CpuParameter)| {
+            it.cpus.iter().flatten().any(|cpu| cpus.contains(cpu))
         };
         let irqs = given.iter().filter(|(name, _)| *name == "irqaffinity");
         let mut irqs = irqs.filter_map(|(_, it)| it.cpus.as_ref());
-        if irqs.any(|irqs| given.iter().filter(apart).any(|it| of(irqs, it))) {
+        if irqs.any(|irqs| given.iter().filter(apart).any(|it| has_one_of(irqs, it))) {
             contradicted.push(Item::SharesCpus {
                 parameter: "irqaffinity".to_owned(),
                 other: other.to_owned(),

@@ -233,7 +233,7 @@ impl Journal {
 
     /// Writes changes that will be made, with the values before: after this they are on disk.
     /// A holder's value before is the present one; else it is the first original. The values are read
-    /// again here: until no other directory has changed a setting its value may be that of another.
+    /// again here: before the journals are compared, a value may be one that another directory's change gave.
     ///
     /// # Errors
     /// If they can't be written, or a setting can't be read: then nothing may be changed.
