@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use punctual_record::finding::{
-    CHECK_VERSION, Check, Difference, Finding, FindingId, ReadResult, Reading, Source,
+    CHECK_VERSION, Check, Difference, Finding, FindingFix, FindingId, ReadResult, Reading, Source,
 };
 use punctual_record::text::one_line;
 use punctual_rt::cpulist;
 
 use crate::findings::look_for;
-use crate::look::{Look, Machine, Outcome};
+use crate::look::{Look, Machine, Outcome, chosen};
 use crate::root::Root;
+use crate::version::Version;
 
 /// What to check for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Default for CheckRequest {
     fn default() -> Self {
         Self {
             cpus: None,
-            priority: 80,
+            priority: Check::PRIORITY,
             pid: None,
             sample: None,
         }
@@ -63,6 +64,50 @@ fn first_of_all(cpus: &[usize], online: &[usize]) -> Option<usize> {
     online.first().copied().filter(|_| has_all)
 }
 
+/// What a boot parameter needs of the kernel: an option of its configuration without which it is not
+/// read, and the version that reads it first.
+const NEEDS: &[(&str, &str, Version)] = &[
+    // It is proposed with the flag `managed_irq`.
+    ("isolcpus", "CPU_ISOLATION", Version(5, 6)),
+    ("nohz_full", "NO_HZ_FULL", ANY),
+    ("nosmt", "HOTPLUG_SMT", ANY),
+    ("rcu_nocbs", "RCU_NOCB_CPU", ANY),
+    ("rt_group_sched", "RT_GROUP_SCHED", Version(6, 16)),
+    ("threadirqs", "IRQ_FORCED_THREADING", ANY),
+];
+const ANY: Version = Version(0, 0);
+/// The parameters whose findings have seen that the kernel has what they turn. One that is in neither list is
+/// not proposed.
+const NEED_NOTHING: &str = "audit efi irqaffinity kthread_cpus nmi_watchdog nosoftlockup \
+    nvme_core.default_ps_max_latency_us pcie_aspm preempt quiet randomize_kstack_offset \
+    rcupdate.rcu_normal_after_boot rcutree.nohz_full_patience_delay skew_tick split_lock_detect";
+
+/// Whether this kernel can do what a fix says. What can't be read of it excludes nothing.
+fn is_possible(machine: &Machine<'_>, fix: &FindingFix) -> bool {
+    match fix {
+        FindingFix::Boot { parameter } => {
+            let name = parameter.split('=').next().unwrap_or_default();
+            let Some((_, option, from)) = NEEDS.iter().find(|need| need.0 == name) else {
+                return NEED_NOTHING.split(' ').any(|known| known == name);
+            };
+            let config = machine.config.as_ref();
+            config.is_none_or(|config| config.is_set(option))
+                && machine.version.is_none_or(|version| version >= *from)
+        }
+        // Lockdown refuses to open debugfs for writing, and in its second mode tracefs, too.
+        FindingFix::Write { path, .. } if path.starts_with("/sys/kernel/") => {
+            let is_trace = path.contains("/tracing/");
+            let lockdown = machine.root.text("/sys/kernel/security/lockdown");
+            match lockdown.as_deref().ok().and_then(chosen) {
+                Some("integrity") => is_trace || !path.starts_with("/sys/kernel/debug/"),
+                Some("confidentiality") => !is_trace && !path.starts_with("/sys/kernel/debug/"),
+                _ => true,
+            }
+        }
+        _ => true,
+    }
+}
+
 /// Looks for every finding, in order. Reads files and asks the kernel, and changes nothing.
 #[must_use]
 pub fn check(root: &Root, request: &CheckRequest) -> Check {
@@ -70,7 +115,12 @@ pub fn check(root: &Root, request: &CheckRequest) -> Check {
     let finding = |id: &FindingId| {
         let mut look = Look::new(&machine);
         let outcome = look_for(*id, &mut look).unwrap_or_else(Outcome::from);
-        let Outcome { state, fixes } = outcome.bounded();
+        let Outcome { state, mut fixes } = outcome.bounded();
+        let proposed = fixes.len();
+        fixes.retain(|fix| is_possible(&machine, fix));
+        if fixes.is_empty() && proposed > 0 {
+            fixes.push(FindingFix::ByHand);
+        }
         Finding {
             id: *id,
             state,
@@ -83,6 +133,7 @@ pub fn check(root: &Root, request: &CheckRequest) -> Check {
         hostname: one_line(&root.text("/proc/sys/kernel/hostname").unwrap_or_default()),
         kernel: one_line(&machine.release),
         cpus: machine.cpus.clone(),
+        priority: machine.priority,
         every_cpu: !machine.online.is_empty() && machine.housekeeping().is_empty(),
         findings: FindingId::ALL.iter().map(finding).collect(),
     }

@@ -454,6 +454,31 @@ impl<'m> Look<'m> {
         Ok(found.map(|(_, value)| value))
     }
 
+    /// The values of these boot parameters, each as often as it was given, in the order of the command
+    /// line.
+    ///
+    /// # Errors
+    /// Those of [`Look::parameters`].
+    pub(crate) fn values(
+        &mut self,
+        names: &[&'static str],
+    ) -> Result<Vec<(&'static str, &'m str)>, FindingState> {
+        let mut values = Vec::new();
+        for word in self.parameters()? {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            if let Some(name) = names.iter().find(|name| same_name(key, name)) {
+                self.saw("/proc/cmdline", word);
+                values.push((*name, value));
+            }
+        }
+        let absent = |name: &&str| values.iter().all(|(given, _)| given != name);
+        let absent: Vec<&str> = names.iter().copied().filter(absent).collect();
+        if !absent.is_empty() {
+            self.seen("/proc/cmdline", none_of(&absent));
+        }
+        Ok(values)
+    }
+
     /// The parameters of the command line.
     ///
     /// # Errors

@@ -133,6 +133,7 @@ impl Outcome {
             FindingState::Unknown { why } => match why {
                 Unknown::Unreadable(text)
                 | Unknown::NotUnderstood(text)
+                | Unknown::NotShown(text)
                 | Unknown::NotRecorded(text) => line(text),
                 Unknown::Absent(item) => item.texts().into_iter().for_each(line),
                 Unknown::NotMounted { .. } | Unknown::HiddenThreads | Unknown::NoConfiguration => {}

@@ -2,10 +2,15 @@
 
 use punctual_rt::cpulist;
 
+use crate::version::Version;
+
 /// A boot parameter with a list of CPUs: `isolcpus=[flags,]LIST`, `nohz_full=LIST`, `irqaffinity=LIST`.
 pub(crate) struct CpuParameter {
     /// The CPUs of the list; absent for the forms that only the kernel knows (`all`, `N`, groups).
     pub(crate) cpus: Option<Vec<usize>>,
+    /// What it sets these CPUs apart from, by the flags of `isolcpus=`; empty for a parameter that sets
+    /// none apart.
+    kinds: Vec<&'static str>,
     /// The files in `/sys/devices/system/cpu` that show what is in force.
     pub(crate) files: Vec<&'static str>,
 }
@@ -25,18 +30,38 @@ impl CpuParameter {
         } else {
             (Vec::new(), words.collect())
         };
-        let has = |flag: &str| flags.contains(&flag);
-        let mut files = Vec::new();
-        if is_isolcpus && (has("domain") || !has("nohz") && !has("managed_irq")) {
-            files.push("isolated");
+        let mut kinds = vec!["domain", "nohz", "managed_irq"];
+        kinds.retain(|kind| flags.contains(kind));
+        match name {
+            "isolcpus" if kinds.is_empty() => kinds.push("domain"),
+            "nohz_full" => kinds.push("nohz"),
+            _ => {}
         }
-        if is_isolcpus && has("nohz") || name == "nohz_full" {
-            files.push("nohz_full");
-        }
+        // No file shows the CPUs of `managed_irq`.
+        let file = |kind: &&str| match *kind {
+            "domain" => Some("isolated"),
+            "nohz" => Some("nohz_full"),
+            _ => None,
+        };
         Self {
             cpus: cpulist::numbers(&list.join(",")).ok(),
-            files,
+            files: kinds.iter().filter_map(file).collect(),
+            kinds,
         }
+    }
+
+    /// Whether it sets CPUs apart, and no file shows them.
+    pub(crate) fn is_unshown(&self) -> bool {
+        !self.kinds.is_empty() && self.files.is_empty()
+    }
+
+    /// Whether the kernel takes the later one of these two only with the same CPUs. `housekeeping_setup`
+    /// in kernel/sched/isolation.c merges the flags of all `isolcpus=` and `nohz_full=`: each flag has
+    /// a mask from Linux 5.18 on, and before it all have the same.
+    pub(crate) fn must_match(&self, other: &Self, version: Option<Version>) -> bool {
+        let has_masks = version.is_none_or(|it| it >= Version(5, 18));
+        let is_set_by_both = |kind| !has_masks || other.kinds.contains(kind);
+        !other.kinds.is_empty() && self.kinds.iter().any(is_set_by_both)
     }
 }
 
@@ -73,6 +98,28 @@ mod tests {
         for value in ["1-N", "all", "domain,all", "2-3,domain"] {
             let read = CpuParameter::parse("isolcpus", value);
             assert_eq!(read.cpus, None, "{value}");
+        }
+    }
+
+    #[test]
+    fn two_parameters_must_match_where_the_kernel_has_one_mask_for_both() {
+        let parse = |text: &str| {
+            let (name, value) = text.split_once('=').expect("a value");
+            CpuParameter::parse(name, value)
+        };
+        for (one, other, with_masks, before) in [
+            ("isolcpus=2", "isolcpus=domain,3", true, true),
+            ("isolcpus=2", "isolcpus=managed_irq,3", false, true),
+            ("isolcpus=2", "nohz_full=3", false, true),
+            ("isolcpus=nohz,2", "nohz_full=3", true, true),
+            ("irqaffinity=2", "isolcpus=3", false, false),
+        ] {
+            for (one, other) in [(one, other), (other, one)] {
+                let (first, second) = (parse(one), parse(other));
+                let must_match = |version| first.must_match(&second, Some(version));
+                assert_eq!(must_match(Version(5, 18)), with_masks, "{one} {other}");
+                assert_eq!(must_match(Version(5, 17)), before, "{one} {other}");
+            }
         }
     }
 

@@ -18,6 +18,7 @@
 
 #![expect(unsafe_code, reason = "replaces the C library's functions for threads")]
 
+mod exec;
 mod interpose;
 mod lock;
 mod options;

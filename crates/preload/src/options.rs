@@ -1,5 +1,5 @@
 //! The options in the environment variable `PUNCTUAL_RUN`, separated by commas: `stack=pool`,
-//! `stack=wrap` or `stack=none`, `size=BYTES`, `lock`, and `report=PROCESS`: the process that
+//! `stack=wrap` or `stack=none`, `size=BYTES`, `lock` or `lock=onfault`, and `report=PROCESS`: the process that
 //! reports even if it had no threads.
 
 use std::ffi::CStr;
@@ -24,6 +24,8 @@ pub(crate) struct Options {
     /// prefaulted of a stack outside of the pool.
     pub(crate) size: usize,
     pub(crate) lock: bool,
+    /// Whether a page is locked from its first use on, and not made present before.
+    pub(crate) on_fault: bool,
     /// The process that was run; 0 when no report is requested.
     pub(crate) report: u32,
 }
@@ -36,6 +38,7 @@ impl Options {
         stacks: Stacks::Pool,
         size: LARGEST,
         lock: false,
+        on_fault: false,
         report: 0,
     };
 
@@ -45,6 +48,7 @@ impl Options {
         for word in words.split(',').filter(|word| !word.is_empty()) {
             match word.split_once('=') {
                 None if word == "lock" => options.lock = true,
+                Some(("lock", "onfault")) => (options.lock, options.on_fault) = (true, true),
                 Some(("stack", "none")) => options.stacks = Stacks::None,
                 Some(("stack", "wrap")) => options.stacks = Stacks::Wrap,
                 Some(("stack", "pool")) => options.stacks = Stacks::Pool,
@@ -68,6 +72,7 @@ static FLAGS: AtomicU8 = AtomicU8::new(0);
 const WRAP: u8 = 1;
 const POOL: u8 = 2;
 const LOCK: u8 = 4;
+const ON_FAULT: u8 = 8;
 static REPORT: AtomicU32 = AtomicU32::new(0);
 
 /// The options that [`read`] found.
@@ -81,6 +86,7 @@ pub(crate) fn in_force() -> Options {
         },
         size: SIZE.load(Ordering::Relaxed),
         lock: flags & LOCK != 0,
+        on_fault: flags & ON_FAULT != 0,
         report: REPORT.load(Ordering::Relaxed),
     }
 }
@@ -106,8 +112,9 @@ pub(crate) fn read() -> Options {
         Stacks::Pool => POOL,
     };
     let lock = if options.lock { LOCK } else { 0 };
+    let on_fault = if options.on_fault { ON_FAULT } else { 0 };
     SIZE.store(options.size, Ordering::Relaxed);
-    FLAGS.store(stacks | lock, Ordering::Relaxed);
+    FLAGS.store(stacks | lock | on_fault, Ordering::Relaxed);
     REPORT.store(options.report, Ordering::Relaxed);
     options
 }

@@ -1,14 +1,16 @@
 //! One-time setup when the library is loaded.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::sync::Once;
 
+use punctual_rt::stack;
+use punctual_rt::sys::map::page_size;
 use punctual_rt::sys::task;
-use punctual_rt::{memory, stack};
 
 use crate::options::{self, Options, Stacks};
-use crate::{real, report, threads};
+use crate::{exec, real, report, threads};
 
 /// Sets up the library; only the first call does the work.
 pub(crate) fn set_up() {
@@ -18,6 +20,7 @@ pub(crate) fn set_up() {
 
 fn work() {
     let options = options::read();
+    exec::set_up();
     if options.stacks == Stacks::Pool {
         // First: fork handlers run in reverse order, so ours takes its lock before the
         // allocator's, the order that all code uses.
@@ -40,7 +43,10 @@ fn work() {
         make_primary_present(options);
     }
     if options.lock {
-        lock();
+        if primary && options.report == std::process::id() {
+            report_need(options);
+        }
+        lock(options);
     }
 }
 
@@ -71,14 +77,42 @@ fn make_primary_present(options: Options) {
     }
 }
 
-fn lock() {
+/// Says beforehand how much memory is locked.
+fn report_need(options: Options) {
+    let how = match options.on_fault {
+        true => "up to",
+        false => "at least",
+    };
+    report::line(format_args!(
+        "process {}: {how} {} KB are locked, and for each thread up to {} KB",
+        std::process::id(),
+        mapped().unwrap_or(0) >> 10,
+        options.size >> 10
+    ));
+}
+
+/// The bytes that are mapped now.
+fn mapped() -> Option<usize> {
+    let mut text = [0; 64];
+    let length = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
+    let pages = str::from_utf8(&text[..length]).ok()?.split(' ').next()?;
+    Some(pages.parse::<usize>().ok()?.saturating_mul(page_size()))
+}
+
+fn lock(options: Options) {
     // malloc keeps freed memory, and takes large blocks from the heap like small ones: a separate mapping
     // would cause page faults and be unmapped again.
     // SAFETY: mallopt takes numbers.
     unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, -1) };
     // SAFETY: mallopt takes numbers, and keeps no pointer.
     unsafe { libc::mallopt(libc::M_MMAP_MAX, 0) };
-    if let Err(error) = memory::lock_all() {
+    let on_fault = if options.on_fault {
+        libc::MCL_ONFAULT
+    } else {
+        0
+    };
+    let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | on_fault;
+    if let Err(error) = task::lock_all_memory(flags) {
         report::end("could not lock memory: ", reason(&error));
     }
 }
@@ -87,9 +121,10 @@ fn reason(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM) => "not permitted (RLIMIT_MEMLOCK is 0 and CAP_IPC_LOCK is missing)",
         Some(libc::ENOMEM) => {
-            "above RLIMIT_MEMLOCK (raise it with ulimit -l), or too little memory is free"
+            "above RLIMIT_MEMLOCK (raise it with ulimit -l), or too little memory is free \
+             (--lock=onfault takes only what is used)"
         }
-        Some(libc::EAGAIN) => "too little memory is free",
+        Some(libc::EAGAIN) => "too little memory is free (--lock=onfault takes only what is used)",
         _ => "the kernel refused",
     }
 }

@@ -33,11 +33,17 @@ pub struct Check {
     /// Whether that is every CPU of the machine: then none is left for everything else.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every_cpu: bool,
+    /// The priority of the program; 0 in files of older versions.
+    #[serde(default)]
+    pub priority: u32,
     /// One for each [`FindingId`], in their order.
     pub findings: Vec<Finding>,
 }
 
 impl Check {
+    /// The priority of the program, if nothing says another.
+    pub const PRIORITY: u32 = 80;
+
     /// The number of findings in a state.
     #[must_use]
     pub fn count(&self, kind: StateKind) -> usize {
@@ -195,6 +201,8 @@ pub enum Unknown {
     Unreadable(String),
     /// This has a text that is not understood.
     NotUnderstood(String),
+    /// No file shows whether this is in force.
+    NotShown(String),
     /// This should be there on such a kernel, and is not.
     Absent(Item),
     /// The file system that holds it is not mounted.

@@ -6,7 +6,8 @@ mod picture;
 mod terminal;
 
 use punctual_record::experiment::{
-    ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, Forecast, LeftOut, WantedEffect,
+    ExcessLimit, Experiment, ExperimentKnob, ExperimentOutcome, Forecast, LeftOut, Phase,
+    WantedEffect,
 };
 use punctual_record::{InvalidReason, Run, experiment_faults};
 use punctual_stats::experiment::{Effect, KnobConclusion, KnobResult, Measure, Power, Spread};
@@ -328,6 +329,9 @@ fn facts(run: &Run, experiment: &Experiment) -> Vec<Fact> {
     if let Some(text) = left_out(experiment) {
         facts.push(fact("Left out", text));
     }
+    if let Some(text) = not_compared(experiment) {
+        facts.push(fact("Not compared", text));
+    }
     if let Some(text) = detectable(experiment) {
         facts.push(fact("Could show", text));
     }
@@ -365,6 +369,32 @@ fn left_out(experiment: &Experiment) -> Option<String> {
     .map(|(count, why)| format!("{} ({why})", words::plural(count, "block", "blocks")))
     .collect();
     (!parts.is_empty()).then(|| format!("{}, with their pairs", parts.join(", ")))
+}
+
+/// The measures that have no row, since a block has too few samples for them.
+fn not_compared(experiment: &Experiment) -> Option<String> {
+    let all = match experiment.is_of_messages() {
+        true => &Measure::PATH,
+        false => &Measure::ALL,
+    };
+    let results = experiment.results.iter();
+    let tested = results.filter(|it| !it.effects.is_empty());
+    let lacks = |measure: &&Measure| tested.clone().any(|it| it.effect(**measure).is_none());
+    let names: Vec<&str> = all.iter().filter(lacks).map(|it| it.name()).collect();
+    let blocks = experiment.blocks.iter();
+    let counted = blocks.filter(|it| it.phase == Phase::Pairs && it.left_out.is_none());
+    let fewest = counted
+        .filter_map(|it| Some(it.figures.as_ref()?.count))
+        .min()?;
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: ten {samples} of each block must lie beyond it, and one has {} {samples} in all: \
+             give a longer --block or a shorter -i",
+            names.join(", "),
+            words::count(fewest),
+            samples = samples(experiment)
+        )
+    })
 }
 
 /// The smallest changes that so many pairs show, as much as these varied. A pilot says less: it is

@@ -102,6 +102,12 @@ impl Style {
     pub fn columns(&self) -> usize {
         self.width.clamp(40, 120)
     }
+
+    /// The width for tables: their rows are no running text, and have all of the terminal.
+    #[must_use]
+    pub fn table_columns(&self) -> usize {
+        self.width.max(self.columns())
+    }
 }
 
 /// Cuts a painted line to `width` visible characters: a redrawn line that wraps

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use punctual_record::tuning::{
     Applied, BootParameter, BootState, Change, Entry, NapiMode, Neighbour, NetworkDevice, Restored,
-    Route, RouteMetric, Setting,
+    Route, RouteMetric, Setting, ThreadSetting,
 };
 
 use crate::findings::{chrt, quoted, taskset, write};
@@ -192,6 +192,14 @@ fn brief(setting: &Setting, value: &str) -> String {
             Some(_) => "its bytes".to_owned(),
         },
         Setting::KernelArguments { parameters, .. } => format!("{value} {parameters}"),
+        // In the words of `chrt`.
+        Setting::Scheduling { .. } => match value.strip_prefix("6 0 0 ") {
+            Some(times) => format!("DEADLINE {times}"),
+            None => {
+                let words = ThreadSetting::Scheduling.argument(value);
+                words.replace(':', " ").to_uppercase()
+            }
+        },
         _ => value.to_owned(),
     }
 }
@@ -457,7 +465,8 @@ pub fn left_over(entries: &[Entry]) -> Option<String> {
     Some(format!(
         "warning: a punctual that was killed left {} changed (it was {}){more}; run punctual tune \
          restore",
-        first.setting, first.original
+        first.setting,
+        brief(&first.setting, &first.original)
     ))
 }
 
@@ -474,6 +483,8 @@ pub fn no_boot_loader(parameters: &[BootParameter]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use punctual_record::tuning::ThreadIdentity;
+
     use super::*;
 
     #[test]
@@ -502,5 +513,36 @@ mod tests {
             made("others", true, "absent"),
             "for task in $(cat /cg/others/tasks); do echo $task > /cg/tasks; done; rmdir /cg/others"
         );
+    }
+
+    #[test]
+    fn a_policy_is_restored_in_the_words_of_chrt() {
+        for (original, words) in [
+            ("0 0 0", "OTHER"),
+            ("0 0 -5", "OTHER -5"),
+            ("1 90 0", "FIFO 90"),
+            ("2 7 0", "RR 7"),
+            ("3 0 4", "BATCH 4"),
+            ("5 0 0", "IDLE"),
+            ("6 0 0 100 200 300", "DEADLINE 100 200 300"),
+        ] {
+            let thread = ThreadIdentity {
+                tid: 7,
+                start: 1,
+                name: "app".to_owned(),
+            };
+            let entry = Entry {
+                boot: String::new(),
+                knob: "scheduling@7".to_owned(),
+                setting: Setting::Scheduling { thread },
+                original: original.to_owned(),
+                value: "1 1 0".to_owned(),
+                holder: None,
+            };
+            let warning = left_over(std::slice::from_ref(&entry)).expect("a warning");
+            assert!(warning.contains(&format!("(it was {words})")), "{warning}");
+            let text = restored(&[(entry, Restored::Written)], false, &Style::plain());
+            assert!(text.ends_with(&format!("restored to {words}\n")), "{text}");
+        }
     }
 }

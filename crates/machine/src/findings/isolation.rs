@@ -345,8 +345,8 @@ pub(super) fn kthread_cpus(look: &mut Look<'_>) -> Looked {
     };
     // Isolated from balancing. Some kernels list the CPUs of a partition there, too, and still put
     // threads on them.
-    if let Some(value) = look.parameter("isolcpus")? {
-        let requested = CpuParameter::parse("isolcpus", value);
+    for (name, value) in look.values(&["isolcpus"])? {
+        let requested = CpuParameter::parse(name, value);
         if requested.files.contains(&"isolated") {
             let isolated = list(BY_KERNEL, &look.required(BY_KERNEL)?)?;
             free.extend(match &requested.cpus {

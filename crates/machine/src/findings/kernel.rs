@@ -9,7 +9,7 @@ use crate::isolated::BY_KERNEL;
 use crate::kernel_log;
 use crate::look::{
     Look, Looked, bad, chosen, expected, information, information_that, lost, missing,
-    not_applicable, ok, part, present, same_name, unknown, without,
+    not_applicable, ok, part, present, unknown, without,
 };
 use crate::mask;
 use crate::parameter::{CpuParameter, boolean};
@@ -333,14 +333,14 @@ fn is_missing(look: &mut Look<'_>, file: &str, cpus: &[usize]) -> Result<bool, F
 
 /// What the kernel says is in force, beside what was asked for at boot.
 pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
-    let mut requested = Vec::new();
-    for name in ["isolcpus", "nohz_full", "irqaffinity"] {
-        if let Some(value) = look.parameter(name)? {
-            requested.push((name, CpuParameter::parse(name, value)));
-        }
-    }
+    let names = ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"];
+    let given = look.values(&names)?;
+    let parse = |(name, value): (&'static str, &str)| (name, CpuParameter::parse(name, value));
+    let given: Vec<(&str, CpuParameter)> = given.into_iter().map(parse).collect();
+    // Threads show the CPUs of `rcu_nocbs=`: another finding.
+    let requested = || given.iter().filter(|(name, _)| *name != "rcu_nocbs");
     let (mut contradicted, mut unread) = (Vec::new(), None);
-    for (name, parameter) in &requested {
+    for (name, parameter) in requested() {
         let Some(cpus) = &parameter.cpus else {
             continue;
         };
@@ -370,44 +370,71 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
             contradicted.push((*name).into());
         }
     }
-    for name in ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"] {
-        let is_name = |word: &&String| {
-            let key = word.split('=').next().unwrap_or_default();
-            same_name(key, name)
-        };
-        if look.parameters()?.iter().filter(is_name).count() > 1 {
-            contradicted.push(Item::Repeated {
-                parameter: name.to_owned(),
-            });
+    let version = look.machine.version;
+    for (at, (name, parameter)) in given.iter().enumerate() {
+        for (earlier, other) in &given[..at] {
+            // The last list of those that set no CPUs apart counts.
+            let is_replaced = name == earlier && !matches!(*name, "isolcpus" | "nohz_full");
+            if !is_replaced && !parameter.must_match(other, version) {
+                continue;
+            }
+            match (&parameter.cpus, &other.cpus) {
+                (Some(one), Some(two)) if is_equal(name, one, two) => {}
+                (Some(_), Some(_)) if name == earlier => contradicted.push(Item::Repeated {
+                    parameter: (*name).to_owned(),
+                }),
+                (Some(_), Some(_)) => contradicted.push((*name).into()),
+                _ => unread = Some(not_understood()),
+            }
         }
     }
-    let cpus_of = |name: &str| {
-        let (_, parameter) = requested.iter().find(|(it, _)| *it == name)?;
-        parameter.cpus.as_ref()
-    };
     for other in ["isolcpus", "nohz_full"] {
-        if let (Some(irqs), Some(isolated)) = (cpus_of("irqaffinity"), cpus_of(other))
-            && irqs.iter().any(|cpu| isolated.contains(cpu))
-        {
+        let apart = |(name, it): &&(&str, CpuParameter)| *name == other && !it.files.is_empty();
+        let has_one_of = |cpus: &Vec<usize>, (_, it): &(&str, CpuParameter)| {
+            it.cpus.iter().flatten().any(|cpu| cpus.contains(cpu))
+        };
+        let irqs = given.iter().filter(|(name, _)| *name == "irqaffinity");
+        let mut irqs = irqs.filter_map(|(_, it)| it.cpus.as_ref());
+        if irqs.any(|irqs| given.iter().filter(apart).any(|it| has_one_of(irqs, it))) {
             contradicted.push(Item::SharesCpus {
                 parameter: "irqaffinity".to_owned(),
                 other: other.to_owned(),
             });
         }
     }
-    if !contradicted.is_empty() {
-        bad(present(contradicted)).by_hand().end()
+    let mut different: Vec<Item> = Vec::new();
+    for item in contradicted {
+        if !different.contains(&item) {
+            different.push(item);
+        }
+    }
+    if !different.is_empty() {
+        bad(present(different)).by_hand().end()
     } else if let Some(why) = unread {
         Err(why)
-    } else if requested.iter().any(|(_, it)| it.cpus.is_none()) {
-        unknown(Unknown::NotUnderstood("/proc/cmdline".to_owned()))
-    } else if requested.is_empty() {
+    } else if requested().any(|(_, it)| it.cpus.is_none()) {
+        Err(not_understood())
+    } else if requested().any(|(_, it)| it.is_unshown()) {
+        unknown(Unknown::NotShown("isolcpus=managed_irq".to_owned()))
+    } else if requested().next().is_none() {
         not_applicable(NotApplicable::NotRequested(
             "isolcpus=, nohz_full=, irqaffinity=".to_owned(),
         ))
     } else {
         ok()
     }
+}
+
+fn not_understood() -> FindingState {
+    let why = Unknown::NotUnderstood("/proc/cmdline".to_owned());
+    FindingState::Unknown { why }
+}
+
+/// Whether two lists of a parameter are the same for the kernel.
+fn is_equal(name: &str, one: &[usize], other: &[usize]) -> bool {
+    // `irqaffinity=` always has the CPU that the kernel boots on.
+    let counts = |cpu: &&usize| name != "irqaffinity" || **cpu != 0;
+    one.iter().filter(counts).eq(other.iter().filter(counts))
 }
 
 pub(super) fn lockdown(look: &mut Look<'_>) -> Looked {

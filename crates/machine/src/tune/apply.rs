@@ -110,7 +110,7 @@ pub fn apply_together(journal: &mut Journal, changes: &[Change]) -> Result<(), T
     if intents.is_empty() {
         return Ok(());
     }
-    journal.intend(&intents, Some(holder))?;
+    journal.intend(&mut intents, Some(holder))?;
     for (change, now) in &intents {
         replace(&change.setting, &change.value, now).map_err(|source| TuneError::Refused {
             setting: change.setting.clone(),
@@ -118,7 +118,7 @@ pub fn apply_together(journal: &mut Journal, changes: &[Change]) -> Result<(), T
             source,
         })?;
     }
-    journal.intend(&intents, None)?;
+    journal.intend(&mut intents, None)?;
     let held = journal
         .entries()
         .iter()
@@ -178,7 +178,7 @@ fn make<'c>(
         return Ok((changed, refused));
     }
     let before = journal.entries().to_vec();
-    journal.intend(&intents, None)?;
+    journal.intend(&mut intents, None)?;
     for (change, now) in intents {
         match replace(&change.setting, &change.value, &now) {
             Ok(()) => changed.push(change),

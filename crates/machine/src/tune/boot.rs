@@ -418,7 +418,7 @@ pub(super) fn write_all(
     if changes.is_empty() {
         return Ok(before);
     }
-    let intents = changes.iter().zip(&before);
+    let intents = changes.iter().zip(&mut before);
     let intents = intents.map(|((setting, value), now)| Intent {
         knob: knobs,
         setting,

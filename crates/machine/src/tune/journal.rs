@@ -37,7 +37,7 @@ pub(super) struct Intent<'i> {
     pub(super) setting: &'i Setting,
     pub(super) value: &'i str,
     /// Its value now.
-    pub(super) now: &'i str,
+    pub(super) now: &'i mut String,
 }
 
 /// The journal, locked against other processes.
@@ -232,16 +232,17 @@ impl Journal {
     }
 
     /// Writes changes that will be made, with the values before: after this they are on disk.
-    /// A holder's value before is the present one; else it is the first original.
+    /// A holder's value before is the present one; else it is the first original. The values are read
+    /// again here: before the journals are compared, a value may be one that another directory's change gave.
     ///
     /// # Errors
-    /// If they can't be written: then nothing may be changed.
+    /// If they can't be written, or a setting can't be read: then nothing may be changed.
     pub(super) fn intend(
         &mut self,
-        changes: &[(&Change, String)],
+        changes: &mut [(&Change, String)],
         holder: Option<Holder>,
     ) -> Result<(), TuneError> {
-        let intents = changes.iter().map(|(change, now)| Intent {
+        let intents = changes.iter_mut().map(|(change, now)| Intent {
             knob: change.knob.name(),
             setting: &change.setting,
             value: &change.value,
@@ -259,13 +260,22 @@ impl Journal {
         intents: impl Iterator<Item = Intent<'i>>,
         holder: Option<Holder>,
     ) -> Result<(), TuneError> {
-        let intents: Vec<Intent<'_>> = intents.collect();
+        let mut intents: Vec<Intent<'_>> = intents.collect();
         // Without the right to the list, or to /run, there is nobody to ask.
         let states = self.path.parent().and_then(|own| States::enter(own).ok());
         for other in states.iter().flat_map(|states| &states.others) {
             self.check_other(other, &intents)?;
         }
         self.forget_former_boots()?;
+        for intent in &mut intents {
+            // What this journal has changed is refused to all others.
+            if self.entries.iter().all(|it| it.setting != *intent.setting) {
+                *intent.now = read(intent.setting).map_err(|source| TuneError::Unreadable {
+                    setting: intent.setting.clone(),
+                    source,
+                })?;
+            }
+        }
         let entries: Vec<Entry> = intents
             .into_iter()
             .map(|intent| {
@@ -273,12 +283,12 @@ impl Journal {
                     Some(_) => None,
                     None => self.entry(intent.setting),
                 };
-                let original = first.map_or(intent.now, |entry| &entry.original);
+                let original = first.map_or(&*intent.now, |entry| &entry.original);
                 Entry {
                     boot: self.boot.clone(),
                     knob: intent.knob.to_owned(),
                     setting: intent.setting.clone(),
-                    original: original.to_owned(),
+                    original: original.clone(),
                     value: intent.value.to_owned(),
                     holder,
                 }

@@ -63,13 +63,17 @@ impl Session {
             };
             places.push(place);
         }
-        let intents: Vec<(&Change, String)> = plan
+        let mut intents: Vec<(&Change, String)> = plan
             .iter()
             .zip(&places)
             .map(|(change, place)| (change, settings[*place].before.clone()))
             .collect();
         if !intents.is_empty() {
-            journal.intend(&intents, Some(holder))?;
+            journal.intend(&mut intents, Some(holder))?;
+        }
+        for (place, (_, now)) in places.iter().zip(intents) {
+            settings[*place].left.clone_from(&now);
+            settings[*place].before = now;
         }
         Ok(Self {
             journal,

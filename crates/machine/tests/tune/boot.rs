@@ -149,6 +149,7 @@ fn of_each_finding_the_best_parameter_that_the_kernel_has_is_taken_once() {
         kernel: String::new(),
         cpus: vec![1],
         every_cpu: false,
+        priority: 80,
         findings: vec![
             finding(FindingId::IsolatedCpus, bad(), &["isolcpus=1"]),
             finding(FindingId::ManagedIrqs, bad(), &["isolcpus=1"]),

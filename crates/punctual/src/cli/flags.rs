@@ -31,7 +31,7 @@ use punctual_rt::sched::Policy;
 use super::fleet::{FLEET_EXAMPLES, FleetFlags};
 use super::lab::{LAB_EXAMPLES, LabFlags};
 use super::units;
-use crate::launch::Stacks;
+use crate::launch::{Lock, Stacks};
 use crate::probe::kinds::Kind;
 pub use breach::BreachFlags;
 use budget::BUDGET_EXAMPLES;
@@ -463,9 +463,9 @@ pub struct RunProgramFlags {
     /// Find wrong uses of the threads' stacks; threads start more slowly: audit=N (frames), guards, noaccess, leaks [default without WORDS: audit=15,guards,noaccess,leaks]
     #[arg(long, value_name = "WORDS", num_args = 0..=1, require_equals = true, default_missing_value = "audit=15,guards,noaccess,leaks", value_parser = stack_debug)]
     pub stack_debug: Option<String>,
-    /// Lock the program's present and future memory
-    #[arg(long)]
-    pub lock: bool,
+    /// Lock the program's present and future memory [default without KIND: all]
+    #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub lock: Option<Lock>,
     /// Let the program use these CPUs: 3-5,0 or !1-2 [default: those of punctual]
     #[arg(
         short = 'a',

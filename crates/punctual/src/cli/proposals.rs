@@ -91,7 +91,7 @@ fn request(
 ) -> Result<CheckRequest, Failure> {
     let priority = match (flags.priority, run.request.priority) {
         (Some(priority), _) => priority,
-        (None, 0) => KnobFlags::PRIORITY,
+        (None, 0) => Check::PRIORITY,
         (None, priority) => priority,
     };
     if let Some(cpus) = tune::named_cpus(root, flags.affinity.as_ref())? {

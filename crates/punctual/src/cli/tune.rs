@@ -49,7 +49,7 @@ fn found(affinity: Option<&Option<String>>, priority: Option<u32>) -> Result<Che
     let root = Root::live();
     let request = CheckRequest {
         cpus: named_cpus(&root, affinity)?,
-        priority: priority.unwrap_or(KnobFlags::PRIORITY),
+        priority: priority.unwrap_or(Check::PRIORITY),
         ..CheckRequest::default()
     };
     Ok(check(&root, &request))

@@ -18,6 +18,10 @@ static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"))
 /// What the library is called where it is installed.
 pub(super) const NAME: &str = "libpunctual_preload.so";
 
+/// The root directory in a form that only glibc's loader opens: it makes a folder of `$LIB`. Another C library
+/// (musl) can't use ours, and ends a program into which it is loaded; a file that it doesn't find it ignores.
+const ROOT_OF_GLIBC: &str = "/$LIB/../../../../..";
+
 /// The library, as a file that a dynamic loader can open.
 #[derive(Debug)]
 pub struct Library {
@@ -62,9 +66,10 @@ impl Library {
         EMBEDDED
     }
 
-    /// The value of `LD_PRELOAD`: ours first, then the previous value.
-    pub(super) fn beside_others(&self) -> OsString {
-        let mut value = self.path.clone().into_os_string();
+    /// The value of `LD_PRELOAD`: ours first, below this root, then the previous value.
+    pub(super) fn beside_others(&self, root: &str) -> OsString {
+        let mut value = OsString::from(root);
+        value.push(&self.path);
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
             value.push(":");
             value.push(others);
@@ -91,9 +96,17 @@ impl Library {
     }
 
     /// Has the program's own loader say whether it takes the library; nothing of the program
-    /// is run. A loader that can't take it would go on without it.
-    pub(super) fn try_with(&self, program: &Loaded) -> Result<(), Refusal> {
-        let path = self.own_path();
+    /// is run. A loader that can't take it would go on without it. Returns the root below which the loader
+    /// finds it.
+    pub(super) fn try_with(&self, program: &Loaded) -> Result<&'static str, Refusal> {
+        // glibc's own folder may be elsewhere.
+        let of_glibc = self.try_below(ROOT_OF_GLIBC, program);
+        of_glibc.or_else(|_| self.try_below("", program))
+    }
+
+    fn try_below(&self, root: &'static str, program: &Loaded) -> Result<&'static str, Refusal> {
+        let mut path = OsString::from(root);
+        path.push(self.own_path());
         let output = Command::new(&program.loader)
             .arg("--list")
             .arg(&program.path)
@@ -113,7 +126,7 @@ impl Library {
             .any(|line| line.trim_start().starts_with(&*path))
             && !complaint.contains("cannot be preloaded")
         {
-            return Ok(());
+            return Ok(root);
         }
         let why = complaint.lines().next().unwrap_or("it gives no reason");
         Err(Refusal::Declined {

@@ -33,6 +33,15 @@ pub enum Stacks {
     None,
 }
 
+/// How the memory of the program is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Lock {
+    /// All that is mapped, made present at once
+    All,
+    /// Each page from its first use on
+    Onfault,
+}
+
 /// How to run a program.
 #[derive(Debug, Clone)]
 pub struct Launch {
@@ -43,8 +52,8 @@ pub struct Launch {
     pub stack_debug: Option<String>,
     /// Bytes of stack for a thread that requests no size.
     pub stack_size: usize,
-    /// Whether its memory is locked.
-    pub lock: bool,
+    /// How its memory is locked, if it is.
+    pub lock: Option<Lock>,
     /// Whether we are in our own user namespace: its capabilities don't count for locking.
     pub user_namespace: bool,
     /// Its CPUs; empty keeps ours.
@@ -57,7 +66,7 @@ pub struct Launch {
 
 impl Launch {
     fn wants_library(&self) -> bool {
-        self.stacks != Stacks::None || self.lock
+        self.stacks != Stacks::None || self.lock.is_some()
     }
 
     /// Becomes the program; returns only if that fails.
@@ -84,15 +93,15 @@ impl Launch {
         if self.wants_library() {
             let loaded = program.examine()?;
             let library = Library::find()?;
-            library.try_with(&loaded)?;
-            command.env("LD_PRELOAD", library.beside_others());
+            let root = library.try_with(&loaded)?;
+            command.env("LD_PRELOAD", library.beside_others(root));
             command.env("PUNCTUAL_RUN", self.words());
             if let Some(words) = &self.stack_debug {
                 command.env("PUNCTUAL_STACK_DEBUG", words);
             }
             library.keep();
         }
-        if self.lock {
+        if self.lock.is_some() {
             lockable(self.user_namespace)?;
         }
         if !self.cpus.is_empty() {
@@ -113,9 +122,11 @@ impl Launch {
             Stacks::None => "none",
         };
         let mut words = format!("stack={stacks},size={}", self.stack_size);
-        if self.lock {
-            words.push_str(",lock");
-        }
+        words.push_str(match self.lock {
+            None => "",
+            Some(Lock::All) => ",lock",
+            Some(Lock::Onfault) => ",lock=onfault",
+        });
         if self.report {
             words.push_str(&format!(",report={}", std::process::id()));
         }

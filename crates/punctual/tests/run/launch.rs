@@ -396,6 +396,69 @@ fn a_user_without_rights_gets_a_fix() {
     assert!(plain.status.success(), "{}", errors(&plain));
 }
 
+/// Whether a page of a new mapping is present before its first use, and whether it is locked after it.
+const LOCKED: &str = "#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+int main(void) {
+    unsigned char present = 0;
+    char *page = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mincore(page, 1, &present);
+    page[0] = 1;
+    int refused = madvise(page, 4096, MADV_DONTNEED) != 0 && errno == EINVAL;
+    printf(\"%d %d\\n\", present & 1, refused);
+}
+";
+
+#[test]
+fn memory_is_locked_at_once_or_from_its_first_use_on() {
+    need!(needs::root());
+    let source = small("locked.c", LOCKED);
+    let program = compiled("gcc", &source, "locked", &["-O1"]);
+    for (flags, found) in [
+        (&[][..], "0 0\n"),
+        (&["--lock"], "1 1\n"),
+        (&["--lock=all"], "1 1\n"),
+        (&["--lock=onfault"], "0 1\n"),
+    ] {
+        assert_eq!(succeeds(flags, &[text(&program)]).0, found, "{flags:?}");
+    }
+}
+
+#[test]
+fn the_memory_that_a_lock_needs_is_stated_before_the_program_runs() {
+    need!(needs::root());
+    for (flag, how) in [("--lock", "at least "), ("--lock=onfault", "up to ")] {
+        let flags = ["-v", "--stack-size", "256K", flag];
+        let (_, told) = succeeds(&flags, &["sh", "-c", "echo begun >&2"]);
+        let lines: Vec<&str> = told.lines().collect();
+        let (need, rest) = lines.split_first().expect("a line");
+        assert_eq!(rest.first(), Some(&"begun"), "{told}");
+        let (_, need) = need.split_once(how).expect(how);
+        let (bytes, threads) = need.split_once(" KB are locked, ").expect("a number");
+        assert!(bytes.parse::<u64>().expect("a number") > 1000, "{told}");
+        assert_eq!(threads, "and for each thread up to 256 KB");
+    }
+}
+
+/// musl's loader would end a program with a library of glibc.
+#[test]
+fn a_child_of_another_c_library_runs_without_ours_and_a_line_says_so() {
+    need!(needs::program("musl-gcc"));
+    let source = small("of-musl.c", "int main(void) { return 3; }\n");
+    let program = compiled("musl-gcc", &source, "of-musl", &[]);
+    let name = text(&program);
+    // By the shell's execve, and by glibc's own.
+    for (script, lines) in [("$0; echo $?", 1), ("env $0; echo $?", 0)] {
+        let (said, told) = succeeds(&[], &["sh", "-c", script, name]);
+        assert_eq!(said, "3\n", "{told}");
+        assert_eq!(told.lines().count(), lines, "{told}");
+        let line = format!("punctual run: {name} is linked against musl: ");
+        assert!(told.is_empty() || told.starts_with(&line), "{told}");
+    }
+}
+
 /// Root's capabilities in a user namespace do not allow locking memory.
 #[test]
 fn root_of_a_user_namespace_cannot_lock_and_learns_why() {

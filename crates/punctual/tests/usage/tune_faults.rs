@@ -1,12 +1,13 @@
 //! `tune` where something goes wrong: files that are no kernel's, values that the kernel changes, rights
 //! that are absent, two journals, a reboot.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use crate::common::needs;
-use crate::common::{Ended, Place, need};
+use crate::common::{Ended, Place, need, until};
 use crate::tune::{KNOB, bad_knob};
 use crate::turn::turn;
 
@@ -148,6 +149,35 @@ fn two_directories_do_not_take_each_others_value_for_the_original() {
     tune(&place, &["apply", "vm.stat_interval=30"], "two").expect(0);
     tune(&place, &["restore"], "two").expect(0);
     assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
+}
+
+/// The setting gets its original back while the second waits for the journals to be compared.
+#[test]
+fn the_value_before_is_read_after_the_journals_were_compared() {
+    need!(needs::root());
+    let place = Place::new();
+    let path = |name: &str| place.path().join(name);
+    let setting = |name: &str, value: &str| format!("{}={value}", path(name).display());
+    fs::write(path("first"), "0\n").expect("written");
+    tune(&place, &["apply", &setting("first", "1")], "one").expect(0);
+    let list = Path::new("/run/punctual/states");
+    let locked = File::open(list).expect("the list of journals");
+    locked.lock().expect("locked");
+    fs::write(path("second"), "20\n").expect("written");
+    let second = setting("second", "30");
+    let second = place.start(&["tune", "apply", &second, "--state", "two"]);
+    until("it waits for the list", || {
+        let files = fs::read_dir(format!("/proc/{}/fd", second.pid()));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| fs::read_link(file.path()).is_ok_and(|it| it == list))
+    });
+    fs::write(path("second"), "5\n").expect("written");
+    drop(locked);
+    second.end().expect(0);
+    assert_eq!(fs::read_to_string(path("second")).expect("it"), "30\n");
+    tune(&place, &["restore"], "two").expect(0);
+    assert_eq!(fs::read_to_string(path("second")).expect("it"), "5\n");
+    tune(&place, &["restore"], "one").expect(0);
 }
 
 /// As the unit of `persist` does it.

@@ -40,7 +40,7 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
         lines.extend(wrap(FORECASTS, style.columns()));
         let cells = |row: &Vec<String>| row.iter().map(Cell::new).collect::<Vec<_>>();
         let all: Vec<_> = std::iter::once(&head).chain(&rows).map(cells).collect();
-        lines.extend(table::set(&all, style.columns(), style));
+        lines.extend(table::set(&all, style.table_columns(), style));
         lines.push(String::new());
     }
     let costs = costs(experiment);
@@ -63,7 +63,9 @@ pub fn summary(run: &Run, experiment: &Experiment, style: &Style) -> String {
     if let Some(place) = &style.report {
         lines.push(fact(style, "Report", place));
     }
-    let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
+    let lines = lines
+        .iter()
+        .map(|line| cut(line, style.table_columns()) + "\n");
     lines.collect()
 }
 
@@ -84,8 +86,8 @@ pub(crate) fn fact(style: &Style, name: &str, text: &str) -> String {
 /// The effects: a table, or where that has no room each knob's name with its measures below it.
 pub(crate) fn effects(judged: &[Judged<'_>], style: &Style) -> Vec<String> {
     let rows = rows(judged);
-    if table::width(&rows, 1) <= style.columns() {
-        return table::set(&rows, style.columns(), style);
+    if table::width(&rows, 1) <= style.table_columns() {
+        return table::set(&rows, style.table_columns(), style);
     }
     let mut lines = Vec::new();
     let mut push = |indent: &str, text: &str, tone: Tone| {

@@ -132,6 +132,9 @@ fn unknown(finding: &Finding, why: &Unknown) -> String {
             }
         }
         Unknown::NotUnderstood(place) => format!("{place} has an unknown form"),
+        Unknown::NotShown(what) => {
+            format!("no file of the kernel shows whether {what} is in force")
+        }
         Unknown::Absent(what) => format!("{} is absent", item_words(what)),
         Unknown::NotMounted { filesystem, place } => {
             format!("{filesystem} is not mounted: mount -t {filesystem} {filesystem} {place}")

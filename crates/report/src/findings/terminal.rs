@@ -103,9 +103,13 @@ fn knob(check: &Check, finding: &Finding) -> Option<String> {
         [] => String::new(),
         cpus => format!("-a {} ", cpu_list(cpus)),
     };
+    let priority = match check.priority {
+        0 | Check::PRIORITY => String::new(),
+        priority => format!("-p {priority} "),
+    };
+    let id = finding.id;
     Some(format!(
-        "sudo punctual tune apply {how}{cpus}{}",
-        finding.id
+        "sudo punctual tune apply {how}{cpus}{priority}{id}"
     ))
 }
 

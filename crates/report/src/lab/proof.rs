@@ -284,7 +284,9 @@ pub(super) fn proof(lab: &Lab, proof: &LabProof, style: &Style) -> String {
     }
     lines.push(String::new());
     paragraph(&mut lines, WHAT_IT_SHOWS, style);
-    let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
+    let lines = lines
+        .iter()
+        .map(|line| cut(line, style.table_columns()) + "\n");
     lines.collect()
 }
 

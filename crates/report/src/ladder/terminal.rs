@@ -46,7 +46,9 @@ pub fn summary(ladder: &Ladder, style: &Style) -> String {
     if let Some(place) = &style.report {
         text.push(fact(style, "Report", place));
     }
-    let text = text.iter().map(|line| cut(line, style.columns()) + "\n");
+    let text = text
+        .iter()
+        .map(|line| cut(line, style.table_columns()) + "\n");
     text.collect()
 }
 

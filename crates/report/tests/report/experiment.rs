@@ -49,6 +49,52 @@ fn the_summary_names_what_helps_and_what_harms() {
 }
 
 #[test]
+fn a_measure_without_a_row_says_why() {
+    let mut experiment = experiments::experiment();
+    let text =
+        |experiment: &Experiment| terminal::summary(&run_with(experiment.clone()), &Style::plain());
+    for result in &mut experiment.results {
+        let of_block = |measure| matches!(measure, Measure::P50 | Measure::Excess);
+        result.effects.retain(|it| of_block(it.measure));
+    }
+    for figures in experiment
+        .blocks
+        .iter_mut()
+        .filter_map(|it| it.figures.as_mut())
+    {
+        figures.count = 432;
+    }
+    let said = text(&experiment)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let why = "Not compared p99, p99.9: ten wake-ups of each block must lie beyond it, and one has \
+               432 wake-ups in all";
+    assert!(said.contains(why), "{said}");
+    for result in &mut experiment.results {
+        result.effects.clear();
+    }
+    assert!(!text(&experiment).contains("Not compared"));
+}
+
+#[test]
+fn a_table_has_all_of_the_terminals_width() {
+    let mut experiment = experiments::experiment();
+    experiment.knobs[0].name = "x".repeat(100);
+    let heads = |width: usize| {
+        let style = Style {
+            width,
+            ..Style::plain()
+        };
+        let text = terminal::summary(&run_with(experiment.clone()), &style);
+        text.lines()
+            .any(|line| line.contains("measure") && line.contains("interval"))
+    };
+    assert!(!heads(130), "it has no room");
+    assert!(heads(200));
+}
+
+#[test]
 fn a_control_with_an_effect_makes_everything_invalid() {
     let run = run_with(experiments::with_failed_control());
     assert_eq!(experiment::outcome(&run), Some(Outcome::Invalid));

@@ -36,6 +36,7 @@ fn states() -> Vec<FindingState> {
     let unknown = [
         Unknown::Unreadable(name()),
         Unknown::NotUnderstood(name()),
+        Unknown::NotShown(name()),
         Unknown::Absent(item()),
         Unknown::NotMounted {
             filesystem: "debugfs".to_owned(),
@@ -103,6 +104,7 @@ fn made() -> Check {
         kernel: "6.12".to_owned(),
         cpus: vec![2, 3],
         every_cpu: false,
+        priority: Check::PRIORITY,
         findings: FindingId::ALL.iter().enumerate().map(finding).collect(),
     }
 }
@@ -373,4 +375,44 @@ fn the_page_of_findings_is_made_from_their_texts() {
         committed == made,
         "{path}: write it anew with PUNCTUAL_BLESS=1"
     );
+}
+
+/// The command that `summary` prints for a finding that is bad at this priority.
+fn knob_command(priority: u32) -> String {
+    let mut check = made();
+    check.priority = priority;
+    check
+        .findings
+        .retain(|finding| finding.id == FindingId::Swap);
+    check.findings[0].state = FindingState::Bad {
+        fault: Fault::Above(10),
+    };
+    let text = summary(&check, &Style::plain());
+    let line = text.lines().find_map(|line| line.split_once("all of it: "));
+    line.expect("a command").1.to_owned()
+}
+
+#[test]
+fn the_command_of_a_knob_repeats_the_priority_that_was_named() {
+    assert_eq!(knob_command(80), "sudo punctual tune apply -a 2,3 swap");
+    assert_eq!(
+        knob_command(50),
+        "sudo punctual tune apply -a 2,3 -p 50 swap"
+    );
+}
+
+#[test]
+fn a_finding_whose_fix_a_kernel_may_lack_says_what_to_do_by_hand() {
+    for id in [
+        FindingId::IsolatedCpus,
+        FindingId::NohzFull,
+        FindingId::RcuNocbs,
+        FindingId::KthreadCpus,
+        FindingId::ManagedIrqs,
+        FindingId::Threadirqs,
+        FindingId::RtGroupSched,
+        FindingId::SmtSiblings,
+    ] {
+        assert!(!text(id).by_hand.is_empty(), "{id}");
+    }
 }

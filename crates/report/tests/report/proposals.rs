@@ -51,6 +51,7 @@ fn check(hostile: &str) -> Check {
         kernel: text(),
         cpus: vec![1],
         every_cpu: false,
+        priority: Check::PRIORITY,
         findings: FindingId::ALL.iter().enumerate().map(finding).collect(),
     }
 }

@@ -1,5 +1,5 @@
 //! Random command lines, beside an independent reading of the kernel's rules: a finding is ok only where
-//! what was requested is in force.
+//! what was requested is in force and shown, and bad only where it is not in force.
 //!
 //! The rules are those of Linux 6.1: `next_arg` in lib/cmdline.c, `parse_args` in kernel/params.c,
 //! `bitmap_parselist` in lib/bitmap.c, `housekeeping_setup` and its two callers in
@@ -106,7 +106,11 @@ struct Kernel {
     interrupts: Option<Cpus>,
     /// The parameters that it took, with their lists.
     taken: Vec<(String, Cpus)>,
+    /// The lists of `rcu_nocbs=`, of which the last counts.
+    callbacks: Vec<Option<Cpus>>,
     refused: bool,
+    /// It took a parameter that no file shows.
+    unshown: bool,
 }
 
 const DOMAIN: usize = 0;
@@ -120,6 +124,10 @@ impl Kernel {
             let value = value.unwrap_or_default();
             let taken = match name.replace('-', "_").as_str() {
                 "isolcpus" => kernel.isolcpus(&value),
+                "rcu_nocbs" => {
+                    kernel.callbacks.push(list(&value));
+                    continue;
+                }
                 "nohz_full" => list(&value).filter(|cpus| kernel.set_apart(cpus, &[TICK])),
                 "irqaffinity" => {
                     let cpus = list(&value);
@@ -159,6 +167,7 @@ impl Kernel {
         if kinds.is_empty() {
             kinds.push(DOMAIN);
         }
+        self.unshown |= kinds == [MANAGED];
         list(rest).filter(|cpus| self.set_apart(cpus, &kinds))
     }
 
@@ -213,6 +222,7 @@ impl Kernel {
                 .any(|of_kind| cpus.is_subset(of_kind)),
         };
         !self.refused
+            && self.callbacks.windows(2).all(|it| it[0] == it[1])
             && self
                 .taken
                 .iter()
@@ -334,7 +344,7 @@ fn state(line: &str, kernel: &Kernel) -> FindingState {
 
 /// `PUNCTUAL_TEST_LINES=10000` for more.
 #[test]
-fn what_was_requested_at_boot_is_ok_only_where_it_is_in_force() {
+fn a_request_at_boot_is_ok_only_in_force_and_bad_only_if_not() {
     let lines = std::env::var("PUNCTUAL_TEST_LINES").ok();
     let lines: usize = lines.map_or(1_500, |text| text.parse().expect("a number"));
     let mut dice = Dice(20_261_130);
@@ -342,10 +352,15 @@ fn what_was_requested_at_boot_is_ok_only_where_it_is_in_force() {
     for _ in 0..lines {
         let line = line(&mut dice);
         let kernel = Kernel::boot(&line);
-        if state(&line, &kernel) == FindingState::Ok {
-            assert!(kernel.is_as_requested(), "{line}\n{kernel:?}");
-            assert!(!kernel.taken.is_empty(), "{line}");
-            ok += 1;
+        match state(&line, &kernel) {
+            FindingState::Ok => {
+                assert!(kernel.is_as_requested(), "{line}\n{kernel:?}");
+                assert!(!kernel.taken.is_empty(), "{line}");
+                assert!(!kernel.unshown, "{line}");
+                ok += 1;
+            }
+            FindingState::Bad { .. } => assert!(!kernel.is_as_requested(), "{line}\n{kernel:?}"),
+            _ => {}
         }
     }
     // It is no answer to know nothing.

@@ -122,6 +122,84 @@ fn writing_what_a_fix_says_makes_a_finding_ok_and_the_old_bytes_bring_it_back() 
     assert!(written > 25, "{written}");
 }
 
+/// The machines of all cases after this change: so many fixes of this kind are proposed without it,
+/// and none with it, and no finding that had fixes is without any.
+fn assert_withdrawn(
+    change: impl Fn(&Tree),
+    is_of_kind: impl Fn(&FindingFix) -> bool,
+    least: usize,
+) {
+    let mut withdrawn = 0;
+    for case in cases() {
+        let (tree, then) = changed(&case);
+        change(&tree);
+        let now = tree.finding(case.id);
+        withdrawn += then.fixes.iter().filter(|fix| is_of_kind(fix)).count();
+        assert!(!now.fixes.iter().any(&is_of_kind), "{now:?}");
+        if now.state == then.state {
+            assert_eq!(now.fixes.is_empty(), then.fixes.is_empty(), "{now:?}");
+        }
+    }
+    assert!(withdrawn >= least, "{withdrawn}");
+}
+
+fn boots(fix: &FindingFix, names: &[&str]) -> bool {
+    let is = |word: &str| names.contains(&word.split('=').next().unwrap_or_default());
+    matches!(fix, FindingFix::Boot { parameter } if is(parameter))
+}
+
+#[test]
+fn no_parameter_is_proposed_that_the_kernel_was_built_without() {
+    for (option, names, least) in [
+        ("CPU_ISOLATION", &["isolcpus"][..], 3),
+        ("NO_HZ_FULL", &["nohz_full"], 2),
+        ("RCU_NOCB_CPU", &["rcu_nocbs"], 2),
+        ("IRQ_FORCED_THREADING", &["threadirqs"], 1),
+        ("HOTPLUG_SMT", &["nosmt"], 1),
+    ] {
+        let without = |tree: &Tree| {
+            let folder = tree.path("/boot");
+            for file in std::fs::read_dir(folder).expect("configurations") {
+                let file = file.expect("a file").path();
+                let text = std::fs::read_to_string(&file).expect("a text");
+                let text = text.replace(&format!("CONFIG_{option}=y"), "");
+                std::fs::write(&file, text).expect("written");
+            }
+        };
+        assert_withdrawn(without, |fix| boots(fix, names), least);
+    }
+}
+
+#[test]
+fn no_parameter_is_proposed_that_only_later_kernels_know() {
+    let of = |release: &'static str| {
+        move |tree: &Tree| {
+            let config = tree.read("/boot/config-6.16.0");
+            let config = config.or_else(|| tree.read("/boot/config-6.8.0"));
+            let config = config.unwrap_or_default();
+            tree.write(&format!("/boot/config-{release}"), config);
+            tree.write("/proc/sys/kernel/osrelease", release);
+        }
+    };
+    assert_withdrawn(of("6.15.0"), |fix| boots(fix, &["rt_group_sched"]), 2);
+    assert_withdrawn(of("5.5.0"), |fix| boots(fix, &["isolcpus"]), 3);
+}
+
+#[test]
+fn nothing_is_written_where_lockdown_refuses_it() {
+    let path = "/sys/kernel/security/lockdown";
+    let is_below = |fix: &FindingFix, folders: &[&str]| {
+        let is = |(path, _): (&String, &String)| folders.iter().any(|it| path.starts_with(it));
+        write(fix).is_some_and(is)
+    };
+    let integrity = |tree: &Tree| tree.write(path, "none [integrity] confidentiality\n");
+    let debugfs = ["/sys/kernel/debug/sched/"];
+    assert_withdrawn(integrity, |fix| is_below(fix, &debugfs), 2);
+    let confidentiality = |tree: &Tree| tree.write(path, "none integrity [confidentiality]\n");
+    let both = ["/sys/kernel/debug/", "/sys/kernel/tracing/"];
+    assert_withdrawn(confidentiality, |fix| is_below(fix, &both), 4);
+}
+
 fn write(fix: &FindingFix) -> Option<(&String, &String)> {
     match fix {
         FindingFix::Write { path, value } => Some((path, value)),

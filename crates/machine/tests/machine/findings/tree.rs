@@ -46,7 +46,9 @@ const BASE: &[(&str, &str)] = &[
     ),
     (
         "/boot/config-6.8.0",
-        "CONFIG_PREEMPT=y\nCONFIG_HIGH_RES_TIMERS=y\nCONFIG_FTRACE=y\n",
+        "CONFIG_PREEMPT=y\nCONFIG_HIGH_RES_TIMERS=y\nCONFIG_FTRACE=y\nCONFIG_CPU_ISOLATION=y\n\
+         CONFIG_NO_HZ_FULL=y\nCONFIG_RCU_NOCB_CPU=y\nCONFIG_IRQ_FORCED_THREADING=y\n\
+         CONFIG_HOTPLUG_SMT=y\n",
     ),
     ("/sys/devices/system/cpu/online", "0-3\n"),
     ("/sys/devices/system/cpu/isolated", "\n"),

@@ -87,11 +87,6 @@ pub struct KnobFlags {
     pub state: StateFlags,
 }
 
-impl KnobFlags {
-    /// The priority of the program, if nothing says another.
-    pub const PRIORITY: u32 = 80;
-}
-
 /// Flags of `tune run`.
 #[derive(Debug, Args)]
 pub struct TuneRunFlags {

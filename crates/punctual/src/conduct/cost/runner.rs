@@ -19,7 +19,7 @@ use punctual_rt::{clock, sys::perf};
 use punctual_stats::cost::Usage;
 use serde::{Deserialize, Serialize};
 
-use crate::launch::{Launch, Stacks};
+use crate::launch::{Launch, Lock, Stacks};
 
 /// The hidden verb.
 pub const VERB: &str = "__cost";
@@ -115,7 +115,7 @@ fn run(job: &RunJob, name: &OsString, arguments: &[OsString]) -> io::Result<RunA
         stacks: Stacks::None,
         stack_debug: None,
         stack_size: 1 << 20,
-        lock: job.locked,
+        lock: job.locked.then_some(Lock::All),
         user_namespace: survey::user_namespace(&Root::live()) == Some(true),
         cpus: job.cpus.clone(),
         policy: job.priority.map(Policy::Fifo),

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_load::{LoadClass, LoadSpec};
 use punctual_machine::tune::{RestoreRequest, Session, restore, status};
@@ -121,6 +122,7 @@ fn machine() -> (TempDir, Check) {
         kernel: "6.1".to_owned(),
         cpus: vec![1],
         every_cpu: false,
+        priority: Check::PRIORITY,
         findings,
     };
     (folder, check)
@@ -135,6 +137,8 @@ struct MadeUp<'m> {
     meddles: Option<&'static str>,
     /// How an experiment ends.
     ends: ExperimentOutcome,
+    /// A signal that comes after the experiment has ended.
+    signal: Option<&'m AtomicBool>,
 }
 
 impl MadeUp<'_> {
@@ -216,6 +220,9 @@ impl Steps for MadeUp<'_> {
         ];
         experiment.outcome = self.ends.clone();
         run.experiment = Some(experiment);
+        if let Some(signal) = self.signal {
+            signal.store(true, Ordering::Relaxed);
+        }
         Ok(run)
     }
 }
@@ -247,6 +254,17 @@ fn made(
     meddles: Option<&'static str>,
     ends: ExperimentOutcome,
 ) -> Result<Fit, FitError> {
+    made_until(folder, check, meddles, ends, None)
+}
+
+/// The same, with a signal after the experiment.
+fn made_until(
+    folder: &Path,
+    check: &Check,
+    meddles: Option<&'static str>,
+    ends: ExperimentOutcome,
+    signal: Option<&AtomicBool>,
+) -> Result<Fit, FitError> {
     let plan = plan(folder);
     let output = folder.join("fit");
     let directory = RunDirectory::create(Some(&output), "fit", SystemTime::now()).expect("it");
@@ -256,12 +274,14 @@ fn made(
         folder,
         meddles,
         ends,
+        signal,
     };
     Fitting {
         plan: &plan,
         check,
         directory: &directory,
         progress: &mut Silent,
+        is_ended: &|| signal.is_some_and(|it| it.load(Ordering::Relaxed)),
         fit: begun(&plan, check),
     }
     .make(&steps)
@@ -340,4 +360,26 @@ fn an_experiment_that_could_not_switch_is_not_taken_for_one_without_effect() {
     let (folder, check) = machine();
     let fit = made(folder.path(), &check, None, ExperimentOutcome::NoSpread).expect("it ends");
     assert_eq!(fit.outcome, Some(FitOutcome::TooLittleEvidence));
+}
+
+#[test]
+fn a_signal_between_two_steps_ends_the_fit_before_the_next() {
+    let (folder, check) = machine();
+    let folder = folder.path();
+    let signal = AtomicBool::new(false);
+    let fit = made_until(
+        folder,
+        &check,
+        None,
+        ExperimentOutcome::Complete,
+        Some(&signal),
+    );
+    let fit = fit.expect("it ends");
+    assert_eq!(fit.outcome, Some(FitOutcome::Stopped));
+    let steps = fit.steps.iter().map(|it| it.directory.as_str());
+    assert_eq!(steps.collect::<Vec<_>>(), ["01-qualify", "02-prove"]);
+    assert_eq!(KNOBS.map(|knob| value(folder, knob)), ["1", "1"]);
+    assert!(!Journal::is_in(&folder.join("state")));
+    let saved = punctual_record::fit::read_fit(&folder.join("fit")).expect("saved");
+    assert_eq!(saved.0, fit);
 }

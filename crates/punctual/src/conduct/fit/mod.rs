@@ -18,8 +18,10 @@ use punctual_record::remedy::BillsAsk;
 use punctual_record::tuning::{Change, Knob};
 use punctual_record::{Run, RunDirectory, State, time};
 
+use super::error::ConductError;
 use super::progress::Progress;
 use super::run::RunPlan;
+use super::signals::Signals;
 
 use course::FitCourse;
 use steps::{Runs, Steps};
@@ -91,11 +93,14 @@ pub fn fit(
     directory: &RunDirectory,
     progress: &mut dyn FitProgress,
 ) -> Result<Fit, FitError> {
+    // Each run listens for itself: these hear what comes between two runs.
+    let signals = Signals::listen().map_err(|error| FitError::Run(ConductError::Signals(error)))?;
     let mut fitting = Fitting {
         plan,
         check,
         directory,
         progress,
+        is_ended: &|| signals.end().is_some(),
         fit: begun(plan, check),
     };
     fitting.make(&Runs {
@@ -137,6 +142,8 @@ struct Fitting<'f> {
     check: &'f Check,
     directory: &'f RunDirectory,
     progress: &'f mut dyn FitProgress,
+    /// Whether a signal has ended it.
+    is_ended: &'f dyn Fn() -> bool,
     fit: Fit,
 }
 
@@ -160,6 +167,9 @@ impl Fitting<'_> {
             |begun: Instant| u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let (mut course, mut next) = FitCourse::begin(lengths);
         loop {
+            if (self.is_ended)() {
+                return Ok(FitOutcome::Stopped);
+            }
             let step = Instant::now();
             self.progress.begins(&next);
             let name = format!("{:02}", self.fit.steps.len() + 1);

@@ -6,7 +6,8 @@ pub(super) const ISOLATED_CPUS: FindingText = FindingText {
     title: "Isolated CPUs",
     why: "The scheduler balances other threads onto a CPU that is not isolated.",
     by_hand: "if no housekeeping CPU is left, name fewer CPUs; echo isolated to \
-              cpuset.cpus.partition of a cgroup with these CPUs, and read it back",
+              cpuset.cpus.partition of a cgroup with these CPUs, and read it back; or use a \
+              kernel with CONFIG_CPU_ISOLATION=y, then boot with isolcpus=",
     source: "TuneD, OpenShift, real-time Ubuntu",
 };
 
@@ -21,7 +22,7 @@ pub(super) const NOHZ_FULL: FindingText = FindingText {
 pub(super) const RCU_NOCBS: FindingText = FindingText {
     title: "RCU callbacks",
     why: "Callbacks of RCU run in softirqs of the CPU that queued them.",
-    by_hand: "",
+    by_hand: "use a kernel with CONFIG_RCU_NOCB_CPU=y, then boot with rcu_nocbs=",
     source: "TuneD, OpenShift, real-time Ubuntu",
 };
 
@@ -116,7 +117,7 @@ pub(super) const KTHREAD_CPUS: FindingText = FindingText {
     title: "CPUs of kernel threads",
     why: "New kernel threads may run on every CPU. kthread_cpus= is known to kernels of Ubuntu \
           and StarlingX alone.",
-    by_hand: "",
+    by_hand: "use a kernel with CONFIG_NO_HZ_FULL=y, then boot with nohz_full=",
     source: "real-time Ubuntu, rt-conf",
 };
 
@@ -139,7 +140,7 @@ pub(super) const SYSTEMD_SLICES: FindingText = FindingText {
 pub(super) const SMT_SIBLINGS: FindingText = FindingText {
     title: "SMT siblings of real-time CPUs",
     why: "A sibling shares the core: it halves its speed and adds 10 to 100 µs.",
-    by_hand: "",
+    by_hand: "switch SMT off in the firmware",
     source: "rtcqs, real-time Ubuntu",
 };
 

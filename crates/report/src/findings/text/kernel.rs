@@ -23,7 +23,7 @@ pub(super) const THREADIRQS: FindingText = FindingText {
     title: "Threaded interrupt handlers",
     why: "On an ordinary kernel handlers run in interrupt context, above every thread. \
           With threadirqs they are threads with a priority.",
-    by_hand: "",
+    by_hand: "use a kernel with CONFIG_IRQ_FORCED_THREADING=y, then boot with threadirqs",
     source: "rtcqs, rtirq",
 };
 

@@ -23,7 +23,8 @@ pub(super) const RT_GROUP_SCHED: FindingText = FindingText {
     title: "Real-time group scheduling",
     why: "A control group without a budget refuses SCHED_FIFO with EPERM, also to \
           privileged containers.",
-    by_hand: "write a budget to cpu.rt_runtime_us of the parent groups, then of the group",
+    by_hand: "write a budget to cpu.rt_runtime_us of the parent groups, then of the group; or \
+              boot Linux 6.16 or later with rt_group_sched=0",
     source: "measured",
 };
 

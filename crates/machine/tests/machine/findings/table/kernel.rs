@@ -1,4 +1,4 @@
-use punctual_record::finding::{FindingId as Id, Item, ItemKind};
+use punctual_record::finding::{FindingId as Id, Item, ItemKind, StateKind};
 
 use super::{Case, Step, bad, expected, file, information, missing, misspelt, present};
 use Step::File;
@@ -136,9 +136,58 @@ pub fn cases() -> Vec<Case> {
         bad(
             Id::ParameterNotInForce,
             vec![File(CMDLINE, "isolcpus=2-3"), File(ISOLATED, "2-3\n")],
-            vec![File(CMDLINE, "isolcpus=2-3 irqaffinity=0-2 isolcpus=3")],
+            vec![File(CMDLINE, "isolcpus=2-3 irqaffinity=0-1 isolcpus=3")],
             present(&[Item::Repeated {
                 parameter: "isolcpus".to_owned(),
+            }]),
+        )
+        .by_hand(),
+        // The flags are merged where the masks match, and else the later one is refused.
+        bad(
+            Id::ParameterNotInForce,
+            vec![
+                File(CMDLINE, "isolcpus=2-3 isolcpus=domain,2-3"),
+                File(ISOLATED, "2-3\n"),
+            ],
+            vec![File(CMDLINE, "isolcpus=2-3 isolcpus=domain,2")],
+            present(&[Item::Repeated {
+                parameter: "isolcpus".to_owned(),
+            }]),
+        )
+        .by_hand(),
+        bad(
+            Id::ParameterNotInForce,
+            vec![
+                File(CMDLINE, "isolcpus=nohz,domain,2-3 nohz_full=2-3"),
+                File(ISOLATED, "2-3\n"),
+                File("/sys/devices/system/cpu/nohz_full", "2-3\n"),
+            ],
+            vec![File(CMDLINE, "isolcpus=nohz,domain,2-3 nohz_full=2")],
+            present(&["nohz_full"]),
+        )
+        .by_hand(),
+        // Before Linux 5.18 one mask is for all.
+        bad(
+            Id::ParameterNotInForce,
+            vec![
+                File(CMDLINE, "isolcpus=2-3 nohz_full=3"),
+                File(ISOLATED, "2-3\n"),
+                File("/sys/devices/system/cpu/nohz_full", "3\n"),
+            ],
+            vec![File("/proc/sys/kernel/osrelease", "5.17.0\n")],
+            present(&["nohz_full"]),
+        )
+        .by_hand(),
+        // The last list counts.
+        bad(
+            Id::ParameterNotInForce,
+            vec![
+                File(CMDLINE, "isolcpus=2-3 rcu_nocbs=2-3 rcu_nocbs=2-3"),
+                File(ISOLATED, "2-3\n"),
+            ],
+            vec![File(CMDLINE, "isolcpus=2-3 rcu_nocbs=2-3 rcu_nocbs=3")],
+            present(&[Item::Repeated {
+                parameter: "rcu_nocbs".to_owned(),
             }]),
         )
         .by_hand(),
@@ -169,6 +218,7 @@ pub fn cases() -> Vec<Case> {
             vec![File(CMDLINE, "isolcpus=managed_irq,domain,2-3")],
             present(&["isolcpus"]),
         )
+        .starts(StateKind::Unknown)
         .by_hand(),
         bad(
             Id::ParameterNotInForce,
@@ -239,7 +289,7 @@ pub fn cases() -> Vec<Case> {
             present(&["randomize_kstack_offset"]),
         )
         .boot("randomize_kstack_offset=off")
-        .starts(punctual_record::finding::StateKind::NotApplicable),
+        .starts(StateKind::NotApplicable),
         bad(
             Id::KernelVersion,
             vec![],
@@ -259,13 +309,13 @@ pub fn cases() -> Vec<Case> {
             vec![File("/proc/xenomai/version", "3.2.4\n")],
             present(&[Item::Cobalt("3.2.4".to_owned())]),
         )
-        .starts(punctual_record::finding::StateKind::NotApplicable),
+        .starts(StateKind::NotApplicable),
         information(
             Id::DualKernel,
             vec![],
             vec![File("/sys/devices/virtual/evl/", "")],
             present(&["EVL"]),
         )
-        .starts(punctual_record::finding::StateKind::NotApplicable),
+        .starts(StateKind::NotApplicable),
     ]
 }

@@ -63,7 +63,8 @@ pub fn cases() -> Vec<Case> {
         information(
             Id::RtGroupSched,
             vec![
-                File("/boot/config-6.8.0", "CONFIG_RT_GROUP_SCHED=y\n"),
+                File(RELEASE, "6.16.0\n"),
+                File("/boot/config-6.16.0", "CONFIG_RT_GROUP_SCHED=y\n"),
                 File(CMDLINE, "rt_group_sched=0"),
             ],
             vec![
@@ -77,7 +78,8 @@ pub fn cases() -> Vec<Case> {
         information(
             Id::RtGroupSched,
             vec![
-                File("/boot/config-6.8.0", "CONFIG_RT_GROUP_SCHED=y\n"),
+                File(RELEASE, "6.16.0\n"),
+                File("/boot/config-6.16.0", "CONFIG_RT_GROUP_SCHED=y\n"),
                 File(CMDLINE, "rt_group_sched=0"),
                 File("/proc/self/cgroup", "0::/job\n"),
             ],
