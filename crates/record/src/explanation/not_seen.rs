@@ -56,20 +56,6 @@ pub enum NotSeen {
         /// The event that ends it.
         ends: String,
     },
-    /// The earlier events of a recording are not examined.
-    EarlierEvents {
-        /// How many.
-        dropped: u64,
-        /// How many of the last are examined.
-        kept: u64,
-    },
-    /// The earlier wake-ups of a recording are not examined.
-    EarlierWakeUps {
-        /// How many.
-        dropped: u64,
-        /// How many of the last are examined.
-        kept: u64,
-    },
     /// The recording lost events.
     RecordingLost,
     /// The program that prints a recording could not read all of it.

@@ -181,14 +181,6 @@ pub fn not_seen() -> Vec<NotSeen> {
             begins: text("softirq_entry"),
             ends: text("softirq_exit"),
         },
-        NotSeen::EarlierEvents {
-            dropped: 5,
-            kept: 1 << 20,
-        },
-        NotSeen::EarlierWakeUps {
-            dropped: 5,
-            kept: 1 << 20,
-        },
         NotSeen::RecordingLost,
         NotSeen::RecordingCut {
             program: text("perf"),

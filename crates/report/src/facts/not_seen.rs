@@ -43,12 +43,6 @@ pub fn not_seen(what: &NotSeen) -> String {
         NotSeen::RecordedEnd { begins, ends } => {
             format!("the recording lacks {ends}: what runs after each {begins} is unknown")
         }
-        NotSeen::EarlierEvents { dropped, kept } => {
-            format!("{dropped} earlier events: only the last {kept} of a recording are examined")
-        }
-        NotSeen::EarlierWakeUps { dropped, kept } => {
-            format!("{dropped} earlier wake-ups: only the last {kept} of a recording are examined")
-        }
         NotSeen::RecordingLost => {
             "the recording lost events: wake-ups during the losses are not examined".to_owned()
         }
