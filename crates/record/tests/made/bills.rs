@@ -167,8 +167,10 @@ pub fn not_seen() -> Vec<NotSeen> {
         NotSeen::Tracepoint {
             tracepoint: text("nmi_handler"),
         },
-        NotSeen::Forgotten,
-        NotSeen::TooFast,
+        NotSeen::Forgotten { wake_ups: 0 },
+        NotSeen::TooFast { wake_ups: 3 },
+        NotSeen::NotQueued { count: 4 },
+        NotSeen::Middle { wake_ups: 5 },
         NotSeen::Waits {
             count: 3,
             longest_ns: 1_000,

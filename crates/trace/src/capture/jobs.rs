@@ -55,6 +55,7 @@ impl Capture {
             preempt_rt: self.preempt_rt,
             gap: false,
             job: false,
+            cut: false,
             left: None,
             limits: Vec::new(),
             stalls: Vec::new(),

@@ -132,6 +132,7 @@ impl WakeUp {
             preempt_rt: recording.preempt_rt,
             gap: false,
             job: false,
+            cut: false,
             left: None,
             limits: Vec::new(),
             stalls: Vec::new(),
