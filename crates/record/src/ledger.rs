@@ -64,11 +64,12 @@ impl Ledger {
         self.totals.lost = self.totals.lost.saturating_add(1);
     }
 
-    /// States what could not be seen; the same once.
+    /// States what could not be seen; the same once, with the sum of its counts.
     pub fn add_missing(&mut self, what: NotSeen) {
         const MOST: usize = 32;
         let missing = &mut self.totals.missing;
-        if missing.len() < MOST && !missing.contains(&what) {
+        let is_known = missing.iter_mut().any(|known| known.absorb(&what));
+        if !is_known && missing.len() < MOST {
             missing.push(what);
         }
     }
@@ -395,5 +396,29 @@ mod tests {
         assert_eq!(record.examined, 1);
         assert_eq!(record.missing, [NotSeen::TooMuchTime]);
         assert!(check(&record, &Extent::default()).is_ok());
+    }
+
+    #[test]
+    fn what_was_not_seen_is_stated_once_with_the_sum_of_its_counts() {
+        let mut ledger = Ledger::new(None);
+        for _ in 0..3 {
+            ledger.add_missing(NotSeen::Forgotten { wake_ups: 1 });
+            ledger.add_missing(NotSeen::NotQueued { count: 5 });
+            ledger.add_missing(NotSeen::TooMuchTime);
+        }
+        let other = Explanation {
+            missing: vec![
+                NotSeen::NotQueued { count: u64::MAX },
+                NotSeen::Forgotten { wake_ups: 4 },
+            ],
+            ..Explanation::default()
+        };
+        ledger.add_record(&other, &[], 1);
+        let expected = [
+            NotSeen::Forgotten { wake_ups: 7 },
+            NotSeen::NotQueued { count: u64::MAX },
+            NotSeen::TooMuchTime,
+        ];
+        assert_eq!(ledger.to_record().missing, expected);
     }
 }

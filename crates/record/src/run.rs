@@ -563,4 +563,7 @@ pub struct TracerCost {
     pub events: u64,
     /// Those that were overwritten before they were copied out.
     pub lost: u64,
+    /// The longest time for which they were not copied out then.
+    #[serde(default)]
+    pub unread_ns: u64,
 }

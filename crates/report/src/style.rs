@@ -135,36 +135,7 @@ pub fn cut(line: &str, width: usize) -> String {
 /// longer word is cut. The spaces of figures with a unit are kept together.
 #[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(8);
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut used = 0;
-    for word in glue(text) {
-        let mut word: Vec<char> = word.chars().collect();
-        while word.len() > width {
-            if used > 0 {
-                lines.push(std::mem::take(&mut line));
-                used = 0;
-            }
-            let rest = word.split_off(width);
-            lines.push(word.iter().collect());
-            word = rest;
-        }
-        if used > 0 && used + 1 + word.len() > width {
-            lines.push(std::mem::take(&mut line));
-            used = 0;
-        }
-        if used > 0 {
-            line.push(' ');
-            used += 1;
-        }
-        used += word.len();
-        line.extend(word);
-    }
-    if used > 0 || lines.is_empty() {
-        lines.push(line);
-    }
-    lines
+    fill(text, width, false)
 }
 
 /// Words of a text; a number stays with its unit.
@@ -194,11 +165,19 @@ fn glue(text: &str) -> Vec<String> {
 /// pasted without its end it would be another one.
 #[must_use]
 pub fn wrap_commands(text: &str, width: usize) -> Vec<String> {
-    let width = width.saturating_sub(2).max(8);
+    fill(text, width.saturating_sub(2), true)
+}
+
+fn fill(text: &str, width: usize, has_commands: bool) -> Vec<String> {
+    let width = width.max(8);
     let mut lines = Vec::new();
     let (mut line, mut used, mut is_command) = (String::new(), 0, false);
     for word in glue(text) {
-        let marks = word.matches('`').count();
+        let marks = if has_commands {
+            word.matches('`').count()
+        } else {
+            0
+        };
         let word: Vec<char> = word.chars().collect();
         // A word of a command is one, however long it is.
         let most = match is_command || marks > 0 {

@@ -341,12 +341,7 @@ impl Journal {
                 .open(&new)?;
             // Whoever opens it next waits for us, as for the one that it replaces.
             file.lock()?;
-            let mut text = String::new();
-            for line in &current {
-                text.push_str(&serde_json::to_string(line).map_err(io::Error::other)?);
-                text.push('\n');
-            }
-            (&file).write_all(text.as_bytes())?;
+            (&file).write_all(text_of(&current)?.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&new, &self.path)?;
             Ok(file)
@@ -444,15 +439,12 @@ impl Journal {
 
     fn try_append<T: Serialize>(&mut self, lines: &[T]) -> io::Result<()> {
         // A torn line is ended first, or the next would be part of it.
-        let mut text = String::from(if ends_with_newline(&self.file)? {
+        let begin = if ends_with_newline(&self.file)? {
             ""
         } else {
             "\n"
-        });
-        for line in lines {
-            text.push_str(&serde_json::to_string(line).map_err(io::Error::other)?);
-            text.push('\n');
-        }
+        };
+        let text = begin.to_owned() + &text_of(lines)?;
         self.file.write_all(text.as_bytes())?;
         self.file.sync_data()?;
         // The file itself must survive as well.
@@ -461,6 +453,15 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+fn text_of<T: Serialize>(lines: &[T]) -> io::Result<String> {
+    let mut text = String::new();
+    for line in lines {
+        text += &serde_json::to_string(line).map_err(io::Error::other)?;
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// This process, as the holder of changes.

@@ -31,7 +31,7 @@ use punctual_trace::windows::{OutlierHeader, WINDOWS_FILE, Windows};
 /// # Errors
 /// What cannot be read or written, and runs that were not traced.
 pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
-    let run = explained(&flags.run, flags.again)?;
+    let run = explained(&flags.run, flags)?;
     let style = out::style();
     let number = flags
         .which
@@ -40,8 +40,8 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
     let mut run = run;
     if let Some(number) = number {
         let bills = bills(&run);
-        if number == 0 || number > bills && !open_further(&flags.run, &mut run, number)? {
-            let all = bills + further(&flags.run, &run)?.len();
+        if number == 0 || number > bills && !open_further(flags, &mut run, number)? {
+            let all = bills + further(flags, &run)?.len();
             return Err(Failure::usage(format!(
                 "{number}: {} holds bills 1 to {all}",
                 flags.run.display()
@@ -79,10 +79,10 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
                     second.display()
                 )));
             }
-            let second = explained(second, flags.again)?;
+            let second = explained(second, flags)?;
             against_text(&run, &second, &style)
         }
-        (None, _) if flags.list => list(&flags.run, &run, &style)?,
+        (None, _) if flags.list => list(flags, &run, &style)?,
         (None, _) if written => Vec::new(),
         (None, _) => section(&run, &style, None),
     };
@@ -110,8 +110,8 @@ fn key_of(window: &Window) -> Key {
 
 /// The outliers that are kept beside those with a bill in the record, in the order of their
 /// numbers.
-fn further(path: &Path, run: &Run) -> Result<Vec<OutlierHeader>, Failure> {
-    let mut heads = match others(path)? {
+fn further(flags: &ExplainFlags, run: &Run) -> Result<Vec<OutlierHeader>, Failure> {
+    let mut heads = match others(flags)? {
         None => return Ok(Vec::new()),
         Some(Others::Kept(windows)) => windows.heads().map_err(Failure::setup)?,
         Some(Others::Recorded(recorded)) => recorded.heads(),
@@ -124,15 +124,15 @@ fn further(path: &Path, run: &Run) -> Result<Vec<OutlierHeader>, Failure> {
 
 /// Makes the bill of this number again from its window and puts it in its place among the run's.
 /// The places between stay empty. Returns whether there is such a bill.
-fn open_further(path: &Path, run: &mut Run, number: usize) -> Result<bool, Failure> {
-    let heads = further(path, run)?;
+fn open_further(flags: &ExplainFlags, run: &mut Run, number: usize) -> Result<bool, Failure> {
+    let heads = further(flags, run)?;
     let Some(explanation) = &mut run.explanation else {
         return Ok(false);
     };
     let Some(wanted) = heads.get(number - 1 - explanation.bills.len()) else {
         return Ok(false);
     };
-    for window in others(path)?.into_iter().flatten() {
+    for window in others(flags)?.into_iter().flatten() {
         let window = window?;
         let its = (wanted.cpu, wanted.due_ns, wanted.latency_ns());
         if key_of(&window) == its {
@@ -170,16 +170,16 @@ impl Iterator for Others {
     }
 }
 
-fn others(path: &Path) -> Result<Option<Others>, Failure> {
-    if let Some(recorded) = Recorded::open(path)? {
+fn others(flags: &ExplainFlags) -> Result<Option<Others>, Failure> {
+    if let Some(recorded) = Recorded::open(&flags.run, &flags.threads())? {
         return Ok(Some(Others::Recorded(Box::new(recorded))));
     }
-    let kept = open_outliers(path).map_err(Failure::setup)?;
+    let kept = open_outliers(&flags.run).map_err(Failure::setup)?;
     Ok(kept.map(Others::Kept))
 }
 
 /// All outliers that can be opened, a line each.
-fn list(path: &Path, run: &Run, style: &Style) -> Result<Vec<String>, Failure> {
+fn list(flags: &ExplainFlags, run: &Run, style: &Style) -> Result<Vec<String>, Failure> {
     let bills = run.explanation.iter().flat_map(|it| &it.bills);
     let mut all: Vec<Listed> = bills.map(Listed::of).collect();
     let recorded = all.len();
@@ -187,7 +187,7 @@ fn list(path: &Path, run: &Run, style: &Style) -> Result<Vec<String>, Failure> {
         .iter()
         .map(|it| (it.cpu, it.due_ns, it.latency_ns))
         .collect();
-    for window in others(path)?.into_iter().flatten() {
+    for window in others(flags)?.into_iter().flatten() {
         let bill = attribute::plain_bill(&window?);
         if !known.contains(&key(&bill)) {
             all.push(Listed::of(&bill));
@@ -198,12 +198,19 @@ fn list(path: &Path, run: &Run, style: &Style) -> Result<Vec<String>, Failure> {
 }
 
 /// A run that was traced.
-fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
-    if let Some(run) = foreign::run_of(path)? {
+fn explained(path: &Path, flags: &ExplainFlags) -> Result<Run, Failure> {
+    let threads = flags.threads();
+    if let Some(run) = foreign::run_of(path, &threads)? {
         return Ok(run);
     }
     let mut run = read(path)?;
-    if again {
+    if !threads.is_empty() {
+        return Err(Failure::usage(format!(
+            "--tid and --comm: expected another tool's recording, {} is a run",
+            path.display()
+        )));
+    }
+    if flags.again {
         run.explanation = Some(attribute_again(path, run.explanation.as_ref())?);
     }
     if run.explanation.is_none() && run.path.is_some() {

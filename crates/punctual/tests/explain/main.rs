@@ -10,6 +10,9 @@ mod data;
 #[cfg(feature = "trace")]
 mod here;
 mod recordings;
+mod recordings_damaged;
+mod recordings_events;
+mod recordings_limits;
 mod recordings_odd;
 #[cfg(feature = "trace")]
 mod truth_of_bills;

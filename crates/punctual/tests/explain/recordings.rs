@@ -8,9 +8,12 @@ use std::process::Command;
 
 use crate::common::needs::{self, Absent};
 use crate::common::{Place, need, skip};
+use crate::recordings_damaged::each_truncation_is_found;
+use crate::recordings_events::recorded_by;
 use punctual_record::explanation::{NotSeen, RecordedEvents};
 use punctual_trace::attribute::{self, Bill, Cause};
 use punctual_trace::foreign::Recording;
+use punctual_trace::foreign::open::RecordingKind;
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -202,19 +205,11 @@ open('/proc/self/comm','w').write('known-hog')\n\
 for _ in range(3):\n    time.sleep(0.05)\n    end=time.monotonic()+0.03\n    while time.monotonic()<end: pass\n\
 os.waitpid(pid,0)\n";
 
-const EVENTS: &[&str] = &[
-    "sched:sched_switch",
-    "sched:sched_waking",
-    "irq_vectors:local_timer_entry",
-    "irq_vectors:local_timer_exit",
-    "irq:irq_handler_entry",
-    "irq:irq_handler_exit",
-    "irq:softirq_entry",
-    "irq:softirq_exit",
-    "timer:hrtimer_start",
-    "timer:hrtimer_expire_entry",
-    "timer:hrtimer_expire_exit",
-];
+/// The flags of the page's command that name events.
+fn events_of(tool: &str) -> Vec<String> {
+    let events = recorded_by(tool).into_iter();
+    events.flat_map(|event| ["-e".to_owned(), event]).collect()
+}
 
 fn hold(place: &Place, file: &str) -> String {
     let shown = place.run(&["explain", file, "--json"]).expect(0).stdout;
@@ -242,7 +237,7 @@ fn a_hog_in_perfs_recording_is_named() {
     need!(needs::program("python3"));
     let _alone = crate::tracing_alone();
     let place = Place::new();
-    let events: Vec<&str> = EVENTS.iter().flat_map(|event| ["-e", event]).collect();
+    let events = events_of("perf");
     let mut command = place.command("perf");
     command
         .args(["record", "-q", "-a", "-m", "1024", "-o", "perf.data"])
@@ -253,6 +248,8 @@ fn a_hog_in_perfs_recording_is_named() {
         skip!(Absent::refused("perf", said));
     }
     hold(&place, "perf.data");
+    let whole = fs::read(place.path().join("perf.data")).expect("a file");
+    each_truncation_is_found(&whole, RecordingKind::Perf, 1009);
     // Without perf the error names it.
     let mut command = place.command(common::program());
     command
@@ -279,7 +276,7 @@ fn a_hog_in_trace_cmds_recording_is_named_in_both_versions() {
     need!(needs::program("python3"));
     let _alone = crate::tracing_alone();
     let place = Place::new();
-    let events: Vec<&str> = EVENTS.iter().flat_map(|event| ["-e", event]).collect();
+    let events = events_of("trace-cmd");
     let mut command = place.command("unshare");
     command.args(["-m", "sh", "-c", RECORD, "sh"]).args(events);
     let done = command
@@ -303,10 +300,16 @@ fn a_hog_in_trace_cmds_recording_is_named_in_both_versions() {
     let version = fs::read(place.path().join("trace6.dat")).expect("a file");
     assert_eq!(&version[10..12], b"6\0");
     assert_eq!(hold(&place, "trace6.dat"), newer);
-    // A truncated recording is reported as such.
-    let whole = fs::read(place.path().join("trace.dat")).expect("a file");
-    fs::write(place.path().join("cut.dat"), &whole[..5000]).expect("written");
-    let ended = place.run(&["explain", "cut.dat"]).expect(1);
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-    assert!(ended.stderr.contains("cut.dat: "), "{ended:?}");
+    for name in ["trace.dat", "trace6.dat"] {
+        let whole = fs::read(place.path().join(name)).expect("a file");
+        each_truncation_is_found(&whole, RecordingKind::TraceCmd, 1009);
+        // trace-cmd may say anything, or print what it still finds.
+        fs::write(place.path().join("cut.dat"), &whole[..5000]).expect("written");
+        let ended = place.run(&["explain", "cut.dat"]).expect(1);
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+        assert!(
+            ended.stderr.contains("cut.dat: cut off at byte 5000, "),
+            "{ended:?}"
+        );
+    }
 }

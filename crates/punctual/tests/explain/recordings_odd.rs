@@ -2,7 +2,6 @@
 //! reported.
 
 use std::fs;
-use std::io::{BufReader, Read};
 
 use crate::common::{Ended, Place};
 use punctual_record::explanation::NotSeen;
@@ -11,32 +10,35 @@ use punctual_trace::foreign::Recording;
 use punctual_trace::foreign::lines::Line;
 
 /// A wake-up each 10 ms from 1 s on, each late by this many us because of a thread above it.
-fn late(latencies_us: impl IntoIterator<Item = u64>) -> String {
-    let mut text = String::from("# tracer: nop\n");
-    for (turn, late_us) in (1..).zip(latencies_us) {
-        let at_us = 1_000_000 + turn * 10_000;
-        let time = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
-        let (woken, on, off) = (
-            time(at_us),
-            time(at_us + late_us),
-            time(at_us + late_us + 50),
-        );
-        text += &format!(
-            " hog-9 [001] d..2. {woken}: sched_waking: comm=late pid=7 prio=49 target_cpu=001\n \
-             hog-9 [001] d..2. {on}: sched_switch: prev_comm=hog prev_pid=9 prev_prio=9 prev_state=S \
-             ==> next_comm=late next_pid=7 next_prio=49\n \
-             late-7 [001] d..2. {off}: sched_switch: prev_comm=late prev_pid=7 prev_prio=49 \
-             prev_state=S ==> next_comm=hog next_pid=9 next_prio=9\n"
-        );
-    }
-    text
+pub fn late(latencies_us: impl IntoIterator<Item = u64>) -> String {
+    let turns = (1..).zip(latencies_us);
+    let turns = turns.map(|(turn, late_us)| late_turn(turn, late_us, "late", 7));
+    "# tracer: nop\n".to_owned() + &turns.collect::<String>()
+}
+
+/// One such wake-up, of this thread.
+pub fn late_turn(turn: u64, late_us: u64, name: &str, tid: u32) -> String {
+    let at_us = 1_000_000 + turn * 10_000;
+    let time = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    let (woken, on, off) = (
+        time(at_us),
+        time(at_us + late_us),
+        time(at_us + late_us + 50),
+    );
+    format!(
+        " hog-9 [001] d..2. {woken}: sched_waking: comm={name} pid={tid} prio=49 target_cpu=001\n \
+         hog-9 [001] d..2. {on}: sched_switch: prev_comm=hog prev_pid=9 prev_prio=9 prev_state=S \
+         ==> next_comm={name} next_pid={tid} next_prio=49\n \
+         {name}-{tid} [001] d..2. {off}: sched_switch: prev_comm={name} prev_pid={tid} prev_prio=49 \
+         prev_state=S ==> next_comm=hog next_pid=9 next_prio=9\n"
+    )
 }
 
 fn read(text: &str) -> Recording {
     Recording::read(text.as_bytes()).expect("a recording")
 }
 
-fn place(files: &[(&str, &str)]) -> Place {
+pub fn place(files: &[(&str, &str)]) -> Place {
     let place = Place::new();
     for (name, text) in files {
         fs::write(place.path().join(name), text).expect("written");
@@ -44,7 +46,7 @@ fn place(files: &[(&str, &str)]) -> Place {
     place
 }
 
-fn one_line(ended: &Ended) -> &str {
+pub fn one_line(ended: &Ended) -> &str {
     let mut lines = ended.stderr.lines();
     let line = lines.next().unwrap_or_default();
     assert_eq!(lines.next(), None, "{ended:?}");
@@ -134,7 +136,7 @@ fn names_are_cut_and_the_rest_of_a_long_line_is_ignored() {
     let event = " a-1 [000] d..2. 0.1: irq_handler_exit: irq=77\n";
     let text = late([100])
         + &format!(" a-1 [000] d..2. 0.5: irq_handler_entry: irq=31 name={long}\n")
-        + &format!(" a-1 [000] d..2. 0.6: workqueue_execute_start: work struct 1: function={long}\n")
+        + &format!(" a-1 [000] d..2. 0.6: workqueue_execute_start: work struct 1: function {long}\n")
         + &format!(" {long}-1 [000] d..2. 0.7: irq_handler_exit: irq=31\n")
         // The fourth KiB ends where this line seems to begin.
         + &format!(" a-1 [000] d..2. 0.8: x: {}{event}", "y".repeat(4_096 - 25));
@@ -150,54 +152,6 @@ fn names_are_cut_and_the_rest_of_a_long_line_is_ignored() {
     assert_eq!(names.collect::<Vec<_>>(), [64]);
     assert!(recording.symbols.values().all(|name| name.len() <= 128));
     assert_eq!(recording.symbols.len(), 1);
-}
-
-/// The requested number of timerlat lines, generated while they are read.
-struct Timerlat {
-    next: u64,
-    last: u64,
-    line: Vec<u8>,
-}
-
-impl Read for Timerlat {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        if self.line.is_empty() && self.next <= self.last {
-            let n = self.next;
-            self.line =
-                format!("t-9 [0] 1.{n:09}: #{n} context thread timer_latency {n} ns\n").into();
-            self.next += 1;
-        }
-        let count = self.line.len().min(into.len());
-        into[..count].copy_from_slice(&self.line[..count]);
-        self.line.drain(..count);
-        Ok(count)
-    }
-}
-
-#[test]
-fn wake_ups_beyond_the_limit_are_reported_and_the_last_are_kept() {
-    const KEPT: u64 = 1 << 20;
-    let read = |last: u64| {
-        let lines = Timerlat {
-            next: 1,
-            last,
-            line: Vec::new(),
-        };
-        let recording = Recording::read(BufReader::new(lines)).expect("a recording");
-        let left_out = recording
-            .missing
-            .iter()
-            .find(|it| matches!(it, NotSeen::EarlierWakeUps { .. }))
-            .cloned();
-        let first = recording.wake_ups[0].latency_ns();
-        (recording.wake_ups.len() as u64, first, left_out)
-    };
-    assert_eq!(read(1_000), (1_000, 1, None));
-    let left_out = NotSeen::EarlierWakeUps {
-        dropped: 5,
-        kept: KEPT,
-    };
-    assert_eq!(read(KEPT + 5), (KEPT, 6, Some(left_out)));
 }
 
 #[test]

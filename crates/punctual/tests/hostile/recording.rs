@@ -1,11 +1,17 @@
 //! Recordings of other tools as text: whatever they contain, each bill sums to its latency.
 
+use std::io::Cursor;
+
 use punctual_trace::attribute;
 use punctual_trace::foreign::Recording;
+use punctual_trace::foreign::damage;
 use punctual_trace::foreign::open::RecordingKind;
 
 pub fn check(bytes: &[u8]) {
     let _ = RecordingKind::of_bytes(bytes);
+    for kind in [RecordingKind::Perf, RecordingKind::TraceCmd] {
+        let _ = damage::check(Cursor::new(bytes), kind);
+    }
     let Ok(recording) = Recording::read(bytes) else {
         return;
     };

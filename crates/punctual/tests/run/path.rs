@@ -65,6 +65,12 @@ pub fn measure(pair: &Namespaces, place: &Place, arguments: &[&str]) -> Running 
     Running::start(command)
 }
 
+/// [`measure`] with the words of a line.
+fn measure_line(pair: &Namespaces, place: &Place, line: &str) -> Running {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    measure(pair, place, &words)
+}
+
 pub fn path(run: &Run) -> &PathRun {
     run.path.as_ref().unwrap()
 }
@@ -97,26 +103,11 @@ fn a_path_over_tcp_is_measured_and_judged_with_the_conditions_of_both_sides() {
     let pair = namespaces!();
     let place = Place::new();
     let responder = respond(&pair, &place, &["--once"]);
-    let flags = [
-        "qualify",
-        "--path",
-        FAR,
-        "-D",
-        "1",
-        "-i",
-        "2ms",
-        "--load",
-        "none",
-        "--deadline",
-        "900ms",
-        "--miss",
-        "0",
-        "--timeout",
-        "20",
-        "--size",
-        "64,1400",
-    ];
-    let ended = measure(&pair, &place, &flags).end();
+    let flags = format!(
+        "qualify --path {FAR} -D 1 -i 2ms --load none --deadline 900ms --miss 0 --timeout 20 \
+         --size 64,1400"
+    );
+    let ended = measure_line(&pair, &place, &flags).end();
     let run = place.run_of_path("run");
     assert_complete(&run, 500);
     let path = path(&run);
@@ -170,24 +161,12 @@ fn a_number_of_messages_ends_a_run_exactly() {
     let pair = namespaces!();
     let place = Place::new();
     let _responder = respond(&pair, &place, &["--once"]);
-    let flags = [
-        "measure",
-        "udp",
-        FAR,
-        "-l",
-        "250",
-        "-i",
-        "2ms",
-        "--timeout",
-        "10",
-        // Without one nothing misses, and a busy host skips some.
-        "--deadline",
-        "10s",
-    ];
-    measure(&pair, &place, &flags).end();
+    // Without one nothing misses, and a busy host skips some.
+    let flags = format!("measure udp {FAR} -l 250 -i 2ms --timeout 10 --deadline 10s");
+    measure_line(&pair, &place, &flags).end();
     assert_complete(&place.run_of_path("run"), 250);
-    let flags = ["measure", "udp", FAR, "-l", "250", "--interval", "primes"];
-    let ended = measure(&pair, &place, &flags).end();
+    let flags = format!("measure udp {FAR} -l 250 --interval primes");
+    let ended = measure_line(&pair, &place, &flags).end();
     assert_eq!(ended.code(), 64);
     assert!(
         ended.stderr.contains("-l has no meaning"),
@@ -202,20 +181,8 @@ fn datagrams_that_are_dropped_are_lost_and_miss() {
     let place = Place::new();
     need!(pair.filter(Side::Far, "udp dport 7380 numgen inc mod 10 < 1 drop"));
     let _responder = respond(&pair, &place, &["--once"]);
-    let flags = [
-        "measure",
-        "udp",
-        FAR,
-        "-D",
-        "1",
-        "-i",
-        "2ms",
-        "--deadline",
-        "500ms",
-        "--miss",
-        "1e-3",
-    ];
-    let ended = measure(&pair, &place, &flags).end().expect(2);
+    let flags = format!("measure udp {FAR} -D 1 -i 2ms --deadline 500ms --miss 1e-3");
+    let ended = measure_line(&pair, &place, &flags).end().expect(2);
     let run = place.run_of_path("run");
     assert_complete(&run, 500);
     let counts = path(&run).counts;
@@ -238,19 +205,9 @@ fn a_path_that_swallows_large_messages_fails_in_time_with_every_period() {
         let place = Place::new();
         need!(pair.filter(Side::Far, "meta length > 700 drop"));
         let _responder = respond(&pair, &place, &["--once"]);
-        let flags = [
-            "-D",
-            "2",
-            "-i",
-            "5ms",
-            "--size",
-            "1400",
-            "--deadline",
-            "50ms",
-        ];
-        let words = [&["measure", transport, FAR], &flags[..]].concat();
+        let flags = format!("measure {transport} {FAR} -D 2 -i 5ms --size 1400 --deadline 50ms");
         let begun = std::time::Instant::now();
-        let ended = measure(&pair, &place, &words).end().expect(2);
+        let ended = measure_line(&pair, &place, &flags).end().expect(2);
         assert!(begun.elapsed() < Duration::from_secs(30));
         let run = place.run_of_path("run");
         assert_complete(&run, 400);
@@ -277,11 +234,8 @@ fn await_replies(place: &Place) {
 /// A run whose responder is killed or ends.
 fn interrupted(pair: &Namespaces, place: &Place, signal: i32) -> (Ended, Run, Ended) {
     let responder = respond(pair, place, &[]);
-    let sender = measure(
-        pair,
-        place,
-        &["measure", "tcp", FAR, "-D", "60", "--deadline", "1s"],
-    );
+    let flags = format!("measure tcp {FAR} -D 60 --deadline 1s");
+    let sender = measure_line(pair, place, &flags);
     await_replies(place);
     responder.signal(signal);
     let ended = sender.end_within(Duration::from_secs(30)).expect(4);
@@ -318,19 +272,11 @@ fn a_responder_that_is_ended_reports_first() {
 #[test]
 fn messages_under_way_when_a_run_is_interrupted_are_waited_for() {
     let pair = namespaces!();
-    for (transport, length) in [("udp", &[][..]), ("tcp", &["-D", "60"])] {
+    for (transport, length) in [("udp", ""), ("tcp", "-D 60")] {
         let place = Place::new();
         let responder = respond(&pair, &place, &["--once"]);
-        let flags = [
-            "measure",
-            transport,
-            FAR,
-            "--deadline",
-            "10s",
-            "--timeout",
-            "20s",
-        ];
-        let sender = measure(&pair, &place, &[&flags[..], length].concat());
+        let flags = format!("measure {transport} {FAR} --deadline 10s --timeout 20s {length}");
+        let sender = measure_line(&pair, &place, &flags);
         await_replies(&place);
         let wait = || std::thread::sleep(Duration::from_millis(200));
         // Nothing is answered while it is stopped, and the sender ends meanwhile.
@@ -374,18 +320,8 @@ fn a_link_that_is_down_for_a_while_makes_messages_late_and_loses_none_over_tcp()
     let pair = namespaces!();
     let place = Place::new();
     let _responder = respond(&pair, &place, &["--once"]);
-    let flags = [
-        "measure",
-        "tcp",
-        FAR,
-        "-D",
-        "10",
-        "--deadline",
-        "100ms",
-        "--timeout",
-        "30",
-    ];
-    let sender = measure(&pair, &place, &flags);
+    let flags = format!("measure tcp {FAR} -D 10 --deadline 100ms --timeout 30");
+    let sender = measure_line(&pair, &place, &flags);
     await_replies(&place);
     pair.set_link(false);
     std::thread::sleep(Duration::from_millis(600));
@@ -532,10 +468,8 @@ fn a_link_local_address_has_the_zone_of_each_side() {
     for transport in ["tcp", "udp", "raw"] {
         let place = Place::new();
         let responder = respond_at(&far, &pair, &place, &["--once", "--raw"]);
-        let flags = [
-            "measure", transport, &far, "-i", "5ms", "-l", "40", "--load", "none",
-        ];
-        measure(&pair, &place, &flags).end().expect(0);
+        let flags = format!("measure {transport} {far} -i 5ms -l 40 --load none");
+        measure_line(&pair, &place, &flags).end().expect(0);
         let run = place.run_of_path("run");
         let counts = path(&run).counts;
         assert_eq!(
@@ -546,8 +480,8 @@ fn a_link_local_address_has_the_zone_of_each_side() {
         assert!(counts.sent >= 30, "{transport}: {counts:?}");
         responder.end().expect(0);
     }
-    let flags = ["measure", "tcp", "fe80::2%nosuch", "-l", "40"];
-    let ended = measure(&pair, &Place::new(), &flags).end().expect(1);
+    let flags = "measure tcp fe80::2%nosuch -l 40";
+    let ended = measure_line(&pair, &Place::new(), flags).end().expect(1);
     assert!(ended.stderr.contains("No such device"), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }

@@ -76,13 +76,18 @@ impl Culprit {
     /// Ancestors that are named.
     pub const PARENTS: usize = 4;
 
+    /// Its number in `/proc`.
+    #[must_use]
+    pub fn tid_here(&self) -> u32 {
+        self.here.unwrap_or(self.tid)
+    }
+
     /// Whether it is a thread that the run measured: a probe, a task, a watched thread.
     #[must_use]
     pub fn is_of(&self, run: &Run) -> bool {
-        let tid = self.here.unwrap_or(self.tid);
         run.threads
             .iter()
-            .any(|thread| u32::try_from(thread.tid) == Ok(tid))
+            .any(|thread| u32::try_from(thread.tid) == Ok(self.tid_here()))
     }
 }
 

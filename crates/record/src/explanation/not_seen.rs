@@ -26,9 +26,27 @@ pub enum NotSeen {
     },
     /// The beginning of some late wake-ups: its events were dropped for others before they were
     /// examined.
-    Forgotten,
+    Forgotten {
+        /// How many; 0 if an earlier version did not count them.
+        #[serde(default)]
+        wake_ups: u64,
+    },
     /// Outliers that came faster than they could be explained.
-    TooFast,
+    TooFast {
+        /// How many; 0 if an earlier version did not count them.
+        #[serde(default)]
+        wake_ups: u64,
+    },
+    /// Wake-ups, or jobs of tasks, for which the queue to the explaining thread had no room.
+    NotQueued {
+        /// How many.
+        count: u64,
+    },
+    /// The middle of some late wake-ups: too many events happened meanwhile.
+    Middle {
+        /// How many.
+        wake_ups: u64,
+    },
     /// Waits of more kinds than are kept.
     Waits {
         /// How many waits.
@@ -55,20 +73,6 @@ pub enum NotSeen {
         begins: String,
         /// The event that ends it.
         ends: String,
-    },
-    /// The earlier events of a recording are not examined.
-    EarlierEvents {
-        /// How many.
-        dropped: u64,
-        /// How many of the last are examined.
-        kept: u64,
-    },
-    /// The earlier wake-ups of a recording are not examined.
-    EarlierWakeUps {
-        /// How many.
-        dropped: u64,
-        /// How many of the last are examined.
-        kept: u64,
     },
     /// The recording lost events.
     RecordingLost,
@@ -98,6 +102,22 @@ pub enum NotSeen {
         /// The sentence.
         text: String,
     },
+}
+
+impl NotSeen {
+    /// Adds another one of the same kind, or of the same content; returns whether it is such a one.
+    pub(crate) fn absorb(&mut self, other: &Self) -> bool {
+        match (&mut *self, other) {
+            (Self::Forgotten { wake_ups: sum }, Self::Forgotten { wake_ups: more })
+            | (Self::TooFast { wake_ups: sum }, Self::TooFast { wake_ups: more })
+            | (Self::NotQueued { count: sum }, Self::NotQueued { count: more })
+            | (Self::Middle { wake_ups: sum }, Self::Middle { wake_ups: more }) => {
+                *sum = sum.saturating_add(*more);
+                true
+            }
+            _ => self == other,
+        }
+    }
 }
 
 impl Sentence for NotSeen {

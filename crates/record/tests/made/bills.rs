@@ -176,8 +176,10 @@ pub fn not_seen() -> Vec<NotSeen> {
         NotSeen::Tracepoint {
             tracepoint: text("nmi_handler"),
         },
-        NotSeen::Forgotten,
-        NotSeen::TooFast,
+        NotSeen::Forgotten { wake_ups: 0 },
+        NotSeen::TooFast { wake_ups: 3 },
+        NotSeen::NotQueued { count: 4 },
+        NotSeen::Middle { wake_ups: 5 },
         NotSeen::Waits {
             count: 3,
             longest_ns: 1_000,
@@ -189,14 +191,6 @@ pub fn not_seen() -> Vec<NotSeen> {
         NotSeen::RecordedEnd {
             begins: text("softirq_entry"),
             ends: text("softirq_exit"),
-        },
-        NotSeen::EarlierEvents {
-            dropped: 5,
-            kept: 1 << 20,
-        },
-        NotSeen::EarlierWakeUps {
-            dropped: 5,
-            kept: 1 << 20,
         },
         NotSeen::RecordingLost,
         NotSeen::RecordingCut {

@@ -240,6 +240,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
                 cpu_ns: 3_000_000,
                 events: 40_000,
                 lost: 0,
+                unread_ns: 0,
             }),
         },
         analysis: None,

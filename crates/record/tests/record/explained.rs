@@ -90,7 +90,10 @@ fn sentences_of_earlier_builds_are_read_and_kept() {
     let lacking = NotSeen::Earlier {
         text: text("nmi_handler"),
     };
-    assert_eq!(explanation.missing, [lacking, NotSeen::Forgotten]);
+    assert_eq!(
+        explanation.missing,
+        [lacking, NotSeen::Forgotten { wake_ups: 0 }]
+    );
     let why = NoKernelNames::Earlier {
         text: text("EPERM"),
     };

@@ -66,14 +66,9 @@ impl<'r> Accused<'r> {
         }
     }
 
-    /// Whether a command can name one of them.
+    /// Whether a command can name one of them: one lived when they were looked up.
     pub fn can_be_moved(&self) -> bool {
         !self.alive.is_empty()
-    }
-
-    /// Whether none lived when they were looked up.
-    pub fn had_ended(&self) -> bool {
-        self.alive.is_empty()
     }
 
     /// Whether a thread is among them.
@@ -93,7 +88,7 @@ impl<'r> Accused<'r> {
     pub fn names(&self) -> String {
         let named = |by: &&Culprit| {
             let name = by.name.as_deref().filter(|name| !name.is_empty())?;
-            Some(format!("{name} (TID {})", by.here.unwrap_or(by.tid)))
+            Some(format!("{name} (TID {})", by.tid_here()))
         };
         let names: Vec<String> = self.all.iter().filter_map(named).take(NAMES).collect();
         names.join(", ")
@@ -102,10 +97,7 @@ impl<'r> Accused<'r> {
     /// What gives each of them a value, as a command; nothing where none lived.
     fn command(&self, what: ThreadSetting, value: &str) -> Option<String> {
         let each = |(by, start): &(&Culprit, u64)| {
-            format!(
-                "{}={value}",
-                what.knob(by.here.unwrap_or(by.tid), Some(*start))
-            )
+            format!("{}={value}", what.knob(by.tid_here(), Some(*start)))
         };
         let settings: Vec<String> = self.alive.iter().map(each).collect();
         (!settings.is_empty()).then(|| tune(&settings))

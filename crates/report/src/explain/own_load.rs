@@ -76,7 +76,7 @@ pub(super) fn advice(cause: &Cause, accused: &Accused<'_>, run: &Run) -> Option<
     let (_, same, more) = KINDS.iter().find(|(name, ..)| kind == *name)?;
     // A user's program may have that name. Most processes of a load have ended soon.
     let ran = run.loads.iter().any(|load| load.name == kind);
-    if !(is_own(run, cause) || ran && accused.had_ended()) {
+    if !(is_own(run, cause) || ran && !accused.can_be_moved()) {
         return None;
     }
     let real_time = run.system.kernel.preemption.starts_with("rt");

@@ -12,7 +12,7 @@ use crate::terms::Terms;
 use crate::{facts, words};
 use punctual_record::Run;
 use punctual_record::explanation::{
-    Ancestor, Bill, BillRow, Cause, Culprit, Explanation, Ranked, Stage,
+    Ancestor, Bill, BillRow, Cause, Culprit, Explanation, NotSeen, Ranked, Stage,
 };
 
 /// Bills that a summary shows.
@@ -26,6 +26,8 @@ const THREADS: usize = 1;
 const MOST_CAUSES: usize = 12;
 /// Fixes that a summary shows.
 const MOST_FIXES: usize = 6;
+/// Events are copied out each 50 ms, unless the thread that does it gets no CPU.
+const STARVED_NS: u64 = 200_000_000;
 
 pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
@@ -357,21 +359,31 @@ pub(crate) fn counts(run: &Run, explanation: &Explanation) -> String {
 pub(crate) fn not_seen(run: &Run, explanation: &Explanation) -> Vec<String> {
     let mut causes = explanation.ranking.iter().map(|ranked| &ranked.cause);
     let blind = causes.any(|cause| *cause == Cause::Blind);
-    let tracer = run.own_cost.tracer.filter(|_| blind);
-    let overrun = tracer.map(|tracer| {
+    let has_reason =
+        |what: &NotSeen| matches!(what, NotSeen::Forgotten { .. } | NotSeen::Middle { .. });
+    let is_unknown = blind && !explanation.missing.iter().any(has_reason);
+    let tracer = run.own_cost.tracer;
+    let overrun = tracer.filter(|it| it.lost > 0 || is_unknown).map(|tracer| {
         if tracer.lost == 0 {
             return "no event was overwritten, and wake-ups are blind all the same: the kernel ran no \
                     BPF program meanwhile, as while an agent of the hypervisor executes"
                 .to_owned();
         }
         // A watch has no probes, and the CPUs of its threads are not ours to choose.
-        let more_time = match (&run.watch, every_cpu_was_probed(run)) {
-            (None, true) => "; a CPU that is not probed (-a) leaves the tracer more time",
-            _ => "",
+        let (late, fix) = match (&run.watch, every_cpu_was_probed(run)) {
+            _ if tracer.unread_ns > STARVED_NS => (
+                format!(", once only after {}", words::duration(tracer.unread_ns)),
+                format!("; {}", facts::NEEDS_CPU),
+            ),
+            (None, true) => (
+                String::new(),
+                "; a CPU that is not probed (-a) leaves the tracer more time".to_owned(),
+            ),
+            _ => (String::new(), String::new()),
         };
         format!(
-            "{} of {}, overwritten before they were copied out: wake-ups among them are \
-             blind{more_time}",
+            "{} of {}, overwritten before they were copied out{late}: wake-ups among them are \
+             blind{fix}",
             words::count(tracer.lost),
             words::plural(tracer.events, "event", "events"),
         )

@@ -24,6 +24,7 @@ pub use fault::{failed_thread, load_failure, missing_samples, thread_fault, unre
 pub use fix::fix;
 pub use killed::killed;
 pub use named::{call, hypervisor, source};
+pub(crate) use not_seen::NEEDS_CPU;
 pub use not_seen::{no_kernel_names, not_seen};
 pub use note::notes;
 pub use requirement::{length_limit, requirement};

@@ -1,7 +1,11 @@
 //! What an explanation lacks, in words.
 
 use punctual_record::explanation::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};
-use punctual_stats::format::duration;
+use punctual_stats::format::{count, duration};
+
+/// What to do if events or wake-ups are read too late.
+pub(crate) const NEEDS_CPU: &str = "punctual's thread `tracer` needs a CPU that neither real-time \
+                                    threads nor load keep busy";
 
 /// Something that an explanation lacks, after "not seen: ".
 #[must_use]
@@ -21,10 +25,24 @@ pub fn not_seen(what: &NotSeen) -> String {
             format!("stacks while a CPU is blocked ({why})")
         }
         NotSeen::KernelNames { why } => no_kernel_names(why),
-        NotSeen::Forgotten => "the beginning of some late wake-ups: its events had made room for \
-                               others by the time that these were looked at"
-            .to_owned(),
-        NotSeen::TooFast => "outliers that came faster than they could be explained".to_owned(),
+        NotSeen::Forgotten { wake_ups } => format!(
+            "the beginning of {} late wake-ups: its events had made room for others by the time \
+             that these were examined; {NEEDS_CPU}",
+            some(*wake_ups)
+        ),
+        NotSeen::TooFast { wake_ups } => format!(
+            "{} outliers that came faster than they could be explained: a higher limit \
+             (--explain-above) leaves time for the worst",
+            some(*wake_ups)
+        ),
+        NotSeen::NotQueued { count: of } => format!(
+            "{} wake-ups or jobs: the queue to the thread that explains them was full; {NEEDS_CPU}",
+            count(*of)
+        ),
+        NotSeen::Middle { wake_ups } => format!(
+            "the middle of {} late wake-ups: more events happened meanwhile than a bill takes",
+            count(*wake_ups)
+        ),
         NotSeen::Waits {
             count,
             longest_ns,
@@ -43,12 +61,6 @@ pub fn not_seen(what: &NotSeen) -> String {
         NotSeen::RecordedEnd { begins, ends } => {
             format!("the recording lacks {ends}: what runs after each {begins} is unknown")
         }
-        NotSeen::EarlierEvents { dropped, kept } => {
-            format!("{dropped} earlier events: only the last {kept} of a recording are examined")
-        }
-        NotSeen::EarlierWakeUps { dropped, kept } => {
-            format!("{dropped} earlier wake-ups: only the last {kept} of a recording are examined")
-        }
         NotSeen::RecordingLost => {
             "the recording lost events: wake-ups during the losses are not examined".to_owned()
         }
@@ -62,6 +74,14 @@ pub fn not_seen(what: &NotSeen) -> String {
             format!("{wake_ups} of {of} wake-ups with a bill have no kept events")
         }
         NotSeen::Earlier { text } => text.clone(),
+    }
+}
+
+/// Earlier versions did not count.
+fn some(wake_ups: u64) -> String {
+    match wake_ups {
+        0 => "some".to_owned(),
+        wake_ups => count(wake_ups),
     }
 }
 

@@ -46,28 +46,30 @@ pub(super) struct Foreign {
     pub threads: Vec<ForeignThread>,
 }
 
-/// A run of latencies that another tool's recording shows, by CPU, in ns.
+/// A run of the latencies that another tool's recording shows: how often each, by CPU, in ns.
 ///
 /// # Errors
 /// More than a record takes.
 pub fn recorded(
     path: &Path,
     tool: &str,
-    latencies: BTreeMap<u32, Vec<u64>>,
+    latencies: &BTreeMap<u32, BTreeMap<u64, u64>>,
 ) -> Result<Run, RecordError> {
-    let thread = |(cpu, latencies): (u32, Vec<u64>)| {
-        let mut rows: BTreeMap<u64, u64> = BTreeMap::new();
-        latencies
+    let thread = |(cpu, latencies): (&u32, &BTreeMap<u64, u64>)| {
+        let count = latencies.values().sum();
+        let sum: u128 = latencies
             .iter()
-            .for_each(|ns| *rows.entry(*ns).or_default() += 1);
-        let sum: u128 = latencies.iter().map(|ns| u128::from(*ns)).sum();
+            .map(|(ns, times)| u128::from(*ns) * u128::from(*times))
+            .sum();
+        let ends = latencies.first_key_value().zip(latencies.last_key_value());
+        let (min, max) = ends.map_or((0, 0), |((min, _), (max, _))| (*min, *max));
         ForeignThread {
-            cpu: Some(cpu.into()),
-            count: latencies.len() as u64,
-            min: latencies.iter().copied().min().unwrap_or(0),
-            max: latencies.iter().copied().max().unwrap_or(0),
-            mean: Some(sum as f64 / latencies.len().max(1) as f64),
-            rows: rows.into_iter().collect(),
+            cpu: Some((*cpu).into()),
+            count,
+            min,
+            max,
+            mean: Some(sum as f64 / count.max(1) as f64),
+            rows: latencies.iter().map(|(ns, times)| (*ns, *times)).collect(),
             end: None,
         }
     };
@@ -79,7 +81,7 @@ pub fn recorded(
         },
         unit_ns: 1,
         unit_known: true,
-        threads: latencies.into_iter().map(thread).collect(),
+        threads: latencies.iter().map(thread).collect(),
         ..Foreign::default()
     }
     .into_run(path, |index| format!("thread {index}"))

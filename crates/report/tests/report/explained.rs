@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use punctual_record::explanation::{
-    Cause, Culprit, Keeper, Lane, Mark, MarkLabel, OrdinaryTime, Picture, Span, SpanLabel, Stage,
+    Cause, Culprit, Keeper, Lane, Mark, MarkLabel, NotSeen, OrdinaryTime, Picture, Span, SpanLabel,
+    Stage,
 };
 use punctual_record::{Event, Happening, Ledger, Run};
 use punctual_report::chart::{Form, outlier};
@@ -264,12 +265,37 @@ fn a_watch_is_not_told_to_choose_its_probes_cpus() {
         cpu_ns: 1,
         events: 10,
         lost: 5,
+        unread_ns: 1_200_000_000,
     });
     let said = section(&run, &Style::plain(), None).join(" ");
     assert!(
         said.contains("5 of 10 events") && !said.contains("(-a)"),
         "{said}"
     );
+    assert!(
+        said.contains("once only after 1.2 s: wake-ups")
+            && said.contains("thread `tracer` needs a CPU"),
+        "{said}"
+    );
+    // Too many at once, though the tracer came in time; said also of a run without a blind bill.
+    run.own_cost.tracer.as_mut().unwrap().unread_ns = 60_000_000;
+    let mut whole = run.clone();
+    whole.explanation.as_mut().unwrap().ranking.pop();
+    for run in [&run, &whole] {
+        let said = section(run, &Style::plain(), None).join(" ");
+        assert!(
+            said.contains("5 of 10 events") && !said.contains("once only"),
+            "{said}"
+        );
+    }
+    // A window of too many events is a reason too.
+    let mut middle = run.clone();
+    middle.own_cost.tracer.as_mut().unwrap().lost = 0;
+    let missing = &mut middle.explanation.as_mut().unwrap().missing;
+    missing.push(NotSeen::Middle { wake_ups: 3 });
+    let said = section(&middle, &Style::plain(), None).join(" ");
+    assert!(said.contains("the middle of 3 late wake-ups"), "{said}");
+    assert!(!said.contains("BPF program"), "{said}");
     // Blind though every event was kept: the kernel made none.
     run.own_cost.tracer.as_mut().unwrap().lost = 0;
     let said = section(&run, &Style::plain(), None).join(" ");

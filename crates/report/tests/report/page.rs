@@ -266,6 +266,7 @@ fn no_count_stands_ungrouped() {
         cpu_ns: 1_234_567,
         events: 7_654_321,
         lost: 4_321,
+        unread_ns: 1_200_000_000,
     });
     let what = Happening::Steal {
         cpu: 0,

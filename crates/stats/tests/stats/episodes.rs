@@ -1,6 +1,7 @@
 //! Episodes of more misses than are kept one by one, and what misses may have gone unseen.
 
-use punctual_stats::evidence::{RunEvidence, Skipped, ThreadEvidence};
+use crate::support;
+use punctual_stats::evidence::{RunEvidence, ThreadEvidence};
 use punctual_stats::histogram::Histogram;
 use punctual_stats::miss::{Episodes, MissRows};
 use punctual_stats::peaks::{Peak, Peaks};
@@ -14,19 +15,8 @@ const BEGIN: u64 = 1 << 50;
 /// A minute of wake-ups each ms, with some that were late.
 fn minute<'a>(histogram: &'a Histogram, late: u64, peaks: &'a Peaks) -> RunEvidence<'a> {
     let thread = ThreadEvidence {
-        cpu: Some(0),
-        histogram,
-        rounded_up: None,
         late,
-        interval_ns: Some(MS),
-        missed: 0,
-        missed_late: 0,
-        lost: 0,
-        unseen: 0,
-        unseen_most_ns: None,
-        may_be_empty: false,
-        skipped: Skipped::Alone,
-        peaks,
+        ..support::thread(histogram, peaks)
     };
     RunEvidence {
         threads: vec![thread],

@@ -1,9 +1,10 @@
 //! The verdict on gaps: whether a limit was kept during the observed time.
 
+use crate::support;
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::verdict::Seen;
 use punctual_stats::{
-    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, Skipped,
+    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence,
     ThreadEvidence, Verdict,
 };
 
@@ -29,19 +30,9 @@ fn judged_with(
     let limit_ns = requirements.first().map(Requirement::limit_ns);
     let above = |ns: &&u64| limit_ns.is_some_and(|limit| **ns > limit);
     let thread = ThreadEvidence {
-        cpu: Some(0),
-        histogram: &histogram,
-        rounded_up: None,
         late: gaps.iter().filter(above).count() as u64,
-        missed: 0,
-        missed_late: 0,
-        interval_ns: Some(1_000_000),
         lost,
-        unseen: 0,
-        unseen_most_ns: None,
-        may_be_empty: false,
-        skipped: Skipped::Alone,
-        peaks: &peaks,
+        ..support::thread(&histogram, &peaks)
     };
     let evidence = RunEvidence {
         threads: vec![thread],

@@ -1,9 +1,10 @@
 //! The verdict on the durations of program sections: alone, and together with wake-ups.
 
+use crate::support;
 use punctual_stats::lengths::{LengthEvidence, judge_lengths};
 use punctual_stats::verdict::judge;
 use punctual_stats::{
-    Histogram, Outcome, Peaks, Requirement, RunEvidence, Skipped, ThreadEvidence, Verdict,
+    Histogram, Outcome, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict,
 };
 
 const LIMIT: u64 = 500_000;
@@ -16,19 +17,8 @@ fn wake_ups(requirements: &[Requirement]) -> Verdict {
     let limit_ns = requirements.first().map(Requirement::limit_ns);
     let late = limit_ns.is_some_and(|limit| limit < 20_000);
     let thread = ThreadEvidence {
-        cpu: Some(0),
-        histogram: &histogram,
-        rounded_up: None,
         late: if late { 1000 } else { 0 },
-        missed: 0,
-        missed_late: 0,
-        interval_ns: Some(1_000_000),
-        lost: 0,
-        unseen: 0,
-        unseen_most_ns: None,
-        may_be_empty: false,
-        skipped: Skipped::Alone,
-        peaks: &peaks,
+        ..support::thread(&histogram, &peaks)
     };
     let evidence = RunEvidence {
         threads: vec![thread],

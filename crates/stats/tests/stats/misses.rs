@@ -2,7 +2,7 @@
 //! deadline and interval: simulated machines whose truth is known.
 #![allow(clippy::print_stdout, reason = "the table is what one runs this for")]
 
-use crate::support::{PERIOD, Rng, Run, Stall, stalled};
+use crate::support::{self, PERIOD, Rng, Run, Stall, stalled};
 use proptest::prelude::*;
 use punctual_stats::miss::MissRows;
 use punctual_stats::miss::definition::misses_of;
@@ -62,19 +62,10 @@ impl Built {
 
     fn judged(&self, allowed: f64) -> Verdict {
         let thread = ThreadEvidence {
-            cpu: Some(0),
-            histogram: &self.histogram,
-            rounded_up: None,
             late: self.late,
-            interval_ns: Some(PERIOD),
             missed: self.skipped,
             missed_late: self.missed_late,
-            lost: 0,
-            unseen: 0,
-            unseen_most_ns: None,
-            may_be_empty: false,
-            skipped: Skipped::Alone,
-            peaks: &self.peaks,
+            ..support::thread(&self.histogram, &self.peaks)
         };
         let run = RunEvidence {
             threads: vec![thread],
@@ -379,19 +370,11 @@ fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
     }
     let judged = |limit_ns: u64, rows: Option<MissRows>, allowed: f64| {
         let thread = ThreadEvidence {
-            cpu: Some(0),
-            histogram: &histogram,
-            rounded_up: None,
-            late: 0,
             interval_ns: Some(2 * PERIOD),
             missed: 300,
             missed_late: 300,
-            lost: 0,
-            unseen: 0,
-            unseen_most_ns: None,
-            may_be_empty: false,
             skipped: Skipped::Never,
-            peaks: &peaks,
+            ..support::thread(&histogram, &peaks)
         };
         let run = RunEvidence {
             threads: vec![thread],
@@ -441,19 +424,9 @@ fn latencies_that_were_rounded_up_are_not_surely_late() {
     let peaks = Peaks::restored(150_000, &[]);
     let late = |rounded_up, limit_ns| {
         let thread = ThreadEvidence {
-            cpu: Some(0),
-            histogram: &histogram,
             rounded_up,
-            late: 0,
             interval_ns: None,
-            missed: 0,
-            missed_late: 0,
-            lost: 0,
-            unseen: 0,
-            unseen_most_ns: None,
-            may_be_empty: false,
-            skipped: Skipped::Alone,
-            peaks: &peaks,
+            ..support::thread(&histogram, &peaks)
         };
         let run = RunEvidence {
             threads: vec![thread],

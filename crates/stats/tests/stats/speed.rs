@@ -2,9 +2,7 @@
 #![allow(clippy::print_stdout, reason = "the time is what one runs this for")]
 
 use crate::support::{self, Rng};
-use punctual_stats::{
-    Histogram, Requirement, RunEvidence, Settings, Skipped, ThreadEvidence, analyse,
-};
+use punctual_stats::{Histogram, Requirement, RunEvidence, Settings, ThreadEvidence, analyse};
 use std::time::Duration;
 
 /// The CPU time of this thread, which other threads and programs don't change.
@@ -36,19 +34,8 @@ fn two_cpus_with_full_peaks() {
         threads: runs
             .iter()
             .map(|(run, histogram)| ThreadEvidence {
-                cpu: Some(0),
-                histogram,
-                rounded_up: None,
                 late: run.late,
-                missed: 0,
-                missed_late: 0,
-                interval_ns: Some(1_000_000),
-                lost: 0,
-                unseen: 0,
-                unseen_most_ns: None,
-                may_be_empty: false,
-                skipped: Skipped::Alone,
-                peaks: &run.peaks,
+                ..support::thread(histogram, &run.peaks)
             })
             .collect(),
         duration_ns: cycles * support::PERIOD,

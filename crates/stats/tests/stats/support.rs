@@ -1,5 +1,6 @@
 //! Seeded streams of latencies with a known miss probability.
 
+use punctual_stats::evidence::{Skipped, ThreadEvidence};
 use punctual_stats::miss::definition::misses_of;
 use punctual_stats::miss::{MissEvent, MissEvidence, MissRows};
 use punctual_stats::{Histogram, Peak, Peaks};
@@ -8,6 +9,25 @@ use punctual_stats::{Histogram, Peak, Peaks};
 pub const PERIOD: u64 = 1_000_000;
 /// Width of a row of a run's timeline, in ns.
 const ROW: u64 = 100_000_000;
+
+/// What a thread on CPU 0 measured with a period of 1 ms, none of it late.
+pub fn thread<'a>(histogram: &'a Histogram, peaks: &'a Peaks) -> ThreadEvidence<'a> {
+    ThreadEvidence {
+        cpu: Some(0),
+        histogram,
+        rounded_up: None,
+        late: 0,
+        interval_ns: Some(PERIOD),
+        missed: 0,
+        missed_late: 0,
+        lost: 0,
+        unseen: 0,
+        unseen_most_ns: None,
+        may_be_empty: false,
+        skipped: Skipped::Alone,
+        peaks,
+    }
+}
 
 /// A small seeded generator (xorshift64*), unrelated to the library's own.
 pub struct Rng(u64);

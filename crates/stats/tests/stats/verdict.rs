@@ -1,6 +1,6 @@
 //! The verdict and its text.
 
-use crate::support::{PERIOD, Rng};
+use crate::support::{self, PERIOD, Rng};
 use punctual_stats::miss::{MissRows, TimeUnknown};
 use punctual_stats::verdict::{RequirementResult, Seen};
 use punctual_stats::{
@@ -51,18 +51,12 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
             .enumerate()
             .map(|(cpu, t)| ThreadEvidence {
                 cpu: Some(cpu as u32),
-                histogram: &t.histogram,
-                rounded_up: None,
                 late: t.late,
                 missed: t.missed,
                 missed_late: t.missed,
-                interval_ns: Some(1_000_000),
                 lost: t.lost,
-                unseen: 0,
-                unseen_most_ns: None,
                 may_be_empty: t.may_be_empty,
-                skipped: Skipped::Alone,
-                peaks: &t.peaks,
+                ..support::thread(&t.histogram, &t.peaks)
             })
             .collect(),
         duration_ns: cycles * PERIOD,

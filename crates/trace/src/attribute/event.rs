@@ -24,6 +24,9 @@ pub struct Window {
     pub woken_ns: u64,
     /// Events that were overwritten before they were copied: the window is blind there.
     pub lost: u64,
+    /// Whether some of those were not overwritten, but too many.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
     /// Whether the kernel is PREEMPT_RT: there a softirq belongs to the thread that it
     /// runs in, and can be preempted with it.
     #[serde(default)]

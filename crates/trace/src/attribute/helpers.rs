@@ -129,6 +129,7 @@ mod tests {
             preempt_rt: false,
             gap: false,
             job: true,
+            cut: false,
             left: None,
             limits: Vec::new(),
             stalls: Vec::new(),

@@ -65,6 +65,7 @@ impl Capture {
             preempt_rt: self.preempt_rt,
             limits: Vec::new(),
             stalls: self.stalls(super::WakeUpPlace::on_cpu(cpu), from_ns, to_ns),
+            cut: false,
             left: None,
             gap: true,
             job: false,

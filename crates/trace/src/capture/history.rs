@@ -36,7 +36,7 @@ pub struct History {
     most: usize,
     age_ns: u64,
     gaps: VecDeque<Gap>,
-    /// The last event that was dropped: nothing is known up to it.
+    /// The last event that was dropped, or gap: nothing is known up to it.
     forgotten_ns: Option<u64>,
     /// Events lost since the last one that is present.
     pending: u64,
@@ -76,14 +76,15 @@ impl History {
                 events: std::mem::take(&mut self.pending),
             });
             if self.gaps.len() > GAPS {
-                self.gaps.pop_front();
+                let oldest = self.gaps.pop_front().map(|gap| gap.to_ns.saturating_sub(1));
+                self.forgotten_ns = self.forgotten_ns.max(oldest);
             }
         }
         // Two at a time, so that the memory of a flood is released once it is over.
         for _ in 0..2 {
             if self.has_too_many(slot.at_ns()) {
                 let oldest = self.slots.pop_front();
-                self.forgotten_ns = oldest.as_ref().map(Slot::at_ns);
+                self.forgotten_ns = self.forgotten_ns.max(oldest.as_ref().map(Slot::at_ns));
             }
         }
         self.slots.push_back(slot);
@@ -358,6 +359,20 @@ mod tests {
         assert_eq!(history.known_from(900_000), 0);
         assert_eq!(history.known_from(1_500_000), 2_000_000);
         assert_eq!(history.known_from(3_500_000), 2_000_000);
+    }
+
+    #[test]
+    fn what_is_lost_stays_known_as_lost_however_often_that_happens() {
+        let mut history = History::new(10_000, 10_000);
+        let times = 2 * GAPS as u64;
+        for turn in 1..=times {
+            history.count_lost(1);
+            history.push(slot(turn * 1_000_000, kind::NMI));
+        }
+        let lost_before = |turn: u64| history.cut(turn * 1_000_000 - 100, turn * 1_000_000 - 50).1;
+        assert!((2..=times).all(|turn| lost_before(turn) > 0));
+        assert!(history.has_forgotten(1_000_000) && !history.has_forgotten(times * 1_000_000));
+        assert_eq!(history.lost(), times);
     }
 
     #[test]

@@ -57,6 +57,7 @@ impl Capture {
             preempt_rt: self.preempt_rt,
             gap: false,
             job: false,
+            cut: false,
             left: None,
             limits: Vec::new(),
             stalls: Vec::new(),

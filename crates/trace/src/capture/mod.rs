@@ -127,6 +127,9 @@ pub struct Capture {
     stolen: BTreeMap<u32, (u64, u64)>,
     stolen_from_ns: u64,
     preempt_rt: bool,
+    /// The last reading of the rings, and the longest time before one that found some overwritten.
+    read_ns: u64,
+    unread_ns: u64,
 }
 
 impl Capture {
@@ -164,6 +167,8 @@ impl Capture {
             stolen: BTreeMap::new(),
             stolen_from_ns: u64::MAX,
             preempt_rt: is_preempt_rt(),
+            read_ns: clock::now_ns(),
+            unread_ns: 0,
         })
     }
 
@@ -194,7 +199,9 @@ impl Capture {
         let settled = self.fresh.partition_point(|slot| slot.at_ns() < until_ns);
         if lost_any {
             self.chains.forget();
+            self.unread_ns = self.unread_ns.max(until_ns.saturating_sub(self.read_ns));
         }
+        self.read_ns = until_ns;
         for slot in self.fresh.drain(..settled) {
             match slot.kind() {
                 kind::SWITCH | kind::RENAME => self.names.learn(&slot),
@@ -309,7 +316,7 @@ impl Capture {
             }
         }
         slots.sort_by_key(Slot::at_ns);
-        lost += leave_out_middle(&mut slots, tid);
+        let left_out = leave_out_middle(&mut slots, tid);
         let timer = slots
             .iter()
             .rev()
@@ -332,7 +339,8 @@ impl Capture {
             waiting_ns: timer.map_or(due_ns, |timer| timer.at_ns().min(woken_ns)),
             due_ns,
             woken_ns,
-            lost,
+            lost: lost + left_out,
+            cut: left_out > 0,
             preempt_rt: self.preempt_rt,
             gap: false,
             job: false,
@@ -541,6 +549,12 @@ impl Capture {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.histories.iter().map(History::lost).sum()
+    }
+
+    /// The longest time between two readings of which the second found events overwritten.
+    #[must_use]
+    pub fn unread_ns(&self) -> u64 {
+        self.unread_ns
     }
 
     /// Events so far.

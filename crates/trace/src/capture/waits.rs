@@ -58,6 +58,7 @@ impl Capture {
             job: false,
             limits: Vec::new(),
             stalls: Vec::new(),
+            cut: false,
             left: None,
             events,
             symbols: BTreeMap::new(),

@@ -1,20 +1,27 @@
 //! Recordings of other tools: the text of tracefs' `trace`, of `trace-cmd report` and of `perf
 //! script`. Their events give the same windows as those of our own recorder.
 
+pub mod damage;
+pub mod events;
 pub mod lines;
 pub mod open;
 pub mod wakeups;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Read};
 
 use super::attribute::event::{Event, Kind, Task};
 use lines::{Line, TimerlatContext};
 use punctual_record::explanation::{NotSeen, RecordedEvents};
-pub use wakeups::{WakeUp, Wakers};
+use wakeups::Wakers;
+pub use wakeups::{BILLS, ThreadFilter, WakeUp};
 
-/// Events that are kept of a recording: the last ones.
+/// Events in memory, about 200 MB: beyond them those go that the worst wake-ups so far don't need.
 const EVENTS: usize = 1 << 20;
+/// Events of the worst wake-ups among them: the worst whose events find room are kept.
+const WORST_EVENTS: usize = EVENTS / 2;
+/// The last events, for what is in progress: a window and the time before it.
+const LAST_EVENTS: usize = 2 * wakeups::EVENTS;
 /// Bytes of a line.
 const LINE: u64 = 1 << 12;
 /// Names of functions and devices.
@@ -30,39 +37,17 @@ const ROUNDED_NS: u64 = 20_000;
 /// Threads and timers that are kept.
 const KNOWN: usize = 1 << 16;
 
-/// Events that tell what a complete bill needs: any of them does.
-fn events_of(needed: RecordedEvents) -> &'static [&'static str] {
-    match needed {
-        RecordedEvents::Switches => &["sched_switch", "thread_noise"],
-        RecordedEvents::Wakings => &["sched_waking", "sched_wakeup", "timerlat"],
-        RecordedEvents::CpuInterrupts => &["irq_vectors", "irq_noise"],
-        RecordedEvents::DeviceInterrupts => &["irq_handler_entry", "irq_noise"],
-        RecordedEvents::Softirqs => &["softirq_entry", "softirq_noise"],
-        RecordedEvents::TimerStarts => &["hrtimer_start", "timerlat"],
-    }
-}
-
-/// Events that begin and end something; without the end, what runs afterwards isn't known.
-const WITH_ENDS: &[(&str, &str)] = &[
-    ("irq_handler_entry", "irq_handler_exit"),
-    ("softirq_entry", "softirq_exit"),
-    ("local_timer_entry", "local_timer_exit"),
-    ("reschedule_entry", "reschedule_exit"),
-    ("call_function_entry", "call_function_exit"),
-    ("call_function_single_entry", "call_function_single_exit"),
-    ("irq_work_entry", "irq_work_exit"),
-    ("x86_platform_ipi_entry", "x86_platform_ipi_exit"),
-    ("thermal_apic_entry", "thermal_apic_exit"),
-    ("threshold_apic_entry", "threshold_apic_exit"),
-];
-
 /// A recording, up to the limits.
 #[derive(Debug, Default)]
 pub struct Recording {
-    /// Its events in the order of time, after [`Recording::read`].
-    pub events: VecDeque<Event>,
-    /// Wake-ups whose latency the recording states or implies.
+    /// Its events in the order of time, after [`Recording::read`]: those of the wake-ups.
+    pub events: Vec<Event>,
+    /// Wake-ups whose latency the recording states or implies, by time: the worst, at most [`BILLS`].
     pub wake_ups: Vec<WakeUp>,
+    /// How often each latency occurred on each CPU, in ns, of all wake-ups.
+    pub latencies: BTreeMap<u32, BTreeMap<u64, u64>>,
+    /// Wake-ups of real-time threads that the filter leaves out.
+    pub left_out: u64,
     /// Names for the addresses in its events.
     pub symbols: BTreeMap<u64, String>,
     /// Instants at which events were lost, with their CPU.
@@ -73,9 +58,9 @@ pub struct Recording {
     pub span_ns: u64,
     /// Whether its kernel is a `PREEMPT_RT` one.
     pub preempt_rt: bool,
+    switches: wakeups::Switches,
     names: BTreeMap<String, u64>,
     seen: BTreeSet<&'static str>,
-    dropped: u64,
     lines: u64,
     /// The earliest and the latest instant.
     ends_ns: Option<(u64, u64)>,
@@ -93,8 +78,16 @@ impl Recording {
     /// # Errors
     /// A read error; `InvalidData` if no line is an event.
     pub fn read(text: impl BufRead) -> io::Result<Self> {
+        Self::read_threads(text, &ThreadFilter::default())
+    }
+
+    /// The same, with the wake-ups of some threads only.
+    ///
+    /// # Errors
+    /// As [`Recording::read`].
+    pub fn read_threads(mut text: impl BufRead, threads: &ThreadFilter) -> io::Result<Self> {
         let mut recording = Self::default();
-        let mut text = text;
+        recording.wakers.found.threads = threads.clone();
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -109,46 +102,43 @@ impl Recording {
             recording.add_text(&String::from_utf8_lossy(&line));
         }
         if recording.lines == 0 {
-            let why = "it has no events of the kernel's tracers: expected the text of trace-cmd or perf script";
+            let why = "no events of the kernel's tracers: docs/explain.md lists those to record";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        recording
-            .events
-            .make_contiguous()
-            .sort_by_key(|event| event.at_ns);
-        let (wake_ups, without_room) = std::mem::take(&mut recording.wakers).done();
-        recording.wake_ups = wake_ups;
+        recording.events.sort_by_key(|event| event.at_ns);
+        let mut wakers = std::mem::take(&mut recording.wakers);
+        wakers.settle(u64::MAX);
+        let mut found = wakers.found;
+        found.keep_worst(BILLS);
+        found.kept.sort_by_key(|wake_up| wake_up.woken_ns);
+        recording.wake_ups = found.kept;
+        recording.switches = wakeups::switches(&recording.events);
+        recording.latencies = found.latencies;
+        recording.left_out = found.others;
         recording.span_ns = recording.ends_ns.map_or(0, |(first, last)| last - first);
-        recording.report_missing(without_room);
+        recording.report_missing();
         Ok(recording)
     }
 
-    fn report_missing(&mut self, without_room: u64) {
+    fn report_missing(&mut self) {
         let seen = |name: &str| self.seen.contains(name);
         let lacks = RecordedEvents::ALL
             .into_iter()
-            .filter(|needed| !events_of(*needed).iter().any(|name| seen(name)))
+            .filter(|needed| !events::that_tell(*needed).iter().any(|name| seen(name)))
             .map(|lacks| NotSeen::Recorded { lacks });
-        let without_end = WITH_ENDS
-            .iter()
+        let without_end = events::with_ends()
             .filter(|(begins, ends)| seen(begins) && !seen(ends))
             .map(|(begins, ends)| NotSeen::RecordedEnd {
-                begins: (*begins).to_owned(),
-                ends: (*ends).to_owned(),
+                begins: begins.to_owned(),
+                ends: ends.to_owned(),
             });
         let lacks: Vec<NotSeen> = lacks.chain(without_end).collect();
         self.missing.extend(lacks);
-        if self.dropped > 0 {
-            self.missing.push(NotSeen::EarlierEvents {
-                dropped: self.dropped,
-                kept: EVENTS as u64,
-            });
-        }
-        if without_room > 0 {
-            self.missing.push(NotSeen::EarlierWakeUps {
-                dropped: without_room,
-                kept: wakeups::MOST as u64,
-            });
+        let all: u64 = self.latencies.values().flat_map(BTreeMap::values).sum();
+        let bills = self.wake_ups.len() as u64;
+        if all > bills {
+            let wake_ups = all - bills;
+            self.missing.push(NotSeen::WithoutBill { wake_ups, bills });
         }
         if !self.lost.is_empty() {
             self.missing.push(NotSeen::RecordingLost);
@@ -157,7 +147,7 @@ impl Recording {
 
     fn add_text(&mut self, text: &str) {
         if let Some(cpu) = lines::lost_on(text) {
-            let at = self.events.back().map_or(0, |event| event.at_ns);
+            let at = self.events.last().map_or(0, |event| event.at_ns);
             if self.lost.len() < KNOWN {
                 self.lost.push((cpu, at));
             }
@@ -212,22 +202,52 @@ impl Recording {
 
     fn push(&mut self, at_ns: u64, cpu: u32, kind: Kind) {
         if self.events.len() >= EVENTS {
-            self.events.pop_front();
-            self.dropped += 1;
+            self.make_room();
         }
-        self.events.push_back(Event { at_ns, cpu, kind });
+        self.events.push(Event { at_ns, cpu, kind });
+    }
+
+    /// Drops the events that neither the worst wake-ups so far nor what is in progress needs; if those
+    /// of the worst are too many, the least of these wake-ups too.
+    fn make_room(&mut self) {
+        self.events.sort_by_key(|event| event.at_ns);
+        let mut is_needed = vec![false; EVENTS];
+        is_needed[EVENTS - LAST_EVENTS..].fill(true);
+        let settled = &self.events[EVENTS - wakeups::EVENTS];
+        self.wakers.settle(settled.at_ns);
+        let found = &mut self.wakers.found;
+        found.keep_worst(BILLS);
+        let switches = wakeups::switches(&self.events);
+        let mut room = WORST_EVENTS;
+        let has_room = |wake_up: &&WakeUp| {
+            let mut needed: Vec<usize> = wake_up.needs(&self.events, &switches).collect();
+            needed.retain(|index| !is_needed[*index]);
+            let fits = needed.len() <= room;
+            if fits {
+                room -= needed.len();
+                needed.iter().for_each(|index| is_needed[*index] = true);
+            }
+            fits
+        };
+        let fitting = found.kept.iter().take_while(has_room).count();
+        found.keep_worst(fitting);
+        let mut needed = is_needed.into_iter();
+        self.events.retain(|_| needed.next() == Some(true));
     }
 
     fn event(&mut self, line: &Line<'_>) {
+        let Some((system, name)) = events::all().find(|(_, name)| *name == line.event) else {
+            return self.timerlat(line);
+        };
+        if matches!(system, "irq" | "irq_vectors") {
+            self.seen.insert(name);
+        }
         let (at, cpu) = (line.at_ns, line.cpu);
         let number = |key: &str| line.number(key);
         let small = |key: &str| {
             line.number(key)
                 .and_then(|number| u32::try_from(number).ok())
         };
-        let with_end = WITH_ENDS.iter().flat_map(|(begins, ends)| [*begins, *ends]);
-        let mut with_end = with_end.filter(|name| *name == line.event);
-        self.seen.extend(with_end.next());
         if let Some((vector, is_entry)) = lines::vector(line.event) {
             self.seen.insert("irq_vectors");
             let kind = if is_entry {
@@ -289,7 +309,9 @@ impl Recording {
                 }
             }
             "workqueue_execute_start" => {
-                let function = self.name(line.word("function").unwrap_or_default());
+                // `work struct 0xffff888100: function vmstat_update`
+                let name = line.payload.rsplit_once("function ");
+                let function = self.name(name.map_or("", |(_, name)| name));
                 self.push(at, cpu, Kind::WorkStart { function });
             }
             "nmi_handler" => {
@@ -301,8 +323,7 @@ impl Recording {
                 let state = small("state").filter(|state| *state != u32::MAX);
                 self.push(at, cpu, Kind::Idle { state });
             }
-            "irq_noise" | "softirq_noise" | "thread_noise" | "nmi_noise" => self.noise(line),
-            _ => self.timerlat(line),
+            _ => self.noise(line),
         }
     }
 

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use punctual_record::explanation::NotSeen;
 use punctual_record::text::shortened;
 
-use super::Recording;
 use super::lines::Line;
+use super::{Recording, ThreadFilter, damage};
 
 /// The tool that made a recording, from the file's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,10 @@ const PERF: &[&str] = &[
     "--fields=comm,pid,tid,cpu,time,event,trace",
     "-i",
 ];
+/// A file's first bytes; of perf's on a big-endian machine the second.
+const TRACE_CMD_MAGIC: &[u8] = b"\x17\x08\x44tracing";
+const PERF_MAGIC: &[u8] = b"PERFILE2";
+pub(super) const PERF_MAGIC_REVERSED: &[u8; 8] = b"2ELIFREP";
 /// The number of bytes that are read to detect the kind.
 const BEGINNING: u64 = 64 << 10;
 /// Letters of what a program complains of.
@@ -41,20 +45,27 @@ impl RecordingKind {
     /// The kind of a file; `None` if it is not a recording.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// The file can't be read, or is empty.
     pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
         File::open(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
+        if bytes.is_empty() {
+            let why = "the file is empty: what wrote it was killed, or its disk was full";
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, why));
+        }
         Ok(Self::of_bytes(&bytes))
     }
 
     /// The kind, from the beginning of a file.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        if bytes.starts_with(b"\x17\x08\x44tracing") {
+        // A file may end within them.
+        let begins =
+            |magic: &[u8]| !bytes.is_empty() && bytes.iter().zip(magic).all(|(a, b)| a == b);
+        if begins(TRACE_CMD_MAGIC) {
             return Some(Self::TraceCmd);
         }
-        if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
+        if begins(PERF_MAGIC) || begins(PERF_MAGIC_REVERSED) {
             return Some(Self::Perf);
         }
         let text = String::from_utf8_lossy(bytes);
@@ -110,6 +121,13 @@ pub enum Fault {
         /// Why.
         source: io::Error,
     },
+    /// Its file is damaged.
+    Damaged {
+        /// The tool that made it.
+        tool: &'static str,
+        /// What is wrong with it, and where.
+        source: io::Error,
+    },
     /// The program that prints it refuses it.
     Refused {
         /// The program.
@@ -133,6 +151,11 @@ impl fmt::Display for OpenError {
                 )
             }
             Fault::NotRun { program, source } => write!(f, "could not run {program}: {source}"),
+            Fault::Damaged { tool, source } => write!(
+                f,
+                "{source}; copy it again, or record again and end `{tool} record` with Ctrl-C, not \
+                 with SIGKILL"
+            ),
             Fault::Refused { program, said } => write!(f, "{program} could not read it: {said}"),
         }
     }
@@ -141,7 +164,9 @@ impl fmt::Display for OpenError {
 impl Error for OpenError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.fault {
-            Fault::Unreadable(source) | Fault::NotRun { source, .. } => Some(source),
+            Fault::Unreadable(source)
+            | Fault::NotRun { source, .. }
+            | Fault::Damaged { source, .. } => Some(source),
             Fault::NoPrinter { .. } | Fault::Refused { .. } => None,
         }
     }
@@ -151,17 +176,48 @@ impl Error for OpenError {
 ///
 /// # Errors
 /// [`OpenError`], with the file's name.
-pub fn open(path: &Path, kind: RecordingKind) -> Result<Recording, OpenError> {
-    printed(path, kind).map_err(|fault| OpenError {
-        path: path.to_owned(),
-        fault,
-    })
+pub fn open(
+    path: &Path,
+    kind: RecordingKind,
+    threads: &ThreadFilter,
+) -> Result<Recording, OpenError> {
+    let tool = kind.tool();
+    let checked = File::open(path).and_then(|file| damage::check(BufReader::new(file), kind));
+    let is_damage = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            ErrorKind::UnexpectedEof | ErrorKind::InvalidData
+        )
+    };
+    let fault = match (
+        printed(path, kind, threads),
+        checked.err().filter(is_damage),
+    ) {
+        (Ok(mut recording), damage) => {
+            recording
+                .missing
+                .extend(damage.map(|why| cut(tool, &why.to_string())));
+            return Ok(recording);
+        }
+        (Err(_), Some(source)) => Fault::Damaged { tool, source },
+        (Err(fault), None) => fault,
+    };
+    let path = path.to_owned();
+    Err(OpenError { path, fault })
 }
 
-fn printed(path: &Path, kind: RecordingKind) -> Result<Recording, Fault> {
+/// The tool printed a part of it.
+fn cut(program: &str, output: &str) -> NotSeen {
+    NotSeen::RecordingCut {
+        program: program.to_owned(),
+        output: shortened(output.trim(), MOST),
+    }
+}
+
+fn printed(path: &Path, kind: RecordingKind, threads: &ThreadFilter) -> Result<Recording, Fault> {
     let Some((words, package)) = kind.printer() else {
         let file = File::open(path).map_err(Fault::Unreadable)?;
-        return Recording::read(BufReader::new(file)).map_err(Fault::Unreadable);
+        return Recording::read_threads(BufReader::new(file), threads).map_err(Fault::Unreadable);
     };
     let program = words[0];
     // A name that begins with a dash is no flag.
@@ -191,7 +247,7 @@ fn printed(path: &Path, kind: RecordingKind) -> Result<Recording, Fault> {
         })
     });
     let read = match child.stdout.take() {
-        Some(stdout) => Recording::read(BufReader::new(stdout)),
+        Some(stdout) => Recording::read_threads(BufReader::new(stdout), threads),
         None => Err(ErrorKind::BrokenPipe.into()),
     };
     let ended = child.wait().map_err(Fault::Unreadable)?;
@@ -201,10 +257,7 @@ fn printed(path: &Path, kind: RecordingKind) -> Result<Recording, Fault> {
     match read {
         Ok(mut recording) => {
             if !ended.success() {
-                recording.missing.push(NotSeen::RecordingCut {
-                    program: program.to_owned(),
-                    output: shortened(said.trim(), MOST),
-                });
+                recording.missing.push(cut(program, &said));
             }
             Ok(recording)
         }

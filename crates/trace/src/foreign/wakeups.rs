@@ -1,13 +1,17 @@
 //! The wake-ups of a recording: when each was due, and when its thread ran.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::super::attribute::event::{Event, Kind, Task, Window};
-use super::Recording;
 use super::lines::Timerlat;
+use super::{Recording, bounded};
 
-/// Wake-ups that are kept: the last ones, as with events.
-pub(super) const MOST: usize = 1 << 20;
+/// Wake-ups that are kept: those of the highest latencies.
+pub const BILLS: usize = 1000;
+/// Bytes of a name that the kernel keeps.
+const COMM: usize = 15;
 /// Threads and timers that are kept at one time.
 const KNOWN: usize = 1 << 16;
 /// Threads whose kernel priority is at most this are real-time.
@@ -15,7 +19,29 @@ const REAL_TIME: i32 = 99;
 /// A window begins this long before its wake-up was due.
 const BEFORE_NS: u64 = 10_000_000;
 /// Events of a window.
-const EVENTS: usize = 1 << 17;
+pub(super) const EVENTS: usize = 1 << 17;
+
+/// The threads whose wake-ups are examined: all, unless numbers or names are given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadFilter {
+    /// Threads with any of these numbers.
+    pub tids: Vec<u32>,
+    /// Threads with any of these names.
+    pub names: Vec<String>,
+}
+
+impl ThreadFilter {
+    /// Whether all threads are examined.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tids.is_empty() && self.names.is_empty()
+    }
+
+    fn selects(&self, thread: &Task) -> bool {
+        let is_its = |name: &String| bounded(name, COMM) == bounded(&thread.name, COMM);
+        self.is_empty() || self.tids.contains(&thread.tid) || self.names.iter().any(is_its)
+    }
+}
 
 /// One wake-up of a real-time thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,28 +67,45 @@ impl WakeUp {
 
     /// Orders by latency, the highest first; of equal ones the earlier first.
     #[must_use]
-    pub fn rank(&self) -> (std::cmp::Reverse<u64>, u64) {
-        (std::cmp::Reverse(self.latency_ns()), self.due_ns)
+    pub fn rank(&self) -> Rank {
+        (Reverse(self.latency_ns()), self.due_ns, self.cpu)
+    }
+
+    /// The first instant of its window.
+    fn from_ns(&self) -> u64 {
+        self.due_ns.saturating_sub(BEFORE_NS)
+    }
+
+    /// Its events, among all by time.
+    fn range(&self, events: &[Event]) -> Range<usize> {
+        let first = events.partition_point(|event| event.at_ns < self.from_ns());
+        let end = events.partition_point(|event| event.at_ns <= self.woken_ns);
+        first.max(end.saturating_sub(EVENTS))..end
+    }
+
+    /// The events of its window, with the switches to the threads that ran on each CPU as it begins.
+    pub(super) fn needs(
+        &self,
+        events: &[Event],
+        switches: &Switches,
+    ) -> impl Iterator<Item = usize> {
+        let range = self.range(events);
+        let before = switches.values().filter_map(move |of_cpu| {
+            let count = of_cpu.partition_point(|index| *index < range.start);
+            let last = *of_cpu.get(count.checked_sub(1)?)?;
+            (range.start - last <= EVENTS).then_some(last)
+        });
+        before.chain(self.range(events))
     }
 
     /// What was recorded around it.
     #[must_use]
     pub fn window(&self, recording: &Recording) -> Window {
-        let (events, _) = recording.events.as_slices();
-        let from = self.due_ns.saturating_sub(BEFORE_NS);
-        let first = events.partition_point(|event| event.at_ns < from);
-        let end = events.partition_point(|event| event.at_ns <= self.woken_ns);
-        let first = first.max(end.saturating_sub(EVENTS));
-        // The thread that ran on each CPU as the window begins.
-        let mut before: BTreeMap<u32, &Event> = BTreeMap::new();
-        let early = first.saturating_sub(EVENTS);
-        for event in &events[early..first] {
-            if matches!(event.kind, Kind::Switch { .. }) {
-                before.insert(event.cpu, event);
-            }
-        }
-        let inside = events[first..end].iter();
-        let mut events: Vec<Event> = before.into_values().chain(inside).cloned().collect();
+        let from = self.from_ns();
+        let needed = self.needs(&recording.events, &recording.switches);
+        let mut events: Vec<Event> = needed
+            .map(|index| recording.events[index].clone())
+            .collect();
         for event in &mut events {
             if let Kind::TimerExpire {
                 timer,
@@ -89,6 +132,7 @@ impl WakeUp {
             preempt_rt: recording.preempt_rt,
             gap: false,
             job: false,
+            cut: false,
             left: None,
             limits: Vec::new(),
             stalls: Vec::new(),
@@ -111,6 +155,19 @@ fn names(recording: &Recording, events: &[Event]) -> BTreeMap<u64, String> {
     events.iter().filter_map(of).collect()
 }
 
+/// The places of each CPU's context switches among the events by time.
+pub(super) type Switches = BTreeMap<u32, Vec<usize>>;
+
+pub(super) fn switches(events: &[Event]) -> Switches {
+    let mut switches = Switches::new();
+    for (index, event) in events.iter().enumerate() {
+        if matches!(event.kind, Kind::Switch { .. }) {
+            switches.entry(event.cpu).or_default().push(index);
+        }
+    }
+    switches
+}
+
 /// State while a recording is read.
 #[derive(Debug, Default)]
 pub struct Wakers {
@@ -122,13 +179,12 @@ pub struct Wakers {
     ready: BTreeMap<u32, (u64, Option<u64>)>,
     /// timerlat's interrupts: the activation and its latency, by CPU.
     timerlat: BTreeMap<u32, (u64, u64)>,
-    /// timerlat's latest activation on a CPU whose thread ran.
-    activations: BTreeMap<u32, u64>,
+    /// timerlat's latest activation on a CPU whose thread ran, and its wake-up: the return to user
+    /// space may follow.
+    returning: BTreeMap<u32, (u64, WakeUp)>,
     /// Whether timerlat measures: then only its threads count.
     is_timerlat: bool,
-    found: VecDeque<WakeUp>,
-    /// Earlier ones that are not kept.
-    without_room: u64,
+    pub(super) found: Found,
 }
 
 impl Wakers {
@@ -179,13 +235,15 @@ impl Wakers {
         let Some((due_ns, timer)) = self.ready.remove(&to.tid) else {
             return;
         };
-        self.keep(WakeUp {
-            thread: to.clone(),
-            cpu,
-            due_ns,
-            woken_ns: at.max(due_ns),
-            timer,
-        });
+        if !self.is_timerlat {
+            self.found.add(WakeUp {
+                thread: to.clone(),
+                cpu,
+                due_ns,
+                woken_ns: at.max(due_ns),
+                timer,
+            });
+        }
     }
 
     pub(super) fn timerlat(&mut self, cpu: u32, number: u64, ns: u64) {
@@ -203,7 +261,6 @@ impl Wakers {
         if !self.is_timerlat {
             self.is_timerlat = true;
             self.found.clear();
-            self.without_room = 0;
         }
         let wake_up = WakeUp {
             thread: thread.clone(),
@@ -212,8 +269,9 @@ impl Wakers {
             woken_ns: at,
             timer: Some(1),
         };
-        self.push(wake_up);
-        self.activations.insert(cpu, said.number);
+        if let Some((_, before)) = self.returning.insert(cpu, (said.number, wake_up)) {
+            self.found.add(before);
+        }
         let irq = self.timerlat.get(&cpu);
         irq.filter(|(number, _)| *number == said.number)
             .map(|(_, ns)| *ns)
@@ -222,33 +280,72 @@ impl Wakers {
     /// timerlat's thread in user space returned there: whether that ends the wake-up that its thread
     /// stated.
     pub(super) fn timerlat_returned(&mut self, cpu: u32, said: &Timerlat) -> bool {
-        if self.activations.get(&cpu) != Some(&said.number) {
-            return false;
-        }
-        let mut latest = self.found.iter_mut().rev();
-        let Some(wake_up) = latest.find(|it| it.cpu == cpu) else {
+        let latest = self.returning.get_mut(&cpu);
+        let Some((_, wake_up)) = latest.filter(|(number, _)| *number == said.number) else {
             return false;
         };
         wake_up.woken_ns = wake_up.due_ns.saturating_add(said.ns).max(wake_up.woken_ns);
         true
     }
 
-    fn keep(&mut self, wake_up: WakeUp) {
-        if !self.is_timerlat {
-            self.push(wake_up);
+    /// Nothing follows any more of those of timerlat's wake-ups whose threads ran up to this instant.
+    pub(super) fn settle(&mut self, until_ns: u64) {
+        self.returning.retain(|_, (_, wake_up)| {
+            let is_young = wake_up.woken_ns > until_ns;
+            if !is_young {
+                self.found.add(wake_up.clone());
+            }
+            is_young
+        });
+    }
+}
+
+/// The order by latency.
+type Rank = (Reverse<u64>, u64, u32);
+
+/// Wake-ups: all are counted, and the worst are kept.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) threads: ThreadFilter,
+    pub(super) kept: Vec<WakeUp>,
+    /// From this rank on none is kept.
+    end: Option<Rank>,
+    /// How often each latency occurred on each CPU, in ns.
+    pub(super) latencies: BTreeMap<u32, BTreeMap<u64, u64>>,
+    /// Those of threads that are not examined.
+    pub(super) others: u64,
+}
+
+impl Found {
+    fn clear(&mut self) {
+        let threads = std::mem::take(&mut self.threads);
+        *self = Self {
+            threads,
+            ..Self::default()
+        };
+    }
+
+    fn add(&mut self, wake_up: WakeUp) {
+        if !self.threads.selects(&wake_up.thread) {
+            self.others += 1;
+            return;
+        }
+        let on_cpu = self.latencies.entry(wake_up.cpu).or_default();
+        *on_cpu.entry(wake_up.latency_ns()).or_default() += 1;
+        if self.end.is_none_or(|end| wake_up.rank() < end) {
+            self.kept.push(wake_up);
+        }
+        if self.kept.len() >= 2 * BILLS {
+            self.keep_worst(BILLS);
         }
     }
 
-    fn push(&mut self, wake_up: WakeUp) {
-        if self.found.len() >= MOST {
-            self.found.pop_front();
-            self.without_room += 1;
+    /// Keeps so many at most, and leaves them by rank.
+    pub(super) fn keep_worst(&mut self, most: usize) {
+        self.kept.sort_by_key(WakeUp::rank);
+        if let Some(first) = self.kept.get(most) {
+            self.end = Some(first.rank());
         }
-        self.found.push_back(wake_up);
-    }
-
-    /// The wake-ups, and how many earlier ones are not kept.
-    pub(super) fn done(self) -> (Vec<WakeUp>, u64) {
-        (self.found.into(), self.without_room)
+        self.kept.truncate(most);
     }
 }

@@ -49,6 +49,7 @@ pub fn asleep(then: &Task, latency: u64) -> Made {
         preempt_rt: false,
         limits: Vec::new(),
         stalls: Vec::new(),
+        cut: false,
         left: None,
         gap: false,
         job: false,

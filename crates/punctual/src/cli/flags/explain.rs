@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use punctual_trace::foreign::ThreadFilter;
 
 pub(super) const EXPLAIN_EXAMPLES: &str = "\
 Examples:
@@ -12,7 +13,8 @@ Examples:
   punctual explain RUN --list               all outliers with their numbers
   punctual explain BEFORE AFTER             which causes are gone, which are new
   punctual explain RUN --perfetto traces    outlier-1.pftrace and so on
-  punctual explain timerlat_trace.txt       the trace that rtla saved; also trace.dat, perf.data";
+  punctual explain timerlat_trace.txt       the trace that rtla saved; also trace.dat, perf.data
+  punctual explain perf.data --comm ctl     only the wake-ups of threads of this name";
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -29,6 +31,12 @@ pub struct ExplainFlags {
     /// Make the bills again from the events kept beside the record (windows.jsonl, outliers.jsonl.gz)
     #[arg(long)]
     pub again: bool,
+    /// Of a recording, explain only the wake-ups of this thread, by its number (TID); may be repeated
+    #[arg(long, value_name = "N")]
+    pub tid: Vec<u32>,
+    /// The same, by the thread's name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub comm: Vec<String>,
     /// Write each bill's trace for ui.perfetto.dev into this directory
     #[arg(long, value_name = "DIR")]
     pub perfetto: Option<PathBuf>,
@@ -38,4 +46,14 @@ pub struct ExplainFlags {
     /// Print the explanation as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl ExplainFlags {
+    /// The threads of a recording whose wake-ups are explained.
+    pub fn threads(&self) -> ThreadFilter {
+        ThreadFilter {
+            tids: self.tid.clone(),
+            names: self.comm.clone(),
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! The input of the explaining thread: wake-ups in batches, and gaps to classify.
 
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 
+use super::tracer::Account;
 use super::{lock, number};
 use crate::probe::collector::{Classification, Classifier, SampleSink};
 use crate::probe::cycle::Sample;
@@ -60,6 +61,7 @@ pub(super) struct Batch {
 pub struct Feed {
     pub(super) batch: Batch,
     pub(super) sender: SyncSender<Batch>,
+    pub(super) account: Arc<Mutex<Account>>,
     /// Of our own threads.
     pub(super) numbers: Numbers,
 }
@@ -92,8 +94,12 @@ impl SampleSink for Feed {
 
     fn collected(&mut self) {
         if !self.batch.wakes.is_empty() || !self.batch.ticks.is_empty() {
-            // If the explaining thread is seconds behind, samples are dropped; the stages' count shows it.
-            let _ = self.sender.try_send(std::mem::take(&mut self.batch));
+            // If the explaining thread is seconds behind, samples are dropped.
+            let sent = self.sender.try_send(std::mem::take(&mut self.batch));
+            if let Err(TrySendError::Full(Batch { wakes, ticks })) = sent {
+                let latencies = wakes.iter().map(Wake::latency_ns);
+                lock(&self.account).drop_unsent(latencies, ticks.len());
+            }
         }
     }
 }
@@ -113,5 +119,64 @@ impl Classifier for Quiet {
             Some(false) => Classification::SetAside,
             None => Classification::Undecided,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::super::ticks::Ticks;
+    use super::super::waits::Waits;
+    use super::*;
+    use crate::conduct::outliers::Outliers;
+    use punctual_record::Ledger;
+    use punctual_record::explanation::NotSeen;
+
+    #[test]
+    fn what_the_full_queue_refuses_is_counted() {
+        let account = Arc::new(Mutex::new(Account {
+            ledger: Ledger::new(Some(100)),
+            bills: None,
+            windows: Vec::new(),
+            outliers: Outliers::within(0),
+            waits: Waits::default(),
+            jobs: Vec::new(),
+            ticks: Ticks::default(),
+            above_ns: 100,
+            changed: false,
+            events: 0,
+            lost: 0,
+            unread_ns: 0,
+        }));
+        let (sender, batches) = sync_channel(1);
+        let mut feed = Feed {
+            batch: Batch::default(),
+            sender,
+            account: Arc::clone(&account),
+            numbers: Numbers::default(),
+        };
+        for latencies in [[50, 500, 100], [7, 101, 102], [100, 99, 1_000]] {
+            for latency_ns in latencies {
+                feed.push(Wake {
+                    tid: 1,
+                    at: WakeUpPlace::on_cpu(0),
+                    waiting_ns: None,
+                    due_ns: 1_000,
+                    woken_ns: 1_000 + latency_ns,
+                    slept_in: None,
+                    at_switch: false,
+                });
+            }
+            feed.collected();
+        }
+        assert_eq!(
+            batches.try_iter().map(|it| it.wakes.len()).sum::<usize>(),
+            3
+        );
+        let record = lock(&account).ledger.to_record();
+        assert_eq!(record.missing, [NotSeen::NotQueued { count: 6 }]);
+        // Three of the six were late: they are outliers without a bill.
+        assert_eq!((record.outliers, record.lost), (3, 3));
     }
 }

@@ -1,13 +1,14 @@
 //! The jobs of a set of tasks: which of them are explained, and their bills.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::lock;
 use super::tracer::Account;
 use crate::conduct::culprits;
+use punctual_record::explanation::NotSeen;
 use punctual_record::taskset::{JobBills, TaskPolicy};
 use punctual_trace::attribute::event::{Kind, Task, Window};
 use punctual_trace::attribute::{JobInstants, job_bill, job_picture};
@@ -50,13 +51,22 @@ pub struct TaskSeen {
 }
 
 /// The end through which jobs come.
-pub struct JobFeed(SyncSender<Vec<JobSeen>>);
+pub struct JobFeed {
+    sender: SyncSender<Vec<JobSeen>>,
+    account: Arc<Mutex<Account>>,
+}
 
 impl JobFeed {
     /// Sends jobs to be explained. If the explaining thread is far behind they are dropped.
     pub fn send(&self, jobs: Vec<JobSeen>) {
-        if !jobs.is_empty() {
-            let _ = self.0.try_send(jobs);
+        if !jobs.is_empty()
+            && let Err(TrySendError::Full(jobs)) = self.sender.try_send(jobs)
+        {
+            let mut account = lock(&self.account);
+            account.drop_unsent([], jobs.len());
+            for job in jobs.iter().filter(|job| job.late) {
+                account.jobs[job.task].unexplained += 1;
+            }
         }
     }
 }
@@ -79,6 +89,7 @@ impl Jobs {
         tasks: &[TaskSeen],
         locks: BTreeMap<u64, String>,
         numbers: &Numbers,
+        account: &Arc<Mutex<Account>>,
     ) -> (Self, JobFeed) {
         let (sender, batches) = mpsc::sync_channel(BATCHES);
         let known = tasks.iter().map(|task| {
@@ -93,7 +104,8 @@ impl Jobs {
             batches,
             waiting: Vec::new(),
         };
-        (jobs, JobFeed(sender))
+        let account = Arc::clone(account);
+        (jobs, JobFeed { sender, account })
     }
 
     /// Takes the jobs that were sent.
@@ -155,7 +167,12 @@ impl Jobs {
             };
             match bill {
                 Some(bill) => of_task.add(bill, job.late),
-                None if job.late => of_task.unexplained += 1,
+                None if job.late => {
+                    of_task.unexplained += 1;
+                    if !has_time {
+                        account.ledger.add_missing(NotSeen::TooFast { wake_ups: 1 });
+                    }
+                }
                 None => {}
             }
         }

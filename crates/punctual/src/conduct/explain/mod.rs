@@ -159,9 +159,10 @@ impl Explaining {
             changed: false,
             events: 0,
             lost: 0,
-            passed_over: 0,
+            unread_ns: 0,
         }));
-        let (jobs, job_feed) = jobs::Jobs::new(&wanted.tasks, wanted.locks.clone(), &numbers);
+        let (jobs, job_feed) =
+            jobs::Jobs::new(&wanted.tasks, wanted.locks.clone(), &numbers, &account);
         let (sender, batches) = mpsc::sync_channel(BATCHES);
         let mut tracer = Tracer {
             capture: Arc::clone(&capture),
@@ -182,17 +183,18 @@ impl Explaining {
                     error: error.to_string(),
                 }
             })?;
+        let feed = Feed {
+            batch: Batch::default(),
+            sender,
+            account: Arc::clone(&account),
+            numbers: numbers.clone(),
+        };
         let explaining = Self {
             account,
             thread,
             capture,
-            numbers: numbers.clone(),
-            job_feed: Some(job_feed),
-        };
-        let feed = Feed {
-            batch: Batch::default(),
-            sender,
             numbers,
+            job_feed: Some(job_feed),
         };
         Ok((explaining, feed))
     }
@@ -276,6 +278,7 @@ impl Explaining {
             cpu_ns: self.thread.cpu_ns(),
             events: account.events,
             lost: account.lost,
+            unread_ns: account.unread_ns,
         }
     }
 

@@ -66,8 +66,7 @@ pub(super) struct Account {
     pub(super) changed: bool,
     pub(super) events: u64,
     pub(super) lost: u64,
-    /// Outliers that came faster than they could be explained.
-    pub(super) passed_over: u64,
+    pub(super) unread_ns: u64,
 }
 
 /// A polling thread: its switch-in need not be recorded, because it never leaves the CPU.
@@ -170,7 +169,12 @@ impl Tracer {
             }
             let mut account = lock(&self.account);
             if forgotten {
-                account.ledger.add_missing(NotSeen::Forgotten);
+                account
+                    .ledger
+                    .add_missing(NotSeen::Forgotten { wake_ups: 1 });
+            }
+            if window.as_ref().is_some_and(|window| window.cut) {
+                account.ledger.add_missing(NotSeen::Middle { wake_ups: 1 });
             }
             match (window, bill) {
                 (Some(window), Some(bill)) => {
@@ -311,16 +315,14 @@ impl Tracer {
             if rank < if outlier { at_once } else { Explanation::BILLS } {
                 self.waiting.push(wake);
             } else if outlier {
-                account.passed_over += 1;
                 account.ledger.add_lost();
+                account.ledger.add_missing(NotSeen::TooFast { wake_ups: 1 });
             }
-        }
-        if account.passed_over > 0 {
-            account.ledger.add_missing(NotSeen::TooFast);
         }
         account.waits.take(samples, &capture, &self.numbers);
         account.events = capture.events();
         account.lost = capture.lost();
+        account.unread_ns = capture.unread_ns();
     }
 
     /// Follows the latest ticks back to what made them late.
@@ -385,6 +387,18 @@ fn platform_ns(bill: &Bill) -> u64 {
 }
 
 impl Account {
+    /// Counts wake-ups of these latencies, and other things, that found the queue full.
+    pub(super) fn drop_unsent(&mut self, latencies: impl IntoIterator<Item = u64>, others: usize) {
+        let mut count = others as u64;
+        for latency_ns in latencies {
+            count += 1;
+            if latency_ns > self.above_ns {
+                self.ledger.add_lost();
+            }
+        }
+        self.ledger.add_missing(NotSeen::NotQueued { count });
+    }
+
     fn keep(&mut self, window: &Window) {
         let latency_ns = window.woken_ns.saturating_sub(window.due_ns);
         let Ok(line) = serde_json::to_string(window) else {

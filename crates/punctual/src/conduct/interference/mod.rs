@@ -160,7 +160,7 @@ pub fn interference(
         return Err(InterferenceError::Failed(why));
     };
     done.unplaced = unplaced(&done, watch, off_cpu);
-    explain(&mut done, &run);
+    explain(&mut done, watch, &run);
     Ok(done)
 }
 
@@ -302,10 +302,7 @@ fn thread_name<'w>(watch: &'w Watch, place: &OffCpuPlace) -> &'w str {
 }
 
 /// Adds what the watch saw: which operations slept for the lock, and for whom.
-fn explain(done: &mut Interference, run: &Run) {
-    let Some(watch) = &run.watch else {
-        return;
-    };
+fn explain(done: &mut Interference, watch: &Watch, run: &Run) {
     let places = watch.off_cpu.iter().flat_map(|it| &it.places);
     for place in places.filter(|place| is_for_lock(place)) {
         if let Some(of) = operation(done, thread_name(watch, place)) {

@@ -102,6 +102,7 @@ impl Tracing {
             cpu_ns: state.cpu_ns,
             events: capture.events(),
             lost: capture.lost().saturating_sub(state.lost_before),
+            unread_ns: capture.unread_ns(),
         }
     }
 

@@ -123,6 +123,7 @@ fn records() -> Vec<Run> {
         cpu_ns: 1,
         events: 2,
         lost: 3,
+        unread_ns: 1_200_000_000,
     });
     with_halves(&mut full);
     let blocks = full.blocks.as_mut().unwrap();
