@@ -99,8 +99,8 @@ struct {
 } object_timers SEC(".maps");
 
 /* The kernel's functions that expire a program's timers: a timerfd, a POSIX timer, `setitimer`, a timeout of an
- * io_uring, one of another request. 0: not known. Set before the program is loaded. */
-enum { URING_TIMER = 3, TIMER_FUNCTIONS = 5 };
+ * io_uring, one of another request, a timerfd or POSIX timer that wakes the machine too. 0: not known. Set before the program is loaded. */
+enum { URING_TIMER = 3, TIMER_FUNCTIONS = 6 };
 const volatile u64 timer_functions[TIMER_FUNCTIONS] = {};
 
 /* Whether a timer is a program's: the kernel arms timers of its own in any thread's name. */
