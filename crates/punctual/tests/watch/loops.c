@@ -109,6 +109,48 @@ static void by_epoll(void)
 	}
 }
 
+/* A one-shot timer that another thread arms for each instant, in the middle of the period before. */
+static int served_fd;
+static _Atomic long long armed;
+
+static void *arms(void *nothing)
+{
+	struct sched_param priority = {.sched_priority = 70};
+	struct itimerspec timer = {{0, 0}, {0, 0}};
+	pthread_setname_np(pthread_self(), "rt-arms");
+	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority))
+		fail("scheduling");
+	for (long long instant = next; !ended; instant += PERIOD) {
+		struct timespec at = timespec_of(instant - PERIOD / 2);
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+			;
+		timer.it_value = timespec_of(instant);
+		armed = instant;
+		if (timerfd_settime(served_fd, TFD_TIMER_ABSTIME, &timer, NULL))
+			fail("timerfd_settime");
+	}
+	return nothing;
+}
+
+static void armed_by_another(void)
+{
+	unsigned long long ticks;
+	pthread_t thread;
+	served_fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	if (served_fd < 0 || pthread_create(&thread, NULL, arms, NULL))
+		fail("a thread that arms");
+	while (instants < cycles) {
+		if (read(served_fd, &ticks, sizeof(ticks)) != sizeof(ticks))
+			fail("reading a timerfd");
+		long long due = armed;
+		if (due > now())
+			due -= PERIOD;
+		long merged = (long)((due - next) / PERIOD);
+		next = due + PERIOD;
+		serve(due, merged);
+	}
+}
+
 /* Each instant's work takes 1.5 periods. */
 static void overloaded(void)
 {
@@ -345,6 +387,7 @@ static const struct {
 	{"catching-up", by_sleep, SILENT, 0},	{"length", by_length, SILENT, 0},
 	{"timer-signal", by_timer_signal, BY_SIGNAL, 0}, {"condition", by_condition, BY_CONDITION, 0},
 	{"uring", by_uring, BY_PIPE, 0},		{"alarm", by_alarm, SILENT, 0},
+	{"armed-by-another", armed_by_another, SILENT, 0},
 	{"overloaded-before", overloaded_before, SILENT, 0},
 	{"overloaded-before-by-alarm", overloaded_before, SILENT, 1},
 	{"uring-crowded", by_uring, IN_CROWDS, 0},	{"ppoll-crowded", by_ppoll, IN_CROWDS, 0},
