@@ -251,6 +251,16 @@ static void by_sleep(void)
 	}
 }
 
+/* It goes on as the first thread, which waits longer than a deadline. */
+static void by_exec(void)
+{
+	char count[24];
+	by_sleep();
+	snprintf(count, sizeof(count), "%ld", instants);
+	execl("/proc/self/exe", "loops", "executed", count, NULL);
+	fail("exec");
+}
+
 /* A length of time after its work: it drifts. */
 static void by_length(void)
 {
@@ -390,6 +400,7 @@ static const struct {
 	{"armed-by-another", armed_by_another, SILENT, 0},
 	{"overloaded-before", overloaded_before, SILENT, 0},
 	{"overloaded-before-by-alarm", overloaded_before, SILENT, 1},
+	{"exec", by_exec, SILENT, 0},
 	{"uring-crowded", by_uring, IN_CROWDS, 0},	{"ppoll-crowded", by_ppoll, IN_CROWDS, 0},
 };
 static unsigned kind;
@@ -470,6 +481,13 @@ int main(int count, char **words)
 	char line[16];
 	if (count != 3)
 		return 64;
+	if (!strcmp(words[1], "executed")) {
+		usleep(300000);
+		printf("instants %s\nDONE\n", words[2]);
+		fflush(stdout);
+		for (;;)
+			pause();
+	}
 	while (kind < sizeof(KINDS) / sizeof(*KINDS) && strcmp(KINDS[kind].name, words[1]))
 		kind++;
 	if (kind == sizeof(KINDS) / sizeof(*KINDS))

@@ -133,3 +133,16 @@ fn a_timerfd_that_was_overloaded_before_the_watch_may_have_been_late() {
     // Of a clock that wakes a suspended machine.
     may_have_been_late("overloaded-before-by-alarm");
 }
+
+#[test]
+fn a_thread_that_calls_exec_ends_and_leaves_no_instants() {
+    needed!();
+    let Some((did, run)) = watch_of("exec") else {
+        return;
+    };
+    let (counted, watched) = thread(&run, "rt-loop");
+    let found = watched.by_timer.count + counted.missed;
+    let said = format!("{did:?}, {found} found, {} unseen", watched.unseen);
+    assert!(watched.ended && watched.unseen < 100, "{said}");
+    assert!(found + watched.unseen >= did["instants"], "{said}");
+}

@@ -22,6 +22,7 @@ const TRACEPOINTS: &[&str] = &[
     "hrtimer_expire_entry",
     "hrtimer_expire_exit",
     "hrtimer_start",
+    "sched_process_exec",
     "sched_waking",
 ];
 

@@ -217,3 +217,15 @@ static ALWAYS_INLINE void demoted(struct task_struct *task, u64 now_ns, int is_d
 	else
 		look(thread, task);
 }
+
+/* A thread other than the first that calls exec goes on under the number of the first: nothing follows under its
+ * own. */
+ON(sched_process_exec)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	u32 before = args[1];
+	struct watched *thread = bpf_map_lookup_elem(&threads, &before);
+	if (before != (u32)task->pid && thread && !thread->ended && thread->program == (u32)task->tgid)
+		ends(thread, task, bpf_ktime_get_ns());
+	return 0;
+}
