@@ -194,6 +194,11 @@ pub enum MarkFault {
         /// Of how many passes.
         passes: u64,
     },
+    /// Passes had no end, or were nested too deep, and no other took longer than the limit.
+    Unfinished {
+        /// How many.
+        passes: u64,
+    },
     /// Passes were by threads that were not recorded for lack of space.
     NoRoom {
         /// How many.
@@ -361,8 +366,11 @@ fn mark_fault(mark: &WatchedMark) -> Option<MarkFault> {
             passes: mark.beyond,
         });
     }
+    let unfinished = mark.sum(|thread| thread.unfinished);
     if mark.sum(|thread| thread.lengths.count) > 0 {
-        return None;
+        // One that took longer decides, whatever the others took.
+        let open = unfinished > 0 && mark.sum(|thread| thread.longer) == 0;
+        return open.then_some(MarkFault::Unfinished { passes: unfinished });
     }
     Some(match (mark.unwatched, mark.sum(|thread| thread.count)) {
         (0, 0) => MarkFault::NeverPassed,

@@ -68,10 +68,15 @@ static struct timespec timespec_of(long long ns)
 	return (struct timespec){ns / 1000000000, ns % 1000000000};
 }
 
-static int timer_fd(void)
+/* The clocks run alike: only a suspended machine sets them apart. */
+static int timer_fd(clockid_t clock)
 {
-	struct itimerspec timer = {timespec_of(PERIOD), timespec_of(next)};
-	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	struct timespec both[2];
+	clock_gettime(CLOCK_MONOTONIC, &both[0]);
+	clock_gettime(clock == CLOCK_MONOTONIC ? clock : CLOCK_BOOTTIME, &both[1]);
+	long long ahead = (both[1].tv_sec - both[0].tv_sec) * 1000000000LL + both[1].tv_nsec - both[0].tv_nsec;
+	struct itimerspec timer = {timespec_of(PERIOD), timespec_of(next + ahead)};
+	int fd = timerfd_create(clock, 0);
 	if (fd < 0 || timerfd_settime(fd, TFD_TIMER_ABSTIME, &timer, NULL))
 		fail("a timerfd");
 	return fd;
@@ -89,7 +94,7 @@ static void take_ticks(int fd)
 
 static void by_epoll(void)
 {
-	struct epoll_event of[2] = {{EPOLLIN, {.fd = timer_fd()}}, {EPOLLIN, {.fd = messages[0]}}}, ready[2];
+	struct epoll_event of[2] = {{EPOLLIN, {.fd = timer_fd(CLOCK_MONOTONIC)}}, {EPOLLIN, {.fd = messages[0]}}}, ready[2];
 	int epoll = epoll_create1(0);
 	for (int at = 0; at < 2; at++)
 		if (epoll_ctl(epoll, EPOLL_CTL_ADD, of[at].data.fd, &of[at]))
@@ -104,10 +109,52 @@ static void by_epoll(void)
 	}
 }
 
+/* A one-shot timer that another thread arms for each instant, in the middle of the period before. */
+static int served_fd;
+static _Atomic long long armed;
+
+static void *arms(void *nothing)
+{
+	struct sched_param priority = {.sched_priority = 70};
+	struct itimerspec timer = {{0, 0}, {0, 0}};
+	pthread_setname_np(pthread_self(), "rt-arms");
+	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority))
+		fail("scheduling");
+	for (long long instant = next; !ended; instant += PERIOD) {
+		struct timespec at = timespec_of(instant - PERIOD / 2);
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+			;
+		timer.it_value = timespec_of(instant);
+		armed = instant;
+		if (timerfd_settime(served_fd, TFD_TIMER_ABSTIME, &timer, NULL))
+			fail("timerfd_settime");
+	}
+	return nothing;
+}
+
+static void armed_by_another(void)
+{
+	unsigned long long ticks;
+	pthread_t thread;
+	served_fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	if (served_fd < 0 || pthread_create(&thread, NULL, arms, NULL))
+		fail("a thread that arms");
+	while (instants < cycles) {
+		if (read(served_fd, &ticks, sizeof(ticks)) != sizeof(ticks))
+			fail("reading a timerfd");
+		long long due = armed;
+		if (due > now())
+			due -= PERIOD;
+		long merged = (long)((due - next) / PERIOD);
+		next = due + PERIOD;
+		serve(due, merged);
+	}
+}
+
 /* Each instant's work takes 1.5 periods. */
 static void overloaded(void)
 {
-	int fd = timer_fd();
+	int fd = timer_fd(CLOCK_MONOTONIC);
 	while (instants < cycles) {
 		take_ticks(fd);
 		work(PERIOD + 500000);
@@ -202,6 +249,16 @@ static void by_sleep(void)
 		serve(next, 0);
 		next += PERIOD;
 	}
+}
+
+/* It goes on as the first thread, which waits longer than a deadline. */
+static void by_exec(void)
+{
+	char count[24];
+	by_sleep();
+	snprintf(count, sizeof(count), "%ld", instants);
+	execl("/proc/self/exe", "loops", "executed", count, NULL);
+	fail("exec");
 }
 
 /* A length of time after its work: it drifts. */
@@ -333,14 +390,18 @@ static const struct {
 	const char *name;
 	void (*loop)(void);
 	enum { BY_PIPE, IN_CROWDS, BY_SIGNAL, BY_CONDITION, SILENT } messages;
+	int wakes_the_machine;
 } KINDS[] = {
-	{"epoll", by_epoll, BY_PIPE},		{"overloaded", overloaded, SILENT},
-	{"ppoll", by_ppoll, BY_PIPE},		{"signalled", by_sleep, BY_SIGNAL},
-	{"catching-up", by_sleep, SILENT},	{"length", by_length, SILENT},
-	{"timer-signal", by_timer_signal, BY_SIGNAL}, {"condition", by_condition, BY_CONDITION},
-	{"uring", by_uring, BY_PIPE},		{"alarm", by_alarm, SILENT},
-	{"overloaded-before", overloaded_before, SILENT},
-	{"uring-crowded", by_uring, IN_CROWDS},	{"ppoll-crowded", by_ppoll, IN_CROWDS},
+	{"epoll", by_epoll, BY_PIPE, 0},		{"overloaded", overloaded, SILENT, 0},
+	{"ppoll", by_ppoll, BY_PIPE, 0},		{"signalled", by_sleep, BY_SIGNAL, 0},
+	{"catching-up", by_sleep, SILENT, 0},	{"length", by_length, SILENT, 0},
+	{"timer-signal", by_timer_signal, BY_SIGNAL, 0}, {"condition", by_condition, BY_CONDITION, 0},
+	{"uring", by_uring, BY_PIPE, 0},		{"alarm", by_alarm, SILENT, 0},
+	{"armed-by-another", armed_by_another, SILENT, 0},
+	{"overloaded-before", overloaded_before, SILENT, 0},
+	{"overloaded-before-by-alarm", overloaded_before, SILENT, 1},
+	{"exec", by_exec, SILENT, 0},
+	{"uring-crowded", by_uring, IN_CROWDS, 0},	{"ppoll-crowded", by_ppoll, IN_CROWDS, 0},
 };
 static unsigned kind;
 
@@ -359,7 +420,7 @@ static void *run(void *nothing)
 		fail("scheduling");
 	next = now() + 2 * PERIOD;
 	if (KINDS[kind].loop == overloaded_before) {
-		early = timer_fd();
+		early = timer_fd(KINDS[kind].wakes_the_machine ? CLOCK_BOOTTIME_ALARM : CLOCK_MONOTONIC);
 		for (int cycle = 0; cycle < 10; cycle++)
 			overload();
 	}
@@ -420,6 +481,13 @@ int main(int count, char **words)
 	char line[16];
 	if (count != 3)
 		return 64;
+	if (!strcmp(words[1], "executed")) {
+		usleep(300000);
+		printf("instants %s\nDONE\n", words[2]);
+		fflush(stdout);
+		for (;;)
+			pause();
+	}
 	while (kind < sizeof(KINDS) / sizeof(*KINDS) && strcmp(KINDS[kind].name, words[1]))
 		kind++;
 	if (kind == sizeof(KINDS) / sizeof(*KINDS))

@@ -28,7 +28,7 @@ __asm__(".pushsection .text\n.globl privileged\n.type privileged, @function\n"
 	"privileged: hlt\nret\n.size privileged, .-privileged\n.popsection\n");
 
 static const long long MS = 1000000;
-static long rounds = 100, leaps, ordinary, brief;
+static long rounds = 100, leaps, ordinary, brief, nested;
 static atomic_int first_tid, guarded;
 static int start[2];
 
@@ -61,6 +61,15 @@ MARKED int work(int depth)
 	int below = depth < 2 ? work(depth + 1) : 0;
 	__asm__ volatile("");
 	return below + depth;
+}
+
+/* Calls itself; each call is busy for a millisecond. */
+MARKED long nest(long more)
+{
+	busy(MS);
+	long below = more ? nest(more - 1) : 0;
+	__asm__ volatile("");
+	return below + more;
 }
 
 static jmp_buf out;
@@ -156,6 +165,15 @@ static void *run_leaps(void *nothing)
 	return nothing;
 }
 
+static void *run_nested(void *nothing)
+{
+	pthread_setname_np(pthread_self(), "rt-nested");
+	scheduled(SCHED_FIFO, 40);
+	for (int n = 0; n < 5; n++)
+		nest(nested - 1);
+	return nothing;
+}
+
 int main(int count, char **words)
 {
 	pthread_t one, two, other;
@@ -170,6 +188,8 @@ int main(int count, char **words)
 			ordinary = value;
 		else if (!strcmp(words[at], "brief"))
 			brief = value;
+		else if (!strcmp(words[at], "nested"))
+			nested = value;
 		else
 			return 64;
 	}
@@ -194,6 +214,10 @@ int main(int count, char **words)
 	}
 	if (leaps) {
 		pthread_create(&other, NULL, run_leaps, NULL);
+		pthread_join(other, NULL);
+	}
+	if (nested) {
+		pthread_create(&other, NULL, run_nested, NULL);
 		pthread_join(other, NULL);
 	}
 	for (long n = 0; n < brief; n++) {

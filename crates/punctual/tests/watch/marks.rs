@@ -368,6 +368,37 @@ fn a_limited_mark_that_was_not_measured_makes_the_run_invalid() {
 }
 
 #[test]
+fn calls_that_are_nested_too_deep_leave_the_outer_ones_measured() {
+    needed!();
+    // Twelve deep, the innermost takes 1 ms and the outermost 12.
+    let nested = |limit| {
+        let flags = ["--mark", "nest()", "--mark-max", limit];
+        let (code, run, _) = judged(&["rounds", "1", "nested", "12"], &flags);
+        let nest = thread(mark(&run, "nest()"), "rt-nested").clone();
+        assert_eq!((nest.count, nest.lengths.count, nest.lost), (40, 40, 0));
+        assert_eq!((nest.unfinished, nest.unmatched), (20, 0), "{nest:?}");
+        assert!(nest.lengths.min_ns >= 5 * MS, "{nest:?}");
+        assert!(nest.lengths.max_ns >= 12 * MS, "{nest:?}");
+        (code, nest.longer, said(&run))
+    };
+    let (code, longer, sentence) = nested("nest()=11500us");
+    assert!(code == Some(2) && longer >= 5, "{longer}: {sentence}");
+    let (code, longer, sentence) = nested("nest()=1h");
+    assert!(code == Some(4) && longer == 0, "{longer}: {sentence}");
+    assert!(sentence.contains("20 passes of nest()"), "{sentence}");
+}
+
+#[test]
+fn a_limited_mark_with_a_call_that_never_returns_is_no_pass() {
+    needed!();
+    let flags = ["--mark", "it=maybe_leap()", "--mark-max", "it=1h"];
+    let (code, run, _) = judged(&["rounds", "1", "leaps", "20"], &flags);
+    let sentence = said(&run);
+    assert_eq!(code, Some(4), "{sentence}");
+    assert!(sentence.contains("9 passes of it"), "{sentence}");
+}
+
+#[test]
 fn threads_that_end_before_they_wake_up_do_not_invalidate_a_watch() {
     needed!();
     let (code, run, _) = judged(&["rounds", "20", "brief", "2"], &["--max", "10s"]);

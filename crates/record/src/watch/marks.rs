@@ -76,7 +76,8 @@ pub struct MarkedThread {
     pub count: u64,
     /// How long it took: of a point from one pass to the next, so one fewer than it passed.
     pub lengths: HistogramRecord,
-    /// Begun, and begun again before the end.
+    /// Begun, and begun again before the end; calls nested too deep; begun longer ago than the limit when the watch
+    /// ended.
     #[serde(default)]
     pub unfinished: u64,
     /// Ended, and not begun since the watch began.

@@ -267,6 +267,7 @@ pub fn every_reason() -> Vec<InvalidReason> {
             why: Unavailable::NoThread { error: error() },
         }),
         mark(MarkFault::LengthsLost { passes: 1_234 }),
+        mark(MarkFault::Unfinished { passes: 1_234 }),
         mark(MarkFault::NoRoom { passes: 1_234 }),
         mark(MarkFault::NeverPassed),
         mark(MarkFault::NotMeasured),

@@ -103,6 +103,11 @@ fn mark(name: &str, fault: &MarkFault) -> String {
             "the lengths of {} passes of {name} were lost",
             words::count(*passes)
         ),
+        MarkFault::Unfinished { passes } => format!(
+            "{} passes of {name} were not measured to their end, which may have taken longer than \
+             its limit",
+            words::count(*passes)
+        ),
         MarkFault::NoRoom { passes } => format!(
             "{} passes of {name} were by threads that were not recorded for lack of space",
             words::count(*passes)

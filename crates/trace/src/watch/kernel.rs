@@ -22,6 +22,7 @@ const TRACEPOINTS: &[&str] = &[
     "hrtimer_expire_entry",
     "hrtimer_expire_exit",
     "hrtimer_start",
+    "sched_process_exec",
     "sched_waking",
 ];
 
@@ -65,12 +66,13 @@ const FOR_A_LENGTH: u32 = 1 << 31;
 const REARMED: u32 = 1 << 30;
 const UNSURE: u32 = 1 << 29;
 /// `timer_functions`.
-const TIMER_FUNCTIONS: [&str; 5] = [
+const TIMER_FUNCTIONS: [&str; 6] = [
     "timerfd_tmrproc",
     "posix_timer_fn",
     "it_real_fn",
     "io_timeout_fn",
     "io_link_timeout_fn",
+    "alarmtimer_fired",
 ];
 
 /// A watch in progress. When it is dropped, or this process is killed, all of it is removed from

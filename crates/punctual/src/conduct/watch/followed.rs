@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_stats::histogram::Histogram;
 use punctual_stats::skips::Skips;
 
+use self::row::Ended;
 use super::budgets::Budgets;
 use super::limits::Limits;
 use super::paced::{Anew, CameBack, Key, Paced, key_of};
-use super::skipped::{Instant, overran_ns, passed_asleep, skipped, taken_at_once, unsure};
+use super::skipped::{Instant, overran_ns, skipped, split_untaken, taken_at_once, unsure};
 use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
-use punctual_record::Faults;
-use punctual_record::watch::{Timing, WatchedThread};
+use punctual_record::watch::Timing;
 use punctual_trace::calls;
 use punctual_trace::watch::rhythm::{Rhythm, TimerPattern};
 use punctual_trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
@@ -77,20 +77,6 @@ pub struct Followed {
     unseen: u64,
 }
 
-/// Threads that ended, of one name, as far as no tally has it.
-pub struct Ended {
-    pub watched: WatchedThread,
-    pub faults: Faults,
-    pub preempted: u64,
-    lost: u64,
-}
-
-/// A name without its numbers.
-fn letters(name: &str) -> impl Iterator<Item = &str> {
-    let parts = name.split(|it: char| it.is_ascii_digit());
-    parts.filter(|it| !it.is_empty())
-}
-
 impl Followed {
     /// A thread that is seen for the first time, on a CPU.
     #[must_use]
@@ -123,51 +109,6 @@ impl Followed {
             rested_ns: 0,
             unseen: 0,
         }
-    }
-
-    /// A thread that takes the row of this one, which has ended: for want of room, its figures are added to it.
-    #[must_use]
-    pub fn succeed(mut self, watched: WatchedThread, sleeper: Sleeper, met_on: u32) -> Self {
-        debug_assert!(self.sleeper.has_ended(), "its figures are final");
-        let others = watched.others + 1;
-        let before = Ended {
-            watched: WatchedThread { others, ..watched },
-            faults: self.faults(),
-            preempted: self.preempted(),
-            lost: self.lost(),
-        };
-        self.stops.forget();
-        Self {
-            before: Some(Box::new(before)),
-            stops: self.stops,
-            ..Self::new(sleeper, met_on, self.tally, self.limits)
-        }
-    }
-
-    /// Page faults in its row.
-    pub fn faults(&self) -> Faults {
-        let before = self.before.as_ref().map(|it| it.faults);
-        let (minor, major) = before.map_or((0, 0), |it| (it.minor, it.major));
-        Faults {
-            minor: self.sleeper.minor_faults.saturating_add(minor),
-            major: self.sleeper.major_faults.saturating_add(major),
-        }
-    }
-
-    /// Involuntary switches in its row.
-    pub fn preempted(&self) -> u64 {
-        let before = self.before.as_ref().map_or(0, |it| it.preempted);
-        self.sleeper.preempted.saturating_add(before)
-    }
-
-    /// Whether a thread may take its row: it has ended, and is of that name but for numbers, and of that policy.
-    #[must_use]
-    pub fn makes_room_for(&self, sleeper: &Sleeper) -> bool {
-        let (own, other) = (&self.sleeper, sleeper);
-        let kind = |it: &Sleeper| (it.program, it.task.policy, it.task.priority);
-        self.gone
-            && kind(own) == kind(other)
-            && letters(&own.task.name).eq(letters(&other.task.name))
     }
 
     /// The CPU on which it ran last.
@@ -504,17 +445,24 @@ impl Followed {
             if matches!(key, Key::Object(timer) if self.shared.contains(&timer)) {
                 count = 0;
             }
-            let unarmed = matches!(key, Key::Length(_) | Key::ObjectLength(_))
-                && to
-                    .begun_ns
-                    .is_some_and(|begun_ns| !self.stops.between(from.due_ns, begun_ns))
-                && from.due_ns >= self.tally.start_ns();
-            if unarmed {
+            let unarmed = match key {
                 // A program that computes its sleeps from the clock serves those whose time is up without a call.
-                let limit_ns = self.limits.strictest_ns();
-                let certain = passed_asleep(&from, period_ns, limit_ns).min(count);
-                let first_ns = from.due_ns + period_ns * (certain + 1);
-                perhaps.push((count - certain, to.end_ns.saturating_sub(first_ns)));
+                Key::Length(_) | Key::ObjectLength(_) => {
+                    (to.begun_ns).is_some_and(|begun_ns| !self.stops.between(from.due_ns, begun_ns))
+                }
+                // What another thread arms, a busy one takes without a wait.
+                Key::Object(_) => to.begun_ns.is_none(),
+                Key::Instant(_) => false,
+            };
+            if unarmed && from.due_ns >= self.tally.start_ns() {
+                let (certain, others) = split_untaken(
+                    &mut self.stops,
+                    (&from, &to),
+                    period_ns,
+                    count,
+                    &self.limits,
+                );
+                perhaps.push(others);
                 count = certain;
             }
             settled.push((from, to, period_ns, count));
@@ -594,6 +542,7 @@ impl Followed {
 }
 
 mod ends;
+mod row;
 
 #[cfg(test)]
 mod tests;

@@ -149,8 +149,12 @@ impl<'a> Marks<'a> {
         let mut passes = self.collect();
         // Passes that came while the rings were emptied are read the next time.
         passes.extend(self.collect());
+        let now_ns = punctual_rt::clock::now_ns();
         for (thread, counted) in self.threads.iter_mut().zip(counted) {
             thread.passes.count = thread.received.max(counted);
+            if !self.marks[thread.passes.mark as usize].is_point {
+                thread.close(now_ns);
+            }
         }
         if let Ok(marking) = &self.marking {
             self.unseen = marking.unseen();
@@ -244,6 +248,13 @@ impl AtMark {
         }
     }
 
+    /// At the end of the watch, one that has begun longer ago than the limit may hang: it took longer, or was left.
+    fn close(&mut self, now_ns: u64) {
+        let since_ns = self.passes.open_since_ns.take().filter(|_| !self.gone);
+        let over = since_ns.is_some_and(|it| now_ns.saturating_sub(it) > self.limit_ns);
+        self.passes.unfinished += u64::from(over);
+    }
+
     fn lost(&self) -> u64 {
         self.passes.count.saturating_sub(self.received)
     }
@@ -282,6 +293,7 @@ mod tests {
             count: 0,
             unfinished: 0,
             unmatched: 0,
+            open_since_ns: None,
         };
         AtMark::new(passes, Some(47))
     }
@@ -324,6 +336,20 @@ mod tests {
         assert_eq!(worst.len(), WatchedMark::WORST);
         assert_eq!(worst[..4], [(49, 49), (49, 99), (48, 48), (48, 98)]);
         assert_eq!(worst[WatchedMark::WORST - 1], (42, 92));
+    }
+
+    #[test]
+    fn one_that_is_open_for_longer_than_the_limit_is_unfinished() {
+        let closed = |since_ns, gone| {
+            let mut thread = at_mark();
+            thread.passes.open_since_ns = since_ns;
+            thread.gone = gone;
+            thread.close(100);
+            thread.close(200);
+            thread.passes.unfinished
+        };
+        assert_eq!((closed(Some(52), false), closed(Some(53), false)), (1, 0));
+        assert_eq!((closed(None, false), closed(Some(52), true)), (0, 0));
     }
 
     #[test]

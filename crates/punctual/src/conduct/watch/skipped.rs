@@ -2,6 +2,7 @@
 
 use punctual_stats::skips::Skip;
 
+use super::limits::Limits;
 use super::stopped::{Instants, ThreadStops};
 
 /// An instant for which the thread waited.
@@ -41,8 +42,28 @@ pub fn overran_ns(last: Option<&Instant>, due_ns: u64, begun_ns: Option<u64>) ->
     late_ns.checked_sub(of_others_ns)
 }
 
+/// Of `count` instants between two that the thread may have taken without a wait: those that were late for certain;
+/// and how many others, in no stop, may have been, and by how much at most.
+pub fn split_untaken(
+    stops: &mut ThreadStops,
+    (from, to): (&Instant, &Instant),
+    period_ns: u64,
+    count: u64,
+    limits: &Limits,
+) -> (u64, (u64, u64)) {
+    let certain = passed_asleep(from, period_ns, limits.strictest_ns()).min(count);
+    let others = Instants {
+        at_ns: from.due_ns + period_ns * (certain + 1),
+        count: count - certain,
+        period_ns,
+    };
+    let most_ns = to.end_ns.saturating_sub(others.at_ns);
+    let outside = stops.outside(others, to.end_ns);
+    (certain, (outside.iter().map(|it| it.count).sum(), most_ns))
+}
+
 /// How many instants after one had passed by more than a limit when the thread woke for that one.
-pub fn passed_asleep(from: &Instant, period_ns: u64, limit_ns: u64) -> u64 {
+fn passed_asleep(from: &Instant, period_ns: u64, limit_ns: u64) -> u64 {
     if from.passed {
         return 0;
     }

@@ -39,7 +39,7 @@ struct frame {
 	u64 sp;
 	struct went went; /* at that time */
 };
-/* The deepest nesting of calls of one function that is recorded. */
+/* The deepest nesting of calls of one function that is recorded. The outer ones are kept: they take longest. */
 enum { DEEPEST = 8 };
 
 struct key {
@@ -52,7 +52,7 @@ struct passes {
 	u64 priority;   /* policy << 32 | the kernel's priority, without priority inheritance */
 	char name[16];
 	u64 count;      /* passes that were written to the ring */
-	u64 unfinished; /* begun, and begun again before the end */
+	u64 unfinished; /* begun, and begun again before the end; or nested too deep */
 	u64 unmatched;  /* ended, but not begun */
 	u64 depth;      /* how many have begun and not ended */
 	struct frame frames[DEEPEST];
@@ -131,8 +131,8 @@ static ALWAYS_INLINE void leave(struct passes *at, u64 sp)
 static ALWAYS_INLINE void begins(struct passes *at, u64 now_ns, u64 sp, struct went *now)
 {
 	if (at->depth >= DEEPEST) {
-		at->unfinished += at->depth;
-		at->depth = 0;
+		at->unfinished++;
+		return;
 	}
 	struct frame *frame = frame_of(at, at->depth);
 	frame->ns = now_ns;
@@ -206,7 +206,9 @@ SEC("uprobe") int on_mark(struct pt_regs *regs)
 	case END:
 		from = frame_of(at, at->depth - 1);
 		if (!at->depth || (role == RETURN && from->sp != sp)) {
-			at->unmatched++;
+			/* One that was nested too deep is counted already. */
+			if (role != RETURN || at->depth < DEEPEST)
+				at->unmatched++;
 			break;
 		}
 		add(lane, now_ns, cpu, LENGTH, &key, at, from, &now);

@@ -236,6 +236,9 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 	struct watched *thread = find_or_make(task->pid);
 	if (!thread)
 		return;
+	/* The first thread ends under the number of another one that has called exec: this one's ends. */
+	if (state & STATE_DEAD && thread->started_ns && thread->started_ns != task->start_time)
+		return ends(thread, task, now_ns);
 	look(thread, task);
 	thread->demoted_ns = 0;
 	thread->cpu = cpu + 1; /* also where it was not seen to come */

@@ -99,8 +99,8 @@ struct {
 } object_timers SEC(".maps");
 
 /* The kernel's functions that expire a program's timers: a timerfd, a POSIX timer, `setitimer`, a timeout of an
- * io_uring, one of another request. 0: not known. Set before the program is loaded. */
-enum { URING_TIMER = 3, TIMER_FUNCTIONS = 5 };
+ * io_uring, one of another request, a timerfd or POSIX timer that wakes the machine too. 0: not known. Set before the program is loaded. */
+enum { URING_TIMER = 3, TIMER_FUNCTIONS = 6 };
 const volatile u64 timer_functions[TIMER_FUNCTIONS] = {};
 
 /* Whether a timer is a program's: the kernel arms timers of its own in any thread's name. */
@@ -216,4 +216,16 @@ static ALWAYS_INLINE void demoted(struct task_struct *task, u64 now_ns, int is_d
 		ends(thread, task, now_ns);
 	else
 		look(thread, task);
+}
+
+/* A thread other than the first that calls exec goes on under the number of the first: nothing follows under its
+ * own. */
+ON(sched_process_exec)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	u32 before = args[1];
+	struct watched *thread = bpf_map_lookup_elem(&threads, &before);
+	if (before != (u32)task->pid && thread && !thread->ended && thread->program == (u32)task->tgid)
+		ends(thread, task, bpf_ktime_get_ns());
+	return 0;
 }

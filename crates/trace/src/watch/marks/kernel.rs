@@ -178,6 +178,7 @@ impl ActiveMarks {
                 count: words[4],
                 unfinished: words[5],
                 unmatched: words[6],
+                open_since_ns: (words[7] > 0).then_some(words[8]),
             })
             .collect()
     }

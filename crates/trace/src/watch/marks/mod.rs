@@ -134,10 +134,12 @@ pub struct MarkCounts {
     pub started_ns: u64,
     /// How often it passed; for a pair or a function, how often it reached the end.
     pub count: u64,
-    /// Begun, and begun again before the end.
+    /// Begun, and begun again before the end; or calls nested too deep.
     pub unfinished: u64,
     /// Ended, but not begun.
     pub unmatched: u64,
+    /// Since when the outermost has begun and not ended.
+    pub open_since_ns: Option<u64>,
 }
 
 /// Passes of one mark that are not counted by thread.

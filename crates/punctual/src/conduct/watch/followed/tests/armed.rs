@@ -317,3 +317,36 @@ fn an_instant_of_a_timer_that_never_woke_the_thread_may_have_been_late() {
     let thread = after((1..101).map(|period| passed(period, 70_000)));
     assert_eq!((thread.tally.count(), thread.perhaps_late), (0, 0));
 }
+
+#[test]
+fn what_another_thread_arms_and_a_busy_one_takes_may_have_been_late() {
+    let woken = |period: u64, late_ns: u64| Wake {
+        timer: Timer::Object(5),
+        armed_ns: None,
+        rearmed: false,
+        ..wait(period, 0, late_ns)
+    };
+    let at = |late_ns: u64| {
+        let wakes = (1..200).filter(|it| !(101..=103).contains(it));
+        after(wakes.map(move |it| woken(it, if it == 100 { late_ns } else { 10_000 })))
+    };
+    let thread = at(10_000);
+    assert_eq!(thread.period_ns(), Some(PERIOD));
+    assert_eq!((thread.tally.missed, thread.perhaps_late), (0, 3));
+    // Woken 2.3 periods late, it was late for the first two.
+    let thread = at(2_300_000);
+    assert_eq!((thread.tally.missed, thread.perhaps_late), (2, 1));
+    // In a stop, and soon after it, it has no instants.
+    let mut stopped = followed();
+    for period in (1..200).filter(|it| !(101..=103).contains(it)) {
+        if period == 104 {
+            let instant = |period| BEGIN + period * PERIOD;
+            stopped
+                .stops
+                .add(instant(101) - 100_000, instant(103) - 100_000);
+        }
+        stopped.add_wake_up(&woken(period, 10_000));
+    }
+    stopped.end(BEGIN + 199 * PERIOD);
+    assert_eq!((stopped.tally.missed, stopped.perhaps_late), (0, 0));
+}
