@@ -166,6 +166,7 @@ fn check_of(state_of: impl Fn(FindingId) -> FindingState) -> Check {
         fixes: Vec::new(),
     };
     Check {
+        priority: 0,
         version: CHECK_VERSION,
         hostname: text("made"),
         kernel: text("6.12"),

@@ -161,7 +161,7 @@ impl<'r> Accused<'r> {
         let parent = parents.into_iter().find(|it| it.tid != Some(1));
         match (&units[..], parent) {
             ([], _) if self.all.iter().any(of_kernel) => String::new(),
-            ([], Some(parent)) if self.had_ended() => {
+            ([], Some(parent)) if !self.can_be_moved() => {
                 format!("let {} start it with {prefix}", ancestor(parent))
             }
             ([], _) => format!("start its program with {prefix}"),
@@ -175,7 +175,9 @@ impl<'r> Accused<'r> {
         let parent = self.all.iter().find_map(|by| {
             let parent = by.parents.first()?;
             let is_free = parent.start.is_some() && !self.measured.contains(&parent.tid);
-            is_free.then_some((parent, parent.tid?))
+            // All that init or kthreadd starts is not to be moved with it.
+            let tid = parent.tid.filter(|tid| *tid > 2 && is_free)?;
+            Some((parent, tid))
         });
         let mut groups = self.all.iter().filter_map(|by| by.group.as_ref());
         let group = groups.next().map(|group| group.replace('`', "'"));

@@ -4,8 +4,8 @@ use crate::support;
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::verdict::Seen;
 use punctual_stats::{
-    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence,
-    ThreadEvidence, Verdict,
+    Histogram, InvalidEvidence, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence,
+    Verdict,
 };
 
 const SECOND: u64 = 1_000_000_000;

@@ -175,6 +175,7 @@ fn windows() -> impl Strategy<Value = Window> {
                 due_ns,
                 woken_ns,
                 lost,
+                cut: false,
                 preempt_rt,
                 gap,
                 job: gap && due_ns % 2 == 0,
