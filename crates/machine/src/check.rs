@@ -94,7 +94,7 @@ fn is_possible(machine: &Machine<'_>, fix: &FindingFix) -> bool {
             config.is_none_or(|config| config.is_set(option))
                 && machine.version.is_none_or(|version| version >= *from)
         }
-        // Lockdown refuses to open debugfs for writing, and in its second mode tracefs, too.
+        // Lockdown refuses to write to debugfs, and in its second mode to tracefs, too.
         FindingFix::Write { path, .. } if path.starts_with("/sys/kernel/") => {
             let is_trace = path.contains("/tracing/");
             let lockdown = machine.root.text("/sys/kernel/security/lockdown");

@@ -48,16 +48,23 @@ unsafe extern "C-unwind" fn execve(
 
 /// Whether a program's loader is musl's. It may be asked between vfork and exec, where nothing allocates.
 fn is_of_musl(path: *const c_char) -> bool {
-    let mut bytes = [0_u8; 4096];
+    let mut bytes = [0_u8; 1024];
+    // System calls: the C library's functions are cancellation points, which execve is not, and may be replaced.
     // SAFETY: the kernel checks the path.
-    let file = unsafe { libc::open(path, libc::O_RDONLY | libc::O_CLOEXEC) };
+    if unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, path, libc::X_OK) } != 0 {
+        return false;
+    }
+    // A FIFO must not block it.
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+    // SAFETY: the kernel checks the path.
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) };
     if file < 0 {
         return false;
     }
     // SAFETY: the buffer is live, and as long as that.
-    let length = unsafe { libc::read(file, bytes.as_mut_ptr().cast(), bytes.len()) };
+    let length = unsafe { libc::syscall(libc::SYS_read, file, bytes.as_mut_ptr(), bytes.len()) };
     // SAFETY: opened above, and closed once.
-    unsafe { libc::close(file) };
+    unsafe { libc::syscall(libc::SYS_close, file) };
     // The interpreter's name is behind the program headers.
     let beginning = &bytes[..usize::try_from(length).unwrap_or(0)];
     beginning.starts_with(b"\x7fELF") && beginning.windows(9).any(|it| it == b"/ld-musl-")

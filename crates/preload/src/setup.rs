@@ -84,7 +84,8 @@ fn report_need(options: Options) {
         false => "at least",
     };
     report::line(format_args!(
-        "process {}: {how} {} KB are locked, and for each thread up to {} KB",
+        "process {}: of what is mapped now {how} {} KB are locked, and up to {} KB for each thread that \
+         requests no stack size",
         std::process::id(),
         mapped().unwrap_or(0) >> 10,
         options.size >> 10

@@ -374,6 +374,9 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
     for (at, (name, parameter)) in given.iter().enumerate() {
         for (earlier, other) in &given[..at] {
             // The last list of those that set no CPUs apart counts.
+            if name == earlier && parameter == other {
+                continue;
+            }
             let is_replaced = name == earlier && !matches!(*name, "isolcpus" | "nohz_full");
             if !is_replaced && !parameter.must_match(other, version) {
                 continue;

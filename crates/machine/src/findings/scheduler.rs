@@ -33,7 +33,10 @@ fn has_group_scheduling(look: &mut Look<'_>) -> Result<bool, FindingState> {
     }
     // `setup_rt_group_sched` in kernel/sched/core.c takes these two numbers; other words change
     // nothing.
-    Ok(match look.parameter("rt_group_sched")? {
+    let given = look.parameter("rt_group_sched")?;
+    // Linux before 6.16 does not read it.
+    let is_read = look.machine.version.is_none_or(|it| it >= Version(6, 16));
+    Ok(match given.filter(|_| is_read) {
         Some("0") => false,
         Some("1") => true,
         _ => !look.option("RT_GROUP_SCHED_DEFAULT_DISABLED")?,

@@ -268,12 +268,20 @@ impl Journal {
         }
         self.forget_former_boots()?;
         for intent in &mut intents {
-            // What this journal has changed is refused to all others.
-            if self.entries.iter().all(|it| it.setting != *intent.setting) {
-                *intent.now = read(intent.setting).map_err(|source| TuneError::Unreadable {
-                    setting: intent.setting.clone(),
-                    source,
-                })?;
+            // Of changes that stay the first original counts.
+            if holder.is_none() && self.entry(intent.setting).is_some() {
+                continue;
+            }
+            match read(intent.setting) {
+                Ok(now) => *intent.now = now,
+                // Its own change fails, and no other one.
+                Err(_) if is_gone(intent.setting) => {}
+                Err(source) => {
+                    return Err(TuneError::Unreadable {
+                        setting: intent.setting.clone(),
+                        source,
+                    });
+                }
             }
         }
         let entries: Vec<Entry> = intents

@@ -438,7 +438,10 @@ fn the_memory_that_a_lock_needs_is_stated_before_the_program_runs() {
         let (_, need) = need.split_once(how).expect(how);
         let (bytes, threads) = need.split_once(" KB are locked, ").expect("a number");
         assert!(bytes.parse::<u64>().expect("a number") > 1000, "{told}");
-        assert_eq!(threads, "and for each thread up to 256 KB");
+        assert_eq!(
+            threads,
+            "and up to 256 KB for each thread that requests no stack size"
+        );
     }
 }
 

@@ -167,7 +167,8 @@ impl Fitting<'_> {
             |begun: Instant| u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let (mut course, mut next) = FitCourse::begin(lengths);
         loop {
-            if (self.is_ended)() {
+            // What is over has its result.
+            if !matches!(next, FitNext::Over(_)) && (self.is_ended)() {
                 return Ok(FitOutcome::Stopped);
             }
             let step = Instant::now();

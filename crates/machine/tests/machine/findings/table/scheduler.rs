@@ -74,6 +74,20 @@ pub fn cases() -> Vec<Case> {
             present(&["CONFIG_RT_GROUP_SCHED"]),
         )
         .boot("rt_group_sched=0"),
+        // Linux before 6.16 does not read it.
+        information(
+            Id::RtGroupSched,
+            vec![
+                File(RELEASE, "6.16.0\n"),
+                File("/boot/config-6.16.0", "CONFIG_RT_GROUP_SCHED=y\n"),
+                File("/boot/config-6.15.0", "CONFIG_RT_GROUP_SCHED=y\n"),
+                File(CMDLINE, "rt_group_sched=0"),
+                File("/proc/self/cgroup", "0::/job\n"),
+            ],
+            vec![File(RELEASE, "6.15.0\n")],
+            present(&["CONFIG_RT_GROUP_SCHED"]),
+        )
+        .by_hand(),
         // The kernel takes 0 and 1 only.
         information(
             Id::RtGroupSched,
