@@ -279,6 +279,25 @@ fn the_same_time_of_the_same_cpus_is_counted_once() {
     assert!(merge(&[sum, third], false, Vec::new()).is_ok());
 }
 
+/// Wherever its threads ran last.
+#[test]
+fn the_same_time_of_a_watched_program_is_counted_once() {
+    let watched = |cpu: usize| {
+        let mut run = run_of(vec![thread(cpu, &latencies(1, 1_000, 90_000), 64)]);
+        run.system.boot_id = Some("a".to_owned());
+        run.watch = Some(super::watches::program("controller", 1));
+        run
+    };
+    let refused = merge(&[watched(0), watched(3)], true, Vec::new());
+    assert!(
+        matches!(refused, Err(MergeError::Overlapping { run: 1, .. })),
+        "{refused:?}"
+    );
+    let mut later = watched(3);
+    later.start_ns = later.start_ns.map(|ns| ns + later.measured_ns);
+    assert!(merge(&[watched(0), later], true, Vec::new()).is_ok());
+}
+
 #[test]
 fn peaks_stay_complete_above_their_threshold() {
     let all: Vec<Vec<u64>> = (0..5).map(|seed| latencies(seed, 8000, 400_000)).collect();
