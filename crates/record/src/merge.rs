@@ -531,7 +531,9 @@ impl Merger {
         let whole = run.watch.take();
         run.watch = whole.clone().filter(fits);
         if whole.is_some() && run.watch.is_none() {
-            run.events.push(Event::new(0, Happening::WatchLeftOut));
+            // A verdict takes from it what went unseen, its marks, and how late skipped periods were.
+            let event = Event::invalidating(0, Happening::WatchLeftOut);
+            run.events.push(event);
         }
         let analyse = |run: &Run| {
             analyse_record(run).map_err(|source| MergeError::Damaged { run: 0, source })

@@ -279,6 +279,32 @@ fn the_same_time_of_the_same_cpus_is_counted_once() {
     assert!(merge(&[sum, third], false, Vec::new()).is_ok());
 }
 
+/// Its mark took longer than its limit, or wake-ups went unseen: with it that is no longer in the record.
+#[test]
+fn a_watch_that_is_left_out_of_a_sum_makes_it_invalid() {
+    let mut watched = run(1);
+    let mut watch = super::watches::program("controller", watched.threads.len());
+    (watch.beyond, watch.marks[0].beyond) = (0, 0);
+    watch.marks[0].threads.truncate(1);
+    watch.marks.truncate(1);
+    watched.watch = Some(watch);
+    let analysis = analyse_record(&watched).unwrap();
+    watched.conclude(analysis);
+    assert_eq!(watched.verdict.as_ref().unwrap().outcome, Outcome::Fail);
+    let mut plain = run(2);
+    let third = thread(2, &latencies(3, 10_000, 90_000), 512);
+    plain.threads.push(third);
+    for runs in [[watched.clone(), plain.clone()], [plain, watched]] {
+        let merged = exact(&runs, true);
+        checked(&merged);
+        assert_eq!(merged.watch, None);
+        let reasons = invalid_reasons(&merged);
+        let left_out = Event::invalidating(0, Happening::WatchLeftOut);
+        assert_eq!(reasons, [InvalidReason::Event(left_out)]);
+        assert_eq!(merged.verdict.as_ref().unwrap().outcome, Outcome::Invalid);
+    }
+}
+
 /// Wherever its threads ran last.
 #[test]
 fn the_same_time_of_a_watched_program_is_counted_once() {
