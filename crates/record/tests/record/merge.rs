@@ -1,27 +1,23 @@
 //! Merging adds evidence up; nothing is averaged.
-#![allow(clippy::print_stderr, reason = "a measured figure is shown")]
 
-use super::bills::explanation;
 use super::support as record_support;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use proptest::prelude::*;
 use punctual_record::conditions::Aspect;
-use punctual_record::merge::Decoded;
 use punctual_record::*;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::Outcome;
 use record_support::{fifo_80_on, latencies, run, run_of, thread};
 
-fn exact(runs: &[Run], force: bool) -> Run {
+pub fn exact(runs: &[Run], force: bool) -> Run {
     merge(runs, force, vec!["merge".to_owned()]).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A record that passes its own reader.
-fn checked(run: &Run) {
+pub fn checked(run: &Run) {
     let text = serde_json::to_vec(run).unwrap();
     assert_eq!(&parse(Path::new("merged"), &text).unwrap(), run);
 }
@@ -279,51 +275,6 @@ fn the_same_time_of_the_same_cpus_is_counted_once() {
     assert!(merge(&[sum, third], false, Vec::new()).is_ok());
 }
 
-/// Its mark took longer than its limit, or wake-ups went unseen: with it that is no longer in the record.
-#[test]
-fn a_watch_that_is_left_out_of_a_sum_makes_it_invalid() {
-    let mut watched = run(1);
-    let mut watch = super::watches::program("controller", watched.threads.len());
-    (watch.beyond, watch.marks[0].beyond) = (0, 0);
-    watch.marks[0].threads.truncate(1);
-    watch.marks.truncate(1);
-    watched.watch = Some(watch);
-    let analysis = analyse_record(&watched).unwrap();
-    watched.conclude(analysis);
-    assert_eq!(watched.verdict.as_ref().unwrap().outcome, Outcome::Fail);
-    let mut plain = run(2);
-    let third = thread(2, &latencies(3, 10_000, 90_000), 512);
-    plain.threads.push(third);
-    for runs in [[watched.clone(), plain.clone()], [plain, watched]] {
-        let merged = exact(&runs, true);
-        checked(&merged);
-        assert_eq!(merged.watch, None);
-        let reasons = invalid_reasons(&merged);
-        let left_out = Event::invalidating(0, Happening::WatchLeftOut);
-        assert_eq!(reasons, [InvalidReason::Event(left_out)]);
-        assert_eq!(merged.verdict.as_ref().unwrap().outcome, Outcome::Invalid);
-    }
-}
-
-/// Wherever its threads ran last.
-#[test]
-fn the_same_time_of_a_watched_program_is_counted_once() {
-    let watched = |cpu: usize| {
-        let mut run = run_of(vec![thread(cpu, &latencies(1, 1_000, 90_000), 64)]);
-        run.system.boot_id = Some("a".to_owned());
-        run.watch = Some(super::watches::program("controller", 1));
-        run
-    };
-    let refused = merge(&[watched(0), watched(3)], true, Vec::new());
-    assert!(
-        matches!(refused, Err(MergeError::Overlapping { run: 1, .. })),
-        "{refused:?}"
-    );
-    let mut later = watched(3);
-    later.start_ns = later.start_ns.map(|ns| ns + later.measured_ns);
-    assert!(merge(&[watched(0), later], true, Vec::new()).is_ok());
-}
-
 #[test]
 fn peaks_stay_complete_above_their_threshold() {
     let all: Vec<Vec<u64>> = (0..5).map(|seed| latencies(seed, 8000, 400_000)).collect();
@@ -554,114 +505,6 @@ fn rows_of_unequal_width_fit_or_are_left_out() {
             .sum::<u64>(),
         300 * 20_000
     );
-}
-
-fn written(place: &Path, runs: &[Run]) -> Vec<PathBuf> {
-    let write = |(number, run): (usize, &Run)| {
-        let path = place.join(number.to_string());
-        std::fs::write(&path, serde_json::to_vec(run).unwrap()).unwrap();
-        path
-    };
-    runs.iter().enumerate().map(write).collect()
-}
-
-#[test]
-fn read_and_decoded_side_by_side_they_are_the_sum_of_one_by_one() {
-    let place = tempfile::tempdir().unwrap();
-    let runs: Vec<Run> = (0..70)
-        .map(|seed| {
-            let threads = (0..1 + seed as usize % 3)
-                .map(|cpu| thread(cpu, &latencies(seed * 3 + cpu as u64, 500, 400_000), 128));
-            let mut run = run_of(threads.collect());
-            run.start_ns = Some(seed);
-            run.explanation = (seed % 4 != 1).then(explanation);
-            run
-        })
-        .collect();
-    let mut merger = Merger::new(true);
-    let decode = |run: Run| (Decoded::ahead(&run), run);
-    read_each(&written(place.path(), &runs), decode, |_, read| {
-        let (decoded, run) = read.unwrap();
-        merger.add_decoded(&run, &decoded.unwrap())
-    })
-    .unwrap();
-    let side_by_side = merger.into_run(vec!["merge".to_owned()]).unwrap();
-    let text = |run: &Run| serde_json::to_string(run).unwrap();
-    assert_eq!(text(&side_by_side), text(&exact(&runs, true)));
-}
-
-/// A small text may hold a histogram with every bucket occupied, and a record many of them.
-#[test]
-fn what_would_fill_the_memory_does_not_wait_decoded() {
-    let mut full = Histogram::new();
-    for bucket in 0..64 {
-        let base = 1_u64 << bucket;
-        (0..1024).for_each(|step| full.record(base + (base >> 10) * step));
-    }
-    let mut one = thread(0, &latencies(1, 100, 90_000), 64);
-    one.latency = HistogramRecord::from(&full);
-    let run = run_of(vec![one.clone(); 100]);
-    assert!(Decoded::ahead(&run).is_none());
-    assert!(Decoded::ahead(&run_of(vec![one])).is_some());
-    Merger::new(false).add(&run).unwrap();
-}
-
-/// Of this thread; the first figure of its scheduling statistics.
-fn processor_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
-}
-
-/// Time is asserted in release builds alone; `make bench` states the figure.
-#[test]
-fn a_thousand_runs() {
-    let runs = if cfg!(debug_assertions) { 100 } else { 1000 };
-    let parent = tempfile::tempdir().unwrap();
-    // As full of peaks as the engine's records get.
-    let kinds: Vec<_> = (0..10)
-        .map(|seed| {
-            let of = |cpu| thread(cpu, &latencies(seed * 2 + cpu as u64, 20_000, 90_000), 8192);
-            run_of(vec![of(0), of(1)])
-        })
-        .collect();
-    let paths: Vec<_> = (0..runs)
-        .map(|index| {
-            let path = parent.path().join(index.to_string());
-            let directory = RunDirectory::create(Some(&path), "q", std::time::UNIX_EPOCH).unwrap();
-            let mut run = kinds[index as usize % 10].clone();
-            run.start_ns = Some(index + 1);
-            let text = serde_json::to_vec(&run).unwrap();
-            std::fs::write(directory.path().join(RUN_FILE), text).unwrap();
-            path
-        })
-        .collect();
-    // Processor time: whoever else is on the machine doesn't count.
-    let begun = processor_time();
-    let mut merger = Merger::new(false);
-    let mut reading = Duration::ZERO;
-    for path in &paths {
-        let before = processor_time();
-        let run = read(path).unwrap();
-        reading += processor_time() - before;
-        merger.add(&run).unwrap();
-    }
-    let added = processor_time() - begun;
-    let merged = merger.into_run(Vec::new()).unwrap();
-    let took = processor_time() - begun;
-    let adding = added - reading;
-    eprintln!(
-        "reading {reading:?}, adding {adding:?}, analysing {:?}",
-        took - added
-    );
-    assert_eq!(merged.merged.as_ref().unwrap().runs, runs);
-    assert_eq!(
-        merged.analysis.as_ref().unwrap().total.samples,
-        runs * 40_000
-    );
-    eprintln!("{runs} runs read and merged in {took:?}");
-    if !cfg!(debug_assertions) {
-        assert!(took.as_secs_f64() < 2.0, "{took:?}");
-    }
 }
 
 proptest! {
