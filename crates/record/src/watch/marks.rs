@@ -132,6 +132,14 @@ pub(super) fn check(marks: &[WatchedMark]) -> Result<(), Broken> {
     Ok(())
 }
 
+/// Whether each mark with a limit finds its place among those before.
+pub(crate) fn find_room(sum: &[WatchedMark], marks: &[WatchedMark]) -> bool {
+    let is_new = |mark: &&WatchedMark| !sum.iter().any(|known| known.is_same(mark));
+    let room = WatchedMark::MOST.saturating_sub(sum.len());
+    let mut beyond = marks.iter().filter(is_new).skip(room);
+    beyond.all(|mark| mark.limit_ns.is_none())
+}
+
 /// Adds the marks of a watch to those before: the same marks by name and place, their threads by
 /// name. The limit is that of the first.
 pub(super) fn add_up(sum: &mut Vec<WatchedMark>, marks: &[WatchedMark]) {

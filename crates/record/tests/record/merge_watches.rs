@@ -102,6 +102,41 @@ fn lengths_of_a_mark_are_compared_with_the_first_limit() {
     assert_eq!(longer, WatchedMark::WORST as u64);
 }
 
+/// Those of one name and limit are two where their places are.
+#[test]
+fn a_limited_mark_without_a_place_in_the_sum_is_no_sum() {
+    const LIMIT: Option<u64> = Some(10_000_000);
+    let watched = |places: std::ops::Range<usize>, limited: usize, longest: u64| {
+        let place = |at: usize| format!("loop.c:{at}");
+        let mut run = marked(&place(places.start), LIMIT, &[longest]);
+        let marks = &mut run.watch.as_mut().unwrap().marks;
+        let first = marks[0].clone();
+        marks.clear();
+        for (index, at) in places.enumerate() {
+            let mut mark = first.clone();
+            (mark.name, mark.place) = (format!("m{index}"), place(at));
+            mark.limit_ns = LIMIT.filter(|_| index < limited);
+            marks.push(mark);
+        }
+        let analysis = analyse_record(&run).unwrap();
+        run.conclude(analysis);
+        run
+    };
+    let [first, late] = [watched(0..9, 9, 1), watched(9..18, 9, 11_000_000)];
+    assert_eq!(late.verdict.as_ref().unwrap().outcome, Outcome::Fail);
+    for (runs, force) in [([&first, &late], false), ([&late, &first], true)] {
+        let refused = merge(&runs.map(Run::clone), force, Vec::new());
+        assert_eq!(refused, Err(MergeError::Marks { run: 1 }));
+    }
+    // As many as there are places, or more of which nothing is required.
+    let fits = exact(&[first.clone(), watched(9..16, 7, 11_000_000)], true);
+    assert_eq!(fits.verdict.as_ref().unwrap().outcome, Outcome::Fail);
+    let fits = exact(&[first, watched(9..18, 7, 11_000_000)], true);
+    checked(&fits);
+    assert_eq!(fits.verdict.as_ref().unwrap().outcome, Outcome::Fail);
+    assert_eq!(fits.watch.unwrap().marks.len(), WatchedMark::MOST);
+}
+
 /// Wherever its threads ran last.
 #[test]
 fn the_same_time_of_a_watched_program_is_counted_once() {
