@@ -304,10 +304,11 @@ impl RunEvidence<'_> {
             cycles: if missed.is_some() {
                 self.cycles()
             } else {
-                self.samples()
+                self.samples() + self.unseen()
             },
             late,
             missed: missed.unwrap_or(0),
+            unseen: self.perhaps_late(limit_ns),
             events,
             events_complete: known + 0.5 >= total,
             rows: rows.cloned(),

@@ -61,6 +61,7 @@ mod heavy;
 mod lower;
 mod stalls;
 mod time;
+mod unseen;
 
 use crate::binomial;
 use crate::extremal::{ExtremalIndex, extremal_index};
@@ -115,12 +116,14 @@ pub struct MissEvidence<'a> {
     pub limit_ns: u64,
     /// The shortest interval of a thread in ns, where there is one.
     pub interval_ns: Option<u64>,
-    /// Samples and skipped periods of all threads.
+    /// Samples, skipped periods, and wake-ups that went unseen, of all threads.
     pub cycles: u64,
     /// Samples later than the limit, counted exactly.
     pub late: u64,
     /// Skipped periods that miss the limit.
     pub missed: u64,
+    /// Cycles of which it is not known whether they missed it.
+    pub unseen: u64,
     /// The misses that the peaks hold, in order of time.
     pub events: Vec<MissEvent>,
     /// Whether these are all.
@@ -160,7 +163,7 @@ pub struct MissBound {
     pub missed: u64,
     /// misses/cycles; 0 without cycles.
     pub observed_probability: f64,
-    /// Upper bound if cycles were independent.
+    /// Upper bound if cycles were independent. As `upper` it holds even if all that went unseen missed.
     pub independent_upper: f64,
     /// Lower bound if cycles were independent.
     pub independent_lower: f64,
@@ -240,24 +243,15 @@ impl MissEvidence<'_> {
         self.duration_ns as f64 / self.cycles as f64
     }
 
-    /// Bounds the probability of a miss at one-sided `confidence` (within 0..1).
+    /// Bounds the probability of a miss at one-sided `confidence` (within 0..1). The upper bounds hold even if
+    /// all cycles that went unseen missed.
     pub fn bound(&self, confidence: f64) -> MissBound {
         let misses = self.misses();
         let (k, n) = (misses as f64, self.cycles as f64);
         let theta = extremal_index(self.peaks, self.cycles, self.duration_ns, self.limit_ns);
-        let bursts = separate(&self.events, self.cycle_spacing_ns(), self.duration_ns);
-        let mut dispersion = if misses > 0 {
-            self.dispersion(&bursts)
-        } else {
-            1.0
-        };
-        let mut burst_weight = dispersion.max(bursts.largest);
-        if bursts.count < ENOUGH_BURSTS {
-            let weight = theta.as_ref().map_or(1.0, |index| 1.0 / index.theta_lower);
-            dispersion = dispersion.max(weight);
-            burst_weight = burst_weight.max(weight).max(self.unseen_weight());
-        }
-        let independent_upper = binomial::upper(k, n, confidence);
+        let (bursts, mut dispersion, mut burst_weight) = self.clustering(theta.as_ref());
+        let most = k + self.unseen as f64;
+        let independent_upper = binomial::upper(most, n, confidence);
         let independent_lower = binomial::lower(k, n, confidence);
         let complete = self.events_complete;
         let mut lower = self.lower(confidence);
@@ -266,12 +260,18 @@ impl MissEvidence<'_> {
         }
         let mut upper =
             burst_aware_upper(k, n, dispersion, burst_weight, confidence).max(independent_upper);
+        let mut of_all = dispersion;
+        if self.unseen > 0 {
+            let (_, dispersion, weight) = self.all_missed().clustering(theta.as_ref());
+            upper = upper.max(burst_aware_upper(most, n, dispersion, weight, confidence));
+            of_all = of_all.max(dispersion);
+        }
         let stalls = stalls::stalls(&self.events);
-        let heavy = self.heavy(&stalls, dispersion, confidence);
+        let heavy = self.heavy(&stalls, of_all, confidence);
         let heavy = heavy.filter(|heavy| heavy.upper > upper);
         if let Some(heavy) = heavy {
             upper = heavy.upper;
-            dispersion = dispersion_for(k, n, burst_weight, confidence, upper).max(dispersion);
+            dispersion = dispersion_for(most, n, burst_weight, confidence, upper).max(dispersion);
             burst_weight = burst_weight.max(dispersion);
         }
         MissBound {
@@ -300,16 +300,41 @@ impl MissEvidence<'_> {
         }
     }
 
+    /// The bursts, the dispersion, and the weight of the burst that the upper bound adds.
+    fn clustering(&self, theta: Option<&ExtremalIndex>) -> (Bursts, f64, f64) {
+        let bursts = separate(&self.events, self.cycle_spacing_ns(), self.duration_ns);
+        let mut dispersion = if self.misses() > 0 {
+            self.dispersion(&bursts)
+        } else {
+            1.0
+        };
+        let mut burst_weight = dispersion.max(bursts.largest);
+        if bursts.count < ENOUGH_BURSTS {
+            let weight = theta.map_or(1.0, |index| 1.0 / index.theta_lower);
+            dispersion = dispersion.max(weight);
+            burst_weight = burst_weight.max(weight).max(self.unseen_weight());
+        }
+        (bursts, dispersion, burst_weight)
+    }
+
     fn episodes(&self, stalls: &[Stall], confidence: f64) -> Option<Episodes> {
         let (limit_ns, duration_ns) = (self.limit_ns, self.duration_ns);
         if self.events_complete {
-            return Some(Episodes::new(stalls, limit_ns, duration_ns, confidence));
+            let unseen = self.unseen;
+            return Some(Episodes::new(
+                stalls,
+                unseen,
+                limit_ns,
+                duration_ns,
+                confidence,
+            ));
         }
         let rows = self.rows.as_ref()?;
         let kept = (stalls, self.peaks.threshold());
         Some(Episodes::of_rows(
             rows,
             kept,
+            self.unseen,
             limit_ns,
             duration_ns,
             confidence,
@@ -329,7 +354,7 @@ impl MissEvidence<'_> {
         }
         let known = heavy::Known {
             stalls: &stalls,
-            others: (self.misses() as f64 - held).max(0.0),
+            others: (self.misses().saturating_add(self.unseen) as f64 - held).max(0.0),
             dispersion,
             cycles: self.cycles as f64,
             duration_ns: self.duration_ns as f64,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stalls::{Stall, carried_dispersion, joined};
 use super::time::{HOUR_NS, LONGEST_NS, TimeNeeded, TimeUnknown};
-use super::{MissRows, burst_aware_upper};
+use super::{MissBound, MissRows, burst_aware_upper};
 use crate::binomial;
 
 /// Misses less than this apart belong to one episode, if the limit is short.
@@ -25,7 +25,7 @@ pub struct Episodes {
     pub gap_ns: u64,
     /// How many were seen; of more misses than are kept one by one, at least.
     pub seen: u64,
-    /// Upper bound on their mean number in a run as long as this.
+    /// Upper bound on their mean number in a run as long as this, even if each cycle that went unseen was one.
     pub upper: f64,
     /// Lower bound on it.
     #[serde(default)]
@@ -42,6 +42,22 @@ fn one() -> f64 {
 /// As many instants as there could be: of so many, what was seen so often is bounded as a Poisson variable is.
 fn instants(seen: f64) -> f64 {
     1e9 * (seen + 1.0)
+}
+
+/// Index of dispersion of episodes at these instants.
+fn dispersion_of(at: &[(f64, f64)], duration_ns: u64, gap: f64) -> f64 {
+    carried_dispersion(at, duration_ns as f64, gap, FEWEST_BLOCKS)
+}
+
+/// The same, if as many more came in a row as cycles went unseen: near the first one.
+fn with_unseen(at: &[(f64, f64)], unseen: u64, duration_ns: u64, gap: f64) -> f64 {
+    if unseen == 0 {
+        return 1.0;
+    }
+    let (first, others) = at.split_first().unwrap_or((&(0.0, 0.0), &[]));
+    let first = (first.0, first.1 + unseen as f64);
+    let all: Vec<_> = [first].into_iter().chain(others.iter().copied()).collect();
+    dispersion_of(&all, duration_ns, gap)
 }
 
 /// Upper bound on the mean of what was seen so often.
@@ -104,6 +120,7 @@ impl Episodes {
     pub(super) fn of_rows(
         rows: &MissRows,
         (stalls, longest_other_ns): (&[Stall], u64),
+        unseen: u64,
         limit_ns: u64,
         duration_ns: u64,
         confidence: f64,
@@ -111,14 +128,14 @@ impl Episodes {
         let gap_ns = gap_of(limit_ns);
         let gap = gap_ns as f64;
         let kept = (stalls, longest_other_ns);
-        let dispersion_of =
-            |at: &[(f64, f64)]| carried_dispersion(at, duration_ns as f64, gap, FEWEST_BLOCKS);
         let at = begins(rows, kept, gap, rows.slack_ns as f64);
-        let mut dispersion = dispersion_of(&at);
+        let mut dispersion = dispersion_of(&at, duration_ns, gap);
         if rows.slack_ns > 0 {
             // Those that may be one may also be several.
-            dispersion = dispersion.max(dispersion_of(&begins(rows, kept, gap, 0.0)));
+            let several = begins(rows, kept, gap, 0.0);
+            dispersion = dispersion.max(dispersion_of(&several, duration_ns, gap));
         }
+        let of_all = dispersion.max(with_unseen(&at, unseen, duration_ns, gap));
         let span_ns = rows
             .width_ns
             .saturating_add(rows.slack_ns.saturating_mul(2));
@@ -130,26 +147,49 @@ impl Episodes {
         Self {
             gap_ns,
             seen: at.len() as u64,
-            upper: upper(most as f64, dispersion, confidence),
+            upper: upper(most as f64 + unseen as f64, of_all, confidence),
             lower: lower(at.len() as f64, dispersion, confidence),
             dispersion,
         }
     }
 
-    pub(super) fn new(stalls: &[Stall], limit_ns: u64, duration_ns: u64, confidence: f64) -> Self {
+    pub(super) fn new(
+        stalls: &[Stall],
+        unseen: u64,
+        limit_ns: u64,
+        duration_ns: u64,
+        confidence: f64,
+    ) -> Self {
         let gap_ns = gap_of(limit_ns);
-        let duration = duration_ns as f64;
         let gap = gap_ns as f64;
         let episodes = joined(stalls.iter().copied(), gap, LONGEST_GAPS * gap);
         let at: Vec<_> = episodes.iter().map(|it| (it.at_ns, 1.0)).collect();
-        let dispersion = carried_dispersion(&at, duration, gap, FEWEST_BLOCKS);
+        let dispersion = dispersion_of(&at, duration_ns, gap);
+        let of_all = dispersion.max(with_unseen(&at, unseen, duration_ns, gap));
         let seen = episodes.len() as f64;
         Episodes {
             gap_ns,
             seen: episodes.len() as u64,
-            upper: upper(seen, dispersion, confidence),
+            upper: upper(seen + unseen as f64, of_all, confidence),
             lower: lower(seen, dispersion, confidence),
             dispersion,
+        }
+    }
+
+    /// The upper bound that so many cycles which went unseen lead to by themselves.
+    pub(crate) fn upper_of_unseen(bound: &MissBound, unseen: u64) -> f64 {
+        match unseen {
+            0 => 0.0,
+            _ => {
+                Self::new(
+                    &[],
+                    unseen,
+                    bound.limit_ns,
+                    bound.duration_ns,
+                    bound.confidence,
+                )
+                .upper
+            }
         }
     }
 

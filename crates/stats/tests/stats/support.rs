@@ -122,6 +122,7 @@ impl Run {
             cycles: self.samples + self.skipped,
             late: self.late,
             missed: self.missed,
+            unseen: 0,
             events_complete: known >= (self.late + self.missed) as f64,
             events,
             rows: Some(MissRows {
