@@ -9,9 +9,8 @@ mod parts;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use punctual_stats::evidence::RunPart;
 use punctual_stats::histogram::{Histogram, SparseHistogram};
-use punctual_stats::miss::gap_of;
-use punctual_stats::requirement::Requirement;
 
 use super::beginning::Beginning;
 use super::blocks::Blocking;
@@ -87,6 +86,7 @@ impl Merger {
                 last_started: String::new(),
                 differences: Vec::new(),
                 begun: Vec::new(),
+                parts: Vec::new(),
                 invalid: Vec::new(),
             },
             measured_ns: 0,
@@ -141,6 +141,7 @@ impl Merger {
             .max();
         let limit_ns = self.first.as_deref().unwrap_or(run).deadline_ns();
         let shift = (earliest.unwrap_or(0), self.offset_ns);
+        self.add_parts(run, shift);
         let watched = run
             .watch
             .as_ref()
@@ -181,10 +182,7 @@ impl Merger {
             .map_or(0, |(latest, earliest)| latest.saturating_sub(earliest));
         self.added += 1;
         self.measured_ns = self.measured_ns.saturating_add(run.measured_ns);
-        self.offset_ns = self
-            .offset_ns
-            .saturating_add(span.max(run.measured_ns))
-            .saturating_add(silence_ns(self.first.as_deref().unwrap_or(run)));
+        self.offset_ns = self.offset_ns.saturating_add(span.max(run.measured_ns));
         Ok(())
     }
 
@@ -244,6 +242,22 @@ impl Merger {
             if let Some(last) = (0..noted.len()).rev().find(repeats) {
                 noted[last] = difference;
             }
+        }
+    }
+
+    fn add_parts(&mut self, run: &Run, shift: (u64, u64)) {
+        let of_sum = run.merged.iter().flat_map(|merged| &merged.parts);
+        let shifted = |part: &RunPart| RunPart {
+            start_ns: (part.start_ns.saturating_sub(shift.0)).saturating_add(shift.1),
+            ..*part
+        };
+        let before = self.merged.parts.len();
+        self.merged.parts.extend(of_sum.map(shifted));
+        if self.merged.parts.len() == before {
+            self.merged.parts.push(RunPart {
+                start_ns: shift.1,
+                unseen: run.watch.as_ref().map_or(0, Watch::unseen),
+            });
         }
     }
 
@@ -449,13 +463,6 @@ impl Merger {
         run.conclude(analysis);
         Ok(run)
     }
-}
-
-/// Silence between a run and the next one in the merged record, so that misses at the end of one are no episode
-/// with those at the beginning of the next.
-fn silence_ns(run: &Run) -> u64 {
-    let limits = run.request.requirements.iter().map(Requirement::limit_ns);
-    gap_of(limits.max().unwrap_or(0))
 }
 
 /// When the run began, or each of those that it is the sum of; none for what doesn't say.

@@ -64,11 +64,12 @@ mod time;
 mod unseen;
 
 use crate::binomial;
+use crate::evidence::RunPart;
 use crate::extremal::{ExtremalIndex, extremal_index};
 use crate::peaks::Peaks;
 use crate::special::beta_quantile;
-use bursts::{Bursts, dispersion_of, for_few, per_block, separate};
-pub use episodes::{Episodes, gap_of};
+use bursts::{Bursts, dispersion_of, for_few, per_block, run_of, separate};
+pub use episodes::Episodes;
 use heavy::Carried;
 use lower::Blocks;
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,8 @@ pub struct MissEvidence<'a> {
     pub interval_ns: Option<u64>,
     /// Samples, skipped periods, and wake-ups that went unseen, of all threads.
     pub cycles: u64,
+    /// Samples alone.
+    pub samples: u64,
     /// Samples later than the limit, counted exactly.
     pub late: u64,
     /// Skipped periods that miss the limit.
@@ -136,6 +139,8 @@ pub struct MissEvidence<'a> {
     pub peaks: &'a Peaks,
     /// Duration of the run in ns.
     pub duration_ns: u64,
+    /// The runs that this is the sum of: no burst extends from one into the next.
+    pub parts: Vec<RunPart>,
     /// Whole seconds of the run.
     pub seconds: u64,
     /// Seconds with a miss, when they were counted for this limit.
@@ -248,7 +253,12 @@ impl MissEvidence<'_> {
     pub fn bound(&self, confidence: f64) -> MissBound {
         let misses = self.misses();
         let (k, n) = (misses as f64, self.cycles as f64);
-        let theta = extremal_index(self.peaks, self.cycles, self.duration_ns, self.limit_ns);
+        let theta = extremal_index(
+            self.peaks,
+            (self.samples, self.cycles),
+            self.duration_ns,
+            self.limit_ns,
+        );
         let (bursts, mut dispersion, mut burst_weight) = self.clustering(theta.as_ref());
         let most = k + self.unseen as f64;
         let independent_upper = binomial::upper(most, n, confidence);
@@ -266,7 +276,7 @@ impl MissEvidence<'_> {
             upper = upper.max(burst_aware_upper(most, n, dispersion, weight, confidence));
             of_all = of_all.max(dispersion);
         }
-        let stalls = stalls::stalls(&self.events);
+        let stalls = stalls::stalls(&self.events, &self.parts);
         let heavy = self.heavy(&stalls, of_all, confidence);
         let heavy = heavy.filter(|heavy| heavy.upper > upper);
         if let Some(heavy) = heavy {
@@ -302,7 +312,8 @@ impl MissEvidence<'_> {
 
     /// The bursts, the dispersion, and the weight of the burst that the upper bound adds.
     fn clustering(&self, theta: Option<&ExtremalIndex>) -> (Bursts, f64, f64) {
-        let bursts = separate(&self.events, self.cycle_spacing_ns(), self.duration_ns);
+        let spacing_ns = self.cycle_spacing_ns();
+        let bursts = separate(&self.events, spacing_ns, self.duration_ns, &self.parts);
         let mut dispersion = if self.misses() > 0 {
             self.dispersion(&bursts)
         } else {
@@ -319,22 +330,17 @@ impl MissEvidence<'_> {
 
     fn episodes(&self, stalls: &[Stall], confidence: f64) -> Option<Episodes> {
         let (limit_ns, duration_ns) = (self.limit_ns, self.duration_ns);
+        let unseen = self.unseen_bursts();
         if self.events_complete {
-            let unseen = self.unseen;
-            return Some(Episodes::new(
-                stalls,
-                unseen,
-                limit_ns,
-                duration_ns,
-                confidence,
-            ));
+            let of = Episodes::new(stalls, &unseen, limit_ns, duration_ns, confidence);
+            return Some(of);
         }
         let rows = self.rows.as_ref()?;
         let kept = (stalls, self.peaks.threshold());
         Some(Episodes::of_rows(
             rows,
             kept,
-            self.unseen,
+            &unseen,
             limit_ns,
             duration_ns,
             confidence,
@@ -382,6 +388,7 @@ impl MissEvidence<'_> {
             at_ns: peak.asked_ns as f64,
             until_ns: peak.asked_ns.saturating_add(peak.latency_ns) as f64,
             misses: 0.0,
+            run: run_of(&self.parts, peak.asked_ns),
             beyond: -((self.limit_ns - peak.latency_ns) as f64) / interval_ns as f64,
         });
         let below: Vec<Stall> = each.collect();

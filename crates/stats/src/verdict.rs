@@ -11,7 +11,7 @@
 use crate::evidence::{RunEvidence, Skipped, ThreadEvidence};
 use crate::gaps::WatchedTime;
 use crate::lengths::LengthResult;
-use crate::miss::{Episodes, MissBound, TimeNeeded, TimeUnknown};
+use crate::miss::{MissBound, MissEvidence, TimeNeeded, TimeUnknown};
 use crate::peaks::Peaks;
 use crate::requirement::Requirement;
 use crate::tasks::TaskResult;
@@ -313,7 +313,7 @@ pub(crate) fn judge_one(
         }
     };
     if let Requirement::Episodes { per_hour, .. } = requirement {
-        let (outcome, time) = episodes_outcome(&bound, misses.unseen, per_hour, confidence);
+        let (outcome, time) = episodes_outcome(&bound, &misses, per_hour, confidence);
         return result(outcome, time.ok().flatten(), time.err());
     }
     let allowed = requirement.allowed();
@@ -371,7 +371,7 @@ pub(crate) fn judge_one(
 /// Whether misses come in at most so many episodes an hour; how much longer to run where that is open.
 fn episodes_outcome(
     bound: &MissBound,
-    unseen: u64,
+    misses: &MissEvidence<'_>,
     per_hour: f64,
     confidence: f64,
 ) -> (Outcome, Result<Option<TimeNeeded>, TimeUnknown>) {
@@ -390,7 +390,7 @@ fn episodes_outcome(
         return (Outcome::Fail, Ok(None));
     }
     // As many of a longer run will go unseen.
-    let room = per_hour - Episodes::upper_of_unseen(bound, unseen) / hours;
+    let room = per_hour - misses.unseen_episodes(confidence) / hours;
     let time = match room <= 0.0 {
         true => Err(TimeUnknown::Unseen),
         false => episodes.time_needed(bound.duration_ns, room, confidence),

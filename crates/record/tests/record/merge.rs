@@ -293,23 +293,45 @@ fn peaks_stay_complete_above_their_threshold() {
         .count();
     assert_eq!(thread.peaks.len(), above);
     assert!(above > 10);
-    // No burst may span two runs, nor an episode: a second of silence stands between them, or ten deadlines.
-    let silent_for = |merged: &Run, ns: u64| {
-        let peaks = merged.threads[0].peaks.windows(2);
-        let gaps = peaks.map(|pair| pair[1].asked_ns - pair[0].asked_ns);
-        gaps.filter(|gap| *gap > ns).count()
+    // 8 s each, one after the other.
+    assert_eq!(starts_s(&merged), [0, 8, 16, 24, 32]);
+}
+
+/// Where each run begins in the sum, in s.
+fn starts_s(merged: &Run) -> Vec<u64> {
+    let parts = &merged.merged.as_ref().unwrap().parts;
+    parts
+        .iter()
+        .map(|part| part.start_ns / 1_000_000_000)
+        .collect()
+}
+
+/// 1 ms apart, at the end of one and at the beginning of the next.
+#[test]
+fn misses_of_two_runs_are_two_bursts_and_two_episodes() {
+    let with_late = |cycles: &[usize]| {
+        let mut list = latencies(1, 1_000, 90_000);
+        cycles.iter().for_each(|cycle| list[*cycle] = 250_000);
+        run_of(vec![thread(0, &list, 4096)])
     };
-    assert!(silent_for(&merged, 1_000_000_000) >= 4);
-    assert_eq!(silent_for(&merged, 5_000_000_000), 0);
-    let with_long_deadline = runs.into_iter().map(|mut run| {
-        run.request.requirements = vec![Requirement::MissProbability {
-            deadline_ns: 500_000_000,
-            allowed: 1e-2,
-        }];
-        run
-    });
-    let merged = exact(&with_long_deadline.collect::<Vec<_>>(), false);
-    assert!(silent_for(&merged, 5_000_000_000) >= 4);
+    let of = |run: &Run| {
+        let miss = run.analysis.as_ref().unwrap().miss.as_ref().unwrap();
+        (
+            miss.misses,
+            miss.bursts.unwrap(),
+            miss.episodes.unwrap().seen,
+        )
+    };
+    assert_eq!(of(&with_late(&[500, 501])), (2, 1, 1));
+    let [first, second] = [with_late(&[999]), with_late(&[0])];
+    let two = exact(&[first, second], false);
+    checked(&two);
+    assert_eq!(of(&two), (2, 2, 2));
+    // As parts of another sum too.
+    let three = exact(&[with_late(&[999]), two.clone()], false);
+    assert_eq!(of(&three), (3, 3, 3));
+    assert_eq!(starts_s(&two), [0, 1]);
+    assert_eq!(starts_s(&three), [0, 1, 2]);
 }
 
 #[test]
@@ -509,6 +531,23 @@ fn rows_of_unequal_width_fit_or_are_left_out() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Each is short, and the instants between them are no silence of the machine.
+    #[test]
+    fn clean_runs_show_more_together_than_each(
+        seed in 0_u64..1000,
+        count in 2_u64..7,
+        cycles in 120_usize..1200,
+    ) {
+        let runs: Vec<Run> = (0..count)
+            .map(|number| run_of(vec![thread(0, &latencies(seed + number, cycles, 90_000), 512)]))
+            .collect();
+        let upper = |run: &Run| run.analysis.as_ref().unwrap().miss.as_ref().unwrap().upper;
+        let merged = upper(&exact(&runs, false));
+        for run in &runs {
+            prop_assert!(merged <= upper(run), "{merged} of {count}, {} of one", upper(run));
+        }
+    }
 
     /// However the samples are cut into runs, the sum is the same.
     #[test]

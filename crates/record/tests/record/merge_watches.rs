@@ -137,6 +137,33 @@ fn a_limited_mark_without_a_place_in_the_sum_is_no_sum() {
     assert_eq!(fits.watch.unwrap().marks.len(), WatchedMark::MOST);
 }
 
+/// One wake-up of each went unseen.
+#[test]
+fn watches_show_more_together_than_each() {
+    let watched = |seed: u64| {
+        let mut run = run_of(vec![thread(0, &latencies(seed, 199, 90_000), 512)]);
+        let mut watch = watches::program("controller", 1);
+        (watch.beyond, watch.threads[0].unseen) = (0, 1);
+        watch.marks.clear();
+        run.watch = Some(watch);
+        let analysis = analyse_record(&run).unwrap();
+        run.conclude(analysis);
+        run
+    };
+    let upper = |run: &Run| run.verdict.as_ref().unwrap().requirements[0].bound.upper;
+    let runs = [1, 2, 3].map(watched);
+    let merged = exact(&runs, false);
+    checked(&merged);
+    for run in &runs {
+        assert!(
+            upper(&merged) < upper(run),
+            "{} of {}",
+            upper(&merged),
+            upper(run)
+        );
+    }
+}
+
 /// Wherever its threads ran last.
 #[test]
 fn the_same_time_of_a_watched_program_is_counted_once() {

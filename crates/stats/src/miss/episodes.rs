@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stalls::{Stall, carried_dispersion, joined};
 use super::time::{HOUR_NS, LONGEST_NS, TimeNeeded, TimeUnknown};
-use super::{MissBound, MissRows, burst_aware_upper};
+use super::{MissRows, burst_aware_upper};
 use crate::binomial;
 
 /// Misses less than this apart belong to one episode, if the limit is short.
@@ -49,15 +49,16 @@ fn dispersion_of(at: &[(f64, f64)], duration_ns: u64, gap: f64) -> f64 {
     carried_dispersion(at, duration_ns as f64, gap, FEWEST_BLOCKS)
 }
 
-/// The same, if as many more came in a row as cycles went unseen: near the first one.
-fn with_unseen(at: &[(f64, f64)], unseen: u64, duration_ns: u64, gap: f64) -> f64 {
-    if unseen == 0 {
-        return 1.0;
-    }
-    let (first, others) = at.split_first().unwrap_or((&(0.0, 0.0), &[]));
-    let first = (first.0, first.1 + unseen as f64);
-    let all: Vec<_> = [first].into_iter().chain(others.iter().copied()).collect();
+/// The same, if as many more began in a row as cycles went unseen.
+fn with_unseen(at: &[(f64, f64)], unseen: &[(u64, u64)], duration_ns: u64, gap: f64) -> f64 {
+    let unseen = unseen.iter().map(|(at, count)| (*at as f64, *count as f64));
+    let mut all: Vec<_> = unseen.chain(at.iter().copied()).collect();
+    all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     dispersion_of(&all, duration_ns, gap)
+}
+
+fn count_of(unseen: &[(u64, u64)]) -> f64 {
+    unseen.iter().map(|(_, count)| *count as f64).sum()
 }
 
 /// Upper bound on the mean of what was seen so often.
@@ -67,8 +68,7 @@ fn upper(seen: f64, dispersion: f64, confidence: f64) -> f64 {
 }
 
 /// Misses that are less than this apart, in ns, are one episode.
-#[must_use]
-pub fn gap_of(limit_ns: u64) -> u64 {
+fn gap_of(limit_ns: u64) -> u64 {
     limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS)
 }
 
@@ -120,7 +120,7 @@ impl Episodes {
     pub(super) fn of_rows(
         rows: &MissRows,
         (stalls, longest_other_ns): (&[Stall], u64),
-        unseen: u64,
+        unseen: &[(u64, u64)],
         limit_ns: u64,
         duration_ns: u64,
         confidence: f64,
@@ -147,7 +147,7 @@ impl Episodes {
         Self {
             gap_ns,
             seen: at.len() as u64,
-            upper: upper(most as f64 + unseen as f64, of_all, confidence),
+            upper: upper(most as f64 + count_of(unseen), of_all, confidence),
             lower: lower(at.len() as f64, dispersion, confidence),
             dispersion,
         }
@@ -155,7 +155,7 @@ impl Episodes {
 
     pub(super) fn new(
         stalls: &[Stall],
-        unseen: u64,
+        unseen: &[(u64, u64)],
         limit_ns: u64,
         duration_ns: u64,
         confidence: f64,
@@ -170,26 +170,9 @@ impl Episodes {
         Episodes {
             gap_ns,
             seen: episodes.len() as u64,
-            upper: upper(seen + unseen as f64, of_all, confidence),
+            upper: upper(seen + count_of(unseen), of_all, confidence),
             lower: lower(seen, dispersion, confidence),
             dispersion,
-        }
-    }
-
-    /// The upper bound that so many cycles which went unseen lead to by themselves.
-    pub(crate) fn upper_of_unseen(bound: &MissBound, unseen: u64) -> f64 {
-        match unseen {
-            0 => 0.0,
-            _ => {
-                Self::new(
-                    &[],
-                    unseen,
-                    bound.limit_ns,
-                    bound.duration_ns,
-                    bound.confidence,
-                )
-                .upper
-            }
         }
     }
 

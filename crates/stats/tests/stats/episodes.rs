@@ -29,6 +29,7 @@ pub fn minute<'a>(histogram: &'a Histogram, late: u64, peaks: &'a Peaks) -> RunE
         peaks,
     };
     RunEvidence {
+        parts: Vec::new(),
         threads: vec![thread],
         duration_ns: 60_000 * MS,
         deadline_ns: Some(DEADLINE),

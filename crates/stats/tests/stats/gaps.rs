@@ -44,6 +44,7 @@ fn judged_with(
         peaks: &peaks,
     };
     let evidence = RunEvidence {
+        parts: Vec::new(),
         threads: vec![thread],
         duration_ns: 10 * SECOND,
         deadline_ns: limit_ns,

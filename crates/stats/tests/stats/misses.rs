@@ -77,6 +77,7 @@ impl Built {
             peaks: &self.peaks,
         };
         let run = RunEvidence {
+            parts: Vec::new(),
             threads: vec![thread],
             duration_ns: self.cycles * PERIOD,
             deadline_ns: Some(self.deadline_ns),
@@ -394,6 +395,7 @@ fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
             peaks: &peaks,
         };
         let run = RunEvidence {
+            parts: Vec::new(),
             threads: vec![thread],
             duration_ns: 6_000 * PERIOD,
             deadline_ns: Some(20 * PERIOD),
@@ -456,6 +458,7 @@ fn latencies_that_were_rounded_up_are_not_surely_late() {
             peaks: &peaks,
         };
         let run = RunEvidence {
+            parts: Vec::new(),
             threads: vec![thread],
             duration_ns: 1_000_000_000,
             deadline_ns: None,

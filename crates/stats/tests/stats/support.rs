@@ -120,6 +120,8 @@ impl Run {
             limit_ns: self.limit_ns,
             interval_ns: Some(PERIOD),
             cycles: self.samples + self.skipped,
+            samples: self.samples,
+            parts: Vec::new(),
             late: self.late,
             missed: self.missed,
             unseen: 0,

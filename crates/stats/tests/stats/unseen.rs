@@ -87,6 +87,7 @@ impl Machine {
         };
         let cycles = thread.cycles();
         let run = RunEvidence {
+            parts: Vec::new(),
             threads: vec![thread],
             duration_ns: cycles * PERIOD,
             deadline_ns: Some(DEADLINE),

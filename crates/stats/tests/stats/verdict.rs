@@ -46,6 +46,7 @@ fn thread(cycles: u64, deadline: u64, extra: &[(u64, u64)]) -> Thread {
 fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidence<'a> {
     let late: u64 = threads.iter().map(|t| t.late).sum();
     RunEvidence {
+        parts: Vec::new(),
         threads: threads
             .iter()
             .enumerate()
