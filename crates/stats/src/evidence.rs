@@ -124,13 +124,7 @@ pub struct RunPart {
     /// Where it begins on the clock of the sum.
     pub start_ns: u64,
     /// Its wake-ups that are known to have been, and of which nothing else is known.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// One half of a run, to see whether it changed under way.
