@@ -177,10 +177,11 @@ fn no_bound_is_below_that_of_cycles_that_were_seen_to_miss() {
                 .filter(|at| !late.contains(at))
                 .chain(late.iter().copied())
                 .collect();
-            let seen = Machine::new(CYCLES + unseen, &all).upper();
+            let seen = Machine::new(CYCLES + unseen, &all);
+            let bound = seen.judged(miss(0.5)).bound;
             assert!(
-                hidden >= seen * 0.999,
-                "{late:?} {unseen} singly: {hidden}, {seen}"
+                bound.stalls.is_some() || hidden >= bound.upper * 0.999,
+                "{late:?} {unseen} singly: {hidden}, {bound:?}"
             );
         }
     }
@@ -207,7 +208,7 @@ fn a_machine_whose_misses_all_go_unseen_passes_in_few_runs() {
 
 /// Every other miss goes unseen.
 #[test]
-fn a_machine_that_misses_more_than_is_allowed_passes_in_few_runs() {
+fn a_machine_that_misses_more_than_allowed_passes_in_few_runs() {
     const CYCLES: u64 = 500;
     const RUNS: u64 = 400;
     let allowed = 0.04;
