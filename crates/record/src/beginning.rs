@@ -30,7 +30,9 @@ impl Beginning {
     /// That of a run which is no sum; none where the record doesn't say.
     #[must_use]
     pub fn of(run: &Run) -> Option<Self> {
-        let cpus = run.threads.iter().filter_map(|thread| thread.cpu);
+        // The thread of a watched program may have run on any CPU: its last one tells nothing apart.
+        let probes = run.threads.iter().filter(|_| run.watch.is_none());
+        let cpus = probes.filter_map(|thread| thread.cpu);
         Some(Self {
             hostname: run.system.hostname.clone(),
             started: run.started.clone(),

@@ -88,13 +88,18 @@ impl Evidence {
                     peaks: &parts.peaks,
                 });
         let reading_ns = run.watch.as_ref().map_or(0, |watch| watch.reading_ns);
-        self.whole(
+        let whole = self.whole(
             threads.collect(),
             &run.timeline,
             run.measured_ns,
             deadline_ns,
             miss_rows(&run.timeline, run.start_ns, reading_ns),
-        )
+        );
+        let merged = run.merged.iter();
+        RunEvidence {
+            parts: merged.flat_map(|it| &it.parts).copied().collect(),
+            ..whole
+        }
     }
 
     fn whole<'a>(
@@ -110,6 +115,7 @@ impl Evidence {
             misses: half.misses,
         };
         RunEvidence {
+            parts: Vec::new(),
             threads,
             duration_ns,
             deadline_ns,

@@ -3,15 +3,14 @@
 
 mod anew;
 mod decoded;
+mod error;
 mod parts;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use punctual_stats::histogram::{DecodeError, Histogram, SparseHistogram};
-use punctual_stats::miss::gap_of;
-use punctual_stats::requirement::Requirement;
+use punctual_stats::evidence::RunPart;
+use punctual_stats::histogram::{Histogram, SparseHistogram};
 
 use super::beginning::Beginning;
 use super::blocks::Blocking;
@@ -26,111 +25,8 @@ use super::run::{FORMAT, Imported, Merged, OwnCost, Run, VERSION};
 use super::stops::Stops;
 use super::watch::{self, Watch};
 pub use decoded::Decoded;
+pub use error::MergeError;
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
-
-/// Why runs were not merged.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum MergeError {
-    /// No run was added.
-    Nothing,
-    /// A run was made under other conditions than the first.
-    Different {
-        /// Which, counted from 0.
-        run: usize,
-        /// In what.
-        differences: Vec<Difference>,
-    },
-    /// A run that is in the sum already: counted twice it would prove too much.
-    Twice {
-        /// Which, counted from 0.
-        run: usize,
-        /// When it was begun.
-        started: String,
-    },
-    /// A run that measured the same CPUs in the same time as one of the sum: its evidence would count twice.
-    Overlapping {
-        /// Which, counted from 0.
-        run: usize,
-        /// When it was begun.
-        started: String,
-        /// When the other one was begun.
-        other: String,
-    },
-    /// A run that executed a set of tasks: its jobs aren't added up.
-    TaskSet {
-        /// Which, counted from 0.
-        run: usize,
-    },
-    /// A run that measured the path to another machine: what became of its messages isn't added up.
-    Path {
-        /// Which, counted from 0.
-        run: usize,
-    },
-    /// A run whose histograms can't be decoded.
-    Damaged {
-        /// Which, counted from 0.
-        run: usize,
-        /// What is wrong.
-        source: DecodeError,
-    },
-}
-
-impl fmt::Display for MergeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => f.write_str("no run to merge"),
-            Self::Different { run, differences } => write!(
-                f,
-                "run {} differs from the first in {} of the conditions that must agree",
-                run + 1,
-                differences.len()
-            ),
-            Self::Twice { run, started } => write!(
-                f,
-                "run {} (begun {started}) was given twice: name each run once",
-                run + 1
-            ),
-            Self::Overlapping {
-                run,
-                started,
-                other,
-            } => write!(
-                f,
-                "run {} (begun {started}) measured in the same time, on the same machine, what the one \
-                 begun {other} did: name one of the two",
-                run + 1
-            ),
-            Self::TaskSet { run } => write!(
-                f,
-                "run {} executed a task set, whose runs can't be merged: execute it for longer with \
-                 `punctual exec -D`",
-                run + 1
-            ),
-            Self::Path { run } => write!(
-                f,
-                "run {} measured the path to another machine: such runs are not merged; compare \
-                 shows two of them beside each other",
-                run + 1
-            ),
-            Self::Damaged { run, source } => write!(f, "run {}: {source}", run + 1),
-        }
-    }
-}
-
-impl std::error::Error for MergeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Damaged { source, .. } => Some(source),
-            Self::Nothing
-            | Self::Different { .. }
-            | Self::Twice { .. }
-            | Self::Overlapping { .. }
-            | Self::TaskSet { .. }
-            | Self::Path { .. } => None,
-        }
-    }
-}
 
 /// Adds up runs one at a time, so that a thousand take the memory of one.
 #[derive(Debug)]
@@ -190,6 +86,7 @@ impl Merger {
                 last_started: String::new(),
                 differences: Vec::new(),
                 begun: Vec::new(),
+                parts: Vec::new(),
                 invalid: Vec::new(),
             },
             measured_ns: 0,
@@ -244,6 +141,7 @@ impl Merger {
             .max();
         let limit_ns = self.first.as_deref().unwrap_or(run).deadline_ns();
         let shift = (earliest.unwrap_or(0), self.offset_ns);
+        self.add_parts(run, shift);
         let watched = run
             .watch
             .as_ref()
@@ -284,10 +182,7 @@ impl Merger {
             .map_or(0, |(latest, earliest)| latest.saturating_sub(earliest));
         self.added += 1;
         self.measured_ns = self.measured_ns.saturating_add(run.measured_ns);
-        self.offset_ns = self
-            .offset_ns
-            .saturating_add(span.max(run.measured_ns))
-            .saturating_add(silence_ns(self.first.as_deref().unwrap_or(run)));
+        self.offset_ns = self.offset_ns.saturating_add(span.max(run.measured_ns));
         Ok(())
     }
 
@@ -324,6 +219,11 @@ impl Merger {
                 differences: found.iter().filter(weighty).cloned().collect(),
             });
         }
+        if let Some((sum, watch)) = self.watch.as_ref().zip(run.watch.as_ref())
+            && !watch::find_room(&sum.marks, &watch.marks)
+        {
+            return Err(MergeError::Marks { run: number });
+        }
         found.into_iter().for_each(|it| self.note_difference(it));
         Ok(())
     }
@@ -342,6 +242,22 @@ impl Merger {
             if let Some(last) = (0..noted.len()).rev().find(repeats) {
                 noted[last] = difference;
             }
+        }
+    }
+
+    fn add_parts(&mut self, run: &Run, shift: (u64, u64)) {
+        let of_sum = run.merged.iter().flat_map(|merged| &merged.parts);
+        let shifted = |part: &RunPart| RunPart {
+            start_ns: (part.start_ns.saturating_sub(shift.0)).saturating_add(shift.1),
+            ..*part
+        };
+        let before = self.merged.parts.len();
+        self.merged.parts.extend(of_sum.map(shifted));
+        if self.merged.parts.len() == before {
+            self.merged.parts.push(RunPart {
+                start_ns: shift.1,
+                unseen: run.watch.as_ref().map_or(0, Watch::unseen),
+            });
         }
     }
 
@@ -531,7 +447,9 @@ impl Merger {
         let whole = run.watch.take();
         run.watch = whole.clone().filter(fits);
         if whole.is_some() && run.watch.is_none() {
-            run.events.push(Event::new(0, Happening::WatchLeftOut));
+            // A verdict takes from it what went unseen, its marks, and how late skipped periods were.
+            let event = Event::invalidating(0, Happening::WatchLeftOut);
+            run.events.push(event);
         }
         let analyse = |run: &Run| {
             analyse_record(run).map_err(|source| MergeError::Damaged { run: 0, source })
@@ -545,13 +463,6 @@ impl Merger {
         run.conclude(analysis);
         Ok(run)
     }
-}
-
-/// Silence between a run and the next one in the merged record, so that misses at the end of one are no episode
-/// with those at the beginning of the next.
-fn silence_ns(run: &Run) -> u64 {
-    let limits = run.request.requirements.iter().map(Requirement::limit_ns);
-    gap_of(limits.max().unwrap_or(0))
 }
 
 /// When the run began, or each of those that it is the sum of; none for what doesn't say.

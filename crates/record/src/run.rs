@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::{Beginning, RunSource};
 use punctual_stats::analysis::Analysis;
+use punctual_stats::evidence::RunPart;
 use punctual_stats::histogram::HistogramRecord;
 use punctual_stats::peaks::Peak;
 use punctual_stats::requirement::Requirement;
@@ -277,6 +278,10 @@ pub struct Merged {
     /// Which runs these were, as far as they say: none is to be counted twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begun: Vec<Beginning>,
+    /// Each in the time of this record: no burst and no episode extends from one into the next. Absent from older
+    /// records, which have silence between them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<RunPart>,
     /// What made one of them invalid, and does not show in the sums: the first of each kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<InvalidReason>,

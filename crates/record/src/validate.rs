@@ -79,6 +79,12 @@ fn lists(run: &Run) -> Result<(), Broken> {
     at_most(figures, Bounds::SHORT_LIST, "cross_check.figures")?;
     let differences = run.merged.as_ref().map_or(0, |it| it.differences.len());
     at_most(differences, Merged::DIFFERENCES, "merged.differences")?;
+    let ascending = |merged: &Merged| merged.parts.is_sorted_by_key(|part| part.start_ns);
+    ensure(
+        run.merged.as_ref().is_none_or(ascending),
+        "merged.parts",
+        "not ascending",
+    )?;
     at_most(run.command.len(), Bounds::SHORT_LIST, "command")
 }
 

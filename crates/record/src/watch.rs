@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::bounds::{Bounds, Broken, Extent, at_most, ensure, histogram};
 pub use budget::{Budget, BudgetWindow};
 pub use killed::KilledProgram;
+pub(crate) use marks::find_room;
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
 pub use runtime::{Runtime, ThreadRole, TickBill, TickRow, TickTimes, Ticks, WatchedRuntime};
 pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};

@@ -130,7 +130,8 @@ pub struct Analysis {
 pub fn analyse(evidence: &RunEvidence<'_>, settings: &Settings) -> Analysis {
     let peaks = evidence.peaks();
     let merged = Histogram::merged(evidence.threads.iter().map(|thread| thread.histogram));
-    let index = extremal_index(&peaks, evidence.cycles(), evidence.duration_ns, u64::MAX);
+    let counts = (evidence.samples(), evidence.cycles());
+    let index = extremal_index(&peaks, counts, evidence.duration_ns, u64::MAX);
     let miss = evidence.deadline_ns.map(|deadline| {
         let (_, late) = evidence.late(deadline);
         let (_, missed) = evidence.missed_late(deadline);

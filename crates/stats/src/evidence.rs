@@ -4,6 +4,7 @@ use crate::histogram::Histogram;
 use crate::miss::definition::{misses_of, skipped_misses};
 use crate::miss::{MissEvent, MissEvidence, MissRows};
 use crate::peaks::{Peak, Peaks};
+use serde::{Deserialize, Serialize};
 
 /// What [`ThreadEvidence::missed`] are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -116,6 +117,16 @@ impl ThreadEvidence<'_> {
     }
 }
 
+/// One of the runs that a sum was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RunPart {
+    /// Where it begins on the clock of the sum.
+    pub start_ns: u64,
+    /// Its wake-ups that are known to have been, and of which nothing else is known.
+    pub unseen: u64,
+}
+
 /// One half of a run, to see whether it changed under way.
 #[derive(Clone, Debug)]
 pub struct HalfEvidence<'a> {
@@ -132,6 +143,9 @@ pub struct RunEvidence<'a> {
     pub threads: Vec<ThreadEvidence<'a>>,
     /// Duration of the measurement in ns.
     pub duration_ns: u64,
+    /// The runs that this is the sum of, in order of time: nothing extends from one into the next. None of a
+    /// single run.
+    pub parts: Vec<RunPart>,
     /// The deadline that the collector counted `late` for.
     pub deadline_ns: Option<u64>,
     /// Whole seconds of the run.
@@ -304,10 +318,13 @@ impl RunEvidence<'_> {
             cycles: if missed.is_some() {
                 self.cycles()
             } else {
-                self.samples()
+                self.samples() + self.unseen()
             },
             late,
             missed: missed.unwrap_or(0),
+            unseen: self.perhaps_late(limit_ns),
+            samples: self.samples(),
+            parts: self.parts.clone(),
             events,
             events_complete: known + 0.5 >= total,
             rows: rows.cloned(),

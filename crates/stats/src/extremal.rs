@@ -161,10 +161,11 @@ pub fn ring_gaps(times_ns: &[u64], cycle_spacing_ns: f64, duration_ns: u64) -> V
 /// The extremal index of the samples above the highest usable levels that lie
 /// at or below `ceiling_ns` (`u64::MAX`: no ceiling).
 ///
-/// `cycles` are those of all threads in `duration_ns`. `None` with fewer than [`MIN_EXCEEDANCES`] usable samples.
+/// `samples` are those of all threads in `duration_ns`, and `cycles` what they and the cycles without a sample are
+/// together. `None` with fewer than [`MIN_EXCEEDANCES`] usable samples.
 pub fn extremal_index(
     peaks: &Peaks,
-    cycles: u64,
+    (samples, cycles): (u64, u64),
     duration_ns: u64,
     ceiling_ns: u64,
 ) -> Option<ExtremalIndex> {
@@ -199,8 +200,8 @@ pub fn extremal_index(
                 .filter(|peak| peak.latency_ns > threshold_ns)
                 .map(|peak| peak.asked_ns)
                 .collect();
-            // What every cycle exceeds is no high level: it shows when there were cycles.
-            let is_high = (times.len() as u64) < cycles;
+            // What every sample exceeds is no high level: it shows when there were samples.
+            let is_high = (times.len() as u64) < samples;
             is_high.then(|| level(&times, cycle_spacing_ns, duration_ns, threshold_ns))?
         })
         .take(LEVELS.len())

@@ -22,6 +22,7 @@
 //!     unseen_most_ns: None, rounded_up: None, interval_ns: Some(1_000_000), may_be_empty: false, skipped: Skipped::Alone, peaks: &peaks,
 //! };
 //! let run = RunEvidence {
+//!     parts: Vec::new(),
 //!     threads: vec![thread],
 //!     duration_ns: 100_000_000_000,
 //!     deadline_ns: Some(100_000),

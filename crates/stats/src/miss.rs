@@ -61,13 +61,15 @@ mod heavy;
 mod lower;
 mod stalls;
 mod time;
+mod unseen;
 
 use crate::binomial;
+use crate::evidence::RunPart;
 use crate::extremal::{ExtremalIndex, extremal_index};
 use crate::peaks::Peaks;
 use crate::special::beta_quantile;
-use bursts::{Bursts, dispersion_of, for_few, per_block, separate};
-pub use episodes::{Episodes, gap_of};
+use bursts::{Bursts, dispersion_of, for_few, per_block, run_of, separate};
+pub use episodes::Episodes;
 use heavy::Carried;
 use lower::Blocks;
 use serde::{Deserialize, Serialize};
@@ -115,12 +117,16 @@ pub struct MissEvidence<'a> {
     pub limit_ns: u64,
     /// The shortest interval of a thread in ns, where there is one.
     pub interval_ns: Option<u64>,
-    /// Samples and skipped periods of all threads.
+    /// Samples, skipped periods, and wake-ups that went unseen, of all threads.
     pub cycles: u64,
+    /// Samples alone.
+    pub samples: u64,
     /// Samples later than the limit, counted exactly.
     pub late: u64,
     /// Skipped periods that miss the limit.
     pub missed: u64,
+    /// Cycles of which it is not known whether they missed it.
+    pub unseen: u64,
     /// The misses that the peaks hold, in order of time.
     pub events: Vec<MissEvent>,
     /// Whether these are all.
@@ -133,6 +139,8 @@ pub struct MissEvidence<'a> {
     pub peaks: &'a Peaks,
     /// Duration of the run in ns.
     pub duration_ns: u64,
+    /// The runs that this is the sum of: no burst extends from one into the next.
+    pub parts: Vec<RunPart>,
     /// Whole seconds of the run.
     pub seconds: u64,
     /// Seconds with a miss, when they were counted for this limit.
@@ -160,7 +168,7 @@ pub struct MissBound {
     pub missed: u64,
     /// misses/cycles; 0 without cycles.
     pub observed_probability: f64,
-    /// Upper bound if cycles were independent.
+    /// Upper bound if cycles were independent. As `upper` it holds even if all that went unseen missed.
     pub independent_upper: f64,
     /// Lower bound if cycles were independent.
     pub independent_lower: f64,
@@ -240,24 +248,20 @@ impl MissEvidence<'_> {
         self.duration_ns as f64 / self.cycles as f64
     }
 
-    /// Bounds the probability of a miss at one-sided `confidence` (within 0..1).
+    /// Bounds the probability of a miss at one-sided `confidence` (within 0..1). The upper bounds hold even if
+    /// all cycles that went unseen missed.
     pub fn bound(&self, confidence: f64) -> MissBound {
         let misses = self.misses();
         let (k, n) = (misses as f64, self.cycles as f64);
-        let theta = extremal_index(self.peaks, self.cycles, self.duration_ns, self.limit_ns);
-        let bursts = separate(&self.events, self.cycle_spacing_ns(), self.duration_ns);
-        let mut dispersion = if misses > 0 {
-            self.dispersion(&bursts)
-        } else {
-            1.0
-        };
-        let mut burst_weight = dispersion.max(bursts.largest);
-        if bursts.count < ENOUGH_BURSTS {
-            let weight = theta.as_ref().map_or(1.0, |index| 1.0 / index.theta_lower);
-            dispersion = dispersion.max(weight);
-            burst_weight = burst_weight.max(weight).max(self.unseen_weight());
-        }
-        let independent_upper = binomial::upper(k, n, confidence);
+        let theta = extremal_index(
+            self.peaks,
+            (self.samples, self.cycles),
+            self.duration_ns,
+            self.limit_ns,
+        );
+        let (bursts, mut dispersion, mut burst_weight) = self.clustering(theta.as_ref());
+        let most = k + self.unseen as f64;
+        let independent_upper = binomial::upper(most, n, confidence);
         let independent_lower = binomial::lower(k, n, confidence);
         let complete = self.events_complete;
         let mut lower = self.lower(confidence);
@@ -266,12 +270,18 @@ impl MissEvidence<'_> {
         }
         let mut upper =
             burst_aware_upper(k, n, dispersion, burst_weight, confidence).max(independent_upper);
-        let stalls = stalls::stalls(&self.events);
-        let heavy = self.heavy(&stalls, dispersion, confidence);
+        let mut of_all = dispersion;
+        if self.unseen > 0 {
+            let (_, dispersion, weight) = self.all_missed().clustering(theta.as_ref());
+            upper = upper.max(burst_aware_upper(most, n, dispersion, weight, confidence));
+            of_all = of_all.max(dispersion);
+        }
+        let stalls = stalls::stalls(&self.events, &self.parts);
+        let heavy = self.heavy(&stalls, of_all, confidence);
         let heavy = heavy.filter(|heavy| heavy.upper > upper);
         if let Some(heavy) = heavy {
             upper = heavy.upper;
-            dispersion = dispersion_for(k, n, burst_weight, confidence, upper).max(dispersion);
+            dispersion = dispersion_for(most, n, burst_weight, confidence, upper).max(dispersion);
             burst_weight = burst_weight.max(dispersion);
         }
         MissBound {
@@ -300,16 +310,37 @@ impl MissEvidence<'_> {
         }
     }
 
+    /// The bursts, the dispersion, and the weight of the burst that the upper bound adds.
+    fn clustering(&self, theta: Option<&ExtremalIndex>) -> (Bursts, f64, f64) {
+        let spacing_ns = self.cycle_spacing_ns();
+        let bursts = separate(&self.events, spacing_ns, self.duration_ns, &self.parts);
+        let mut dispersion = if self.misses() > 0 {
+            self.dispersion(&bursts)
+        } else {
+            1.0
+        };
+        let mut burst_weight = dispersion.max(bursts.largest);
+        if bursts.count < ENOUGH_BURSTS {
+            let weight = theta.map_or(1.0, |index| 1.0 / index.theta_lower);
+            dispersion = dispersion.max(weight);
+            burst_weight = burst_weight.max(weight).max(self.unseen_weight());
+        }
+        (bursts, dispersion, burst_weight)
+    }
+
     fn episodes(&self, stalls: &[Stall], confidence: f64) -> Option<Episodes> {
         let (limit_ns, duration_ns) = (self.limit_ns, self.duration_ns);
+        let unseen = self.unseen_bursts();
         if self.events_complete {
-            return Some(Episodes::new(stalls, limit_ns, duration_ns, confidence));
+            let of = Episodes::new(stalls, &unseen, limit_ns, duration_ns, confidence);
+            return Some(of);
         }
         let rows = self.rows.as_ref()?;
         let kept = (stalls, self.peaks.threshold());
         Some(Episodes::of_rows(
             rows,
             kept,
+            &unseen,
             limit_ns,
             duration_ns,
             confidence,
@@ -329,7 +360,7 @@ impl MissEvidence<'_> {
         }
         let known = heavy::Known {
             stalls: &stalls,
-            others: (self.misses() as f64 - held).max(0.0),
+            others: (self.misses().saturating_add(self.unseen) as f64 - held).max(0.0),
             dispersion,
             cycles: self.cycles as f64,
             duration_ns: self.duration_ns as f64,
@@ -357,6 +388,7 @@ impl MissEvidence<'_> {
             at_ns: peak.asked_ns as f64,
             until_ns: peak.asked_ns.saturating_add(peak.latency_ns) as f64,
             misses: 0.0,
+            run: run_of(&self.parts, peak.asked_ns),
             beyond: -((self.limit_ns - peak.latency_ns) as f64) / interval_ns as f64,
         });
         let below: Vec<Stall> = each.collect();

@@ -11,7 +11,7 @@
 use crate::evidence::{RunEvidence, Skipped, ThreadEvidence};
 use crate::gaps::WatchedTime;
 use crate::lengths::LengthResult;
-use crate::miss::{MissBound, TimeNeeded, TimeUnknown};
+use crate::miss::{MissBound, MissEvidence, TimeNeeded, TimeUnknown};
 use crate::peaks::Peaks;
 use crate::requirement::Requirement;
 use crate::tasks::TaskResult;
@@ -286,9 +286,8 @@ pub(crate) fn judge_one(
     let (fewest, most) = evidence.late(limit_ns);
     let (passed, may_have_passed) = evidence.missed_late(limit_ns);
     let counted = |missed| counts_missed.then_some(missed);
-    let mut bound = evidence
-        .misses(limit_ns, most, counted(may_have_passed), peaks)
-        .bound(confidence);
+    let misses = evidence.misses(limit_ns, most, counted(may_have_passed), peaks);
+    let mut bound = misses.bound(confidence);
     if fewest < most || counts_missed && passed < may_have_passed {
         // The histogram alone knows the count, up to the width of a bucket.
         let low = evidence.misses(limit_ns, fewest, counted(passed), peaks);
@@ -314,8 +313,7 @@ pub(crate) fn judge_one(
         }
     };
     if let Requirement::Episodes { per_hour, .. } = requirement {
-        let unseen = evidence.perhaps_late(limit_ns);
-        let (outcome, time) = episodes_outcome(&bound, unseen, per_hour, confidence);
+        let (outcome, time) = episodes_outcome(&bound, &misses, per_hour, confidence);
         return result(outcome, time.ok().flatten(), time.err());
     }
     let allowed = requirement.allowed();
@@ -327,9 +325,7 @@ pub(crate) fn judge_one(
         }
         _ => fewest + passed,
     };
-    // Wake-ups that went unseen may all have been as late as they can have been.
-    let unseen = evidence.perhaps_late(limit_ns);
-    let unseen_share = unseen as f64 / evidence.cycles().max(1) as f64;
+    let unseen = misses.unseen;
     let outcome = if allowed <= 0.0 {
         match (surely, bound.misses) {
             (1.., _) => Outcome::Fail,
@@ -337,7 +333,7 @@ pub(crate) fn judge_one(
             // At most the width of a bucket over the limit.
             (0, _) => Outcome::Inconclusive,
         }
-    } else if bound.upper + unseen_share <= allowed {
+    } else if bound.upper <= allowed {
         Outcome::Pass
     } else if bound.lower > allowed {
         Outcome::Fail
@@ -352,7 +348,7 @@ pub(crate) fn judge_one(
     let (mut needed, mut never) = (too_short, None);
     if outcome == Outcome::Inconclusive && needed.is_none() {
         // As many of a longer run will go unseen.
-        let room = allowed - unseen_share;
+        let room = allowed - misses.unseen_upper(confidence);
         let of_unseen = room <= 0.0 && unseen > 0 && bound.misses == 0;
         let time = match of_unseen || allowed > 0.0 && room <= 0.0 {
             true => Err(TimeUnknown::Unseen),
@@ -375,7 +371,7 @@ pub(crate) fn judge_one(
 /// Whether misses come in at most so many episodes an hour; how much longer to run where that is open.
 fn episodes_outcome(
     bound: &MissBound,
-    unseen: u64,
+    misses: &MissEvidence<'_>,
     per_hour: f64,
     confidence: f64,
 ) -> (Outcome, Result<Option<TimeNeeded>, TimeUnknown>) {
@@ -384,8 +380,7 @@ fn episodes_outcome(
         return (Outcome::Inconclusive, Err(TimeUnknown::RateTooHigh));
     };
     let hours = bound.hours();
-    // A wake-up that went unseen may have been an episode.
-    if (episodes.upper + unseen as f64) / hours <= per_hour {
+    if episodes.upper / hours <= per_hour {
         return match too_short(bound, bound.limit_ns) {
             None => (Outcome::Pass, Ok(None)),
             some => (Outcome::Inconclusive, Ok(some)),
@@ -394,7 +389,8 @@ fn episodes_outcome(
     if episodes.lower / hours > per_hour {
         return (Outcome::Fail, Ok(None));
     }
-    let room = per_hour - unseen as f64 / hours;
+    // As many of a longer run will go unseen.
+    let room = per_hour - misses.unseen_episodes(confidence) / hours;
     let time = match room <= 0.0 {
         true => Err(TimeUnknown::Unseen),
         false => episodes.time_needed(bound.duration_ns, room, confidence),

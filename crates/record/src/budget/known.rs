@@ -274,11 +274,11 @@ impl<'h> Measured<'h> {
         (lower, upper): (f64, f64),
         than_ns: u64,
     ) -> (f64, f64) {
-        let (known, unseen) = (view.cycles() as f64, view.unseen() as f64);
+        let known = view.cycles() as f64;
         let unsplit = self.unsplit.as_ref().map_or(0, Unsplit::count) as f64;
         let cycles = (known + unsplit).max(1.0);
-        // What was unseen is among the cycles, as if it had been on time.
-        let unknown = unseen + self.unsplit_longer(than_ns) as f64;
+        // What was unseen is among the cycles, and in the upper bound.
+        let unknown = self.unsplit_longer(than_ns) as f64;
         let upper = (upper * known + unknown) / cycles;
         (lower * known / cycles, upper.min(1.0))
     }

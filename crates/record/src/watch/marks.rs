@@ -1,6 +1,6 @@
 //! Places of a program that its threads passed, and how long that took.
 
-use punctual_stats::histogram::HistogramRecord;
+use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,7 @@ pub struct MarkedThread {
     /// Passes whose lengths were overwritten before they were read.
     #[serde(default)]
     pub lost: u64,
-    /// Those that took longer than the mark's limit. Exact.
+    /// Those that took longer than the mark's limit. Exact, but in a sum of runs with different limits: at least.
     #[serde(default)]
     pub longer: u64,
     /// The longest, the longest first.
@@ -133,15 +133,19 @@ pub(super) fn check(marks: &[WatchedMark]) -> Result<(), Broken> {
     Ok(())
 }
 
+/// Whether each mark with a limit finds its place among those before.
+pub(crate) fn find_room(sum: &[WatchedMark], marks: &[WatchedMark]) -> bool {
+    let is_new = |mark: &&WatchedMark| !sum.iter().any(|known| known.is_same(mark));
+    let room = WatchedMark::MOST.saturating_sub(sum.len());
+    let mut beyond = marks.iter().filter(is_new).skip(room);
+    beyond.all(|mark| mark.limit_ns.is_none())
+}
+
 /// Adds the marks of a watch to those before: the same marks by name and place, their threads by
-/// name.
+/// name. The limit is that of the first.
 pub(super) fn add_up(sum: &mut Vec<WatchedMark>, marks: &[WatchedMark]) {
     for mark in marks {
-        let same = |known: &WatchedMark| {
-            (&known.name, &known.place, known.point, known.limit_ns)
-                == (&mark.name, &mark.place, mark.point, mark.limit_ns)
-        };
-        match sum.iter().position(same) {
+        match sum.iter().position(|known| known.is_same(mark)) {
             Some(at) => sum[at].add(mark),
             None if sum.len() < WatchedMark::MOST => sum.push(mark.clone()),
             None => {}
@@ -150,6 +154,10 @@ pub(super) fn add_up(sum: &mut Vec<WatchedMark>, marks: &[WatchedMark]) {
 }
 
 impl WatchedMark {
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.name, &self.place, self.point) == (&other.name, &other.place, other.point)
+    }
+
     fn add(&mut self, other: &Self) {
         self.unwatched = self.unwatched.saturating_add(other.unwatched);
         self.beyond = self.beyond.saturating_add(other.beyond);
@@ -158,17 +166,21 @@ impl WatchedMark {
         }
         let mut taken: Vec<usize> = Vec::new();
         for thread in &other.threads {
+            let mut thread = thread.clone();
+            if self.limit_ns != other.limit_ns {
+                thread.longer = thread.longer_than(self.limit_ns);
+            }
             // The second of a name joins the second of that name.
             let same =
                 |at: &usize| self.threads[*at].task.name == thread.task.name && !taken.contains(at);
             match (0..self.threads.len()).find(same) {
                 Some(at) => {
                     taken.push(at);
-                    self.threads[at].add(thread);
+                    self.threads[at].add(&thread);
                 }
                 None if self.threads.len() < Self::THREADS => {
                     taken.push(self.threads.len());
-                    self.threads.push(thread.clone());
+                    self.threads.push(thread);
                 }
                 None => self.beyond = self.beyond.saturating_add(thread.count),
             }
@@ -177,6 +189,16 @@ impl WatchedMark {
 }
 
 impl MarkedThread {
+    /// Those longer than another limit, as many as surely are.
+    fn longer_than(&self, limit_ns: Option<u64>) -> u64 {
+        limit_ns.map_or(0, |limit_ns| {
+            let lengths = Histogram::try_from(&self.lengths);
+            let surely = lengths.map_or(0, |lengths| lengths.count_surely_above(limit_ns));
+            let known = self.worst.iter().filter(|it| it.length_ns > limit_ns);
+            surely.max(known.count() as u64)
+        })
+    }
+
     fn add(&mut self, other: &Self) {
         add_histogram(&mut self.lengths, &other.lengths);
         for (sum, term) in [

@@ -28,6 +28,8 @@ mod ladder;
 mod ladders;
 mod limits;
 mod merge;
+mod merge_many;
+mod merge_watches;
 mod read;
 mod remedy;
 mod samples;

@@ -1,27 +1,23 @@
 //! Merging adds evidence up; nothing is averaged.
-#![allow(clippy::print_stderr, reason = "a measured figure is shown")]
 
-use super::bills::explanation;
 use super::support as record_support;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use proptest::prelude::*;
 use punctual_record::conditions::Aspect;
-use punctual_record::merge::Decoded;
 use punctual_record::*;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::Outcome;
 use record_support::{fifo_80_on, latencies, run, run_of, thread};
 
-fn exact(runs: &[Run], force: bool) -> Run {
+pub fn exact(runs: &[Run], force: bool) -> Run {
     merge(runs, force, vec!["merge".to_owned()]).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A record that passes its own reader.
-fn checked(run: &Run) {
+pub fn checked(run: &Run) {
     let text = serde_json::to_vec(run).unwrap();
     assert_eq!(&parse(Path::new("merged"), &text).unwrap(), run);
 }
@@ -297,23 +293,45 @@ fn peaks_stay_complete_above_their_threshold() {
         .count();
     assert_eq!(thread.peaks.len(), above);
     assert!(above > 10);
-    // No burst may span two runs, nor an episode: a second of silence stands between them, or ten deadlines.
-    let silent_for = |merged: &Run, ns: u64| {
-        let peaks = merged.threads[0].peaks.windows(2);
-        let gaps = peaks.map(|pair| pair[1].asked_ns - pair[0].asked_ns);
-        gaps.filter(|gap| *gap > ns).count()
+    // 8 s each, one after the other.
+    assert_eq!(starts_s(&merged), [0, 8, 16, 24, 32]);
+}
+
+/// Where each run begins in the sum, in s.
+fn starts_s(merged: &Run) -> Vec<u64> {
+    let parts = &merged.merged.as_ref().unwrap().parts;
+    parts
+        .iter()
+        .map(|part| part.start_ns / 1_000_000_000)
+        .collect()
+}
+
+/// 1 ms apart, at the end of one and at the beginning of the next.
+#[test]
+fn misses_of_two_runs_are_two_bursts_and_two_episodes() {
+    let with_late = |cycles: &[usize]| {
+        let mut list = latencies(1, 1_000, 90_000);
+        cycles.iter().for_each(|cycle| list[*cycle] = 250_000);
+        run_of(vec![thread(0, &list, 4096)])
     };
-    assert!(silent_for(&merged, 1_000_000_000) >= 4);
-    assert_eq!(silent_for(&merged, 5_000_000_000), 0);
-    let with_long_deadline = runs.into_iter().map(|mut run| {
-        run.request.requirements = vec![Requirement::MissProbability {
-            deadline_ns: 500_000_000,
-            allowed: 1e-2,
-        }];
-        run
-    });
-    let merged = exact(&with_long_deadline.collect::<Vec<_>>(), false);
-    assert!(silent_for(&merged, 5_000_000_000) >= 4);
+    let of = |run: &Run| {
+        let miss = run.analysis.as_ref().unwrap().miss.as_ref().unwrap();
+        (
+            miss.misses,
+            miss.bursts.unwrap(),
+            miss.episodes.unwrap().seen,
+        )
+    };
+    assert_eq!(of(&with_late(&[500, 501])), (2, 1, 1));
+    let [first, second] = [with_late(&[999]), with_late(&[0])];
+    let two = exact(&[first, second], false);
+    checked(&two);
+    assert_eq!(of(&two), (2, 2, 2));
+    // As parts of another sum too.
+    let three = exact(&[with_late(&[999]), two.clone()], false);
+    assert_eq!(of(&three), (3, 3, 3));
+    assert_eq!(starts_s(&two), [0, 1]);
+    assert_eq!(starts_s(&three), [0, 1, 2]);
 }
 
 #[test]
@@ -511,116 +529,25 @@ fn rows_of_unequal_width_fit_or_are_left_out() {
     );
 }
 
-fn written(place: &Path, runs: &[Run]) -> Vec<PathBuf> {
-    let write = |(number, run): (usize, &Run)| {
-        let path = place.join(number.to_string());
-        std::fs::write(&path, serde_json::to_vec(run).unwrap()).unwrap();
-        path
-    };
-    runs.iter().enumerate().map(write).collect()
-}
-
-#[test]
-fn read_and_decoded_side_by_side_they_are_the_sum_of_one_by_one() {
-    let place = tempfile::tempdir().unwrap();
-    let runs: Vec<Run> = (0..70)
-        .map(|seed| {
-            let threads = (0..1 + seed as usize % 3)
-                .map(|cpu| thread(cpu, &latencies(seed * 3 + cpu as u64, 500, 400_000), 128));
-            let mut run = run_of(threads.collect());
-            run.start_ns = Some(seed);
-            run.explanation = (seed % 4 != 1).then(explanation);
-            run
-        })
-        .collect();
-    let mut merger = Merger::new(true);
-    let decode = |run: Run| (Decoded::ahead(&run), run);
-    read_each(&written(place.path(), &runs), decode, |_, read| {
-        let (decoded, run) = read.unwrap();
-        merger.add_decoded(&run, &decoded.unwrap())
-    })
-    .unwrap();
-    let side_by_side = merger.into_run(vec!["merge".to_owned()]).unwrap();
-    let text = |run: &Run| serde_json::to_string(run).unwrap();
-    assert_eq!(text(&side_by_side), text(&exact(&runs, true)));
-}
-
-/// A small text may hold a histogram with every bucket occupied, and a record many of them.
-#[test]
-fn what_would_fill_the_memory_does_not_wait_decoded() {
-    let mut full = Histogram::new();
-    for bucket in 0..64 {
-        let base = 1_u64 << bucket;
-        (0..1024).for_each(|step| full.record(base + (base >> 10) * step));
-    }
-    let mut one = thread(0, &latencies(1, 100, 90_000), 64);
-    one.latency = HistogramRecord::from(&full);
-    let run = run_of(vec![one.clone(); 100]);
-    assert!(Decoded::ahead(&run).is_none());
-    assert!(Decoded::ahead(&run_of(vec![one])).is_some());
-    Merger::new(false).add(&run).unwrap();
-}
-
-/// Of this thread; the first figure of its scheduling statistics.
-fn processor_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
-}
-
-/// Time is asserted in release builds alone; `make bench` states the figure.
-#[test]
-fn a_thousand_runs() {
-    let runs = if cfg!(debug_assertions) { 100 } else { 1000 };
-    let parent = tempfile::tempdir().unwrap();
-    // As full of peaks as the engine's records get.
-    let kinds: Vec<_> = (0..10)
-        .map(|seed| {
-            let of = |cpu| thread(cpu, &latencies(seed * 2 + cpu as u64, 20_000, 90_000), 8192);
-            run_of(vec![of(0), of(1)])
-        })
-        .collect();
-    let paths: Vec<_> = (0..runs)
-        .map(|index| {
-            let path = parent.path().join(index.to_string());
-            let directory = RunDirectory::create(Some(&path), "q", std::time::UNIX_EPOCH).unwrap();
-            let mut run = kinds[index as usize % 10].clone();
-            run.start_ns = Some(index + 1);
-            let text = serde_json::to_vec(&run).unwrap();
-            std::fs::write(directory.path().join(RUN_FILE), text).unwrap();
-            path
-        })
-        .collect();
-    // Processor time: whoever else is on the machine doesn't count.
-    let begun = processor_time();
-    let mut merger = Merger::new(false);
-    let mut reading = Duration::ZERO;
-    for path in &paths {
-        let before = processor_time();
-        let run = read(path).unwrap();
-        reading += processor_time() - before;
-        merger.add(&run).unwrap();
-    }
-    let added = processor_time() - begun;
-    let merged = merger.into_run(Vec::new()).unwrap();
-    let took = processor_time() - begun;
-    let adding = added - reading;
-    eprintln!(
-        "reading {reading:?}, adding {adding:?}, analysing {:?}",
-        took - added
-    );
-    assert_eq!(merged.merged.as_ref().unwrap().runs, runs);
-    assert_eq!(
-        merged.analysis.as_ref().unwrap().total.samples,
-        runs * 40_000
-    );
-    eprintln!("{runs} runs read and merged in {took:?}");
-    if !cfg!(debug_assertions) {
-        assert!(took.as_secs_f64() < 2.0, "{took:?}");
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Each is short, and the instants between them are no silence of the machine.
+    #[test]
+    fn clean_runs_show_more_together_than_each(
+        seed in 0_u64..1000,
+        count in 2_u64..7,
+        cycles in 120_usize..1200,
+    ) {
+        let runs: Vec<Run> = (0..count)
+            .map(|number| run_of(vec![thread(0, &latencies(seed + number, cycles, 90_000), 512)]))
+            .collect();
+        let upper = |run: &Run| run.analysis.as_ref().unwrap().miss.as_ref().unwrap().upper;
+        let merged = upper(&exact(&runs, false));
+        for run in &runs {
+            prop_assert!(merged <= upper(run), "{merged} of {count}, {} of one", upper(run));
+        }
+    }
 
     /// However the samples are cut into runs, the sum is the same.
     #[test]

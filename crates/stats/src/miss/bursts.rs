@@ -1,6 +1,7 @@
 //! How misses hang together in time.
 
 use super::MissEvent;
+use crate::evidence::RunPart;
 use crate::extremal;
 
 /// Late wake-ups below which chance neighbours are told from bursts.
@@ -50,8 +51,18 @@ pub(super) fn index_of_dispersion(sum: f64, squares: f64, blocks: f64) -> f64 {
     (squares - sum * sum / blocks) / (sum * (1.0 - 1.0 / blocks))
 }
 
-/// Bursts by the intervals estimator.
-pub(super) fn separate(events: &[MissEvent], spacing: f64, duration_ns: u64) -> Bursts {
+/// In which of the runs an instant is.
+pub(super) fn run_of(parts: &[RunPart], at_ns: u64) -> usize {
+    parts.partition_point(|part| part.start_ns <= at_ns)
+}
+
+/// Bursts by the intervals estimator, each within a run.
+pub(super) fn separate(
+    events: &[MissEvent],
+    spacing: f64,
+    duration_ns: u64,
+    parts: &[RunPart],
+) -> Bursts {
     let times: Vec<u64> = events.iter().map(|event| event.at_ns).collect();
     let gaps = extremal::ring_gaps(&times, spacing, duration_ns);
     let theta = extremal::intervals_estimator(&gaps).unwrap_or(1.0);
@@ -64,7 +75,8 @@ pub(super) fn separate(events: &[MissEvent], spacing: f64, duration_ns: u64) -> 
     }
     let mut weights: Vec<f64> = Vec::new();
     for (i, event) in events.iter().enumerate() {
-        let starts = i == 0 || gaps[i - 1] >= separator;
+        let run = |i: usize| run_of(parts, times[i]);
+        let starts = i == 0 || gaps[i - 1] >= separator || run(i - 1) != run(i);
         match weights.last_mut() {
             Some(weight) if !starts => *weight += event.weight,
             _ => weights.push(event.weight),

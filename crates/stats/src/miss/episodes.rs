@@ -25,7 +25,7 @@ pub struct Episodes {
     pub gap_ns: u64,
     /// How many were seen; of more misses than are kept one by one, at least.
     pub seen: u64,
-    /// Upper bound on their mean number in a run as long as this.
+    /// Upper bound on their mean number in a run as long as this, even if each cycle that went unseen was one.
     pub upper: f64,
     /// Lower bound on it.
     #[serde(default)]
@@ -44,6 +44,23 @@ fn instants(seen: f64) -> f64 {
     1e9 * (seen + 1.0)
 }
 
+/// Index of dispersion of episodes at these instants.
+fn dispersion_of(at: &[(f64, f64)], duration_ns: u64, gap: f64) -> f64 {
+    carried_dispersion(at, duration_ns as f64, gap, FEWEST_BLOCKS)
+}
+
+/// The same, if as many more began in a row as cycles went unseen.
+fn with_unseen(at: &[(f64, f64)], unseen: &[(u64, u64)], duration_ns: u64, gap: f64) -> f64 {
+    let unseen = unseen.iter().map(|(at, count)| (*at as f64, *count as f64));
+    let mut all: Vec<_> = unseen.chain(at.iter().copied()).collect();
+    all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    dispersion_of(&all, duration_ns, gap)
+}
+
+fn count_of(unseen: &[(u64, u64)]) -> f64 {
+    unseen.iter().map(|(_, count)| *count as f64).sum()
+}
+
 /// Upper bound on the mean of what was seen so often.
 fn upper(seen: f64, dispersion: f64, confidence: f64) -> f64 {
     let instants = instants(seen);
@@ -51,8 +68,7 @@ fn upper(seen: f64, dispersion: f64, confidence: f64) -> f64 {
 }
 
 /// Misses that are less than this apart, in ns, are one episode.
-#[must_use]
-pub fn gap_of(limit_ns: u64) -> u64 {
+fn gap_of(limit_ns: u64) -> u64 {
     limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS)
 }
 
@@ -104,6 +120,7 @@ impl Episodes {
     pub(super) fn of_rows(
         rows: &MissRows,
         (stalls, longest_other_ns): (&[Stall], u64),
+        unseen: &[(u64, u64)],
         limit_ns: u64,
         duration_ns: u64,
         confidence: f64,
@@ -111,14 +128,14 @@ impl Episodes {
         let gap_ns = gap_of(limit_ns);
         let gap = gap_ns as f64;
         let kept = (stalls, longest_other_ns);
-        let dispersion_of =
-            |at: &[(f64, f64)]| carried_dispersion(at, duration_ns as f64, gap, FEWEST_BLOCKS);
         let at = begins(rows, kept, gap, rows.slack_ns as f64);
-        let mut dispersion = dispersion_of(&at);
+        let mut dispersion = dispersion_of(&at, duration_ns, gap);
         if rows.slack_ns > 0 {
             // Those that may be one may also be several.
-            dispersion = dispersion.max(dispersion_of(&begins(rows, kept, gap, 0.0)));
+            let several = begins(rows, kept, gap, 0.0);
+            dispersion = dispersion.max(dispersion_of(&several, duration_ns, gap));
         }
+        let of_all = dispersion.max(with_unseen(&at, unseen, duration_ns, gap));
         let span_ns = rows
             .width_ns
             .saturating_add(rows.slack_ns.saturating_mul(2));
@@ -130,24 +147,30 @@ impl Episodes {
         Self {
             gap_ns,
             seen: at.len() as u64,
-            upper: upper(most as f64, dispersion, confidence),
+            upper: upper(most as f64 + count_of(unseen), of_all, confidence),
             lower: lower(at.len() as f64, dispersion, confidence),
             dispersion,
         }
     }
 
-    pub(super) fn new(stalls: &[Stall], limit_ns: u64, duration_ns: u64, confidence: f64) -> Self {
+    pub(super) fn new(
+        stalls: &[Stall],
+        unseen: &[(u64, u64)],
+        limit_ns: u64,
+        duration_ns: u64,
+        confidence: f64,
+    ) -> Self {
         let gap_ns = gap_of(limit_ns);
-        let duration = duration_ns as f64;
         let gap = gap_ns as f64;
         let episodes = joined(stalls.iter().copied(), gap, LONGEST_GAPS * gap);
         let at: Vec<_> = episodes.iter().map(|it| (it.at_ns, 1.0)).collect();
-        let dispersion = carried_dispersion(&at, duration, gap, FEWEST_BLOCKS);
+        let dispersion = dispersion_of(&at, duration_ns, gap);
+        let of_all = dispersion.max(with_unseen(&at, unseen, duration_ns, gap));
         let seen = episodes.len() as f64;
         Episodes {
             gap_ns,
             seen: episodes.len() as u64,
-            upper: upper(seen, dispersion, confidence),
+            upper: upper(seen + count_of(unseen), of_all, confidence),
             lower: lower(seen, dispersion, confidence),
             dispersion,
         }

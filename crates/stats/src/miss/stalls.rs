@@ -1,7 +1,8 @@
 //! Stalls: misses with one cause, on one CPU or on several.
 
 use super::MissEvent;
-use super::bursts::{dispersion_of, for_few, per_block};
+use super::bursts::{dispersion_of, for_few, per_block, run_of};
+use crate::evidence::RunPart;
 
 /// Misses with one cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,17 +12,20 @@ pub(super) struct Stall {
     /// When the last late wake-up came, in ns.
     pub(super) until_ns: f64,
     pub(super) misses: f64,
+    /// In which of the runs that were merged.
+    pub(super) run: usize,
     /// How far beyond the limit it lasted, in cycles: on several CPUs as many times as long.
     pub(super) beyond: f64,
 }
 
 /// The stalls of events in order of time: those that overlap are one, as when a host stops all CPUs.
-pub(super) fn stalls(events: &[MissEvent]) -> Vec<Stall> {
+pub(super) fn stalls(events: &[MissEvent], parts: &[RunPart]) -> Vec<Stall> {
     joined(
         events.iter().map(|event| Stall {
             at_ns: event.at_ns as f64,
             until_ns: event.until_ns as f64,
             misses: event.weight,
+            run: run_of(parts, event.at_ns),
             beyond: event.beyond,
         }),
         0.0,
@@ -29,14 +33,16 @@ pub(super) fn stalls(events: &[MissEvent]) -> Vec<Stall> {
     )
 }
 
-/// Those that begin less than `gap_ns` after the end of the one before, and less than `most_ns` after the first of
-/// them, as one.
+/// Those of a run that begin less than `gap_ns` after the end of the one before, and less than `most_ns` after the
+/// first of them, as one.
 pub(super) fn joined(stalls: impl Iterator<Item = Stall>, gap_ns: f64, most_ns: f64) -> Vec<Stall> {
     let mut all: Vec<Stall> = Vec::new();
     for stall in stalls {
         match all.last_mut() {
             Some(last)
-                if stall.at_ns - last.until_ns < gap_ns && stall.at_ns - last.at_ns < most_ns =>
+                if stall.run == last.run
+                    && stall.at_ns - last.until_ns < gap_ns
+                    && stall.at_ns - last.at_ns < most_ns =>
             {
                 last.until_ns = last.until_ns.max(stall.until_ns);
                 last.misses += stall.misses;

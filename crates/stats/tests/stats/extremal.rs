@@ -16,7 +16,7 @@ fn the_extremal_index_of_known_processes_is_found() {
         let mut below = 0;
         for seed in 0..10 {
             let run = support::moving_maxima(&mut Rng::new(seed), cycles, 1e-4, width);
-            let index = extremal_index(&run.peaks, cycles, run.duration_ns, u64::MAX)
+            let index = extremal_index(&run.peaks, (cycles, cycles), run.duration_ns, u64::MAX)
                 .expect("enough peaks");
             assert!(
                 (low..=high).contains(&index.theta),
@@ -42,7 +42,8 @@ fn several_cpus_stopped_at_once_are_one_burst() {
     for _ in 0..3 {
         all.merge(&run.peaks);
     }
-    let index = extremal_index(&all, 4 * cycles, run.duration_ns, u64::MAX).expect("enough");
+    let index =
+        extremal_index(&all, (4 * cycles, 4 * cycles), run.duration_ns, u64::MAX).expect("enough");
     assert!((0.2..0.32).contains(&index.theta), "{}", index.theta);
 }
 
@@ -70,15 +71,19 @@ fn a_level_that_every_cycle_exceeds_says_nothing() {
             50_000 + cycle % 9,
         ));
     }
-    assert_eq!(extremal_index(&peaks, 90, 6_000_000_000, u64::MAX), None);
+    // Nor does it where further cycles were skipped, or went unseen.
+    for cycles in [90, 91, 140] {
+        let index = extremal_index(&peaks, (90, cycles), 6_000_000_000, u64::MAX);
+        assert_eq!(index, None, "{cycles}");
+    }
 }
 
 #[test]
 fn too_few_peaks_give_no_index() {
     let run = support::independent(&mut Rng::new(1), 20, 1e-3);
     assert_eq!(
-        extremal_index(&run.peaks, 20, run.duration_ns, u64::MAX),
+        extremal_index(&run.peaks, (20, 20), run.duration_ns, u64::MAX),
         None
     );
-    assert_eq!(extremal_index(&run.peaks, 0, 0, u64::MAX), None);
+    assert_eq!(extremal_index(&run.peaks, (0, 0), 0, u64::MAX), None);
 }

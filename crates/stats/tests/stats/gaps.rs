@@ -35,6 +35,7 @@ fn judged_with(
         ..support::thread(&histogram, &peaks)
     };
     let evidence = RunEvidence {
+        parts: Vec::new(),
         threads: vec![thread],
         duration_ns: 10 * SECOND,
         deadline_ns: limit_ns,

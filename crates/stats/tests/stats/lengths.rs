@@ -21,6 +21,7 @@ fn wake_ups(requirements: &[Requirement]) -> Verdict {
         ..support::thread(&histogram, &peaks)
     };
     let evidence = RunEvidence {
+        parts: Vec::new(),
         threads: vec![thread],
         duration_ns: 1_000_000_000,
         deadline_ns: limit_ns,

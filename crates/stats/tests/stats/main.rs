@@ -23,4 +23,5 @@ mod peaks;
 mod speed;
 mod support;
 mod tail;
+mod unseen;
 mod verdict;

@@ -68,6 +68,7 @@ impl Built {
             ..support::thread(&self.histogram, &self.peaks)
         };
         let run = RunEvidence {
+            parts: Vec::new(),
             threads: vec![thread],
             duration_ns: self.cycles * PERIOD,
             deadline_ns: Some(self.deadline_ns),
@@ -377,6 +378,7 @@ fn misses_of_which_only_the_number_is_known_may_have_been_one_burst() {
             ..support::thread(&histogram, &peaks)
         };
         let run = RunEvidence {
+            parts: Vec::new(),
             threads: vec![thread],
             duration_ns: 6_000 * PERIOD,
             deadline_ns: Some(20 * PERIOD),
@@ -429,6 +431,7 @@ fn latencies_that_were_rounded_up_are_not_surely_late() {
             ..support::thread(&histogram, &peaks)
         };
         let run = RunEvidence {
+            parts: Vec::new(),
             threads: vec![thread],
             duration_ns: 1_000_000_000,
             deadline_ns: None,

@@ -31,6 +31,7 @@ fn two_cpus_with_full_peaks() {
         .collect();
     let limit = runs[0].0.limit_ns;
     let evidence = RunEvidence {
+        parts: Vec::new(),
         threads: runs
             .iter()
             .map(|(run, histogram)| ThreadEvidence {

@@ -140,8 +140,11 @@ impl Run {
             limit_ns: self.limit_ns,
             interval_ns: Some(PERIOD),
             cycles: self.samples + self.skipped,
+            samples: self.samples,
+            parts: Vec::new(),
             late: self.late,
             missed: self.missed,
+            unseen: 0,
             events_complete: known >= (self.late + self.missed) as f64,
             events,
             rows: Some(MissRows {

@@ -323,6 +323,7 @@ fn histogram(latencies_ns: &[u64]) -> Histogram {
 fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
     let peaks = punctual_stats::peaks::Peaks::with_capacity(16);
     let evidence = RunEvidence {
+        parts: Vec::new(),
         threads: vec![ThreadEvidence {
             cpu: Some(0),
             histogram,
