@@ -5,7 +5,8 @@ use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::{
     Call, Job, MOST_PROGRAMS, OffCpuCount, OffCpuLost, Options, Other, PendingWake, ProgramEvent,
-    Programs, Reservation, RunQueues, Sleeper, StoppedThread, Timer, Wake, away, queue,
+    Programs, RepeatingTimer, Reservation, RunQueues, Sleeper, StoppedThread, Timer, Wake, away,
+    queue,
 };
 use crate::calls;
 use crate::capture::kernel::{attach, attach_typed, load, possible_cpus, refused};
@@ -37,6 +38,7 @@ const WOKEN: u16 = 1;
 const STOPPED: u16 = 3;
 const JOB: u16 = 4;
 const AWAKE: u16 = 5;
+const INTERVAL: u16 = 6;
 /// See `enum stop`.
 const BY_SIGNAL: u64 = 1;
 const BY_DEBUGGER: u64 = 2;
@@ -334,6 +336,12 @@ fn happened(slot: &Slot) -> ProgramEvent {
                 deadline_ns: slot.d(),
                 period_ns: slot.0[6],
             },
+        }),
+        INTERVAL => ProgramEvent::Repeats(RepeatingTimer {
+            tid: slot.a() as u32,
+            at_ns: slot.at_ns(),
+            timer: slot.b() as u32,
+            interval_ns: slot.c(),
         }),
         _ => ProgramEvent::Woke(wake(slot)),
     }

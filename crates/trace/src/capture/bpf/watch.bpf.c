@@ -6,6 +6,7 @@
 #include "watched.h"
 #include "programs.h"
 #include "away.h"
+#include "intervals.h"
 #include "jobs.h"
 #include "runqueue.h"
 
@@ -414,6 +415,8 @@ ON(hrtimer_start)
 		bpf_map_update_elem(&object_timers, &address, &first, UPDATE_ANY);
 		return 0;
 	}
+	if (armed_as & REARMED)
+		repeats(thread, object, (u64)timer->function, address, lane, now_ns, cpu);
 	int passed = object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns;
 	if (passed && (object->wakes || is_of_program(timer)))
 		passed_awake(thread, lane, now_ns, cpu, tid, object->due_ns, object->armed_ns, next_ns,
