@@ -9,7 +9,9 @@ use super::{
     queue,
 };
 use crate::calls;
-use crate::capture::kernel::{attach, attach_typed, load, possible_cpus, refused};
+use crate::capture::kernel::{
+    attach, attach_typed, load, locate_preempt_count, possible_cpus, read_layout, refused,
+};
 use crate::capture::rings::{RingLayout, Rings};
 use crate::capture::slot::{Slot, text};
 use crate::capture::symbols;
@@ -103,6 +105,7 @@ impl ActiveWatch {
         let plan = RingLayout::new(cpus, &all, options.ring);
         let every = u32::from(options.every);
         let functions = symbols::addresses(TIMER_FUNCTIONS);
+        let layout = read_layout();
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
@@ -110,6 +113,7 @@ impl ActiveWatch {
             .override_global("timer_functions", &functions, true);
         let (pid, children, name, group, hierarchy);
         let (off_cpu, run_queue) = (u32::from(options.off_cpu), u32::from(options.run_queue));
+        locate_preempt_count(&mut loader, &layout);
         away::ask(&mut loader, &off_cpu);
         queue::ask(&mut loader, &run_queue);
         let mut coming: Vec<&str> = Vec::new();
