@@ -109,6 +109,25 @@ static void by_epoll(void)
 	}
 }
 
+/* It works for 2.5 periods before it takes what it was woken for. */
+static void read_late(void)
+{
+	unsigned long long ticks;
+	struct pollfd of = {timer_fd(CLOCK_MONOTONIC), POLLIN, 0};
+	while (instants < cycles) {
+		if (poll(&of, 1, -1) != 1)
+			fail("poll");
+		late += now() - next > DEADLINE;
+		work(2 * PERIOD + PERIOD / 2);
+		if (read(of.fd, &ticks, sizeof(ticks)) != sizeof(ticks))
+			fail("reading a timerfd");
+		late += (long)ticks - 1;
+		instants += (long)ticks;
+		stalls++;
+		next += (long long)ticks * PERIOD;
+	}
+}
+
 /* A one-shot timer that another thread arms for each instant, in the middle of the period before. */
 static int served_fd;
 static _Atomic long long armed;
@@ -397,6 +416,7 @@ static const struct {
 	{"catching-up", by_sleep, SILENT, 0},	{"length", by_length, SILENT, 0},
 	{"timer-signal", by_timer_signal, BY_SIGNAL, 0}, {"condition", by_condition, BY_CONDITION, 0},
 	{"uring", by_uring, BY_PIPE, 0},		{"alarm", by_alarm, SILENT, 0},
+	{"read-late", read_late, SILENT, 0},
 	{"armed-by-another", armed_by_another, SILENT, 0},
 	{"overloaded-before", overloaded_before, SILENT, 0},
 	{"overloaded-before-by-alarm", overloaded_before, SILENT, 1},

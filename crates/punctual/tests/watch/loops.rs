@@ -107,6 +107,7 @@ kinds! {
     timeouts_of_an_io_uring_among_many_messages: "uring-crowded",
     timeouts_of_ppoll_among_many_messages: "ppoll-crowded",
     one_shot_alarms: "alarm",
+    a_timerfd_that_is_read_after_the_work: "read-late",
     one_shot_timers_that_another_thread_arms: "armed-by-another",
 }
 

@@ -6,12 +6,13 @@ use std::os::fd::AsFd;
 
 use aya::maps::{Map, MapData};
 use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint};
-use aya::{Btf, Ebpf};
+use aya::{Btf, Ebpf, EbpfLoader};
 
 use punctual_record::{TracingPart, TracingStep};
 
+use super::layout::{self, Layout};
 use super::shared::Shared;
-use super::unavailable::Unavailable;
+use super::unavailable::{BTF, Unavailable};
 
 /// The step that the kernel refused, with its own reason.
 pub fn refused(step: TracingStep, error: &dyn std::error::Error) -> Unavailable {
@@ -51,6 +52,18 @@ pub fn map_memory(name: &str) -> TracingStep {
     TracingStep::MapMemory {
         map: name.to_owned(),
     }
+}
+
+/// Where the running kernel has what the programs read of a CPU.
+pub fn read_layout() -> Layout {
+    layout::parse(&fs::read(BTF).unwrap_or_default())
+}
+
+/// Tells programs that include `percpu.h` where a CPU's preemption count is.
+pub fn locate_preempt_count<'a>(loader: &mut EbpfLoader<'a>, layout: &'a Layout) {
+    loader
+        .override_global("runqueues_at", &layout.runqueues, true)
+        .override_global("preempt_count_at", &layout.preempt_count, true);
 }
 
 /// The step of loading programs.

@@ -1,6 +1,5 @@
 //! The recorder's kernel side: loaded, attached, and read.
 
-use std::fs;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
@@ -13,15 +12,15 @@ use punctual_record::{TracingPart, TracingStep};
 
 use super::Options;
 use super::kernel::{
-    absent, attach, attach_raw, attach_typed, incomplete, kernel_is_at_least, load, possible_cpus,
-    refused, shared,
+    absent, attach, attach_raw, attach_typed, incomplete, kernel_is_at_least, load,
+    locate_preempt_count, possible_cpus, read_layout, refused, shared,
 };
 use super::layout;
 use super::origins;
 use super::rings::{RingLayout, Rings};
 use super::shared::{Shared, run_once};
 use super::slot::Slot;
-use super::unavailable::{BTF, Unavailable};
+use super::unavailable::Unavailable;
 
 /// The compiled program.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
@@ -112,7 +111,7 @@ impl Recorder {
     /// What the kernel refused.
     pub fn start(options: &Options) -> Result<Self, Unavailable> {
         let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
-        let layout = layout::parse(&fs::read(BTF).unwrap_or_default());
+        let layout = read_layout();
         let cpus = possible_cpus();
         let plan = RingLayout::new(cpus, &options.cpus, options.ring_events).with_others(OTHERS);
         let one_each = options.targets.iter().all(|(_, cpu)| {
@@ -137,12 +136,11 @@ impl Recorder {
             .override_global("all_wakings", &all_wakings, true)
             .override_global("threshold_ns", &options.interrupt_above_ns, true)
             .override_global("sentinel_on", &sentinel_on, true)
-            .override_global("runqueues_at", &layout.runqueues, true)
             .override_global("irq_regs_at", &layout.irq_regs, true)
-            .override_global("preempt_count_at", &layout.preempt_count, true)
             .override_global("steal_at", &layout.steal_time, true)
             .map_max_entries("sentinels", cpus)
             .map_max_entries("stacks", cpus * STACKS as u32);
+        locate_preempt_count(&mut loader, &layout);
         plan.size(&mut loader);
         let mut programs = loader
             .load(OBJECT)

@@ -8,16 +8,16 @@ use super::{CpuWakeUps, Other, SystemWorst};
 use crate::capture::slot;
 
 /// Offsets of the fields of `struct cpu`, in words.
-const COUNT: usize = 1;
-const SUM: usize = 2;
-const LEAST: usize = 3;
-const MOST: usize = 4;
-const LATE: usize = 5;
-pub const TURN: usize = 6;
-pub const TURN_MOST: usize = 7;
-const THRESHOLD: usize = 9;
-const LOST: usize = 10;
-const WORST: usize = 11;
+const COUNT: usize = 0;
+const SUM: usize = 1;
+const LEAST: usize = 2;
+const MOST: usize = 3;
+const LATE: usize = 4;
+pub const TURN: usize = 5;
+pub const TURN_MOST: usize = 6;
+const THRESHOLD: usize = 8;
+const LOST: usize = 9;
+const WORST: usize = 10;
 /// The number of entries, and the words of one.
 const WORST_COUNT: usize = 16;
 const WORST_WORDS: usize = 11;

@@ -5,10 +5,13 @@ use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::{
     Call, Job, MOST_PROGRAMS, OffCpuCount, OffCpuLost, Options, Other, PendingWake, ProgramEvent,
-    Programs, Reservation, RunQueues, Sleeper, StoppedThread, Timer, Wake, away, queue,
+    Programs, RepeatingTimer, Reservation, RunQueues, Sleeper, StoppedThread, Timer, Wake, away,
+    queue,
 };
 use crate::calls;
-use crate::capture::kernel::{attach, attach_typed, load, possible_cpus, refused};
+use crate::capture::kernel::{
+    attach, attach_typed, load, locate_preempt_count, possible_cpus, read_layout, refused,
+};
 use crate::capture::rings::{RingLayout, Rings};
 use crate::capture::slot::{Slot, text};
 use crate::capture::symbols;
@@ -37,6 +40,7 @@ const WOKEN: u16 = 1;
 const STOPPED: u16 = 3;
 const JOB: u16 = 4;
 const AWAKE: u16 = 5;
+const INTERVAL: u16 = 6;
 /// See `enum stop`.
 const BY_SIGNAL: u64 = 1;
 const BY_DEBUGGER: u64 = 2;
@@ -101,6 +105,7 @@ impl ActiveWatch {
         let plan = RingLayout::new(cpus, &all, options.ring);
         let every = u32::from(options.every);
         let functions = symbols::addresses(TIMER_FUNCTIONS);
+        let layout = read_layout();
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
@@ -108,6 +113,7 @@ impl ActiveWatch {
             .override_global("timer_functions", &functions, true);
         let (pid, children, name, group, hierarchy);
         let (off_cpu, run_queue) = (u32::from(options.off_cpu), u32::from(options.run_queue));
+        locate_preempt_count(&mut loader, &layout);
         away::ask(&mut loader, &off_cpu);
         queue::ask(&mut loader, &run_queue);
         let mut coming: Vec<&str> = Vec::new();
@@ -334,6 +340,12 @@ fn happened(slot: &Slot) -> ProgramEvent {
                 deadline_ns: slot.d(),
                 period_ns: slot.0[6],
             },
+        }),
+        INTERVAL => ProgramEvent::Repeats(RepeatingTimer {
+            tid: slot.a() as u32,
+            at_ns: slot.at_ns(),
+            timer: slot.b() as u32,
+            interval_ns: slot.c(),
         }),
         _ => ProgramEvent::Woke(wake(slot)),
     }

@@ -202,6 +202,8 @@ pub enum ProgramEvent {
     Stopped(StoppedThread),
     /// A job of it under SCHED_DEADLINE ended.
     JobEnded(Job),
+    /// The kernel arms a timer of it again and again.
+    Repeats(RepeatingTimer),
 }
 
 impl ProgramEvent {
@@ -212,16 +214,18 @@ impl ProgramEvent {
             Self::Woke(wake) => wake.tid,
             Self::Stopped(stop) => stop.tid,
             Self::JobEnded(job) => job.tid,
+            Self::Repeats(timer) => timer.tid,
         }
     }
 
-    /// When the thread ran again, or its job ended.
+    /// When the thread ran again, its job ended, or it was reported.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         match self {
             Self::Woke(wake) => wake.end_ns,
             Self::Stopped(stop) => stop.end_ns,
             Self::JobEnded(job) => job.end_ns,
+            Self::Repeats(timer) => timer.at_ns,
         }
     }
 }
@@ -254,6 +258,19 @@ pub struct Job {
     pub throttles: u64,
     /// The thread's reservation when it ended.
     pub of: Reservation,
+}
+
+/// A timer of a thread that the kernel arms again, at a distance that was not reported before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RepeatingTimer {
+    /// The thread.
+    pub tid: u32,
+    /// When it was armed.
+    pub at_ns: u64,
+    /// Its number: [`Timer::Object`].
+    pub timer: u32,
+    /// The distance; 0 if it is not known.
+    pub interval_ns: u64,
 }
 
 /// The reservation of a thread under SCHED_DEADLINE.

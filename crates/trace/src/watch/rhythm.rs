@@ -58,6 +58,8 @@ pub struct Rhythm {
     since_guess: usize,
     grid: Option<Grid>,
     had_grid: bool,
+    /// Its period is the kernel's interval, and not to be found.
+    is_known: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +100,19 @@ impl Rhythm {
         }
     }
 
+    /// Sets the interval at which the kernel arms the timer for the instants that follow, if it does.
+    pub fn set_interval(&mut self, interval_ns: Option<u64>) {
+        let known = interval_ns.filter(|it| *it >= SHORTEST_NS);
+        self.is_known = known.is_some();
+        if let Some(period_ns) = known {
+            self.had_grid = true;
+            self.grid = Some(Grid {
+                period_ns,
+                exact: true,
+            });
+        }
+    }
+
     /// Takes the next instant, which is later than the last, and when the wait for it began.
     pub fn add_instant(&mut self, due_ns: u64, begun_ns: Option<u64>) {
         if self.instants.len() > WINDOW {
@@ -105,7 +120,7 @@ impl Rhythm {
         }
         self.instants.push_back((due_ns, begun_ns));
         self.since_guess += 1;
-        if self.instants.len() > LEAST && self.since_guess >= LEAST {
+        if self.instants.len() > LEAST && self.since_guess >= LEAST && !self.is_known {
             self.find_grid();
         }
     }
@@ -369,6 +384,26 @@ mod tests {
     #[test]
     fn an_overload_that_skips_every_second_period_is_no_new_period() {
         let rhythm = after([MS; 40].into_iter().chain([2 * MS; 500]));
+        assert_eq!(rhythm.pattern(), TimerPattern::Period(MS));
+    }
+
+    #[test]
+    fn the_kernels_interval_is_the_period_whatever_the_instants_are() {
+        let mut rhythm = Rhythm::default();
+        rhythm.add_instant(MS, None);
+        rhythm.set_interval(Some(MS));
+        for turn in 1..100 {
+            rhythm.add_instant(MS + 3 * MS * turn, None);
+            assert_eq!(rhythm.pattern(), TimerPattern::Period(MS));
+        }
+        assert_eq!(rhythm.skipped(0, 3 * MS, Some(5 * MS / 2)), 2);
+        // The program arms it itself.
+        rhythm.set_interval(None);
+        for turn in 200..300 {
+            rhythm.add_instant(3 * MS * turn, None);
+        }
+        assert_eq!(rhythm.pattern(), TimerPattern::Period(MS), "on its grid");
+        rhythm.set_interval(Some(0));
         assert_eq!(rhythm.pattern(), TimerPattern::Period(MS));
     }
 

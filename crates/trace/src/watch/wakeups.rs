@@ -12,7 +12,8 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use super::counts::{self, TURN, TURN_MOST, WORDS};
 use super::{BpfCost, CpuWakeUps, RunQueues, queue};
 use crate::capture::kernel::{
-    attach, attach_typed, incomplete, load, map_memory, possible_cpus, refused,
+    attach, attach_typed, incomplete, load, locate_preempt_count, map_memory, possible_cpus,
+    read_layout, refused,
 };
 use crate::capture::shared::Shared;
 use crate::capture::unavailable::{self, Unavailable};
@@ -61,12 +62,14 @@ impl ActiveSystemWatch {
         let btf = Btf::from_sys_fs().map_err(|error| refused(TracingStep::ReadTypes, &error))?;
         let cpus = possible_cpus();
         let deadline_ns = deadline_ns.unwrap_or(0);
+        let layout = read_layout();
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
             .override_global("deadline_ns", &deadline_ns, true)
             .map_max_entries("by_cpu", cpus);
         let asked = u32::from(run_queue);
+        locate_preempt_count(&mut loader, &layout);
         queue::ask(&mut loader, &asked);
         let mut programs = loader
             .load(OBJECT)

@@ -17,12 +17,14 @@ use crate::probe::tally::Tally;
 use punctual_record::watch::Timing;
 use punctual_trace::calls;
 use punctual_trace::watch::rhythm::{Rhythm, TimerPattern};
-use punctual_trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
+use punctual_trace::watch::{Call, Job, RepeatingTimer, Sleeper, StoppedThread, Timer, Wake};
 
 /// Pairs of instants that are kept until it is known whether there is a period.
 const GAPS: usize = 64;
 /// Timers of a thread that are tracked.
 const RHYTHMS: usize = 16;
+/// Intervals that are kept.
+const INTERVALS: usize = 64;
 
 /// One thread.
 pub struct Followed {
@@ -68,6 +70,8 @@ pub struct Followed {
     rhythms: BTreeMap<Key, Paced>,
     /// The instants of timers that the program makes anew for each.
     anew: Anew,
+    /// At which distance the kernel arms timers.
+    intervals: BTreeMap<u32, u64>,
     /// Timers that other threads serve too: what one does not come for, another may.
     shared: BTreeSet<u32>,
     last_end_ns: u64,
@@ -104,6 +108,7 @@ impl Followed {
             before: None,
             rhythms: BTreeMap::new(),
             anew: Anew::default(),
+            intervals: BTreeMap::new(),
             shared: BTreeSet::new(),
             last_end_ns: 0,
             rested_ns: 0,
@@ -144,6 +149,16 @@ impl Followed {
     pub fn add_job(&mut self, job: &Job) {
         self.received += 1;
         self.budgets.add(job, self.tally.start_ns());
+    }
+
+    /// Takes the interval of a timer that the kernel arms.
+    pub fn add_interval(&mut self, timer: &RepeatingTimer) {
+        self.received += 1;
+        // The periods of more timers are found from their instants.
+        if self.intervals.len() >= INTERVALS {
+            self.intervals.clear();
+        }
+        self.intervals.insert(timer.timer, timer.interval_ns);
     }
 
     /// Adds its next wake-up, or its return for an instant that passed while it was awake; returns what is counted of
@@ -380,6 +395,12 @@ impl Followed {
         paced.last = Some(instant);
         paced.left = 0;
         paced.instants += 1;
+        if let Key::Object(timer) = key {
+            let interval_ns = self.intervals.get(&timer).copied();
+            paced
+                .rhythm
+                .set_interval(interval_ns.filter(|_| wake.rearmed));
+        }
         paced.rhythm.add_instant(due_ns, begun_ns);
         self.settle(key, false);
         Some(instant.overran_ns)

@@ -235,12 +235,8 @@ impl<'a> Program<'a> {
     fn put_stops(&self, run: &mut Run, elapsed_ns: u64) {
         let mut all = self.stops.clone();
         let now_ns = self.start_ns.saturating_add(elapsed_ns);
-        for sleeper in self
-            .threads
-            .iter()
-            .filter(|it| !it.gone)
-            .map(|it| &it.sleeper)
-        {
+        let alive = self.threads.iter().filter(|it| !it.gone);
+        for sleeper in alive.map(|it| &it.sleeper) {
             if let Some((from_ns, cause)) = sleeper.stopped {
                 all.add(sleeper.task.tid, (from_ns, now_ns), cause);
             }
@@ -362,6 +358,10 @@ impl<'a> Program<'a> {
                     thread.add_stop(stop);
                     let bounds = (stop.from_ns, stop.to_ns);
                     self.stops.add(stop.tid, bounds, stop.cause);
+                    continue;
+                }
+                ProgramEvent::Repeats(timer) => {
+                    thread.add_interval(timer);
                     continue;
                 }
             };

@@ -10,7 +10,7 @@ static ALWAYS_INLINE int timer_interrupts(u64 *args, struct lane *lane, u64 now_
 	struct { u64 address, segment; } at = {};
 	u64 steal = 0;
 	u32 preempt = 0;
-	u64 area = own_area(lane, cpu);
+	u64 area = own_area(&lane->area, cpu);
 	if (area) {
 		u32 turn = lane->timers++ & 15;
 		struct task_struct *task = bpf_get_current_task_btf();

@@ -19,7 +19,7 @@ typedef signed long long s64;
 #define MAP_UINT(name, value) int(*name)[value]
 #define MAP_TYPE(name, type) __typeof__(type) *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_STACK_TRACE = 7, MAP_LRU_HASH = 9 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_STACK_TRACE = 7, MAP_LRU_HASH = 9 };
 enum { MAP_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
@@ -150,6 +150,7 @@ struct hrtimer {
 	s64 _softexpires;
 	void *function;
 	struct hrtimer_clock_base *base;
+	u8 is_soft; /* its callback runs in a softirq */
 } CO_RE;
 struct irqaction {
 	const char *name;

@@ -6,6 +6,7 @@
  * capture/slot.rs decodes the slots. */
 #include "kernel.h"
 #include "origins.h"
+#include "percpu.h"
 #include "ring.h"
 #include "stacks.h"
 
@@ -65,10 +66,8 @@ const volatile u32 several = 0;      /* more than one target on a CPU */
 const volatile u32 all_wakings = 0;  /* of every thread: to find out what a target waited for */
 const volatile u64 threshold_ns = 0; /* how late a target must be for an interrupt to take a stack; 0: never */
 const volatile u32 sentinel_on = 0;
-/* Offsets in a CPU's per-CPU area; 0: not known. */
-const volatile u64 runqueues_at = 0;
+/* Offsets in a CPU's per-CPU area, besides those of percpu.h; 0: not known. */
 const volatile u64 irq_regs_at = 0;
-const volatile u64 preempt_count_at = 0;
 const volatile u64 steal_at = 0;
 
 static ALWAYS_INLINE int is_target(struct lane *lane, u32 tid)
@@ -87,37 +86,10 @@ static ALWAYS_INLINE u64 ready_since(struct lane *lane, u32 tid)
 	return ready_ns ? *ready_ns : 0;
 }
 
-/* The address of this CPU's per-CPU area: it never changes. */
-static ALWAYS_INLINE u64 own_area(struct lane *lane, u32 cpu)
-{
-	if (lane->area || !runqueues_at)
-		return lane->area;
-	struct task_struct *task = bpf_get_current_task_btf();
-	if (!field_exists(task->se.cfs_rq) || !field_exists(((struct cfs_rq *)0)->rq))
-		return 0;
-	struct rq *rq = task->se.cfs_rq->rq;
-	if (rq->cpu != cpu)
-		return 0;
-	return lane->area = (u64)rq - runqueues_at;
-}
-
-/* The preemption count of this CPU or, on arm64, of the current thread; `unknown` if it can't be read. */
-static ALWAYS_INLINE u32 preempt_count(u64 area, u32 unknown)
-{
-#if defined(__TARGET_ARCH_arm64)
-	return (u32)bpf_get_current_task_btf()->thread_info.preempt_count;
-#else
-	u32 count = unknown;
-	if (area && preempt_count_at)
-		read_kernel(&count, (void *)(area + preempt_count_at));
-	return count;
-#endif
-}
-
 /* Whether an interrupt runs over the current thread. If that is not known: it may. */
 static ALWAYS_INLINE int in_interrupt(struct lane *lane, u32 cpu)
 {
-	u32 count = preempt_count(own_area(lane, cpu), 0x10000);
+	u32 count = preempt_count(own_area(&lane->area, cpu), 0x10000);
 	/* Served softirqs count by 0x100, handlers by 0x10000, non-maskable ones by 0x100000. */
 	return (count & 0x00ff0100) != 0;
 }

@@ -5,6 +5,7 @@
  *
  * trace/watch/wakeups.rs reads these maps. */
 #include "kernel.h"
+#include "callbacks.h"
 #include "lengths.h"
 #include "runqueue.h"
 
@@ -42,7 +43,6 @@ struct ran {
 
 /* State of each CPU. */
 struct cpu {
-	u64 callback_due_ns; /* of the timer whose callback runs; 0: none runs */
 	u64 count, sum_ns, least_ns, most_ns, late;
 	/* The maximum since the last read: a reader switches to the other one and clears this one. */
 	u64 turn;
@@ -85,25 +85,6 @@ static ALWAYS_INLINE struct cpu *here(u32 *cpu)
 	return bpf_map_lookup_elem(&by_cpu, cpu);
 }
 
-ON(hrtimer_expire_entry)
-{
-	u32 number;
-	struct cpu *cpu = here(&number);
-	struct hrtimer *timer = (struct hrtimer *)args[0];
-	if (cpu)
-		cpu->callback_due_ns = timer->_softexpires - timer->base->offset;
-	return 0;
-}
-
-ON(hrtimer_expire_exit)
-{
-	u32 number;
-	struct cpu *cpu = here(&number);
-	if (cpu)
-		cpu->callback_due_ns = 0;
-	return 0;
-}
-
 ON(sched_waking)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
@@ -118,8 +99,9 @@ ON(sched_waking)
 	if (!cpu)
 		return 0;
 	struct waking waking = {.from_ns = bpf_ktime_get_ns()};
-	if (cpu->callback_due_ns && cpu->callback_due_ns <= waking.from_ns) {
-		waking.from_ns = cpu->callback_due_ns;
+	struct callback *callback = callback_that_wakes();
+	if (callback && callback->due_ns <= waking.from_ns) {
+		waking.from_ns = callback->due_ns;
 		waking.by_timer = 1;
 	}
 	if (bpf_map_update_elem(&wakings, &tid, &waking, UPDATE_ANY))

@@ -6,6 +6,8 @@
 #include "watched.h"
 #include "programs.h"
 #include "away.h"
+#include "callbacks.h"
+#include "intervals.h"
 #include "jobs.h"
 #include "runqueue.h"
 
@@ -342,28 +344,6 @@ SEC("tp_btf/sched_switch") int on_sched_switch_of_old(u64 *args)
 	return switched(args, args[0], from, (struct task_struct *)args[2], from->__state);
 }
 
-/* The timer whose callback this CPU runs, and when it was due: used if it wakes a thread. */
-ON(hrtimer_expire_entry)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	struct lane *lane = lane_of(cpu);
-	if (!lane)
-		return 0;
-	struct hrtimer *timer = (struct hrtimer *)args[0];
-	lane->due_ns = timer->_softexpires - timer->base->offset;
-	lane->caught_ns = (u64)timer;
-	return 0;
-}
-
-ON(hrtimer_expire_exit)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	struct lane *lane = lane_of(cpu);
-	if (lane)
-		lane->due_ns = 0;
-	return 0;
-}
-
 /* A thread arms a timer: that is what it waits for if it then sleeps. */
 ON(hrtimer_start)
 {
@@ -371,7 +351,7 @@ ON(hrtimer_start)
 		return 0;
 	HERE;
 	/* Neither the tick nor another timer that an interrupt re-arms. */
-	if (lane->due_ns)
+	if (callback_here(own_callbacks()))
 		return 0;
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
@@ -383,8 +363,7 @@ ON(hrtimer_start)
 	thread->demoted_ns = 0;
 	continued(thread);
 	struct hrtimer *timer = (struct hrtimer *)args[0];
-	/* Stored and read back it is a number: the verifier allows no arithmetic on the pointer. No callback
-	 * runs here that uses this. */
+	/* Stored and read back it is a number: the verifier allows no arithmetic on the pointer. */
 	lane->caught_ns = args[0];
 	u64 address = *(volatile u64 *)&lane->caught_ns;
 	u64 next_ns = timer->_softexpires - timer->base->offset;
@@ -414,6 +393,8 @@ ON(hrtimer_start)
 		bpf_map_update_elem(&object_timers, &address, &first, UPDATE_ANY);
 		return 0;
 	}
+	if (armed_as & REARMED)
+		repeats(thread, object, (u64)timer->function, address, lane, now_ns, cpu);
 	int passed = object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns;
 	if (passed && (object->wakes || is_of_program(timer)))
 		passed_awake(thread, lane, now_ns, cpu, tid, object->due_ns, object->armed_ns, next_ns,
@@ -433,7 +414,7 @@ ON(hrtimer_cancel)
 		return 0;
 	u32 cpu = bpf_get_smp_processor_id();
 	struct lane *lane = lane_of(cpu);
-	if (!lane || lane->due_ns)
+	if (!lane || callback_here(own_callbacks()))
 		return 0;
 	lane->caught_ns = args[0];
 	u64 address = *(volatile u64 *)&lane->caught_ns;
@@ -485,12 +466,12 @@ static ALWAYS_INLINE struct watched *meet_asleep(struct task_struct *task)
 }
 
 /* Which timer wakes the thread, and when and how it was armed. */
-static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *task, struct lane *lane)
+static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *task, struct callback *callback)
 {
 	thread->armed_for_wake_ns = thread->pace = 0;
-	if (!lane->due_ns)
+	if (!callback)
 		return;
-	u64 address = lane->caught_ns, own = task->pid, how;
+	u64 address = callback->timer, own = task->pid, how;
 	if (address - (u64)task->stack < STACK_BYTES) {
 		/* Its instant is another one by now if its clock was set meanwhile. */
 		if (!thread->own_due_ns)
@@ -504,7 +485,7 @@ static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *ta
 		struct object_timer *object = bpf_map_lookup_elem(&object_timers, &address);
 		if (!object) {
 			object = bpf_map_lookup_elem(&object_timers, &own);
-			if (!object || object->due_ns != lane->due_ns)
+			if (!object || object->due_ns != callback->due_ns)
 				return;
 			thread->pace = (u32)(own >> 3) | 1;
 		}
@@ -519,13 +500,11 @@ static ALWAYS_INLINE void expired(struct watched *thread, struct task_struct *ta
 }
 
 /* A timer that one thread arms for another is not one that passes while the first is awake. */
-static ALWAYS_INLINE void taken_by(struct task_struct *task)
+static ALWAYS_INLINE void taken_by(struct task_struct *task, struct callback *callback)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-	struct lane *lane = lane_of(cpu);
-	if (!lane || !lane->due_ns)
+	if (!callback)
 		return;
-	u64 address = lane->caught_ns;
+	u64 address = callback->timer;
 	struct object_timer *object = bpf_map_lookup_elem(&object_timers, &address);
 	if (object && !object->wakes && object->tid != (u32)task->pid)
 		object->due_ns = 0;
@@ -536,7 +515,8 @@ ON(sched_waking)
 	struct task_struct *task = (struct task_struct *)args[0];
 	if (!is_watched(task))
 		return 0;
-	taken_by(task);
+	struct callback *callback = callback_that_wakes();
+	taken_by(task, callback);
 	struct watched *thread = find(task);
 	int known = thread != 0;
 	if (!known)
@@ -548,7 +528,7 @@ ON(sched_waking)
 	renew(thread, task);
 	HERE;
 	if (!is_counted(task)) {
-		expired(thread, task, lane);
+		expired(thread, task, callback);
 		demoted(task, now_ns, 0);
 		return 0;
 	}
@@ -561,8 +541,8 @@ ON(sched_waking)
 	thawed(thread, task, now_ns);
 	thread->waking_ns = now_ns;
 	thread->waking_cpu = cpu;
-	thread->due_ns = lane->due_ns;
-	expired(thread, task, lane);
+	thread->due_ns = callback ? callback->due_ns : 0;
+	expired(thread, task, callback);
 	struct task_struct *waker = bpf_get_current_task_btf();
 	thread->waker = waker->pid;
 	thread->waker_priority = (u64)waker->policy << 32 | (u32)waker->normal_prio;

@@ -15,6 +15,7 @@ enum kind {
 	STOPPED,   /* it was stopped, and runs: `enum stop`, from when, until when */
 	JOB,       /* a job of SCHED_DEADLINE ended: what it used, of what */
 	AWAKE,     /* its timer expired while it was awake, and it arms it for another instant */
+	INTERVAL,  /* the kernel arms its timer again: which, and at which distance */
 };
 
 enum {
@@ -90,6 +91,7 @@ struct object_timer {
 	u64 armed_as; /* in which call; FOR_A_LENGTH */
 	u32 tid;      /* who armed it */
 	u32 wakes;    /* whether it has woken that thread: the kernel arms timers of its own in any thread's name */
+	u64 interval_ns; /* at which the kernel arms it, as reported; 0: it doesn't */
 };
 struct {
 	MAP_UINT(type, MAP_LRU_HASH);
@@ -100,7 +102,7 @@ struct {
 
 /* The kernel's functions that expire a program's timers: a timerfd, a POSIX timer, `setitimer`, a timeout of an
  * io_uring, one of another request, a timerfd or POSIX timer that wakes the machine too. 0: not known. Set before the program is loaded. */
-enum { URING_TIMER = 3, TIMER_FUNCTIONS = 6 };
+enum { TIMERFD_TIMER, POSIX_TIMER, PROCESS_TIMER, URING_TIMER, TIMER_FUNCTIONS = 6 };
 const volatile u64 timer_functions[TIMER_FUNCTIONS] = {};
 
 /* Whether a timer is a program's: the kernel arms timers of its own in any thread's name. */

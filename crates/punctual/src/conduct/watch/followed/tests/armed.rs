@@ -350,3 +350,35 @@ fn what_another_thread_arms_and_a_busy_one_takes_may_have_been_late() {
     stopped.end(BEGIN + 199 * PERIOD);
     assert_eq!((stopped.tally.missed, stopped.perhaps_late), (0, 0));
 }
+
+#[test]
+fn a_thread_that_takes_every_third_instant_of_a_periodic_timer_skips_the_others() {
+    // `poll`; work of two and a half periods; `read`.
+    let overloaded = |rearmed| {
+        let mut thread = followed();
+        thread.add_interval(&RepeatingTimer {
+            tid: 7,
+            at_ns: BEGIN,
+            timer: 5,
+            interval_ns: PERIOD,
+        });
+        let third = |turn: u64| Wake {
+            call: libc::SYS_ppoll as u32,
+            rearmed,
+            ..tick(1 + 3 * turn)
+        };
+        followed_through(thread, (0..60).map(third))
+    };
+    let thread = overloaded(true);
+    assert_eq!(
+        (thread.period_ns(), thread.timing()),
+        (Some(PERIOD), Timing::Periodic)
+    );
+    assert_eq!((thread.tally.missed, thread.perhaps_late), (118, 0));
+    // One that arms each itself waits for no others.
+    let thread = overloaded(false);
+    assert_eq!(
+        (thread.period_ns(), thread.tally.missed),
+        (Some(3 * PERIOD), 0)
+    );
+}
