@@ -15,7 +15,6 @@ use super::kernel::{
     absent, attach, attach_raw, attach_typed, incomplete, kernel_is_at_least, load,
     locate_preempt_count, possible_cpus, read_layout, refused, shared,
 };
-use super::layout;
 use super::origins;
 use super::rings::{RingLayout, Rings};
 use super::shared::{Shared, run_once};
