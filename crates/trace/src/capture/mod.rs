@@ -330,13 +330,8 @@ impl Capture {
             .or_else(|| self.armed(at, tid, due_ns));
         let begin_ns = slots.first().map_or(due_ns, Slot::at_ns);
         let left = self.sleep_state_before(at, tid, begin_ns);
-        slots.extend(stops::stop_before(
-            self.lanes_of(at),
-            &slots,
-            tid,
-            begin_ns,
-            left,
-        ));
+        let stop = stops::stop_before(self.lanes_of(at), &slots, tid, begin_ns, left);
+        slots.extend(stop);
         self.add_senders(&mut slots);
         let mut events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
         events.extend(self.left_for(cpu, due_ns, woken_ns));
@@ -488,10 +483,8 @@ impl Capture {
 
     /// The state in which a target slept already when its window begins.
     fn sleep_state_before(&self, at: WakeUpPlace, tid: u32, begin_ns: u64) -> Option<u64> {
-        let before_ns = begin_ns.saturating_sub(1);
-        let left = self
-            .lanes_of(at)
-            .filter_map(|it| it.left_cpu_at(tid, before_ns));
+        let (lanes, before_ns) = (self.lanes_of(at), begin_ns.saturating_sub(1));
+        let left = lanes.filter_map(|it| it.left_cpu_at(tid, before_ns));
         left.max().map(|(_, state)| state)
     }
 
