@@ -166,7 +166,7 @@ fn a_stop_names_its_signal_and_its_sender_or_the_debugger() {
             command: Some("pkill -STOP app".to_owned()),
             ..ended(None, vec![ancestor("backup.sh", 4711, None)])
         };
-        let thread = Box::new(sender);
+        let thread = Some(Box::new(sender));
         notes(&[RowNote::StoppedBy { signal, thread }]).expect("a note")
     };
     let sender = "PID 4712, TID 4713, SCHED_FIFO 91, started by backup.sh (TID 4711): pkill -STOP app \
@@ -174,4 +174,10 @@ fn a_stop_names_its_signal_and_its_sender_or_the_debugger() {
     assert_eq!(stop(Some(19)), format!("SIGSTOP by pkill, {sender}"));
     assert_eq!(stop(Some(20)), format!("SIGTSTP by pkill, {sender}"));
     assert_eq!(stop(None), format!("traced by pkill, {sender}"));
+    let by_terminal = RowNote::StoppedBy {
+        signal: Some(20),
+        thread: None,
+    };
+    let said = notes(&[by_terminal]);
+    assert_eq!(said.as_deref(), Some("SIGTSTP by the terminal"));
 }
