@@ -207,8 +207,8 @@ impl<'r> Accused<'r> {
 /// Who started the process of a thread that is the whole of it: what creates one of several threads is
 /// the process itself.
 fn parent(by: &Culprit) -> Option<&Ancestor> {
-    let mut parents = by.parents.iter();
-    parents.next().filter(|_| by.pid == Some(by.tid_here()))
+    let parent = by.parents.first();
+    parent.filter(|_| by.pid == Some(by.tid_here()))
 }
 
 /// Whether a name is that of a worker of the kernel, or of what a user types commands into: these start
