@@ -18,7 +18,7 @@ pub(super) fn stop_before<'h>(
     let first = switches.find(|it| it.from_tid() == tid || it.to_tid() == tid);
     let gone = first.filter(|it| it.from_tid() == tid && !it.is_preempted());
     let gone = gone.map(|it| (it.at_ns(), it.b()));
-    let (at_ns, state) = left.map(|state| (begin_ns, state)).or(gone)?;
+    let (at_ns, state) = gone.or(left.map(|state| (begin_ns, state)))?;
     let is_stop = |slot: &Slot| slot.kind() == kind::STOP && slot.a() as u32 == tid;
     let stops = lanes.filter_map(|it| it.last_before(at_ns, is_stop));
     let stop = stops.max_by_key(|slot| slot.at_ns()).copied();
